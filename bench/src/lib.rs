@@ -1,0 +1,1 @@
+//! Measurements beside rivals. See `bench/README.md`.

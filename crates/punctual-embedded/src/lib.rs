@@ -1,0 +1,1 @@
+//! The durable engine in one directory.

@@ -1,0 +1,1 @@
+//! Durable delayed jobs, on time.
