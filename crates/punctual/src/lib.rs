@@ -1,1 +1,18 @@
 //! Durable delayed jobs, on time.
+//!
+//! The library an application imports: the model of a job and its law, the contract of engines,
+//! the memory engine, and the worker.
+
+pub mod engine;
+pub mod error;
+pub mod job;
+pub mod retry;
+pub mod time;
+
+pub use engine::{Engine, Namespace};
+pub use error::{Error, ErrorKind, Result};
+pub use job::{
+    Due, Effect, Group, Hold, Job, JobId, JobRecord, Limits, NewJob, OnRetry, Outcome, State,
+    Unique, UniquePolicy,
+};
+pub use retry::RetryPolicy;

@@ -1,0 +1,155 @@
+//! The contract of every engine: twelve verbs, batch first, capability as data.
+//!
+//! An engine is a store that keeps the law (see `docs/job-lifecycle.md`); the suite in
+//! [`conformance`](crate::conformance) is the law's executable form. Conveniences live above, in
+//! [`Queue`](crate::Queue) and [`Worker`](crate::Worker).
+//!
+//! Every call names its namespace, carries at most [`Limits::batch_items`](crate::Limits) items,
+//! and is one atomic step per shard. A call that carries a malformed item is refused whole, with
+//! the item's `index` in the error; each well-formed item gets a verdict of its own. Engine time,
+//! never the caller's, decides what is due and what has expired.
+
+mod claim;
+mod control;
+mod edit;
+mod enqueue;
+mod info;
+mod inspect;
+mod settle;
+mod wait;
+
+use std::fmt;
+
+pub use claim::{
+    Claim, ClaimOrder, Claimed, Extend, ExtendVerdict, Extended, Page, Token, WorkerId,
+    WorkerRecord,
+};
+pub use control::{Control, Controlled, OnFull, QueueSettings, RecordValue, VersionedRecord};
+pub use edit::{Action, Edit, EditVerdict, Edited, Select};
+pub use enqueue::{EnqueueVerdict, Enqueued, Receipt};
+pub use info::{Capability, Durability, Health, Info, LoopHealth};
+pub use inspect::{
+    Counts, Cursor, DueBucket, Explanation, Filter, Got, List, ListBy, Listing, MinuteStats,
+    QueueStats, Reason, Stats, StatsRequest, Target, WorkerSeen,
+};
+pub use settle::{PageReport, Settle, SettleVerdict, Settled, Settlement};
+pub use wait::{Change, WaitFor, Waited};
+
+use async_trait::async_trait;
+
+use crate::error::Result;
+use crate::job::{NewJob, check_name};
+use crate::time::Timestamp;
+
+/// A tenant's own set of queues; sees nothing of any other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Namespace(String);
+
+impl Namespace {
+    /// The namespace of that name; names follow [`check_name`].
+    ///
+    /// ```
+    /// use punctual::engine::Namespace;
+    ///
+    /// assert!(Namespace::new("shop").is_ok());
+    /// assert!(Namespace::new("{shop}").is_err());
+    /// ```
+    pub fn new(name: impl Into<String>) -> Result<Self> {
+        let name = name.into();
+        check_name("namespace", &name)?;
+        Ok(Self(name))
+    }
+
+    /// Its name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Namespace {
+    /// The namespace `default`.
+    fn default() -> Self {
+        Self("default".into())
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A store that keeps the law. Use it as `Arc<dyn Engine>`.
+///
+/// Dropping a future gives up the answer, not the call: it takes effect or not, whole; send the
+/// same ids again to learn which.
+#[async_trait]
+pub trait Engine: Send + Sync + fmt::Debug + 'static {
+    /// Puts jobs in. Answers after the durability that the reply names, one receipt per job in order.
+    ///
+    /// The same id again answers `duplicate` with the same receipt, `id_conflict` if queue, kind,
+    /// payload, content type or headers differ. A job with `history` is imported as it was.
+    async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued>;
+
+    /// Takes due jobs under a lease: one token and one deadline per page.
+    ///
+    /// First moves what is due (a bounded number). Never waits: the answer's `wake_at` says when
+    /// another claim could answer more, and [`wait`](Engine::wait) when something changes before that.
+    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed>;
+
+    /// Prolongs leases, carries progress, and answers which jobs are lost or asked to stop.
+    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended>;
+
+    /// Hands in how attempts ended, whole pages or parts of them, with their effects.
+    ///
+    /// A job's outcome and its effects stand or fall together. A settlement under an old token
+    /// answers `lease_lost` and changes nothing; the same settlement again answers `repeated`.
+    async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled>;
+
+    /// Waits for work, for jobs to settle, or for changes, at most until an instant of engine time.
+    ///
+    /// What it says is a hint: claim or get to learn the truth.
+    async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited>;
+
+    /// Answers jobs by id or unique key, in order, each with the reason why it has not run if asked.
+    async fn get(
+        &self,
+        namespace: &Namespace,
+        targets: Vec<Target>,
+        explain: bool,
+    ) -> Result<Vec<Option<Got>>>;
+
+    /// Lists jobs by queue and state, unique or group key, a bounded number per call.
+    async fn list(&self, namespace: &Namespace, list: List) -> Result<Listing>;
+
+    /// Cancels, reschedules, runs now, reprioritises, redrives or deletes jobs.
+    async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited>;
+
+    /// Counts by queue and state, the due histogram, the history, and the workers seen.
+    async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats>;
+
+    /// Pauses, resumes or purges a queue; reads and writes named versioned records.
+    async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled>;
+
+    /// Moves what is due, expires, rescues and prunes a bounded number, in every namespace; answers
+    /// how many and when to come again. Engines do this by themselves too; calling it is safe.
+    async fn maintain(&self) -> Result<Maintained>;
+
+    /// What the engine is: name, version, capabilities, durability, limits, health.
+    async fn info(&self) -> Result<Info>;
+}
+
+/// What a [`maintain`](Engine::maintain) did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Maintained {
+    /// Jobs moved from scheduled to ready.
+    pub moved: usize,
+    /// Jobs that expired.
+    pub expired: usize,
+    /// Jobs of expired leases that were returned, cancelled or dead-lettered.
+    pub rescued: usize,
+    /// Settled jobs and marks removed past retention.
+    pub pruned: usize,
+    /// When to come again: now if a limit cut the work short, `None` if nothing is pending.
+    pub next: Option<Timestamp>,
+}

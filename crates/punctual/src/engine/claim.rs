@@ -1,0 +1,193 @@
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::job::{JobId, JobRecord};
+use crate::time::Timestamp;
+
+/// A worker's name: random per process start; host names are only labels.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct WorkerId(pub u128);
+
+impl WorkerId {
+    /// A fresh random one.
+    pub fn random() -> Self {
+        Self(uuid::Uuid::new_v4().as_u128())
+    }
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", uuid::Uuid::from_u128(self.0))
+    }
+}
+
+impl fmt::Debug for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What a worker says of itself with every claim; engines show those of the last minute.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorkerRecord {
+    /// Its id.
+    pub id: WorkerId,
+    /// Its host, a label.
+    pub host: String,
+    /// The version of the program, a label.
+    pub version: String,
+    /// The queues it claims from.
+    pub queues: Vec<String>,
+    /// The kinds it has handlers for; empty if it takes any.
+    pub kinds: Vec<String>,
+    /// Jobs it can run at the same time.
+    pub slots: u32,
+    /// Jobs it runs now.
+    pub busy: u32,
+}
+
+/// The name of a lease: what claim answers and extend and settle must show.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token {
+    /// A number that only grows, over restarts too: later leases have larger fences.
+    pub fence: u64,
+    /// The 64 random bits that the claimer sent.
+    pub nonce: u64,
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:016x}", self.fence, self.nonce)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// How one claim over several queues chooses among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClaimOrder {
+    /// An earlier queue of the list is emptied before a later one is looked at.
+    #[default]
+    Strict,
+    /// The queues take turns within the claim, one job each, starting with the first.
+    Turns,
+}
+
+/// A request for due jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Who asks.
+    pub worker: WorkerRecord,
+    /// The queues to look at, 1 to 64, in this order.
+    pub queues: Vec<String>,
+    /// How to choose among them.
+    pub order: ClaimOrder,
+    /// Jobs wanted, 1 to 1,000.
+    pub limit: usize,
+    /// Bytes of payload wanted; the first job is answered whatever its size. At most 4 MiB.
+    pub max_bytes: usize,
+    /// How long the lease is to last, 1 ms to 1 day; 10 s by default.
+    pub lease: Duration,
+    /// 64 random bits, part of the token. The same nonce again, from the same worker, while that
+    /// page is leased answers that page again: a lost reply strands nothing.
+    pub nonce: u64,
+    /// Whether the claimer runs nothing else: answers one page with one suspect, if there is one,
+    /// and other jobs only if there is none.
+    pub alone: bool,
+    /// Whether the claiming worker ends with the engine's process, so that on a restart of the
+    /// engine its leases are crashes at once. Of no meaning for an engine in another process.
+    pub in_process: bool,
+}
+
+impl Claim {
+    /// A claim of up to `limit` jobs of one queue, with a random nonce and every default.
+    pub fn new(worker: WorkerId, queue: impl Into<String>, limit: usize) -> Self {
+        let queues = vec![queue.into()];
+        Self {
+            worker: WorkerRecord {
+                id: worker,
+                queues: queues.clone(),
+                slots: 1,
+                ..WorkerRecord::default()
+            },
+            queues,
+            order: ClaimOrder::Strict,
+            limit,
+            max_bytes: 4 << 20,
+            lease: Duration::from_secs(10),
+            nonce: uuid::Uuid::new_v4().as_u128() as u64,
+            alone: false,
+            in_process: true,
+        }
+    }
+}
+
+/// The answer to a claim.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claimed {
+    /// The pages, each with its own token; none if nothing is ready.
+    pub pages: Vec<Page>,
+    /// Engine time.
+    pub now: Timestamp,
+    /// The earliest instant at which a claim of the same queues could answer more by the passing of
+    /// time alone; `now` if work was left; `None` if only a call of somebody can bring any.
+    pub wake_at: Option<Timestamp>,
+    /// Whether suspects wait in these queues for a claim that is `alone`.
+    pub suspects: bool,
+}
+
+/// The jobs one claim answers, under one lease.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// The name of the lease.
+    pub token: Token,
+    /// The instant the lease ends unless extended.
+    pub deadline: Timestamp,
+    /// The jobs, in the order in which to start them.
+    pub jobs: Vec<JobRecord>,
+}
+
+/// A request to prolong one page's lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extend {
+    /// The page.
+    pub token: Token,
+    /// The lease lasts that long from now (never shorter than before), 1 ms to 1 day.
+    pub lease: Duration,
+    /// What handlers said of their progress since the last time.
+    pub progress: Vec<(JobId, Bytes)>,
+    /// The jobs the worker still works on; answers name those it lost. Empty asks about none.
+    pub jobs: Vec<JobId>,
+}
+
+/// The answer to an extend, one verdict per page in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extended {
+    /// One per page asked.
+    pub verdicts: Vec<ExtendVerdict>,
+    /// Engine time.
+    pub now: Timestamp,
+}
+
+/// What became of one page's lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExtendVerdict {
+    /// It lasts until `deadline`.
+    Extended {
+        /// The instant it ends unless extended again.
+        deadline: Timestamp,
+        /// The asked jobs that are no longer of this page.
+        lost: Vec<JobId>,
+        /// Jobs of the page whose cancel was requested.
+        cancel_requested: Vec<JobId>,
+    },
+    /// The token is no lease (any more): every job of it is lost.
+    LeaseLost,
+}

@@ -1,0 +1,127 @@
+use bytes::Bytes;
+
+use crate::engine::Cursor;
+
+/// A change to a queue or a named record.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Control {
+    /// Nothing of the queue is claimed until it is resumed; due jobs still become ready.
+    Pause {
+        /// The queue.
+        queue: String,
+    },
+    /// Ends a pause.
+    Resume {
+        /// The queue.
+        queue: String,
+    },
+    /// Cancels pending jobs of a queue (`cancelled: purged`), a bounded number per call.
+    Purge {
+        /// The queue.
+        queue: String,
+        /// Where the last call ended.
+        cursor: Option<Cursor>,
+        /// Jobs to examine, 1 to 1,000.
+        limit: usize,
+    },
+    /// Reads a record.
+    Read {
+        /// Its name.
+        name: String,
+    },
+    /// Reads the names that start with a prefix, at most a batch.
+    Names {
+        /// The prefix.
+        prefix: String,
+    },
+    /// Writes a record if its version is still the one named (0: it must not exist).
+    Write {
+        /// Its name.
+        name: String,
+        /// The version that was read.
+        expected: u64,
+        /// Its value; `None` removes it.
+        value: Option<RecordValue>,
+    },
+}
+
+/// The answer to a control.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Controlled {
+    /// Done; whether it changed anything.
+    Done(
+        /// `false` if it was so before.
+        bool,
+    ),
+    /// Purged a part.
+    Purged {
+        /// Jobs looked at.
+        examined: usize,
+        /// Jobs cancelled.
+        matched: usize,
+        /// Where to go on; `None` at the end.
+        cursor: Option<Cursor>,
+    },
+    /// The record, if it exists.
+    Record(
+        /// With its version.
+        Option<VersionedRecord>,
+    ),
+    /// The names found.
+    Names(
+        /// In order.
+        Vec<String>,
+    ),
+    /// Written; the new version.
+    Written(
+        /// Larger than any before.
+        u64,
+    ),
+}
+
+/// A record with its version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VersionedRecord {
+    /// Grows with each write.
+    pub version: u64,
+    /// Its value.
+    pub value: RecordValue,
+}
+
+/// What a record holds.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum RecordValue {
+    /// The settings of a queue, under the name `queue/NAME`; the engine obeys them.
+    Queue(
+        /// The settings.
+        QueueSettings,
+    ),
+    /// Anything else, opaque to the engine, at most 64 KiB.
+    Opaque(
+        /// The bytes.
+        Bytes,
+    ),
+}
+
+/// What a queue is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueSettings {
+    /// Held, scheduled and ready jobs it may have; `None` for no bound of its own.
+    pub max_pending: Option<u64>,
+    /// What happens to an enqueue over that.
+    pub on_full: OnFull,
+}
+
+/// What happens to an enqueue into a full queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFull {
+    /// It is refused (`full`).
+    #[default]
+    Refuse,
+    /// The oldest pending job becomes `dead: overflow`: the first in due order of the last
+    /// priority that has ready jobs, else the scheduled one with the earliest due; held jobs never.
+    DeadLetterOldest,
+}

@@ -1,0 +1,122 @@
+use crate::engine::{Cursor, Filter, Target};
+use crate::job::{Due, JobId, State};
+use crate::time::Timestamp;
+
+/// A change to jobs that are named or found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Edit {
+    /// Which jobs.
+    pub select: Select,
+    /// What to do to each.
+    pub action: Action,
+    /// Whether only to say what would be done.
+    pub dry_run: bool,
+}
+
+/// Which jobs to edit.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Select {
+    /// These, each with a verdict in order.
+    Targets(
+        /// At most a batch.
+        Vec<Target>,
+    ),
+    /// Those that a filter finds, a bounded number per call; call again with the answer's cursor.
+    Filter {
+        /// What to look for.
+        filter: Filter,
+        /// Where the last call ended.
+        cursor: Option<Cursor>,
+        /// Jobs to examine in this call, 1 to 1,000.
+        limit: usize,
+    },
+}
+
+/// What to do to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Cancel it; an active one is asked to stop (`cancel_requested`).
+    Cancel,
+    /// Give a held, scheduled or ready one another due.
+    Reschedule(
+        /// The new due, counted from now.
+        Due,
+    ),
+    /// Make a held or scheduled one due now; a held one waits for nothing any more.
+    RunNow,
+    /// Give a held, scheduled or ready one another priority.
+    Reprioritise(
+        /// 0 to 9.
+        u8,
+    ),
+    /// Send a dead one back: ready, failures and crashes zero.
+    Redrive,
+    /// Remove a settled one and its mark.
+    Delete,
+}
+
+/// The answer to an edit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Edited {
+    /// For `Targets`: one per target in order. For a filter: one per match, with its id.
+    pub verdicts: Vec<(Option<JobId>, EditVerdict)>,
+    /// Jobs looked at.
+    pub examined: usize,
+    /// Jobs that the filter matched (or targets that exist).
+    pub matched: usize,
+    /// Where to go on; `None` at the end.
+    pub cursor: Option<Cursor>,
+    /// Engine time.
+    pub now: Timestamp,
+}
+
+/// What became of one job (or would, in a dry run).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EditVerdict {
+    /// Done; its state now.
+    Done(
+        /// The state after.
+        State,
+    ),
+    /// The cancel of an active job is requested.
+    CancelRequested,
+    /// No such job.
+    NotFound,
+    /// It is active; this action cannot be done to an active job.
+    JobActive,
+    /// It is in a state this action does not apply to.
+    WrongState(
+        /// The state it is in.
+        State,
+    ),
+    /// Redrive: that job holds its unique key now.
+    UniqueHeld(
+        /// The holder.
+        JobId,
+    ),
+    /// Cancel: it was settled as cancelled before.
+    AlreadyCancelled,
+}
+
+impl EditVerdict {
+    /// The name on the wire, in the shell and on the screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done(_) => "done",
+            Self::CancelRequested => "cancel_requested",
+            Self::NotFound => "not_found",
+            Self::JobActive => "job_active",
+            Self::WrongState(_) => "wrong_state",
+            Self::UniqueHeld(_) => "unique_held",
+            Self::AlreadyCancelled => "already_cancelled",
+        }
+    }
+
+    /// Whether something was (or would be) changed.
+    pub const fn is_change(self) -> bool {
+        matches!(self, Self::Done(_) | Self::CancelRequested)
+    }
+}

@@ -1,0 +1,79 @@
+use crate::engine::Durability;
+use crate::job::JobId;
+use crate::time::Timestamp;
+
+/// The answer to an enqueue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Enqueued {
+    /// One per job, in the order sent.
+    pub receipts: Vec<Receipt>,
+    /// What was reached before this answer.
+    pub durability: Durability,
+    /// Engine time.
+    pub now: Timestamp,
+}
+
+/// What became of one job that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    /// The id that was sent.
+    pub id: JobId,
+    /// What became of it.
+    pub verdict: EnqueueVerdict,
+    /// The instant it is due (of the stored job, for `created`, `replaced` and `duplicate`; else as asked).
+    pub due: Timestamp,
+    /// Whether the instant asked for had passed already; it is due now, nothing else differs.
+    pub late: bool,
+}
+
+/// What became of one well-formed job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EnqueueVerdict {
+    /// It is stored.
+    Created,
+    /// It was stored before, under the same id with the same content.
+    Duplicate,
+    /// Not stored: that job holds its unique key and serves for it.
+    Merged(
+        /// The holder (or its follower).
+        JobId,
+    ),
+    /// It is stored; that waiting holder of its unique key became `cancelled: replaced`.
+    Replaced(
+        /// The former holder.
+        JobId,
+    ),
+    /// Not stored: its id belongs to a job with other content.
+    IdConflict,
+    /// Not stored: that active job holds its unique key and cannot be replaced.
+    UniqueActive(
+        /// The holder.
+        JobId,
+    ),
+    /// Not stored: its queue has `max_pending` pending jobs.
+    Full,
+}
+
+impl EnqueueVerdict {
+    /// The name on the wire, in the shell and on the screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Duplicate => "duplicate",
+            Self::Merged(_) => "merged",
+            Self::Replaced(_) => "replaced",
+            Self::IdConflict => "id_conflict",
+            Self::UniqueActive(_) => "unique_active",
+            Self::Full => "full",
+        }
+    }
+
+    /// Whether the job, or one that serves for it, is stored.
+    pub const fn is_accepted(self) -> bool {
+        matches!(
+            self,
+            Self::Created | Self::Duplicate | Self::Merged(_) | Self::Replaced(_)
+        )
+    }
+}

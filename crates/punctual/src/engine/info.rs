@@ -1,0 +1,141 @@
+use std::fmt;
+use std::time::Duration;
+
+use crate::job::Limits;
+use crate::time::Timestamp;
+
+/// What an acknowledged change has survived by the time of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Durability {
+    /// It is in memory: it ends with the process.
+    Memory,
+    /// It is with the operating system: it survives a kill, not a power cut.
+    Os,
+    /// As `Os`, and on disk at most that much later.
+    Interval(
+        /// The span.
+        Duration,
+    ),
+    /// It is on disk: it survives a power cut.
+    Fsync,
+    /// It is on that many replicas.
+    Replica(
+        /// How many.
+        u8,
+    ),
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("memory"),
+            Self::Os => f.write_str("os"),
+            Self::Interval(span) => write!(f, "interval({})", crate::time::format_span(*span)),
+            Self::Fsync => f.write_str("fsync"),
+            Self::Replica(n) => write!(f, "replica({n})"),
+        }
+    }
+}
+
+/// Something an engine can do, as data. Only broker engines may leave one unclaimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the names are the documentation of each")]
+pub enum Capability {
+    Delay,
+    Priority,
+    UniqueKeep,
+    UniqueReplace,
+    UniqueAfter,
+    Groups,
+    HeldJobs,
+    Effects,
+    Expiry,
+    CancelActive,
+    Suspects,
+    MaxPending,
+    EditByFilter,
+    ListByState,
+    Explain,
+    ChangeFeed,
+    AwaitSettled,
+    History,
+    Records,
+    Import,
+    StrictDueOrder,
+}
+
+impl Capability {
+    /// Every capability.
+    pub const ALL: [Self; 21] = [
+        Self::Delay,
+        Self::Priority,
+        Self::UniqueKeep,
+        Self::UniqueReplace,
+        Self::UniqueAfter,
+        Self::Groups,
+        Self::HeldJobs,
+        Self::Effects,
+        Self::Expiry,
+        Self::CancelActive,
+        Self::Suspects,
+        Self::MaxPending,
+        Self::EditByFilter,
+        Self::ListByState,
+        Self::Explain,
+        Self::ChangeFeed,
+        Self::AwaitSettled,
+        Self::History,
+        Self::Records,
+        Self::Import,
+        Self::StrictDueOrder,
+    ];
+}
+
+/// What an engine is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Info {
+    /// Its name, such as `memory` or `embedded`.
+    pub engine: &'static str,
+    /// The version of the crate.
+    pub version: &'static str,
+    /// What it can do, in order.
+    pub capabilities: Vec<Capability>,
+    /// What every acknowledged change has survived.
+    pub durability: Durability,
+    /// Its bounds.
+    pub limits: Limits,
+    /// How long the mark of a settled job stays, at most.
+    pub settled_window: Duration,
+    /// How often the clock jumped since the start: back, or over a gap in which nobody was answered.
+    pub clock_jumps: u64,
+    /// Bytes that the store takes in memory and on disk, where the engine can tell.
+    pub store_bytes: Option<u64>,
+    /// Whether it does its duties.
+    pub health: Health,
+    /// Engine time.
+    pub now: Timestamp,
+}
+
+/// Whether an engine does its duties.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Health {
+    /// Everything is in order.
+    pub ok: bool,
+    /// What is not, in words with the remedy.
+    pub problems: Vec<String>,
+    /// The loops of the process, with their heartbeats.
+    pub loops: Vec<LoopHealth>,
+}
+
+/// The heartbeat of one supervised loop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopHealth {
+    /// Its name.
+    pub name: String,
+    /// How long ago it last went round.
+    pub age: Duration,
+    /// How often it was started again after a failure.
+    pub restarts: u64,
+}

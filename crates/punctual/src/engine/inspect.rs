@@ -1,0 +1,359 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::engine::WorkerRecord;
+use crate::job::{CancelReason, DeadReason, JobId, JobRecord, State};
+use crate::time::Timestamp;
+
+/// A job named by id, or by the unique key that it holds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// By id.
+    Id(
+        /// The id.
+        JobId,
+    ),
+    /// The present holder of a unique key of a queue.
+    Unique {
+        /// The queue.
+        queue: String,
+        /// The key.
+        key: String,
+    },
+}
+
+impl From<JobId> for Target {
+    fn from(id: JobId) -> Self {
+        Self::Id(id)
+    }
+}
+
+/// What a get answers for one job.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Got {
+    /// The job, and its explanation if one was asked for.
+    Job(
+        /// Every field.
+        Box<JobRecord>,
+        /// Why it stands where it stands.
+        Option<Explanation>,
+    ),
+    /// Only the mark of a settled job is left.
+    Mark {
+        /// Its id.
+        id: JobId,
+        /// How it settled.
+        state: State,
+        /// Its small result.
+        result: Option<Bytes>,
+        /// When it settled.
+        finished_at: Timestamp,
+    },
+}
+
+impl Got {
+    /// The job, if more than its mark is left.
+    pub fn job(&self) -> Option<&JobRecord> {
+        match self {
+            Self::Job(job, _) => Some(job),
+            Self::Mark { .. } => None,
+        }
+    }
+
+    /// The state, of the job or its mark.
+    pub fn state(&self) -> State {
+        match self {
+            Self::Job(job, _) => job.state,
+            Self::Mark { state, .. } => *state,
+        }
+    }
+}
+
+/// Why a job has not run, or what became of it: every reason that holds, the weightiest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// Never empty.
+    pub reasons: Vec<Reason>,
+}
+
+/// One reason why a job has not run, with the means to check it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It is due later.
+    NotDue {
+        /// The instant.
+        due: Timestamp,
+    },
+    /// It failed, was snoozed or released, and waits for its next attempt.
+    WaitsForRetry {
+        /// The instant.
+        due: Timestamp,
+        /// Failures so far.
+        failures: u32,
+    },
+    /// It waits for these names to be cleared.
+    WaitsForNames {
+        /// Those left.
+        names: Vec<String>,
+    },
+    /// It follows the active holder of its unique key.
+    WaitsForHolder {
+        /// The holder.
+        holder: JobId,
+    },
+    /// Its queue is paused: resume it.
+    QueuePaused,
+    /// A job of its group is active.
+    GroupActive {
+        /// That job.
+        by: JobId,
+    },
+    /// A job of its group waits for its retry and holds the group back.
+    GroupHeld {
+        /// That job.
+        by: JobId,
+        /// The instant it may run.
+        until: Timestamp,
+    },
+    /// It is suspect and waits for a worker that runs nothing else.
+    Suspect {
+        /// Its crashes.
+        crashes: u32,
+    },
+    /// No worker claimed from its queue in the last minute.
+    NoWorker,
+    /// Workers claimed from its queue in the last minute, none of them with a handler for its kind.
+    NoWorkerForKind {
+        /// The kind.
+        kind: String,
+    },
+    /// It waits its turn behind others.
+    InLine {
+        /// Jobs before it, counted up to 1,000.
+        ahead: usize,
+    },
+    /// It runs.
+    Active {
+        /// The worker.
+        worker: crate::engine::WorkerId,
+        /// When it was claimed.
+        since: Timestamp,
+        /// When its lease ends.
+        until: Timestamp,
+    },
+    /// It is done.
+    Completed,
+    /// It was cancelled.
+    Cancelled {
+        /// Why.
+        reason: CancelReason,
+    },
+    /// It is dead.
+    Dead {
+        /// Why.
+        reason: DeadReason,
+    },
+}
+
+/// What to list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct List {
+    /// Where to look.
+    pub by: ListBy,
+    /// What else must hold; what is not in `by` is a scan.
+    pub filter: Filter,
+    /// Where the last answer ended.
+    pub cursor: Option<Cursor>,
+    /// Jobs to examine, 1 to 1,000.
+    pub limit: usize,
+    /// Whether to answer payloads too.
+    pub payloads: bool,
+}
+
+/// The index that a list goes through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ListBy {
+    /// Jobs of one queue in one state. Scheduled jobs come by due; ready ones line by line in the
+    /// order of their priority; settled ones by the instant they settled, the latest first.
+    State {
+        /// The queue.
+        queue: String,
+        /// The state.
+        state: State,
+    },
+    /// The holder of a unique key, and its follower.
+    Unique {
+        /// The queue.
+        queue: String,
+        /// The key.
+        key: String,
+    },
+    /// Unsettled jobs of a group.
+    Group {
+        /// The queue.
+        queue: String,
+        /// The key.
+        key: String,
+    },
+    /// Every job of the namespace, by id: a scan.
+    All,
+}
+
+/// What must hold for a job to be listed or edited; an empty filter matches all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Filter {
+    /// Its queue.
+    pub queue: Option<String>,
+    /// Its state.
+    pub state: Option<State>,
+    /// Its kind.
+    pub kind: Option<String>,
+    /// Text that its payload contains.
+    pub text: Option<String>,
+    /// Due at or after this instant.
+    pub due_from: Option<Timestamp>,
+    /// Due before this instant.
+    pub due_before: Option<Timestamp>,
+}
+
+impl Filter {
+    /// Whether a job passes.
+    pub fn matches(&self, job: &JobRecord) -> bool {
+        self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
+            && self.state.is_none_or(|state| state == job.state)
+            && self.kind.as_ref().is_none_or(|kind| *kind == job.kind)
+            && self.due_from.is_none_or(|from| job.due >= from)
+            && self.due_before.is_none_or(|before| job.due < before)
+            && self
+                .text
+                .as_ref()
+                .is_none_or(|text| contains(&job.payload, text.as_bytes()))
+    }
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    part.is_empty() || bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// Where a list or edit goes on; opaque, valid for the same request on the same engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor(pub Bytes);
+
+/// The answer to a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing {
+    /// The jobs found.
+    pub jobs: Vec<JobRecord>,
+    /// Jobs looked at.
+    pub examined: usize,
+    /// Where to go on; `None` at the end.
+    pub cursor: Option<Cursor>,
+    /// Engine time.
+    pub now: Timestamp,
+}
+
+/// What statistics to answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StatsRequest {
+    /// The queues; every queue of the namespace if empty.
+    pub queues: Vec<String>,
+    /// Whether to answer the history by minutes.
+    pub history: bool,
+    /// Whether to answer the due histogram.
+    pub due: bool,
+}
+
+/// The answer to a stats.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stats {
+    /// One per queue, by name.
+    pub queues: Vec<QueueStats>,
+    /// Workers that claimed in the last minute.
+    pub workers: Vec<WorkerSeen>,
+    /// Whether scheduled and ready are exact: `false` while a pile of due jobs is being moved.
+    pub exact: bool,
+    /// Engine time.
+    pub now: Timestamp,
+}
+
+/// A worker that claimed in the last minute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerSeen {
+    /// What it said of itself.
+    pub worker: WorkerRecord,
+    /// When it last claimed.
+    pub seen_at: Timestamp,
+    /// Jobs it holds leases of.
+    pub leased: usize,
+}
+
+/// One queue in numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueStats {
+    /// Its name.
+    pub queue: String,
+    /// Jobs by state.
+    pub counts: Counts,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// How long the oldest ready job has been due.
+    pub oldest_due: Option<Duration>,
+    /// Due jobs of the future in buckets, if asked for.
+    pub due: Vec<DueBucket>,
+    /// The last 24 hours by minutes, oldest first, quiet minutes left out, if asked for.
+    pub history: Vec<MinuteStats>,
+}
+
+/// Jobs by state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts(pub [u64; 7]);
+
+impl Counts {
+    /// How many are in that state.
+    pub const fn of(&self, state: State) -> u64 {
+        self.0[state as usize]
+    }
+
+    /// Held, scheduled and ready.
+    pub const fn pending(&self) -> u64 {
+        self.of(State::Held) + self.of(State::Scheduled) + self.of(State::Ready)
+    }
+}
+
+/// How many jobs fall due within a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueBucket {
+    /// From this instant on.
+    pub from: Timestamp,
+    /// Before this instant.
+    pub until: Timestamp,
+    /// Jobs, counted up to a bound per answer.
+    pub jobs: u64,
+}
+
+/// One minute of one queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MinuteStats {
+    /// Its first instant.
+    pub minute: Timestamp,
+    /// Jobs put in.
+    pub enqueued: u64,
+    /// Jobs claimed.
+    pub claimed: u64,
+    /// Jobs completed.
+    pub completed: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Jobs that became dead.
+    pub dead: u64,
+    /// Jobs cancelled.
+    pub cancelled: u64,
+    /// Handler start minus due: median and 99th percentile, in microseconds.
+    pub lateness_us: Option<(u64, u64)>,
+    /// Run time: median and 99th percentile, in microseconds.
+    pub run_time_us: Option<(u64, u64)>,
+}

@@ -1,0 +1,99 @@
+use bytes::Bytes;
+
+use crate::engine::{EnqueueVerdict, Token};
+use crate::job::{Effect, JobId, Outcome, State, Stop};
+use crate::time::Timestamp;
+
+/// How attempts ended, a part per page.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Settle {
+    /// The pages, in order.
+    pub pages: Vec<PageReport>,
+}
+
+/// How some or all jobs of one page ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PageReport {
+    /// The page's token.
+    pub token: Token,
+    /// One per job that ended; the rest of the page stays leased.
+    pub settlements: Vec<Settlement>,
+    /// Lateness of handler starts since the last report, in microseconds, for the history.
+    pub lateness_us: Vec<u64>,
+    /// Run times since the last report, in microseconds, for the history.
+    pub run_time_us: Vec<u64>,
+}
+
+impl PageReport {
+    /// A report of one page without measurements.
+    pub fn new(token: Token, settlements: Vec<Settlement>) -> Self {
+        Self {
+            token,
+            settlements,
+            lateness_us: Vec::new(),
+            run_time_us: Vec::new(),
+        }
+    }
+}
+
+/// How one attempt ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settlement {
+    /// The job.
+    pub id: JobId,
+    /// The attempt, as claimed.
+    pub attempt: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// A small result to keep with a completed job and in its mark.
+    pub result: Option<Bytes>,
+    /// The text of the error, kept as `last_error`; cut at the limit.
+    pub error: Option<String>,
+    /// What it brings about in the same step.
+    pub effects: Vec<Effect>,
+    /// How the attempt was stopped, if its cancel was requested.
+    pub stopped: Option<Stop>,
+}
+
+impl Settlement {
+    /// An outcome without result, error or effects.
+    pub fn new(id: JobId, attempt: u32, outcome: Outcome) -> Self {
+        Self {
+            id,
+            attempt,
+            outcome,
+            result: None,
+            error: None,
+            effects: Vec::new(),
+            stopped: None,
+        }
+    }
+}
+
+/// The answer to a settle: verdicts per page and settlement, in the order sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    /// One list per page.
+    pub verdicts: Vec<Vec<SettleVerdict>>,
+    /// Engine time.
+    pub now: Timestamp,
+}
+
+/// What became of one settlement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SettleVerdict {
+    /// Accepted.
+    Settled {
+        /// The job's state now.
+        state: State,
+        /// The instant it is due again, if it is scheduled or ready.
+        due: Option<Timestamp>,
+        /// One per effect, in order; `None` for a `Clear`.
+        effects: Vec<Option<EnqueueVerdict>>,
+    },
+    /// This attempt was settled under this token before; nothing was changed now.
+    Repeated,
+    /// The token is not the job's lease (any more); nothing was changed.
+    LeaseLost,
+}

@@ -1,0 +1,57 @@
+use crate::job::{JobId, State};
+use crate::time::Timestamp;
+
+/// What to wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitFor {
+    /// Something to claim in one of these queues, sooner than the claimer last learned.
+    Work(
+        /// The queues.
+        Vec<String>,
+    ),
+    /// All of these jobs settled (or forgotten).
+    Settled(
+        /// Their ids.
+        Vec<JobId>,
+    ),
+    /// Changes after a cursor; `None` starts with the next one.
+    Changes(
+        /// The `cursor` of the last answer.
+        Option<u64>,
+    ),
+}
+
+/// Why a wait ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Waited {
+    /// The instant came first.
+    TimedOut,
+    /// A claim may answer something.
+    Work,
+    /// All of the jobs are settled or unknown: get them.
+    Settled,
+    /// Changes, oldest first.
+    Changes {
+        /// What happened, at most 1,000.
+        changes: Vec<Change>,
+        /// What to ask with next.
+        cursor: u64,
+        /// Whether changes before these were forgotten: read what you show anew.
+        gap: bool,
+    },
+}
+
+/// One change of one job, for dashboards; best effort, recorded only while somebody watches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The job.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: String,
+    /// Its state after the change.
+    pub state: State,
+    /// When it happened.
+    pub at: Timestamp,
+}

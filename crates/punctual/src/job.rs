@@ -1,0 +1,80 @@
+//! The job: what is sent, what the engine keeps, its states, and how an attempt can end.
+//!
+//! The lifecycle is one table, [`TRANSITIONS`]; the engines' tests and `docs/job-lifecycle.md` read it.
+
+mod id;
+mod limits;
+mod record;
+mod spec;
+mod state;
+
+pub use id::JobId;
+pub use limits::{Limits, check_header, check_key, check_name};
+pub use record::{CancelReason, DeadReason, JobRecord, Stop};
+pub use spec::{Due, Group, Hold, NewJob, OnRetry, Unique, UniquePolicy};
+pub use state::{Event, State, TRANSITIONS, Transition};
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A typed payload: a serde type with the name of its handler and the queue that it goes to.
+///
+/// ```
+/// use punctual::Job;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct CancelUnpaid { order: u64 }
+/// impl Job for CancelUnpaid {
+///     const KIND: &str = "orders.cancel_unpaid";
+///     const QUEUE: &str = "orders";
+/// }
+/// ```
+pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The stable name that picks the handler; never rename it while jobs are pending.
+    const KIND: &str;
+    /// The queue it is sent to unless told otherwise.
+    const QUEUE: &str = "default";
+}
+
+/// How an attempt ended, as the worker hands it in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Done; the job is settled.
+    Completed,
+    /// Failed; due again after the span, or after the span that the job's policy computes.
+    /// Counts as a failure: at `max_attempts` the job is dead instead.
+    Retry {
+        /// The span to wait; the policy's if `None`.
+        after: Option<Duration>,
+    },
+    /// Not now: due again after the span; counts as no failure.
+    Snooze {
+        /// The span to wait.
+        after: Duration,
+    },
+    /// Given up on purpose; settled as cancelled.
+    Cancelled,
+    /// Failed for good; kept for a person as a dead letter.
+    Dead,
+    /// Handed back unrun: ready at the front of its line; counts as nothing.
+    Released,
+}
+
+/// What a settle brings about besides its outcome, in the same step.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// A new job. `max_pending` does not refuse it: an outcome must not be lost to a full queue.
+    Enqueue(Box<NewJob>),
+    /// Clears one name that a held job waits for; the last one makes it run.
+    Clear {
+        /// The held job.
+        job: JobId,
+        /// The name to clear; one that is not there is ignored.
+        name: String,
+    },
+}

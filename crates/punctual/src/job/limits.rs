@@ -1,0 +1,115 @@
+use crate::error::{Error, ErrorKind, Result};
+
+/// The bounds of one engine; every call over one is refused with the limit's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of one payload. Default 256 KiB: keep blobs elsewhere and send a reference.
+    pub payload_bytes: usize,
+    /// Bytes of all header names and values of one job. Default 8 KiB.
+    pub header_bytes: usize,
+    /// Bytes of a result, a progress note or an error text that the engine keeps. Default 8 KiB.
+    pub result_bytes: usize,
+    /// Items of one call. Default 1,000.
+    pub batch_items: usize,
+    /// Bytes of all payloads of one call. Default 4 MiB.
+    pub batch_bytes: usize,
+    /// Names that one held job may wait for. Default 64.
+    pub wait_for_names: usize,
+    /// Effects of one settlement. Default 64.
+    pub effects: usize,
+    /// Waiting jobs that one call moves, rescues, expires or prunes besides its own work. Default 1,000.
+    pub sweep: usize,
+    /// Settled marks kept at the same time. Default 1,000,000.
+    pub marks: usize,
+    /// Settled jobs kept per queue and state, besides their retention in time. Default 10,000.
+    pub retained: usize,
+    /// Bytes of settled jobs kept per queue and state. Default 64 MiB.
+    pub retained_bytes: usize,
+    /// Changes that the feed remembers. Default 16,384.
+    pub feed: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            payload_bytes: 256 << 10,
+            header_bytes: 8 << 10,
+            result_bytes: 8 << 10,
+            batch_items: 1_000,
+            batch_bytes: 4 << 20,
+            wait_for_names: 64,
+            effects: 64,
+            sweep: 1_000,
+            marks: 1_000_000,
+            retained: 10_000,
+            retained_bytes: 64 << 20,
+            feed: 16_384,
+        }
+    }
+}
+
+/// The longest name of a namespace, queue, kind, worker or record, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 128;
+/// The longest unique key, group key or name that a held job waits for, in bytes.
+pub(crate) const KEY_BYTES_MAX: usize = 256;
+
+/// Checks a name of a namespace, queue, kind or record: 1 to 128 of `a-z A-Z 0-9 . _ - : /`.
+///
+/// Braces would move hash slots, spaces and control characters would lie in logs.
+pub fn check_name(what: &'static str, name: &str) -> Result<()> {
+    let allowed = |c: u8| c.is_ascii_alphanumeric() || b"._-:/".contains(&c);
+    let wrong = if name.is_empty() {
+        "is empty"
+    } else if name.len() > NAME_BYTES_MAX {
+        "is too long"
+    } else if !name.bytes().all(allowed) {
+        "has a character that is not allowed"
+    } else if name.split('/').any(|part| part == "." || part == "..") {
+        "has a path step"
+    } else {
+        return Ok(());
+    };
+    let message = format!("{what} name {wrong}; use 1 to 128 of a-z A-Z 0-9 . _ - : /");
+    Err(Error::new(ErrorKind::InvalidName, message).with("name", shown(name)))
+}
+
+/// Checks a unique key, group key or held name: 1 to 256 bytes of printable text.
+pub fn check_key(what: &'static str, key: &str) -> Result<()> {
+    let wrong = if key.is_empty() {
+        "is empty"
+    } else if key.len() > KEY_BYTES_MAX {
+        "is too long"
+    } else if key.chars().any(is_hostile) {
+        "has a control character"
+    } else {
+        return Ok(());
+    };
+    let message = format!("{what} {wrong}; use 1 to 256 bytes of printable text");
+    Err(Error::new(ErrorKind::InvalidName, message).with("key", shown(key)))
+}
+
+/// Checks one header: a name of 1 to 128 of `a-z A-Z 0-9 . _ -`, a value without control characters.
+pub fn check_header(name: &str, value: &str) -> Result<()> {
+    let allowed = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(allowed) {
+        let message = "header name is not allowed; use 1 to 128 of a-z A-Z 0-9 . _ -";
+        return Err(Error::new(ErrorKind::InvalidName, message).with("header", shown(name)));
+    }
+    if value.chars().any(is_hostile) {
+        let message = "header value has a control character";
+        return Err(Error::new(ErrorKind::InvalidInput, message).with("header", shown(name)));
+    }
+    Ok(())
+}
+
+/// Control characters and the marks that reverse the direction of text.
+fn is_hostile(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+}
+
+/// At most 64 characters of a refused text, escaped, so that it cannot lie in a log.
+fn shown(text: &str) -> String {
+    format!("{:?}", text.chars().take(64).collect::<String>())
+}

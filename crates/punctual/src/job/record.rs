@@ -1,0 +1,193 @@
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Group, JobId, State, Unique};
+use crate::retry::RetryPolicy;
+use crate::time::Timestamp;
+
+/// A job as the engine keeps it: what was sent, and what has become of it.
+///
+/// Equality is on every field: the conformance suite compares engines with its model by it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobRecord {
+    /// Its id.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: String,
+    /// The name of its handler.
+    pub kind: String,
+    /// Opaque bytes as sent; empty once a settled job's body is dropped.
+    pub payload: Bytes,
+    /// What the payload is.
+    pub content_type: String,
+    /// Names and values as sent.
+    pub headers: Vec<(String, String)>,
+    /// From this instant on it is expired unless active.
+    pub expires_at: Option<Timestamp>,
+    /// 0 (first) to 9 (last).
+    pub priority: u8,
+    /// Its unique key as sent.
+    pub unique: Option<Unique>,
+    /// Its serial group as sent.
+    pub group: Option<Group>,
+    /// Failures after which it is dead.
+    pub max_attempts: u32,
+    /// When a failed attempt is due again.
+    pub retry: RetryPolicy,
+    /// How long one attempt may run.
+    pub timeout: Option<Duration>,
+    /// How long it is kept once completed.
+    pub retention: Duration,
+    /// The names it still waits for, in the order sent.
+    pub wait_for: Vec<String>,
+
+    /// Where it stands, at the instant of the answer.
+    pub state: State,
+    /// The instant it may run; for an active or settled one, the instant it last could.
+    pub due: Timestamp,
+    /// Claims of it so far; only grows, part of the fence.
+    pub attempt: u32,
+    /// Outcomes that count against `max_attempts`.
+    pub failures: u32,
+    /// Leases of it that ran out.
+    pub crashes: u32,
+    /// When the engine took it.
+    pub enqueued_at: Timestamp,
+    /// When it was last claimed.
+    pub started_at: Option<Timestamp>,
+    /// When it settled.
+    pub finished_at: Option<Timestamp>,
+    /// The text of its last error.
+    pub last_error: Option<String>,
+    /// The small result of a completed one.
+    pub result: Option<Bytes>,
+    /// What its handler last said of its progress.
+    pub progress: Option<Bytes>,
+    /// Whether its cancel was requested while it was active.
+    pub cancel_requested: bool,
+    /// Why it is cancelled.
+    pub cancelled: Option<CancelReason>,
+    /// Why it is dead.
+    pub dead: Option<DeadReason>,
+    /// How a cancelled attempt was stopped.
+    pub stopped: Option<Stop>,
+    /// The worker that holds its lease, while active.
+    pub worker: Option<u128>,
+    /// The instant its lease ends, while active.
+    pub lease_until: Option<Timestamp>,
+}
+
+impl JobRecord {
+    /// Whether its next claim must be alone: it was active in two or more leases that ran out.
+    pub fn is_suspect(&self) -> bool {
+        self.crashes >= 2 && !self.state.is_settled()
+    }
+}
+
+/// Why a job is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum CancelReason {
+    /// By an edit, or by its worker.
+    Requested = 0,
+    /// `expires_at` passed first.
+    Expired = 1,
+    /// Another job took its unique key.
+    Replaced = 2,
+    /// Its queue was purged.
+    Purged = 3,
+}
+
+impl CancelReason {
+    /// Every reason, in the order of its number.
+    pub const ALL: [Self; 4] = [Self::Requested, Self::Expired, Self::Replaced, Self::Purged];
+
+    /// The name on the wire and on the screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Requested => "requested",
+            Self::Expired => "expired",
+            Self::Replaced => "replaced",
+            Self::Purged => "purged",
+        }
+    }
+}
+
+/// Why a job is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum DeadReason {
+    /// It failed `max_attempts` times.
+    Exhausted = 0,
+    /// Its worker said that no retry can mend it.
+    Permanent = 1,
+    /// It ended its worker while it ran alone.
+    Poison = 2,
+    /// Its queue was full and told to dead-letter its oldest.
+    Overflow = 3,
+}
+
+impl DeadReason {
+    /// Every reason, in the order of its number.
+    pub const ALL: [Self; 4] = [
+        Self::Exhausted,
+        Self::Permanent,
+        Self::Poison,
+        Self::Overflow,
+    ];
+
+    /// The name on the wire and on the screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exhausted => "exhausted",
+            Self::Permanent => "permanent",
+            Self::Poison => "poison",
+            Self::Overflow => "overflow",
+        }
+    }
+}
+
+/// How a cancelled job was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Stop {
+    /// It was not active.
+    BeforeStart = 0,
+    /// Its handler saw the request and ended.
+    Token = 1,
+    /// Its handler ignored the request and was aborted.
+    Aborted = 2,
+    /// Its process or command was killed, or its lease ran out.
+    Killed = 3,
+}
+
+impl Stop {
+    /// Every way, in the order of its number.
+    pub const ALL: [Self; 4] = [Self::BeforeStart, Self::Token, Self::Aborted, Self::Killed];
+
+    /// The name on the wire and on the screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BeforeStart => "before_start",
+            Self::Token => "token",
+            Self::Aborted => "aborted",
+            Self::Killed => "killed",
+        }
+    }
+}
+
+macro_rules! display_by_name {
+    ($($type:ty),*) => {$(
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    )*};
+}
+display_by_name!(CancelReason, DeadReason, Stop);

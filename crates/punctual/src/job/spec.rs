@@ -1,0 +1,245 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::limits::{Limits, check_header, check_key, check_name};
+use super::{JobId, JobRecord};
+use crate::error::{Error, ErrorKind, Result};
+use crate::retry::RetryPolicy;
+use crate::time::{Timestamp, days};
+
+/// When a job may first run. The engine alone adds a delay to its own time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Due {
+    /// At once.
+    #[default]
+    Now,
+    /// That span after the engine took it.
+    After(Duration),
+    /// At that instant; one in the past is due now, and the receipt says `late`.
+    At(Timestamp),
+}
+
+/// What happens to an enqueue whose unique key is held by an unsettled job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UniquePolicy {
+    /// The holder stays; the receipt says `merged` with the holder's id.
+    #[default]
+    Keep,
+    /// A waiting holder becomes `cancelled: replaced`; an active one answers `unique_active`.
+    Replace,
+    /// A waiting holder stays (`merged`); behind an active one, one follower is held and started
+    /// when the holder settles (a second follower is merged into the first).
+    After,
+}
+
+/// How long a unique key is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Hold {
+    /// Until the job settles.
+    #[default]
+    UntilSettled,
+    /// Until the job's first claim.
+    UntilStarted,
+    /// For that span after enqueue, whether the job has settled by then or not.
+    For(Duration),
+}
+
+/// A key that at most one unsettled job of the queue holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unique {
+    /// The key: 1 to 256 bytes of printable text, compared byte by byte, per queue.
+    pub key: String,
+    /// What happens when it is held.
+    pub policy: UniquePolicy,
+    /// How long it is held.
+    pub hold: Hold,
+}
+
+/// What a job of a group that is to be retried (or snoozed) does to the jobs behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnRetry {
+    /// It holds its group back until it has run again.
+    #[default]
+    Hold,
+    /// It lets the others pass.
+    Pass,
+}
+
+/// A serial group: at most one of its jobs is active, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// The key: 1 to 256 bytes of printable text, compared byte by byte, per queue.
+    pub key: String,
+    /// What a retry does to the rest.
+    pub on_retry: OnRetry,
+}
+
+/// A job as sent; what may be sent is checked by [`NewJob::check`], the same for every engine.
+///
+/// ```
+/// use punctual::{Due, NewJob, time::minutes};
+///
+/// let job = NewJob { due: Due::After(minutes(30)), ..NewJob::new("orders", r#"{"order":7}"#) };
+/// job.check(&Default::default())?;
+/// # Ok::<(), punctual::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewJob {
+    /// Its id, made before the first send.
+    pub id: JobId,
+    /// The line of jobs that it joins.
+    pub queue: String,
+    /// The name of its handler; the queue's name by default.
+    pub kind: String,
+    /// Opaque bytes, never parsed by an engine.
+    pub payload: Bytes,
+    /// What the payload is, `application/json` by default.
+    pub content_type: String,
+    /// Names and values handed to the handler, trace context among them, in this order.
+    pub headers: Vec<(String, String)>,
+    /// When it may first run.
+    pub due: Due,
+    /// From this instant on it is `cancelled: expired` unless it is active.
+    pub expires_at: Option<Timestamp>,
+    /// 0 (first) to 9 (last), 5 by default; strict between lines.
+    pub priority: u8,
+    /// Its unique key, if it has one.
+    pub unique: Option<Unique>,
+    /// Its serial group, if it has one.
+    pub group: Option<Group>,
+    /// Failures after which it is dead, at least 1; 20 by default.
+    pub max_attempts: u32,
+    /// When a failed attempt is due again.
+    pub retry: RetryPolicy,
+    /// How long one attempt may run; `None` for as long as its lease is extended.
+    pub timeout: Option<Duration>,
+    /// How long a completed job is kept, zero (the body is dropped at once) by default.
+    pub retention: Duration,
+    /// Names that must be cleared before it runs; not empty makes it held.
+    pub wait_for: Vec<String>,
+    /// What an import knows of its past; `None` for a new job.
+    pub history: Option<Box<JobRecord>>,
+}
+
+impl NewJob {
+    /// A job for a queue, due at once, with a fresh id and every default.
+    pub fn new(queue: impl Into<String>, payload: impl Into<Bytes>) -> Self {
+        let queue = queue.into();
+        Self {
+            id: JobId::new(),
+            kind: queue.clone(),
+            queue,
+            payload: payload.into(),
+            content_type: "application/json".into(),
+            headers: Vec::new(),
+            due: Due::Now,
+            expires_at: None,
+            priority: 5,
+            unique: None,
+            group: None,
+            max_attempts: 20,
+            retry: RetryPolicy::default(),
+            timeout: None,
+            retention: Duration::ZERO,
+            wait_for: Vec::new(),
+            history: None,
+        }
+    }
+
+    /// Checks every field against the naming rules and limits; engines call it for each job.
+    pub fn check(&self, limits: &Limits) -> Result<()> {
+        check_name("queue", &self.queue)?;
+        check_name("kind", &self.kind)?;
+        if self.payload.len() > limits.payload_bytes {
+            let message =
+                "payload is over the limit; store the blob elsewhere and send a reference";
+            return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+                .with("bytes", self.payload.len())
+                .with("limit", limits.payload_bytes));
+        }
+        self.check_headers(limits)?;
+        if let Due::After(span) = self.due {
+            check_span("delay", span)?;
+        }
+        if self.priority > 9 {
+            return Err(out_of_range(
+                "priority",
+                self.priority,
+                "0 (first) to 9 (last)",
+            ));
+        }
+        if let Some(unique) = &self.unique {
+            check_key("unique key", &unique.key)?;
+            if let Hold::For(span) = unique.hold {
+                check_span("unique key's period", span)?;
+            }
+        }
+        if let Some(group) = &self.group {
+            check_key("group key", &group.key)?;
+        }
+        if self.max_attempts == 0 {
+            return Err(out_of_range("max_attempts", 0, "at least 1"));
+        }
+        self.retry.check()?;
+        let allowed = |timeout: &Duration| !timeout.is_zero() && *timeout <= days(365);
+        if let Some(timeout) = self.timeout.filter(|timeout| !allowed(timeout)) {
+            return Err(out_of_range(
+                "timeout",
+                format!("{timeout:?}"),
+                "over 0 to 365 days",
+            ));
+        }
+        check_span("retention", self.retention)?;
+        if self.wait_for.len() > limits.wait_for_names {
+            return Err(out_of_range(
+                "wait_for",
+                self.wait_for.len(),
+                "at most 64 names",
+            ));
+        }
+        self.wait_for
+            .iter()
+            .try_for_each(|name| check_key("name in wait_for", name))
+    }
+
+    fn check_headers(&self, limits: &Limits) -> Result<()> {
+        check_header("content-type", &self.content_type)?;
+        if self.content_type.is_empty() || self.content_type.len() > 128 {
+            return Err(out_of_range(
+                "content type",
+                self.content_type.len(),
+                "1 to 128 bytes",
+            ));
+        }
+        let mut bytes = 0;
+        for (name, value) in &self.headers {
+            check_header(name, value)?;
+            bytes += name.len() + value.len();
+        }
+        if bytes > limits.header_bytes {
+            let message = "headers are over the limit";
+            return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+                .with("bytes", bytes)
+                .with("limit", limits.header_bytes));
+        }
+        Ok(())
+    }
+}
+
+fn check_span(what: &'static str, span: Duration) -> Result<()> {
+    // The rest, up to the year 9999, is checked when the engine adds it to its time.
+    if span.as_micros() > u128::from(Timestamp::MAX.as_micros()) {
+        let message = format!("{what} reaches beyond the year 9999");
+        return Err(Error::new(ErrorKind::InvalidDelay, message).with("span", format!("{span:?}")));
+    }
+    Ok(())
+}
+
+fn out_of_range(what: &'static str, value: impl std::fmt::Display, range: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidInput,
+        format!("{what} is out of range; use {range}"),
+    )
+    .with("value", value)
+}

@@ -1,0 +1,195 @@
+//! When a failed attempt is due again: plain arithmetic, the same here and in every engine.
+
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::JobId;
+use crate::time::{days, hours, seconds};
+
+/// How long a failed job waits, as a function of its failures so far.
+///
+/// The engine computes the span in whole milliseconds, at most 90 days. With jitter the span is
+/// drawn evenly from zero to the full one ("full jitter"), by a draw that depends on the job's id
+/// and failures alone, so that every engine and every repetition computes the same.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum RetryPolicy {
+    /// `base * factor^(failures - 1)`, at most `cap`.
+    Exponential {
+        /// The first span.
+        base: Duration,
+        /// By what each next one is longer, 1 to 100.
+        factor: f64,
+        /// The longest span.
+        cap: Duration,
+        /// Whether to draw from zero to the span.
+        jitter: bool,
+    },
+    /// The same span each time.
+    Fixed {
+        /// The span.
+        span: Duration,
+        /// Whether to draw from zero to the span.
+        jitter: bool,
+    },
+    /// `base * failures`, at most `cap`.
+    Linear {
+        /// The first span and each growth.
+        base: Duration,
+        /// The longest span.
+        cap: Duration,
+        /// Whether to draw from zero to the span.
+        jitter: bool,
+    },
+    /// The first failure waits the first span, and so on; the last one repeats. Never jittered.
+    List(
+        /// 1 to 64 spans.
+        Vec<Duration>,
+    ),
+}
+
+impl Default for RetryPolicy {
+    /// From 1 s doubling to 1 h, with full jitter: 20 attempts take about five hours on average.
+    fn default() -> Self {
+        Self::Exponential {
+            base: seconds(1),
+            factor: 2.0,
+            cap: hours(1),
+            jitter: true,
+        }
+    }
+}
+
+/// No policy waits longer.
+const SPAN_MAX: Duration = days(90);
+
+impl RetryPolicy {
+    /// The same span after each failure, without jitter.
+    pub fn fixed(span: Duration) -> Self {
+        Self::Fixed {
+            span,
+            jitter: false,
+        }
+    }
+
+    /// Spans from `base`, doubled each time up to `cap`, with full jitter.
+    pub fn exponential(base: Duration, cap: Duration) -> Self {
+        Self::Exponential {
+            base,
+            factor: 2.0,
+            cap,
+            jitter: true,
+        }
+    }
+
+    /// The span to wait after that many failures (at least one) of that job.
+    ///
+    /// ```
+    /// use punctual::{JobId, RetryPolicy, time::seconds};
+    ///
+    /// let list = RetryPolicy::List(vec![seconds(1), seconds(10)]);
+    /// let id = JobId::new();
+    /// assert_eq!(list.span(id, 1), seconds(1));
+    /// assert_eq!(list.span(id, 9), seconds(10));
+    /// ```
+    pub fn span(&self, id: JobId, failures: u32) -> Duration {
+        let nth = failures.max(1);
+        let (full, jitter) = match self {
+            Self::Exponential {
+                base,
+                factor,
+                cap,
+                jitter,
+            } => {
+                let cap = whole_millis(*cap);
+                let mut span = whole_millis(*base);
+                // Multiplying step by step rounds the same in every language; 90 days end it.
+                for _ in 1..nth {
+                    if span >= cap || *factor <= 1.0 {
+                        break;
+                    }
+                    span *= factor;
+                }
+                (span.min(cap).floor(), *jitter)
+            }
+            Self::Fixed { span, jitter } => (whole_millis(*span), *jitter),
+            Self::Linear { base, cap, jitter } => (
+                (whole_millis(*base) * f64::from(nth)).min(whole_millis(*cap)),
+                *jitter,
+            ),
+            Self::List(spans) => {
+                let index = (nth as usize - 1).min(spans.len().saturating_sub(1));
+                (
+                    spans.get(index).map_or(0.0, |span| whole_millis(*span)),
+                    false,
+                )
+            }
+        };
+        let drawn = if jitter {
+            (full * f64::from(draw(id, nth)) / DRAW_RANGE).floor()
+        } else {
+            full
+        };
+        Duration::from_millis(drawn as u64)
+    }
+
+    /// Checks the ranges of every field.
+    pub fn check(&self) -> Result<()> {
+        let refuse = |message: &str| {
+            Err(Error::new(
+                ErrorKind::InvalidInput,
+                format!("retry: {message}"),
+            ))
+        };
+        let spans: &[Duration] = match self {
+            Self::Exponential {
+                base, factor, cap, ..
+            } => {
+                if !(1.0..=100.0).contains(factor) {
+                    return refuse("factor is out of range; use 1 to 100");
+                }
+                &[*base, *cap]
+            }
+            Self::Fixed { span, .. } => &[*span],
+            Self::Linear { base, cap, .. } => &[*base, *cap],
+            Self::List(spans) => {
+                if spans.is_empty() || spans.len() > 64 {
+                    return refuse("list is out of range; use 1 to 64 spans");
+                }
+                spans
+            }
+        };
+        if spans.iter().any(|span| *span > SPAN_MAX) {
+            return refuse("span is out of range; use at most 90 days");
+        }
+        Ok(())
+    }
+}
+
+fn whole_millis(span: Duration) -> f64 {
+    span.min(SPAN_MAX).as_millis() as f64
+}
+
+/// Twenty bits: a span of 90 days times a draw stays below 2^53, exact in a double.
+const DRAW_RANGE: f64 = 1_048_576.0;
+
+/// An even draw from 0 to 2^20 - 1 out of id and failures.
+///
+/// A Lehmer generator (Park and Miller, 1988; multiplier 48271 modulo 2^31 - 1) that takes in the
+/// bytes: every product stays below 2^53, so Lua computes the same.
+fn draw(id: JobId, failures: u32) -> u32 {
+    const MODULUS: u64 = 2_147_483_647;
+    let bytes = id
+        .as_bytes()
+        .iter()
+        .copied()
+        .chain(failures.to_be_bytes())
+        .chain([0, 0]);
+    let state = bytes.fold(1_u64, |state, byte| {
+        (state * 48_271 + u64::from(byte)) % MODULUS
+    });
+    (state % 1_048_576) as u32
+}
+
+#[cfg(test)]
+mod tests;

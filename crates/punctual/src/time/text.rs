@@ -1,0 +1,124 @@
+//! Instants and spans as people write them: `30m`, `1h30m`, `250ms`, `2026-11-21T10:00:00Z`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::Timestamp;
+use crate::error::{Error, ErrorKind, Result};
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = i64::try_from(self.as_micros()).unwrap_or(i64::MAX);
+        match jiff::Timestamp::from_microsecond(micros) {
+            Ok(instant) => write!(f, "{instant}"),
+            Err(_) => write!(f, "{micros}us"),
+        }
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = Error;
+
+    /// Reads RFC 3339, such as `2026-11-21T10:00:00Z`, or `2026-11-21T18:00:00+08:00`.
+    fn from_str(text: &str) -> Result<Self> {
+        let invalid = |why: String| {
+            Error::new(ErrorKind::InvalidDelay, why).with("value", format!("{text:?}"))
+        };
+        let instant: jiff::Timestamp = text.parse().map_err(|_| {
+            invalid(
+                "not an instant; write it like 2026-11-21T10:00:00Z, until the year 9999".into(),
+            )
+        })?;
+        let micros = u64::try_from(instant.as_microsecond())
+            .map_err(|_| invalid("instant lies before 1970".into()))?;
+        if micros > Timestamp::MAX.as_micros() {
+            return Err(invalid("instant lies after the year 9999".into()));
+        }
+        Ok(Self::from_micros(micros))
+    }
+}
+
+const UNITS: [(&str, u64); 6] = [
+    ("d", 86_400_000_000),
+    ("h", 3_600_000_000),
+    ("m", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1_000),
+    ("us", 1),
+];
+
+/// Reads a span such as `90s`, `1h30m`, `250ms` or `1.5s`; a unit is required.
+///
+/// ```
+/// use punctual::time::{minutes, parse_span};
+///
+/// assert_eq!(parse_span("1h30m")?, minutes(90));
+/// assert!(parse_span("5").is_err());
+/// assert!(parse_span("-5m").is_err());
+/// # Ok::<(), punctual::Error>(())
+/// ```
+pub fn parse_span(text: &str) -> Result<Duration> {
+    let invalid = || {
+        let message =
+            "not a span; write a number and a unit of d, h, m, s, ms or us, such as 30m or 1h30m";
+        Error::new(ErrorKind::InvalidDelay, message).with("value", format!("{text:?}"))
+    };
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    let mut micros = 0_f64;
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(invalid)?;
+        let number: f64 = rest[..digits].parse().map_err(|_| invalid())?;
+        rest = &rest[digits..];
+        let letters = rest
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(rest.len());
+        let unit = UNITS
+            .iter()
+            .find(|(name, _)| *name == &rest[..letters])
+            .ok_or_else(invalid)?
+            .1;
+        micros += number * unit as f64;
+        rest = &rest[letters..];
+    }
+    if micros > Timestamp::MAX.as_micros() as f64 {
+        let message = "span reaches beyond the year 9999";
+        return Err(Error::new(ErrorKind::InvalidDelay, message).with("value", format!("{text:?}")));
+    }
+    Ok(Duration::from_micros(micros.round() as u64))
+}
+
+/// Writes a span with its two largest units: `1h30m`, `2.5ms`, `45s`.
+///
+/// ```
+/// use punctual::time::{format_span, millis, minutes};
+///
+/// assert_eq!(format_span(minutes(90)), "1h30m");
+/// assert_eq!(format_span(millis(2_500)), "2.5s");
+/// ```
+pub fn format_span(span: Duration) -> String {
+    let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+    if micros < 60_000_000 {
+        let (unit, size) = *UNITS[3..]
+            .iter()
+            .find(|(_, size)| micros >= *size)
+            .unwrap_or(&("s", 1));
+        let tenths = (micros as f64 / size as f64 * 10.0).floor() / 10.0;
+        return format!("{tenths}{unit}");
+    }
+    let first = UNITS
+        .iter()
+        .position(|(_, size)| micros >= *size)
+        .unwrap_or(0);
+    let (unit, size) = UNITS[first];
+    let (next_unit, next_size) = UNITS[first + 1];
+    match (micros % size) / next_size {
+        0 => format!("{}{unit}", micros / size),
+        rest => format!("{}{unit}{rest}{next_unit}", micros / size),
+    }
+}
