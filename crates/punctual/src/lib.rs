@@ -6,6 +6,7 @@
 pub mod engine;
 pub mod error;
 pub mod job;
+pub mod memory;
 pub mod retry;
 pub mod time;
 

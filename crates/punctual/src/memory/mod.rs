@@ -1,0 +1,3 @@
+//! What runs in the memory of one process.
+
+pub mod wheel;
