@@ -6,7 +6,9 @@
 pub mod engine;
 pub mod error;
 pub mod job;
+pub mod machine;
 pub mod memory;
+pub mod planted;
 pub mod retry;
 pub mod time;
 
@@ -16,4 +18,5 @@ pub use job::{
     Due, Effect, Group, Hold, Job, JobId, JobRecord, Limits, NewJob, OnRetry, Outcome, State,
     Unique, UniquePolicy,
 };
+pub use memory::MemoryEngine;
 pub use retry::RetryPolicy;

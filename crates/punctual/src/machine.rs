@@ -1,0 +1,367 @@
+//! The law as one deterministic machine over sorted tables; for authors of engines.
+//!
+//! A [`Machine`] has no clock, no thread and no file. Each verb takes engine time, does one atomic
+//! step over its tables and answers. The memory engine calls it under a lock; the embedded engine
+//! writes the step's mutations ([`Machine::take_step`]) to its log before it answers.
+
+mod claim;
+mod codec;
+mod control;
+mod due;
+mod edit;
+mod enqueue;
+mod explain;
+mod fields;
+mod history;
+mod inspect;
+mod jobs;
+mod lanes;
+mod lease;
+mod recover;
+mod rows;
+mod settle;
+mod settled;
+mod signals;
+mod stats;
+mod sweep;
+mod table;
+mod unique;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::Namespace;
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{JobId, Limits, State, check_name};
+use crate::time::{Timestamp, days, minutes};
+
+use due::DueIndex;
+use history::History;
+pub use recover::{Frozen, Recovered};
+use rows::*;
+pub use signals::{Bells, SettledWatch, Signals};
+pub use table::{Base, RowVisitor, ScanVisitor};
+use table::{Journal, Table};
+
+/// The state of one engine, and the verbs that change it.
+#[derive(Debug)]
+pub struct Machine {
+    limits: Limits,
+    settled_window: Duration,
+    now: Timestamp,
+    clock_jumps: u64,
+    journal: Journal,
+    rows: Tables,
+    /// What the tables imply, kept at hand.
+    derived: Derived,
+    counters: Counters,
+    signals: Signals,
+    history: History,
+}
+
+/// How long cancelled and dead jobs are kept.
+const CANCELLED_RETENTION: Duration = days(1);
+const DEAD_RETENTION: Duration = days(30);
+
+/// Every stored row.
+#[derive(Debug)]
+struct Tables {
+    counters: Table<NameKey, Counters>,
+    namespaces: Table<NameKey, u32>,
+    queues: Table<QueueName, QueueRow>,
+    specs: Table<JobKey, Arc<Spec>>,
+    status: Table<JobKey, Arc<Status>>,
+    due: DueIndex,
+    places: Table<PlaceKey, Place>,
+    lines: Table<LineKey, LineEntry>,
+    groups: Table<QueueText, GroupRow>,
+    members: Table<MemberKey, JobId>,
+    held: Table<SeqKey, JobId>,
+    unique: Table<QueueText, Holder>,
+    periods: Table<PeriodKey, ()>,
+    expiry: Table<ExpiryKey, ()>,
+    leases: Table<FenceKey, Arc<LeaseRow>>,
+    deadlines: Table<FenceKey, DeadlineRow>,
+    marks: Table<JobKey, Mark>,
+    kept: Table<KeptKey, Kept>,
+    prune: Table<PruneKey, JobId>,
+    records: Table<RecordKey, RecordRow>,
+}
+
+#[derive(Debug, Default)]
+struct Derived {
+    namespaces: HashMap<String, u32>,
+    queue_ids: HashMap<(u32, String), u32>,
+    queues: HashMap<u32, Queue>,
+    /// Queues whose row changed in this step.
+    dirty: BTreeSet<u32>,
+    /// The earliest due of each queue that has one.
+    due_heads: BTreeSet<(Timestamp, u32)>,
+    lease_ends: BTreeSet<(Timestamp, u64)>,
+    pages: HashMap<u64, OpenPage>,
+    claims: HashMap<(u128, u64), u64>,
+    mark_ages: VecDeque<(Timestamp, JobKey)>,
+    /// Where scans of a lane, and of orders by time, may start: everything before is gone.
+    lane_lows: HashMap<(u32, u8), PlaceKey>,
+    expiry_low: Option<ExpiryKey>,
+    prune_low: Option<PruneKey>,
+    period_low: Option<PeriodKey>,
+}
+
+/// A queue, in memory.
+#[derive(Debug)]
+struct Queue {
+    namespace: u32,
+    name: Arc<str>,
+    row: QueueRow,
+    due_head: Option<Timestamp>,
+    settings: crate::engine::QueueSettings,
+}
+
+/// A leased page, in memory.
+#[derive(Debug)]
+struct OpenPage {
+    remaining: u32,
+    worker: u128,
+    nonce: u64,
+    lease: Duration,
+    deadline: Timestamp,
+    spared: bool,
+}
+
+impl Machine {
+    /// A machine without anything below: every row in memory, waiting jobs on a timing wheel.
+    pub fn in_memory(limits: Limits) -> Self {
+        Self::build(limits, None)
+    }
+
+    /// A machine over a sorted store; recover it before the first verb.
+    pub fn over(limits: Limits, base: Arc<dyn Base>) -> Self {
+        Self::build(limits, Some(base))
+    }
+
+    fn build(limits: Limits, base: Option<Arc<dyn Base>>) -> Self {
+        let keeps = base.is_some();
+        let rows = Tables {
+            counters: Table::new(1, base.clone()),
+            namespaces: Table::new(2, base.clone()),
+            queues: Table::new(3, base.clone()),
+            specs: Table::new(4, base.clone()),
+            status: Table::new(5, base.clone()),
+            due: DueIndex::new(6, base.clone()),
+            places: Table::new(7, base.clone()),
+            lines: Table::new(8, base.clone()),
+            groups: Table::new(9, base.clone()),
+            members: Table::new(10, base.clone()),
+            held: Table::new(11, base.clone()),
+            unique: Table::new(12, base.clone()),
+            periods: Table::new(13, base.clone()),
+            expiry: Table::new(14, base.clone()),
+            leases: Table::new(15, base.clone()),
+            deadlines: Table::new(16, base.clone()),
+            marks: Table::new(17, base.clone()),
+            kept: Table::new(18, base.clone()),
+            prune: Table::new(19, base.clone()),
+            records: Table::new(20, base),
+        };
+        Self {
+            limits,
+            settled_window: minutes(2),
+            now: Timestamp::ZERO,
+            clock_jumps: 0,
+            journal: Journal::new(keeps),
+            rows,
+            derived: Derived::default(),
+            counters: Counters {
+                seq: 0,
+                fence: 0,
+                version: 0,
+                names: 0,
+                now: Timestamp::ZERO,
+                closed: false,
+            },
+            signals: Signals::default(),
+            history: History::default(),
+        }
+    }
+
+    /// The bounds in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// How long the mark of a settled job stays, at most.
+    pub fn settled_window(&self) -> Duration {
+        self.settled_window
+    }
+
+    /// How often the engine was silent for longer than half a lease.
+    pub fn clock_jumps(&self) -> u64 {
+        self.clock_jumps
+    }
+
+    /// What the last steps mean for waiters; taken by the engine after each call.
+    pub fn take_signals(&mut self) -> Signals {
+        self.signals.take()
+    }
+
+    /// The mutations of the step just done, for the log; empty if it changed nothing.
+    pub fn take_step(&mut self) -> Result<Vec<u8>> {
+        self.save_changed_queues();
+        if self.journal.rows.0.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.counters.now = self.now;
+        self.counters.closed = false;
+        let counters = self.counters.clone();
+        self.rows.counters.put(
+            &mut self.journal,
+            NameKey {
+                name: String::new(),
+            },
+            counters,
+        );
+        Ok(std::mem::take(&mut self.journal.rows.0))
+    }
+
+    fn save_changed_queues(&mut self) {
+        for id in std::mem::take(&mut self.derived.dirty) {
+            if let Some(queue) = self.derived.queues.get(&id) {
+                let key = QueueName {
+                    namespace: queue.namespace,
+                    queue: queue.name.to_string(),
+                };
+                self.rows
+                    .queues
+                    .put(&mut self.journal, key, queue.row.clone());
+            }
+        }
+    }
+
+    /// The next number that only grows.
+    fn next_seq(&mut self) -> u64 {
+        self.counters.seq += 1;
+        self.counters.seq
+    }
+
+    /// The number of a namespace, if anything was ever put in it.
+    fn namespace(&self, namespace: &Namespace) -> Option<u32> {
+        self.derived.namespaces.get(namespace.as_str()).copied()
+    }
+
+    fn namespace_or_new(&mut self, namespace: &Namespace) -> u32 {
+        if let Some(id) = self.namespace(namespace) {
+            return id;
+        }
+        self.counters.names += 1;
+        let id = self.counters.names;
+        self.derived
+            .namespaces
+            .insert(namespace.as_str().to_owned(), id);
+        self.rows.namespaces.insert(
+            &mut self.journal,
+            NameKey {
+                name: namespace.as_str().to_owned(),
+            },
+            id,
+        );
+        id
+    }
+
+    fn queue(&self, namespace: u32, name: &str) -> Option<u32> {
+        // A tuple of borrowed parts cannot look up owned ones; queue names are short.
+        self.derived
+            .queue_ids
+            .get(&(namespace, name.to_owned()))
+            .copied()
+    }
+
+    fn queue_or_new(&mut self, namespace: u32, name: &str) -> u32 {
+        if let Some(id) = self.queue(namespace, name) {
+            return id;
+        }
+        self.counters.names += 1;
+        let id = self.counters.names;
+        let row = QueueRow {
+            id,
+            paused: false,
+            counts: vec![0; 7],
+            kept_bytes: vec![0; 7],
+            lanes: vec![0; 20],
+        };
+        self.add_queue(namespace, name, row);
+        self.derived.dirty.insert(id);
+        id
+    }
+
+    fn add_queue(&mut self, namespace: u32, name: &str, row: QueueRow) {
+        let id = row.id;
+        let queue = Queue {
+            namespace,
+            name: name.into(),
+            row,
+            due_head: None,
+            settings: Default::default(),
+        };
+        self.derived
+            .queue_ids
+            .insert((namespace, name.to_owned()), id);
+        self.derived.queues.insert(id, queue);
+    }
+
+    fn queue_state(&self, id: u32) -> Result<&Queue> {
+        self.derived
+            .queues
+            .get(&id)
+            .ok_or_else(|| codec::damaged("queue"))
+    }
+
+    fn queue_mut(&mut self, id: u32) -> Result<&mut Queue> {
+        self.derived.dirty.insert(id);
+        self.derived
+            .queues
+            .get_mut(&id)
+            .ok_or_else(|| codec::damaged("queue"))
+    }
+
+    fn count(&mut self, queue: u32, state: State, up: bool) -> Result<()> {
+        let count = &mut self.queue_mut(queue)?.row.counts[state as usize];
+        debug_assert!(up || *count > 0, "{state} jobs are never fewer than none");
+        *count = if up {
+            *count + 1
+        } else {
+            count.saturating_sub(1)
+        };
+        Ok(())
+    }
+
+    fn check_batch(&self, items: usize) -> Result<()> {
+        if items > self.limits.batch_items {
+            let error = Error::new(
+                ErrorKind::BatchTooLarge,
+                "call carries too many items; send smaller batches",
+            );
+            return Err(error
+                .with("items", items)
+                .with("limit", self.limits.batch_items));
+        }
+        Ok(())
+    }
+
+    /// Cuts a text that the engine keeps to the limit, at a character.
+    fn bounded_text(&self, text: &str) -> String {
+        let mut end = text.len().min(self.limits.result_bytes);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text[..end].to_owned()
+    }
+}
+
+/// Checks the names of a list of queues.
+fn check_queues(queues: &[String]) -> Result<()> {
+    queues
+        .iter()
+        .try_for_each(|queue| check_name("queue", queue))
+}

@@ -1,0 +1,404 @@
+//! Claim: a page of what is ready, under one lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::jobs::Loaded;
+use super::lanes::SUSPECT_LANE;
+use super::rows::*;
+use super::{Machine, OpenPage, check_queues};
+use crate::engine::{Claim, ClaimOrder, Claimed, Namespace, Page, Token};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{Hold, State};
+use crate::planted::{Bug, is_planted};
+use crate::time::{Timestamp, days, millis};
+
+/// Queues that one claim may name.
+pub(super) const CLAIM_QUEUES_MAX: usize = 64;
+
+/// What a claim has taken so far.
+struct Take {
+    limit: usize,
+    bytes_left: usize,
+    full: bool,
+    jobs: Vec<Loaded>,
+    /// The lease that the page will get.
+    fence: u64,
+}
+
+impl Take {
+    fn has_room(&self) -> bool {
+        !self.full && self.jobs.len() < self.limit
+    }
+
+    fn fits(&mut self, job: &Loaded) -> bool {
+        let bytes = job.spec.payload.len();
+        self.full = !self.jobs.is_empty() && bytes > self.bytes_left;
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        !self.full
+    }
+}
+
+impl Machine {
+    /// Takes due jobs under a lease; see [`Engine::claim`](crate::Engine::claim).
+    pub fn claim(
+        &mut self,
+        now: Timestamp,
+        namespace: &Namespace,
+        claim: &Claim,
+    ) -> Result<Claimed> {
+        self.check_claim(claim)?;
+        self.begin(now)?;
+        let namespace = self.namespace_or_new(namespace);
+        let queues: Vec<u32> = claim
+            .queues
+            .iter()
+            .map(|queue| self.queue_or_new(namespace, queue))
+            .collect();
+        self.history.seen(namespace, &claim.worker, self.now);
+        let page = match self
+            .derived
+            .claims
+            .get(&(claim.worker.id.0, claim.nonce))
+            .copied()
+        {
+            Some(fence) => Some(self.page_again(fence)?),
+            None => self.claim_page(namespace, &queues, claim)?,
+        };
+        let open: Vec<u32> = queues
+            .iter()
+            .copied()
+            .filter(|queue| !self.is_paused(*queue))
+            .collect();
+        let left = self.has_work(&open, claim.alone);
+        self.signals.quiet(&queues);
+        if left {
+            let rich: Vec<u32> = open
+                .iter()
+                .copied()
+                .filter(|queue| self.has_work(&[*queue], claim.alone))
+                .collect();
+            rich.into_iter().for_each(|queue| self.signals.ring(queue));
+        }
+        let wake_at = if left {
+            Some(self.now)
+        } else {
+            self.wake_at(&open)
+        };
+        let suspects = open
+            .iter()
+            .any(|queue| self.lane_counts(*queue)[10..].iter().any(|n| *n > 0));
+        Ok(Claimed {
+            pages: page.into_iter().collect(),
+            now: self.now,
+            wake_at,
+            suspects,
+        })
+    }
+
+    fn check_claim(&self, claim: &Claim) -> Result<()> {
+        let refuse = |message: &str| Err(Error::new(ErrorKind::InvalidInput, message));
+        if claim.queues.is_empty() || claim.queues.len() > CLAIM_QUEUES_MAX {
+            return refuse("claim names no queue or too many; name 1 to 64");
+        }
+        check_queues(&claim.queues)?;
+        self.check_batch(claim.limit)?;
+        if claim.limit == 0 {
+            return refuse("claim asks for no job; use a limit of 1 to 1,000");
+        }
+        check_lease(claim.lease)
+    }
+
+    fn claim_page(
+        &mut self,
+        namespace: u32,
+        queues: &[u32],
+        claim: &Claim,
+    ) -> Result<Option<Page>> {
+        let fence = self.next_fence();
+        let bytes_left = claim.max_bytes.min(self.limits.batch_bytes);
+        let mut take = Take {
+            limit: claim.limit,
+            bytes_left,
+            full: false,
+            jobs: Vec::new(),
+            fence,
+        };
+        if claim.alone {
+            self.take_suspect(namespace, queues, &mut take)?;
+        }
+        let alone = claim.alone && !take.jobs.is_empty();
+        if !alone {
+            match claim.order {
+                ClaimOrder::Strict => {
+                    for queue in queues {
+                        self.take_from(namespace, *queue, usize::MAX, &mut take)?;
+                    }
+                }
+                ClaimOrder::Turns => self.take_turns(namespace, queues, &mut take)?,
+            }
+        }
+        if take.jobs.is_empty() {
+            return Ok(None);
+        }
+        self.open_page(namespace, claim, alone, take).map(Some)
+    }
+
+    fn take_turns(&mut self, namespace: u32, queues: &[u32], take: &mut Take) -> Result<()> {
+        let mut turn = queues.to_vec();
+        while take.has_room() && !turn.is_empty() {
+            let mut next = Vec::with_capacity(turn.len());
+            for queue in turn {
+                if self.take_from(namespace, queue, 1, take)? == 1 {
+                    next.push(queue);
+                }
+            }
+            turn = next;
+        }
+        Ok(())
+    }
+
+    /// Takes the first suspect of the first queue that has one.
+    fn take_suspect(&mut self, namespace: u32, queues: &[u32], take: &mut Take) -> Result<()> {
+        for queue in queues
+            .iter()
+            .filter(|queue| !self.is_paused(**queue))
+            .copied()
+            .collect::<Vec<_>>()
+        {
+            for lane in SUSPECT_LANE..2 * SUSPECT_LANE {
+                self.take_lane(namespace, queue, lane, 1, take)?;
+                if !take.jobs.is_empty() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes from a queue by priority; how many it took.
+    fn take_from(
+        &mut self,
+        namespace: u32,
+        queue: u32,
+        most: usize,
+        take: &mut Take,
+    ) -> Result<usize> {
+        let before = take.jobs.len();
+        if self.is_paused(queue) {
+            return Ok(0);
+        }
+        for lane in 0..SUSPECT_LANE {
+            let taken = take.jobs.len() - before;
+            if !take.has_room() || taken == most {
+                break;
+            }
+            self.take_lane(namespace, queue, lane, most - taken, take)?;
+        }
+        Ok(take.jobs.len() - before)
+    }
+
+    fn take_lane(
+        &mut self,
+        namespace: u32,
+        queue: u32,
+        lane: u8,
+        most: usize,
+        take: &mut Take,
+    ) -> Result<()> {
+        let start = take.jobs.len();
+        while take.has_room()
+            && take.jobs.len() - start < most
+            && self.lane_counts(queue)[usize::from(lane)] > 0
+        {
+            let want = (take.limit - take.jobs.len()).min(most - (take.jobs.len() - start));
+            let places = self.places(queue, lane, want)?;
+            if places.is_empty() {
+                debug_assert!(false, "a lane's count is the number of its places");
+                return Ok(());
+            }
+            for (key, place) in places {
+                let id = self.candidate(&key, &place)?;
+                let job = self.load_indexed(&JobKey { namespace, id })?;
+                if self.expire_if_late(job.clone())? {
+                    continue;
+                }
+                if !take.fits(&job) {
+                    return Ok(());
+                }
+                self.activate(job, take)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a ready job active under the page's fence.
+    fn activate(&mut self, mut job: Loaded, take: &mut Take) -> Result<()> {
+        self.displace(&job)?;
+        let (now, id) = (self.now, job.key.id);
+        let status = job.status_mut();
+        status.place = State::Active;
+        status.attempt += 1;
+        status.started_at = Some(now);
+        status.fence = take.fence;
+        if let Some(group) = job.group().map(str::to_owned) {
+            self.change_group(job.spec.queue, &group, |row| {
+                row.holding = None;
+                row.active = (!is_planted(Bug::GroupOvertaken)).then_some(id);
+            })?;
+        }
+        if job
+            .spec
+            .unique
+            .as_ref()
+            .is_some_and(|unique| unique.hold == Hold::UntilStarted)
+        {
+            self.free_key(&job)?;
+        }
+        self.save(&job);
+        self.count(job.spec.queue, State::Active, true)?;
+        self.history.claimed(job.spec.queue, now);
+        self.changed(&job);
+        take.jobs.push(job);
+        Ok(())
+    }
+
+    fn open_page(
+        &mut self,
+        namespace: u32,
+        claim: &Claim,
+        alone: bool,
+        take: Take,
+    ) -> Result<Page> {
+        let Take { fence, jobs, .. } = take;
+        let deadline = self.now + claim.lease;
+        let ids = jobs.iter().map(|job| job.key.id).collect();
+        let row = LeaseRow {
+            namespace,
+            nonce: RandomBits(claim.nonce),
+            worker: claim.worker.id.0,
+            alone,
+            in_process: claim.in_process,
+            jobs: ids,
+        };
+        self.rows
+            .leases
+            .insert(&mut self.journal, FenceKey { fence }, Arc::new(row));
+        let row = DeadlineRow {
+            deadline,
+            lease: claim.lease,
+            spared: false,
+        };
+        self.rows
+            .deadlines
+            .insert(&mut self.journal, FenceKey { fence }, row);
+        let page = OpenPage {
+            remaining: jobs.len() as u32,
+            worker: claim.worker.id.0,
+            nonce: claim.nonce,
+            lease: claim.lease,
+            deadline,
+            spared: false,
+        };
+        self.derived.lease_ends.insert((deadline, fence));
+        self.derived.claims.insert((page.worker, page.nonce), fence);
+        self.derived.pages.insert(fence, page);
+        let jobs = jobs
+            .iter()
+            .map(|job| self.record(job))
+            .collect::<Result<_>>()?;
+        Ok(Page {
+            token: Token {
+                fence,
+                nonce: claim.nonce,
+            },
+            deadline,
+            jobs,
+        })
+    }
+
+    /// The page of a claim whose answer was lost: what is left of it.
+    fn page_again(&mut self, fence: u64) -> Result<Page> {
+        let row = self
+            .rows
+            .leases
+            .get(&FenceKey { fence })?
+            .ok_or_else(|| super::codec::damaged("lease"))?;
+        let mut jobs = Vec::new();
+        for id in &row.jobs {
+            if let Some(job) = self.leased(row.namespace, *id, fence)? {
+                jobs.push(self.record(&job)?);
+            }
+        }
+        let deadline = self
+            .derived
+            .pages
+            .get(&fence)
+            .map_or(self.now, |page| page.deadline);
+        Ok(Page {
+            token: row.token(fence),
+            deadline,
+            jobs,
+        })
+    }
+
+    /// A number larger than every fence before it, over restarts and lost writes too.
+    fn next_fence(&mut self) -> u64 {
+        self.counters.fence = (self.counters.fence + 1).max(self.now.as_micros());
+        self.counters.fence
+    }
+
+    pub(super) fn is_paused(&self, queue: u32) -> bool {
+        self.derived
+            .queues
+            .get(&queue)
+            .is_some_and(|queue| queue.row.paused)
+    }
+
+    fn lane_counts(&self, queue: u32) -> &[u32] {
+        self.derived
+            .queues
+            .get(&queue)
+            .map_or(&[0; 20], |queue| &queue.row.lanes)
+    }
+
+    /// Whether a claim at once could answer something.
+    fn has_work(&self, queues: &[u32], alone: bool) -> bool {
+        let lanes = if alone { 20 } else { 10 };
+        let unmoved = |queue: &u32| {
+            let head = self
+                .derived
+                .queues
+                .get(queue)
+                .and_then(|queue| queue.due_head);
+            head.is_some_and(|head| head <= self.now)
+        };
+        queues
+            .iter()
+            .any(|queue| self.lane_counts(*queue)[..lanes].iter().any(|n| *n > 0) || unmoved(queue))
+    }
+
+    /// The earliest instant at which a claim could answer more by the passing of time alone.
+    fn wake_at(&self, queues: &[u32]) -> Option<Timestamp> {
+        let due = queues
+            .iter()
+            .filter_map(|queue| self.derived.queues.get(queue)?.due_head)
+            .min();
+        let lease = if queues.is_empty() {
+            None
+        } else {
+            self.derived.lease_ends.first().map(|(at, _)| *at)
+        };
+        due.into_iter().chain(lease).min()
+    }
+}
+
+pub(super) fn check_lease(lease: Duration) -> Result<()> {
+    if lease < millis(1) || lease > days(1) {
+        let message = "lease is out of range; use 1 ms to 1 day";
+        return Err(
+            Error::new(ErrorKind::InvalidInput, message).with("lease", format!("{lease:?}"))
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! Control: pause, resume, purge, and named versioned records.
+
+use std::ops::Bound;
+
+use super::Machine;
+use super::rows::*;
+use crate::engine::{Control, Controlled, Namespace, QueueSettings, RecordValue, VersionedRecord};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::check_name;
+use crate::planted::{Bug, is_planted};
+use crate::time::Timestamp;
+
+/// Bytes of one opaque record.
+const RECORD_BYTES_MAX: usize = 64 << 10;
+/// Records whose name begins so are the settings of a queue.
+const QUEUE_PREFIX: &str = "queue/";
+
+impl Machine {
+    /// Changes a queue or a record; see [`Engine::control`](crate::Engine::control).
+    pub fn control(
+        &mut self,
+        now: Timestamp,
+        namespace: &Namespace,
+        control: Control,
+    ) -> Result<Controlled> {
+        check_control(&control)?;
+        self.begin(now)?;
+        match control {
+            Control::Pause { queue } => self.set_paused(namespace, &queue, true),
+            Control::Resume { queue } => self.set_paused(namespace, &queue, false),
+            Control::Purge {
+                queue,
+                cursor,
+                limit,
+            } => self.purge(namespace, queue, cursor, limit),
+            Control::Read { name } => {
+                let key = self
+                    .namespace(namespace)
+                    .map(|namespace| RecordKey { namespace, name });
+                let row = key
+                    .map(|key| self.rows.records.get(&key))
+                    .transpose()?
+                    .flatten();
+                Ok(Controlled::Record(row.map(|row| VersionedRecord {
+                    version: row.version,
+                    value: row.value,
+                })))
+            }
+            Control::Names { prefix } => self.names(namespace, &prefix),
+            Control::Write {
+                name,
+                expected,
+                value,
+            } => self.write(namespace, name, expected, value),
+        }
+    }
+
+    fn set_paused(
+        &mut self,
+        namespace: &Namespace,
+        queue: &str,
+        paused: bool,
+    ) -> Result<Controlled> {
+        let namespace = self.namespace_or_new(namespace);
+        let id = self.queue_or_new(namespace, queue);
+        let row = &mut self.queue_mut(id)?.row;
+        let changes = std::mem::replace(&mut row.paused, paused) != paused;
+        if changes && !paused && !is_planted(Bug::DoorbellForgotten) {
+            self.signals.ring(id);
+        }
+        Ok(Controlled::Done(changes))
+    }
+
+    fn names(&self, namespace: &Namespace, prefix: &str) -> Result<Controlled> {
+        let Some(namespace) = self.namespace(namespace) else {
+            return Ok(Controlled::Names(Vec::new()));
+        };
+        let start = RecordKey {
+            namespace,
+            name: prefix.to_owned(),
+        };
+        let end = RecordKey {
+            namespace: namespace + 1,
+            name: String::new(),
+        };
+        let limit = self.limits.batch_items;
+        let found =
+            self.rows
+                .records
+                .scan(Bound::Included(&start), Bound::Excluded(&end), false, limit)?;
+        let names = found
+            .into_iter()
+            .map(|(key, _)| key.name)
+            .take_while(|name| name.starts_with(prefix));
+        Ok(Controlled::Names(names.collect()))
+    }
+
+    fn write(
+        &mut self,
+        namespace: &Namespace,
+        name: String,
+        expected: u64,
+        value: Option<RecordValue>,
+    ) -> Result<Controlled> {
+        let namespace = self.namespace_or_new(namespace);
+        let key = RecordKey { namespace, name };
+        let version = self.rows.records.get(&key)?.map_or(0, |row| row.version);
+        if version != expected {
+            let message = "record was changed since it was read; read it again";
+            return Err(Error::new(ErrorKind::VersionConflict, message)
+                .with("record", &key.name)
+                .with("expected", expected)
+                .with("version", version));
+        }
+        if let Some(queue) = key.name.strip_prefix(QUEUE_PREFIX) {
+            let settings = match &value {
+                Some(RecordValue::Queue(settings)) => *settings,
+                _ => QueueSettings::default(),
+            };
+            let id = self.queue_or_new(namespace, queue);
+            self.queue_mut(id)?.settings = settings;
+        }
+        self.counters.version += 1;
+        let version = self.counters.version;
+        match value {
+            Some(value) => {
+                self.rows
+                    .records
+                    .put(&mut self.journal, key, RecordRow { version, value })
+            }
+            None => self.rows.records.remove(&mut self.journal, &key),
+        }
+        Ok(Controlled::Written(version))
+    }
+
+    /// Lets the stored settings of queues be obeyed, after recovery.
+    pub(super) fn obey_settings(&mut self) -> Result<()> {
+        for (key, row) in
+            self.rows
+                .records
+                .scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?
+        {
+            if let (Some(queue), RecordValue::Queue(settings)) =
+                (key.name.strip_prefix(QUEUE_PREFIX), row.value)
+            {
+                let id = self.queue_or_new(key.namespace, queue);
+                self.queue_mut(id)?.settings = settings;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_control(control: &Control) -> Result<()> {
+    match control {
+        Control::Pause { queue } | Control::Resume { queue } | Control::Purge { queue, .. } => {
+            check_name("queue", queue)
+        }
+        Control::Read { name } => check_name("record", name),
+        Control::Names { prefix } if prefix.is_empty() => Ok(()),
+        Control::Names { prefix } => check_name("record", prefix),
+        Control::Write { name, value, .. } => {
+            check_name("record", name)?;
+            match value {
+                Some(RecordValue::Opaque(bytes)) if bytes.len() > RECORD_BYTES_MAX => {
+                    let message = "record is over the limit of 64 KiB";
+                    Err(Error::new(ErrorKind::PayloadTooLarge, message).with("bytes", bytes.len()))
+                }
+                Some(RecordValue::Queue(_)) => match name.strip_prefix(QUEUE_PREFIX) {
+                    Some(queue) => check_name("queue", queue),
+                    None => Err(Error::new(
+                        ErrorKind::InvalidInput,
+                        "queue settings are kept under queue/NAME",
+                    )),
+                },
+                Some(RecordValue::Opaque(_)) if name.starts_with(QUEUE_PREFIX) => Err(Error::new(
+                    ErrorKind::InvalidInput,
+                    "records under queue/ are queue settings",
+                )),
+                _ => Ok(()),
+            }
+        }
+    }
+}

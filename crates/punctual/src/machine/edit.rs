@@ -1,0 +1,357 @@
+//! Edit: cancel, reschedule, run now, reprioritise, redrive, delete; purge.
+
+use super::Machine;
+use super::jobs::Loaded;
+use super::rows::*;
+use crate::engine::{
+    Action, Controlled, Cursor, Edit, EditVerdict, Edited, Filter, ListBy, Namespace, Select,
+    Target,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{CancelReason, Due, JobId, State};
+use crate::time::Timestamp;
+
+impl Machine {
+    /// Changes jobs; see [`Engine::edit`](crate::Engine::edit).
+    pub fn edit(&mut self, now: Timestamp, namespace: &Namespace, edit: Edit) -> Result<Edited> {
+        self.check_action(now, edit.action)?;
+        match edit.select {
+            Select::Targets(targets) => {
+                self.check_targets(&targets)?;
+                self.begin(now)?;
+                self.edit_targets(namespace, targets, edit.action, edit.dry_run)
+            }
+            Select::Filter {
+                filter,
+                cursor,
+                limit,
+            } => {
+                self.check_limit(limit)?;
+                self.begin(now)?;
+                self.edit_filter(namespace, filter, cursor, limit, edit.action, edit.dry_run)
+            }
+        }
+    }
+
+    fn check_action(&self, now: Timestamp, action: Action) -> Result<()> {
+        match action {
+            Action::Reprioritise(priority) if priority > 9 => {
+                let message = "priority is out of range; use 0 (first) to 9 (last)";
+                Err(Error::new(ErrorKind::InvalidInput, message).with("priority", priority))
+            }
+            Action::Reschedule(Due::After(span))
+                if now.max(self.now).checked_add(span).is_none() =>
+            {
+                let message = "delay reaches beyond the year 9999";
+                Err(Error::new(ErrorKind::InvalidDelay, message).with("delay", format!("{span:?}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn edit_targets(
+        &mut self,
+        namespace: &Namespace,
+        targets: Vec<Target>,
+        action: Action,
+        dry_run: bool,
+    ) -> Result<Edited> {
+        let examined = targets.len();
+        let mut verdicts = Vec::with_capacity(examined);
+        for target in targets {
+            let id = self.resolve(namespace, &target)?;
+            let verdict = match (self.namespace(namespace), id) {
+                (Some(namespace), Some(id)) => {
+                    self.edit_one(JobKey { namespace, id }, action, dry_run)?
+                }
+                _ => EditVerdict::NotFound,
+            };
+            verdicts.push((id, verdict));
+        }
+        let matched = verdicts
+            .iter()
+            .filter(|(_, verdict)| *verdict != EditVerdict::NotFound)
+            .count();
+        Ok(Edited {
+            verdicts,
+            examined,
+            matched,
+            cursor: None,
+            now: self.now,
+        })
+    }
+
+    fn edit_filter(
+        &mut self,
+        namespace: &Namespace,
+        filter: Filter,
+        cursor: Option<Cursor>,
+        limit: usize,
+        action: Action,
+        dry_run: bool,
+    ) -> Result<Edited> {
+        let by = match (&filter.queue, filter.state) {
+            (Some(queue), Some(state)) => ListBy::State {
+                queue: queue.clone(),
+                state,
+            },
+            _ => ListBy::All,
+        };
+        let found = self.find(namespace, &by, &filter, cursor.as_ref(), limit)?;
+        let mut verdicts = Vec::with_capacity(found.jobs.len());
+        for job in found.jobs {
+            let id = job.key.id;
+            verdicts.push((Some(id), self.edit_one(job.key, action, dry_run)?));
+        }
+        let (examined, matched) = (found.examined, verdicts.len());
+        Ok(Edited {
+            verdicts,
+            examined,
+            matched,
+            cursor: found.cursor,
+            now: self.now,
+        })
+    }
+
+    fn edit_one(&mut self, key: JobKey, action: Action, dry_run: bool) -> Result<EditVerdict> {
+        let Some(job) = self.load(&key)? else {
+            return self.edit_mark(&key, action, dry_run);
+        };
+        if self.expire_if_late(job.clone())? {
+            return self.edit_one(key, action, dry_run);
+        }
+        let state = job.status.state(self.now);
+        if state == State::Active {
+            return self.edit_active(job, action, dry_run);
+        }
+        let pending = state.is_pending();
+        match action {
+            Action::Cancel if state == State::Cancelled => Ok(EditVerdict::AlreadyCancelled),
+            Action::Cancel if pending => {
+                if !dry_run {
+                    self.cancel_waiting(job, CancelReason::Requested)?;
+                }
+                Ok(EditVerdict::Done(State::Cancelled))
+            }
+            Action::Reschedule(due) if pending => self.reschedule(job, due, dry_run),
+            Action::RunNow if pending && job.status.follows.is_none() => self.run_now(job, dry_run),
+            Action::Reprioritise(priority) if pending => {
+                if !dry_run {
+                    self.move_job(job, |status, _| status.priority = priority)?;
+                }
+                Ok(EditVerdict::Done(state))
+            }
+            Action::Redrive if state == State::Dead => self.redrive(job, dry_run),
+            Action::Delete if state.is_settled() => {
+                if !dry_run {
+                    self.delete(&job)?;
+                }
+                Ok(EditVerdict::Done(state))
+            }
+            _ => Ok(EditVerdict::WrongState(state)),
+        }
+    }
+
+    fn edit_mark(&mut self, key: &JobKey, action: Action, dry_run: bool) -> Result<EditVerdict> {
+        let Some(mark) = self.rows.marks.get(key)? else {
+            return Ok(EditVerdict::NotFound);
+        };
+        Ok(match action {
+            Action::Cancel if mark.state == State::Cancelled => EditVerdict::AlreadyCancelled,
+            Action::Delete => {
+                if !dry_run {
+                    self.rows.marks.remove(&mut self.journal, key);
+                    self.derived.mark_ages.retain(|(_, other)| other != key);
+                }
+                EditVerdict::Done(mark.state)
+            }
+            _ => EditVerdict::WrongState(mark.state),
+        })
+    }
+
+    fn edit_active(
+        &mut self,
+        mut job: Loaded,
+        action: Action,
+        dry_run: bool,
+    ) -> Result<EditVerdict> {
+        if action != Action::Cancel {
+            return Ok(EditVerdict::JobActive);
+        }
+        if !dry_run && !job.status.cancel_requested {
+            job.status_mut().cancel_requested = true;
+            self.save(&job);
+            self.changed(&job);
+        }
+        Ok(EditVerdict::CancelRequested)
+    }
+
+    /// Changes a pending job and puts it where it then belongs.
+    fn move_job(
+        &mut self,
+        mut job: Loaded,
+        change: impl FnOnce(&mut Status, Timestamp),
+    ) -> Result<State> {
+        self.displace(&job)?;
+        let now = self.now;
+        change(job.status_mut(), now);
+        self.save(&job);
+        self.place(&job)?;
+        self.changed(&job);
+        Ok(job.status.state(now))
+    }
+
+    fn reschedule(&mut self, job: Loaded, due: Due, dry_run: bool) -> Result<EditVerdict> {
+        let due = match due {
+            Due::Now => self.now,
+            Due::After(span) => self.now + span,
+            Due::At(at) => at.max(self.now),
+        };
+        if dry_run {
+            let mut status = (*job.status).clone();
+            status.due = due;
+            return Ok(EditVerdict::Done(status.state(self.now)));
+        }
+        let state = self.move_job(job, |status, _| {
+            status.due = due;
+            status.front = false;
+        })?;
+        Ok(EditVerdict::Done(state))
+    }
+
+    fn run_now(&mut self, job: Loaded, dry_run: bool) -> Result<EditVerdict> {
+        if !dry_run && job.status.state(self.now) != State::Ready {
+            self.move_job(job, |status, now| {
+                status.place = State::Scheduled;
+                status.wait_for.clear();
+                status.due = status.due.min(now);
+                status.front = false;
+            })?;
+        }
+        Ok(EditVerdict::Done(State::Ready))
+    }
+
+    fn redrive(&mut self, mut job: Loaded, dry_run: bool) -> Result<EditVerdict> {
+        if let Some(unique) = job.spec.unique.clone() {
+            let holder = self.holder(job.spec.queue, &unique.key)?;
+            if let Some(holder) = holder.filter(|holder| holder.id != job.key.id) {
+                return Ok(EditVerdict::UniqueHeld(holder.id));
+            }
+        }
+        if dry_run {
+            return Ok(EditVerdict::Done(State::Ready));
+        }
+        if let Some((key, kept)) = self.kept_of(&job)? {
+            self.unkeep(&key, &kept)?;
+        }
+        let now = self.now;
+        let status = job.status_mut();
+        status.place = State::Scheduled;
+        status.due = now;
+        status.failures = 0;
+        status.crashes = 0;
+        status.expires_at = status.expires_at.filter(|at| *at > now);
+        status.finished_at = None;
+        status.last_error = None;
+        status.result = None;
+        status.dead = None;
+        status.cancel_requested = false;
+        status.wait_for.clear();
+        self.save(&job);
+        self.take_key(&job)?;
+        self.change_members(&job, true)?;
+        self.watch_expiry(&job);
+        self.place(&job)?;
+        self.changed(&job);
+        Ok(EditVerdict::Done(State::Ready))
+    }
+
+    /// Removes a settled job and leaves nothing, not even a mark.
+    fn delete(&mut self, job: &Loaded) -> Result<()> {
+        if let Some((key, kept)) = self.kept_of(job)? {
+            self.unkeep(&key, &kept)?;
+        }
+        self.rows.specs.remove(&mut self.journal, &job.key);
+        self.rows.status.remove(&mut self.journal, &job.key);
+        Ok(())
+    }
+
+    /// Cancels pending jobs of a queue, a bounded number.
+    pub(super) fn purge(
+        &mut self,
+        namespace: &Namespace,
+        queue: String,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Controlled> {
+        self.check_limit(limit)?;
+        let filter = Filter {
+            queue: Some(queue),
+            ..Filter::default()
+        };
+        let mut left = limit;
+        let (mut examined, mut matched) = (0, 0);
+        // What is purged is gone from its index, so each call begins at the start of each state.
+        let _ = cursor;
+        for state in [State::Ready, State::Scheduled, State::Held] {
+            let queue = filter.queue.clone().unwrap_or_default();
+            let by = ListBy::State { queue, state };
+            let found = self.find(namespace, &by, &filter, None, left)?;
+            examined += found.examined;
+            left = left.saturating_sub(found.examined);
+            for job in found.jobs {
+                matched += 1;
+                self.cancel_waiting(job, CancelReason::Purged)?;
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        let cursor = (left == 0).then(|| Cursor(bytes::Bytes::from_static(b"purge")));
+        Ok(Controlled::Purged {
+            examined,
+            matched,
+            cursor,
+        })
+    }
+
+    pub(super) fn check_limit(&self, limit: usize) -> Result<()> {
+        if limit == 0 {
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                "limit is out of range; use 1 to 1,000",
+            ));
+        }
+        self.check_batch(limit)
+    }
+
+    pub(super) fn check_targets(&self, targets: &[Target]) -> Result<()> {
+        self.check_batch(targets.len())?;
+        for (index, target) in targets.iter().enumerate() {
+            if let Target::Unique { queue, key } = target {
+                crate::job::check_name("queue", queue)
+                    .and_then(|()| crate::job::check_key("unique key", key))
+                    .map_err(|error| error.with("index", index))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The id that a target names.
+    pub(super) fn resolve(
+        &mut self,
+        namespace: &Namespace,
+        target: &Target,
+    ) -> Result<Option<JobId>> {
+        match target {
+            Target::Id(id) => Ok(Some(*id)),
+            Target::Unique { queue, key } => {
+                let queue = self
+                    .namespace(namespace)
+                    .and_then(|namespace| self.queue(namespace, queue));
+                let Some(queue) = queue else { return Ok(None) };
+                Ok(self.holder(queue, key)?.map(|holder| holder.id))
+            }
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Enqueue: duplicate check, unique key, bound, store.
+
+use std::sync::Arc;
+
+use super::Machine;
+use super::jobs::Loaded;
+use super::rows::*;
+use super::unique::KeyVerdict;
+use crate::engine::{EnqueueVerdict, Namespace, OnFull, Receipt};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{DeadReason, Due, JobRecord, NewJob, State};
+use crate::time::Timestamp;
+
+/// A job whose fields are checked, with the due that engine time gives it.
+pub(super) struct Checked {
+    job: NewJob,
+    asked: Timestamp,
+}
+
+impl Machine {
+    /// Puts jobs in; see [`Engine::enqueue`](crate::Engine::enqueue).
+    pub fn enqueue(
+        &mut self,
+        now: Timestamp,
+        namespace: &Namespace,
+        jobs: Vec<NewJob>,
+    ) -> Result<Vec<Receipt>> {
+        let jobs = self.check_jobs(now, jobs)?;
+        self.begin(now)?;
+        let namespace = self.namespace_or_new(namespace);
+        jobs.into_iter()
+            .map(|job| self.enqueue_one(namespace, job, true))
+            .collect()
+    }
+
+    /// Checks a batch before anything is changed.
+    fn check_jobs(&self, now: Timestamp, jobs: Vec<NewJob>) -> Result<Vec<Checked>> {
+        self.check_batch(jobs.len())?;
+        let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
+        if bytes > self.limits.batch_bytes {
+            let message = "call carries too many bytes of payload; send smaller batches";
+            return Err(Error::new(ErrorKind::BatchTooLarge, message)
+                .with("bytes", bytes)
+                .with("limit", self.limits.batch_bytes));
+        }
+        let check = |(index, job)| {
+            self.check_job(now, job)
+                .map_err(|error: Error| error.with("index", index))
+        };
+        jobs.into_iter().enumerate().map(check).collect()
+    }
+
+    pub(super) fn check_job(&self, now: Timestamp, job: NewJob) -> Result<Checked> {
+        job.check(&self.limits)?;
+        let now = now.max(self.now);
+        let asked = match job.due {
+            Due::Now => Some(now),
+            Due::After(span) => now.checked_add(span),
+            Due::At(at) => Some(at),
+        };
+        let asked = asked.ok_or_else(|| {
+            let message = "delay reaches beyond the year 9999";
+            Error::new(ErrorKind::InvalidDelay, message).with("id", job.id)
+        })?;
+        Ok(Checked { job, asked })
+    }
+
+    /// One job's enqueue; effects are not `bounded` by `max_pending`.
+    pub(super) fn enqueue_one(
+        &mut self,
+        namespace: u32,
+        checked: Checked,
+        bounded: bool,
+    ) -> Result<EnqueueReceipt> {
+        let Checked { job, asked } = checked;
+        let late = asked < self.now;
+        let due = asked.max(self.now);
+        let receipt = |verdict| Receipt {
+            id: job.id,
+            verdict,
+            due,
+            late,
+        };
+        let key = JobKey {
+            namespace,
+            id: job.id,
+        };
+        if let Some(known) = self.known(&key, &job)? {
+            return Ok(known);
+        }
+        let queue = self.queue_or_new(namespace, &job.queue);
+        let key_verdict = match &job.unique {
+            Some(unique)
+                if !job
+                    .history
+                    .as_ref()
+                    .is_some_and(|past| past.state.is_settled()) =>
+            {
+                self.key_verdict(queue, unique)?
+            }
+            _ => KeyVerdict::Free,
+        };
+        if let KeyVerdict::Refused(verdict) = key_verdict {
+            return Ok(receipt(verdict));
+        }
+        let replaces = u64::from(matches!(key_verdict, KeyVerdict::Replaces(_)));
+        if bounded && !self.make_room(queue, replaces)? {
+            return Ok(receipt(EnqueueVerdict::Full));
+        }
+        let mut verdict = EnqueueVerdict::Created;
+        if let KeyVerdict::Replaces(holder) = &key_verdict {
+            verdict = EnqueueVerdict::Replaced(holder.key.id);
+            self.replace_holder((**holder).clone())?;
+        }
+        let answer = receipt(verdict);
+        let follows = match key_verdict {
+            KeyVerdict::Follows(holder) => Some(holder),
+            _ => None,
+        };
+        self.store(key, queue, job, due, late, follows)?;
+        Ok(answer)
+    }
+
+    /// The answer for an id that was sent before.
+    fn known(&mut self, key: &JobKey, job: &NewJob) -> Result<Option<Receipt>> {
+        let (same, due, late) = if let Some(spec) = self.rows.specs.get(key)? {
+            let bare = self.rows.status.get(key)?.is_some_and(|status| status.bare);
+            (bare || self.same_content(&spec, job)?, spec.due, spec.late)
+        } else if let Some(mark) = self.rows.marks.get(key)? {
+            (mark.content == content_of_new(job), mark.due, mark.late)
+        } else {
+            return Ok(None);
+        };
+        let verdict = if same {
+            EnqueueVerdict::Duplicate
+        } else {
+            EnqueueVerdict::IdConflict
+        };
+        Ok(Some(Receipt {
+            id: job.id,
+            verdict,
+            due,
+            late,
+        }))
+    }
+
+    fn same_content(&self, spec: &Spec, job: &NewJob) -> Result<bool> {
+        Ok(*self.queue_state(spec.queue)?.name == *job.queue
+            && spec.kind == job.kind
+            && spec.payload == job.payload
+            && spec.content_type == job.content_type
+            && spec.headers == job.headers)
+    }
+
+    /// Whether the queue may take one more pending job, after dead-lettering if it is told to.
+    fn make_room(&mut self, queue: u32, replaces: u64) -> Result<bool> {
+        let state = self.queue_state(queue)?;
+        let Some(max) = state.settings.max_pending else {
+            return Ok(true);
+        };
+        let on_full = state.settings.on_full;
+        if pending(&state.row) - replaces.min(pending(&state.row)) < max {
+            return Ok(true);
+        }
+        if on_full == OnFull::Refuse || max == 0 {
+            return Ok(false);
+        }
+        let Some(mut oldest) = self.oldest_pending(queue)? else {
+            return Ok(false);
+        };
+        self.displace(&oldest)?;
+        oldest.status_mut().dead = Some(DeadReason::Overflow);
+        self.settle_as(oldest, State::Dead)?;
+        Ok(true)
+    }
+
+    /// The first in due order of the last lane that has ready jobs, else the next one to be due.
+    fn oldest_pending(&mut self, queue: u32) -> Result<Option<Loaded>> {
+        let namespace = self.queue_state(queue)?.namespace;
+        for priority in (0..10).rev() {
+            if let Some(job) = self.oldest_ready(namespace, queue, priority)? {
+                return Ok(Some(job));
+            }
+        }
+        let first = self.rows.due.page(queue, None, 1)?.pop();
+        first
+            .map(|(_, id)| self.load_indexed(&JobKey { namespace, id }))
+            .transpose()
+    }
+
+    fn oldest_ready(&mut self, namespace: u32, queue: u32, priority: u8) -> Result<Option<Loaded>> {
+        let mut oldest: Option<Loaded> = None;
+        for lane in [priority, priority + super::lanes::SUSPECT_LANE] {
+            for (key, place) in self.places(queue, lane, self.limits.sweep)? {
+                let id = self.candidate(&key, &place)?;
+                let job = self.load_indexed(&JobKey { namespace, id })?;
+                let rank = |job: &Loaded| (job.status.due, job.spec.seq);
+                if oldest.as_ref().is_none_or(|other| rank(&job) < rank(other)) {
+                    oldest = Some(job);
+                }
+                if matches!(place, Place::Job(_)) && key.rank == 1 {
+                    break; // jobs without a group stand in due order
+                }
+            }
+        }
+        Ok(oldest)
+    }
+
+    fn store(
+        &mut self,
+        key: JobKey,
+        queue: u32,
+        job: NewJob,
+        due: Timestamp,
+        late: bool,
+        follows: Option<crate::job::JobId>,
+    ) -> Result<()> {
+        let mut wait_for: Vec<String> = Vec::new();
+        for name in job.wait_for {
+            if !wait_for.contains(&name) {
+                wait_for.push(name);
+            }
+        }
+        let history = job.history;
+        let spec = Spec {
+            queue,
+            seq: self.next_seq(),
+            enqueued_at: history.as_ref().map_or(self.now, |past| past.enqueued_at),
+            due,
+            late,
+            kind: job.kind,
+            payload: job.payload,
+            content_type: job.content_type,
+            headers: job.headers,
+            expires_at: job.expires_at,
+            priority: job.priority,
+            unique: job.unique,
+            group: job.group,
+            max_attempts: job.max_attempts,
+            retry: job.retry,
+            timeout: job.timeout,
+            retention: job.retention,
+            wait_for,
+        };
+        let mut status = Status::of(&spec);
+        if follows.is_some() {
+            status.place = State::Held;
+            status.follows = follows;
+        }
+        let spec = Arc::new(spec);
+        self.rows
+            .specs
+            .insert(&mut self.journal, key.clone(), spec.clone());
+        let mut loaded = Loaded {
+            key,
+            spec,
+            status: Arc::new(status),
+        };
+        self.history.enqueued(queue, self.now);
+        match history {
+            Some(past) => {
+                import(loaded.status_mut(), &past);
+                self.save(&loaded);
+            }
+            None if follows.is_some() => self.save(&loaded),
+            None => {}
+        }
+        if loaded.status.place.is_settled() {
+            return self.keep_imported(loaded);
+        }
+        self.change_members(&loaded, true)?;
+        match (&loaded.spec.unique, follows) {
+            (Some(unique), Some(_)) => {
+                let unique = unique.key.clone();
+                self.follow(queue, &unique, loaded.key.id)?;
+            }
+            _ => self.take_key(&loaded)?,
+        }
+        self.watch_expiry(&loaded);
+        self.place(&loaded)?;
+        if !self.expire_if_late(loaded.clone())? {
+            self.changed(&loaded);
+        }
+        Ok(())
+    }
+}
+
+/// A receipt, as one job's enqueue answers it.
+pub(super) type EnqueueReceipt = Receipt;
+
+pub(super) fn pending(row: &QueueRow) -> u64 {
+    row.counts[State::Held as usize]
+        + row.counts[State::Scheduled as usize]
+        + row.counts[State::Ready as usize]
+}
+
+/// What an import knows of a job's past.
+fn import(status: &mut Status, past: &JobRecord) {
+    let held = !past.wait_for.is_empty() && past.state == State::Held;
+    status.place = match past.state {
+        State::Held if held => State::Held,
+        state if state.is_settled() => state,
+        _ => State::Scheduled,
+    };
+    status.due = past.due;
+    status.front = past.state == State::Active;
+    status.wait_for = if held {
+        past.wait_for.clone()
+    } else {
+        Vec::new()
+    };
+    status.attempt = past.attempt;
+    status.failures = past.failures;
+    status.crashes = past.crashes;
+    status.expires_at = past.expires_at;
+    status.started_at = past.started_at;
+    status.finished_at = past.finished_at;
+    status.last_error = past.last_error.clone();
+    status.result = past.result.clone();
+    status.progress = past.progress.clone();
+    status.cancelled = past.cancelled;
+    status.dead = past.dead;
+    status.stopped = past.stopped;
+}
+
+/// The hash of what makes two sends of one id the same.
+pub(super) fn content_of(queue: &str, spec: &Spec) -> RandomBits {
+    content(
+        queue,
+        &spec.kind,
+        &spec.payload,
+        &spec.content_type,
+        &spec.headers,
+    )
+}
+
+fn content_of_new(job: &NewJob) -> RandomBits {
+    content(
+        &job.queue,
+        &job.kind,
+        &job.payload,
+        &job.content_type,
+        &job.headers,
+    )
+}
+
+fn content(
+    queue: &str,
+    kind: &str,
+    payload: &[u8],
+    content_type: &str,
+    headers: &[(String, String)],
+) -> RandomBits {
+    let mut hash = Fnv::default();
+    for part in [
+        queue.as_bytes(),
+        kind.as_bytes(),
+        payload,
+        content_type.as_bytes(),
+    ] {
+        hash.part(part);
+    }
+    for (name, value) in headers {
+        hash.part(name.as_bytes());
+        hash.part(value.as_bytes());
+    }
+    RandomBits(hash.0)
+}
+
+/// FNV-1a over eight bytes at a time, with a final mix: recognises a repetition, defends against nobody.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn part(&mut self, bytes: &[u8]) {
+        self.word(bytes.len() as u64);
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.word(u64::from_le_bytes(word));
+        }
+    }
+
+    fn word(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        self.0 ^= self.0 >> 29;
+    }
+}

@@ -1,0 +1,145 @@
+//! Explain: why a job has not run yet, or what became of it, with the means to check it.
+
+use super::Machine;
+use super::jobs::Loaded;
+use super::lanes::{SUSPECT_LANE, lane_of};
+use super::rows::*;
+use crate::engine::{Explanation, Reason, WorkerId};
+use crate::error::Result;
+use crate::job::{CancelReason, DeadReason, State};
+
+/// How many jobs before it an explanation counts.
+const AHEAD_MAX: usize = 1_000;
+
+impl Machine {
+    pub(super) fn explain(&self, job: &Loaded) -> Result<Explanation> {
+        let status = &job.status;
+        let reasons = match status.state(self.now) {
+            State::Completed => vec![Reason::Completed],
+            State::Cancelled => {
+                vec![Reason::Cancelled {
+                    reason: status.cancelled.unwrap_or(CancelReason::Requested),
+                }]
+            }
+            State::Dead => vec![Reason::Dead {
+                reason: status.dead.unwrap_or(DeadReason::Permanent),
+            }],
+            State::Active => vec![self.why_active(job)],
+            State::Held => why_held(job),
+            State::Scheduled if status.attempt > 0 => {
+                vec![Reason::WaitsForRetry {
+                    due: status.due,
+                    failures: status.failures,
+                }]
+            }
+            State::Scheduled => vec![Reason::NotDue { due: status.due }],
+            State::Ready => self.why_ready(job)?,
+        };
+        Ok(Explanation { reasons })
+    }
+
+    fn why_active(&self, job: &Loaded) -> Reason {
+        let page = self.derived.pages.get(&job.status.fence);
+        Reason::Active {
+            worker: WorkerId(page.map_or(0, |page| page.worker)),
+            since: job.status.started_at.unwrap_or(self.now),
+            until: page.map_or(self.now, |page| page.deadline),
+        }
+    }
+
+    /// What stands between a ready job and its claim; its turn in line if nothing else does.
+    fn why_ready(&self, job: &Loaded) -> Result<Vec<Reason>> {
+        let queue = self.queue_state(job.spec.queue)?;
+        let mut reasons = Vec::new();
+        if queue.row.paused {
+            reasons.push(Reason::QueuePaused);
+        }
+        if let Some(group) = job.group() {
+            let row = self.group_row(job.spec.queue, group)?;
+            if let Some(by) = row.active {
+                reasons.push(Reason::GroupActive { by });
+            } else if let Some(by) = row.holding.filter(|by| *by != job.key.id) {
+                let holding = self.load_indexed(&JobKey {
+                    namespace: job.key.namespace,
+                    id: by,
+                })?;
+                reasons.push(Reason::GroupHeld {
+                    by,
+                    until: holding.status.due,
+                });
+            }
+        }
+        if job.status.is_suspect() {
+            reasons.push(Reason::Suspect {
+                crashes: job.status.crashes,
+            });
+        }
+        let kind = &job.spec.kind;
+        match self
+            .history
+            .takers(job.key.namespace, &queue.name, kind, self.now)
+        {
+            (false, _) => reasons.push(Reason::NoWorker),
+            (true, false) => reasons.push(Reason::NoWorkerForKind { kind: kind.clone() }),
+            (true, true) => {}
+        }
+        let ahead = self.ahead_of(job)?;
+        if reasons.is_empty() || ahead > 0 {
+            reasons.push(Reason::InLine { ahead });
+        }
+        Ok(reasons)
+    }
+
+    /// Jobs that would be claimed before it, counted up to a bound.
+    fn ahead_of(&self, job: &Loaded) -> Result<usize> {
+        let queue = job.spec.queue;
+        let own = lane_of(job.status.priority, job.status.is_suspect());
+        let first = if own >= SUSPECT_LANE { SUSPECT_LANE } else { 0 };
+        let mut ahead = 0;
+        for lane in first..=own {
+            let mut after = None;
+            while ahead < AHEAD_MAX {
+                let places = self.places_after(queue, lane, after.as_ref(), AHEAD_MAX)?;
+                let Some((last, _)) = places.last() else {
+                    break;
+                };
+                after = Some(last.clone());
+                for (_, place) in &places {
+                    let own_place = match place {
+                        Place::Job(id) => *id == job.key.id,
+                        Place::Group(group) => lane == own && job.group() == Some(group),
+                    };
+                    if own_place {
+                        return Ok((ahead + self.ahead_in_group(job)?).min(AHEAD_MAX));
+                    }
+                    ahead += 1;
+                }
+            }
+        }
+        Ok((ahead + self.ahead_in_group(job)?).min(AHEAD_MAX))
+    }
+
+    fn ahead_in_group(&self, job: &Loaded) -> Result<usize> {
+        let Some(group) = job.group() else {
+            return Ok(0);
+        };
+        let line = self.line(job.spec.queue, group, job.status.priority, None, AHEAD_MAX)?;
+        Ok(line
+            .iter()
+            .position(|(_, entry)| entry.id == job.key.id)
+            .unwrap_or(0))
+    }
+}
+
+fn why_held(job: &Loaded) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if let Some(holder) = job.status.follows {
+        reasons.push(Reason::WaitsForHolder { holder });
+    }
+    if !job.status.wait_for.is_empty() {
+        reasons.push(Reason::WaitsForNames {
+            names: job.status.wait_for.clone(),
+        });
+    }
+    reasons
+}

@@ -1,0 +1,470 @@
+//! Get and list.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+use super::codec::{Reader, Writer};
+use super::jobs::Loaded;
+use super::rows::*;
+use super::table::Key;
+use super::{Machine, check_queues};
+use crate::engine::{Cursor, Filter, Got, List, ListBy, Listing, Namespace, Target};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{JobId, State, check_key};
+use crate::time::Timestamp;
+
+/// What a search found.
+pub(super) struct Found {
+    pub(super) jobs: Vec<Loaded>,
+    pub(super) examined: usize,
+    pub(super) cursor: Option<Cursor>,
+}
+
+/// Candidates of an index, each with the cursor that goes on after it.
+type Candidates = Vec<(JobId, Vec<u8>)>;
+
+impl Machine {
+    /// Answers jobs; see [`Engine::get`](crate::Engine::get).
+    pub fn get(
+        &mut self,
+        now: Timestamp,
+        namespace: &Namespace,
+        targets: &[Target],
+        explain: bool,
+    ) -> Result<Vec<Option<Got>>> {
+        self.check_targets(targets)?;
+        self.begin(now)?;
+        targets
+            .iter()
+            .map(|target| self.get_one(namespace, target, explain))
+            .collect()
+    }
+
+    fn get_one(
+        &mut self,
+        namespace: &Namespace,
+        target: &Target,
+        explain: bool,
+    ) -> Result<Option<Got>> {
+        let (Some(id), Some(namespace)) =
+            (self.resolve(namespace, target)?, self.namespace(namespace))
+        else {
+            return Ok(None);
+        };
+        let key = JobKey { namespace, id };
+        let Some(job) = self.load(&key)? else {
+            let mark = self.rows.marks.get(&key)?;
+            return Ok(mark.map(|mark| Got::Mark {
+                id,
+                state: mark.state,
+                result: mark.result,
+                finished_at: mark.finished_at,
+            }));
+        };
+        let job = if self.expire_if_late(job.clone())? {
+            self.load_indexed(&key)?
+        } else {
+            job
+        };
+        let explanation = if explain {
+            Some(self.explain(&job)?)
+        } else {
+            None
+        };
+        Ok(Some(Got::Job(Box::new(self.record(&job)?), explanation)))
+    }
+
+    /// Lists jobs; see [`Engine::list`](crate::Engine::list).
+    pub fn list(&mut self, now: Timestamp, namespace: &Namespace, list: &List) -> Result<Listing> {
+        self.check_limit(list.limit)?;
+        match &list.by {
+            ListBy::State { queue, .. } => check_queues(std::slice::from_ref(queue))?,
+            ListBy::Unique { queue, key } | ListBy::Group { queue, key } => {
+                check_queues(std::slice::from_ref(queue))?;
+                check_key("key", key)?;
+            }
+            ListBy::All => {}
+        }
+        self.begin(now)?;
+        let found = self.find(
+            namespace,
+            &list.by,
+            &list.filter,
+            list.cursor.as_ref(),
+            list.limit,
+        )?;
+        let mut jobs = Vec::with_capacity(found.jobs.len());
+        for job in &found.jobs {
+            let mut record = self.record(job)?;
+            if !list.payloads {
+                record.payload = Bytes::new();
+            }
+            jobs.push(record);
+        }
+        Ok(Listing {
+            jobs,
+            examined: found.examined,
+            cursor: found.cursor,
+            now: self.now,
+        })
+    }
+
+    /// Looks through an index for what a filter matches, a bounded number.
+    pub(super) fn find(
+        &mut self,
+        namespace: &Namespace,
+        by: &ListBy,
+        filter: &Filter,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Found> {
+        let nothing = Found {
+            jobs: Vec::new(),
+            examined: 0,
+            cursor: None,
+        };
+        let Some(namespace) = self.namespace(namespace) else {
+            return Ok(nothing);
+        };
+        let cursor = cursor.map(|cursor| cursor.0.as_ref());
+        let candidates = self.candidates(namespace, by, cursor, limit)?;
+        let Some(candidates) = candidates else {
+            return Ok(nothing);
+        };
+        let examined = candidates.len();
+        let cursor = (examined == limit)
+            .then(|| {
+                candidates
+                    .last()
+                    .map(|(_, after)| Cursor(Bytes::from(after.clone())))
+            })
+            .flatten();
+        let mut jobs = Vec::new();
+        for (id, _) in candidates {
+            let Some(job) = self.load(&JobKey { namespace, id })? else {
+                continue;
+            };
+            if matches!(by, ListBy::State { state, .. } if *state != job.status.state(self.now)) {
+                continue;
+            }
+            if filter.matches(&self.record(&job)?) {
+                jobs.push(job);
+            }
+        }
+        Ok(Found {
+            jobs,
+            examined,
+            cursor,
+        })
+    }
+
+    fn candidates(
+        &mut self,
+        namespace: u32,
+        by: &ListBy,
+        cursor: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Option<Candidates>> {
+        let queue = match by {
+            ListBy::All => return self.by_id(namespace, cursor, limit).map(Some),
+            ListBy::State { queue, .. }
+            | ListBy::Unique { queue, .. }
+            | ListBy::Group { queue, .. } => self.queue(namespace, queue),
+        };
+        let Some(queue) = queue else { return Ok(None) };
+        let found = match by {
+            ListBy::State { state, .. } => self.by_state(queue, *state, cursor, limit)?,
+            ListBy::Unique { key, .. } => {
+                let holder = self.holder(queue, key)?;
+                let ids = holder
+                    .into_iter()
+                    .flat_map(|holder| [Some(holder.id), holder.follower])
+                    .flatten();
+                ids.take(limit).map(|id| (id, Vec::new())).collect()
+            }
+            ListBy::Group { key, .. } => self.by_group(queue, key, cursor, limit)?,
+            ListBy::All => Vec::new(),
+        };
+        Ok(Some(found))
+    }
+
+    fn by_id(&self, namespace: u32, cursor: Option<&[u8]>, limit: usize) -> Result<Candidates> {
+        let start = JobKey {
+            namespace,
+            id: JobId::from_bytes([0; 16]),
+        };
+        let end = JobKey {
+            namespace: namespace + 1,
+            id: JobId::from_bytes([0; 16]),
+        };
+        let after: Option<JobKey> = read_cursor(cursor)?;
+        let from = after
+            .as_ref()
+            .map_or(Bound::Included(&start), Bound::Excluded);
+        let found = self
+            .rows
+            .specs
+            .scan(from, Bound::Excluded(&end), false, limit)?;
+        Ok(found
+            .into_iter()
+            .map(|(key, _)| (key.id, write_cursor(&key)))
+            .collect())
+    }
+
+    fn by_state(
+        &mut self,
+        queue: u32,
+        state: State,
+        cursor: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Candidates> {
+        match state {
+            State::Held => {
+                let (start, end) = (
+                    SeqKey { queue, seq: 0 },
+                    SeqKey {
+                        queue: queue + 1,
+                        seq: 0,
+                    },
+                );
+                let after: Option<SeqKey> = read_cursor(cursor)?;
+                let from = after
+                    .as_ref()
+                    .map_or(Bound::Included(&start), Bound::Excluded);
+                let found = self
+                    .rows
+                    .held
+                    .scan(from, Bound::Excluded(&end), false, limit)?;
+                Ok(found
+                    .into_iter()
+                    .map(|(key, id)| (id, write_cursor(&key)))
+                    .collect())
+            }
+            State::Scheduled => {
+                let after: Option<DueKey> = read_cursor(cursor)?;
+                let found =
+                    self.rows
+                        .due
+                        .page(queue, after.map(|key| (key.due, key.seq)), limit)?;
+                Ok(found
+                    .into_iter()
+                    .map(|(key, id)| (id, write_cursor(&key)))
+                    .collect())
+            }
+            State::Ready => self.ready_jobs(queue, cursor, limit),
+            State::Active => self.active_jobs(queue, cursor, limit),
+            State::Completed | State::Cancelled | State::Dead => {
+                self.kept_jobs(queue, state, cursor, limit)
+            }
+        }
+    }
+
+    /// Settled jobs, the latest first.
+    fn kept_jobs(
+        &self,
+        queue: u32,
+        state: State,
+        cursor: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Candidates> {
+        let key = |state| KeptKey {
+            queue,
+            state,
+            finished_at: Timestamp::ZERO,
+            seq: 0,
+        };
+        let (start, end) = (key(state as u8), key(state as u8 + 1));
+        let before: Option<KeptKey> = read_cursor(cursor)?;
+        let to = before
+            .as_ref()
+            .map_or(Bound::Excluded(&end), Bound::Excluded);
+        let found = self
+            .rows
+            .kept
+            .scan(Bound::Included(&start), to, true, limit)?;
+        Ok(found
+            .into_iter()
+            .map(|(key, kept)| (kept.id, write_cursor(&key)))
+            .collect())
+    }
+
+    /// Ready jobs: ungrouped ones lane by lane, then groups by key; due ones not yet moved last.
+    fn ready_jobs(
+        &mut self,
+        queue: u32,
+        cursor: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Candidates> {
+        let (mut part, mut rest) = match cursor {
+            None | Some([]) => (0, None),
+            Some([part, rest @ ..]) => (*part, (!rest.is_empty()).then_some(rest)),
+        };
+        let mut found: Candidates = Vec::new();
+        while found.len() < limit && part <= 21 {
+            let want = limit - found.len();
+            let here = match part {
+                0..20 => self.lane_jobs(queue, part, rest, want)?,
+                20 => self.line_jobs(queue, rest, want)?,
+                _ => self.unmoved_jobs(queue, rest, want)?,
+            };
+            let stay = |(id, after): (JobId, Vec<u8>)| (id, [vec![part], after].concat());
+            found.extend(here.into_iter().map(stay));
+            rest = None;
+            if found.len() < limit {
+                part += 1;
+            }
+        }
+        Ok(found)
+    }
+
+    fn lane_jobs(
+        &self,
+        queue: u32,
+        lane: u8,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Candidates> {
+        let mut after: Option<PlaceKey> = read_cursor(after)?;
+        let mut found = Vec::new();
+        loop {
+            let places = self.places_after(queue, lane, after.as_ref(), limit)?;
+            let Some((last, _)) = places.last() else {
+                return Ok(found);
+            };
+            after = Some(last.clone());
+            for (key, place) in places {
+                if let Place::Job(id) = place {
+                    found.push((id, write_cursor(&key)));
+                }
+                if found.len() == limit {
+                    return Ok(found);
+                }
+            }
+        }
+    }
+
+    fn line_jobs(&self, queue: u32, after: Option<&[u8]>, limit: usize) -> Result<Candidates> {
+        let key = |queue| LineKey {
+            queue,
+            group: String::new(),
+            priority: 0,
+            rank: 0,
+            due: Timestamp::ZERO,
+            seq: 0,
+        };
+        let (start, end) = (key(queue), key(queue + 1));
+        let after: Option<LineKey> = read_cursor(after)?;
+        let from = after
+            .as_ref()
+            .map_or(Bound::Included(&start), Bound::Excluded);
+        let found = self
+            .rows
+            .lines
+            .scan(from, Bound::Excluded(&end), false, limit)?;
+        Ok(found
+            .into_iter()
+            .map(|(key, entry)| (entry.id, write_cursor(&key)))
+            .collect())
+    }
+
+    fn unmoved_jobs(
+        &mut self,
+        queue: u32,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Candidates> {
+        let after: Option<DueKey> = read_cursor(after)?;
+        let found = self
+            .rows
+            .due
+            .page(queue, after.map(|key| (key.due, key.seq)), limit)?;
+        let due = found.into_iter().take_while(|(key, _)| key.due <= self.now);
+        Ok(due.map(|(key, id)| (id, write_cursor(&key))).collect())
+    }
+
+    /// Active jobs, page by page in the order of their fences.
+    fn active_jobs(&self, queue: u32, cursor: Option<&[u8]>, limit: usize) -> Result<Candidates> {
+        let (fence, place) = match cursor {
+            None => (0, 0),
+            Some(bytes) => {
+                let mut reader = Reader(bytes);
+                let bad = |_| bad_cursor();
+                (
+                    reader.u64().map_err(bad)?,
+                    reader.u32().map_err(bad)? as usize + 1,
+                )
+            }
+        };
+        let mut found = Vec::new();
+        let start = FenceKey { fence };
+        for (key, lease) in
+            self.rows
+                .leases
+                .scan(Bound::Included(&start), Bound::Unbounded, false, usize::MAX)?
+        {
+            let skip = if key.fence == fence { place } else { 0 };
+            for (index, id) in lease.jobs.iter().enumerate().skip(skip) {
+                if self
+                    .leased(lease.namespace, *id, key.fence)?
+                    .is_some_and(|job| job.spec.queue == queue)
+                {
+                    let mut after = Writer::default();
+                    after.u64(key.fence);
+                    after.u32(index as u32);
+                    found.push((*id, after.0));
+                    if found.len() == limit {
+                        return Ok(found);
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn by_group(
+        &self,
+        queue: u32,
+        group: &str,
+        cursor: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Candidates> {
+        let key = |seq| MemberKey {
+            queue,
+            group: group.to_owned(),
+            seq,
+        };
+        let (start, end) = (key(0), key(u64::MAX));
+        let after: Option<MemberKey> = read_cursor(cursor)?;
+        let from = after
+            .as_ref()
+            .map_or(Bound::Included(&start), Bound::Excluded);
+        let found = self
+            .rows
+            .members
+            .scan(from, Bound::Included(&end), false, limit)?;
+        Ok(found
+            .into_iter()
+            .map(|(key, id)| (id, write_cursor(&key)))
+            .collect())
+    }
+}
+
+fn write_cursor<K: Key>(key: &K) -> Vec<u8> {
+    let mut writer = Writer::default();
+    key.write(&mut writer);
+    writer.0
+}
+
+fn read_cursor<K: Key>(cursor: Option<&[u8]>) -> Result<Option<K>> {
+    cursor
+        .map(|bytes| K::read(&mut Reader(bytes)).map_err(|_| bad_cursor()))
+        .transpose()
+}
+
+fn bad_cursor() -> Error {
+    Error::new(
+        ErrorKind::InvalidInput,
+        "cursor is not of this request; start again without one",
+    )
+}

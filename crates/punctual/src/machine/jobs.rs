@@ -1,0 +1,207 @@
+//! One job in hand: loading, saving, and moving it between the places where a job can stand.
+
+use std::sync::Arc;
+
+use super::Machine;
+use super::rows::*;
+use crate::engine::Change;
+use crate::error::Result;
+use crate::job::{JobRecord, State};
+use crate::time::Timestamp;
+
+/// A job in hand: its two rows.
+#[derive(Debug, Clone)]
+pub(super) struct Loaded {
+    pub(super) key: JobKey,
+    pub(super) spec: Arc<Spec>,
+    pub(super) status: Arc<Status>,
+}
+
+impl Loaded {
+    pub(super) fn status_mut(&mut self) -> &mut Status {
+        Arc::make_mut(&mut self.status)
+    }
+
+    pub(super) fn due_key(&self) -> DueKey {
+        DueKey {
+            queue: self.spec.queue,
+            due: self.status.due,
+            seq: self.spec.seq,
+        }
+    }
+
+    pub(super) fn group(&self) -> Option<&str> {
+        self.spec.group.as_ref().map(|group| group.key.as_str())
+    }
+
+    pub(super) fn expires_by(&self, now: Timestamp) -> bool {
+        self.status.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
+impl Machine {
+    pub(super) fn load(&self, key: &JobKey) -> Result<Option<Loaded>> {
+        let Some(spec) = self.rows.specs.get(key)? else {
+            return Ok(None);
+        };
+        let status = match self.rows.status.get(key)? {
+            Some(status) => status,
+            None => Arc::new(Status::of(&spec)),
+        };
+        Ok(Some(Loaded {
+            key: key.clone(),
+            spec,
+            status,
+        }))
+    }
+
+    /// A job that an index names; indexes and records change in the same step.
+    pub(super) fn load_indexed(&self, key: &JobKey) -> Result<Loaded> {
+        self.load(key)?
+            .ok_or_else(|| super::codec::damaged("index entry"))
+    }
+
+    pub(super) fn save(&mut self, job: &Loaded) {
+        self.rows
+            .status
+            .put(&mut self.journal, job.key.clone(), job.status.clone());
+    }
+
+    /// Tells whoever watches that a job's state is new.
+    pub(super) fn changed(&mut self, job: &Loaded) {
+        if self.signals.watched(self.now) {
+            let queue = self.derived.queues.get(&job.spec.queue);
+            let queue = queue
+                .map(|queue| queue.name.to_string())
+                .unwrap_or_default();
+            let state = job.status.state(self.now);
+            let change = Change {
+                id: job.key.id,
+                queue,
+                state,
+                at: self.now,
+            };
+            self.signals
+                .change(job.key.namespace, change, self.limits.feed);
+        }
+    }
+
+    /// Puts a pending job where it belongs: held, to become due, or in line.
+    pub(super) fn place(&mut self, job: &Loaded) -> Result<()> {
+        let queue = job.spec.queue;
+        match job.status.state(self.now) {
+            State::Held => {
+                let key = SeqKey {
+                    queue,
+                    seq: job.spec.seq,
+                };
+                self.rows.held.put(&mut self.journal, key, job.key.id);
+                self.count(queue, State::Held, true)
+            }
+            State::Scheduled => {
+                self.rows
+                    .due
+                    .insert(&mut self.journal, job.due_key(), job.key.id);
+                self.due_head_at_most(queue, job.status.due)?;
+                self.count(queue, State::Scheduled, true)
+            }
+            State::Ready => {
+                self.line_up(job)?;
+                self.count(queue, State::Ready, true)
+            }
+            state => unreachable!("a {state} job has no place among pending ones"),
+        }
+    }
+
+    /// Takes a pending job out of where it stands.
+    pub(super) fn displace(&mut self, job: &Loaded) -> Result<()> {
+        let queue = job.spec.queue;
+        if job.status.place == State::Held {
+            let key = SeqKey {
+                queue,
+                seq: job.spec.seq,
+            };
+            self.rows.held.remove(&mut self.journal, &key);
+            return self.count(queue, State::Held, false);
+        }
+        debug_assert!(job.status.is_waiting(), "only pending jobs have a place");
+        // A due job may not have been moved yet: where it lies decides, not its state.
+        if self.rows.due.remove(&mut self.journal, &job.due_key())? {
+            self.refresh_due_head(queue, job.status.due)?;
+            return self.count(queue, State::Scheduled, false);
+        }
+        self.line_down(job)?;
+        self.count(queue, State::Ready, false)
+    }
+
+    fn due_head_at_most(&mut self, id: u32, due: Timestamp) -> Result<()> {
+        let queue = self.queue_mut(id)?;
+        if queue.due_head.is_none_or(|head| due < head) {
+            if let Some(head) = queue.due_head.replace(due) {
+                self.derived.due_heads.remove(&(head, id));
+            }
+            self.derived.due_heads.insert((due, id));
+            // An earlier instant than sleepers know of: one of them must set its alarm anew.
+            self.signals.ring(id);
+        }
+        Ok(())
+    }
+
+    /// Looks the head up again if the one that left may have been it.
+    pub(super) fn refresh_due_head(&mut self, id: u32, left: Timestamp) -> Result<()> {
+        let head = self.queue_state(id)?.due_head;
+        if head.is_some_and(|head| left <= head) {
+            let next = self.rows.due.next(id)?;
+            if let Some(head) = head {
+                self.derived.due_heads.remove(&(head, id));
+            }
+            if let Some(next) = next {
+                self.derived.due_heads.insert((next, id));
+            }
+            self.queue_mut(id)?.due_head = next;
+        }
+        Ok(())
+    }
+
+    /// Every field as an answer gives it.
+    pub(super) fn record(&self, job: &Loaded) -> Result<JobRecord> {
+        let Loaded { key, spec, status } = job;
+        let lease = (status.place == State::Active)
+            .then(|| self.derived.pages.get(&status.fence))
+            .flatten();
+        Ok(JobRecord {
+            id: key.id,
+            queue: self.queue_state(spec.queue)?.name.to_string(),
+            kind: spec.kind.clone(),
+            payload: spec.payload.clone(),
+            content_type: spec.content_type.clone(),
+            headers: spec.headers.clone(),
+            expires_at: status.expires_at,
+            priority: status.priority,
+            unique: spec.unique.clone(),
+            group: spec.group.clone(),
+            max_attempts: spec.max_attempts,
+            retry: spec.retry.clone(),
+            timeout: spec.timeout,
+            retention: spec.retention,
+            wait_for: status.wait_for.clone(),
+            state: status.state(self.now),
+            due: status.due,
+            attempt: status.attempt,
+            failures: status.failures,
+            crashes: status.crashes,
+            enqueued_at: spec.enqueued_at,
+            started_at: status.started_at,
+            finished_at: status.finished_at,
+            last_error: status.last_error.clone(),
+            result: status.result.clone(),
+            progress: status.progress.clone(),
+            cancel_requested: status.cancel_requested,
+            cancelled: status.cancelled,
+            dead: status.dead,
+            stopped: status.stopped,
+            worker: lease.map(|page| page.worker),
+            lease_until: lease.map(|page| page.deadline),
+        })
+    }
+}

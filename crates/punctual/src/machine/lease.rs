@@ -1,0 +1,241 @@
+//! Leases: extend, rescue, and who holds what.
+
+use super::Machine;
+use super::claim::check_lease;
+use super::jobs::Loaded;
+use super::rows::*;
+use crate::engine::{Extend, ExtendVerdict, Namespace, Token};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{CancelReason, DeadReason, JobId, State, Stop};
+use crate::planted::{Bug, is_planted};
+use crate::time::Timestamp;
+
+impl Machine {
+    /// Prolongs leases; see [`Engine::extend`](crate::Engine::extend).
+    pub fn extend(
+        &mut self,
+        now: Timestamp,
+        namespace: &Namespace,
+        pages: Vec<Extend>,
+    ) -> Result<Vec<ExtendVerdict>> {
+        self.check_batch(pages.len())?;
+        for page in &pages {
+            check_lease(page.lease)?;
+            self.check_batch(page.jobs.len().max(page.progress.len()))?;
+            if let Some((id, progress)) = page
+                .progress
+                .iter()
+                .find(|(_, p)| p.len() > self.limits.result_bytes)
+            {
+                let message = "progress is over the limit";
+                return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+                    .with("id", id)
+                    .with("bytes", progress.len())
+                    .with("limit", self.limits.result_bytes));
+            }
+        }
+        self.begin(now)?;
+        let namespace = self.namespace(namespace);
+        pages
+            .into_iter()
+            .map(|page| self.extend_page(namespace, page))
+            .collect()
+    }
+
+    fn extend_page(&mut self, namespace: Option<u32>, extend: Extend) -> Result<ExtendVerdict> {
+        let fence = extend.token.fence;
+        let Some(lease) = self.lease(namespace, extend.token)? else {
+            return Ok(ExtendVerdict::LeaseLost);
+        };
+        let Some(page) = self.derived.pages.get_mut(&fence) else {
+            return Ok(ExtendVerdict::LeaseLost);
+        };
+        let before = page.deadline;
+        page.deadline = before.max(self.now + extend.lease);
+        page.lease = extend.lease;
+        page.spared = false;
+        let deadline = page.deadline;
+        self.derived.lease_ends.remove(&(before, fence));
+        self.derived.lease_ends.insert((deadline, fence));
+        let row = DeadlineRow {
+            deadline,
+            lease: extend.lease,
+            spared: false,
+        };
+        self.rows
+            .deadlines
+            .put(&mut self.journal, FenceKey { fence }, row);
+        for (id, progress) in extend.progress {
+            if let Some(mut job) = self.leased(lease.namespace, id, fence)? {
+                job.status_mut().progress = Some(progress);
+                self.save(&job);
+            }
+        }
+        let mut lost = Vec::new();
+        for id in extend.jobs {
+            if self.leased(lease.namespace, id, fence)?.is_none() {
+                lost.push(id);
+            }
+        }
+        let mut cancel_requested = Vec::new();
+        for id in &lease.jobs {
+            if self
+                .leased(lease.namespace, *id, fence)?
+                .is_some_and(|job| job.status.cancel_requested)
+            {
+                cancel_requested.push(*id);
+            }
+        }
+        Ok(ExtendVerdict::Extended {
+            deadline,
+            lost,
+            cancel_requested,
+        })
+    }
+
+    /// The lease that a token names in a namespace.
+    pub(super) fn lease(
+        &self,
+        namespace: Option<u32>,
+        token: Token,
+    ) -> Result<Option<std::sync::Arc<LeaseRow>>> {
+        let row = self.rows.leases.get(&FenceKey { fence: token.fence })?;
+        let blind = is_planted(Bug::ExtendWithoutToken);
+        Ok(row.filter(|row| {
+            Some(row.namespace) == namespace && (blind || row.nonce.0 == token.nonce)
+        }))
+    }
+
+    /// A job if it is active under that fence.
+    pub(super) fn leased(&self, namespace: u32, id: JobId, fence: u64) -> Result<Option<Loaded>> {
+        let job = self.load(&JobKey { namespace, id })?;
+        Ok(job.filter(|job| job.status.place == State::Active && job.status.fence == fence))
+    }
+
+    /// A job leaves its page: it is no longer active. The page goes with its last job.
+    pub(super) fn leave_page(&mut self, job: &Loaded) -> Result<()> {
+        let fence = job.status.fence;
+        self.count(job.spec.queue, State::Active, false)?;
+        if let Some(page) = self.derived.pages.get_mut(&fence) {
+            debug_assert!(
+                page.remaining > 0,
+                "a page holds the jobs that are active under it"
+            );
+            page.remaining = page.remaining.saturating_sub(1);
+            if page.remaining == 0 {
+                self.close_page(fence);
+            }
+        }
+        Ok(())
+    }
+
+    fn close_page(&mut self, fence: u64) {
+        if let Some(page) = self.derived.pages.remove(&fence) {
+            self.derived.lease_ends.remove(&(page.deadline, fence));
+            self.derived.claims.remove(&(page.worker, page.nonce));
+        }
+        self.rows
+            .leases
+            .remove(&mut self.journal, &FenceKey { fence });
+        self.rows
+            .deadlines
+            .remove(&mut self.journal, &FenceKey { fence });
+    }
+
+    /// Returns the jobs of leases that ran out, at least one page if there is one; how many.
+    pub(super) fn rescue(&mut self, limit: usize) -> Result<usize> {
+        let mut rescued = 0;
+        while rescued < limit {
+            let Some((end, fence)) = self.derived.lease_ends.first().copied() else {
+                break;
+            };
+            if end > self.now {
+                break;
+            }
+            rescued += self.rescue_page(fence)?;
+        }
+        Ok(rescued)
+    }
+
+    /// Explodes a page: each job left in it has crashed.
+    pub(super) fn rescue_page(&mut self, fence: u64) -> Result<usize> {
+        let Some(lease) = self.rows.leases.get(&FenceKey { fence })? else {
+            self.close_page(fence);
+            return Ok(0);
+        };
+        let mut rescued = 0;
+        for id in &lease.jobs {
+            let job = if is_planted(Bug::RescueWithoutStateCheck) {
+                let job = self.load(&JobKey {
+                    namespace: lease.namespace,
+                    id: *id,
+                })?;
+                job.filter(|job| job.status.attempt > 0 && !job.status.place.is_settled())
+            } else {
+                self.leased(lease.namespace, *id, fence)?
+            };
+            if let Some(job) = job {
+                self.crash(job, lease.alone)?;
+                rescued += 1;
+            }
+        }
+        self.close_page(fence);
+        Ok(rescued)
+    }
+
+    fn crash(&mut self, mut job: Loaded, alone: bool) -> Result<()> {
+        if job.status.place == State::Active {
+            self.leave_page(&job)?;
+        } else {
+            self.displace(&job)?;
+        }
+        tracing::warn!(id = %job.key.id, attempt = job.status.attempt, "lease ran out");
+        let expired = job.expires_by(self.now);
+        let status = job.status_mut();
+        status.crashes += 1;
+        if is_planted(Bug::CrashCountedAsFailure) {
+            status.failures += 1;
+        }
+        status.fence = 0;
+        if status.cancel_requested {
+            status.cancelled = Some(CancelReason::Requested);
+            status.stopped = Some(Stop::Killed);
+            return self.settle_as(job, State::Cancelled);
+        }
+        if expired {
+            status.cancelled = Some(CancelReason::Expired);
+            return self.settle_as(job, State::Cancelled);
+        }
+        if alone {
+            status.dead = Some(DeadReason::Poison);
+            return self.settle_as(job, State::Dead);
+        }
+        self.return_to_front(job)
+    }
+
+    /// Makes a job that was active ready at the front of its line.
+    pub(super) fn return_to_front(&mut self, mut job: Loaded) -> Result<()> {
+        let status = job.status_mut();
+        status.place = State::Scheduled;
+        status.front = true;
+        self.end_turn(&job, false)?;
+        self.save(&job);
+        self.place(&job)?;
+        self.changed(&job);
+        Ok(())
+    }
+
+    /// The job's group is no longer kept by it as active; `holds` keeps the others back.
+    pub(super) fn end_turn(&mut self, job: &Loaded, holds: bool) -> Result<()> {
+        let Some(group) = job.group().map(str::to_owned) else {
+            return Ok(());
+        };
+        let id = job.key.id;
+        // While it holds and is not in line yet, the group stands in no lane.
+        self.save(job);
+        self.change_group(job.spec.queue, &group, |row| {
+            row.active = None;
+            row.holding = holds.then_some(id);
+        })
+    }
+}

@@ -1,0 +1,321 @@
+//! Recovery and checkpoints: for engines that keep a log.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use super::codec::{Reader, damaged};
+use super::rows::*;
+use super::table::{FrozenTable, Mutation, RowVisitor};
+use super::{Machine, OpenPage};
+use crate::error::Result;
+use crate::job::State;
+use crate::time::Timestamp;
+
+/// What a checkpoint writes to the base; may be read on another thread.
+pub struct Frozen(Vec<Box<dyn FrozenTable>>);
+
+impl std::fmt::Debug for Frozen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Frozen({} tables)", self.0.len())
+    }
+}
+
+impl Frozen {
+    /// Visits every row in the order of table and key; a removed one has no value.
+    pub fn rows(&self, visit: RowVisitor<'_>) -> Result<()> {
+        self.0.iter().try_for_each(|table| table.rows(visit))
+    }
+}
+
+/// What recovery found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovered {
+    /// The last instant of engine time that was answered: the floor of the clock.
+    pub floor: Timestamp,
+    /// Whether the last run closed in good order.
+    pub closed: bool,
+    /// Jobs whose worker ended with the last process: crashes.
+    pub crashed: usize,
+}
+
+/// Does the same to every table, in the order of their numbers.
+macro_rules! each_table {
+    ($rows:expr, $table:ident => $do:expr) => {{
+        let rows = $rows;
+        {
+            let $table = &mut rows.counters;
+            $do
+        }
+        {
+            let $table = &mut rows.namespaces;
+            $do
+        }
+        {
+            let $table = &mut rows.queues;
+            $do
+        }
+        {
+            let $table = &mut rows.specs;
+            $do
+        }
+        {
+            let $table = &mut rows.status;
+            $do
+        }
+        if let Some($table) = rows.due.rows() {
+            $do
+        }
+        {
+            let $table = &mut rows.places;
+            $do
+        }
+        {
+            let $table = &mut rows.lines;
+            $do
+        }
+        {
+            let $table = &mut rows.groups;
+            $do
+        }
+        {
+            let $table = &mut rows.members;
+            $do
+        }
+        {
+            let $table = &mut rows.held;
+            $do
+        }
+        {
+            let $table = &mut rows.unique;
+            $do
+        }
+        {
+            let $table = &mut rows.periods;
+            $do
+        }
+        {
+            let $table = &mut rows.expiry;
+            $do
+        }
+        {
+            let $table = &mut rows.leases;
+            $do
+        }
+        {
+            let $table = &mut rows.deadlines;
+            $do
+        }
+        {
+            let $table = &mut rows.marks;
+            $do
+        }
+        {
+            let $table = &mut rows.kept;
+            $do
+        }
+        {
+            let $table = &mut rows.prune;
+            $do
+        }
+        {
+            let $table = &mut rows.records;
+            $do
+        }
+    }};
+}
+
+impl Machine {
+    /// Applies a step that the log kept.
+    pub fn replay(&mut self, step: &[u8]) -> Result<()> {
+        let mut reader = Reader(step);
+        while !reader.0.is_empty() {
+            self.apply(&Mutation::read(&mut reader)?)?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, mutation: &Mutation<'_>) -> Result<()> {
+        let rows = &mut self.rows;
+        match mutation.table {
+            1 => rows.counters.replay(mutation),
+            2 => rows.namespaces.replay(mutation),
+            3 => rows.queues.replay(mutation),
+            4 => rows.specs.replay(mutation),
+            5 => rows.status.replay(mutation),
+            6 => rows
+                .due
+                .rows()
+                .map_or_else(|| Err(damaged("step")), |table| table.replay(mutation)),
+            7 => rows.places.replay(mutation),
+            8 => rows.lines.replay(mutation),
+            9 => rows.groups.replay(mutation),
+            10 => rows.members.replay(mutation),
+            11 => rows.held.replay(mutation),
+            12 => rows.unique.replay(mutation),
+            13 => rows.periods.replay(mutation),
+            14 => rows.expiry.replay(mutation),
+            15 => rows.leases.replay(mutation),
+            16 => rows.deadlines.replay(mutation),
+            17 => rows.marks.replay(mutation),
+            18 => rows.kept.replay(mutation),
+            19 => rows.prune.replay(mutation),
+            20 => rows.records.replay(mutation),
+            _ => Err(damaged("step")),
+        }
+    }
+
+    /// Rebuilds what the tables imply, after the last step of the log was replayed. Leases of workers
+    /// that ended with the last process are crashes, unless it closed in good order.
+    pub fn recover(&mut self, now: Timestamp) -> Result<Recovered> {
+        if let Some(counters) = self.rows.counters.get(&NameKey {
+            name: String::new(),
+        })? {
+            self.counters = counters;
+        }
+        self.now = self.counters.now.max(now);
+        let (floor, closed) = (self.counters.now, self.counters.closed);
+        self.recover_names()?;
+        self.obey_settings()?;
+        self.recover_marks()?;
+        let dead = self.recover_pages()?;
+        let mut crashed = 0;
+        if !closed {
+            for fence in dead {
+                crashed += self.rescue_page(fence)?;
+            }
+        }
+        Ok(Recovered {
+            floor,
+            closed,
+            crashed,
+        })
+    }
+
+    fn recover_names(&mut self) -> Result<()> {
+        for (key, id) in
+            self.rows
+                .namespaces
+                .scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?
+        {
+            self.derived.namespaces.insert(key.name, id);
+        }
+        for (key, row) in
+            self.rows
+                .queues
+                .scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?
+        {
+            let id = row.id;
+            self.add_queue(key.namespace, &key.queue, row);
+            let head = self.rows.due.next(id)?;
+            if let Some(head) = head {
+                self.derived.due_heads.insert((head, id));
+            }
+            if let Some(queue) = self.derived.queues.get_mut(&id) {
+                queue.due_head = head;
+            }
+        }
+        Ok(())
+    }
+
+    fn recover_marks(&mut self) -> Result<()> {
+        let mut ages = BTreeMap::new();
+        for (key, mark) in
+            self.rows
+                .marks
+                .scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?
+        {
+            ages.insert((mark.finished_at, key.id), key);
+        }
+        self.derived.mark_ages = ages.into_iter().map(|((at, _), key)| (at, key)).collect();
+        Ok(())
+    }
+
+    /// Opens the leased pages again; answers those whose worker was in the last process.
+    fn recover_pages(&mut self) -> Result<Vec<u64>> {
+        let mut in_process = Vec::new();
+        for (key, lease) in
+            self.rows
+                .leases
+                .scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?
+        {
+            let fence = key.fence;
+            let row = self
+                .rows
+                .deadlines
+                .get(&key)?
+                .ok_or_else(|| damaged("deadline"))?;
+            let mut remaining = 0;
+            for id in &lease.jobs {
+                remaining += u32::from(self.leased(lease.namespace, *id, fence)?.is_some());
+            }
+            let page = OpenPage {
+                remaining,
+                worker: lease.worker,
+                nonce: lease.nonce.0,
+                lease: row.lease,
+                deadline: row.deadline,
+                spared: row.spared,
+            };
+            self.derived.lease_ends.insert((page.deadline, fence));
+            self.derived.claims.insert((page.worker, page.nonce), fence);
+            self.derived.pages.insert(fence, page);
+            if lease.in_process {
+                in_process.push(fence);
+            }
+        }
+        Ok(in_process)
+    }
+
+    /// The step of an orderly close: leases stay as they are.
+    pub fn close(&mut self, now: Timestamp) -> Result<Vec<u8>> {
+        self.now = self.now.max(now);
+        self.save_changed_queues();
+        self.counters.now = self.now;
+        self.counters.closed = true;
+        let counters = self.counters.clone();
+        self.rows.counters.put(
+            &mut self.journal,
+            NameKey {
+                name: String::new(),
+            },
+            counters,
+        );
+        Ok(std::mem::take(&mut self.journal.rows.0))
+    }
+
+    /// Bytes of rows in memory that the base does not have yet, about.
+    pub fn recent_bytes(&mut self) -> usize {
+        let mut bytes = 0;
+        each_table!(&mut self.rows, table => bytes += table.recent_bytes());
+        bytes
+    }
+
+    /// Rows in memory and what is implied by them, about, in bytes: the footprint of an engine without a base.
+    pub fn memory_bytes(&mut self) -> usize {
+        let due = self.rows.due.heap_bytes();
+        self.recent_bytes() + due + self.derived.mark_ages.len() * 40
+    }
+
+    /// Sets what is recent aside for a checkpoint; one at a time, ended by [`Machine::thaw`].
+    pub fn freeze(&mut self) -> Frozen {
+        let mut frozen = Vec::new();
+        each_table!(&mut self.rows, table => frozen.push(table.freeze()));
+        Frozen(frozen)
+    }
+
+    /// The base has everything that was set aside.
+    pub fn thaw(&mut self) {
+        each_table!(&mut self.rows, table => table.thaw());
+    }
+
+    /// Jobs by state over all queues: what recovery reports.
+    pub fn totals(&self) -> [u64; 7] {
+        let mut totals = [0; 7];
+        for queue in self.derived.queues.values() {
+            for state in State::ALL {
+                totals[state as usize] += queue.row.counts[state as usize];
+            }
+        }
+        totals
+    }
+}

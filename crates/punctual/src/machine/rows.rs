@@ -1,0 +1,431 @@
+//! The rows of every table: what is stored of jobs, queues, keys, groups, leases and records.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::codec::{Reader, Writer, damaged};
+use super::fields::{Field, key, row};
+use super::table::Value;
+use crate::engine::{OnFull, QueueSettings, RecordValue, Token};
+use crate::error::Result;
+use crate::job::{CancelReason, DeadReason, Group, JobId, State, Stop, Unique};
+use crate::retry::RetryPolicy;
+use crate::time::Timestamp;
+
+key!(
+    /// A job of a namespace.
+    JobKey { namespace: u32, id: JobId }
+);
+
+row!(
+    /// What was sent, and what the engine made of it once: never changes.
+    Spec {
+        queue: u32,
+        /// Grows with each enqueue; the tie-break of order.
+        seq: u64,
+        enqueued_at: Timestamp,
+        /// The due of the receipt.
+        due: Timestamp,
+        late: bool,
+        kind: String,
+        payload: Bytes,
+        content_type: String,
+        headers: Vec<(String, String)>,
+        expires_at: Option<Timestamp>,
+        priority: u8,
+        unique: Option<Unique>,
+        group: Option<Group>,
+        max_attempts: u32,
+        retry: RetryPolicy,
+        timeout: Option<Duration>,
+        retention: Duration,
+        wait_for: Vec<String>,
+    }
+);
+
+row!(
+    /// What has become of a job; a job without this row stands as it was enqueued.
+    Status {
+        /// Held, active or settled; scheduled stands for both scheduled and ready.
+        place: State,
+        due: Timestamp,
+        priority: u8,
+        /// In front of its line, because it was rescued or released.
+        front: bool,
+        attempt: u32,
+        failures: u32,
+        crashes: u32,
+        expires_at: Option<Timestamp>,
+        started_at: Option<Timestamp>,
+        finished_at: Option<Timestamp>,
+        last_error: Option<String>,
+        result: Option<Bytes>,
+        progress: Option<Bytes>,
+        cancel_requested: bool,
+        cancelled: Option<CancelReason>,
+        dead: Option<DeadReason>,
+        stopped: Option<Stop>,
+        wait_for: Vec<String>,
+        /// The active holder of its key that it follows.
+        follows: Option<JobId>,
+        /// The lease, while active.
+        fence: u64,
+        /// The attempt and fence of its last settlement, to know a repetition.
+        settled: Option<(u32, u64)>,
+        /// Set when its body was dropped.
+        bare: bool,
+    }
+);
+
+impl Status {
+    pub(crate) fn of(spec: &Spec) -> Self {
+        Self {
+            place: if spec.wait_for.is_empty() {
+                State::Scheduled
+            } else {
+                State::Held
+            },
+            due: spec.due,
+            priority: spec.priority,
+            front: false,
+            attempt: 0,
+            failures: 0,
+            crashes: 0,
+            expires_at: spec.expires_at,
+            started_at: None,
+            finished_at: None,
+            last_error: None,
+            result: None,
+            progress: None,
+            cancel_requested: false,
+            cancelled: None,
+            dead: None,
+            stopped: None,
+            wait_for: spec.wait_for.clone(),
+            follows: None,
+            fence: 0,
+            settled: None,
+            bare: false,
+        }
+    }
+
+    pub(crate) fn state(&self, now: Timestamp) -> State {
+        match self.place {
+            State::Scheduled if self.due <= now => State::Ready,
+            place => place,
+        }
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.place == State::Scheduled
+    }
+
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.crashes >= 2
+    }
+}
+
+impl<V: Value> Value for Arc<V> {
+    fn write(&self, to: &mut Writer) {
+        V::write(self, to);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        V::read(from).map(Arc::new)
+    }
+    fn weight(&self) -> usize {
+        V::weight(self)
+    }
+}
+
+key!(
+    /// A job that is to become due.
+    DueKey { queue: u32, due: Timestamp, seq: u64 }
+);
+
+impl Value for JobId {
+    fn write(&self, to: &mut Writer) {
+        to.id(*self);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        from.id()
+    }
+}
+
+impl Value for () {
+    fn write(&self, _: &mut Writer) {}
+    fn read(_: &mut Reader<'_>) -> Result<Self> {
+        Ok(())
+    }
+}
+
+key!(
+    /// A place in a lane: an ungrouped ready job, or a group that may be claimed from.
+    PlaceKey {
+        queue: u32,
+        /// The priority, plus ten for suspects.
+        lane: u8,
+        /// 0 in front, 1 otherwise.
+        rank: u8,
+        /// A job's due, or the instant at which its group came round.
+        at: Timestamp,
+        seq: u64,
+    }
+);
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Place {
+    Job(JobId),
+    Group(String),
+}
+
+impl Value for Place {
+    fn write(&self, to: &mut Writer) {
+        match self {
+            Self::Job(id) => {
+                to.u8(0);
+                to.id(*id);
+            }
+            Self::Group(key) => {
+                to.u8(1);
+                to.text(key);
+            }
+        }
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        match from.u8()? {
+            0 => from.id().map(Self::Job),
+            1 => from.text().map(Self::Group),
+            _ => Err(damaged("place")),
+        }
+    }
+}
+
+key!(
+    /// A ready job in its group's line.
+    LineKey { queue: u32, group: String, priority: u8, rank: u8, due: Timestamp, seq: u64 }
+);
+
+row!(
+    /// Who stands in a line.
+    LineEntry { id: JobId, suspect: bool }
+);
+
+key!(
+    /// A key of a queue: unique or group.
+    QueueText { queue: u32, text: String }
+);
+
+row!(
+    /// What a serial group does now.
+    GroupRow {
+        active: Option<JobId>,
+        /// The job that waits for its next attempt and holds the others back.
+        holding: Option<JobId>,
+        /// Ready jobs by priority, zeros left out.
+        ready: Vec<(u8, u32)>,
+        /// Unsettled jobs; the row goes with the last one.
+        members: u32,
+        /// The places in lanes, by lane.
+        places: Vec<(u8, (Timestamp, u64))>,
+    }
+);
+
+key!(
+    /// A job in an order of its own: by seq.
+    SeqKey { queue: u32, seq: u64 }
+);
+
+key!(
+    /// An unsettled member of a group.
+    MemberKey { queue: u32, group: String, seq: u64 }
+);
+
+row!(
+    /// Who holds a unique key.
+    Holder {
+        id: JobId,
+        /// The end of a period, for `Hold::For`.
+        until: Option<Timestamp>,
+        follower: Option<JobId>,
+    }
+);
+
+key!(
+    /// The end of a unique key's period.
+    PeriodKey { until: Timestamp, queue: u32, key: String }
+);
+
+key!(
+    /// An instant at which a job expires.
+    ExpiryKey { at: Timestamp, namespace: u32, id: JobId }
+);
+
+key!(
+    /// A lease.
+    FenceKey { fence: u64 }
+);
+
+row!(
+    /// What a page was given out with: never changes.
+    LeaseRow {
+        namespace: u32,
+        nonce: RandomBits,
+        worker: u128,
+        alone: bool,
+        in_process: bool,
+        jobs: Vec<JobId>,
+    }
+);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RandomBits(pub(crate) u64);
+
+impl Field for RandomBits {
+    fn write(&self, to: &mut Writer) {
+        to.u64(self.0);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        from.u64().map(Self)
+    }
+}
+
+row!(
+    /// When a page ends.
+    DeadlineRow {
+        deadline: Timestamp,
+        lease: Duration,
+        /// It was spared once because the engine had been silent.
+        spared: bool,
+    }
+);
+
+impl LeaseRow {
+    pub(crate) fn token(&self, fence: u64) -> Token {
+        Token {
+            fence,
+            nonce: self.nonce.0,
+        }
+    }
+}
+
+row!(
+    /// What is left of a settled job whose record is gone.
+    Mark {
+        state: State,
+        content: RandomBits,
+        due: Timestamp,
+        late: bool,
+        finished_at: Timestamp,
+        result: Option<Bytes>,
+        settled: Option<(u32, u64)>,
+    }
+);
+
+key!(
+    /// A kept settled job of a queue, in the order of settling.
+    KeptKey { queue: u32, state: u8, finished_at: Timestamp, seq: u64 }
+);
+
+row!(
+    /// Who it is, and when it goes.
+    Kept { id: JobId, until: Timestamp, bytes: u64 }
+);
+
+key!(
+    /// The instant at which a kept job goes.
+    PruneKey { until: Timestamp, queue: u32, state: u8, finished_at: Timestamp, seq: u64 }
+);
+
+key!(
+    /// A queue's name.
+    QueueName { namespace: u32, queue: String }
+);
+
+row!(
+    /// A queue.
+    QueueRow {
+        id: u32,
+        paused: bool,
+        counts: Vec<u64>,
+        kept_bytes: Vec<u64>,
+        /// Places by lane.
+        lanes: Vec<u32>,
+    }
+);
+
+key!(
+    /// A name.
+    NameKey { name: String }
+);
+
+key!(
+    /// A record of a namespace.
+    RecordKey { namespace: u32, name: String }
+);
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RecordRow {
+    pub(crate) version: u64,
+    pub(crate) value: RecordValue,
+}
+
+impl Value for RecordRow {
+    fn write(&self, to: &mut Writer) {
+        to.varint(self.version);
+        match &self.value {
+            RecordValue::Queue(settings) => {
+                to.u8(0);
+                settings.max_pending.write(to);
+                to.bool(settings.on_full == OnFull::DeadLetterOldest);
+            }
+            RecordValue::Opaque(bytes) => {
+                to.u8(1);
+                to.bytes(bytes);
+            }
+        }
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        let version = from.varint()?;
+        let value = match from.u8()? {
+            0 => {
+                let max_pending = Field::read(from)?;
+                let on_full = if from.bool()? {
+                    OnFull::DeadLetterOldest
+                } else {
+                    OnFull::Refuse
+                };
+                RecordValue::Queue(QueueSettings {
+                    max_pending,
+                    on_full,
+                })
+            }
+            1 => RecordValue::Opaque(from.bytes()?),
+            _ => return Err(damaged("record")),
+        };
+        Ok(Self { version, value })
+    }
+}
+
+row!(
+    /// What only grows: one row.
+    Counters {
+        seq: u64,
+        fence: u64,
+        version: u64,
+        names: u32,
+        now: Timestamp,
+        /// The last orderly close, if nothing came after it.
+        closed: bool,
+    }
+);
+
+impl Value for u32 {
+    fn write(&self, to: &mut Writer) {
+        to.u32(*self);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        from.u32()
+    }
+}

@@ -1,0 +1,341 @@
+//! Settle: how attempts ended, with what they bring about.
+
+use super::Machine;
+use super::enqueue::Checked;
+use super::jobs::Loaded;
+use super::rows::*;
+use crate::engine::{
+    EnqueueVerdict, Namespace, PageReport, Settle, SettleVerdict, Settlement, Token,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{
+    CancelReason, DeadReason, Effect, JobId, OnRetry, Outcome, State, Stop, check_key,
+};
+use crate::planted::{Bug, is_planted};
+use crate::time::Timestamp;
+
+enum CheckedEffect {
+    Enqueue(Box<Checked>),
+    Clear { job: JobId, name: String },
+}
+
+impl Machine {
+    /// Hands in how attempts ended; see [`Engine::settle`](crate::Engine::settle).
+    pub fn settle(
+        &mut self,
+        now: Timestamp,
+        namespace: &Namespace,
+        settle: Settle,
+    ) -> Result<Vec<Vec<SettleVerdict>>> {
+        let effects = self.check_settle(now, &settle)?;
+        self.begin(now)?;
+        let namespace = self.namespace_or_new(namespace);
+        let mut effects = effects.into_iter();
+        let mut verdicts = Vec::with_capacity(settle.pages.len());
+        for PageReport {
+            token,
+            settlements,
+            lateness_us,
+            run_time_us,
+        } in settle.pages
+        {
+            let mut page = Vec::with_capacity(settlements.len());
+            let mut queue = None;
+            for settlement in settlements {
+                let effects = effects.next().unwrap_or_default();
+                page.push(self.settle_one(namespace, token, settlement, effects, &mut queue)?);
+            }
+            if let Some(queue) = queue {
+                self.history
+                    .measured(queue, self.now, &lateness_us, &run_time_us);
+            }
+            verdicts.push(page);
+        }
+        Ok(verdicts)
+    }
+
+    fn check_settle(&self, now: Timestamp, settle: &Settle) -> Result<Vec<Vec<CheckedEffect>>> {
+        let all = settle.pages.iter().flat_map(|page| &page.settlements);
+        self.check_batch(all.clone().count())?;
+        all.enumerate()
+            .map(|(index, one)| {
+                self.check_settlement(now, one)
+                    .map_err(|error| error.with("index", index))
+            })
+            .collect()
+    }
+
+    fn check_settlement(
+        &self,
+        now: Timestamp,
+        settlement: &Settlement,
+    ) -> Result<Vec<CheckedEffect>> {
+        if let Some(result) = settlement
+            .result
+            .as_ref()
+            .filter(|bytes| bytes.len() > self.limits.result_bytes)
+        {
+            let message = "result is over the limit; store it elsewhere and keep a reference";
+            return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+                .with("bytes", result.len())
+                .with("limit", self.limits.result_bytes));
+        }
+        let span = match settlement.outcome {
+            Outcome::Retry { after: Some(span) } | Outcome::Snooze { after: span } => span,
+            _ => std::time::Duration::ZERO,
+        };
+        if now.max(self.now).checked_add(span).is_none() {
+            let message = "span reaches beyond the year 9999";
+            return Err(
+                Error::new(ErrorKind::InvalidDelay, message).with("span", format!("{span:?}"))
+            );
+        }
+        if settlement.effects.len() > self.limits.effects {
+            let message = "settlement carries too many effects";
+            return Err(Error::new(ErrorKind::BatchTooLarge, message)
+                .with("effects", settlement.effects.len())
+                .with("limit", self.limits.effects));
+        }
+        let check = |effect: &Effect| match effect {
+            Effect::Enqueue(job) => self
+                .check_job(now, (**job).clone())
+                .map(|job| CheckedEffect::Enqueue(Box::new(job))),
+            Effect::Clear { job, name } => {
+                check_key("name to clear", name)?;
+                Ok(CheckedEffect::Clear {
+                    job: *job,
+                    name: name.clone(),
+                })
+            }
+        };
+        settlement.effects.iter().map(check).collect()
+    }
+
+    fn settle_one(
+        &mut self,
+        namespace: u32,
+        token: Token,
+        settlement: Settlement,
+        effects: Vec<CheckedEffect>,
+        queue: &mut Option<u32>,
+    ) -> Result<SettleVerdict> {
+        let Some(job) = self.held_under(namespace, token, &settlement)? else {
+            if is_planted(Bug::EffectsOutsideStep) {
+                self.bring_about(namespace, effects)?;
+            }
+            return self.repeated_or_lost(namespace, token, &settlement);
+        };
+        queue.get_or_insert(job.spec.queue);
+        let key = job.key.clone();
+        self.end_attempt(job, token, settlement)?;
+        let effects = self.bring_about(namespace, effects)?;
+        let (state, due) = match self.load(&key)? {
+            Some(job) => (
+                job.status.state(self.now),
+                job.status.place.is_pending().then_some(job.status.due),
+            ),
+            None => (State::Completed, None),
+        };
+        Ok(SettleVerdict::Settled {
+            state,
+            due,
+            effects,
+        })
+    }
+
+    /// The job if token and attempt are its lease.
+    fn held_under(
+        &self,
+        namespace: u32,
+        token: Token,
+        settlement: &Settlement,
+    ) -> Result<Option<Loaded>> {
+        if is_planted(Bug::SettleWithoutToken) {
+            let job = self.load(&JobKey {
+                namespace,
+                id: settlement.id,
+            })?;
+            return Ok(job.filter(|job| job.status.place == State::Active));
+        }
+        if self.lease(Some(namespace), token)?.is_none() {
+            return Ok(None);
+        }
+        let job = self.leased(namespace, settlement.id, token.fence)?;
+        Ok(job.filter(|job| job.status.attempt == settlement.attempt))
+    }
+
+    fn repeated_or_lost(
+        &self,
+        namespace: u32,
+        token: Token,
+        settlement: &Settlement,
+    ) -> Result<SettleVerdict> {
+        let key = JobKey {
+            namespace,
+            id: settlement.id,
+        };
+        let settled = match self.rows.status.get(&key)? {
+            Some(status) => status.settled,
+            None => self.rows.marks.get(&key)?.and_then(|mark| mark.settled),
+        };
+        let same = settled == Some((settlement.attempt, seal(token)));
+        Ok(if same {
+            SettleVerdict::Repeated
+        } else {
+            SettleVerdict::LeaseLost
+        })
+    }
+
+    fn end_attempt(&mut self, mut job: Loaded, token: Token, settlement: Settlement) -> Result<()> {
+        self.leave_page(&job)?;
+        let error = settlement
+            .error
+            .as_deref()
+            .map(|text| self.bounded_text(text));
+        let (now, id, queue) = (self.now, job.key.id, job.spec.queue);
+        let spec = job.spec.clone();
+        let status = job.status_mut();
+        status.fence = 0;
+        status.settled = Some((settlement.attempt, seal(token)));
+        if error.is_some() {
+            status.last_error = error;
+        }
+        let failed = matches!(settlement.outcome, Outcome::Retry { .. } | Outcome::Dead);
+        let miscounted =
+            is_planted(Bug::FailuresCountedOnRelease) && settlement.outcome == Outcome::Released;
+        if failed || miscounted {
+            status.failures += 1;
+            self.history.failed(queue, now);
+        }
+        let again = match settlement.outcome {
+            Outcome::Completed => {
+                status.result = settlement.result;
+                return self.settle_as(job, State::Completed);
+            }
+            Outcome::Cancelled => {
+                status.cancelled = Some(CancelReason::Requested);
+                status.stopped = settlement.stopped;
+                return self.settle_as(job, State::Cancelled);
+            }
+            Outcome::Dead => {
+                status.dead = Some(DeadReason::Permanent);
+                return self.settle_as(job, State::Dead);
+            }
+            Outcome::Retry { after } => {
+                Some(after.unwrap_or_else(|| spec.retry.span(id, status.failures)))
+            }
+            Outcome::Snooze { after } => Some(after),
+            Outcome::Released => None,
+        };
+        if status.cancel_requested {
+            status.cancelled = Some(CancelReason::Requested);
+            status.stopped = Some(settlement.stopped.unwrap_or(Stop::Token));
+            return self.settle_as(job, State::Cancelled);
+        }
+        if failed && status.failures >= spec.max_attempts {
+            status.dead = Some(DeadReason::Exhausted);
+            return self.settle_as(job, State::Dead);
+        }
+        if status.expires_at.is_some_and(|at| at <= now) {
+            status.cancelled = Some(CancelReason::Expired);
+            return self.settle_as(job, State::Cancelled);
+        }
+        match again {
+            None => self.return_to_front(job),
+            Some(span) => {
+                status.due = now + span;
+                self.wait_again(job)
+            }
+        }
+    }
+
+    /// A retried or snoozed job waits for its next attempt, and with `OnRetry::Hold` its group too.
+    fn wait_again(&mut self, mut job: Loaded) -> Result<()> {
+        let holds = job
+            .spec
+            .group
+            .as_ref()
+            .is_some_and(|group| group.on_retry == OnRetry::Hold);
+        let status = job.status_mut();
+        status.place = State::Scheduled;
+        status.front = false;
+        self.end_turn(&job, holds)?;
+        self.save(&job);
+        self.place(&job)?;
+        self.changed(&job);
+        if is_planted(Bug::NewIdOnRetry) {
+            self.rename(job)?;
+        }
+        Ok(())
+    }
+
+    /// The planted bug of a retry under a new id.
+    fn rename(&mut self, job: Loaded) -> Result<()> {
+        self.displace(&job)?;
+        self.rows.specs.remove(&mut self.journal, &job.key);
+        self.rows.status.remove(&mut self.journal, &job.key);
+        let key = JobKey {
+            id: JobId::new(),
+            ..job.key
+        };
+        let job = Loaded { key, ..job };
+        self.rows
+            .specs
+            .insert(&mut self.journal, job.key.clone(), job.spec.clone());
+        self.save(&job);
+        self.place(&job)
+    }
+
+    fn bring_about(
+        &mut self,
+        namespace: u32,
+        effects: Vec<CheckedEffect>,
+    ) -> Result<Vec<Option<EnqueueVerdict>>> {
+        let mut verdicts = Vec::with_capacity(effects.len());
+        for effect in effects {
+            verdicts.push(match effect {
+                CheckedEffect::Enqueue(job) => {
+                    Some(self.enqueue_one(namespace, *job, false)?.verdict)
+                }
+                CheckedEffect::Clear { job, name } => {
+                    self.clear(&JobKey { namespace, id: job }, &name)?;
+                    None
+                }
+            });
+        }
+        Ok(verdicts)
+    }
+
+    /// Clears a name that a held job waits for; one that waits for nothing more takes its place.
+    fn clear(&mut self, key: &JobKey, name: &str) -> Result<()> {
+        let Some(mut job) = self.load(key)? else {
+            return Ok(());
+        };
+        if job.status.place != State::Held || self.expire_if_late(job.clone())? {
+            return Ok(());
+        }
+        if !job.status.wait_for.iter().any(|waits| waits == name) {
+            return Ok(());
+        }
+        let runs = job.status.wait_for.len() == 1 && job.status.follows.is_none();
+        if runs {
+            self.displace(&job)?;
+        }
+        let status = job.status_mut();
+        status.wait_for.retain(|waits| waits != name);
+        if runs {
+            status.place = State::Scheduled;
+        }
+        self.save(&job);
+        if runs {
+            self.place(&job)?;
+            self.changed(&job);
+        }
+        Ok(())
+    }
+}
+
+/// Fence and nonce of a token in one number, to know its repetition.
+fn seal(token: Token) -> u64 {
+    token.fence ^ token.nonce.rotate_left(17)
+}

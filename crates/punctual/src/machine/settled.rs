@@ -1,0 +1,219 @@
+//! What becomes of a settled job: its key is freed, its record kept or reduced to a mark.
+
+use super::enqueue::content_of;
+use super::jobs::Loaded;
+use super::rows::*;
+use super::{CANCELLED_RETENTION, DEAD_RETENTION, Machine};
+use crate::error::Result;
+use crate::job::State;
+use crate::planted::{Bug, is_planted};
+use crate::time::Timestamp;
+
+impl Machine {
+    /// Settles a job that stands in no place any more; its reasons are already in its status.
+    pub(super) fn settle_as(&mut self, mut job: Loaded, state: State) -> Result<()> {
+        debug_assert!(state.is_settled() && !job.status.place.is_settled());
+        let now = self.now;
+        let status = job.status_mut();
+        status.place = state;
+        status.finished_at = Some(now);
+        status.front = false;
+        // Rows of other jobs that the key and group bring to life read this one.
+        self.save(&job);
+        self.free_key(&job)?;
+        self.change_members(&job, false)?;
+        self.forget_expiry(&job);
+        self.history.settled(job.spec.queue, now, state);
+        self.changed(&job);
+        self.signals.settled(&job.key);
+        self.keep(job, state, now)
+    }
+
+    /// An imported job that had settled before.
+    pub(super) fn keep_imported(&mut self, job: Loaded) -> Result<()> {
+        let state = job.status.place;
+        let finished = job.status.finished_at.unwrap_or(self.now).min(self.now);
+        self.keep(job, state, finished)
+    }
+
+    fn keep(&mut self, job: Loaded, state: State, finished_at: Timestamp) -> Result<()> {
+        let retention = match state {
+            State::Completed => job.spec.retention,
+            State::Cancelled => CANCELLED_RETENTION,
+            _ => DEAD_RETENTION,
+        };
+        if retention.is_zero() {
+            return self.drop_job(&job, finished_at);
+        }
+        let until = finished_at + retention.max(self.settled_window);
+        let (queue, seq) = (job.spec.queue, job.spec.seq);
+        let bytes = (job.spec.payload.len() + 256) as u64;
+        let key = KeptKey {
+            queue,
+            state: state as u8,
+            finished_at,
+            seq,
+        };
+        let kept = Kept {
+            id: job.key.id,
+            until,
+            bytes,
+        };
+        self.rows.kept.insert(&mut self.journal, key, kept);
+        let prune = PruneKey {
+            until,
+            queue,
+            state: state as u8,
+            finished_at,
+            seq,
+        };
+        if self
+            .derived
+            .prune_low
+            .as_ref()
+            .is_some_and(|low| *low > prune)
+        {
+            self.derived.prune_low = Some(prune.clone());
+        }
+        self.rows.prune.insert(&mut self.journal, prune, job.key.id);
+        self.count(queue, state, true)?;
+        self.queue_mut(queue)?.row.kept_bytes[state as usize] += bytes;
+        self.bound_kept(queue, state)
+    }
+
+    /// Lets the oldest kept jobs of a queue go while there are too many.
+    fn bound_kept(&mut self, queue: u32, state: State) -> Result<()> {
+        loop {
+            let row = &self.queue_state(queue)?.row;
+            let over = row.counts[state as usize] > self.limits.retained as u64
+                || row.kept_bytes[state as usize] > self.limits.retained_bytes as u64;
+            if !over {
+                return Ok(());
+            }
+            let start = KeptKey {
+                queue,
+                state: state as u8,
+                finished_at: Timestamp::ZERO,
+                seq: 0,
+            };
+            let end = KeptKey {
+                queue,
+                state: state as u8 + 1,
+                finished_at: Timestamp::ZERO,
+                seq: 0,
+            };
+            let from = std::ops::Bound::Included(&start);
+            let Some((key, kept)) = self
+                .rows
+                .kept
+                .first(from, std::ops::Bound::Excluded(&end))?
+            else {
+                return Ok(());
+            };
+            self.remove_kept(&key, &kept)?;
+        }
+    }
+
+    /// Removes a kept job's record; within the settled window its mark stays.
+    pub(super) fn remove_kept(&mut self, key: &KeptKey, kept: &Kept) -> Result<()> {
+        let namespace = self.queue_state(key.queue)?.namespace;
+        let job = self.load_indexed(&JobKey {
+            namespace,
+            id: kept.id,
+        })?;
+        self.unkeep(key, kept)?;
+        self.drop_job(&job, key.finished_at)
+    }
+
+    /// Takes a kept job out of the orders it stands in.
+    pub(super) fn unkeep(&mut self, key: &KeptKey, kept: &Kept) -> Result<()> {
+        let KeptKey {
+            queue,
+            state,
+            finished_at,
+            seq,
+        } = *key;
+        self.rows.kept.remove(&mut self.journal, key);
+        let prune = PruneKey {
+            until: kept.until,
+            queue,
+            state,
+            finished_at,
+            seq,
+        };
+        self.rows.prune.remove(&mut self.journal, &prune);
+        self.count(queue, State::ALL[usize::from(state)], false)?;
+        let bytes = &mut self.queue_mut(queue)?.row.kept_bytes[usize::from(state)];
+        *bytes = bytes.saturating_sub(kept.bytes);
+        Ok(())
+    }
+
+    /// Finds the order that a kept job stands in.
+    pub(super) fn kept_of(&self, job: &Loaded) -> Result<Option<(KeptKey, Kept)>> {
+        let Some(finished_at) = job.status.finished_at else {
+            return Ok(None);
+        };
+        let state = job.status.place as u8;
+        let key = KeptKey {
+            queue: job.spec.queue,
+            state,
+            finished_at,
+            seq: job.spec.seq,
+        };
+        Ok(self.rows.kept.get(&key)?.map(|kept| (key, kept)))
+    }
+
+    /// Drops both rows of a job and leaves a mark, while that is worth anything.
+    fn drop_job(&mut self, job: &Loaded, finished_at: Timestamp) -> Result<()> {
+        self.rows.specs.remove(&mut self.journal, &job.key);
+        self.rows.status.remove(&mut self.journal, &job.key);
+        if finished_at + self.settled_window <= self.now || is_planted(Bug::MarkForgotten) {
+            return Ok(());
+        }
+        let queue = self.queue_state(job.spec.queue)?.name.clone();
+        let mark = Mark {
+            state: job.status.place,
+            content: content_of(&queue, &job.spec),
+            due: job.spec.due,
+            late: job.spec.late,
+            finished_at,
+            result: job.status.result.clone(),
+            settled: job.status.settled,
+        };
+        self.rows
+            .marks
+            .insert(&mut self.journal, job.key.clone(), mark);
+        self.derived
+            .mark_ages
+            .push_back((finished_at, job.key.clone()));
+        if self.derived.mark_ages.len() > self.limits.marks {
+            self.forget_oldest_mark();
+        }
+        Ok(())
+    }
+
+    fn forget_oldest_mark(&mut self) -> bool {
+        let Some((_, key)) = self.derived.mark_ages.pop_front() else {
+            return false;
+        };
+        // Recovery drops old marks by itself: nothing to write.
+        self.rows.marks.forget(&key);
+        true
+    }
+
+    /// Forgets marks past the window; how many.
+    pub(super) fn prune_marks(&mut self, limit: usize) -> usize {
+        let mut pruned = 0;
+        while pruned < limit {
+            let Some((finished_at, _)) = self.derived.mark_ages.front() else {
+                break;
+            };
+            if *finished_at + self.settled_window > self.now {
+                break;
+            }
+            self.forget_oldest_mark();
+            pruned += 1;
+        }
+        pruned
+    }
+}

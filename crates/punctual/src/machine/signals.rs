@@ -1,0 +1,256 @@
+//! What a step means for those who wait: doorbells, settled jobs, the change feed.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::select_all;
+use tokio::sync::Notify;
+
+use super::Machine;
+use super::rows::JobKey;
+use crate::engine::{Change, Namespace, Waited};
+use crate::job::JobId;
+use crate::time::{SteadyClock, Timestamp, minutes};
+
+/// What the last steps mean for waiters.
+#[derive(Debug, Default)]
+pub struct Signals {
+    rung: Vec<u32>,
+    settled: Vec<JobKey>,
+    feed: VecDeque<(u32, u64, Change)>,
+    next_change: u64,
+    /// Changes are recorded until then: while somebody watches.
+    watched_until: Timestamp,
+}
+
+impl Signals {
+    pub(super) fn ring(&mut self, queue: u32) {
+        if self.rung.last() != Some(&queue) && !self.rung.contains(&queue) {
+            self.rung.push(queue);
+        }
+    }
+
+    /// The caller takes care of these queues itself.
+    pub(super) fn quiet(&mut self, queues: &[u32]) {
+        self.rung.retain(|queue| !queues.contains(queue));
+    }
+
+    pub(super) fn settled(&mut self, key: &JobKey) {
+        self.settled.push(key.clone());
+    }
+
+    pub(super) fn watched(&self, now: Timestamp) -> bool {
+        now <= self.watched_until
+    }
+
+    pub(super) fn change(&mut self, namespace: u32, change: Change, bound: usize) {
+        self.next_change += 1;
+        self.feed.push_back((namespace, self.next_change, change));
+        if self.feed.len() > bound {
+            self.feed.pop_front();
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Self {
+        Self {
+            rung: std::mem::take(&mut self.rung),
+            settled: std::mem::take(&mut self.settled),
+            ..Self::default()
+        }
+    }
+}
+
+/// How long a feed is recorded after somebody last asked for changes.
+const WATCHED_FOR: std::time::Duration = minutes(1);
+
+impl Machine {
+    /// Changes after a cursor, at most a batch, and whether some before them were forgotten; keeps
+    /// the feed recording for a minute.
+    pub fn changes(
+        &mut self,
+        now: Timestamp,
+        namespace: &Namespace,
+        after: Option<u64>,
+    ) -> (Vec<Change>, u64, bool) {
+        self.now = self.now.max(now);
+        let recorded = self.signals.watched(self.now);
+        self.signals.watched_until = self.now + WATCHED_FOR;
+        let latest = self.signals.next_change;
+        let Some(after) = after else {
+            return (Vec::new(), latest, false);
+        };
+        if !recorded {
+            self.signals.feed.clear();
+        }
+        let oldest = self
+            .signals
+            .feed
+            .front()
+            .map_or(latest + 1, |(_, number, _)| *number);
+        let gap = !recorded || after + 1 < oldest || after > latest;
+        let namespace = self.namespace(namespace);
+        let mut cursor = if gap { oldest - 1 } else { after };
+        let mut changes = Vec::new();
+        for (of, number, change) in &self.signals.feed {
+            if *number <= cursor || changes.len() == self.limits.batch_items {
+                continue;
+            }
+            if Some(*of) == namespace {
+                changes.push(change.clone());
+            }
+            cursor = *number;
+        }
+        (changes, cursor, gap)
+    }
+
+    /// The bells that the last steps rang, with the names of their queues.
+    fn bells_of(&self, signals: &Signals) -> Vec<(u32, Arc<str>)> {
+        let named = |id: &u32| {
+            self.derived
+                .queues
+                .get(id)
+                .map(|queue| (queue.namespace, queue.name.clone()))
+        };
+        signals.rung.iter().filter_map(named).collect()
+    }
+
+    /// Rings for what the last steps did; engines call it after each step that is done.
+    pub fn deliver(&mut self, bells: &Bells) {
+        let signals = self.take_signals();
+        if signals.rung.is_empty() && signals.settled.is_empty() && !self.signals.watched(self.now)
+        {
+            return;
+        }
+        let queues = self.bells_of(&signals);
+        let names = |id: u32| {
+            let found = self
+                .derived
+                .namespaces
+                .iter()
+                .find(|(_, number)| **number == id);
+            found.map(|(name, _)| name.clone()).unwrap_or_default()
+        };
+        let mut state = bells.lock();
+        for (namespace, queue) in queues {
+            state.bell(&names(namespace), &queue).notify_one();
+        }
+        if !state.settled.is_empty() {
+            for key in signals.settled {
+                if let Some(waiter) = state.settled.get(&(names(key.namespace), key.id)) {
+                    waiter.notify_waiters();
+                }
+            }
+        }
+        state.changes.notify_waiters();
+    }
+}
+
+/// Where callers wait: one doorbell per queue, one notice per awaited job, one for the feed.
+#[derive(Debug, Default)]
+pub struct Bells(Mutex<BellState>);
+
+#[derive(Debug, Default)]
+struct BellState {
+    queues: HashMap<String, HashMap<String, Arc<Notify>>>,
+    settled: HashMap<(String, JobId), Arc<Notify>>,
+    changes: Arc<Notify>,
+}
+
+impl BellState {
+    fn bell(&mut self, namespace: &str, queue: &str) -> Arc<Notify> {
+        if !self.queues.contains_key(namespace) {
+            self.queues.insert(namespace.to_owned(), HashMap::new());
+        }
+        let queues = self.queues.entry(namespace.to_owned()).or_default();
+        if let Some(bell) = queues.get(queue) {
+            return bell.clone();
+        }
+        queues.entry(queue.to_owned()).or_default().clone()
+    }
+}
+
+impl Bells {
+    /// Waits until one of the queues' bells rings, at most until an instant. A bell that rang while
+    /// nobody waited is heard at once.
+    pub async fn work(
+        &self,
+        namespace: &Namespace,
+        queues: &[String],
+        clock: &SteadyClock,
+        until: Timestamp,
+    ) -> Waited {
+        let bells: Vec<_> = {
+            let mut state = self.lock();
+            queues
+                .iter()
+                .map(|queue| state.bell(namespace.as_str(), queue))
+                .collect()
+        };
+        if bells.is_empty() {
+            clock.sleep_until(until).await;
+            return Waited::TimedOut;
+        }
+        let rings = bells.iter().map(|bell| Box::pin(bell.notified()));
+        tokio::select! {
+            biased;
+            (_, _, others) = select_all(rings) => {
+                drop(others);
+                Waited::Work
+            }
+            () = clock.sleep_until(until) => Waited::TimedOut,
+        }
+    }
+
+    /// Registers for the settling of jobs; look at them after this and before waiting.
+    pub fn watch_settled(self: &Arc<Self>, namespace: &Namespace, ids: &[JobId]) -> SettledWatch {
+        let mut state = self.lock();
+        let distinct: HashSet<JobId> = ids.iter().copied().collect();
+        let watched = distinct
+            .into_iter()
+            .map(|id| {
+                let key = (namespace.as_str().to_owned(), id);
+                let notify = state.settled.entry(key.clone()).or_default().clone();
+                (key, notify)
+            })
+            .collect();
+        SettledWatch {
+            bells: self.clone(),
+            watched,
+        }
+    }
+
+    /// Completes with the next change of any job, if it is polled before the change.
+    pub fn changes(&self) -> Arc<Notify> {
+        self.lock().changes.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BellState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A registration for the settling of jobs; dropping it ends it.
+#[derive(Debug)]
+pub struct SettledWatch {
+    bells: Arc<Bells>,
+    watched: Vec<((String, JobId), Arc<Notify>)>,
+}
+
+impl SettledWatch {
+    /// The notices, one per job; each is heard by whoever waits on it when the job settles.
+    pub fn notices(&self) -> impl Iterator<Item = &Arc<Notify>> {
+        self.watched.iter().map(|(_, notify)| notify)
+    }
+}
+
+impl Drop for SettledWatch {
+    fn drop(&mut self) {
+        let mut state = self.bells.lock();
+        for (key, notify) in self.watched.drain(..) {
+            // Two: the map's and this one. Another watch of the same job keeps the entry.
+            if Arc::strong_count(&notify) <= 2 {
+                state.settled.remove(&key);
+            }
+        }
+    }
+}

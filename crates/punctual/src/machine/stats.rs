@@ -1,0 +1,147 @@
+//! Stats: counts, the due histogram, the history, workers seen.
+
+use super::Machine;
+use super::rows::*;
+use crate::engine::{Counts, DueBucket, Namespace, QueueStats, Stats, StatsRequest};
+use crate::error::Result;
+use crate::time::{Timestamp, days, hours, minutes};
+
+/// Jobs that one due histogram looks at, per queue.
+const DUE_JOBS_MAX: usize = 10_000;
+
+impl Machine {
+    /// Counts; see [`Engine::stats`](crate::Engine::stats).
+    pub fn stats(
+        &mut self,
+        now: Timestamp,
+        namespace: &Namespace,
+        request: &StatsRequest,
+    ) -> Result<Stats> {
+        self.check_batch(request.queues.len())?;
+        super::check_queues(&request.queues)?;
+        self.begin(now)?;
+        let namespace = self.namespace(namespace);
+        let mut ids: Vec<(String, u32)> = self
+            .derived
+            .queues
+            .iter()
+            .filter(|(_, queue)| Some(queue.namespace) == namespace)
+            .filter(|(_, queue)| {
+                request.queues.is_empty() || request.queues.contains(&queue.name.to_string())
+            })
+            .map(|(id, queue)| (queue.name.to_string(), *id))
+            .collect();
+        ids.sort();
+        let exact = self
+            .derived
+            .due_heads
+            .first()
+            .is_none_or(|(head, _)| *head > self.now);
+        let queues = ids
+            .into_iter()
+            .map(|(name, id)| self.queue_stats(name, id, request))
+            .collect::<Result<_>>()?;
+        let mut workers = namespace
+            .map(|namespace| self.history.workers(namespace, self.now))
+            .unwrap_or_default();
+        for seen in &mut workers {
+            let pages = self
+                .derived
+                .pages
+                .values()
+                .filter(|page| page.worker == seen.worker.id.0);
+            seen.leased = pages.map(|page| page.remaining as usize).sum();
+        }
+        Ok(Stats {
+            queues,
+            workers,
+            exact,
+            now: self.now,
+        })
+    }
+
+    fn queue_stats(
+        &mut self,
+        queue: String,
+        id: u32,
+        request: &StatsRequest,
+    ) -> Result<QueueStats> {
+        let oldest = self.oldest_ready_due(id)?;
+        let row = &self.queue_state(id)?.row;
+        let mut counts = Counts::default();
+        counts.0.copy_from_slice(&row.counts);
+        let paused = row.paused;
+        Ok(QueueStats {
+            queue,
+            counts,
+            paused,
+            oldest_due: oldest.map(|due| self.now - due),
+            due: if request.due {
+                self.due_histogram(id)?
+            } else {
+                Vec::new()
+            },
+            history: if request.history {
+                self.history.minutes(id, self.now)
+            } else {
+                Vec::new()
+            },
+        })
+    }
+
+    /// The earliest due among the heads of the lanes.
+    fn oldest_ready_due(&mut self, queue: u32) -> Result<Option<Timestamp>> {
+        let namespace = self.queue_state(queue)?.namespace;
+        let mut oldest = self
+            .queue_state(queue)?
+            .due_head
+            .filter(|head| *head <= self.now);
+        for lane in 0..20 {
+            if self.queue_state(queue)?.row.lanes[usize::from(lane)] == 0 {
+                continue;
+            }
+            if let Some((key, place)) = self.places(queue, lane, 1)?.pop() {
+                let id = self.candidate(&key, &place)?;
+                let due = self.load_indexed(&JobKey { namespace, id })?.status.due;
+                oldest = Some(oldest.map_or(due, |oldest| oldest.min(due)));
+            }
+        }
+        Ok(oldest)
+    }
+
+    /// Future jobs in buckets of a minute, ten minutes, an hour and a day, counted up to a bound.
+    fn due_histogram(&mut self, queue: u32) -> Result<Vec<DueBucket>> {
+        let spans = [
+            (minutes(1), 10),
+            (minutes(10), 5),
+            (hours(1), 23),
+            (days(1), 30),
+        ];
+        let mut buckets = Vec::new();
+        let mut from = self.now;
+        for (span, times) in spans {
+            for _ in 0..times {
+                buckets.push(DueBucket {
+                    from,
+                    until: from + span,
+                    jobs: 0,
+                });
+                from = from + span;
+            }
+        }
+        buckets.push(DueBucket {
+            from,
+            until: Timestamp::MAX,
+            jobs: 0,
+        });
+        let mut at = 0;
+        for (key, _) in self.rows.due.page(queue, None, DUE_JOBS_MAX)? {
+            while at + 1 < buckets.len() && key.due >= buckets[at].until {
+                at += 1;
+            }
+            buckets[at].jobs += 1;
+        }
+        buckets.retain(|bucket| bucket.jobs > 0);
+        Ok(buckets)
+    }
+}

@@ -1,0 +1,258 @@
+//! Unique keys: at most one unsettled job of a queue holds one; it lives and dies with its job.
+
+use super::Machine;
+use super::jobs::Loaded;
+use super::rows::*;
+use crate::engine::EnqueueVerdict;
+use crate::error::Result;
+use crate::job::{CancelReason, Hold, JobId, State, Stop, Unique, UniquePolicy};
+use crate::planted::{Bug, is_planted};
+
+/// What an enqueue may do about its key.
+pub(super) enum KeyVerdict {
+    /// The key is free (or there is none): store the job and let it hold the key.
+    Free,
+    /// Store the job after this waiting holder is cancelled.
+    Replaces(Box<Loaded>),
+    /// Store the job held, behind this active holder.
+    Follows(JobId),
+    /// Do not store the job.
+    Refused(EnqueueVerdict),
+}
+
+impl Machine {
+    /// Who holds a key now; one whose period or job has expired does not.
+    pub(super) fn holder(&mut self, queue: u32, key: &str) -> Result<Option<Holder>> {
+        let text = QueueText {
+            queue,
+            text: key.to_owned(),
+        };
+        let Some(row) = self.rows.unique.get(&text)? else {
+            return Ok(None);
+        };
+        if row.until.is_some_and(|until| until <= self.now) {
+            self.end_period(&text, &row)?;
+            return Ok(None);
+        }
+        let namespace = self.queue_state(queue)?.namespace;
+        if let Some(job) = self.load(&JobKey {
+            namespace,
+            id: row.id,
+        })? && self.expire_if_late(job)?
+        {
+            return self.rows.unique.get(&text);
+        }
+        Ok(Some(row))
+    }
+
+    pub(super) fn key_verdict(&mut self, queue: u32, unique: &Unique) -> Result<KeyVerdict> {
+        let Some(holder) = self.holder(queue, &unique.key)? else {
+            return Ok(KeyVerdict::Free);
+        };
+        let namespace = self.queue_state(queue)?.namespace;
+        let job = self.load(&JobKey {
+            namespace,
+            id: holder.id,
+        })?;
+        let state = job.as_ref().map(|job| job.status.place);
+        let merged =
+            KeyVerdict::Refused(EnqueueVerdict::Merged(holder.follower.unwrap_or(holder.id)));
+        Ok(match (unique.policy, state) {
+            (UniquePolicy::Replace, Some(State::Active)) => {
+                KeyVerdict::Refused(EnqueueVerdict::UniqueActive(holder.id))
+            }
+            (UniquePolicy::Replace, Some(state)) if !state.is_settled() => match job {
+                Some(job) => KeyVerdict::Replaces(Box::new(job)),
+                None => merged,
+            },
+            (UniquePolicy::After, Some(State::Active)) if holder.follower.is_none() => {
+                KeyVerdict::Follows(holder.id)
+            }
+            _ => merged,
+        })
+    }
+
+    /// Lets a stored job hold its key.
+    pub(super) fn take_key(&mut self, job: &Loaded) -> Result<()> {
+        let Some(unique) = &job.spec.unique else {
+            return Ok(());
+        };
+        let queue = job.spec.queue;
+        let until = match unique.hold {
+            Hold::For(span) => Some(job.spec.enqueued_at + span),
+            _ => None,
+        };
+        if let Some(until) = until {
+            let period = PeriodKey {
+                until,
+                queue,
+                key: unique.key.clone(),
+            };
+            if self
+                .derived
+                .period_low
+                .as_ref()
+                .is_some_and(|low| *low > period)
+            {
+                self.derived.period_low = Some(period.clone());
+            }
+            self.rows.periods.put(&mut self.journal, period, ());
+        }
+        let text = QueueText {
+            queue,
+            text: unique.key.clone(),
+        };
+        let row = Holder {
+            id: job.key.id,
+            until,
+            follower: None,
+        };
+        self.rows.unique.put(&mut self.journal, text, row);
+        Ok(())
+    }
+
+    /// Makes a stored job the follower of the holder of its key.
+    pub(super) fn follow(&mut self, queue: u32, key: &str, follower: JobId) -> Result<()> {
+        let text = QueueText {
+            queue,
+            text: key.to_owned(),
+        };
+        if let Some(mut row) = self.rows.unique.get(&text)? {
+            debug_assert!(row.follower.is_none(), "a holder has one follower");
+            row.follower = Some(follower);
+            self.rows.unique.put(&mut self.journal, text, row);
+        }
+        Ok(())
+    }
+
+    /// The job has settled (or started, for `Hold::UntilStarted`): its key is free, its follower starts.
+    pub(super) fn free_key(&mut self, job: &Loaded) -> Result<()> {
+        let Some(unique) = &job.spec.unique else {
+            return Ok(());
+        };
+        if is_planted(Bug::UniqueKeyLeftBehind) && job.status.place == State::Completed {
+            return Ok(());
+        }
+        let text = QueueText {
+            queue: job.spec.queue,
+            text: unique.key.clone(),
+        };
+        let Some(mut row) = self.rows.unique.get(&text)? else {
+            return Ok(());
+        };
+        if row.follower == Some(job.key.id) {
+            row.follower = None;
+            self.rows.unique.put(&mut self.journal, text, row);
+            return Ok(());
+        }
+        if row.id != job.key.id {
+            return Ok(());
+        }
+        match row.follower {
+            Some(follower) => self.start_follower(job.key.namespace, text, &row, follower),
+            None if row.until.is_some_and(|until| until > self.now) => Ok(()),
+            None => self.end_period(&text, &row),
+        }
+    }
+
+    /// Removes a key, and its period if it has one.
+    fn end_period(&mut self, text: &QueueText, row: &Holder) -> Result<()> {
+        if let Some(until) = row.until {
+            let period = PeriodKey {
+                until,
+                queue: text.queue,
+                key: text.text.clone(),
+            };
+            self.rows.periods.remove(&mut self.journal, &period);
+        }
+        self.rows.unique.remove(&mut self.journal, text);
+        if let Some(follower) = row.follower {
+            let namespace = self.queue_state(text.queue)?.namespace;
+            self.release_follower(&JobKey {
+                namespace,
+                id: follower,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn start_follower(
+        &mut self,
+        namespace: u32,
+        text: QueueText,
+        row: &Holder,
+        id: JobId,
+    ) -> Result<()> {
+        if let Some(until) = row.until {
+            let period = PeriodKey {
+                until,
+                queue: text.queue,
+                key: text.text.clone(),
+            };
+            self.rows.periods.remove(&mut self.journal, &period);
+        }
+        let key = JobKey { namespace, id };
+        let job = self.load_indexed(&key)?;
+        self.take_key(&job)?;
+        self.release_follower(&key)
+    }
+
+    fn release_follower(&mut self, key: &JobKey) -> Result<()> {
+        let mut job = self.load_indexed(key)?;
+        if job.status.follows.is_none() {
+            return Ok(());
+        }
+        self.displace(&job)?;
+        let status = job.status_mut();
+        status.follows = None;
+        if status.wait_for.is_empty() {
+            status.place = State::Scheduled;
+        }
+        self.save(&job);
+        self.place(&job)?;
+        self.changed(&job);
+        Ok(())
+    }
+
+    /// Cancels a waiting holder, and its follower, because another job takes the key.
+    pub(super) fn replace_holder(&mut self, holder: Loaded) -> Result<()> {
+        let unique = holder.spec.unique.clone();
+        if let Some(unique) = unique {
+            let text = QueueText {
+                queue: holder.spec.queue,
+                text: unique.key,
+            };
+            let follower = self.rows.unique.get(&text)?.and_then(|row| row.follower);
+            if let Some(id) = follower {
+                let follower = self.load_indexed(&JobKey {
+                    namespace: holder.key.namespace,
+                    id,
+                })?;
+                self.cancel_waiting(follower, CancelReason::Replaced)?;
+            }
+        }
+        self.cancel_waiting(holder, CancelReason::Replaced)
+    }
+
+    /// Settles a pending job as cancelled.
+    pub(super) fn cancel_waiting(&mut self, mut job: Loaded, reason: CancelReason) -> Result<()> {
+        if !is_planted(Bug::StaleIndexEntryClaimed) || job.status.state(self.now) != State::Ready {
+            self.displace(&job)?;
+        }
+        let status = job.status_mut();
+        status.cancelled = Some(reason);
+        if reason == CancelReason::Requested {
+            status.stopped = Some(Stop::BeforeStart);
+        }
+        self.settle_as(job, State::Cancelled)
+    }
+
+    /// Expires a pending job whose instant has passed; whether it did.
+    pub(super) fn expire_if_late(&mut self, job: Loaded) -> Result<bool> {
+        let late = job.expires_by(self.now) && job.status.place.is_pending();
+        if late {
+            self.cancel_waiting(job, CancelReason::Expired)?;
+        }
+        Ok(late)
+    }
+}

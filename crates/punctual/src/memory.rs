@@ -1,0 +1,272 @@
+//! The memory engine: for tests, for trying things out, and for jobs that may end with the process.
+
+pub mod wheel;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use crate::engine::*;
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{Limits, NewJob};
+use crate::machine::{Bells, Machine};
+use crate::time::{Clock, SteadyClock, SystemClock, Timestamp};
+
+/// An engine that keeps everything in this process's memory, waiting jobs on a timing wheel.
+///
+/// ```
+/// # async fn example() -> punctual::Result<()> {
+/// use punctual::{Engine, MemoryEngine, NewJob, Namespace};
+///
+/// let engine = MemoryEngine::new();
+/// let sent = engine.enqueue(&Namespace::default(), vec![NewJob::new("mail", "{}")]).await?;
+/// assert_eq!(sent.receipts[0].verdict.name(), "created");
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
+/// ```
+pub struct MemoryEngine {
+    machine: Mutex<Machine>,
+    bells: Arc<Bells>,
+    clock: SteadyClock,
+}
+
+impl fmt::Debug for MemoryEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryEngine")
+    }
+}
+
+impl Default for MemoryEngine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryEngine {
+    /// An empty engine on the machine's clock.
+    pub fn new() -> Self {
+        Self::with_clock(SystemClock)
+    }
+
+    /// An empty engine on a clock of your own, such as a [`ManualClock`](crate::time::ManualClock).
+    pub fn with_clock(clock: impl Clock) -> Self {
+        Self::with_limits(clock, Limits::default())
+    }
+
+    /// An empty engine with other bounds.
+    pub fn with_limits(clock: impl Clock, limits: Limits) -> Self {
+        let clock = SteadyClock::new(Arc::new(clock), Timestamp::ZERO);
+        Self {
+            machine: Mutex::new(Machine::in_memory(limits)),
+            bells: Arc::new(Bells::default()),
+            clock,
+        }
+    }
+
+    /// One step of the machine under the lock, and what it means for waiters.
+    fn step<T>(
+        &self,
+        operation: &'static str,
+        verb: impl FnOnce(&mut Machine, Timestamp) -> Result<T>,
+    ) -> Result<(T, Timestamp)> {
+        let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        let answer = verb(&mut machine, now).map_err(|error| error.operation(operation));
+        machine.deliver(&self.bells);
+        answer.map(|answer| (answer, now))
+    }
+
+    async fn wait_settled(
+        &self,
+        namespace: &Namespace,
+        ids: Vec<crate::JobId>,
+        until: Timestamp,
+    ) -> Result<Waited> {
+        let watch = self.bells.watch_settled(namespace, &ids);
+        let notices: Vec<_> = watch.notices().cloned().collect();
+        let targets: Vec<Target> = ids.into_iter().map(Target::Id).collect();
+        let mut sleep = self.clock.sleep_until(until);
+        loop {
+            let mut rings: Vec<_> = notices
+                .iter()
+                .map(|notify| Box::pin(notify.notified()))
+                .collect();
+            for ring in &mut rings {
+                ring.as_mut().enable();
+            }
+            let (jobs, _) = self.step("wait", |machine, now| {
+                machine.get(now, namespace, &targets, false)
+            })?;
+            if jobs.iter().flatten().all(|job| job.state().is_settled()) {
+                return Ok(Waited::Settled);
+            }
+            tokio::select! {
+                _ = futures_util::future::select_all(rings) => {}
+                () = &mut sleep => return Ok(Waited::TimedOut),
+            }
+        }
+    }
+
+    async fn wait_changes(
+        &self,
+        namespace: &Namespace,
+        mut after: Option<u64>,
+        until: Timestamp,
+    ) -> Result<Waited> {
+        let mut sleep = self.clock.sleep_until(until);
+        loop {
+            let notify = self.bells.changes();
+            let mut ring = Box::pin(notify.notified());
+            ring.as_mut().enable();
+            let ((changes, cursor, gap), _) = self.step("wait", |machine, now| {
+                Ok(machine.changes(now, namespace, after))
+            })?;
+            if !changes.is_empty() || gap {
+                return Ok(Waited::Changes {
+                    changes,
+                    cursor,
+                    gap,
+                });
+            }
+            after = Some(cursor);
+            tokio::select! {
+                () = ring => {}
+                () = &mut sleep => return Ok(Waited::Changes { changes, cursor, gap }),
+            }
+        }
+    }
+}
+
+/// How many jobs one wait may await.
+const AWAITED_MAX: usize = 1_000;
+
+#[async_trait]
+impl Engine for MemoryEngine {
+    async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
+        let (receipts, now) = self.step("enqueue", |machine, now| {
+            machine.enqueue(now, namespace, jobs)
+        })?;
+        Ok(Enqueued {
+            receipts,
+            durability: Durability::Memory,
+            now,
+        })
+    }
+
+    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
+        Ok(self
+            .step("claim", |machine, now| {
+                machine.claim(now, namespace, &claim)
+            })?
+            .0)
+    }
+
+    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
+        let (verdicts, now) = self.step("extend", |machine, now| {
+            machine.extend(now, namespace, pages)
+        })?;
+        Ok(Extended { verdicts, now })
+    }
+
+    async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
+        let (verdicts, now) = self.step("settle", |machine, now| {
+            machine.settle(now, namespace, settle)
+        })?;
+        Ok(Settled { verdicts, now })
+    }
+
+    async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
+        match what {
+            WaitFor::Work(queues) => Ok(self
+                .bells
+                .work(namespace, &queues, &self.clock, until)
+                .await),
+            WaitFor::Settled(ids) if ids.len() > AWAITED_MAX => Err(Error::new(
+                ErrorKind::BatchTooLarge,
+                "wait names too many jobs; name at most 1,000",
+            )
+            .operation("wait")),
+            WaitFor::Settled(ids) => self.wait_settled(namespace, ids, until).await,
+            WaitFor::Changes(after) => self.wait_changes(namespace, after, until).await,
+        }
+    }
+
+    async fn get(
+        &self,
+        namespace: &Namespace,
+        targets: Vec<Target>,
+        explain: bool,
+    ) -> Result<Vec<Option<Got>>> {
+        Ok(self
+            .step("get", |machine, now| {
+                machine.get(now, namespace, &targets, explain)
+            })?
+            .0)
+    }
+
+    async fn list(&self, namespace: &Namespace, list: List) -> Result<Listing> {
+        Ok(self
+            .step("list", |machine, now| machine.list(now, namespace, &list))?
+            .0)
+    }
+
+    async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited> {
+        Ok(self
+            .step("edit", |machine, now| machine.edit(now, namespace, edit))?
+            .0)
+    }
+
+    async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
+        Ok(self
+            .step("stats", |machine, now| {
+                machine.stats(now, namespace, &request)
+            })?
+            .0)
+    }
+
+    async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
+        Ok(self
+            .step("control", |machine, now| {
+                machine.control(now, namespace, control)
+            })?
+            .0)
+    }
+
+    async fn maintain(&self) -> Result<Maintained> {
+        Ok(self.step("maintain", Machine::maintain)?.0)
+    }
+
+    async fn info(&self) -> Result<Info> {
+        let facts = |machine: &mut Machine, _| {
+            let bytes = machine.memory_bytes() as u64;
+            Ok((
+                *machine.limits(),
+                machine.settled_window(),
+                machine.clock_jumps(),
+                bytes,
+            ))
+        };
+        let ((limits, settled_window, silences, bytes), now) = self.step("info", facts)?;
+        Ok(Info {
+            engine: "memory",
+            version: env!("CARGO_PKG_VERSION"),
+            capabilities: Capability::ALL.to_vec(),
+            durability: Durability::Memory,
+            limits,
+            settled_window,
+            clock_jumps: silences + self.clock.steps_back(),
+            store_bytes: Some(bytes),
+            health: Health {
+                ok: true,
+                problems: Vec::new(),
+                loops: Vec::new(),
+            },
+            now,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

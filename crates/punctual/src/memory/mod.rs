@@ -1,3 +1,0 @@
-//! What runs in the memory of one process.
-
-pub mod wheel;

@@ -1,0 +1,47 @@
+use super::*;
+use crate::engine::{Claim, PageReport, Settle, SettleVerdict, Settlement, WorkerId};
+use crate::job::{Due, Outcome, State};
+use crate::time::{ManualClock, minutes};
+
+#[tokio::test]
+async fn a_delayed_job_is_claimed_when_it_is_due_and_not_before() {
+    let clock = ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000));
+    let engine = MemoryEngine::with_clock(clock.clone());
+    let namespace = Namespace::default();
+    let job = NewJob {
+        due: Due::After(minutes(30)),
+        ..NewJob::new("orders", "{}")
+    };
+    let id = job.id;
+    engine.enqueue(&namespace, vec![job]).await.unwrap();
+
+    let worker = WorkerId::random();
+    let claimed = engine
+        .claim(&namespace, Claim::new(worker, "orders", 10))
+        .await
+        .unwrap();
+    assert!(claimed.pages.is_empty());
+    assert_eq!(claimed.wake_at, Some(clock.now() + minutes(30)));
+
+    clock.advance(minutes(30));
+    let claimed = engine
+        .claim(&namespace, Claim::new(worker, "orders", 10))
+        .await
+        .unwrap();
+    let page = &claimed.pages[0];
+    assert_eq!((page.jobs[0].id, page.jobs[0].attempt), (id, 1));
+
+    let done = Settlement::new(id, 1, Outcome::Completed);
+    let settle = Settle {
+        pages: vec![PageReport::new(page.token, vec![done])],
+    };
+    let settled = engine.settle(&namespace, settle.clone()).await.unwrap();
+    let expected = SettleVerdict::Settled {
+        state: State::Completed,
+        due: None,
+        effects: vec![],
+    };
+    assert_eq!(settled.verdicts, [[expected]]);
+    let again = engine.settle(&namespace, settle).await.unwrap();
+    assert_eq!(again.verdicts, [[SettleVerdict::Repeated]]);
+}

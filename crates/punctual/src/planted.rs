@@ -1,0 +1,85 @@
+//! Bugs that a test plants at run time, to prove that the conformance suite finds them.
+//!
+//! Compiled only with the feature `planted-bugs`; without it [`is_planted`] is `false` and the
+//! compiler removes every use. The switch is one per process: a test that plants runs alone.
+
+/// A bug that an engine could have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Bug {
+    /// An enqueue is answered before it is written (embedded engine).
+    AckBeforeWrite = 1,
+    /// Rescue returns a page's jobs without looking whether they are still in it.
+    RescueWithoutStateCheck,
+    /// Settle does not compare the token.
+    SettleWithoutToken,
+    /// A retry gives the job another id.
+    NewIdOnRetry,
+    /// A job is due a millisecond before its time.
+    EarlyByOneMillisecond,
+    /// A settled job leaves its unique key behind.
+    UniqueKeyLeftBehind,
+    /// Effects take place even if the settlement is refused.
+    EffectsOutsideStep,
+    /// A release counts as a failure.
+    FailuresCountedOnRelease,
+    /// A second job of a group is claimed while one is active.
+    GroupOvertaken,
+    /// A cancelled job is left in its lane and claimed.
+    StaleIndexEntryClaimed,
+    /// An extend does not look who holds the lease.
+    ExtendWithoutToken,
+    /// A crash counts as a failure.
+    CrashCountedAsFailure,
+    /// Scheduled jobs of a paused queue never become ready after it is resumed.
+    DoorbellForgotten,
+    /// A settled job leaves no mark.
+    MarkForgotten,
+}
+
+impl Bug {
+    /// Every bug.
+    pub const ALL: [Self; 14] = [
+        Self::AckBeforeWrite,
+        Self::RescueWithoutStateCheck,
+        Self::SettleWithoutToken,
+        Self::NewIdOnRetry,
+        Self::EarlyByOneMillisecond,
+        Self::UniqueKeyLeftBehind,
+        Self::EffectsOutsideStep,
+        Self::FailuresCountedOnRelease,
+        Self::GroupOvertaken,
+        Self::StaleIndexEntryClaimed,
+        Self::ExtendWithoutToken,
+        Self::CrashCountedAsFailure,
+        Self::DoorbellForgotten,
+        Self::MarkForgotten,
+    ];
+}
+
+#[cfg(feature = "planted-bugs")]
+mod switch {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    static PLANTED: AtomicU8 = AtomicU8::new(0);
+
+    /// Plants a bug in every engine of this process, or with `None` takes it out.
+    pub fn plant(bug: Option<super::Bug>) {
+        PLANTED.store(bug.map_or(0, |bug| bug as u8), Ordering::SeqCst);
+    }
+
+    /// Whether that bug is planted now.
+    pub fn is_planted(bug: super::Bug) -> bool {
+        PLANTED.load(Ordering::Relaxed) == bug as u8
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+pub use switch::{is_planted, plant};
+
+/// Whether that bug is planted now: never, in this build.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline(always)]
+pub fn is_planted(_: Bug) -> bool {
+    false
+}
