@@ -457,3 +457,6 @@ impl<K: Key, V: Value> FrozenTable for FrozenRows<K, V> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

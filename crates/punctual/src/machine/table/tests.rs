@@ -1,0 +1,157 @@
+//! Goal: a table over a base reads like a plain sorted map, whatever was frozen, checkpointed or
+//! replayed meanwhile. Method: random operations on both, compared after each.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::machine::codec::Reader;
+use crate::machine::rows::SeqKey;
+
+type Stored = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
+
+#[derive(Debug, Default)]
+struct MapBase(Mutex<Stored>);
+
+impl Base for MapBase {
+    fn get(&self, table: u8, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.0.lock().unwrap().get(&(table, key.to_vec())).cloned())
+    }
+
+    fn scan(
+        &self,
+        table: u8,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        visit: ScanVisitor<'_>,
+    ) -> Result<()> {
+        let rows = self.0.lock().unwrap();
+        let range = rows.range((table, from.to_vec())..(table, to.to_vec()));
+        let mut ordered: Vec<_> = range.collect();
+        if reverse {
+            ordered.reverse();
+        }
+        for ((_, key), value) in ordered {
+            if !visit(key, value)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MapBase {
+    fn apply(&self, frozen: &dyn FrozenTable) {
+        let mut rows = self.0.lock().unwrap();
+        let mut last: Option<Vec<u8>> = None;
+        frozen
+            .rows(&mut |table, key, value| {
+                assert!(
+                    last.as_deref() < Some(key),
+                    "a checkpoint visits keys in order, once"
+                );
+                last = Some(key.to_vec());
+                match value {
+                    Some(value) => rows.insert((table, key.to_vec()), value.to_vec()),
+                    None => rows.remove(&(table, key.to_vec())),
+                };
+                Ok(())
+            })
+            .unwrap();
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put(u64, u32),
+    Remove(u64),
+    Freeze,
+    Thaw,
+    Scan {
+        from: u64,
+        to: u64,
+        open: bool,
+        reverse: bool,
+        limit: usize,
+    },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let key = 0..24_u64;
+    let step = prop_oneof![
+        4 => (key.clone(), any::<u32>()).prop_map(|(key, value)| Step::Put(key, value)),
+        3 => key.clone().prop_map(Step::Remove),
+        1 => Just(Step::Freeze),
+        1 => Just(Step::Thaw),
+        3 => (key.clone(), key, any::<bool>(), any::<bool>(), 0..9_usize)
+            .prop_map(|(from, to, open, reverse, limit)| Step::Scan { from, to, open, reverse, limit }),
+    ];
+    proptest::collection::vec(step, 1..120)
+}
+
+fn key(seq: u64) -> SeqKey {
+    SeqKey { queue: 7, seq }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+    #[test]
+    fn a_table_over_a_base_reads_like_a_sorted_map(steps in steps()) {
+        let base = Arc::new(MapBase::default());
+        let mut table: Table<SeqKey, u32> = Table::new(3, Some(base.clone()));
+        let mut journal = Journal::new(true);
+        let mut model = BTreeMap::new();
+        let mut frozen: Option<Box<dyn FrozenTable>> = None;
+        for step in steps {
+            match step {
+                Step::Put(seq, value) => {
+                    if model.insert(seq, value).is_none() {
+                        table.insert(&mut journal, key(seq), value);
+                    } else {
+                        table.put(&mut journal, key(seq), value);
+                    }
+                }
+                Step::Remove(seq) => {
+                    model.remove(&seq);
+                    table.remove(&mut journal, &key(seq));
+                }
+                Step::Freeze if frozen.is_none() => frozen = Some(table.freeze()),
+                Step::Thaw => {
+                    if let Some(frozen) = frozen.take() {
+                        base.apply(&*frozen);
+                        table.thaw();
+                    }
+                }
+                Step::Freeze => {}
+                Step::Scan { from, to, open, reverse, limit } => {
+                    let (first, last) = (key(from), key(to));
+                    let from_bound = if open { Bound::Excluded(&first) } else { Bound::Included(&first) };
+                    let found = table.scan(from_bound, Bound::Excluded(&last), reverse, limit).unwrap();
+                    let inside = |seq: &u64| if open { *seq > from } else { *seq >= from } && *seq < to;
+                    let mut expected: Vec<_> =
+                        model.iter().filter(|(seq, _)| inside(seq)).map(|(seq, value)| (key(*seq), *value)).collect();
+                    if reverse {
+                        expected.reverse();
+                    }
+                    expected.truncate(limit);
+                    prop_assert_eq!(found, expected);
+                }
+            }
+            for seq in 0..24 {
+                prop_assert_eq!(table.get(&key(seq)).unwrap(), model.get(&seq).copied());
+            }
+        }
+        // The log alone brings back the same rows.
+        let mut again: Table<SeqKey, u32> = Table::new(3, Some(Arc::new(MapBase::default())));
+        let mut reader = Reader(&journal.rows.0);
+        while !reader.0.is_empty() {
+            again.replay(&Mutation::read(&mut reader).unwrap()).unwrap();
+        }
+        let all = again.scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX).unwrap();
+        prop_assert_eq!(all, model.into_iter().map(|(seq, value)| (key(seq), value)).collect::<Vec<_>>());
+    }
+}
