@@ -92,6 +92,7 @@ struct Tables {
 #[derive(Debug, Default)]
 struct Derived {
     namespaces: HashMap<String, u32>,
+    namespace_names: HashMap<u32, String>,
     queue_ids: HashMap<(u32, String), u32>,
     queues: HashMap<u32, Queue>,
     /// Queues whose row changed in this step.
@@ -256,9 +257,7 @@ impl Machine {
         }
         self.counters.names += 1;
         let id = self.counters.names;
-        self.derived
-            .namespaces
-            .insert(namespace.as_str().to_owned(), id);
+        self.add_namespace(namespace.as_str(), id);
         self.rows.namespaces.insert(
             &mut self.journal,
             NameKey {
@@ -267,6 +266,11 @@ impl Machine {
             id,
         );
         id
+    }
+
+    fn add_namespace(&mut self, name: &str, id: u32) {
+        self.derived.namespaces.insert(name.to_owned(), id);
+        self.derived.namespace_names.insert(id, name.to_owned());
     }
 
     fn queue(&self, namespace: u32, name: &str) -> Option<u32> {

@@ -239,7 +239,8 @@ impl Engine for MemoryEngine {
     }
 
     async fn info(&self) -> Result<Info> {
-        let facts = |machine: &mut Machine, _| {
+        let facts = |machine: &mut Machine, now| {
+            machine.touch(now)?;
             let bytes = machine.memory_bytes() as u64;
             Ok((
                 *machine.limits(),

@@ -234,19 +234,19 @@ impl Machine {
 
     /// Makes a ready job active under the page's fence.
     fn activate(&mut self, mut job: Loaded, take: &mut Take) -> Result<()> {
-        self.displace(&job)?;
         let (now, id) = (self.now, job.key.id);
-        let status = job.status_mut();
-        status.place = State::Active;
-        status.attempt += 1;
-        status.started_at = Some(now);
-        status.fence = take.fence;
         if let Some(group) = job.group().map(str::to_owned) {
             self.change_group(job.spec.queue, &group, |row| {
                 row.holding = None;
                 row.active = (!is_planted(Bug::GroupOvertaken)).then_some(id);
             })?;
         }
+        self.displace(&job)?;
+        let status = job.status_mut();
+        status.place = State::Active;
+        status.attempt += 1;
+        status.started_at = Some(now);
+        status.fence = take.fence;
         if job
             .spec
             .unique

@@ -109,8 +109,12 @@ impl Machine {
         }
         let mut verdict = EnqueueVerdict::Created;
         if let KeyVerdict::Replaces(holder) = &key_verdict {
-            verdict = EnqueueVerdict::Replaced(holder.key.id);
-            self.replace_holder((**holder).clone())?;
+            // Making room may have dead-lettered the holder itself.
+            let holder = self.load_indexed(&holder.key)?;
+            if holder.status.place.is_pending() {
+                verdict = EnqueueVerdict::Replaced(holder.key.id);
+                self.replace_holder(holder)?;
+            }
         }
         let answer = receipt(verdict);
         let follows = match key_verdict {
@@ -124,8 +128,7 @@ impl Machine {
     /// The answer for an id that was sent before.
     fn known(&mut self, key: &JobKey, job: &NewJob) -> Result<Option<Receipt>> {
         let (same, due, late) = if let Some(spec) = self.rows.specs.get(key)? {
-            let bare = self.rows.status.get(key)?.is_some_and(|status| status.bare);
-            (bare || self.same_content(&spec, job)?, spec.due, spec.late)
+            (self.same_content(&spec, job)?, spec.due, spec.late)
         } else if let Some(mark) = self.rows.marks.get(key)? {
             (mark.content == content_of_new(job), mark.due, mark.late)
         } else {

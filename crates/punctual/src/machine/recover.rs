@@ -197,7 +197,7 @@ impl Machine {
                 .namespaces
                 .scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?
         {
-            self.derived.namespaces.insert(key.name, id);
+            self.add_namespace(&key.name, id);
         }
         for (key, row) in
             self.rows

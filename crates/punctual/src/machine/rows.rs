@@ -74,8 +74,6 @@ row!(
         fence: u64,
         /// The attempt and fence of its last settlement, to know a repetition.
         settled: Option<(u32, u64)>,
-        /// Set when its body was dropped.
-        bare: bool,
     }
 );
 
@@ -107,7 +105,6 @@ impl Status {
             follows: None,
             fence: 0,
             settled: None,
-            bare: false,
         }
     }
 

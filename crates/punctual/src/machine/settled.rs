@@ -18,8 +18,6 @@ impl Machine {
         status.place = state;
         status.finished_at = Some(now);
         status.front = false;
-        // Rows of other jobs that the key and group bring to life read this one.
-        self.save(&job);
         self.free_key(&job)?;
         self.change_members(&job, false)?;
         self.forget_expiry(&job);
@@ -45,6 +43,7 @@ impl Machine {
         if retention.is_zero() {
             return self.drop_job(&job, finished_at);
         }
+        self.save(&job);
         let until = finished_at + retention.max(self.settled_window);
         let (queue, seq) = (job.spec.queue, job.spec.seq);
         let bytes = (job.spec.payload.len() + 256) as u64;

@@ -123,12 +123,11 @@ impl Machine {
         }
         let queues = self.bells_of(&signals);
         let names = |id: u32| {
-            let found = self
-                .derived
-                .namespaces
-                .iter()
-                .find(|(_, number)| **number == id);
-            found.map(|(name, _)| name.clone()).unwrap_or_default()
+            self.derived
+                .namespace_names
+                .get(&id)
+                .cloned()
+                .unwrap_or_default()
         };
         let mut state = bells.lock();
         for (namespace, queue) in queues {
