@@ -241,15 +241,17 @@ impl Engine for MemoryEngine {
     async fn info(&self) -> Result<Info> {
         let facts = |machine: &mut Machine, now| {
             machine.touch(now)?;
-            let bytes = machine.memory_bytes() as u64;
+            let (bytes, problems) = (machine.memory_bytes() as u64, machine.problems()?);
             Ok((
                 *machine.limits(),
                 machine.settled_window(),
                 machine.clock_jumps(),
                 bytes,
+                problems,
             ))
         };
-        let ((limits, settled_window, silences, bytes), now) = self.step("info", facts)?;
+        let ((limits, settled_window, silences, bytes, problems), now) =
+            self.step("info", facts)?;
         Ok(Info {
             engine: "memory",
             version: env!("CARGO_PKG_VERSION"),
@@ -260,8 +262,8 @@ impl Engine for MemoryEngine {
             clock_jumps: silences + self.clock.steps_back(),
             store_bytes: Some(bytes),
             health: Health {
-                ok: true,
-                problems: Vec::new(),
+                ok: problems.is_empty(),
+                problems,
                 loops: Vec::new(),
             },
             now,

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 
 use crate::engine::{MinuteStats, WorkerRecord, WorkerSeen};
 use crate::job::State;
-use crate::time::{Timestamp, minutes};
+use crate::time::{Timestamp, minutes, seconds};
 
 const MINUTE_US: u64 = 60_000_000;
 /// Minutes kept per queue.
@@ -157,6 +157,21 @@ impl History {
                 worker.kinds.is_empty() || worker.kinds.iter().any(|name| name == kind)
             });
         here.fold((false, false), |(_, takes), this| (true, takes || this))
+    }
+
+    /// Workers with free slots that claim from a queue and were seen just now.
+    pub(super) fn free_workers(&self, namespace: u32, queue: &str, now: Timestamp) -> usize {
+        let workers = self
+            .workers
+            .get(&namespace)
+            .into_iter()
+            .flat_map(BTreeMap::values);
+        let free = |(worker, at): &&(WorkerRecord, Timestamp)| {
+            now - *at <= seconds(5)
+                && worker.busy < worker.slots
+                && worker.queues.iter().any(|name| name == queue)
+        };
+        workers.filter(free).count()
     }
 
     pub(super) fn workers(&self, namespace: u32, now: Timestamp) -> Vec<WorkerSeen> {

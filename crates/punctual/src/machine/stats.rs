@@ -1,10 +1,15 @@
-//! Stats: counts, the due histogram, the history, workers seen.
+//! Stats: counts, the due histogram, the history, workers seen, liveness.
+
+use std::time::Duration;
 
 use super::Machine;
 use super::rows::*;
 use crate::engine::{Counts, DueBucket, Namespace, QueueStats, Stats, StatsRequest};
 use crate::error::Result;
-use crate::time::{Timestamp, days, hours, minutes};
+use crate::time::{Timestamp, days, format_span, hours, minutes, seconds};
+
+/// Health is red when the oldest due job of a queue waits longer while workers are free.
+const WAITS_MAX: Duration = seconds(5);
 
 /// Jobs that one due histogram looks at, per queue.
 const DUE_JOBS_MAX: usize = 10_000;
@@ -107,6 +112,31 @@ impl Machine {
             }
         }
         Ok(oldest)
+    }
+
+    /// What is wrong with the engine's liveness, in words: due jobs that wait while workers are free.
+    pub fn problems(&mut self) -> Result<Vec<String>> {
+        let open = |(id, queue): (&u32, &super::Queue)| {
+            let ready = queue.row.lanes[..10].iter().any(|n| *n > 0);
+            (ready && !queue.row.paused).then(|| (*id, queue.namespace, queue.name.clone()))
+        };
+        let waiting: Vec<_> = self.derived.queues.iter().filter_map(open).collect();
+        let mut problems = Vec::new();
+        for (id, namespace, name) in waiting {
+            let Some(due) = self.oldest_ready_due(id)? else {
+                continue;
+            };
+            let free = self.history.free_workers(namespace, &name, self.now);
+            let waits = self.now - due;
+            if waits > WAITS_MAX && free > 0 {
+                let waits = format_span(waits);
+                problems.push(format!(
+                    "queue {name}: the oldest due job has waited {waits} while {free} workers are free; \
+                     restart the workers, and ask `punctual jobs explain` about the job"
+                ));
+            }
+        }
+        Ok(problems)
     }
 
     /// Future jobs in buckets of a minute, ten minutes, an hour and a day, counted up to a bound.
