@@ -68,6 +68,11 @@ mod switch {
         PLANTED.store(bug.map_or(0, |bug| bug as u8), Ordering::SeqCst);
     }
 
+    /// Whether any bug is planted now.
+    pub fn any_planted() -> bool {
+        PLANTED.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether that bug is planted now.
     pub fn is_planted(bug: super::Bug) -> bool {
         PLANTED.load(Ordering::Relaxed) == bug as u8
@@ -75,11 +80,18 @@ mod switch {
 }
 
 #[cfg(feature = "planted-bugs")]
-pub use switch::{is_planted, plant};
+pub use switch::{any_planted, is_planted, plant};
 
 /// Whether that bug is planted now: never, in this build.
 #[cfg(not(feature = "planted-bugs"))]
 #[inline(always)]
 pub fn is_planted(_: Bug) -> bool {
+    false
+}
+
+/// Whether any bug is planted now: never, in this build.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline(always)]
+pub fn any_planted() -> bool {
     false
 }

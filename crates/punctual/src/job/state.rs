@@ -188,6 +188,7 @@ pub const TRANSITIONS: &[Transition] = {
         step(Active, Complete, Completed),
         counted(Active, Retry, Scheduled, &["failures"]),
         counted(Active, Retry, Ready, &["failures"]),
+        counted(Active, Retry, Cancelled, &["failures"]),
         counted(Active, Fail, Dead, &["failures"]),
         step(Active, Snooze, Scheduled),
         step(Active, Snooze, Ready),

@@ -263,9 +263,9 @@ impl Machine {
         match history {
             Some(past) => {
                 import(loaded.status_mut(), &past);
-                self.save(&loaded);
+                self.save_unchecked(&loaded);
             }
-            None if follows.is_some() => self.save(&loaded),
+            None if follows.is_some() => self.save_unchecked(&loaded),
             None => {}
         }
         if loaded.status.place.is_settled() {

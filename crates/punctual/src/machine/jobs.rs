@@ -6,7 +6,7 @@ use super::Machine;
 use super::rows::*;
 use crate::engine::Change;
 use crate::error::Result;
-use crate::job::{JobRecord, State};
+use crate::job::{Event, JobRecord, State, TRANSITIONS};
 use crate::time::Timestamp;
 
 /// A job in hand: its two rows.
@@ -61,10 +61,20 @@ impl Machine {
             .ok_or_else(|| super::codec::damaged("index entry"))
     }
 
+    /// Keeps what has become of a job: one allowed step of its life, or none.
     pub(super) fn save(&mut self, job: &Loaded) {
-        self.rows
-            .status
-            .put(&mut self.journal, job.key.clone(), job.status.clone());
+        if cfg!(debug_assertions)
+            && let Ok(Some(before)) = self.load(&job.key)
+        {
+            assert_allowed(&before.status, &job.status);
+        }
+        self.save_unchecked(job);
+    }
+
+    /// As [`Machine::save`], for a job that begins its life somewhere else than others do.
+    pub(super) fn save_unchecked(&mut self, job: &Loaded) {
+        let (key, status) = (job.key.clone(), job.status.clone());
+        self.rows.status.put(&mut self.journal, key, status);
     }
 
     /// Tells whoever watches that a job's state is new.
@@ -204,4 +214,34 @@ impl Machine {
             lease_until: lease.map(|page| page.deadline),
         })
     }
+}
+
+/// Panics if no row of [`TRANSITIONS`] goes from one status to the other with these counters.
+fn assert_allowed(before: &Status, after: &Status) {
+    let counters = |status: &Status| [status.attempt, status.failures, status.crashes];
+    let (old, new) = (counters(before), counters(after));
+    if before.place == after.place && old == new {
+        return;
+    }
+    let names = ["attempt", "failures", "crashes"];
+    let raised: Vec<_> = (0..3)
+        .filter(|i| new[*i] == old[*i] + 1)
+        .map(|i| names[i])
+        .collect();
+    // Scheduled and ready are one place: time alone tells them apart.
+    let place = |state| {
+        if state == State::Ready {
+            State::Scheduled
+        } else {
+            state
+        }
+    };
+    let allowed = TRANSITIONS.iter().any(|step| {
+        let resets = step.event == Event::Redrive && new[1..] == [0, 0];
+        place(step.from) == before.place
+            && place(step.to) == after.place
+            && (resets || step.raises == raised)
+    });
+    let bug = crate::planted::any_planted();
+    assert!(allowed || bug, "no step leads from {before:?} to {after:?}");
 }

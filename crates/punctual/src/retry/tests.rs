@@ -85,3 +85,49 @@ fn ranges_are_checked() {
         assert!(policy.check().is_err(), "{policy:?}");
     }
 }
+
+/// Goal: every engine computes the same instants. Method: a table that engines in other languages
+/// read too; `docs/vectors/retry.tsv` says what its columns are.
+#[test]
+fn spans_are_those_of_the_shared_vectors() {
+    let table = include_str!("../../../../docs/vectors/retry.tsv");
+    let mut rows = 0;
+    for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let fields: Vec<_> = line.split('\t').collect();
+        let [policy, id, failures, span_ms] = fields[..] else {
+            panic!("a row has four columns: {line}");
+        };
+        let policy = vector_policy(policy);
+        let id = id.parse().unwrap();
+        let span = policy.span(id, failures.parse().unwrap());
+        assert_eq!(span.as_millis().to_string(), span_ms, "{line}");
+        rows += 1;
+    }
+    assert!(rows >= 60, "the table has {rows} rows");
+}
+
+/// `exponential base factor cap jitter`, `fixed span jitter`, `linear base cap jitter`, `list span...`.
+fn vector_policy(text: &str) -> RetryPolicy {
+    let words: Vec<_> = text.split(' ').collect();
+    let ms = |n: usize| millis(words[n].parse().unwrap());
+    let jitter = words.last() == Some(&"jitter");
+    match words[0] {
+        "exponential" => RetryPolicy::Exponential {
+            base: ms(1),
+            factor: words[2].parse().unwrap(),
+            cap: ms(3),
+            jitter,
+        },
+        "fixed" => RetryPolicy::Fixed {
+            span: ms(1),
+            jitter,
+        },
+        "linear" => RetryPolicy::Linear {
+            base: ms(1),
+            cap: ms(2),
+            jitter,
+        },
+        "list" => RetryPolicy::List((1..words.len()).map(ms).collect()),
+        other => panic!("no such policy: {other}"),
+    }
+}
