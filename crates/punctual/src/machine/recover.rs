@@ -244,17 +244,11 @@ impl Machine {
                 .deadlines
                 .get(&key)?
                 .ok_or_else(|| damaged("deadline"))?;
-            let mut queues = Vec::new();
+            let mut remaining = 0;
             for id in &lease.jobs {
-                let job = self.leased(lease.namespace, *id, fence)?;
-                queues.extend(job.map(|job| job.spec.queue));
+                remaining += u32::from(self.leased(lease.namespace, *id, fence)?.is_some());
             }
-            let remaining = queues.len() as u32;
-            queues.sort_unstable();
-            queues.dedup();
             let page = OpenPage {
-                namespace: lease.namespace,
-                queues,
                 remaining,
                 worker: lease.worker,
                 nonce: lease.nonce.0,
@@ -262,7 +256,9 @@ impl Machine {
                 deadline: row.deadline,
                 spared: row.spared,
             };
-            self.derived.open_page(fence, page);
+            self.derived.lease_ends.insert((page.deadline, fence));
+            self.derived.claims.insert((page.worker, page.nonce), fence);
+            self.derived.pages.insert(fence, page);
             if lease.in_process {
                 in_process.push(fence);
             }

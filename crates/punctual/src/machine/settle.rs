@@ -214,8 +214,7 @@ impl Machine {
             }
             Outcome::Cancelled => {
                 status.cancelled = Some(CancelReason::Requested);
-                let asked = status.cancel_requested.then_some(Stop::Token);
-                status.stopped = settlement.stopped.or(asked);
+                status.stopped = settlement.stopped;
                 return self.settle_as(job, State::Cancelled);
             }
             Outcome::Dead => {
@@ -276,7 +275,7 @@ impl Machine {
         self.rows.specs.remove(&mut self.journal, &job.key);
         self.rows.status.remove(&mut self.journal, &job.key);
         let key = JobKey {
-            id: JobId::new(),
+            id: job.key.id.in_shard(1),
             ..job.key
         };
         let job = Loaded { key, ..job };

@@ -1,0 +1,339 @@
+//! What no compiler checks: who may know whom, sizes, links, words, leftovers.
+//!
+//! A rule is a function from the tree to complaints. Each test holds its rule against the
+//! repository, then plants what the rule is for and sees it caught.
+
+mod code;
+mod pages;
+mod tree;
+mod workspace;
+
+use tree::Tree;
+
+type Rule = fn(&Tree) -> Vec<String>;
+
+/// The repository keeps the rule.
+fn holds(rule: Rule) {
+    let complaints = rule(&Tree::of_repository());
+    assert!(
+        complaints.is_empty(),
+        "{} complaint(s):\n{}",
+        complaints.len(),
+        complaints.join("\n")
+    );
+}
+
+/// The rule finds this text when it is added to the end of this file, which may be new.
+fn finds(rule: Rule, path: &str, text: &str) {
+    let complaints = rule(&Tree::of_repository().with(path, text));
+    assert!(
+        complaints.iter().any(|complaint| complaint.contains(path)),
+        "not found in {path}: {text:?}; complaints: {complaints:?}"
+    );
+}
+
+#[test]
+fn crates_import_only_what_the_map_allows() {
+    holds(workspace::imports);
+    let embedded = "crates/punctual-embedded/Cargo.toml";
+    finds(
+        workspace::imports,
+        embedded,
+        "\n[dev-dependencies]\npunctual-cli.workspace = true",
+    );
+    finds(
+        workspace::imports,
+        embedded,
+        "\n[build-dependencies]\npunctual-redis = \"0.1\"",
+    );
+    finds(
+        workspace::imports,
+        "crates/punctual/Cargo.toml",
+        "\n[dependencies.punctual-embedded]",
+    );
+    finds(
+        workspace::imports,
+        "crates/punctual-unheard/Cargo.toml",
+        "[package]",
+    );
+}
+
+#[test]
+fn modules_import_only_what_lies_below() {
+    holds(code::layers);
+    let rule = code::layers;
+    finds(
+        rule,
+        "crates/punctual/src/time.rs",
+        "use crate::engine::Claim;",
+    );
+    finds(
+        rule,
+        "crates/punctual/src/engine/claim.rs",
+        "use crate::{machine::Machine, Error};",
+    );
+    finds(
+        rule,
+        "crates/punctual/src/machine/claim.rs",
+        "use crate::memory::MemoryEngine;",
+    );
+    finds(
+        rule,
+        "crates/punctual/src/machine/claim.rs",
+        "use crate::MemoryEngine;",
+    );
+    finds(
+        rule,
+        "crates/punctual/src/queue/planted.rs",
+        "let now = crate::memory::planted();",
+    );
+    finds(
+        rule,
+        "crates/punctual/src/worker/planted.rs",
+        "use crate::machine::Bells;",
+    );
+}
+
+#[test]
+fn machine_has_no_clock_thread_or_file() {
+    holds(code::machine);
+    let rule = code::machine;
+    finds(
+        rule,
+        "crates/punctual/src/machine.rs",
+        "fn read() { std::fs::read(\"x\"); }",
+    );
+    finds(
+        rule,
+        "crates/punctual/src/machine/settle.rs",
+        "std::thread::spawn(|| ());",
+    );
+    finds(
+        rule,
+        "crates/punctual/src/machine/settle.rs",
+        "use crate::time::{Clock, Timestamp};",
+    );
+    finds(
+        rule,
+        "crates/punctual/src/machine/settle.rs",
+        "let id = JobId::new();",
+    );
+    finds(
+        rule,
+        "crates/punctual/src/machine/settle.rs",
+        "pub async fn settle() {}",
+    );
+}
+
+#[test]
+fn wheel_is_plain_integers() {
+    holds(code::wheel);
+    finds(
+        code::wheel,
+        "crates/punctual/src/memory/wheel.rs",
+        "use std::sync::Mutex;",
+    );
+    finds(
+        code::wheel,
+        "crates/punctual/src/memory/wheel/slots.rs",
+        "use std::time::Duration;",
+    );
+    finds(
+        code::wheel,
+        "crates/punctual/src/memory/wheel/slots.rs",
+        "use crate::job::JobId;",
+    );
+}
+
+#[test]
+fn only_time_reads_a_clock() {
+    holds(code::clocks);
+    let rule = code::clocks;
+    finds(
+        rule,
+        "crates/punctual/src/memory.rs",
+        "let now = Instant::now();",
+    );
+    finds(
+        rule,
+        "crates/punctual-cli/src/main.rs",
+        "std::thread::sleep(span);",
+    );
+    finds(
+        rule,
+        "crates/punctual-embedded/tests/it/crash.rs",
+        "tokio::time::sleep(span).await;",
+    );
+    finds(
+        rule,
+        "crates/punctual/src/queue.rs",
+        "#[allow(clippy::disallowed_methods)]",
+    );
+}
+
+#[test]
+fn only_connect_knows_addresses() {
+    holds(code::addresses);
+    finds(
+        code::addresses,
+        "crates/punctual-cli/src/main.rs",
+        "let to = \"file:./data\";",
+    );
+    finds(
+        code::addresses,
+        "crates/punctual/src/queue.rs",
+        "connect(\"redis://localhost\")",
+    );
+}
+
+#[test]
+fn model_of_the_law_does_not_know_the_machine() {
+    holds(code::independent_model);
+    let model = "crates/punctual/src/conformance/model/planted.rs";
+    finds(
+        code::independent_model,
+        model,
+        "use crate::machine::Machine;",
+    );
+}
+
+#[test]
+fn files_stay_readable() {
+    holds(code::sizes);
+    finds(
+        code::sizes,
+        "crates/punctual-cli/src/long.rs",
+        &"fn line() {}\n".repeat(601),
+    );
+    finds(
+        code::sizes,
+        "crates/punctual-redis/functions/long.lua",
+        &"end\n".repeat(601),
+    );
+}
+
+#[test]
+fn nothing_is_left_over() {
+    holds(code::leftovers);
+    for marker in code::leftover_markers() {
+        finds(
+            code::leftovers,
+            "crates/punctual/src/queue.rs",
+            &format!("    {marker} later"),
+        );
+        finds(
+            code::leftovers,
+            "docs/planted.md",
+            &format!("{marker} later"),
+        );
+    }
+}
+
+#[test]
+fn tests_are_facts_in_one_binary_per_crate() {
+    holds(code::tests);
+    finds(
+        code::tests,
+        "crates/punctual/src/retry/tests.rs",
+        "fn test_retry() {}",
+    );
+    finds(code::tests, "crates/punctual/tests/second.rs", "");
+}
+
+#[test]
+fn each_thing_has_one_word() {
+    holds(pages::words);
+    finds(
+        pages::words,
+        "crates/punctual/src/queue.rs",
+        "/// Dequeues a job.",
+    );
+    finds(pages::words, "docs/planted.md", "the visibility\ntimeout");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    holds(pages::links);
+    finds(pages::links, "docs/planted.md", "[gone](engines/gone.md)");
+    finds(
+        pages::links,
+        "docs/planted.md",
+        "[gone](../README.md#no-such-heading)",
+    );
+    finds(pages::links, "README.md", "![gone](docs/gone.png)");
+}
+
+#[test]
+fn decisions_are_numbered_questions_in_the_index() {
+    holds(pages::decisions);
+    let rule = pages::decisions;
+    finds(rule, "docs/decisions/9999-because.md", "# Why?\n");
+    finds(rule, "docs/decisions/0001-why-twice.md", "# Why twice?\n");
+    finds(
+        rule,
+        "docs/decisions/9999-why-unlisted.md",
+        "# Why unlisted?\n",
+    );
+    finds(
+        rule,
+        "docs/decisions/9999-why-no-question.md",
+        "# Unlisted\n",
+    );
+    finds(
+        rule,
+        "docs/decisions/9999-why-long.md",
+        &format!("# Why?\n{}", "\n".repeat(100)),
+    );
+}
+
+#[test]
+fn both_readmes_say_the_same() {
+    holds(pages::twins);
+    finds(pages::twins, "README.zh-CN.md", "\n## Another heading\n");
+    finds(
+        pages::twins,
+        "README.zh-CN.md",
+        "\n```sh\npunctual something-else\n```\n",
+    );
+}
+
+#[test]
+fn contributing_lists_every_recipe() {
+    holds(pages::recipes);
+    finds(pages::recipes, "justfile", "\nunlisted:\n    true\n");
+}
+
+#[test]
+fn machines_run_only_what_the_readme_names() {
+    holds(workspace::ci_runs_readme);
+    finds(
+        workspace::ci_runs_readme,
+        ".ci/run",
+        "\ncargo run --bin something-else\n",
+    );
+}
+
+#[test]
+fn every_crate_keeps_the_workspace_habits() {
+    holds(workspace::habits);
+    finds(
+        workspace::habits,
+        "crates/punctual-unheard/Cargo.toml",
+        "[package]\nversion = \"1\"\n",
+    );
+}
+
+#[test]
+fn lock_file_has_no_second_tls_stack() {
+    holds(workspace::lock);
+    finds(
+        workspace::lock,
+        "Cargo.lock",
+        "\n[[package]]\nname = \"openssl-sys\"\n",
+    );
+    finds(
+        workspace::lock,
+        "Cargo.lock",
+        "\n[[package]]\nname = \"aws-lc-sys\"\n",
+    );
+}

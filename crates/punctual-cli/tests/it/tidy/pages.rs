@@ -1,0 +1,206 @@
+//! Rules about pages, and about the words of pages and code.
+
+use super::tree::Tree;
+
+/// A word that another has the place of.
+const SYNONYMS: [(&str, &str); 7] = [
+    ("dequeue", "claim"),
+    ("requeue", "retry, release or redrive"),
+    ("visibility timeout", "lease"),
+    ("dead-letter queue", "dead letter"),
+    ("deduplication key", "unique key"),
+    ("job type", "kind"),
+    ("run_at", "due"),
+];
+
+/// One word for each thing, in code and pages; where rivals are described, theirs.
+pub(super) fn words(tree: &Tree) -> Vec<String> {
+    let of_rivals = [
+        "README.md",
+        "README.zh-CN.md",
+        "docs/comparison.md",
+        "bench/README.md",
+    ];
+    let mut complaints = Vec::new();
+    for (path, text) in tree.files("", ".rs").chain(tree.files("", ".md")) {
+        if of_rivals.contains(&path) || path.contains("tests/it/tidy") {
+            continue;
+        }
+        let text = text.to_lowercase().replace('\n', " ");
+        for (synonym, word) in SYNONYMS
+            .iter()
+            .filter(|(synonym, _)| text.contains(synonym))
+        {
+            complaints.push(format!("{path}: {synonym:?} is called {word:?} here"));
+        }
+    }
+    complaints
+}
+
+/// Every relative link leads to a file, and to a heading of it if it names one.
+pub(super) fn links(tree: &Tree) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (path, text) in tree.files("", ".md") {
+        for target in link_targets(text) {
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            let file = if file.is_empty() {
+                path.to_owned()
+            } else {
+                beside(path, file)
+            };
+            if !tree.has(&file) {
+                complaints.push(format!("{path}: link to {target} leads nowhere"));
+            } else if !heading.is_empty() && !has_heading(tree.get(&file), heading) {
+                complaints.push(format!(
+                    "{path}: link to {target}: {file} has no such heading"
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+const DECISION_LINES_MAX: usize = 80;
+
+/// A decision is one page, numbered, titled as the question it answers, and in the index.
+pub(super) fn decisions(tree: &Tree) -> Vec<String> {
+    let index = tree.get("docs/README.md").unwrap_or_default();
+    let mut complaints = Vec::new();
+    let mut numbers = Vec::new();
+    for (path, text) in tree.files("docs/decisions/", ".md") {
+        let name = path.trim_start_matches("docs/decisions/");
+        let (number, rest) = name.split_at(name.len().min(4));
+        if !number.bytes().all(|digit| digit.is_ascii_digit()) || !rest.starts_with("-why-") {
+            complaints.push(format!("{path}: name it NNNN-why-question.md"));
+        }
+        if numbers.contains(&number) {
+            complaints.push(format!("{path}: its number is taken"));
+        }
+        numbers.push(number);
+        let title = text.lines().next().unwrap_or_default();
+        if !title.starts_with("# Why") || !title.ends_with('?') {
+            complaints.push(format!(
+                "{path}: its title is no question that starts with why"
+            ));
+        }
+        if text.lines().count() > DECISION_LINES_MAX {
+            complaints.push(format!(
+                "{path}: longer than a page of {DECISION_LINES_MAX} lines"
+            ));
+        }
+        if !index.contains(&format!("(decisions/{name})")) {
+            complaints.push(format!("{path}: docs/README.md does not list it"));
+        }
+    }
+    complaints
+}
+
+/// The Chinese README has the headings, in number and depth, and the code of the English one.
+pub(super) fn twins(tree: &Tree) -> Vec<String> {
+    const CHINESE: &str = "README.zh-CN.md";
+    let (Some(english), Some(chinese)) = (tree.get("README.md"), tree.get(CHINESE)) else {
+        return vec![format!("README.md or {CHINESE} is missing")];
+    };
+    let depths = |text| headings(text).map(|(depth, _)| depth).collect::<Vec<_>>();
+    let mut complaints = Vec::new();
+    if depths(english) != depths(chinese) {
+        complaints.push(format!(
+            "{CHINESE}: its headings are not those of README.md"
+        ));
+    }
+    if code_blocks(english) != code_blocks(chinese) {
+        complaints.push(format!(
+            "{CHINESE}: its code blocks are not those of README.md"
+        ));
+    }
+    complaints
+}
+
+/// Whoever reads how to contribute learns every recipe.
+pub(super) fn recipes(tree: &Tree) -> Vec<String> {
+    let listed = tree.get("CONTRIBUTING.md").unwrap_or_default();
+    let justfile = tree.get("justfile").unwrap_or_default();
+    let heads = justfile
+        .lines()
+        .filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
+    heads
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(_, after)| !after.starts_with('='))
+        .filter_map(|(head, _)| head.split_whitespace().next())
+        .filter(|recipe| !listed.contains(&format!("`just {recipe}`")))
+        .map(|recipe| format!("justfile: CONTRIBUTING.md does not name `just {recipe}`"))
+        .collect()
+}
+
+/// Targets of `[text](target)` outside code.
+fn link_targets(text: &str) -> Vec<&str> {
+    let mut targets = Vec::new();
+    for line in prose(text) {
+        // Every second piece between backticks is code.
+        for piece in line.split('`').step_by(2) {
+            for (at, _) in piece.match_indices("](") {
+                let rest = &piece[at + 2..];
+                targets.extend(rest.find(')').map(|end| &rest[..end]));
+            }
+        }
+        // A link whose text is code: `](` follows a backtick.
+        for piece in line.split('`').skip(2).step_by(2) {
+            if let Some(rest) = piece.strip_prefix("](") {
+                targets.extend(rest.find(')').map(|end| &rest[..end]));
+            }
+        }
+    }
+    targets
+}
+
+/// Lines outside fenced code.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut fenced = false;
+    text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    })
+}
+
+fn code_blocks(text: &str) -> Vec<&str> {
+    text.split("\n```").skip(1).step_by(2).collect()
+}
+
+fn headings(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    prose(text)
+        .filter(|line| line.starts_with('#'))
+        .map(|line| {
+            let title = line.trim_start_matches('#');
+            (line.len() - title.len(), title.trim())
+        })
+}
+
+/// Headings become anchors as forges make them: lower case, words joined by hyphens.
+fn has_heading(text: Option<&str>, anchor: &str) -> bool {
+    let as_anchor = |title: &str| -> String {
+        let kept = title.to_lowercase();
+        let kept = kept
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    text.is_some_and(|text| headings(text).any(|(_, title)| as_anchor(title) == anchor))
+}
+
+/// The path of `target` as a link in the file at `path`.
+fn beside(path: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}

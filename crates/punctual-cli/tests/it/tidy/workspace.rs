@@ -1,0 +1,107 @@
+//! Rules about manifests, the lock file and scripts.
+
+use super::tree::Tree;
+
+/// Which crates of ours each crate may import: `None` for those that may see everything.
+const MAP: [(&str, Option<&[&str]>); 10] = [
+    ("punctual", Some(&[])),
+    ("punctual-embedded", Some(&["punctual"])),
+    ("punctual-redis", Some(&["punctual"])),
+    ("punctual-rabbitmq", Some(&["punctual"])),
+    ("punctual-kafka", Some(&["punctual"])),
+    ("punctual-gateway", Some(&["punctual"])),
+    ("punctual-client", Some(&["punctual"])),
+    ("punctual-cli", None),
+    ("punctual-torture", None),
+    ("punctual-bench", None),
+];
+
+/// Engines never know each other, the gateway never knows which engine it serves.
+pub(super) fn imports(tree: &Tree) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (path, manifest) in manifests(tree) {
+        let name = path
+            .trim_start_matches("crates/")
+            .trim_end_matches("/Cargo.toml");
+        let Some((_, allowed)) = MAP.iter().find(|(known, _)| *known == name) else {
+            complaints.push(format!(
+                "{path}: {name} is not on the map; say here what it may import"
+            ));
+            continue;
+        };
+        let Some(allowed) = allowed else { continue };
+        for import in our_imports(manifest).filter(|import| !allowed.contains(import)) {
+            complaints.push(format!("{path}: {name} must not import {import}"));
+        }
+    }
+    complaints
+}
+
+/// Names of our crates in any of a manifest's tables of dependencies.
+fn our_imports(manifest: &str) -> impl Iterator<Item = &str> {
+    let mut within = false;
+    manifest.lines().filter_map(move |line| {
+        if let Some(table) = line.strip_prefix('[') {
+            let table = table.trim_end_matches(']');
+            within = table.ends_with("dependencies");
+            return table
+                .split_once("dependencies.")
+                .map(|(_, name)| name)
+                .filter(|name| is_ours(name));
+        }
+        let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+        (within && is_ours(name)).then_some(name)
+    })
+}
+
+fn is_ours(name: &str) -> bool {
+    name == "punctual" || name.starts_with("punctual-")
+}
+
+/// Lints, version, edition and licence come from the workspace; a crate says what it is.
+pub(super) fn habits(tree: &Tree) -> Vec<String> {
+    let needed = [
+        "[lints]\nworkspace = true",
+        "description = \"",
+        "version.workspace = true",
+        "edition.workspace = true",
+        "rust-version.workspace = true",
+        "license.workspace = true",
+    ];
+    let mut complaints = Vec::new();
+    for (path, manifest) in manifests(tree) {
+        for line in needed.iter().filter(|line| !manifest.contains(**line)) {
+            complaints.push(format!("{path}: has no {line:?}"));
+        }
+    }
+    complaints
+}
+
+/// One TLS stack and one provider of its cryptography, neither of which needs a C library.
+pub(super) fn lock(tree: &Tree) -> Vec<String> {
+    let lock = tree.get("Cargo.lock").unwrap_or_default();
+    ["openssl-sys", "native-tls", "aws-lc-sys", "libsqlite3-sys"]
+        .into_iter()
+        .filter(|name| lock.contains(&format!("name = \"{name}\"\n")))
+        .map(|name| format!("Cargo.lock: {name} came in; find a feature that leaves it out: cargo tree -i {name}"))
+        .collect()
+}
+
+/// What passes on a machine is what a reader of the README can type.
+pub(super) fn ci_runs_readme(tree: &Tree) -> Vec<String> {
+    let readme = tree.get("README.md").unwrap_or_default();
+    let commands = tree.get(".ci/run").unwrap_or_default().lines();
+    commands
+        .filter(|line| line.starts_with("cargo ") || line.starts_with("scripts/"))
+        .filter(|line| {
+            !readme
+                .lines()
+                .any(|named| named.trim_end().starts_with(line.trim_end()))
+        })
+        .map(|line| format!(".ci/run: the README does not name {line:?}"))
+        .collect()
+}
+
+fn manifests(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
+    tree.files("crates/", "/Cargo.toml")
+}

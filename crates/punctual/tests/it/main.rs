@@ -1,3 +1,0 @@
-//! Tests of the public interface.
-
-mod conformance;

@@ -1,0 +1,37 @@
+# Everything one may run here. `just` alone lists it.
+
+_list:
+    @just --list
+
+# Every test, as the machines run it
+test:
+    scripts/test
+
+# What a change must pass before anything else
+check:
+    cargo fmt --all --check
+    cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
+
+# Format all code
+fmt:
+    cargo fmt --all
+
+# The rules that no compiler checks
+tidy:
+    cargo nextest run -p punctual-cli --test it tidy::
+
+# The main job on real input: orders paid or cancelled on time
+demo *options:
+    cargo run --release -- demo {{options}}
+
+# The library's documentation, in a browser
+doc:
+    cargo doc --workspace --no-deps --open
+
+# Licences, sources and doubled versions of dependencies (cargo install cargo-deny --locked)
+deny:
+    cargo deny check licenses bans sources
+
+# The timing wheel beside a heap, a tree and DelayQueue
+bench-timers *options:
+    cargo run --release -p punctual-bench --bin timers -- {{options}}
