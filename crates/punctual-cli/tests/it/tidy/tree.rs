@@ -8,11 +8,12 @@ use std::path::Path;
 pub(super) struct Tree(BTreeMap<String, String>);
 
 /// What is not ours, or not text that we write.
-const PASSED_OVER: [&str; 5] = [
+const PASSED_OVER: [&str; 6] = [
     ".git",
     "target",
     "node_modules",
     "punctual-data",
+    "punctual-demo",
     "proptest-regressions",
 ];
 const READ: [&str; 9] = [
