@@ -3,6 +3,8 @@
 //! The library an application imports: the model of a job and its law, the contract of engines,
 //! the memory engine, and the worker.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod engine;
 pub mod error;
 pub mod job;

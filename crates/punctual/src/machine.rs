@@ -101,7 +101,8 @@ struct Derived {
     due_heads: BTreeSet<(Timestamp, u32)>,
     lease_ends: BTreeSet<(Timestamp, u64)>,
     pages: HashMap<u64, OpenPage>,
-    claims: HashMap<(u128, u64), u64>,
+    /// Open pages by namespace, worker and nonce.
+    claims: HashMap<(u32, u128, u64), u64>,
     mark_ages: VecDeque<(Timestamp, JobKey)>,
     /// Where scans of a lane, and of orders by time, may start: everything before is gone.
     lane_lows: HashMap<(u32, u8), PlaceKey>,
@@ -117,12 +118,17 @@ struct Queue {
     name: Arc<str>,
     row: QueueRow,
     due_head: Option<Timestamp>,
+    /// When leases of its jobs end.
+    lease_ends: BTreeSet<(Timestamp, u64)>,
     settings: crate::engine::QueueSettings,
 }
 
 /// A leased page, in memory.
 #[derive(Debug)]
 struct OpenPage {
+    namespace: u32,
+    /// The queues that its jobs came from.
+    queues: Vec<u32>,
     remaining: u32,
     worker: u128,
     nonce: u64,
@@ -306,6 +312,7 @@ impl Machine {
             name: name.into(),
             row,
             due_head: None,
+            lease_ends: BTreeSet::new(),
             settings: Default::default(),
         };
         self.derived

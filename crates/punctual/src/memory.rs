@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 
 use crate::engine::*;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::job::{Limits, NewJob};
 use crate::machine::{Bells, Machine};
 use crate::time::{Clock, SteadyClock, SystemClock, Timestamp};
@@ -139,9 +139,6 @@ impl MemoryEngine {
     }
 }
 
-/// How many jobs one wait may await.
-const AWAITED_MAX: usize = 1_000;
-
 #[async_trait]
 impl Engine for MemoryEngine {
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
@@ -178,16 +175,12 @@ impl Engine for MemoryEngine {
     }
 
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
+        what.check().map_err(|error| error.operation("wait"))?;
         match what {
             WaitFor::Work(queues) => Ok(self
                 .bells
                 .work(namespace, &queues, &self.clock, until)
                 .await),
-            WaitFor::Settled(ids) if ids.len() > AWAITED_MAX => Err(Error::new(
-                ErrorKind::BatchTooLarge,
-                "wait names too many jobs; name at most 1,000",
-            )
-            .operation("wait")),
             WaitFor::Settled(ids) => self.wait_settled(namespace, ids, until).await,
             WaitFor::Changes(after) => self.wait_changes(namespace, after, until).await,
         }

@@ -1,4 +1,5 @@
-use crate::job::{JobId, State};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{JobId, State, check_name};
 use crate::time::Timestamp;
 
 /// What to wait for.
@@ -20,6 +21,27 @@ pub enum WaitFor {
         /// The `cursor` of the last answer.
         Option<u64>,
     ),
+}
+
+impl WaitFor {
+    /// Checks names and numbers, the same for every engine: 1 to 64 queues, at most 1,000 jobs.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Work(queues) if queues.is_empty() || queues.len() > 64 => Err(Error::new(
+                ErrorKind::InvalidInput,
+                "wait names no queue or too many; name 1 to 64",
+            )),
+            Self::Work(queues) => queues
+                .iter()
+                .try_for_each(|queue| check_name("queue", queue)),
+            Self::Settled(jobs) if jobs.len() > 1_000 => Err(Error::new(
+                ErrorKind::BatchTooLarge,
+                "wait names too many jobs; name at most 1,000",
+            )
+            .with("jobs", jobs.len())),
+            Self::Settled(_) | Self::Changes(_) => Ok(()),
+        }
+    }
 }
 
 /// Why a wait ended.

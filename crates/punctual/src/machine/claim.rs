@@ -59,7 +59,7 @@ impl Machine {
         let page = match self
             .derived
             .claims
-            .get(&(claim.worker.id.0, claim.nonce))
+            .get(&(namespace, claim.worker.id.0, claim.nonce))
             .copied()
         {
             Some(fence) => Some(self.page_again(fence)?),
@@ -292,7 +292,12 @@ impl Machine {
         self.rows
             .deadlines
             .insert(&mut self.journal, FenceKey { fence }, row);
+        let mut queues: Vec<u32> = jobs.iter().map(|job| job.spec.queue).collect();
+        queues.sort_unstable();
+        queues.dedup();
         let page = OpenPage {
+            namespace,
+            queues,
             remaining: jobs.len() as u32,
             worker: claim.worker.id.0,
             nonce: claim.nonce,
@@ -300,9 +305,7 @@ impl Machine {
             deadline,
             spared: false,
         };
-        self.derived.lease_ends.insert((deadline, fence));
-        self.derived.claims.insert((page.worker, page.nonce), fence);
-        self.derived.pages.insert(fence, page);
+        self.derived.open_page(fence, page);
         let jobs = jobs
             .iter()
             .map(|job| self.record(job))
@@ -380,16 +383,12 @@ impl Machine {
 
     /// The earliest instant at which a claim could answer more by the passing of time alone.
     fn wake_at(&self, queues: &[u32]) -> Option<Timestamp> {
-        let due = queues
-            .iter()
-            .filter_map(|queue| self.derived.queues.get(queue)?.due_head)
-            .min();
-        let lease = if queues.is_empty() {
-            None
-        } else {
-            self.derived.lease_ends.first().map(|(at, _)| *at)
+        let first = |id: &u32| {
+            let queue = self.derived.queues.get(id)?;
+            let lease = queue.lease_ends.first().map(|(at, _)| *at);
+            queue.due_head.into_iter().chain(lease).min()
         };
-        due.into_iter().chain(lease).min()
+        queues.iter().filter_map(first).min()
     }
 }
 

@@ -14,7 +14,8 @@ const AHEAD_MAX: usize = 1_000;
 impl Machine {
     pub(super) fn explain(&self, job: &Loaded) -> Result<Explanation> {
         let status = &job.status;
-        let reasons = match status.state(self.now) {
+        let state = status.state(self.now);
+        let mut reasons = match state {
             State::Completed => vec![Reason::Completed],
             State::Cancelled => {
                 vec![Reason::Cancelled {
@@ -35,6 +36,9 @@ impl Machine {
             State::Scheduled => vec![Reason::NotDue { due: status.due }],
             State::Ready => self.why_ready(job)?,
         };
+        if matches!(state, State::Held | State::Scheduled) && self.is_paused(job.spec.queue) {
+            reasons.push(Reason::QueuePaused);
+        }
         Ok(Explanation { reasons })
     }
 

@@ -10,6 +10,8 @@ use crate::job::State;
 use crate::time::{Timestamp, minutes, seconds};
 
 const MINUTE_US: u64 = 60_000_000;
+/// The longest lateness or run time told apart from longer ones: an hour.
+const MEASURED_US_MAX: u64 = 60 * MINUTE_US;
 /// Minutes kept per queue.
 const MINUTES: usize = 24 * 60;
 /// Workers remembered per namespace.
@@ -220,9 +222,10 @@ fn record(histogram: &mut Option<Histogram<u64>>, samples: &[u64]) {
         *histogram = Histogram::new(2).ok();
     }
     if let Some(histogram) = histogram {
-        samples
-            .iter()
-            .for_each(|sample| histogram.saturating_record(*sample));
+        for sample in samples {
+            // It grows up to that value, so no sample is out of its range.
+            let _ = histogram.record((*sample).min(MEASURED_US_MAX));
+        }
     }
 }
 

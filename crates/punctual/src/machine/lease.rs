@@ -1,9 +1,9 @@
 //! Leases: extend, rescue, and who holds what.
 
-use super::Machine;
 use super::claim::check_lease;
 use super::jobs::Loaded;
 use super::rows::*;
+use super::{Derived, Machine, OpenPage};
 use crate::engine::{Extend, ExtendVerdict, Namespace, Token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{CancelReason, DeadReason, JobId, State, Stop};
@@ -50,13 +50,10 @@ impl Machine {
         let Some(page) = self.derived.pages.get_mut(&fence) else {
             return Ok(ExtendVerdict::LeaseLost);
         };
-        let before = page.deadline;
-        page.deadline = before.max(self.now + extend.lease);
+        let deadline = page.deadline.max(self.now + extend.lease);
         page.lease = extend.lease;
         page.spared = false;
-        let deadline = page.deadline;
-        self.derived.lease_ends.remove(&(before, fence));
-        self.derived.lease_ends.insert((deadline, fence));
+        self.derived.end_lease_at(fence, deadline);
         let row = DeadlineRow {
             deadline,
             lease: extend.lease,
@@ -130,10 +127,7 @@ impl Machine {
     }
 
     fn close_page(&mut self, fence: u64) {
-        if let Some(page) = self.derived.pages.remove(&fence) {
-            self.derived.lease_ends.remove(&(page.deadline, fence));
-            self.derived.claims.remove(&(page.worker, page.nonce));
-        }
+        self.derived.close_page(fence);
         self.rows
             .leases
             .remove(&mut self.journal, &FenceKey { fence });
@@ -237,5 +231,51 @@ impl Machine {
             row.active = None;
             row.holding = holds.then_some(id);
         })
+    }
+}
+
+impl Derived {
+    /// Knows a leased page by its fence, its claim, and when its lease ends.
+    pub(super) fn open_page(&mut self, fence: u64, page: OpenPage) {
+        let claim = (page.namespace, page.worker, page.nonce);
+        self.claims.insert(claim, fence);
+        let deadline = page.deadline;
+        self.pages.insert(fence, page);
+        self.end_lease_at(fence, deadline);
+    }
+
+    fn close_page(&mut self, fence: u64) {
+        self.forget_lease_end(fence);
+        if let Some(page) = self.pages.remove(&fence) {
+            let claim = (page.namespace, page.worker, page.nonce);
+            self.claims.remove(&claim);
+        }
+    }
+
+    pub(super) fn end_lease_at(&mut self, fence: u64, deadline: Timestamp) {
+        self.forget_lease_end(fence);
+        let Some(page) = self.pages.get_mut(&fence) else {
+            return;
+        };
+        page.deadline = deadline;
+        self.lease_ends.insert((deadline, fence));
+        for id in &page.queues {
+            if let Some(queue) = self.queues.get_mut(id) {
+                queue.lease_ends.insert((deadline, fence));
+            }
+        }
+    }
+
+    fn forget_lease_end(&mut self, fence: u64) {
+        let Some(page) = self.pages.get(&fence) else {
+            return;
+        };
+        let end = (page.deadline, fence);
+        self.lease_ends.remove(&end);
+        for id in &page.queues {
+            if let Some(queue) = self.queues.get_mut(id) {
+                queue.lease_ends.remove(&end);
+            }
+        }
     }
 }

@@ -244,11 +244,17 @@ impl Machine {
                 .deadlines
                 .get(&key)?
                 .ok_or_else(|| damaged("deadline"))?;
-            let mut remaining = 0;
+            let mut queues = Vec::new();
             for id in &lease.jobs {
-                remaining += u32::from(self.leased(lease.namespace, *id, fence)?.is_some());
+                let job = self.leased(lease.namespace, *id, fence)?;
+                queues.extend(job.map(|job| job.spec.queue));
             }
+            let remaining = queues.len() as u32;
+            queues.sort_unstable();
+            queues.dedup();
             let page = OpenPage {
+                namespace: lease.namespace,
+                queues,
                 remaining,
                 worker: lease.worker,
                 nonce: lease.nonce.0,
@@ -256,9 +262,7 @@ impl Machine {
                 deadline: row.deadline,
                 spared: row.spared,
             };
-            self.derived.lease_ends.insert((page.deadline, fence));
-            self.derived.claims.insert((page.worker, page.nonce), fence);
-            self.derived.pages.insert(fence, page);
+            self.derived.open_page(fence, page);
             if lease.in_process {
                 in_process.push(fence);
             }

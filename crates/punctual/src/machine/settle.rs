@@ -214,7 +214,8 @@ impl Machine {
             }
             Outcome::Cancelled => {
                 status.cancelled = Some(CancelReason::Requested);
-                status.stopped = settlement.stopped;
+                let asked = status.cancel_requested.then_some(Stop::Token);
+                status.stopped = settlement.stopped.or(asked);
                 return self.settle_as(job, State::Cancelled);
             }
             Outcome::Dead => {

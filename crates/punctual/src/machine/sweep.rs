@@ -2,9 +2,9 @@
 
 use std::ops::Bound;
 
-use super::Machine;
 use super::jobs::Loaded;
 use super::rows::*;
+use super::{Machine, OpenPage};
 use crate::engine::Maintained;
 use crate::error::Result;
 use crate::job::State;
@@ -51,26 +51,28 @@ impl Machine {
         if since == Timestamp::ZERO || self.derived.pages.is_empty() || gap < millis(1) {
             return;
         }
-        let mut spared = false;
-        for (fence, page) in &mut self.derived.pages {
-            if gap > page.lease / 2 && !page.spared {
-                let before = page.deadline;
-                page.deadline = before.max(self.now + page.lease);
-                page.spared = true;
-                self.derived.lease_ends.remove(&(before, *fence));
-                self.derived.lease_ends.insert((page.deadline, *fence));
-                let row = DeadlineRow {
-                    deadline: page.deadline,
-                    lease: page.lease,
-                    spared: true,
-                };
-                self.rows
-                    .deadlines
-                    .put(&mut self.journal, FenceKey { fence: *fence }, row);
-                spared = true;
-            }
+        let silent = |page: &OpenPage| gap > page.lease / 2 && !page.spared;
+        let pages = self.derived.pages.iter();
+        let spared: Vec<u64> = pages
+            .filter_map(|(fence, page)| silent(page).then_some(*fence))
+            .collect();
+        for fence in &spared {
+            let Some(page) = self.derived.pages.get_mut(fence) else {
+                continue;
+            };
+            page.spared = true;
+            let (lease, deadline) = (page.lease, page.deadline.max(self.now + page.lease));
+            self.derived.end_lease_at(*fence, deadline);
+            let row = DeadlineRow {
+                deadline,
+                lease,
+                spared: true,
+            };
+            self.rows
+                .deadlines
+                .put(&mut self.journal, FenceKey { fence: *fence }, row);
         }
-        if spared {
+        if !spared.is_empty() {
             self.clock_jumps += 1;
             tracing::warn!(
                 ?gap,

@@ -1,0 +1,55 @@
+//! The law as tests: one per law and case, the same for every engine.
+//!
+//! An author of an engine writes a [`Harness`] and one line; a failing test then names the law:
+//!
+//! ```text
+//! punctual::conformance::suite!(MyHarness::new());           // laws of every engine
+//! punctual::conformance::suite!(MyHarness::new(), durable);  // and of those that outlive a crash
+//! ```
+//!
+//! A law with capabilities behind its name in [the list](LAWS) runs where all of them are claimed;
+//! that an unclaimed one answers `unsupported` is a law too. What decides between a law and an
+//! engine is `docs/job-lifecycle.md`.
+
+mod case;
+mod harness;
+mod laws;
+mod looks;
+mod run;
+mod verbs;
+
+mod bounds;
+mod cancel;
+mod capabilities;
+mod claim;
+mod control;
+mod durable;
+mod edit;
+mod effects;
+mod enqueue;
+mod expiry;
+mod explain;
+mod groups;
+mod import;
+mod lease;
+mod list;
+mod names;
+mod namespaces;
+mod order;
+mod retry;
+mod settle;
+mod settled;
+mod stats;
+mod suspects;
+mod unique;
+mod wait;
+
+pub use harness::{Harness, START, Subject};
+pub use laws::{DURABLE_LAWS, LAWS, Law};
+pub use run::{Broken, check, first_broken};
+
+/// Unfolds the suite into one test per law, for the harness that an expression makes.
+///
+/// `suite!(MyHarness::new())` holds the laws of every engine; `suite!(MyHarness::new(), durable)`
+/// adds those of engines whose harness can [`crash`](Subject::crash) and [`reopen`](Subject::reopen).
+pub use crate::__suite as suite;

@@ -1,0 +1,180 @@
+//! Laws of capabilities: what is claimed is tested, what is not claimed is refused by name.
+
+use super::LAWS;
+use super::case::*;
+use crate::engine::Capability::{self, *};
+use crate::engine::{Action, Control, Filter, List, ListBy, Select, StatsRequest, WaitFor};
+use crate::error::{ErrorKind, Result};
+use crate::job::{Effect, Group, Hold, JobId, NewJob, OnRetry, Outcome, Unique, UniquePolicy};
+use crate::time::hours;
+
+/// `info` names each capability once, in order, and says who the engine is.
+pub(super) async fn info_names_capabilities_in_order(case: Case) {
+    let info = case.info().await;
+    assert!(!info.engine.is_empty() && !info.version.is_empty());
+    assert!(info.capabilities.is_sorted(), "{:?}", info.capabilities);
+    let mut once = info.capabilities.clone();
+    once.dedup();
+    assert_eq!(once, info.capabilities);
+    assert!(
+        info.health.ok,
+        "a fresh engine is in health: {:?}",
+        info.health
+    );
+    assert_eq!(info.now, case.clock());
+}
+
+/// Each claimed capability has a law that runs only where it is claimed.
+pub(super) async fn a_claimed_capability_has_a_law(case: Case) {
+    for capability in case.info().await.capabilities {
+        assert!(has_a_law(capability), "no law needs {capability:?}");
+    }
+}
+
+// Not in the law itself: the table of laws cannot be a part of what is in the table.
+fn has_a_law(capability: Capability) -> bool {
+    LAWS.iter().any(|law| law.needs.contains(&capability))
+}
+
+/// Each unclaimed capability is refused as `unsupported`.
+pub(super) async fn an_unclaimed_capability_answers_unsupported(case: Case) {
+    for capability in Capability::ALL {
+        if case.claims(&[capability]).await {
+            continue;
+        }
+        if let Some(answer) = use_of(&case, capability).await {
+            let error = answer.expect_err("an unclaimed capability is refused");
+            assert_eq!(
+                error.kind(),
+                ErrorKind::Unsupported,
+                "{capability:?}: {error}"
+            );
+        }
+    }
+}
+
+/// The shortest use of a capability; `None` for one that is a promise about others' answers.
+async fn use_of(case: &Case, capability: Capability) -> Option<Result<()>> {
+    let sends = |job| async { case.try_enqueue(vec![job]).await.map(drop) };
+    let unique = |policy| {
+        let (key, hold) = ("k".into(), Hold::default());
+        NewJob {
+            unique: Some(Unique { key, policy, hold }),
+            ..job()
+        }
+    };
+    let answer = match capability {
+        Delay => sends(job_in(hours(1))).await,
+        Priority => {
+            sends(NewJob {
+                priority: 0,
+                ..job()
+            })
+            .await
+        }
+        UniqueKeep => sends(unique(UniquePolicy::Keep)).await,
+        UniqueReplace => sends(unique(UniquePolicy::Replace)).await,
+        UniqueAfter => sends(unique(UniquePolicy::After)).await,
+        Groups => {
+            let (key, on_retry) = ("g".into(), OnRetry::Hold);
+            sends(NewJob {
+                group: Some(Group { key, on_retry }),
+                ..job()
+            })
+            .await
+        }
+        HeldJobs => {
+            sends(NewJob {
+                wait_for: vec!["n".into()],
+                ..job()
+            })
+            .await
+        }
+        Expiry => {
+            sends(NewJob {
+                expires_at: Some(case.clock() + hours(1)),
+                ..job()
+            })
+            .await
+        }
+        Effects => {
+            case.send(job()).await;
+            let attempt = case.claim_one().await;
+            let mut settlement = attempt.ended(Outcome::Completed);
+            settlement.effects = vec![Effect::Enqueue(Box::new(job()))];
+            case.try_settle(attempt.token, vec![settlement])
+                .await
+                .map(drop)
+        }
+        CancelActive => {
+            case.send(job()).await;
+            let attempt = case.claim_one().await;
+            let select = Select::Targets(vec![attempt.id().into()]);
+            case.edit_as(select, Action::Cancel, false).await.map(drop)
+        }
+        EditByFilter => {
+            let filter = Filter::default();
+            let select = Select::Filter {
+                filter,
+                cursor: None,
+                limit: 1,
+            };
+            case.edit_as(select, Action::Cancel, false).await.map(drop)
+        }
+        ListByState => {
+            let (by, filter) = (ListBy::All, Filter::default());
+            let list = List {
+                by,
+                filter,
+                cursor: None,
+                limit: 1,
+                payloads: false,
+            };
+            case.list_as(list).await.map(drop)
+        }
+        Explain => {
+            let targets = vec![JobId::new().into()];
+            case.engine()
+                .get(&case.namespace, targets, true)
+                .await
+                .map(drop)
+        }
+        ChangeFeed => wait(case, WaitFor::Changes(None)).await,
+        AwaitSettled => wait(case, WaitFor::Settled(vec![JobId::new()])).await,
+        History => {
+            let request = StatsRequest {
+                history: true,
+                ..Default::default()
+            };
+            case.engine()
+                .stats(&case.namespace, request)
+                .await
+                .map(drop)
+        }
+        Records => case
+            .try_control(Control::Read { name: "a".into() })
+            .await
+            .map(drop),
+        MaxPending => {
+            let name = format!("queue/{QUEUE}");
+            let value = Some(crate::engine::RecordValue::Queue(Default::default()));
+            case.try_control(Control::Write {
+                name,
+                expected: 0,
+                value,
+            })
+            .await
+            .map(drop)
+        }
+        Import | Suspects | StrictDueOrder => return None,
+    };
+    Some(answer)
+}
+
+async fn wait(case: &Case, what: WaitFor) -> Result<()> {
+    let now = case.clock();
+    case.engine()
+        .wait(&case.namespace, what, now)
+        .await
+        .map(drop)
+}

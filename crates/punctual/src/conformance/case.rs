@@ -1,0 +1,254 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Harness, START, Subject};
+use crate::engine::{
+    Capability, Claimed, Engine, Info, Maintained, Namespace, Page, Settlement, Target, Token,
+    WorkerId,
+};
+use crate::job::{Due, JobId, JobRecord, Limits, NewJob, Outcome, State};
+use crate::retry::RetryPolicy;
+use crate::time::{Timestamp, hours, seconds};
+
+/// The queue of jobs that a law says nothing special about.
+pub(super) const QUEUE: &str = "orders";
+/// The lease of every claim that a law says nothing special about.
+pub(super) const LEASE: Duration = seconds(10);
+/// The smallest step of engine time.
+pub(super) const TICK: Duration = Duration::from_micros(1);
+
+/// A job of [`QUEUE`], due at once.
+pub(super) fn job() -> NewJob {
+    NewJob::new(QUEUE, "{}")
+}
+
+/// A job of [`QUEUE`], due that long after it is taken.
+pub(super) fn job_in(delay: Duration) -> NewJob {
+    NewJob {
+        due: Due::After(delay),
+        ..job()
+    }
+}
+
+/// The instant that long before another.
+pub(super) fn before(instant: Timestamp, span: Duration) -> Timestamp {
+    Timestamp::from_micros(instant.as_micros() - span.as_micros() as u64)
+}
+
+/// The ids of jobs, in order.
+pub(super) fn ids<'a>(jobs: impl IntoIterator<Item = &'a NewJob>) -> Vec<JobId> {
+    jobs.into_iter().map(|job| job.id).collect()
+}
+
+/// One claimed job with the token of its page.
+#[derive(Debug, Clone)]
+pub(super) struct Attempt {
+    pub(super) token: Token,
+    pub(super) job: JobRecord,
+}
+
+impl Attempt {
+    pub(super) fn id(&self) -> JobId {
+        self.job.id
+    }
+
+    /// This attempt's end with that outcome, to be settled.
+    pub(super) fn ended(&self, outcome: Outcome) -> Settlement {
+        Settlement::new(self.job.id, self.job.attempt, outcome)
+    }
+}
+
+/// The attempts of every page of a claim, in order.
+pub(super) fn attempts(claimed: &Claimed) -> Vec<Attempt> {
+    let of_page = |page: &Page| {
+        let token = page.token;
+        let jobs = page.jobs.clone().into_iter();
+        jobs.map(move |job| Attempt { token, job })
+    };
+    claimed.pages.iter().flat_map(of_page).collect()
+}
+
+/// A fresh engine with a namespace and a worker: what a law talks to, so that a change of the
+/// contract touches this file and not each law.
+pub(super) struct Case {
+    harness: Arc<dyn Harness>,
+    subject: Box<dyn Subject>,
+    clock: AtomicU64,
+    pub(super) namespace: Namespace,
+    pub(super) worker: WorkerId,
+}
+
+impl Case {
+    pub(super) async fn fresh(harness: Arc<dyn Harness>) -> Self {
+        Self::with_limits(harness, Limits::default()).await
+    }
+
+    async fn with_limits(harness: Arc<dyn Harness>, limits: Limits) -> Self {
+        Self {
+            subject: harness.fresh(limits).await,
+            harness,
+            clock: AtomicU64::new(START.as_micros()),
+            namespace: Namespace::default(),
+            worker: WorkerId::random(),
+        }
+    }
+
+    /// A fresh engine with other limits instead of this one.
+    pub(super) async fn limited(self, change: impl FnOnce(&mut Limits)) -> Self {
+        let mut limits = Limits::default();
+        change(&mut limits);
+        let harness = self.harness.clone();
+        drop(self);
+        Self::with_limits(harness, limits).await
+    }
+
+    /// The same case, speaking as another tenant.
+    pub(super) fn tenant(self, name: &str) -> Self {
+        let namespace = Namespace::new(name).expect("a good name");
+        Self { namespace, ..self }
+    }
+
+    /// One more fresh engine beside this one.
+    pub(super) async fn another(&self) -> Self {
+        Self::fresh(self.harness.clone()).await
+    }
+
+    pub(super) fn engine(&self) -> Arc<dyn Engine> {
+        self.subject.engine()
+    }
+
+    pub(super) async fn info(&self) -> Info {
+        self.engine().info().await.expect("info")
+    }
+
+    pub(super) async fn claims(&self, needs: &[Capability]) -> bool {
+        let claimed = self.info().await.capabilities;
+        needs.iter().all(|need| claimed.contains(need))
+    }
+
+    pub(super) async fn reopen(&mut self) {
+        self.subject.reopen().await;
+    }
+
+    pub(super) async fn crash(&mut self) {
+        self.subject.crash().await;
+    }
+}
+
+/// Time.
+impl Case {
+    /// What the clock of the engine reads.
+    pub(super) fn clock(&self) -> Timestamp {
+        Timestamp::from_micros(self.clock.load(SeqCst))
+    }
+
+    /// Sets the clock of the engine, back too.
+    pub(super) async fn set_time(&self, now: Timestamp) {
+        self.clock.store(now.as_micros(), SeqCst);
+        self.subject.set_time(now).await;
+    }
+
+    /// Moves the clock forward in one step: a silence, if it is longer than half a lease.
+    pub(super) async fn advance(&self, span: Duration) {
+        self.set_time(self.clock() + span).await;
+    }
+
+    /// Moves the clock forward in steps below a quarter of [`LEASE`], with a call after each but
+    /// the last: nobody can say that the engine was silent.
+    pub(super) async fn advance_awake(&self, span: Duration) {
+        const STEP: Duration = seconds(2);
+        let mut left = span;
+        while left > STEP {
+            self.advance(STEP).await;
+            self.maintain().await;
+            left -= STEP;
+        }
+        self.advance(left).await;
+    }
+
+    /// Lets the leases of every worker run out, with the engine awake all the time.
+    pub(super) async fn leases_run_out(&self) {
+        self.advance_awake(LEASE).await;
+    }
+
+    /// The bytes that the store takes once its housekeeping is done, if the engine can tell.
+    pub(super) async fn settled_store_bytes(&self) -> Option<u64> {
+        for _ in 0..5 {
+            self.maintain().await;
+        }
+        self.info().await.store_bytes
+    }
+
+    pub(super) async fn maintain(&self) -> Maintained {
+        self.engine().maintain().await.expect("maintain")
+    }
+}
+
+/// The job that holds a unique key of [`QUEUE`].
+pub(super) fn by_key(key: &str) -> Target {
+    Target::Unique {
+        queue: QUEUE.into(),
+        key: key.into(),
+    }
+}
+
+/// Jobs in a wanted situation.
+impl Case {
+    /// A job of [`QUEUE`] in that state, the only one that is or was claimed from it.
+    pub(super) async fn job_in_state(&self, state: State) -> JobId {
+        let kept = NewJob {
+            retention: hours(1),
+            ..job()
+        };
+        let held = NewJob {
+            wait_for: vec!["paid".into()],
+            ..job()
+        };
+        match state {
+            State::Held => self.enqueue(held).await,
+            State::Scheduled => self.enqueue(job_in(hours(1))).await,
+            State::Ready => self.enqueue(job()).await,
+            State::Active => self.active(job()).await.id(),
+            State::Completed => self.ended_job(kept, Outcome::Completed).await,
+            State::Cancelled => self.ended_job(kept, Outcome::Cancelled).await,
+            State::Dead => self.ended_job(kept, Outcome::Dead).await,
+        }
+    }
+
+    /// Stores a job before all that wait, and claims it.
+    pub(super) async fn active(&self, job: NewJob) -> Attempt {
+        let id = self.enqueue(NewJob { priority: 0, ..job }).await;
+        let attempt = self.claim_one().await;
+        assert_eq!(attempt.id(), id, "priority 0 is claimed first");
+        attempt
+    }
+
+    /// Stores, claims and settles a job; answers its id.
+    pub(super) async fn ended_job(&self, job: NewJob, outcome: Outcome) -> JobId {
+        let attempt = self.active(job).await;
+        self.end(&attempt, outcome).await;
+        attempt.id()
+    }
+
+    /// Stores a job that crashed twice: a suspect.
+    pub(super) async fn suspect(&self, job: NewJob) -> JobId {
+        let id = self.active(job).await.id();
+        self.leases_run_out().await;
+        assert_eq!(self.claim_one().await.id(), id, "one crash is no suspicion");
+        self.leases_run_out().await;
+        id
+    }
+}
+
+/// A policy that lets a failed job try again after a second, without a draw.
+pub(super) fn after_a_second() -> RetryPolicy {
+    RetryPolicy::fixed(seconds(1))
+}
+
+/// Small bytes.
+pub(super) fn bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}

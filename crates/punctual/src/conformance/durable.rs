@@ -1,0 +1,257 @@
+//! Laws of durability: acknowledged means kept, over a crash and over a close.
+
+use super::START;
+use super::case::*;
+use crate::engine::{
+    Action, Claim, Control, Controlled, EnqueueVerdict, Filter, ListBy, QueueSettings, RecordValue,
+    SettleVerdict,
+};
+use crate::job::{
+    Due, Effect, Group, JobId, JobRecord, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy,
+};
+use crate::time::{hours, minutes};
+
+async fn everything(case: &Case) -> Vec<JobRecord> {
+    case.list_by(ListBy::All, Filter::default(), 1_000).await
+}
+
+/// A job in every state but active, whose lease is another law's matter.
+async fn one_of_each(case: &Case) {
+    for state in [0, 1, 4, 5, 6, 2].map(|nth| State::ALL[nth]) {
+        case.job_in_state(state).await;
+    }
+    let failed = case.active(job()).await;
+    case.retry(&failed, minutes(5)).await;
+    let edited = case.enqueue(job_in(hours(3))).await;
+    case.edit(edited, Action::Reschedule(Due::After(hours(2))))
+        .await;
+    case.edit(edited, Action::Reprioritise(8)).await;
+}
+
+/// Every acknowledged change is there after a crash, field by field, and counted.
+pub(super) async fn acknowledged_is_kept_over_a_crash(mut case: Case) {
+    one_of_each(&case).await;
+    let (before, counts) = (everything(&case).await, case.counts().await);
+    case.crash().await;
+    assert_eq!(everything(&case).await, before);
+    assert_eq!(case.counts().await, counts);
+}
+
+/// Every acknowledged change is there after a clean close.
+pub(super) async fn acknowledged_is_kept_over_a_close(mut case: Case) {
+    one_of_each(&case).await;
+    let (before, counts) = (everything(&case).await, case.counts().await);
+    case.reopen().await;
+    assert_eq!(everything(&case).await, before);
+    assert_eq!(case.counts().await, counts);
+}
+
+/// A settled job stays settled over a crash: its mark answers a repeated send and a get.
+pub(super) async fn a_mark_outlives_a_crash(mut case: Case) {
+    let sent = job();
+    let attempt = case.active(sent.clone()).await;
+    case.complete(&attempt).await;
+    case.crash().await;
+    assert_eq!(case.state(sent.id).await, State::Completed);
+    assert_eq!(case.verdict(sent).await, EnqueueVerdict::Duplicate);
+    assert_eq!(
+        case.settle(&attempt, Outcome::Completed).await,
+        SettleVerdict::Repeated
+    );
+    assert_eq!(case.claim_ids(10).await, []);
+}
+
+/// An outcome and its effects outlive a crash together.
+pub(super) async fn effects_outlive_a_crash(mut case: Case) {
+    let wait_for = vec!["paid".into()];
+    let held = case.enqueue(NewJob { wait_for, ..job() }).await;
+    let attempt = case.active(job()).await;
+    let next = job();
+    let mut settlement = attempt.ended(Outcome::Completed);
+    settlement.effects = vec![
+        Effect::Enqueue(Box::new(next.clone())),
+        Effect::Clear {
+            job: held,
+            name: "paid".into(),
+        },
+    ];
+    case.end_as(&attempt, settlement).await;
+    case.crash().await;
+    assert_eq!(case.state(attempt.id()).await, State::Completed);
+    let mut claimed = case.claim_ids(10).await;
+    let mut expected = vec![held, next.id];
+    claimed.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(claimed, expected);
+}
+
+/// The leases of workers that ended with the engine's process are crashes at once.
+pub(super) async fn leases_in_process_are_crashes_after_a_crash(mut case: Case) {
+    let attempt = case.active(job()).await;
+    case.crash().await;
+    let back = case.get(attempt.id()).await;
+    assert_eq!(
+        (back.state, back.attempt, back.crashes),
+        (State::Ready, 1, 1)
+    );
+    assert_eq!(
+        case.settle(&attempt, Outcome::Completed).await,
+        SettleVerdict::LeaseLost
+    );
+    let again = case.claim_one().await;
+    assert!(
+        again.token.fence > attempt.token.fence,
+        "a fence only grows"
+    );
+    assert_eq!(again.job.attempt, 2);
+}
+
+/// The leases of workers elsewhere are honoured over a crash, until their deadline.
+pub(super) async fn leases_elsewhere_outlive_a_crash(mut case: Case) {
+    case.enqueue_all(vec![job(), job()]).await;
+    let elsewhere = Claim {
+        in_process: false,
+        ..case.wants(2)
+    };
+    let claimed = attempts(&case.claim_as(elsewhere).await);
+    case.crash().await;
+    assert_eq!(case.claim_ids(10).await, []);
+    case.complete(&claimed[0]).await;
+    case.leases_run_out().await;
+    let lost = case.get(claimed[1].id()).await;
+    assert_eq!((lost.state, lost.crashes), (State::Ready, 1));
+}
+
+/// A clean close keeps leases, of workers in the process too: they settle as ever.
+pub(super) async fn a_close_keeps_leases(mut case: Case) {
+    let attempt = case.active(job()).await;
+    case.reopen().await;
+    assert_eq!(case.get(attempt.id()).await, attempt.job);
+    assert_eq!(case.claim_ids(10).await, []);
+    case.complete(&attempt).await;
+}
+
+/// Crashes of the engine's process make a suspect as lost leases do.
+pub(super) async fn crashes_of_the_process_make_a_suspect(mut case: Case) {
+    let poison = case.enqueue(job()).await;
+    for _ in 0..2 {
+        assert_eq!(case.claim_one().await.id(), poison);
+        case.crash().await;
+    }
+    assert_eq!(case.claim_ids(10).await, []);
+    assert_eq!(case.claim_alone().await[0].id(), poison);
+    case.crash().await;
+    assert_eq!(case.state(poison).await, State::Dead);
+}
+
+/// Unique keys, followers and the hold of a group outlive a crash.
+pub(super) async fn keys_and_groups_outlive_a_crash(mut case: Case) {
+    let with_key = |policy| {
+        let (key, hold) = ("k".into(), Default::default());
+        NewJob {
+            unique: Some(Unique { key, policy, hold }),
+            ..job()
+        }
+    };
+    let in_group = || {
+        let (key, on_retry) = ("g".into(), OnRetry::Hold);
+        NewJob {
+            group: Some(Group { key, on_retry }),
+            ..job()
+        }
+    };
+    let failed = case.active(in_group()).await;
+    case.retry(&failed, hours(1)).await;
+    case.enqueue(in_group()).await;
+    case.enqueue(with_key(UniquePolicy::Keep)).await;
+    let elsewhere = Claim {
+        in_process: false,
+        ..case.wants(1)
+    };
+    let holder = attempts(&case.claim_as(elsewhere).await).remove(0);
+    let follower = case.enqueue(with_key(UniquePolicy::After)).await;
+    case.crash().await;
+    assert_eq!(case.holder("k").await, Some(holder.id()));
+    assert_eq!(
+        case.claim_ids(10).await,
+        [],
+        "the group is held, the follower waits"
+    );
+    case.complete(&holder).await;
+    assert_eq!(case.claim_ids(10).await, [follower]);
+}
+
+/// Pauses, bounds and records outlive a crash, with their versions.
+pub(super) async fn control_outlives_a_crash(mut case: Case) {
+    let settings = QueueSettings {
+        max_pending: Some(1),
+        ..Default::default()
+    };
+    let version = case.configure(settings, 0).await;
+    let value = RecordValue::Opaque(bytes("{}"));
+    let name = String::from("a");
+    let write = Control::Write {
+        name: name.clone(),
+        expected: 0,
+        value: Some(value.clone()),
+    };
+    case.control(write).await;
+    let before = case.control(Control::Read { name: name.clone() }).await;
+    case.pause().await;
+    case.crash().await;
+    assert_eq!(case.control(Control::Read { name }).await, before);
+    assert_eq!(case.verdict(job()).await, EnqueueVerdict::Created);
+    assert_eq!(case.verdict(job()).await, EnqueueVerdict::Full);
+    assert_eq!(case.claim_ids(10).await, []);
+    assert_eq!(case.resume().await, Controlled::Done(true));
+    assert!(case.configure(QueueSettings::default(), version).await > version);
+}
+
+/// Engine time does not step back over a crash, though the clock does.
+pub(super) async fn time_does_not_step_back_over_a_crash(mut case: Case) {
+    case.advance(hours(1)).await;
+    let id = case.enqueue(job()).await;
+    case.set_time(START).await;
+    case.crash().await;
+    let now = case.stats().await.now;
+    assert!(now >= START + hours(1), "{now:?}");
+    assert_eq!(case.claim_ids(10).await, [id]);
+}
+
+/// What fell due while the engine was down is claimed by due once it is up.
+pub(super) async fn what_fell_due_while_down_is_claimed(mut case: Case) {
+    let delays = [3, 1, 2];
+    let sent = case
+        .enqueue_all(delays.map(|h| job_in(hours(h))).to_vec())
+        .await;
+    case.set_time(START + hours(10)).await;
+    case.crash().await;
+    assert_eq!(case.claim_ids(10).await, [1, 2, 0].map(|nth| sent[nth]));
+}
+
+/// Nothing comes back that was deleted, pruned or never acknowledged.
+pub(super) async fn what_is_gone_stays_gone(mut case: Case) {
+    let deleted = case.job_in_state(State::Dead).await;
+    case.edit(deleted, Action::Delete).await;
+    let expired = case.ended_job(job(), Outcome::Completed).await;
+    let window = case.info().await.settled_window;
+    case.advance(window).await;
+    for _ in 0..5 {
+        case.maintain().await;
+    }
+    let refused: JobId = {
+        let bad = NewJob {
+            priority: 10,
+            ..job()
+        };
+        let good = job();
+        case.try_enqueue(vec![good.clone(), bad])
+            .await
+            .expect_err("refused");
+        good.id
+    };
+    case.crash().await;
+    for id in [deleted, expired, refused] {
+        assert!(case.is_unknown(id).await);
+    }
+}

@@ -1,0 +1,361 @@
+//! Laws of edit: each action by each state, by id, key and filter, dry or not.
+
+use super::START;
+use super::case::*;
+use crate::engine::EditVerdict::{self, Done, JobActive, NotFound, WrongState};
+use crate::engine::{Action, Filter, Select, Target};
+use crate::error::ErrorKind;
+use crate::job::{Due, JobId, NewJob, Outcome, State, Unique, UniquePolicy};
+use crate::time::{Timestamp, hours, minutes, seconds};
+
+/// What an action answers for a job in each state, and that it leaves it in that state.
+async fn assert_by_state(case: &Case, action: Action, expected: [EditVerdict; 7]) {
+    for (state, verdict) in State::ALL.into_iter().zip(expected) {
+        let id = case.job_in_state(state).await;
+        let before = case.get(id).await;
+        assert_eq!(
+            case.edit(id, action).await,
+            verdict,
+            "{action:?} of a {state} job"
+        );
+        match verdict {
+            Done(after) => assert_eq!(case.state(id).await, after, "{action:?}, {state} before"),
+            _ => assert_eq!(
+                case.get(id).await,
+                before,
+                "{action:?} changed a {state} job"
+            ),
+        }
+    }
+    assert_eq!(case.edit(JobId::new(), action).await, NotFound);
+}
+
+const SETTLED: [EditVerdict; 3] = [
+    WrongState(State::Completed),
+    WrongState(State::Cancelled),
+    WrongState(State::Dead),
+];
+
+/// Reschedule gives another due to what waits, and to nothing else.
+pub(super) async fn reschedule_by_state(case: Case) {
+    use State::{Held, Ready, Scheduled};
+    let [completed, cancelled, dead] = SETTLED;
+    let waiting = [Done(Held), Done(Scheduled), Done(Scheduled), JobActive];
+    let [held, scheduled, ready, active] = waiting;
+    let expected = [held, scheduled, ready, active, completed, cancelled, dead];
+    assert_by_state(&case, Action::Reschedule(Due::After(minutes(5))), expected).await;
+    let expected = [
+        Done(Held),
+        Done(Ready),
+        Done(Ready),
+        active,
+        completed,
+        cancelled,
+        dead,
+    ];
+    assert_by_state(&case, Action::Reschedule(Due::Now), expected).await;
+}
+
+/// A reschedule counts from now, and one into the past is due now.
+pub(super) async fn a_reschedule_counts_from_now(case: Case) {
+    let id = case.enqueue(job_in(hours(1))).await;
+    case.advance(minutes(10)).await;
+    case.edit(id, Action::Reschedule(Due::After(minutes(1))))
+        .await;
+    assert_eq!(case.get(id).await.due, START + minutes(11));
+    case.edit(id, Action::Reschedule(Due::At(START + hours(2))))
+        .await;
+    assert_eq!(case.get(id).await.due, START + hours(2));
+    case.edit(id, Action::Reschedule(Due::At(Timestamp::ZERO)))
+        .await;
+    assert_eq!(case.get(id).await.due, START + minutes(10));
+    assert_eq!(case.claim_ids(10).await, [id]);
+}
+
+/// Run now makes due what is held or scheduled; a ready job stays as it is.
+pub(super) async fn run_now_by_state(case: Case) {
+    let ready = Done(State::Ready);
+    let [completed, cancelled, dead] = SETTLED;
+    let expected = [ready, ready, ready, JobActive, completed, cancelled, dead];
+    assert_by_state(&case, Action::RunNow, expected).await;
+}
+
+/// Run now clears every name that a held job waits for.
+pub(super) async fn run_now_clears_every_name(case: Case) {
+    let wait_for = vec!["paid".into(), "packed".into()];
+    let held = case
+        .enqueue(NewJob {
+            wait_for,
+            ..job_in(hours(1))
+        })
+        .await;
+    case.edit(held, Action::RunNow).await;
+    let ready = case.get(held).await;
+    assert_eq!((ready.wait_for.len(), ready.due), (0, START));
+    assert_eq!(case.claim_ids(10).await, [held]);
+}
+
+/// Run now leaves the place of a ready job in its line.
+pub(super) async fn run_now_of_a_ready_job_changes_nothing(case: Case) {
+    let sent = case.enqueue_all(vec![job(), job()]).await;
+    case.advance(seconds(1)).await;
+    case.edit(sent[0], Action::RunNow).await;
+    assert_eq!(case.get(sent[0]).await.due, START);
+    assert_eq!(case.claim_ids(10).await, sent);
+}
+
+/// A follower cannot be made to run: its holder is active.
+pub(super) async fn a_follower_is_not_run_now(case: Case) {
+    let with_key = |policy| {
+        let (key, hold) = ("k".into(), Default::default());
+        NewJob {
+            unique: Some(Unique { key, policy, hold }),
+            ..job()
+        }
+    };
+    case.active(with_key(UniquePolicy::Keep)).await;
+    let follower = case.enqueue(with_key(UniquePolicy::After)).await;
+    assert_eq!(
+        case.edit(follower, Action::RunNow).await,
+        WrongState(State::Held)
+    );
+    assert_eq!(case.claim_ids(10).await, []);
+}
+
+/// Reprioritise gives another priority to what waits, and to nothing else.
+pub(super) async fn reprioritise_by_state(case: Case) {
+    use State::{Held, Ready, Scheduled};
+    let [completed, cancelled, dead] = SETTLED;
+    let expected = [
+        Done(Held),
+        Done(Scheduled),
+        Done(Ready),
+        JobActive,
+        completed,
+        cancelled,
+        dead,
+    ];
+    assert_by_state(&case, Action::Reprioritise(7), expected).await;
+    let id = case.job_in_state(Held).await;
+    case.edit(id, Action::Reprioritise(2)).await;
+    assert_eq!(case.get(id).await.priority, 2);
+}
+
+/// Redrive sends back what is dead, and nothing else.
+pub(super) async fn redrive_by_state(case: Case) {
+    let wrong = WrongState;
+    let [completed, cancelled, _] = SETTLED;
+    let expected = [
+        wrong(State::Held),
+        wrong(State::Scheduled),
+        wrong(State::Ready),
+        JobActive,
+        completed,
+        cancelled,
+        Done(State::Ready),
+    ];
+    assert_by_state(&case, Action::Redrive, expected).await;
+}
+
+/// A redriven job starts over: no failures, no crashes, no error, no expiry that has passed.
+pub(super) async fn a_redriven_job_starts_over(case: Case) {
+    let expires_at = Some(START + minutes(1));
+    let id = case
+        .suspect(NewJob {
+            max_attempts: 1,
+            expires_at,
+            ..job()
+        })
+        .await;
+    let attempt = case.claim_alone().await.remove(0);
+    let mut settlement = attempt.ended(Outcome::Retry { after: None });
+    settlement.error = Some("bank is closed".into());
+    assert_eq!(case.end_as(&attempt, settlement).await, State::Dead);
+    case.advance(hours(1)).await;
+    assert_eq!(case.edit(id, Action::Redrive).await, Done(State::Ready));
+    let back = case.get(id).await;
+    assert_eq!((back.failures, back.crashes, back.attempt), (0, 0, 3));
+    assert_eq!(
+        (back.last_error, back.dead, back.finished_at),
+        (None, None, None)
+    );
+    assert_eq!((back.due, back.expires_at), (case.clock(), None));
+    assert_eq!(case.drain().await, [id]);
+}
+
+/// Delete removes what has settled, mark and all, and nothing else.
+pub(super) async fn delete_by_state(case: Case) {
+    for state in State::ALL {
+        let id = case.job_in_state(state).await;
+        let verdict = case.edit(id, Action::Delete).await;
+        let expected = match state {
+            State::Active => JobActive,
+            state if state.is_settled() => Done(state),
+            state => WrongState(state),
+        };
+        assert_eq!(verdict, expected, "delete of a {state} job");
+        assert_eq!(
+            case.is_unknown(id).await,
+            state.is_settled(),
+            "delete of a {state} job"
+        );
+    }
+}
+
+/// A job of which only the mark is left is deleted; nothing else can be done to it.
+pub(super) async fn a_mark_is_only_deleted(case: Case) {
+    let id = case.ended_job(job(), Outcome::Completed).await;
+    for action in [
+        Action::RunNow,
+        Action::Redrive,
+        Action::Reprioritise(1),
+        Action::Reschedule(Due::Now),
+    ] {
+        assert_eq!(
+            case.edit(id, action).await,
+            WrongState(State::Completed),
+            "{action:?}"
+        );
+    }
+    assert_eq!(case.edit(id, Action::Delete).await, Done(State::Completed));
+    assert!(case.is_unknown(id).await);
+    assert_eq!(case.edit(id, Action::Delete).await, NotFound);
+}
+
+/// Verdicts come in the order of the targets, ids and keys mixed.
+pub(super) async fn verdicts_come_in_the_order_of_targets(case: Case) {
+    let (key, policy, hold) = ("k".into(), UniquePolicy::Keep, Default::default());
+    let unique = Some(Unique { key, policy, hold });
+    let keyed = case
+        .enqueue(NewJob {
+            unique,
+            ..job_in(hours(1))
+        })
+        .await;
+    let active = case.active(job()).await.id();
+    let targets: Vec<Target> = vec![JobId::new().into(), active.into(), by_key("k"), by_key("l")];
+    let answer = case
+        .edit_as(Select::Targets(targets), Action::RunNow, false)
+        .await;
+    let answer = answer.expect("edit");
+    let verdicts: Vec<_> = answer
+        .verdicts
+        .iter()
+        .map(|(_, verdict)| *verdict)
+        .collect();
+    assert_eq!(
+        verdicts,
+        [NotFound, JobActive, Done(State::Ready), NotFound]
+    );
+    assert_eq!(answer.verdicts[2].0, Some(keyed));
+    assert_eq!(answer.matched, 2);
+}
+
+/// A dry run answers what would be done, and does nothing.
+pub(super) async fn a_dry_run_changes_nothing(case: Case) {
+    let actions = [
+        Action::Cancel,
+        Action::Reschedule(Due::After(minutes(5))),
+        Action::RunNow,
+        Action::Reprioritise(1),
+        Action::Redrive,
+        Action::Delete,
+    ];
+    for state in State::ALL {
+        let id = case.job_in_state(state).await;
+        let before = case.get(id).await;
+        for action in actions {
+            let select = Select::Targets(vec![id.into()]);
+            let dry = case
+                .edit_as(select.clone(), action, true)
+                .await
+                .expect("edit");
+            assert_eq!(
+                case.get(id).await,
+                before,
+                "dry {action:?} of a {state} job"
+            );
+            assert_eq!(dry.verdicts[0].0, Some(id));
+            let other = case.job_in_state(state).await;
+            let wet = case.edit(other, action).await;
+            assert_eq!(dry.verdicts[0].1, wet, "{action:?} of a {state} job");
+            case.cancel(other).await;
+        }
+    }
+}
+
+/// An edit by filter walks with a cursor, a bounded number per call, and finds each job once.
+pub(super) async fn an_edit_by_filter_walks_with_a_cursor(case: Case) {
+    let kind = |kind: &str| NewJob {
+        kind: kind.into(),
+        ..job_in(hours(1))
+    };
+    let jobs = (0..50).map(|nth| kind(if nth % 5 == 0 { "bill" } else { "mail" }));
+    let sent = case.enqueue_all(jobs.collect()).await;
+    let filter = Filter {
+        kind: Some("bill".into()),
+        ..Filter::default()
+    };
+    let (mut cursor, mut matched, mut cancelled) = (None, 0, Vec::new());
+    loop {
+        let select = Select::Filter {
+            filter: filter.clone(),
+            cursor,
+            limit: 7,
+        };
+        let part = case
+            .edit_as(select, Action::Cancel, false)
+            .await
+            .expect("edit");
+        assert!(part.examined <= 7, "{} examined", part.examined);
+        assert_eq!(part.verdicts.len(), part.matched);
+        matched += part.matched;
+        cancelled.extend(part.verdicts.iter().filter_map(|(id, _)| *id));
+        cursor = part.cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(matched, 10);
+    cancelled.sort_unstable();
+    let mut expected: Vec<_> = sent.iter().copied().step_by(5).collect();
+    expected.sort_unstable();
+    assert_eq!(cancelled, expected);
+    assert_eq!(case.counts().await.of(State::Scheduled), 40);
+}
+
+/// A malformed edit is refused whole and changes nothing.
+pub(super) async fn a_malformed_edit_is_refused(case: Case) {
+    let id = case.enqueue(job()).await;
+    let before = case.get(id).await;
+    for (action, kind) in [
+        (Action::Reprioritise(10), ErrorKind::InvalidInput),
+        (
+            Action::Reschedule(Due::After(hours(24 * 366 * 9_000))),
+            ErrorKind::InvalidDelay,
+        ),
+    ] {
+        let answer = case
+            .edit_as(Select::Targets(vec![id.into()]), action, false)
+            .await;
+        let error = answer.expect_err("a malformed edit is refused");
+        assert_eq!(error.kind(), kind, "{error}");
+        assert_eq!(case.get(id).await, before);
+    }
+}
+
+/// A redrive is refused by no `max_pending`.
+pub(super) async fn a_redrive_is_not_refused_by_a_full_queue(case: Case) {
+    let dead = case.job_in_state(State::Dead).await;
+    let max_pending = Some(0);
+    case.configure(
+        crate::engine::QueueSettings {
+            max_pending,
+            ..Default::default()
+        },
+        0,
+    )
+    .await;
+    assert_eq!(case.edit(dead, Action::Redrive).await, Done(State::Ready));
+    assert_eq!(case.claim_ids(10).await, [dead]);
+}

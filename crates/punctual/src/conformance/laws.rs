@@ -1,0 +1,436 @@
+use std::fmt;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::case::Case;
+use crate::engine::Capability;
+
+/// One law: a fact that an engine keeps, and the test of it.
+#[derive(Clone, Copy)]
+pub struct Law {
+    /// Its topic and the fact, such as `lease::an_old_token_settles_nothing`.
+    pub name: &'static str,
+    /// The capabilities that it is about; it runs where an engine claims all of them.
+    pub needs: &'static [Capability],
+    pub(super) run: fn(Case) -> BoxFuture<'static, ()>,
+}
+
+impl fmt::Debug for Law {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// The laws of every engine.
+pub const LAWS: &[Law] = crate::__laws!(__table);
+
+/// The laws of engines whose harness can crash and reopen them.
+pub const DURABLE_LAWS: &[Law] = crate::__durable_laws!(__table);
+
+/// Makes the table of a list of laws.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __table {
+    ({} $($topic:ident { $($law:ident $([$($needs:ident),+])?,)+ })+) => {
+        &[$($(
+            Law {
+                name: concat!(stringify!($topic), "::", stringify!($law)),
+                needs: &[$($(Capability::$needs),+)?],
+                run: |case| super::$topic::$law(case).boxed(),
+            },
+        )+)+]
+    };
+}
+
+/// Makes one test of each law of a list.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __unfold {
+    ({$harness:expr} $($topic:ident { $($law:ident $([$($needs:ident),+])?,)+ })+) => {$(
+        mod $topic {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                #[test]
+                fn $law() {
+                    let name = concat!(stringify!($topic), "::", stringify!($law));
+                    $crate::conformance::check(name, $harness);
+                }
+            )+
+        }
+    )+};
+}
+
+/// See [`conformance::suite`](crate::conformance::suite).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __suite {
+    ($harness:expr $(,)?) => {
+        $crate::__laws!(__unfold $harness);
+    };
+    ($harness:expr, durable) => {
+        $crate::__laws!(__unfold $harness);
+        $crate::__durable_laws!(__unfold $harness);
+    };
+}
+
+/// Hands the list of laws to another macro: the one place that names them all.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __laws {
+    ($then:ident $($with:expr)?) => {
+        $crate::$then! {
+            {$($with)?}
+            enqueue {
+                a_job_is_read_back_as_sent[Delay, Priority, UniqueReplace, Groups, HeldJobs, Expiry],
+                every_retry_policy_is_kept,
+                receipts_come_in_the_order_sent[Delay],
+                the_same_id_again_is_a_duplicate[Delay],
+                the_same_id_within_a_call_is_a_duplicate,
+                other_content_under_a_known_id_is_a_conflict,
+                other_settings_under_a_known_id_are_a_duplicate[Delay, Priority],
+                a_duplicate_of_an_active_job_leaves_it_alone,
+                a_settled_job_is_a_duplicate_by_its_mark,
+                a_delay_counts_from_engine_time[Delay],
+                an_instant_in_the_past_is_due_now_and_late[Delay],
+                the_last_instant_is_the_end_of_the_year_9999[Delay],
+                a_job_that_comes_expired_is_cancelled[Expiry],
+                an_id_that_is_free_again_makes_a_new_job,
+            }
+            unique {
+                keep_merges_into_the_holder[UniqueKeep],
+                replace_cancels_a_waiting_holder[UniqueKeep, UniqueReplace],
+                replace_of_an_active_holder_is_refused[UniqueKeep, UniqueReplace],
+                replace_takes_the_follower_too[UniqueKeep, UniqueReplace, UniqueAfter],
+                after_an_active_holder_one_follower_waits[UniqueKeep, UniqueAfter],
+                after_merges_a_second_follower[UniqueKeep, UniqueAfter],
+                after_a_waiting_holder_merges[UniqueKeep, UniqueAfter],
+                a_follower_waits_until_its_holder_settles[UniqueKeep, UniqueAfter],
+                a_follower_is_not_early[UniqueKeep, UniqueAfter],
+                a_key_is_free_once_its_job_settles[UniqueKeep],
+                a_key_is_kept_while_its_job_goes_on[UniqueKeep],
+                a_key_until_started_is_free_at_the_first_claim[UniqueKeep],
+                a_key_for_a_period_outlives_its_job[UniqueKeep, UniqueReplace],
+                a_key_for_a_period_is_free_before_its_job_settles[UniqueKeep],
+                a_key_is_of_one_queue[UniqueKeep],
+                a_key_counts_within_a_call[UniqueKeep, UniqueReplace],
+                an_expired_holder_does_not_count[UniqueKeep, Expiry],
+                a_job_is_named_by_its_key[UniqueKeep],
+                redrive_takes_the_key_again[UniqueKeep],
+                a_former_holder_does_not_free_the_key[UniqueKeep],
+            }
+            claim {
+                a_job_is_claimed_when_due_and_never_before[Delay],
+                a_delay_of_any_length_is_never_early[Delay],
+                a_claimed_job_is_active_under_a_lease,
+                a_job_is_claimed_once,
+                a_claim_answers_at_most_its_limit,
+                a_claim_answers_at_most_its_bytes,
+                the_same_nonce_answers_the_same_page,
+                the_same_nonce_answers_what_is_left,
+                a_nonce_is_of_one_worker,
+                fences_only_grow,
+                a_claim_looks_only_at_its_queues,
+                strict_order_empties_the_first_queue_first,
+                turns_take_one_job_of_each_queue,
+                wake_at_is_when_a_claim_could_answer_more[Delay],
+                wake_at_is_the_end_of_a_lease[Delay],
+                wake_at_is_of_the_claimed_queues[Delay],
+                every_page_of_a_claim_settles,
+            }
+            order {
+                a_line_goes_by_due[Delay, StrictDueOrder],
+                equal_dues_go_by_enqueue[Delay, StrictDueOrder],
+                an_earlier_priority_goes_first[Priority],
+                a_pile_over_the_sweep_is_claimed_by_due[Delay, StrictDueOrder],
+                a_released_job_goes_first,
+                a_rescued_job_goes_first[Delay],
+                a_retry_stands_by_its_new_due[StrictDueOrder],
+                a_rescheduled_job_stands_by_its_new_due[Delay, StrictDueOrder],
+                a_ready_job_put_off_is_not_claimed[Delay],
+                a_reprioritised_job_changes_its_line[Delay, Priority],
+                a_stale_place_in_a_line_is_not_claimed[Delay, Priority],
+            }
+            groups {
+                a_group_has_one_active_job[Groups],
+                a_group_is_one_over_all_priorities[Groups, Priority],
+                a_group_goes_in_order[Groups, Delay, StrictDueOrder],
+                groups_run_beside_each_other[Groups],
+                a_blocked_group_hides_nothing[Groups, Priority],
+                a_group_is_of_one_queue[Groups],
+                a_retry_holds_its_group_back[Groups],
+                a_snooze_holds_its_group_back[Groups, Priority],
+                a_passing_retry_lets_its_group_go_on[Groups],
+                a_settled_job_lets_its_group_go_on[Groups],
+                a_cancelled_retry_lets_its_group_go_on[Groups],
+                an_expired_retry_lets_its_group_go_on[Groups, Expiry],
+                an_edited_retry_moves_the_hold[Groups],
+                a_returned_job_goes_first_in_its_group[Groups],
+            }
+            lease {
+                a_lease_that_runs_out_is_a_crash,
+                an_extended_lease_lives_on,
+                an_extension_never_shortens,
+                an_extend_names_lost_jobs,
+                an_old_token_extends_nothing,
+                a_late_settlement_changes_nothing,
+                an_old_token_settles_nothing,
+                another_token_settles_nothing,
+                progress_is_kept,
+                after_a_silence_rescue_waits_a_lease,
+                a_lease_saved_from_a_silence_settles,
+                a_second_silence_saves_nothing,
+                time_ticks_on_when_the_clock_steps_back,
+                a_clock_step_back_makes_nothing_early,
+                a_lease_is_as_long_as_asked,
+                a_large_crash_is_rescued_in_steps,
+            }
+            settle {
+                a_completed_job_leaves_a_mark,
+                a_completed_job_with_retention_is_kept,
+                a_cancelled_outcome_cancels,
+                a_dead_outcome_keeps_the_error,
+                a_snooze_counts_as_nothing,
+                a_snooze_of_no_span_is_ready,
+                a_release_counts_as_nothing,
+                the_same_settlement_again_is_repeated,
+                a_repeated_retry_counts_once,
+                a_part_of_a_page_is_settled,
+                verdicts_come_in_the_order_sent,
+                a_settled_job_never_runs_again,
+            }
+            effects {
+                an_effect_puts_a_job_in[Effects],
+                every_outcome_may_have_effects[Effects],
+                effects_of_a_lost_lease_do_not_happen[HeldJobs, Effects],
+                effects_of_a_repeated_settlement_happen_once[Effects],
+                a_malformed_effect_refuses_the_settle[Effects],
+                an_effect_into_a_full_queue_is_taken[Effects, MaxPending],
+                an_effect_may_take_the_key_of_its_job[Effects, UniqueKeep],
+                an_effect_for_elsewhere_arrives_once[Effects],
+                a_held_job_is_not_claimed[HeldJobs],
+                the_last_name_lets_a_held_job_run[HeldJobs, Effects],
+                a_cleared_job_is_not_early[HeldJobs, Effects, Delay],
+                a_clear_without_a_held_job_is_ignored[HeldJobs, Effects],
+                effects_go_in_order[HeldJobs, Effects],
+            }
+            retry {
+                a_retry_waits_the_span_given,
+                a_retry_waits_as_its_policy_says,
+                a_retry_is_the_same_job,
+                the_last_failure_is_the_end,
+                a_retry_of_no_span_is_ready,
+                only_failures_count_against_a_job,
+                a_reminder_after_30_days_is_tried_five_times[Delay],
+            }
+            expiry {
+                a_waiting_job_expires_at_its_instant[Expiry],
+                an_expired_job_is_never_claimed[Expiry],
+                an_active_job_does_not_expire[Expiry],
+                a_job_handed_back_too_late_expires[Expiry],
+                a_rescued_job_expires[Expiry],
+                a_retry_after_its_expiry_never_runs[Expiry],
+                an_expired_job_says_when[Expiry],
+            }
+            cancel {
+                a_waiting_job_is_cancelled_at_once[Delay, HeldJobs],
+                a_settled_job_is_not_cancelled,
+                an_active_job_is_asked_to_stop[CancelActive],
+                a_worker_that_stops_cancels[CancelActive],
+                a_job_asked_to_stop_is_not_handed_back[CancelActive],
+                a_job_that_ends_in_the_meantime_stays_ended[CancelActive],
+                a_crash_ends_a_job_asked_to_stop[CancelActive],
+                a_cancelled_follower_frees_its_place[UniqueKeep, UniqueAfter],
+            }
+            edit {
+                reschedule_by_state[Delay, HeldJobs],
+                a_reschedule_counts_from_now[Delay],
+                run_now_by_state[Delay, HeldJobs],
+                run_now_clears_every_name[Delay, HeldJobs],
+                run_now_of_a_ready_job_changes_nothing,
+                a_follower_is_not_run_now[UniqueKeep, UniqueAfter],
+                reprioritise_by_state[Delay, HeldJobs, Priority],
+                redrive_by_state[Delay, HeldJobs],
+                a_redriven_job_starts_over[Expiry, Suspects],
+                delete_by_state[Delay, HeldJobs],
+                a_mark_is_only_deleted,
+                verdicts_come_in_the_order_of_targets[Delay, UniqueKeep],
+                a_dry_run_changes_nothing[Delay, HeldJobs, CancelActive, Priority],
+                an_edit_by_filter_walks_with_a_cursor[Delay, EditByFilter],
+                a_malformed_edit_is_refused,
+                a_redrive_is_not_refused_by_a_full_queue[MaxPending],
+            }
+            list {
+                every_state_lists_its_jobs[ListByState, Delay, HeldJobs],
+                scheduled_jobs_are_listed_by_due[ListByState, Delay, StrictDueOrder],
+                ready_jobs_are_listed_by_priority[ListByState, Priority],
+                settled_jobs_are_listed_the_latest_first[ListByState],
+                a_list_walks_with_a_cursor[ListByState, Delay, Priority],
+                a_walk_goes_on_while_jobs_leave[ListByState, Delay],
+                payloads_are_listed_when_asked_for[ListByState, Delay],
+                a_key_lists_holder_and_follower[ListByState, UniqueKeep, UniqueAfter],
+                a_group_lists_its_unsettled_jobs[ListByState, Groups],
+                a_filter_finds_by_each_field[ListByState, Delay],
+                a_get_answers_in_the_order_asked[Delay, UniqueKeep],
+                a_state_is_of_the_instant_asked[Delay],
+            }
+            explain {
+                not_due[Explain, Delay],
+                waits_for_retry[Explain],
+                waits_after_a_snooze[Explain],
+                waits_for_names[Explain, HeldJobs, Effects],
+                waits_for_holder[Explain, UniqueKeep, UniqueAfter],
+                queue_paused[Explain],
+                group_active[Explain, Groups],
+                group_held[Explain, Groups],
+                suspect[Explain, Suspects],
+                no_worker[Explain],
+                no_worker_for_kind[Explain],
+                in_line[Explain],
+                active[Explain],
+                settled[Explain],
+                every_reason_that_holds_is_named[Explain, Delay],
+            }
+            stats {
+                every_state_is_counted[Delay, HeldJobs],
+                counts_come_back_to_nothing[ListByState],
+                stats_answer_the_queues_asked_for,
+                the_oldest_due_job_is_told[Delay],
+                a_pause_is_told,
+                the_due_histogram_counts_what_is_to_come[Delay],
+                the_history_counts_by_minute[History, ListByState],
+                reported_times_come_back[History],
+                workers_of_the_last_minute_are_told,
+            }
+            control {
+                a_paused_queue_is_not_claimed[Delay],
+                a_pause_is_of_one_queue,
+                a_paused_queue_has_no_wake_at[Delay],
+                a_purge_cancels_what_waits[Delay, HeldJobs],
+                a_record_is_written_at_its_version[Records],
+                a_version_is_never_used_again[Records],
+                record_names_are_found_by_prefix[Records],
+                queue_settings_are_a_record[Records, MaxPending],
+                a_full_queue_refuses[MaxPending, Delay, HeldJobs],
+                a_full_queue_knows_its_jobs[MaxPending, UniqueKeep, UniqueReplace],
+                a_full_queue_lets_its_oldest_go[MaxPending, Delay],
+                what_overflows_is_of_the_last_priority[MaxPending, Delay, HeldJobs, Priority],
+                removed_settings_bind_nothing[MaxPending],
+                a_bound_is_of_one_queue[MaxPending],
+            }
+            settled {
+                a_mark_stays_for_the_settled_window,
+                marks_are_bounded,
+                a_settled_job_is_kept_for_its_retention,
+                a_short_retention_lasts_for_the_settled_window,
+                settled_jobs_are_bounded[ListByState],
+                settled_jobs_are_bounded_by_bytes[ListByState],
+                a_settled_job_says_when,
+                maintenance_says_when_to_come_again[Delay],
+                a_result_can_be_read_after_the_end,
+            }
+            suspects {
+                one_aborting_among_63_innocent_dies_alone[Suspects],
+                a_suspect_is_claimed_only_alone[Suspects],
+                a_claim_alone_answers_one_suspect[Suspects],
+                a_first_crash_alone_is_no_poison[Suspects],
+                a_suspect_may_complete[Suspects],
+                a_suspect_that_fails_is_tried_again_alone[Suspects],
+                an_extended_lease_is_no_crash[Suspects],
+                a_suspect_blocks_nobody[Suspects],
+                what_was_settled_before_a_crash_is_spared[Suspects],
+            }
+            wait {
+                a_new_job_rings,
+                an_earlier_job_wakes_a_waiter[Delay],
+                a_job_brought_forward_rings[Delay],
+                a_wait_until_wake_at_ends_with_work[Delay],
+                a_wait_ends_at_its_instant,
+                what_brings_no_work_does_not_ring[Delay],
+                a_claim_that_leaves_work_rings_on,
+                a_release_rings,
+                a_redrive_rings,
+                run_now_rings[Delay],
+                a_resume_rings,
+                a_freed_group_rings[Groups],
+                a_cleared_job_rings[HeldJobs, Effects],
+                a_settled_wait_ends_with_the_last[AwaitSettled],
+                a_settled_wait_waits_for_all[AwaitSettled, Delay],
+                changes_tell_each_step[ChangeFeed],
+                a_slow_watcher_is_told_of_the_gap[ChangeFeed],
+            }
+            bounds {
+                a_malformed_job_refuses_the_call,
+                a_job_at_its_limits_is_taken[HeldJobs, UniqueKeep],
+                a_call_takes_a_thousand_jobs,
+                a_call_takes_four_mebibytes,
+                a_claim_out_of_range_is_refused,
+                a_settle_over_its_limits_is_refused,
+                an_extend_out_of_range_is_refused,
+                a_look_over_a_batch_is_refused[ListByState, EditByFilter],
+                a_wait_over_its_limits_is_refused,
+                a_record_takes_64_kibibytes[Records],
+                a_job_rescheduled_100_000_times_takes_no_room[Delay],
+                a_queue_that_jobs_have_passed_takes_no_room,
+            }
+            names {
+                a_hostile_name_is_refused,
+                a_hostile_namespace_cannot_be_made,
+                a_hostile_key_is_refused,
+                any_printable_text_is_a_key[UniqueKeep, Groups, ListByState],
+                names_do_not_run_into_each_other[UniqueKeep, Groups, ListByState],
+                names_differ_by_case[ListByState],
+            }
+            import {
+                every_job_comes_over_as_it_was[Import, Delay, HeldJobs, ListByState],
+                an_active_job_comes_over_as_ready[Import],
+                an_import_again_is_a_duplicate[Import],
+                a_retention_counts_from_the_end[Import],
+                an_import_brings_the_key_of_a_waiting_job[Import, Delay, UniqueKeep],
+                an_imported_job_runs_when_due[Import, Delay],
+            }
+            namespaces {
+                a_job_is_seen_in_its_namespace_only[UniqueKeep, ListByState],
+                ids_and_keys_are_of_a_namespace[UniqueKeep],
+                an_edit_is_of_a_namespace[EditByFilter],
+                a_token_is_of_a_namespace,
+                control_is_of_a_namespace[Records, MaxPending],
+                a_bell_is_of_a_namespace,
+                workers_are_told_in_their_namespace,
+                a_nonce_is_of_a_namespace,
+            }
+            capabilities {
+                info_names_capabilities_in_order,
+                a_claimed_capability_has_a_law,
+                an_unclaimed_capability_answers_unsupported,
+            }
+        }
+    };
+}
+
+/// Hands the list of durable laws to another macro.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __durable_laws {
+    ($then:ident $($with:expr)?) => {
+        $crate::$then! {
+            {$($with)?}
+            durable {
+                acknowledged_is_kept_over_a_crash,
+                acknowledged_is_kept_over_a_close,
+                a_mark_outlives_a_crash,
+                effects_outlive_a_crash,
+                leases_in_process_are_crashes_after_a_crash,
+                leases_elsewhere_outlive_a_crash,
+                a_close_keeps_leases,
+                crashes_of_the_process_make_a_suspect,
+                keys_and_groups_outlive_a_crash,
+                control_outlives_a_crash,
+                time_does_not_step_back_over_a_crash,
+                what_fell_due_while_down_is_claimed,
+                what_is_gone_stays_gone,
+            }
+        }
+    };
+}

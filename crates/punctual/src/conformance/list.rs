@@ -1,0 +1,261 @@
+//! Laws of get and list: what is there is found, once, in the order promised.
+
+use super::START;
+use super::case::*;
+use crate::engine::{Filter, List, ListBy, Target};
+use crate::job::{Group, JobId, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy};
+use crate::time::{hours, seconds};
+
+fn in_state(state: State) -> ListBy {
+    let queue = QUEUE.into();
+    ListBy::State { queue, state }
+}
+
+/// Every state lists the jobs that are in it, as `get` answers them, and no others.
+pub(super) async fn every_state_lists_its_jobs(case: Case) {
+    let mut sent = Vec::new();
+    // Ready comes last: what is claimed for the others would be the ready one.
+    let order = [0, 1, 3, 4, 5, 6, 2].map(|nth| State::ALL[nth]);
+    for state in order {
+        sent.push((state, case.job_in_state(state).await));
+    }
+    for (state, id) in sent {
+        let listed = case.list_by(in_state(state), Filter::default(), 100).await;
+        assert_eq!(listed, [case.get(id).await], "{state}");
+    }
+}
+
+/// Scheduled jobs are listed by due.
+pub(super) async fn scheduled_jobs_are_listed_by_due(case: Case) {
+    let delays = [5, 3, 9, 1, 7];
+    let sent = case
+        .enqueue_all(delays.map(|s| job_in(seconds(s))).to_vec())
+        .await;
+    let expected = [3, 1, 0, 4, 2].map(|nth| sent[nth]);
+    assert_eq!(case.listed(State::Scheduled).await, expected);
+}
+
+/// Ready jobs are listed line by line in the order of their priority.
+pub(super) async fn ready_jobs_are_listed_by_priority(case: Case) {
+    let of = |priority| NewJob { priority, ..job() };
+    let sent = case.enqueue_all([5, 9, 0, 5].map(of).to_vec()).await;
+    assert_eq!(
+        case.listed(State::Ready).await,
+        [2, 0, 3, 1].map(|nth| sent[nth])
+    );
+}
+
+/// Settled jobs are listed the latest first.
+pub(super) async fn settled_jobs_are_listed_the_latest_first(case: Case) {
+    let mut sent = Vec::new();
+    for _ in 0..5 {
+        sent.push(case.ended_job(job(), Outcome::Dead).await);
+        case.advance(seconds(1)).await;
+    }
+    sent.reverse();
+    assert_eq!(case.listed(State::Dead).await, sent);
+}
+
+/// A list walks with a cursor, a bounded number per call, and finds each job once.
+pub(super) async fn a_list_walks_with_a_cursor(case: Case) {
+    let waiting = (0..20).map(|_| job_in(hours(1)));
+    let ready = (0..20).map(|nth| NewJob {
+        priority: nth % 10,
+        ..job()
+    });
+    let mut sent = case.enqueue_all(waiting.chain(ready).collect()).await;
+    let mut found = Vec::new();
+    for state in [State::Scheduled, State::Ready] {
+        let part = case.list_by(in_state(state), Filter::default(), 3).await;
+        found.extend(part.iter().map(|job| job.id));
+    }
+    found.sort_unstable();
+    sent.sort_unstable();
+    assert_eq!(found, sent);
+    let all = case.list_by(ListBy::All, Filter::default(), 3).await;
+    assert_eq!(
+        all.iter().map(|job| job.id).collect::<Vec<_>>(),
+        sent,
+        "by id"
+    );
+}
+
+/// A walk goes on rightly while jobs leave the list under it.
+pub(super) async fn a_walk_goes_on_while_jobs_leave(case: Case) {
+    let sent = case
+        .enqueue_all((1..=30).map(|s| job_in(hours(s))).collect())
+        .await;
+    let mut cursor = None;
+    let mut found = Vec::new();
+    loop {
+        let list = List {
+            by: in_state(State::Scheduled),
+            filter: Filter::default(),
+            cursor,
+            limit: 4,
+            payloads: false,
+        };
+        let part = case.list_as(list).await.expect("list");
+        for job in &part.jobs {
+            case.cancel(job.id).await;
+        }
+        found.extend(part.jobs.iter().map(|job| job.id));
+        cursor = part.cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, sent);
+}
+
+/// A list leaves payloads out unless they are asked for.
+pub(super) async fn payloads_are_listed_when_asked_for(case: Case) {
+    case.enqueue(job_in(hours(1))).await;
+    for payloads in [false, true] {
+        let list = List {
+            by: in_state(State::Scheduled),
+            filter: Filter::default(),
+            cursor: None,
+            limit: 10,
+            payloads,
+        };
+        let listed = case.list_as(list).await.expect("list").jobs;
+        assert_eq!(!listed[0].payload.is_empty(), payloads);
+    }
+}
+
+/// A unique key lists its holder and its follower.
+pub(super) async fn a_key_lists_holder_and_follower(case: Case) {
+    let with_key = |policy| {
+        let (key, hold) = ("k".into(), Default::default());
+        NewJob {
+            unique: Some(Unique { key, policy, hold }),
+            ..job()
+        }
+    };
+    let holder = case.active(with_key(UniquePolicy::Keep)).await.id();
+    let follower = case.enqueue(with_key(UniquePolicy::After)).await;
+    case.enqueue(job()).await;
+    let by = ListBy::Unique {
+        queue: QUEUE.into(),
+        key: "k".into(),
+    };
+    let listed = case.list_by(by, Filter::default(), 10).await;
+    assert_eq!(
+        listed.iter().map(|job| job.id).collect::<Vec<_>>(),
+        [holder, follower]
+    );
+}
+
+/// A group lists its unsettled jobs.
+pub(super) async fn a_group_lists_its_unsettled_jobs(case: Case) {
+    let of = |key: &str| {
+        let (key, on_retry) = (key.into(), OnRetry::Hold);
+        NewJob {
+            group: Some(Group { key, on_retry }),
+            retention: hours(1),
+            ..job()
+        }
+    };
+    case.ended_job(of("a"), Outcome::Completed).await;
+    let mut expected = case.enqueue_all(vec![of("a"), of("a")]).await;
+    case.enqueue(of("b")).await;
+    let by = ListBy::Group {
+        queue: QUEUE.into(),
+        key: "a".into(),
+    };
+    let listed = case.list_by(by, Filter::default(), 10).await;
+    let mut listed: Vec<_> = listed.iter().map(|job| job.id).collect();
+    listed.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(listed, expected);
+}
+
+/// A filter finds by queue, state, kind, text and due, each alone.
+pub(super) async fn a_filter_finds_by_each_field(case: Case) {
+    let sought = NewJob {
+        kind: "bill".into(),
+        payload: bytes(r#"{"order":4711}"#),
+        ..NewJob {
+            queue: "mail".into(),
+            ..job_in(hours(2))
+        }
+    };
+    let id = sought.id;
+    let others = vec![job(), job(), job()];
+    case.enqueue_all(others).await;
+    case.enqueue(sought).await;
+    let filters = [
+        Filter {
+            queue: Some("mail".into()),
+            ..Filter::default()
+        },
+        Filter {
+            state: Some(State::Scheduled),
+            ..Filter::default()
+        },
+        Filter {
+            kind: Some("bill".into()),
+            ..Filter::default()
+        },
+        Filter {
+            text: Some("4711".into()),
+            ..Filter::default()
+        },
+        Filter {
+            due_from: Some(START + hours(1)),
+            ..Filter::default()
+        },
+        Filter {
+            due_from: Some(START + hours(2)),
+            due_before: Some(START + hours(2) + TICK),
+            ..Filter::default()
+        },
+    ];
+    for filter in filters {
+        let found = case.list_by(ListBy::All, filter.clone(), 2).await;
+        assert_eq!(
+            found.iter().map(|job| job.id).collect::<Vec<_>>(),
+            [id],
+            "{filter:?}"
+        );
+    }
+    let before = Filter {
+        due_before: Some(START + hours(2)),
+        ..Filter::default()
+    };
+    assert_eq!(case.list_by(ListBy::All, before, 2).await.len(), 3);
+}
+
+/// A get answers in the order asked, with nothing for what is unknown.
+pub(super) async fn a_get_answers_in_the_order_asked(case: Case) {
+    let sent = case.enqueue_all(vec![job(), job_in(hours(1))]).await;
+    let targets: Vec<Target> = vec![
+        sent[1].into(),
+        JobId::new().into(),
+        by_key("nobody's"),
+        sent[0].into(),
+    ];
+    let got = case
+        .engine()
+        .get(&case.namespace, targets, false)
+        .await
+        .expect("get");
+    let found: Vec<_> = got
+        .iter()
+        .map(|got| got.as_ref().and_then(|got| got.job()).map(|job| job.id))
+        .collect();
+    assert_eq!(found, [Some(sent[1]), None, None, Some(sent[0])]);
+}
+
+/// A get and a list answer the state of that very instant, though nobody has moved the job.
+pub(super) async fn a_state_is_of_the_instant_asked(case: Case) {
+    let case = case.limited(|limits| limits.sweep = 1).await;
+    let sent = case
+        .enqueue_all((0..50).map(|_| job_in(seconds(5))).collect())
+        .await;
+    case.advance(seconds(5)).await;
+    for id in sent.iter().rev() {
+        assert_eq!(case.state(*id).await, State::Ready);
+    }
+}

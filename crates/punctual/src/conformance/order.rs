@@ -1,0 +1,147 @@
+//! Laws of order: within a line by due, then by enqueue; between lines by priority.
+
+use super::case::*;
+use crate::engine::Action;
+use crate::job::{Due, NewJob, Outcome};
+use crate::time::{hours, minutes, seconds};
+
+fn of_priority(priority: u8) -> NewJob {
+    NewJob { priority, ..job() }
+}
+
+/// Jobs that fall due together are claimed by due, whatever the order they came in.
+pub(super) async fn a_line_goes_by_due(case: Case) {
+    let delays = [5, 3, 9, 1, 7];
+    let sent = case
+        .enqueue_all(delays.map(|s| job_in(seconds(s))).to_vec())
+        .await;
+    case.advance(minutes(1)).await;
+    assert_eq!(
+        case.claim_ids(10).await,
+        [3, 1, 0, 4, 2].map(|nth| sent[nth])
+    );
+}
+
+/// Jobs with the same due are claimed in the order they came in, over calls too.
+pub(super) async fn equal_dues_go_by_enqueue(case: Case) {
+    let at = || NewJob {
+        due: Due::At(case.clock() + minutes(1)),
+        ..job()
+    };
+    let mut sent = case.enqueue_all((0..20).map(|_| at()).collect()).await;
+    for _ in 0..20 {
+        sent.push(case.enqueue(at()).await);
+    }
+    case.advance(minutes(1)).await;
+    assert_eq!(case.claim_ids(100).await, sent);
+}
+
+/// An earlier priority goes first, though its jobs came and fell due later.
+pub(super) async fn an_earlier_priority_goes_first(case: Case) {
+    let mut sent = Vec::new();
+    for priority in (0..=9).rev() {
+        sent.push(case.enqueue(of_priority(priority)).await);
+        case.advance(seconds(1)).await;
+    }
+    sent.reverse();
+    assert_eq!(case.claim_ids(100).await, sent);
+}
+
+/// A pile of due jobs that is larger than a sweep is claimed by due all the same.
+pub(super) async fn a_pile_over_the_sweep_is_claimed_by_due(case: Case) {
+    let case = case.limited(|limits| limits.sweep = 10).await;
+    let delay = |nth: u64| job_in(seconds(1 + (nth * 37) % 100));
+    let sent = case.enqueue_all((0..100).map(delay).collect()).await;
+    case.advance(hours(1)).await;
+    let mut by_due: Vec<u64> = (0..100).collect();
+    by_due.sort_by_key(|nth| (nth * 37) % 100);
+    let expected: Vec<_> = by_due.into_iter().map(|nth| sent[nth as usize]).collect();
+    let mut claimed = Vec::new();
+    for _ in 0..100 {
+        claimed.extend(case.claim_ids(7).await);
+    }
+    assert_eq!(claimed, expected);
+}
+
+/// A released job goes to the front of its line.
+pub(super) async fn a_released_job_goes_first(case: Case) {
+    let sent = case.enqueue_all(vec![job(), job(), job()]).await;
+    let claimed = case.claim(2).await;
+    case.end(&claimed[1], Outcome::Released).await;
+    assert_eq!(case.claim_ids(10).await, [sent[1], sent[2]]);
+}
+
+/// A rescued job goes to the front of its line.
+pub(super) async fn a_rescued_job_goes_first(case: Case) {
+    let first = case.enqueue(job_in(minutes(1))).await;
+    let late = case.enqueue(job_in(minutes(2))).await;
+    case.advance(minutes(2)).await;
+    let crashed = case.claim_one().await;
+    assert_eq!(crashed.id(), first);
+    let early = case.enqueue(job()).await;
+    case.leases_run_out().await;
+    assert_eq!(case.claim_ids(10).await, [first, late, early]);
+}
+
+/// A job that is tried again stands in its line by its new due.
+pub(super) async fn a_retry_stands_by_its_new_due(case: Case) {
+    let sent = case.enqueue_all(vec![job(), job()]).await;
+    let failed = case.claim_one().await;
+    case.advance(seconds(1)).await;
+    case.retry(&failed, seconds(0)).await;
+    assert_eq!(case.claim_ids(10).await, [sent[1], sent[0]]);
+}
+
+/// A rescheduled job stands in its line by its new due, earlier or later.
+pub(super) async fn a_rescheduled_job_stands_by_its_new_due(case: Case) {
+    let sent = case
+        .enqueue_all([10, 20, 30].map(|s| job_in(seconds(s))).to_vec())
+        .await;
+    case.edit(sent[0], Action::Reschedule(Due::After(seconds(25))))
+        .await;
+    case.edit(sent[2], Action::Reschedule(Due::After(seconds(5))))
+        .await;
+    case.advance(minutes(1)).await;
+    assert_eq!(case.claim_ids(10).await, [sent[2], sent[1], sent[0]]);
+}
+
+/// A ready job that is rescheduled leaves its place in the line.
+pub(super) async fn a_ready_job_put_off_is_not_claimed(case: Case) {
+    let sent = case.enqueue_all(vec![job(), job()]).await;
+    case.edit(sent[0], Action::Reschedule(Due::After(seconds(5))))
+        .await;
+    assert_eq!(case.claim_ids(10).await, [sent[1]]);
+    case.advance(seconds(5)).await;
+    assert_eq!(case.claim_ids(10).await, [sent[0]]);
+}
+
+/// A reprioritised job stands in the line of its new priority, ready or scheduled.
+pub(super) async fn a_reprioritised_job_changes_its_line(case: Case) {
+    let ready = case.enqueue_all(vec![job(), job(), job()]).await;
+    let scheduled = case.enqueue(job_in(seconds(1))).await;
+    case.edit(ready[2], Action::Reprioritise(1)).await;
+    case.edit(scheduled, Action::Reprioritise(0)).await;
+    case.edit(ready[0], Action::Reprioritise(9)).await;
+    case.advance(seconds(1)).await;
+    assert_eq!(
+        case.claim_ids(10).await,
+        [scheduled, ready[2], ready[1], ready[0]]
+    );
+}
+
+/// A job that was edited again and again is claimed once: a stale place in a line is no job.
+pub(super) async fn a_stale_place_in_a_line_is_not_claimed(case: Case) {
+    let id = case.enqueue(job_in(minutes(1))).await;
+    for nth in 0..20 {
+        case.edit(id, Action::RunNow).await;
+        case.edit(id, Action::Reprioritise(nth % 10)).await;
+        case.edit(id, Action::Reschedule(Due::After(seconds(30))))
+            .await;
+    }
+    assert_eq!(case.claim_ids(10).await, [], "its last word is 30 s ahead");
+    case.advance(minutes(1)).await;
+    assert_eq!(case.claim_ids(10).await, [id]);
+    let gone = case.enqueue(job()).await;
+    case.cancel(gone).await;
+    assert_eq!(case.claim_ids(10).await, []);
+}

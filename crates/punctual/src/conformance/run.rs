@@ -1,0 +1,79 @@
+use std::any::Any;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+
+use super::case::Case;
+use super::{DURABLE_LAWS, Harness, LAWS, Law};
+use crate::time::{seconds, within};
+
+/// Runs the law of that name on a fresh engine; panics if the engine breaks it.
+///
+/// [`suite!`](super::suite) makes one test of each; the name is as in [`LAWS`].
+pub fn check(name: &str, harness: impl Harness) {
+    let law = LAWS.iter().chain(DURABLE_LAWS).find(|law| law.name == name);
+    let law = law.unwrap_or_else(|| panic!("no law is named {name}"));
+    runtime().block_on(run(law, Arc::new(harness)));
+}
+
+/// Runs laws one after the other, each on a fresh engine; answers the first that is broken.
+///
+/// This is how the suite is proved: plant a bug and see that this finds it.
+pub fn first_broken<'a>(
+    laws: impl IntoIterator<Item = &'a Law>,
+    harness: impl Harness,
+) -> Option<Broken> {
+    let harness: Arc<dyn Harness> = Arc::new(harness);
+    let runtime = runtime();
+    laws.into_iter().find_map(|law| {
+        let ran = AssertUnwindSafe(run(law, harness.clone())).catch_unwind();
+        let why = runtime.block_on(ran).err()?;
+        Some(Broken {
+            law: law.name,
+            why: text_of(&*why),
+        })
+    })
+}
+
+/// A law that an engine broke.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// Its name, as in [`LAWS`].
+    pub law: &'static str,
+    /// What was expected, and what the engine answered.
+    pub why: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.law, self.why)
+    }
+}
+
+/// A law moves time by hand and awaits facts: one that takes so long waits for what never comes.
+const HANGS_AFTER: std::time::Duration = seconds(50);
+
+async fn run(law: &Law, harness: Arc<dyn Harness>) {
+    let case = Case::fresh(harness).await;
+    if !case.claims(law.needs).await {
+        return; // `capabilities::an_unclaimed_capability_answers_unsupported` holds there.
+    }
+    let done = within(HANGS_AFTER, (law.run)(case)).await;
+    assert!(done.is_some(), "hangs: no end after {HANGS_AFTER:?}");
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("the system refuses to start a runtime")
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("a panic without a text").into()
+}

@@ -1,0 +1,207 @@
+//! Laws of stats: counts are of what is there, history is of what has happened.
+
+use super::START;
+use super::case::*;
+use crate::engine::{Claim, PageReport, QueueStats, Settle, StatsRequest, WorkerId};
+use crate::job::{NewJob, Outcome, State};
+use crate::time::{hours, minutes, seconds};
+
+async fn of_queue(case: &Case, request: StatsRequest) -> QueueStats {
+    let stats = case.stats_of(request).await;
+    let mut queues = stats.queues.into_iter();
+    queues
+        .find(|stats| stats.queue == QUEUE)
+        .expect("the queue is known")
+}
+
+/// Every state is counted, and a job is counted in one state only.
+pub(super) async fn every_state_is_counted(case: Case) {
+    for state in [0, 1, 3, 4, 5, 6, 2].map(|nth| State::ALL[nth]) {
+        case.job_in_state(state).await;
+    }
+    for state in State::ALL {
+        assert_eq!(case.counts().await.of(state), 1, "{state}");
+    }
+    case.advance(hours(1)).await;
+    let counts = case.counts().await;
+    assert_eq!(
+        (counts.of(State::Scheduled), counts.of(State::Ready)),
+        (0, 2)
+    );
+}
+
+/// Counts come back to nothing after many jobs have gone every way.
+pub(super) async fn counts_come_back_to_nothing(case: Case) {
+    let ways = [
+        Outcome::Completed,
+        Outcome::Cancelled,
+        Outcome::Dead,
+        Outcome::Released,
+        Outcome::Retry {
+            after: Some(seconds(5)),
+        },
+        Outcome::Snooze { after: seconds(5) },
+    ];
+    for _ in 0..10 {
+        case.enqueue_all((0..ways.len()).map(|_| job()).collect())
+            .await;
+        for (attempt, outcome) in case.claim(ways.len()).await.iter().zip(&ways) {
+            case.end(attempt, outcome.clone()).await;
+        }
+    }
+    case.claim(5).await;
+    case.leases_run_out().await;
+    case.drain().await;
+    let counts = case.counts().await;
+    assert_eq!(counts.pending() + counts.of(State::Active), 0, "{counts:?}");
+    let kept = case.listed(State::Dead).await.len() + case.listed(State::Cancelled).await.len();
+    assert_eq!(
+        counts.of(State::Dead) + counts.of(State::Cancelled),
+        kept as u64
+    );
+}
+
+/// Stats answer the queues asked for, or all of them by name.
+pub(super) async fn stats_answer_the_queues_asked_for(case: Case) {
+    for queue in ["b", "a", "c"] {
+        case.enqueue(NewJob::new(queue, "{}")).await;
+    }
+    let names = |queues: Vec<QueueStats>| -> Vec<String> {
+        queues.into_iter().map(|stats| stats.queue).collect()
+    };
+    assert_eq!(names(case.stats().await.queues), ["a", "b", "c"]);
+    let request = StatsRequest {
+        queues: vec!["c".into()],
+        ..Default::default()
+    };
+    assert_eq!(names(case.stats_of(request).await.queues), ["c"]);
+}
+
+/// The oldest due job says how long it has waited.
+pub(super) async fn the_oldest_due_job_is_told(case: Case) {
+    case.enqueue(job_in(seconds(5))).await;
+    assert_eq!(of_queue(&case, Default::default()).await.oldest_due, None);
+    case.advance(seconds(12)).await;
+    let oldest_due = of_queue(&case, Default::default()).await.oldest_due;
+    assert_eq!(oldest_due, Some(seconds(7)));
+    case.drain().await;
+    assert_eq!(of_queue(&case, Default::default()).await.oldest_due, None);
+}
+
+/// A paused queue is told.
+pub(super) async fn a_pause_is_told(case: Case) {
+    case.enqueue(job()).await;
+    assert!(!of_queue(&case, Default::default()).await.paused);
+    case.pause().await;
+    assert!(of_queue(&case, Default::default()).await.paused);
+}
+
+/// The due histogram counts every scheduled job in the bucket of its due.
+pub(super) async fn the_due_histogram_counts_what_is_to_come(case: Case) {
+    let delays = [1, 30, 90, 4_000, 90_000];
+    case.enqueue_all(delays.map(|s| job_in(seconds(s))).to_vec())
+        .await;
+    let due = of_queue(
+        &case,
+        StatsRequest {
+            due: true,
+            ..Default::default()
+        },
+    )
+    .await
+    .due;
+    assert_eq!(due.iter().map(|bucket| bucket.jobs).sum::<u64>(), 5);
+    for pair in due.windows(2) {
+        assert!(pair[0].until <= pair[1].from, "buckets overlap: {pair:?}");
+    }
+    for delay in delays {
+        let at = START + seconds(delay);
+        let mut buckets = due.iter();
+        let of_it = buckets.find(|bucket| bucket.from <= at && at < bucket.until);
+        assert!(
+            of_it.is_some_and(|bucket| bucket.jobs > 0),
+            "{delay} s in {due:?}"
+        );
+    }
+    let unasked = of_queue(&case, Default::default()).await;
+    assert_eq!((unasked.due.len(), unasked.history.len()), (0, 0));
+}
+
+/// The history counts what happened, by minute, and leaves quiet minutes out.
+pub(super) async fn the_history_counts_by_minute(case: Case) {
+    let minute = START + minutes(1);
+    case.set_time(minute).await;
+    case.enqueue_all((0..5).map(|_| job()).collect()).await;
+    let outcomes = [
+        Outcome::Completed,
+        Outcome::Completed,
+        Outcome::Retry {
+            after: Some(hours(1)),
+        },
+        Outcome::Dead,
+    ];
+    for (attempt, outcome) in case.claim(4).await.iter().zip(outcomes) {
+        case.end(attempt, outcome).await;
+    }
+    case.cancel(case.listed(State::Ready).await[0]).await;
+    case.advance(minutes(3)).await;
+    case.enqueue(job()).await;
+    let request = StatsRequest {
+        history: true,
+        ..Default::default()
+    };
+    let history = of_queue(&case, request).await.history;
+    assert_eq!(history.len(), 2, "{history:?}");
+    let first = &history[0];
+    assert!(first.minute <= minute && minute < first.minute + minutes(1));
+    assert_eq!((first.enqueued, first.claimed, first.completed), (5, 4, 2));
+    assert_eq!((first.failed, first.dead, first.cancelled), (2, 1, 1));
+    assert_eq!((history[1].enqueued, history[1].claimed), (1, 0));
+}
+
+/// Lateness and run time that workers report come back as median and 99th percentile.
+pub(super) async fn reported_times_come_back(case: Case) {
+    case.enqueue(job()).await;
+    let attempt = case.claim_one().await;
+    let mut report = PageReport::new(attempt.token, vec![attempt.ended(Outcome::Completed)]);
+    report.lateness_us = (1..=1_000).collect();
+    report.run_time_us = vec![50_000; 10];
+    let settle = Settle {
+        pages: vec![report],
+    };
+    case.engine()
+        .settle(&case.namespace, settle)
+        .await
+        .expect("settle");
+    let request = StatsRequest {
+        history: true,
+        ..Default::default()
+    };
+    let minute = of_queue(&case, request).await.history.remove(0);
+    let near = |told: u64, truth: u64| told.abs_diff(truth) * 20 <= truth;
+    let (p50, p99) = minute.lateness_us.expect("a lateness was reported");
+    assert!(near(p50, 500) && near(p99, 990), "p50 {p50}, p99 {p99}");
+    let (p50, p99) = minute.run_time_us.expect("a run time was reported");
+    assert!(
+        near(p50, 50_000) && near(p99, 50_000),
+        "p50 {p50}, p99 {p99}"
+    );
+}
+
+/// Workers of the last minute are told with what they said of themselves, and then forgotten.
+pub(super) async fn workers_of_the_last_minute_are_told(case: Case) {
+    case.enqueue_all(vec![job(), job()]).await;
+    let mut claim = Claim::new(WorkerId::random(), QUEUE, 2);
+    claim.worker.host = "host-7".into();
+    claim.worker.version = "1.2.3".into();
+    claim.worker.kinds = vec!["mail".into()];
+    (claim.worker.slots, claim.worker.busy) = (8, 3);
+    let worker = claim.worker.clone();
+    case.claim_as(claim).await;
+    let seen = case.stats().await.workers;
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].worker, worker);
+    assert_eq!((seen[0].seen_at, seen[0].leased), (START, 2));
+    case.advance(seconds(61)).await;
+    assert_eq!(case.stats().await.workers, []);
+}

@@ -1,0 +1,151 @@
+//! Laws of crashes: evidence only against a job that ran alone.
+
+use super::case::*;
+use crate::job::{DeadReason, JobId, NewJob, Outcome, State};
+use crate::time::{minutes, seconds};
+
+/// One job that aborts its process among 63 innocent ones in one page: exactly that one dies.
+pub(super) async fn one_aborting_among_63_innocent_dies_alone(case: Case) {
+    let mut sent = case.enqueue_all((0..64).map(|_| job()).collect()).await;
+    let aborting = sent[17];
+    // A worker that takes what it gets; its process ends whenever the aborting job runs in it.
+    let mut completed = Vec::new();
+    for _ in 0..200 {
+        let mut page = case.claim(64).await;
+        if page.is_empty() {
+            page = case.claim_alone().await;
+        }
+        if page.iter().any(|attempt| attempt.id() == aborting) {
+            case.leases_run_out().await;
+            continue;
+        }
+        for attempt in page {
+            case.complete(&attempt).await;
+            completed.push(attempt.id());
+        }
+    }
+    let dead = case.get(aborting).await;
+    assert_eq!(
+        (dead.state, dead.dead),
+        (State::Dead, Some(DeadReason::Poison))
+    );
+    assert_eq!(dead.crashes, 3);
+    sent.retain(|id| *id != aborting);
+    sent.sort_unstable();
+    completed.sort_unstable();
+    assert_eq!(completed, sent);
+    assert_eq!(case.counts().await.of(State::Dead), 1);
+}
+
+/// A suspect is passed over by a claim that is not alone, which says that suspects wait.
+pub(super) async fn a_suspect_is_claimed_only_alone(case: Case) {
+    let suspect = case.suspect(job()).await;
+    assert!(case.get(suspect).await.is_suspect());
+    let other = case.enqueue(job()).await;
+    let claimed = case.claim_as(case.wants(10)).await;
+    assert!(claimed.suspects, "a suspect waits");
+    let ids: Vec<_> = attempts(&claimed).iter().map(Attempt::id).collect();
+    assert_eq!(ids, [other]);
+}
+
+/// A claim that is alone answers one suspect and nothing beside it.
+pub(super) async fn a_claim_alone_answers_one_suspect(case: Case) {
+    let suspects = two_suspects(&case).await;
+    let other = case
+        .enqueue(NewJob {
+            priority: 0,
+            ..job()
+        })
+        .await;
+    for id in suspects {
+        let page = case.claim_alone().await;
+        assert_eq!(page.iter().map(Attempt::id).collect::<Vec<_>>(), [id]);
+        case.complete(&page[0]).await;
+    }
+    let page = case.claim_alone().await;
+    assert_eq!(page.iter().map(Attempt::id).collect::<Vec<_>>(), [other]);
+}
+
+async fn two_suspects(case: &Case) -> Vec<JobId> {
+    let sent = case.enqueue_all(vec![job(), job()]).await;
+    for _ in 0..2 {
+        assert_eq!(case.claim(2).await.len(), 2);
+        case.leases_run_out().await;
+    }
+    sent
+}
+
+/// A claim that is alone answers other jobs if there is no suspect; a crash there is no poison.
+pub(super) async fn a_first_crash_alone_is_no_poison(case: Case) {
+    let sent = case.enqueue_all(vec![job(), job()]).await;
+    assert_eq!(
+        case.claim_alone().await.len(),
+        2,
+        "no suspect: jobs as ever"
+    );
+    case.leases_run_out().await;
+    for id in sent {
+        let job = case.get(id).await;
+        assert_eq!((job.state, job.crashes), (State::Ready, 1));
+    }
+}
+
+/// A suspect that completes alone has proved its innocence.
+pub(super) async fn a_suspect_may_complete(case: Case) {
+    let id = case.suspect(job()).await;
+    let alone = case.claim_alone().await;
+    case.complete(&alone[0]).await;
+    assert_eq!(case.state(id).await, State::Completed);
+    assert!(!case.claim_as(case.wants(1)).await.suspects);
+}
+
+/// A suspect that fails alone is tried again, alone.
+pub(super) async fn a_suspect_that_fails_is_tried_again_alone(case: Case) {
+    let id = case.suspect(job()).await;
+    let alone = case.claim_alone().await;
+    assert_eq!(case.retry(&alone[0], seconds(1)).await, State::Scheduled);
+    case.advance(seconds(1)).await;
+    assert_eq!(case.claim_ids(10).await, []);
+    assert_eq!(case.claim_alone().await[0].id(), id);
+}
+
+/// Crashes while its worker lives on with extensions are none.
+pub(super) async fn an_extended_lease_is_no_crash(case: Case) {
+    let attempt = case.active(job()).await;
+    for _ in 0..20 {
+        case.advance(seconds(4)).await;
+        case.extend(attempt.token, &[]).await;
+    }
+    assert_eq!(case.get(attempt.id()).await.crashes, 0);
+    case.complete(&attempt).await;
+}
+
+/// A suspect blocks nobody: jobs behind it in its line are claimed.
+pub(super) async fn a_suspect_blocks_nobody(case: Case) {
+    two_suspects(&case).await;
+    let sent = case.enqueue_all((0..50).map(|_| job()).collect()).await;
+    assert_eq!(case.claim_ids(100).await, sent);
+    case.advance(minutes(1)).await;
+}
+
+/// A crash of a page spares what of it had been settled before.
+pub(super) async fn what_was_settled_before_a_crash_is_spared(case: Case) {
+    let keep = NewJob {
+        retention: minutes(9),
+        ..job()
+    };
+    let jobs = [(); 2].map(|()| NewJob {
+        id: JobId::new(),
+        ..keep.clone()
+    });
+    case.enqueue_all(jobs.to_vec()).await;
+    let page = case.claim(2).await;
+    case.end(&page[0], Outcome::Completed).await;
+    case.leases_run_out().await;
+    let crashes = |job: &crate::job::JobRecord| (job.state, job.crashes);
+    assert_eq!(
+        crashes(&case.get(page[0].id()).await),
+        (State::Completed, 0)
+    );
+    assert_eq!(crashes(&case.get(page[1].id()).await), (State::Ready, 1));
+}

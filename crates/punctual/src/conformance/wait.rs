@@ -1,0 +1,255 @@
+//! Laws of wait: whoever waits is rung for, at once, and nobody else need ask again and again.
+
+use super::START;
+use super::case::*;
+use super::looks::at_once;
+use crate::engine::{Action, Change, WaitFor, Waited};
+use crate::job::{Due, Effect, Group, JobId, NewJob, OnRetry, Outcome, State};
+use crate::time::{hours, minutes, seconds};
+
+fn for_work() -> WaitFor {
+    WaitFor::Work(vec![QUEUE.into()])
+}
+
+/// A new job that is due rings, whether it came before the wait began or after.
+pub(super) async fn a_new_job_rings(case: Case) {
+    let wait = case.listens().await;
+    case.enqueue(job()).await;
+    assert_eq!(at_once(wait).await, Waited::Work);
+    assert_eq!(case.drain().await.len(), 1);
+    let wait = case.listens().await;
+    wait.abort();
+    assert!(wait.await.is_err_and(|error| error.is_cancelled()));
+    case.enqueue(job()).await;
+    assert_eq!(
+        case.wait(for_work()).await,
+        Waited::Work,
+        "between two waits"
+    );
+}
+
+/// A job that is due earlier than what a waiter sleeps for wakes it in time.
+pub(super) async fn an_earlier_job_wakes_a_waiter(case: Case) {
+    case.enqueue(job_in(minutes(50))).await;
+    assert_eq!(case.wake_at().await, Some(START + minutes(50)));
+    let wait = case.listens().await;
+    case.enqueue(job_in(seconds(10))).await;
+    case.advance(seconds(10)).await;
+    assert_eq!(at_once(wait).await, Waited::Work);
+    assert_eq!(case.drain().await.len(), 1);
+}
+
+/// A job that is brought forward rings in time.
+pub(super) async fn a_job_brought_forward_rings(case: Case) {
+    let id = case.enqueue(job_in(minutes(50))).await;
+    assert_eq!(case.wake_at().await, Some(START + minutes(50)));
+    let wait = case.listens().await;
+    case.edit(id, Action::Reschedule(Due::After(seconds(3))))
+        .await;
+    case.advance(seconds(3)).await;
+    assert_eq!(at_once(wait).await, Waited::Work);
+    assert_eq!(case.drain().await, [id]);
+}
+
+/// Who waits until `wake_at` is let go at that instant, and a claim then answers.
+pub(super) async fn a_wait_until_wake_at_ends_with_work(case: Case) {
+    let id = case.enqueue(job_in(minutes(5))).await;
+    let until = case.wake_at().await.expect("a job is to come");
+    let (engine, namespace) = (case.engine(), case.namespace.clone());
+    let wait = tokio::spawn(async move { engine.wait(&namespace, for_work(), until).await });
+    case.advance(minutes(5)).await;
+    at_once(wait).await;
+    assert_eq!(case.claim_ids(10).await, [id]);
+}
+
+/// A wait ends at its instant with nothing.
+pub(super) async fn a_wait_ends_at_its_instant(case: Case) {
+    let wait = case.listens().await;
+    case.advance(hours(1)).await;
+    assert_eq!(at_once(wait).await, Waited::TimedOut);
+    let now = case.clock();
+    let over = case.engine().wait(&case.namespace, for_work(), now).await;
+    assert_eq!(
+        over.expect("wait"),
+        Waited::TimedOut,
+        "it is over when it begins"
+    );
+}
+
+/// A job of another queue does not ring, nor does one that is due after what is known.
+pub(super) async fn what_brings_no_work_does_not_ring(case: Case) {
+    case.enqueue(job_in(hours(2))).await;
+    case.wake_at().await;
+    let wait = case.listens().await;
+    case.enqueue(NewJob::new("mail", "{}")).await;
+    case.enqueue(job_in(hours(3))).await;
+    case.advance(hours(1)).await;
+    assert_eq!(at_once(wait).await, Waited::TimedOut);
+}
+
+/// A claim that leaves work rings on, for the next who waits.
+pub(super) async fn a_claim_that_leaves_work_rings_on(case: Case) {
+    case.enqueue_all(vec![job(), job()]).await;
+    let wait = case.listens().await;
+    case.claim_one().await;
+    assert_eq!(at_once(wait).await, Waited::Work);
+}
+
+/// A released job rings.
+pub(super) async fn a_release_rings(case: Case) {
+    let attempt = case.active(job()).await;
+    let wait = case.listens().await;
+    case.end(&attempt, Outcome::Released).await;
+    assert_eq!(at_once(wait).await, Waited::Work);
+}
+
+/// A redriven job rings.
+pub(super) async fn a_redrive_rings(case: Case) {
+    let dead = case.job_in_state(State::Dead).await;
+    let wait = case.listens().await;
+    case.edit(dead, Action::Redrive).await;
+    assert_eq!(at_once(wait).await, Waited::Work);
+}
+
+/// A job that is made to run now rings.
+pub(super) async fn run_now_rings(case: Case) {
+    let later = case.enqueue(job_in(hours(9))).await;
+    case.wake_at().await;
+    let wait = case.listens().await;
+    case.edit(later, Action::RunNow).await;
+    assert_eq!(at_once(wait).await, Waited::Work);
+}
+
+/// A resume rings for what waits in the queue.
+pub(super) async fn a_resume_rings(case: Case) {
+    case.pause().await;
+    case.enqueue(job()).await;
+    let wait = case.listens().await;
+    case.resume().await;
+    assert_eq!(at_once(wait).await, Waited::Work);
+    assert_eq!(case.drain().await.len(), 1);
+}
+
+/// A job that frees its group rings for the next of it.
+pub(super) async fn a_freed_group_rings(case: Case) {
+    let in_group = || {
+        let (key, on_retry) = ("a".into(), OnRetry::Hold);
+        NewJob {
+            group: Some(Group { key, on_retry }),
+            ..job()
+        }
+    };
+    let first = case.active(in_group()).await;
+    let second = case.enqueue(in_group()).await;
+    let wait = case.listens().await;
+    case.complete(&first).await;
+    assert_eq!(at_once(wait).await, Waited::Work);
+    assert_eq!(case.drain().await, [second]);
+}
+
+/// An effect that lets a held job run rings.
+pub(super) async fn a_cleared_job_rings(case: Case) {
+    let held = case.job_in_state(State::Held).await;
+    let attempt = case.active(job()).await;
+    let wait = case.listens().await;
+    let mut settlement = attempt.ended(Outcome::Completed);
+    settlement.effects = vec![Effect::Clear {
+        job: held,
+        name: "paid".into(),
+    }];
+    case.end_as(&attempt, settlement).await;
+    assert_eq!(at_once(wait).await, Waited::Work);
+}
+
+/// Whoever awaits jobs is rung for when the last of them settles.
+pub(super) async fn a_settled_wait_ends_with_the_last(case: Case) {
+    let sent = case.enqueue_all(vec![job(), job()]).await;
+    let wait = case.waits(WaitFor::Settled(sent.clone()));
+    let first = case.claim_one().await;
+    case.complete(&first).await;
+    let second = case.claim_one().await;
+    case.end(&second, Outcome::Dead).await;
+    assert_eq!(at_once(wait).await, Waited::Settled);
+    for id in &sent {
+        assert!(case.state(*id).await.is_settled());
+    }
+    let over = case
+        .wait(WaitFor::Settled(vec![sent[0], JobId::new()]))
+        .await;
+    assert_eq!(over, Waited::Settled, "settled before, or unknown");
+}
+
+/// A settled wait goes on while one of its jobs goes on.
+pub(super) async fn a_settled_wait_waits_for_all(case: Case) {
+    let sent = case.enqueue_all(vec![job(), job_in(hours(9))]).await;
+    let wait = case.waits(WaitFor::Settled(sent));
+    case.drain().await;
+    case.advance(hours(1)).await;
+    assert_eq!(at_once(wait).await, Waited::TimedOut);
+}
+
+async fn watch(case: &Case, cursor: Option<u64>) -> (Vec<Change>, u64, bool) {
+    match case.wait(WaitFor::Changes(cursor)).await {
+        Waited::Changes {
+            changes,
+            cursor,
+            gap,
+        } => (changes, cursor, gap),
+        other => panic!("changes are answered, got {other:?}"),
+    }
+}
+
+/// Starts to watch: a wait without a cursor is answered with the first change.
+async fn start_watching(case: &Case) -> u64 {
+    // The wait may begin before or after any one job, so they go on until one was seen.
+    let wait = case.waits(WaitFor::Changes(None));
+    while !wait.is_finished() {
+        case.enqueue(NewJob::new("elsewhere", "{}")).await;
+        tokio::task::yield_now().await;
+    }
+    match at_once(wait).await {
+        Waited::Changes { cursor, .. } => cursor,
+        other => panic!("changes are answered, got {other:?}"),
+    }
+}
+
+/// Whoever watches is told each step of a job's life, in order, once.
+pub(super) async fn changes_tell_each_step(case: Case) {
+    let mut cursor = start_watching(&case).await;
+    let attempt = case
+        .active(NewJob {
+            retention: minutes(1),
+            ..job()
+        })
+        .await;
+    case.complete(&attempt).await;
+    let mut states = Vec::new();
+    while states.last() != Some(&State::Completed) {
+        let (changes, next, gap) = watch(&case, Some(cursor)).await;
+        assert!(!gap && next > cursor, "gap {gap}, {next} after {cursor}");
+        let mine = changes.iter().filter(|change| change.id == attempt.id());
+        states.extend(mine.map(|change| change.state));
+        cursor = next;
+    }
+    assert_eq!(states, [State::Ready, State::Active, State::Completed]);
+}
+
+/// A watcher that comes too late for what the feed remembers is told of the gap.
+pub(super) async fn a_slow_watcher_is_told_of_the_gap(case: Case) {
+    let case = case.limited(|limits| limits.feed = 8).await;
+    let cursor = start_watching(&case).await;
+    case.enqueue_all((0..100).map(|_| job()).collect()).await;
+    let (changes, next, gap) = watch(&case, Some(cursor)).await;
+    assert!(gap, "100 changes into a feed of 8");
+    assert!(changes.len() <= 8, "{} changes", changes.len());
+    case.enqueue(job()).await;
+    let mut cursor = next;
+    loop {
+        let (changes, next, gap) = watch(&case, Some(cursor)).await;
+        assert!(!gap, "nothing was missed since");
+        cursor = next;
+        if !changes.is_empty() {
+            break;
+        }
+    }
+}
