@@ -46,6 +46,8 @@ mod wait;
 
 pub use harness::{Harness, START, Subject};
 pub use laws::{DURABLE_LAWS, LAWS, Law};
+#[cfg(feature = "planted-bugs")]
+pub use run::find;
 pub use run::{Broken, check, first_broken};
 
 /// Unfolds the suite into one test per law, for the harness that an expression makes.

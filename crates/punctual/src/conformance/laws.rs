@@ -339,7 +339,7 @@ macro_rules! __laws {
                 a_suspect_that_fails_is_tried_again_alone[Suspects],
                 an_extended_lease_is_no_crash[Suspects],
                 a_suspect_blocks_nobody[Suspects],
-                what_was_settled_before_a_crash_is_spared[Suspects],
+                what_was_handed_in_before_a_crash_is_spared[Suspects],
             }
             wait {
                 a_new_job_rings,

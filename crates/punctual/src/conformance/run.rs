@@ -37,6 +37,21 @@ pub fn first_broken<'a>(
     })
 }
 
+/// Plants a bug in every engine of this process, looks for a law that it breaks, takes it out again.
+///
+/// The switch is one per process: a test that plants shares its process with no other test.
+#[cfg(feature = "planted-bugs")]
+pub fn find<'a>(
+    bug: crate::planted::Bug,
+    laws: impl IntoIterator<Item = &'a Law>,
+    harness: impl Harness,
+) -> Option<Broken> {
+    crate::planted::plant(Some(bug));
+    let broken = first_broken(laws, harness);
+    crate::planted::plant(None);
+    broken
+}
+
 /// A law that an engine broke.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {

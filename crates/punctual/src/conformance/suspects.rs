@@ -128,24 +128,37 @@ pub(super) async fn a_suspect_blocks_nobody(case: Case) {
     case.advance(minutes(1)).await;
 }
 
-/// A crash of a page spares what of it had been settled before.
-pub(super) async fn what_was_settled_before_a_crash_is_spared(case: Case) {
-    let keep = NewJob {
+/// A crash of a page spares what of it had been handed in before, in whatever way.
+pub(super) async fn what_was_handed_in_before_a_crash_is_spared(case: Case) {
+    let kept = || NewJob {
         retention: minutes(9),
         ..job()
     };
-    let jobs = [(); 2].map(|()| NewJob {
-        id: JobId::new(),
-        ..keep.clone()
-    });
-    case.enqueue_all(jobs.to_vec()).await;
-    let page = case.claim(2).await;
-    case.end(&page[0], Outcome::Completed).await;
-    case.leases_run_out().await;
-    let crashes = |job: &crate::job::JobRecord| (job.state, job.crashes);
-    assert_eq!(
-        crashes(&case.get(page[0].id()).await),
-        (State::Completed, 0)
-    );
-    assert_eq!(crashes(&case.get(page[1].id()).await), (State::Ready, 1));
+    case.enqueue_all((0..6).map(|_| kept()).collect()).await;
+    let page = case.claim(6).await;
+    let span = minutes(5);
+    let ways = [
+        Outcome::Completed,
+        Outcome::Retry { after: Some(span) },
+        Outcome::Snooze { after: span },
+        Outcome::Dead,
+        Outcome::Released,
+    ];
+    for (attempt, outcome) in page.iter().zip(ways) {
+        case.end(attempt, outcome).await;
+    }
+    case.advance(seconds(2)).await;
+    let released = case.claim_one().await;
+    assert_eq!(released.id(), page[4].id());
+    let mut before = Vec::new();
+    for attempt in &page[..5] {
+        before.push(case.get(attempt.id()).await);
+    }
+    case.advance_awake(LEASE - seconds(2)).await;
+    let crashed = case.get(page[5].id()).await;
+    assert_eq!((crashed.state, crashed.crashes), (State::Ready, 1));
+    for (attempt, before) in page.iter().zip(before) {
+        assert_eq!(case.get(attempt.id()).await, before);
+    }
+    case.complete(&released).await;
 }

@@ -1,0 +1,25 @@
+//! The suite is proved: every planted bug is found, and without one nothing is.
+//!
+//! A binary of its own with one test, because a planted bug is in every engine of the process.
+
+#[path = "../it/conformance/harness.rs"]
+mod harness;
+
+use harness::Memory;
+use punctual::conformance::{LAWS, find, first_broken};
+use punctual::planted::Bug;
+
+#[test]
+fn every_planted_bug_is_found() {
+    for bug in Bug::ALL {
+        // Only an engine that writes can answer before it has written.
+        if bug == Bug::AckBeforeWrite {
+            continue;
+        }
+        let found = find(bug, LAWS, Memory);
+        let broken = found.unwrap_or_else(|| panic!("no law finds {bug:?}"));
+        println!("{bug:?} breaks {broken}");
+    }
+    let broken = first_broken(LAWS, Memory);
+    assert_eq!(broken, None, "an engine without a bug breaks no law");
+}
