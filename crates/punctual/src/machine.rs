@@ -27,7 +27,7 @@ mod sweep;
 mod table;
 mod unique;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,7 +103,8 @@ struct Derived {
     pages: HashMap<u64, OpenPage>,
     /// Open pages by namespace, worker and nonce.
     claims: HashMap<(u32, u128, u64), u64>,
-    mark_ages: VecDeque<(Timestamp, JobKey)>,
+    /// Marks by the instant their job settled.
+    mark_ages: BTreeSet<(Timestamp, JobKey)>,
     /// Where scans of a lane, and of orders by time, may start: everything before is gone.
     lane_lows: HashMap<(u32, u8), PlaceKey>,
     expiry_low: Option<ExpiryKey>,

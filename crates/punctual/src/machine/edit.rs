@@ -161,7 +161,9 @@ impl Machine {
             Action::Delete => {
                 if !dry_run {
                     self.rows.marks.remove(&mut self.journal, key);
-                    self.derived.mark_ages.retain(|(_, other)| other != key);
+                    self.derived
+                        .mark_ages
+                        .remove(&(mark.finished_at, key.clone()));
                 }
                 EditVerdict::Done(mark.state)
             }

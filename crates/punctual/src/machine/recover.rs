@@ -1,6 +1,5 @@
 //! Recovery and checkpoints: for engines that keep a log.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::codec::{Reader, damaged};
@@ -218,15 +217,10 @@ impl Machine {
     }
 
     fn recover_marks(&mut self) -> Result<()> {
-        let mut ages = BTreeMap::new();
-        for (key, mark) in
-            self.rows
-                .marks
-                .scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?
-        {
-            ages.insert((mark.finished_at, key.id), key);
-        }
-        self.derived.mark_ages = ages.into_iter().map(|((at, _), key)| (at, key)).collect();
+        let marks = &self.rows.marks;
+        let all = marks.scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?;
+        let ages = all.into_iter().map(|(key, mark)| (mark.finished_at, key));
+        self.derived.mark_ages = ages.collect();
         Ok(())
     }
 

@@ -184,7 +184,7 @@ impl Machine {
             .insert(&mut self.journal, job.key.clone(), mark);
         self.derived
             .mark_ages
-            .push_back((finished_at, job.key.clone()));
+            .insert((finished_at, job.key.clone()));
         if self.derived.mark_ages.len() > self.limits.marks {
             self.forget_oldest_mark();
         }
@@ -192,7 +192,7 @@ impl Machine {
     }
 
     fn forget_oldest_mark(&mut self) -> bool {
-        let Some((_, key)) = self.derived.mark_ages.pop_front() else {
+        let Some((_, key)) = self.derived.mark_ages.pop_first() else {
             return false;
         };
         // Recovery drops old marks by itself: nothing to write.
@@ -204,7 +204,7 @@ impl Machine {
     pub(super) fn prune_marks(&mut self, limit: usize) -> usize {
         let mut pruned = 0;
         while pruned < limit {
-            let Some((finished_at, _)) = self.derived.mark_ages.front() else {
+            let Some((finished_at, _)) = self.derived.mark_ages.first() else {
                 break;
             };
             if *finished_at + self.settled_window > self.now {

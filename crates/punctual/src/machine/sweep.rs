@@ -301,7 +301,7 @@ impl Machine {
         let period = derived.period_low.as_ref().map(|key| key.until);
         let mark = derived
             .mark_ages
-            .front()
+            .first()
             .map(|(at, _)| *at + self.settled_window);
         let all = [due, lease, expiry, prune, period, mark];
         Ok(all
