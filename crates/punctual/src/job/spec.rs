@@ -191,16 +191,10 @@ impl NewJob {
             ));
         }
         check_span("retention", self.retention)?;
-        if self.wait_for.len() > limits.wait_for_names {
-            return Err(out_of_range(
-                "wait_for",
-                self.wait_for.len(),
-                "at most 64 names",
-            ));
-        }
-        self.wait_for
-            .iter()
-            .try_for_each(|name| check_key("name in wait_for", name))
+        check_held_names(&self.wait_for, limits)?;
+        self.history
+            .as_ref()
+            .map_or(Ok(()), |past| check_past(past, limits))
     }
 
     fn check_headers(&self, limits: &Limits) -> Result<()> {
@@ -224,6 +218,44 @@ impl NewJob {
                 .with("limit", limits.header_bytes));
         }
         Ok(())
+    }
+}
+
+fn check_held_names(names: &[String], limits: &Limits) -> Result<()> {
+    if names.len() > limits.wait_for_names {
+        return Err(out_of_range("wait_for", names.len(), "at most 64 names"));
+    }
+    names
+        .iter()
+        .try_for_each(|name| check_key("name in wait_for", name))
+}
+
+/// Counters of a past stay far from where they would overflow.
+const PAST_COUNT_MAX: u32 = 1_000_000_000;
+
+fn check_past(past: &JobRecord, limits: &Limits) -> Result<()> {
+    check_held_names(&past.wait_for, limits)?;
+    let notes = [
+        ("result", past.result.as_ref().map(Bytes::len)),
+        ("progress", past.progress.as_ref().map(Bytes::len)),
+        ("last_error", past.last_error.as_ref().map(String::len)),
+    ];
+    for (what, bytes) in notes {
+        if let Some(bytes) = bytes.filter(|bytes| *bytes > limits.result_bytes) {
+            let message = format!("{what} of the history is over the limit");
+            return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+                .with("bytes", bytes)
+                .with("limit", limits.result_bytes));
+        }
+    }
+    let counts = [past.attempt, past.failures, past.crashes];
+    match counts.into_iter().find(|count| *count > PAST_COUNT_MAX) {
+        Some(count) => Err(out_of_range(
+            "counter of the history",
+            count,
+            "at most 1,000,000,000",
+        )),
+        None => Ok(()),
     }
 }
 

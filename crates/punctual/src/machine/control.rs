@@ -161,22 +161,20 @@ fn check_control(control: &Control) -> Result<()> {
         Control::Names { prefix } => check_name("record", prefix),
         Control::Write { name, value, .. } => {
             check_name("record", name)?;
-            match value {
-                Some(RecordValue::Opaque(bytes)) if bytes.len() > RECORD_BYTES_MAX => {
+            let queue = name.strip_prefix(QUEUE_PREFIX);
+            queue.map_or(Ok(()), |queue| check_name("queue", queue))?;
+            let refuse = |message: &str| Err(Error::new(ErrorKind::InvalidInput, message));
+            match (queue, value) {
+                (_, Some(RecordValue::Opaque(bytes))) if bytes.len() > RECORD_BYTES_MAX => {
                     let message = "record is over the limit of 64 KiB";
                     Err(Error::new(ErrorKind::PayloadTooLarge, message).with("bytes", bytes.len()))
                 }
-                Some(RecordValue::Queue(_)) => match name.strip_prefix(QUEUE_PREFIX) {
-                    Some(queue) => check_name("queue", queue),
-                    None => Err(Error::new(
-                        ErrorKind::InvalidInput,
-                        "queue settings are kept under queue/NAME",
-                    )),
-                },
-                Some(RecordValue::Opaque(_)) if name.starts_with(QUEUE_PREFIX) => Err(Error::new(
-                    ErrorKind::InvalidInput,
-                    "records under queue/ are queue settings",
-                )),
+                (None, Some(RecordValue::Queue(_))) => {
+                    refuse("queue settings are kept under queue/NAME")
+                }
+                (Some(_), Some(RecordValue::Opaque(_))) => {
+                    refuse("records under queue/ are queue settings")
+                }
                 _ => Ok(()),
             }
         }

@@ -181,7 +181,9 @@ impl Machine {
                     .into_iter()
                     .flat_map(|holder| [Some(holder.id), holder.follower])
                     .flatten();
-                ids.take(limit).map(|id| (id, Vec::new())).collect()
+                let seen = cursor.and_then(<[u8]>::first).copied().unwrap_or(0);
+                let numbered = ids.zip(1..).skip(usize::from(seen)).take(limit);
+                numbered.map(|(id, nth)| (id, vec![nth])).collect()
             }
             ListBy::Group { key, .. } => self.by_group(queue, key, cursor, limit)?,
             ListBy::All => Vec::new(),

@@ -54,6 +54,7 @@ impl Machine {
                 .derived
                 .pages
                 .values()
+                .filter(|page| Some(page.namespace) == namespace)
                 .filter(|page| page.worker == seen.worker.id.0);
             seen.leased = pages.map(|page| page.remaining as usize).sum();
         }
