@@ -3,6 +3,7 @@
 use super::START;
 use super::case::*;
 use crate::engine::{EnqueueVerdict, Filter, ListBy};
+use crate::error::ErrorKind;
 use crate::job::{Due, JobRecord, NewJob, Outcome, State, Unique};
 use crate::time::{hours, minutes, seconds};
 
@@ -142,4 +143,69 @@ pub(super) async fn an_imported_job_runs_when_due(case: Case) {
     assert_eq!(other.claim_ids(10).await, []);
     other.set_time(START + minutes(5)).await;
     assert_eq!(other.claim_ids(10).await, [id]);
+}
+
+/// What an import knows of the past is checked like the rest: sizes, names, counters.
+pub(super) async fn a_malformed_past_is_refused(case: Case) {
+    let id = case.job_in_state(State::Held).await;
+    let record = case.get(id).await;
+    let limits = case.info().await.limits;
+    let long = "x".repeat(limits.result_bytes + 1);
+    let malformed = [
+        (
+            JobRecord {
+                result: Some(bytes(&long)),
+                ..record.clone()
+            },
+            ErrorKind::PayloadTooLarge,
+        ),
+        (
+            JobRecord {
+                progress: Some(bytes(&long)),
+                ..record.clone()
+            },
+            ErrorKind::PayloadTooLarge,
+        ),
+        (
+            JobRecord {
+                wait_for: vec![String::new()],
+                ..record.clone()
+            },
+            ErrorKind::InvalidName,
+        ),
+        (
+            JobRecord {
+                attempt: u32::MAX,
+                ..record.clone()
+            },
+            ErrorKind::InvalidInput,
+        ),
+        (
+            JobRecord {
+                failures: u32::MAX,
+                ..record.clone()
+            },
+            ErrorKind::InvalidInput,
+        ),
+        (
+            JobRecord {
+                crashes: u32::MAX,
+                ..record.clone()
+            },
+            ErrorKind::InvalidInput,
+        ),
+    ];
+    let other = case.another().await;
+    for (past, kind) in malformed {
+        let history = Some(Box::new(past));
+        let error = other
+            .enqueue_error(NewJob {
+                history,
+                ..import_of(&record)
+            })
+            .await;
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+    assert!(other.is_unknown(id).await);
+    other.enqueue(import_of(&record)).await;
 }

@@ -266,7 +266,7 @@ macro_rules! __laws {
                 scheduled_jobs_are_listed_by_due[ListByState, Delay, StrictDueOrder],
                 ready_jobs_are_listed_by_priority[ListByState, Priority],
                 settled_jobs_are_listed_the_latest_first[ListByState],
-                a_list_walks_with_a_cursor[ListByState, Delay, Priority],
+                every_state_is_walked_with_a_cursor[ListByState, Delay, HeldJobs, Groups, Priority],
                 a_walk_goes_on_while_jobs_leave[ListByState, Delay],
                 payloads_are_listed_when_asked_for[ListByState, Delay],
                 a_key_lists_holder_and_follower[ListByState, UniqueKeep, UniqueAfter],
@@ -376,6 +376,7 @@ macro_rules! __laws {
             }
             names {
                 a_hostile_name_is_refused,
+                hostile_queue_settings_are_refused[MaxPending],
                 a_hostile_namespace_cannot_be_made,
                 a_hostile_key_is_refused,
                 any_printable_text_is_a_key[UniqueKeep, Groups, ListByState],
@@ -389,6 +390,7 @@ macro_rules! __laws {
                 a_retention_counts_from_the_end[Import],
                 an_import_brings_the_key_of_a_waiting_job[Import, Delay, UniqueKeep],
                 an_imported_job_runs_when_due[Import, Delay],
+                a_malformed_past_is_refused[Import, HeldJobs],
             }
             namespaces {
                 a_job_is_seen_in_its_namespace_only[UniqueKeep, ListByState],

@@ -56,28 +56,46 @@ pub(super) async fn settled_jobs_are_listed_the_latest_first(case: Case) {
     assert_eq!(case.listed(State::Dead).await, sent);
 }
 
-/// A list walks with a cursor, a bounded number per call, and finds each job once.
-pub(super) async fn a_list_walks_with_a_cursor(case: Case) {
-    let waiting = (0..20).map(|_| job_in(hours(1)));
-    let ready = (0..20).map(|nth| NewJob {
-        priority: nth % 10,
+/// A list walks with a cursor, a bounded number per call, and finds each job of a state once.
+pub(super) async fn every_state_is_walked_with_a_cursor(case: Case) {
+    let mut sent = Vec::new();
+    for state in [0, 1, 3, 4, 5, 6].map(|nth| State::ALL[nth]) {
+        for _ in 0..10 {
+            sent.push((state, case.job_in_state(state).await));
+        }
+    }
+    let grouped = (0..10).map(|nth| in_group(["a", "b"][nth % 2]));
+    let free = (0..10).map(|nth| NewJob {
+        priority: nth % 3,
         ..job()
     });
-    let mut sent = case.enqueue_all(waiting.chain(ready).collect()).await;
-    let mut found = Vec::new();
-    for state in [State::Scheduled, State::Ready] {
-        let part = case.list_by(in_state(state), Filter::default(), 3).await;
-        found.extend(part.iter().map(|job| job.id));
+    let ready = case.enqueue_all(grouped.chain(free).collect()).await;
+    sent.extend(ready.iter().map(|id| (State::Ready, *id)));
+    let mut all: Vec<JobId> = sent.iter().map(|(_, id)| *id).collect();
+    for state in State::ALL {
+        let listed = case.list_by(in_state(state), Filter::default(), 3).await;
+        let mut listed: Vec<_> = listed.iter().map(|job| job.id).collect();
+        let of_state = sent.iter().filter(|(of, _)| *of == state);
+        let mut expected: Vec<_> = of_state.map(|(_, id)| *id).collect();
+        listed.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(listed, expected, "{state}");
     }
-    found.sort_unstable();
-    sent.sort_unstable();
-    assert_eq!(found, sent);
-    let all = case.list_by(ListBy::All, Filter::default(), 3).await;
+    let listed = case.list_by(ListBy::All, Filter::default(), 3).await;
+    all.sort_unstable();
     assert_eq!(
-        all.iter().map(|job| job.id).collect::<Vec<_>>(),
-        sent,
+        listed.iter().map(|job| job.id).collect::<Vec<_>>(),
+        all,
         "by id"
     );
+}
+
+fn in_group(key: &str) -> NewJob {
+    let (key, on_retry) = (key.into(), OnRetry::Hold);
+    NewJob {
+        group: Some(Group { key, on_retry }),
+        ..job()
+    }
 }
 
 /// A walk goes on rightly while jobs leave the list under it.
@@ -140,11 +158,11 @@ pub(super) async fn a_key_lists_holder_and_follower(case: Case) {
         queue: QUEUE.into(),
         key: "k".into(),
     };
-    let listed = case.list_by(by, Filter::default(), 10).await;
-    assert_eq!(
-        listed.iter().map(|job| job.id).collect::<Vec<_>>(),
-        [holder, follower]
-    );
+    for limit in 1..4 {
+        let listed = case.list_by(by.clone(), Filter::default(), limit).await;
+        let listed: Vec<_> = listed.iter().map(|job| job.id).collect();
+        assert_eq!(listed, [holder, follower], "in steps of {limit}");
+    }
 }
 
 /// A group lists its unsettled jobs.

@@ -88,7 +88,8 @@ impl Case {
             if cursor.is_none() {
                 return found;
             }
-            assert!(part.examined > 0, "a list with a cursor went on");
+            assert!(part.examined > 0, "a list with a cursor goes on");
+            assert!(found.len() <= 10_000, "a list goes on and on");
         }
     }
 

@@ -112,6 +112,23 @@ pub(super) async fn a_hostile_name_is_refused(case: Case) {
     assert_eq!(case.stats_of(StatsRequest::default()).await.queues, []);
 }
 
+/// The settings of a queue with a hostile name are neither written nor removed.
+pub(super) async fn hostile_queue_settings_are_refused(case: Case) {
+    for value in [None, Some(RecordValue::Queue(Default::default()))] {
+        let write = Control::Write {
+            name: "queue/".into(),
+            expected: 0,
+            value,
+        };
+        let error = case
+            .try_control(write)
+            .await
+            .expect_err("a queue without a name");
+        assert_eq!(error.kind(), ErrorKind::InvalidName, "{error}");
+    }
+    assert_eq!(case.stats().await.queues, []);
+}
+
 /// A namespace with a hostile name cannot be made.
 pub(super) async fn a_hostile_namespace_cannot_be_made(_: Case) {
     for name in hostile_names() {

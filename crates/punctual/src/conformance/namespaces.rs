@@ -130,10 +130,18 @@ pub(super) async fn a_bell_is_of_a_namespace(case: Case) {
 
 /// Workers are told in the namespace that they claim in.
 pub(super) async fn workers_are_told_in_their_namespace(case: Case) {
-    case.claim(1).await;
-    assert_eq!(case.stats().await.workers.len(), 1);
+    case.active(job()).await;
+    let seen = case.stats().await.workers;
+    assert_eq!((seen.len(), seen[0].leased), (1, 1));
     let case = case.tenant("other");
     assert_eq!(case.stats().await.workers, []);
+    case.claim(1).await;
+    let seen = case.stats().await.workers;
+    assert_eq!(
+        (seen.len(), seen[0].leased),
+        (1, 0),
+        "the same worker, another tenant"
+    );
 }
 
 /// A nonce of one namespace answers no page of another, to the same worker either.
