@@ -3,6 +3,7 @@
 //! A table without a base is a plain sorted map. Over a base it is the upper level of a log
 //! structured store: rows put and removed again between two checkpoints never reach the base.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
@@ -140,6 +141,30 @@ pub(crate) struct Table<K, V> {
     frozen: Option<Arc<Rows<K, V>>>,
     base: Option<Arc<dyn Base>>,
     bytes: usize,
+    gaps: RefCell<Gaps>,
+}
+
+/// Ranges without a row in the base, from a start to the end it is filed under: what a scan learned
+/// stays true until the next checkpoint, and the next scan leaves the base alone.
+#[derive(Debug, Default)]
+struct Gaps(BTreeMap<Vec<u8>, Vec<u8>>);
+
+/// Gaps remembered per table.
+const GAPS_MAX: usize = 4_096;
+
+impl Gaps {
+    fn cover(&self, start: &[u8], end: &[u8]) -> bool {
+        let from = Bound::Included(end);
+        let next = self.0.range::<[u8], _>((from, Bound::Unbounded)).next();
+        next.is_some_and(|(_, gap_start)| gap_start.as_slice() <= start)
+    }
+
+    fn add(&mut self, start: Vec<u8>, end: Vec<u8>) {
+        if self.0.len() == GAPS_MAX {
+            self.0.clear();
+        }
+        self.0.insert(end, start);
+    }
 }
 
 impl<K: Key, V: Value> Table<K, V> {
@@ -150,6 +175,7 @@ impl<K: Key, V: Value> Table<K, V> {
             frozen: None,
             base,
             bytes: 0,
+            gaps: RefCell::default(),
         }
     }
 
@@ -277,14 +303,21 @@ impl<K: Key, V: Value> Table<K, V> {
                 Bound::Excluded(key) => bytes_of(key),
                 Bound::Included(key) => [bytes_of(key), vec![0]].concat(),
             };
-            base.scan(self.number, &start, &end, reverse, &mut |key, value| {
-                let key = K::read(&mut Reader(key))?;
-                upper.before(&key, limit, found);
-                if found.len() < limit && !upper.covers(&key) {
-                    found.push((key, V::read(&mut Reader(value))?));
+            if !self.gaps.borrow().cover(&start, &end) {
+                let mut visited = false;
+                base.scan(self.number, &start, &end, reverse, &mut |key, value| {
+                    visited = true;
+                    let key = K::read(&mut Reader(key))?;
+                    upper.before(&key, limit, found);
+                    if found.len() < limit && !upper.covers(&key) {
+                        found.push((key, V::read(&mut Reader(value))?));
+                    }
+                    Ok(found.len() < limit)
+                })?;
+                if !visited {
+                    self.gaps.borrow_mut().add(start, end);
                 }
-                Ok(found.len() < limit)
-            })?;
+            }
         }
         upper.rest(limit, found);
         Ok(())
@@ -309,6 +342,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// Drops what was set aside: the base has it now.
     pub(crate) fn thaw(&mut self) {
         self.frozen = None;
+        self.gaps.take();
     }
 }
 
