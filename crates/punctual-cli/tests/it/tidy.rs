@@ -298,6 +298,16 @@ fn both_readmes_say_the_same() {
 }
 
 #[test]
+fn page_of_transitions_is_the_table_in_code() {
+    holds(pages::transitions);
+    finds(
+        pages::transitions,
+        pages::TRANSITIONS_PAGE,
+        "| completed | claim | active | |\n",
+    );
+}
+
+#[test]
 fn contributing_lists_every_recipe() {
     holds(pages::recipes);
     finds(pages::recipes, "justfile", "\nunlisted:\n    true\n");

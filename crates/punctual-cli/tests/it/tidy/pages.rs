@@ -1,5 +1,9 @@
 //! Rules about pages, and about the words of pages and code.
 
+use std::fmt::Write;
+
+use punctual::job::TRANSITIONS;
+
 use super::tree::Tree;
 
 /// A word that another has the place of.
@@ -117,6 +121,39 @@ pub(super) fn twins(tree: &Tree) -> Vec<String> {
         ));
     }
     complaints
+}
+
+pub(super) const TRANSITIONS_PAGE: &str = "docs/transitions.md";
+
+/// The page ends with the table of transitions, as the code has it.
+pub(super) fn transitions(tree: &Tree) -> Vec<String> {
+    let mut table =
+        String::from("| from | what happens | to | counts |\n| --- | --- | --- | --- |\n");
+    for step in TRANSITIONS {
+        let event = in_words(&format!("{:?}", step.event));
+        let raises = step.raises.join(", ");
+        let row = format!("| {} | {event} | {} | {raises} |\n", step.from, step.to);
+        write!(table, "{}", row.replace("  |", " |")).expect("a string takes any text");
+    }
+    let page = tree.get(TRANSITIONS_PAGE).unwrap_or_default();
+    let differs =
+        format!("{TRANSITIONS_PAGE}: does not end with the table in code, which is\n{table}");
+    (!page.ends_with(&table))
+        .then_some(differs)
+        .into_iter()
+        .collect()
+}
+
+/// `DueReached` as `due reached`.
+fn in_words(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
 }
 
 /// Whoever reads how to contribute learns every recipe.
