@@ -121,7 +121,8 @@ pub enum OnFull {
     /// It is refused (`full`).
     #[default]
     Refuse,
-    /// The oldest pending job becomes `dead: overflow`: the first in due order of the last
-    /// priority that has ready jobs, else the scheduled one with the earliest due; held jobs never.
+    /// The oldest pending job becomes `dead: overflow`: the next in line of the last priority that
+    /// a claim could take from, else the scheduled one with the earliest due, else the first in line
+    /// of a group that is kept back; held jobs never.
     DeadLetterOldest,
 }

@@ -20,7 +20,7 @@ pub struct Receipt {
     pub id: JobId,
     /// What became of it.
     pub verdict: EnqueueVerdict,
-    /// The instant it is due (of the stored job, for `created`, `replaced` and `duplicate`; else as asked).
+    /// The instant it is due: as asked, for a `duplicate` as first answered.
     pub due: Timestamp,
     /// Whether the instant asked for had passed already; it is due now, nothing else differs.
     pub late: bool,

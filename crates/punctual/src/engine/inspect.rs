@@ -177,8 +177,9 @@ pub struct List {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListBy {
-    /// Jobs of one queue in one state. Scheduled jobs come by due; ready ones line by line in the
-    /// order of their priority; settled ones by the instant they settled, the latest first.
+    /// Jobs of one queue in one state. Scheduled jobs come by due; ready ones line by line, those
+    /// without a group by priority (suspects after the others), then group by group; settled ones
+    /// by the instant they settled, the latest first.
     State {
         /// The queue.
         queue: String,
@@ -300,7 +301,7 @@ pub struct QueueStats {
     pub counts: Counts,
     /// Whether it is paused.
     pub paused: bool,
-    /// How long the oldest ready job has been due.
+    /// How long the oldest job that is first in its line, and not kept back by its group, has been due.
     pub oldest_due: Option<Duration>,
     /// Due jobs of the future in buckets, if asked for.
     pub due: Vec<DueBucket>,

@@ -85,7 +85,7 @@ pub struct Settled {
 pub enum SettleVerdict {
     /// Accepted.
     Settled {
-        /// The job's state now.
+        /// The job's state after its effects.
         state: State,
         /// The instant it is due again, if it is scheduled or ready.
         due: Option<Timestamp>,

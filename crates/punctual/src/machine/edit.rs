@@ -90,8 +90,10 @@ impl Machine {
         action: Action,
         dry_run: bool,
     ) -> Result<Edited> {
+        // What moves a job within the order that is walked would meet it again, further on.
+        let moves = matches!(action, Action::Reschedule(_) | Action::Reprioritise(_));
         let by = match (&filter.queue, filter.state) {
-            (Some(queue), Some(state)) => ListBy::State {
+            (Some(queue), Some(state)) if !moves => ListBy::State {
                 queue: queue.clone(),
                 state,
             },
@@ -295,7 +297,8 @@ impl Machine {
         let (mut examined, mut matched) = (0, 0);
         // What is purged is gone from its index, so each call begins at the start of each state.
         let _ = cursor;
-        for state in [State::Ready, State::Scheduled, State::Held] {
+        // Held ones first: a follower must not start, and escape, because its holder goes.
+        for state in [State::Held, State::Scheduled, State::Ready] {
             let queue = filter.queue.clone().unwrap_or_default();
             let by = ListBy::State { queue, state };
             let found = self.find(namespace, &by, &filter, None, left)?;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::Machine;
 use super::jobs::Loaded;
+use super::lanes::SUSPECT_LANE;
 use super::rows::*;
 use super::unique::KeyVerdict;
 use crate::engine::{EnqueueVerdict, Namespace, OnFull, Receipt};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{DeadReason, Due, JobRecord, NewJob, State};
+use crate::job::{DeadReason, Due, JobId, JobRecord, NewJob, State};
 use crate::time::Timestamp;
 
 /// A job whose fields are checked, with the due that engine time gives it.
@@ -71,7 +72,7 @@ impl Machine {
         namespace: u32,
         checked: Checked,
         bounded: bool,
-    ) -> Result<EnqueueReceipt> {
+    ) -> Result<Receipt> {
         let Checked { job, asked } = checked;
         let late = asked < self.now;
         let due = asked.max(self.now);
@@ -85,8 +86,10 @@ impl Machine {
             namespace,
             id: job.id,
         };
-        if let Some(known) = self.known(&key, &job)? {
-            return Ok(known);
+        match self.known(&key, &job)? {
+            Some(Known::Same(first)) => return Ok(first),
+            Some(Known::Other) => return Ok(receipt(EnqueueVerdict::IdConflict)),
+            None => {}
         }
         let queue = self.queue_or_new(namespace, &job.queue);
         let key_verdict = match &job.unique {
@@ -103,30 +106,29 @@ impl Machine {
         if let KeyVerdict::Refused(verdict) = key_verdict {
             return Ok(receipt(verdict));
         }
-        let replaces = u64::from(matches!(key_verdict, KeyVerdict::Replaces(_)));
-        if bounded && !self.make_room(queue, replaces)? {
-            return Ok(receipt(EnqueueVerdict::Full));
-        }
-        let mut verdict = EnqueueVerdict::Created;
-        if let KeyVerdict::Replaces(holder) = &key_verdict {
-            // Making room may have dead-lettered the holder itself.
-            let holder = self.load_indexed(&holder.key)?;
-            if holder.status.place.is_pending() {
-                verdict = EnqueueVerdict::Replaced(holder.key.id);
-                self.replace_holder(holder)?;
-            }
-        }
-        let answer = receipt(verdict);
         let follows = match key_verdict {
             KeyVerdict::Follows(holder) => Some(holder),
             _ => None,
         };
+        let goes = match &key_verdict {
+            KeyVerdict::Replaces(holder) => self.holder_and_follower(holder)?,
+            _ => Vec::new(),
+        };
+        if bounded && !self.make_room(queue, &goes)? {
+            return Ok(receipt(EnqueueVerdict::Full));
+        }
+        let mut verdict = EnqueueVerdict::Created;
+        if let KeyVerdict::Replaces(holder) = key_verdict {
+            verdict = EnqueueVerdict::Replaced(holder.key.id);
+            self.replace_holder(*holder)?;
+        }
+        let answer = receipt(verdict);
         self.store(key, queue, job, due, late, follows)?;
         Ok(answer)
     }
 
-    /// The answer for an id that was sent before.
-    fn known(&mut self, key: &JobKey, job: &NewJob) -> Result<Option<Receipt>> {
+    /// What is known of an id that was sent before.
+    fn known(&mut self, key: &JobKey, job: &NewJob) -> Result<Option<Known>> {
         let (same, due, late) = if let Some(spec) = self.rows.specs.get(key)? {
             (self.same_content(&spec, job)?, spec.due, spec.late)
         } else if let Some(mark) = self.rows.marks.get(key)? {
@@ -134,16 +136,16 @@ impl Machine {
         } else {
             return Ok(None);
         };
-        let verdict = if same {
-            EnqueueVerdict::Duplicate
-        } else {
-            EnqueueVerdict::IdConflict
-        };
-        Ok(Some(Receipt {
+        let first = Receipt {
             id: job.id,
-            verdict,
+            verdict: EnqueueVerdict::Duplicate,
             due,
             late,
+        };
+        Ok(Some(if same {
+            Known::Same(first)
+        } else {
+            Known::Other
         }))
     }
 
@@ -155,20 +157,21 @@ impl Machine {
             && spec.headers == job.headers)
     }
 
-    /// Whether the queue may take one more pending job, after dead-lettering if it is told to.
-    fn make_room(&mut self, queue: u32, replaces: u64) -> Result<bool> {
+    /// Whether the queue may take one more pending job, after dead-lettering if it is told to;
+    /// jobs that go anyway are neither counted nor dead-lettered.
+    fn make_room(&mut self, queue: u32, goes: &[JobId]) -> Result<bool> {
         let state = self.queue_state(queue)?;
         let Some(max) = state.settings.max_pending else {
             return Ok(true);
         };
         let on_full = state.settings.on_full;
-        if pending(&state.row) - replaces.min(pending(&state.row)) < max {
+        if pending(&state.row).saturating_sub(goes.len() as u64) < max {
             return Ok(true);
         }
         if on_full == OnFull::Refuse || max == 0 {
             return Ok(false);
         }
-        let Some(mut oldest) = self.oldest_pending(queue)? else {
+        let Some(mut oldest) = self.oldest_pending(queue, goes)? else {
             return Ok(false);
         };
         self.displace(&oldest)?;
@@ -177,36 +180,32 @@ impl Machine {
         Ok(true)
     }
 
-    /// The first in due order of the last lane that has ready jobs, else the next one to be due.
-    fn oldest_pending(&mut self, queue: u32) -> Result<Option<Loaded>> {
+    /// The next one in line of the last priority that has any, else the next one to be due, else
+    /// one of a group that is kept from its claim.
+    fn oldest_pending(&mut self, queue: u32, except: &[JobId]) -> Result<Option<Loaded>> {
         let namespace = self.queue_state(queue)?.namespace;
-        for priority in (0..10).rev() {
-            if let Some(job) = self.oldest_ready(namespace, queue, priority)? {
-                return Ok(Some(job));
+        let look = except.len() + 1;
+        let mut found = None;
+        for priority in (0..SUSPECT_LANE).rev() {
+            for lane in [priority, priority + SUSPECT_LANE] {
+                for (key, place) in self.places(queue, lane, look)? {
+                    let id = self.candidate(&key, &place)?;
+                    found = found.or((!except.contains(&id)).then_some(id));
+                }
+            }
+            if found.is_some() {
+                break;
             }
         }
-        let first = self.rows.due.page(queue, None, 1)?.pop();
-        first
-            .map(|(_, id)| self.load_indexed(&JobKey { namespace, id }))
+        if found.is_none() {
+            let due = self.rows.due.page(queue, None, look)?.into_iter();
+            let lines = self.lines_of(queue, look)?.into_iter();
+            let mut ids = due.map(|(_, id)| id).chain(lines);
+            found = ids.find(|id| !except.contains(id));
+        }
+        found
+            .map(|id| self.load_indexed(&JobKey { namespace, id }))
             .transpose()
-    }
-
-    fn oldest_ready(&mut self, namespace: u32, queue: u32, priority: u8) -> Result<Option<Loaded>> {
-        let mut oldest: Option<Loaded> = None;
-        for lane in [priority, priority + super::lanes::SUSPECT_LANE] {
-            for (key, place) in self.places(queue, lane, self.limits.sweep)? {
-                let id = self.candidate(&key, &place)?;
-                let job = self.load_indexed(&JobKey { namespace, id })?;
-                let rank = |job: &Loaded| (job.status.due, job.spec.seq);
-                if oldest.as_ref().is_none_or(|other| rank(&job) < rank(other)) {
-                    oldest = Some(job);
-                }
-                if matches!(place, Place::Job(_)) && key.rank == 1 {
-                    break; // jobs without a group stand in due order
-                }
-            }
-        }
-        Ok(oldest)
     }
 
     fn store(
@@ -216,7 +215,7 @@ impl Machine {
         job: NewJob,
         due: Timestamp,
         late: bool,
-        follows: Option<crate::job::JobId>,
+        follows: Option<JobId>,
     ) -> Result<()> {
         let mut wait_for: Vec<String> = Vec::new();
         for name in job.wait_for {
@@ -288,8 +287,13 @@ impl Machine {
     }
 }
 
-/// A receipt, as one job's enqueue answers it.
-pub(super) type EnqueueReceipt = Receipt;
+/// An id that was sent before.
+enum Known {
+    /// With the same content: the first receipt, as a duplicate.
+    Same(Receipt),
+    /// With other content.
+    Other,
+}
 
 pub(super) fn pending(row: &QueueRow) -> u64 {
     row.counts[State::Held as usize]

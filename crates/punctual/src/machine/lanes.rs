@@ -232,6 +232,21 @@ impl Machine {
             .scan(from, Bound::Excluded(&end), false, limit)
     }
 
+    /// The first ready jobs of a queue that have a group, by its key.
+    pub(super) fn lines_of(&self, queue: u32, limit: usize) -> Result<Vec<JobId>> {
+        let key = |queue| LineKey {
+            queue,
+            group: String::new(),
+            priority: 0,
+            rank: 0,
+            due: Timestamp::ZERO,
+            seq: 0,
+        };
+        let (start, end) = (Bound::Included(key(queue)), Bound::Excluded(key(queue + 1)));
+        let found = (self.rows.lines).scan(start.as_ref(), end.as_ref(), false, limit)?;
+        Ok(found.into_iter().map(|(_, entry)| entry.id).collect())
+    }
+
     pub(super) fn group_row(&self, queue: u32, group: &str) -> Result<GroupRow> {
         let key = QueueText {
             queue,

@@ -32,7 +32,7 @@ impl Machine {
         };
         if row.until.is_some_and(|until| until <= self.now) {
             self.end_period(&text, &row)?;
-            return Ok(None);
+            return self.holder(queue, key);
         }
         let namespace = self.queue_state(queue)?.namespace;
         if let Some(job) = self.load(&JobKey {
@@ -54,9 +54,17 @@ impl Machine {
             namespace,
             id: holder.id,
         })?;
+        // A key held for a period outlives its job, whose id may since be that of another one.
+        let holds = |job: &Loaded| {
+            let key = job.spec.unique.as_ref().map(|held| &held.key);
+            job.spec.queue == queue && key == Some(&unique.key)
+        };
+        let job = job.filter(holds);
         let state = job.as_ref().map(|job| job.status.place);
-        let merged =
-            KeyVerdict::Refused(EnqueueVerdict::Merged(holder.follower.unwrap_or(holder.id)));
+        let merged = KeyVerdict::Refused(EnqueueVerdict::Merged(match unique.policy {
+            UniquePolicy::After => holder.follower.unwrap_or(holder.id),
+            UniquePolicy::Keep | UniquePolicy::Replace => holder.id,
+        }));
         Ok(match (unique.policy, state) {
             (UniquePolicy::Replace, Some(State::Active)) => {
                 KeyVerdict::Refused(EnqueueVerdict::UniqueActive(holder.id))
@@ -155,8 +163,12 @@ impl Machine {
         }
     }
 
-    /// Removes a key, and its period if it has one.
+    /// Ends a holding, and its period if it has one; the key is the follower's, or free.
     fn end_period(&mut self, text: &QueueText, row: &Holder) -> Result<()> {
+        if let Some(follower) = row.follower {
+            let namespace = self.queue_state(text.queue)?.namespace;
+            return self.start_follower(namespace, text.clone(), row, follower);
+        }
         if let Some(until) = row.until {
             let period = PeriodKey {
                 until,
@@ -166,13 +178,6 @@ impl Machine {
             self.rows.periods.remove(&mut self.journal, &period);
         }
         self.rows.unique.remove(&mut self.journal, text);
-        if let Some(follower) = row.follower {
-            let namespace = self.queue_state(text.queue)?.namespace;
-            self.release_follower(&JobKey {
-                namespace,
-                id: follower,
-            })?;
-        }
         Ok(())
     }
 
@@ -214,22 +219,28 @@ impl Machine {
         Ok(())
     }
 
-    /// Cancels a waiting holder, and its follower, because another job takes the key.
-    pub(super) fn replace_holder(&mut self, holder: Loaded) -> Result<()> {
-        let unique = holder.spec.unique.clone();
-        if let Some(unique) = unique {
+    /// A holder, and the job that follows it if there is one.
+    pub(super) fn holder_and_follower(&self, holder: &Loaded) -> Result<Vec<JobId>> {
+        let mut ids = vec![holder.key.id];
+        if let Some(unique) = &holder.spec.unique {
             let text = QueueText {
                 queue: holder.spec.queue,
-                text: unique.key,
+                text: unique.key.clone(),
             };
-            let follower = self.rows.unique.get(&text)?.and_then(|row| row.follower);
-            if let Some(id) = follower {
-                let follower = self.load_indexed(&JobKey {
-                    namespace: holder.key.namespace,
-                    id,
-                })?;
-                self.cancel_waiting(follower, CancelReason::Replaced)?;
-            }
+            let row = self.rows.unique.get(&text)?;
+            ids.extend(row.and_then(|row| row.follower));
+        }
+        Ok(ids)
+    }
+
+    /// Cancels a waiting holder, and its follower first, because another job takes the key.
+    pub(super) fn replace_holder(&mut self, holder: Loaded) -> Result<()> {
+        for id in self.holder_and_follower(&holder)?.into_iter().skip(1) {
+            let follower = self.load_indexed(&JobKey {
+                namespace: holder.key.namespace,
+                id,
+            })?;
+            self.cancel_waiting(follower, CancelReason::Replaced)?;
         }
         self.cancel_waiting(holder, CancelReason::Replaced)
     }
