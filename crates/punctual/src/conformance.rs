@@ -13,8 +13,10 @@
 
 mod case;
 mod harness;
+mod history;
 mod laws;
 mod looks;
+mod model;
 mod run;
 mod verbs;
 
@@ -45,6 +47,7 @@ mod unique;
 mod wait;
 
 pub use harness::{Harness, START, Subject};
+pub use history::{Failure, Histories, check_histories, run_histories};
 pub use laws::{DURABLE_LAWS, LAWS, Law};
 #[cfg(feature = "planted-bugs")]
 pub use run::find;

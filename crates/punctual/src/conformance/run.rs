@@ -79,7 +79,7 @@ async fn run(law: &Law, harness: Arc<dyn Harness>) {
     assert!(done.is_some(), "hangs: no end after {HANGS_AFTER:?}");
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(super) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -87,7 +87,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .expect("the system refuses to start a runtime")
 }
 
-fn text_of(panic: &(dyn Any + Send)) -> String {
+pub(super) fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("a panic without a text").into()

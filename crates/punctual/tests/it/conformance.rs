@@ -1,6 +1,6 @@
 //! The memory engine keeps the law.
 
-mod harness;
+pub(crate) mod harness;
 
 use harness::Memory;
 

@@ -1,3 +1,0 @@
-use crate::harness::Forgetful;
-
-punctual::conformance::suite!(Forgetful, durable);

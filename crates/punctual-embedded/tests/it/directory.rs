@@ -1,3 +1,0 @@
-use crate::harness::InDirectory;
-
-punctual::conformance::suite!(InDirectory);

@@ -1,0 +1,157 @@
+//! What the plans of a history say, as requests of the contract.
+
+use bytes::Bytes;
+
+use super::action::*;
+use crate::engine::{Action as EditAction, Claim, ClaimOrder, Filter, ListBy, Target, WorkerId};
+use crate::job::{Due, Group, NewJob, Unique};
+use crate::time::Timestamp;
+
+pub(super) fn queue(queue: u8) -> String {
+    format!("q{queue}")
+}
+
+fn kind(kind: u8) -> String {
+    format!("k{kind}")
+}
+
+fn key(key: u8) -> String {
+    format!("key {key}")
+}
+
+fn group(group: u8) -> String {
+    format!("group {group}")
+}
+
+pub(super) fn name(name: u8) -> String {
+    format!("name {name}")
+}
+
+pub(super) fn job(seed: u64, plan: &JobPlan, reading: Timestamp) -> NewJob {
+    let n = plan.content;
+    let mut job = NewJob::new(
+        queue(plan.queue),
+        Bytes::from(vec![b'a' + n; 20 * usize::from(n)]),
+    );
+    job.id = id_of(seed, plan.no);
+    job.kind = kind(plan.kind);
+    if n > 0 {
+        job.headers.push(("content".into(), n.to_string()));
+    }
+    job.due = due(plan.due, reading);
+    job.expires_at = plan.expires.map(|when| instant(when, reading));
+    job.priority = plan.priority;
+    job.unique = plan.unique.map(|(n, policy, hold)| Unique {
+        key: key(n),
+        policy,
+        hold,
+    });
+    job.group = plan.group.map(|(n, on_retry)| Group {
+        key: group(n),
+        on_retry,
+    });
+    job.max_attempts = plan.max_attempts;
+    job.retry = plan.retry.clone();
+    job.retention = plan.retention;
+    job.wait_for = (0..plan.names).map(name).collect();
+    if plan.names > 0 {
+        job.wait_for.push(name(0));
+    }
+    job
+}
+
+pub(super) fn due(when: When, reading: Timestamp) -> Due {
+    match when {
+        When::Now => Due::Now,
+        When::After(span) => Due::After(span),
+        When::At(_) | When::Ago(_) => Due::At(instant(when, reading)),
+    }
+}
+
+fn instant(when: When, reading: Timestamp) -> Timestamp {
+    match when {
+        When::Now => reading,
+        When::After(span) | When::At(span) => reading + span,
+        When::Ago(span) => {
+            Timestamp::from_micros(reading.as_micros().saturating_sub(span.as_micros() as u64))
+        }
+    }
+}
+
+pub(super) fn claim(plan: &ClaimPlan) -> Claim {
+    let mut claim = Claim::new(WorkerId(100 + u128::from(plan.worker)), "", plan.limit);
+    claim.queues = plan.queues.iter().map(|n| queue(*n)).collect();
+    claim.worker.queues = claim.queues.clone();
+    claim.worker.host = format!("host {}", plan.worker);
+    // The last worker has a handler for one kind only.
+    claim.worker.kinds = if plan.worker == 2 {
+        vec![kind(0)]
+    } else {
+        Vec::new()
+    };
+    claim.worker.busy = u32::from(plan.nonce);
+    claim.order = if plan.turns {
+        ClaimOrder::Turns
+    } else {
+        ClaimOrder::Strict
+    };
+    claim.max_bytes = plan.max_bytes;
+    claim.lease = plan.lease;
+    claim.nonce = u64::from(plan.nonce) + 1;
+    claim.alone = plan.alone;
+    claim.in_process = !plan.remote;
+    claim
+}
+
+pub(super) fn target(seed: u64, plan: &TargetPlan) -> Target {
+    match plan {
+        TargetPlan::Job(no) => Target::Id(id_of(seed, *no)),
+        TargetPlan::Key { queue: q, key: k } => unique(*q, *k),
+    }
+}
+
+pub(super) fn unique(q: u8, k: u8) -> Target {
+    Target::Unique {
+        queue: queue(q),
+        key: key(k),
+    }
+}
+
+pub(super) fn edit(plan: EditPlan, reading: Timestamp) -> EditAction {
+    match plan {
+        EditPlan::Cancel => EditAction::Cancel,
+        EditPlan::Reschedule(when) => EditAction::Reschedule(due(when, reading)),
+        EditPlan::RunNow => EditAction::RunNow,
+        EditPlan::Reprioritise(priority) => EditAction::Reprioritise(priority),
+        EditPlan::Redrive => EditAction::Redrive,
+        EditPlan::Delete => EditAction::Delete,
+    }
+}
+
+pub(super) fn filter(plan: &FilterPlan) -> Filter {
+    Filter {
+        queue: plan.queue.map(queue),
+        state: plan.state,
+        kind: plan.kind.map(kind),
+        text: (plan.content).map(|n| char::from(b'a' + n).to_string()),
+        ..Filter::default()
+    }
+}
+
+pub(super) fn list(plan: &ListPlan) -> ListBy {
+    match plan {
+        ListPlan::State(q, state) => ListBy::State {
+            queue: queue(*q),
+            state: *state,
+        },
+        ListPlan::Unique(q, k) => ListBy::Unique {
+            queue: queue(*q),
+            key: key(*k),
+        },
+        ListPlan::Group(q, g) => ListBy::Group {
+            queue: queue(*q),
+            key: group(*g),
+        },
+        ListPlan::All => ListBy::All,
+    }
+}

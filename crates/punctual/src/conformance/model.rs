@@ -1,0 +1,182 @@
+//! The reference model: the law in the plainest words, a list that is searched from end to end.
+//!
+//! Written from `docs/job-lifecycle.md` and the contract alone; it shares no code with any engine.
+//! Where the law leaves a choice (which line of a priority, which fence), the model follows what
+//! the engine chose, once it has checked that it was free to.
+
+mod claim;
+mod clock;
+mod control;
+mod edit;
+mod enqueue;
+mod entry;
+mod explain;
+mod inspect;
+mod pages;
+mod settle;
+mod stats;
+mod unique;
+
+use std::collections::BTreeMap;
+
+pub(crate) use claim::Choice;
+pub(crate) use entry::{Entry, Left, Standing};
+pub(crate) use pages::Lease;
+
+use crate::engine::{Namespace, QueueSettings, Token, VersionedRecord, WorkerRecord};
+use crate::job::{JobId, Limits, State};
+use crate::time::Timestamp;
+
+/// What an engine holds, and the last instant at which it answered somebody.
+#[derive(Debug, Clone)]
+pub(crate) struct Model {
+    limits: Limits,
+    answered_at: Timestamp,
+    spaces: BTreeMap<Namespace, Space>,
+}
+
+impl Model {
+    /// An empty engine that has just been opened.
+    pub(crate) fn new(limits: Limits, now: Timestamp) -> Self {
+        Self {
+            limits,
+            answered_at: now,
+            spaces: BTreeMap::new(),
+        }
+    }
+
+    /// The last instant at which the engine answered.
+    pub(crate) fn answered_at(&self) -> Timestamp {
+        self.answered_at
+    }
+
+    /// The namespace as it stands, without a call.
+    pub(crate) fn space(&self, namespace: &Namespace) -> Option<&Space> {
+        self.spaces.get(namespace)
+    }
+
+    /// Every call starts here: time passes, and the sweep comes first.
+    pub(crate) fn at(&mut self, namespace: &Namespace, now: Timestamp) -> &mut Space {
+        let silence = now.since(self.answered_at);
+        if now > self.answered_at {
+            self.answered_at = now;
+            for space in self.spaces.values_mut() {
+                space.spare_leases(now, silence);
+                space.sweep(now);
+            }
+        }
+        let leases = self.spaces.values().flat_map(|space| &space.leases);
+        let lease_ends: Vec<Timestamp> = leases.map(|lease| lease.deadline).collect();
+        let limits = self.limits;
+        let space = (self.spaces.entry(namespace.clone())).or_insert_with(|| Space::new(limits));
+        space.lease_ends = lease_ends;
+        space
+    }
+
+    /// The engine ended as by a kill: leases of workers in its process are crashes at once.
+    pub(crate) fn crash(&mut self, now: Timestamp) {
+        self.answered_at = now;
+        for space in self.spaces.values_mut() {
+            space.end_leases_of_the_process(now);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Model {
+    pub(crate) fn names(&self) -> Vec<Namespace> {
+        self.spaces.keys().cloned().collect()
+    }
+
+    pub(crate) fn spaces_mut(&mut self) -> impl Iterator<Item = &mut Space> {
+        self.spaces.values_mut()
+    }
+}
+
+#[cfg(test)]
+impl Space {
+    /// Jobs, leases and the last fence, for a test to break.
+    pub(crate) fn inner(&mut self) -> (&mut Vec<Entry>, &mut Vec<Lease>, &mut u64) {
+        (&mut self.jobs, &mut self.leases, &mut self.fence)
+    }
+}
+
+/// One namespace.
+#[derive(Debug, Clone)]
+pub(crate) struct Space {
+    limits: Limits,
+    seq: u64,
+    jobs: Vec<Entry>,
+    leases: Vec<Lease>,
+    /// The ends of all leases of the engine at the last call.
+    lease_ends: Vec<Timestamp>,
+    paused: Vec<String>,
+    records: BTreeMap<String, VersionedRecord>,
+    version: u64,
+    workers: Vec<(WorkerRecord, Timestamp)>,
+    fence: u64,
+    /// Jobs that the engine was seen to dead-letter for want of room: where the law leaves open
+    /// which one goes, it is the first of these that may.
+    pub(crate) overflown: Vec<JobId>,
+}
+
+impl Space {
+    fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            seq: 0,
+            jobs: Vec::new(),
+            leases: Vec::new(),
+            lease_ends: Vec::new(),
+            paused: Vec::new(),
+            records: BTreeMap::new(),
+            version: 0,
+            workers: Vec::new(),
+            fence: 0,
+            overflown: Vec::new(),
+        }
+    }
+
+    /// The jobs and marks that `get` knows.
+    pub(crate) fn known(&self) -> impl Iterator<Item = &Entry> {
+        self.jobs.iter().filter(|job| job.left != Left::Nothing)
+    }
+
+    /// The leases that last.
+    pub(crate) fn leases(&self) -> &[Lease] {
+        &self.leases
+    }
+
+    fn find(&self, id: JobId) -> Option<usize> {
+        (self.jobs.iter()).position(|job| job.left != Left::Nothing && job.record.id == id)
+    }
+
+    fn find_whole(&self, id: JobId) -> Option<usize> {
+        self.find(id).filter(|i| self.jobs[*i].left == Left::Whole)
+    }
+
+    fn lease(&self, token: Token) -> Option<usize> {
+        self.leases.iter().position(|lease| lease.token == token)
+    }
+
+    fn is_paused(&self, queue: &str) -> bool {
+        self.paused.iter().any(|paused| paused == queue)
+    }
+
+    fn settings(&self, queue: &str) -> QueueSettings {
+        match self.records.get(&format!("queue/{queue}")) {
+            Some(VersionedRecord {
+                value: crate::engine::RecordValue::Queue(settings),
+                ..
+            }) => *settings,
+            _ => QueueSettings::default(),
+        }
+    }
+
+    fn count(&self, queue: &str, now: Timestamp, state: State) -> usize {
+        let here = |job: &&Entry| job.left == Left::Whole && job.record.queue == queue;
+        (self.jobs.iter().filter(here))
+            .filter(|job| job.state(now) == state)
+            .count()
+    }
+}

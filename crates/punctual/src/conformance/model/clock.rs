@@ -1,0 +1,137 @@
+use std::time::Duration;
+
+use crate::job::{CancelReason, DeadReason, State, Stop};
+use crate::time::{Timestamp, millis};
+
+use super::{Left, Space, Standing};
+
+impl Space {
+    /// After a silence longer than half a lease, that lease lasts one more, once per extension.
+    pub(super) fn spare_leases(&mut self, now: Timestamp, silence: Duration) {
+        let mut spared = Vec::new();
+        for lease in &mut self.leases {
+            if silence >= millis(1) && silence * 2 > lease.span && !lease.spared {
+                lease.spared = true;
+                lease.deadline = lease.deadline.max(now + lease.span);
+                spared.push(lease.clone());
+            }
+        }
+        for lease in &spared {
+            self.show_deadline(lease);
+        }
+    }
+
+    /// Expires, rescues and prunes; what is due needs no moving here.
+    pub(super) fn sweep(&mut self, now: Timestamp) {
+        self.pass_on_lapsed_keys(now);
+        self.expire(now);
+        self.rescue(now);
+        self.expire(now);
+        self.prune(now);
+    }
+
+    /// Ends every lease of a worker inside the engine's process.
+    pub(super) fn end_leases_of_the_process(&mut self, now: Timestamp) {
+        for lease in self.leases.iter_mut().filter(|lease| lease.in_process) {
+            lease.deadline = now;
+        }
+        self.sweep(now);
+    }
+
+    fn expire(&mut self, now: Timestamp) {
+        for job in 0..self.jobs.len() {
+            let entry = &self.jobs[job];
+            if entry.is_pending() && entry.record.expires_at.is_some_and(|at| at <= now) {
+                self.cancel(job, now, CancelReason::Expired, None);
+            }
+        }
+    }
+
+    fn rescue(&mut self, now: Timestamp) {
+        let ran_out: Vec<_> = (self.leases.iter())
+            .filter(|lease| lease.deadline <= now)
+            .cloned()
+            .collect();
+        for lease in &ran_out {
+            for job in lease.jobs.clone() {
+                if let Some(job) = self.find_whole(job) {
+                    self.rescue_one(job, now, lease.alone);
+                }
+            }
+        }
+    }
+
+    fn rescue_one(&mut self, job: usize, now: Timestamp, alone: bool) {
+        let record = &mut self.jobs[job].record;
+        record.crashes += 1;
+        if record.cancel_requested {
+            self.cancel(job, now, CancelReason::Requested, Some(Stop::Killed));
+        } else if record.expires_at.is_some_and(|at| at <= now) {
+            self.cancel(job, now, CancelReason::Expired, None);
+        } else if alone {
+            self.bury(job, now, DeadReason::Poison);
+        } else {
+            self.wait_again(job, Standing::Front);
+        }
+    }
+
+    /// From active to waiting: its lease is over.
+    pub(super) fn wait_again(&mut self, job: usize, standing: Standing) {
+        self.end_attempt(job);
+        self.jobs[job].record.state = State::Scheduled;
+        self.jobs[job].standing = standing;
+    }
+
+    pub(super) fn cancel(
+        &mut self,
+        job: usize,
+        now: Timestamp,
+        reason: CancelReason,
+        stopped: Option<Stop>,
+    ) {
+        let record = &mut self.jobs[job].record;
+        record.cancelled = Some(reason);
+        record.stopped = stopped;
+        self.end(job, now, State::Cancelled);
+    }
+
+    pub(super) fn bury(&mut self, job: usize, now: Timestamp, reason: DeadReason) {
+        self.jobs[job].record.dead = Some(reason);
+        self.end(job, now, State::Dead);
+    }
+
+    /// Settles a job: its key is free, its follower starts.
+    pub(super) fn end(&mut self, job: usize, now: Timestamp, state: State) {
+        self.end_attempt(job);
+        let entry = &mut self.jobs[job];
+        entry.record.state = state;
+        entry.record.finished_at = Some(now);
+        entry.standing = Standing::ByDue;
+        if state == State::Completed && entry.record.retention.is_zero() {
+            entry.left = Left::Mark;
+        }
+        self.pass_key_on(job);
+    }
+
+    fn end_attempt(&mut self, job: usize) {
+        let record = &mut self.jobs[job].record;
+        record.worker = None;
+        record.lease_until = None;
+        let id = record.id;
+        self.leave_page(id);
+    }
+
+    fn prune(&mut self, now: Timestamp) {
+        for entry in &mut self.jobs {
+            if entry.kept_until().is_some_and(|until| until <= now) {
+                entry.left = Left::Nothing;
+            }
+        }
+        // What holds no key and is not known any more decides nothing.
+        let matters = |entry: &super::Entry| {
+            entry.left != Left::Nothing
+                || entry.holds_key && entry.key_period_end().is_some_and(|end| end > now)
+        };
+        self.jobs.retain(matters);
+    }
+}

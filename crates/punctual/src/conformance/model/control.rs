@@ -1,0 +1,77 @@
+use crate::engine::{RecordValue, VersionedRecord};
+use crate::job::{CancelReason, JobId};
+use crate::time::Timestamp;
+
+use super::Space;
+
+impl Space {
+    /// Pauses a queue; whether it was not before.
+    pub(crate) fn pause(&mut self, queue: &str) -> bool {
+        let was = self.is_paused(queue);
+        if !was {
+            self.paused.push(queue.to_owned());
+        }
+        !was
+    }
+
+    /// Resumes a queue; whether it was paused.
+    pub(crate) fn resume(&mut self, queue: &str) -> bool {
+        let was = self.is_paused(queue);
+        self.paused.retain(|paused| paused != queue);
+        was
+    }
+
+    /// Cancels pending jobs of a queue, at most so many, and answers how many.
+    pub(crate) fn purge(&mut self, queue: &str, now: Timestamp, most: usize) -> usize {
+        let pending: Vec<JobId> = (self.jobs.iter())
+            .filter(|job| job.is_in(queue) && job.is_pending())
+            .take(most)
+            .map(|job| job.record.id)
+            .collect();
+        for id in &pending {
+            if let Some(job) = self.find_whole(*id) {
+                self.cancel(job, now, CancelReason::Purged, None);
+            }
+        }
+        pending.len()
+    }
+
+    /// The record of a name.
+    pub(crate) fn record(&self, name: &str) -> Option<&VersionedRecord> {
+        self.records.get(name)
+    }
+
+    /// The names of records that start with a prefix, in order.
+    pub(crate) fn names(&self, prefix: &str) -> Vec<String> {
+        (self.records.keys())
+            .filter(|name| name.starts_with(prefix))
+            .cloned()
+            .collect()
+    }
+
+    /// Writes or removes a record if its version is `expected`; `None` on a conflict. The version
+    /// is the engine's where that answered one.
+    pub(crate) fn write(
+        &mut self,
+        name: &str,
+        expected: u64,
+        value: Option<RecordValue>,
+        answered: Option<u64>,
+    ) -> Option<u64> {
+        if self.record(name).map_or(0, |record| record.version) != expected {
+            return None;
+        }
+        let version = answered.unwrap_or(0).max(self.version + 1);
+        self.version = version;
+        match value {
+            Some(value) => {
+                let record = VersionedRecord { version, value };
+                self.records.insert(name.to_owned(), record);
+            }
+            None => {
+                self.records.remove(name);
+            }
+        }
+        Some(version)
+    }
+}

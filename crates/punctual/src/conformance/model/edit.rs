@@ -1,0 +1,143 @@
+use crate::engine::{Action, EditVerdict, Filter, Target};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{CancelReason, JobId, State, Stop};
+use crate::time::Timestamp;
+
+use super::enqueue::due_of;
+use super::{Left, Space, Standing};
+
+impl Space {
+    /// The verdict on each target, in order; a dry run judges each as things stand.
+    pub(crate) fn edit(
+        &mut self,
+        now: Timestamp,
+        targets: &[Target],
+        action: Action,
+        dry_run: bool,
+    ) -> Result<Vec<(Option<JobId>, EditVerdict)>> {
+        check(action, now)?;
+        let verdict = |target: &Target| {
+            let Some(job) = self.target(target, now) else {
+                return (self.named(target, now), EditVerdict::NotFound);
+            };
+            let id = self.jobs[job].record.id;
+            let verdict = if dry_run {
+                self.clone().edit_one(job, now, action)
+            } else {
+                self.edit_one(job, now, action)
+            };
+            (Some(id), verdict)
+        };
+        Ok(targets.iter().map(verdict).collect())
+    }
+
+    /// The ids that a filter finds now.
+    pub(crate) fn found_by(&self, now: Timestamp, filter: &Filter) -> Vec<JobId> {
+        (self.jobs.iter())
+            .filter(|job| job.left == Left::Whole && filter.matches(&job.seen(now)))
+            .map(|job| job.record.id)
+            .collect()
+    }
+
+    /// The job or mark that a target names.
+    pub(crate) fn target(&self, target: &Target, now: Timestamp) -> Option<usize> {
+        match target {
+            Target::Id(id) => self.find(*id),
+            Target::Unique { queue, key } => {
+                (self.holder(queue, key, now)).filter(|job| self.jobs[*job].left != Left::Nothing)
+            }
+        }
+    }
+
+    /// The id that a target names, of a job that is not known any more too.
+    fn named(&self, target: &Target, now: Timestamp) -> Option<JobId> {
+        match target {
+            Target::Id(id) => Some(*id),
+            Target::Unique { queue, key } => {
+                (self.holder(queue, key, now)).map(|holder| self.jobs[holder].record.id)
+            }
+        }
+    }
+
+    fn edit_one(&mut self, job: usize, now: Timestamp, action: Action) -> EditVerdict {
+        use EditVerdict::{AlreadyCancelled, CancelRequested, Done, JobActive, WrongState};
+        let state = self.jobs[job].state(now);
+        let pending = state.is_pending();
+        match action {
+            Action::Cancel if pending => {
+                let stopped = Some(Stop::BeforeStart);
+                self.cancel(job, now, CancelReason::Requested, stopped);
+                Done(State::Cancelled)
+            }
+            Action::Cancel if state == State::Active => {
+                self.jobs[job].record.cancel_requested = true;
+                CancelRequested
+            }
+            Action::Cancel if state == State::Cancelled => AlreadyCancelled,
+            _ if state == State::Active => JobActive,
+            Action::Reschedule(due) if pending => {
+                let entry = &mut self.jobs[job];
+                entry.record.due = due_of(due, now).unwrap_or(now);
+                if entry.standing == Standing::Front {
+                    entry.standing = Standing::ByDue;
+                }
+                Done(entry.state(now))
+            }
+            Action::RunNow if state == State::Ready => Done(State::Ready),
+            Action::RunNow if pending && self.jobs[job].follows.is_none() => {
+                let entry = &mut self.jobs[job];
+                entry.record.wait_for.clear();
+                entry.record.due = entry.record.due.min(now);
+                entry.record.state = State::Scheduled;
+                Done(State::Ready)
+            }
+            Action::Reprioritise(priority) if pending => {
+                self.jobs[job].record.priority = priority;
+                Done(state)
+            }
+            Action::Redrive if state == State::Dead => self.redrive(job, now),
+            Action::Delete if state.is_settled() => {
+                self.jobs[job].left = Left::Nothing;
+                Done(state)
+            }
+            _ => WrongState(state),
+        }
+    }
+
+    fn redrive(&mut self, job: usize, now: Timestamp) -> EditVerdict {
+        let entry = &self.jobs[job];
+        if let Some(unique) = &entry.record.unique {
+            let holder = self.holder(&entry.record.queue, &unique.key, now);
+            if let Some(holder) = holder.filter(|holder| *holder != job) {
+                return EditVerdict::UniqueHeld(self.jobs[holder].record.id);
+            }
+        }
+        let entry = &mut self.jobs[job];
+        entry.holds_key = entry.record.unique.is_some();
+        entry.standing = Standing::ByDue;
+        let record = &mut entry.record;
+        record.state = State::Scheduled;
+        record.due = now;
+        record.failures = 0;
+        record.crashes = 0;
+        record.last_error = None;
+        record.cancel_requested = false;
+        record.dead = None;
+        record.finished_at = None;
+        if record.expires_at.is_some_and(|at| at <= now) {
+            record.expires_at = None;
+        }
+        EditVerdict::Done(State::Ready)
+    }
+}
+
+fn check(action: Action, now: Timestamp) -> Result<()> {
+    match action {
+        Action::Reschedule(due) => due_of(due, now).map(|_| ()),
+        Action::Reprioritise(priority) if priority > 9 => Err(Error::new(
+            ErrorKind::InvalidInput,
+            "priority is out of range",
+        )),
+        _ => Ok(()),
+    }
+}

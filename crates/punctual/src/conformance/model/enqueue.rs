@@ -1,0 +1,294 @@
+use crate::engine::{EnqueueVerdict, OnFull, Receipt};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{
+    CancelReason, DeadReason, Due, Hold, JobId, JobRecord, NewJob, State, UniquePolicy,
+};
+use crate::time::Timestamp;
+
+use super::entry::Content;
+use super::{Entry, Left, Space, Standing};
+
+/// What the unique key of a new job has to say.
+enum Key {
+    /// It is free, or the job has none.
+    Free,
+    /// The waiting holder has to go.
+    Replace(usize),
+    /// The job waits for the active holder.
+    Follow(usize),
+    /// The job is not stored.
+    Refuse(EnqueueVerdict),
+}
+
+impl Space {
+    pub(crate) fn enqueue(&mut self, now: Timestamp, jobs: &[NewJob]) -> Result<Vec<Receipt>> {
+        for job in jobs {
+            job.check(&self.limits)?;
+            due_of(job.due, now)?;
+        }
+        Ok((jobs.iter())
+            .map(|job| self.enqueue_one(now, job, true))
+            .collect())
+    }
+
+    /// Finds the order in which an engine dead-lettered these jobs while it took the others.
+    pub(crate) fn follow_overflow(&mut self, now: Timestamp, jobs: &[NewJob], ids: Vec<JobId>) {
+        let waits = |id: &JobId| {
+            self.find_whole(*id)
+                .is_some_and(|job| self.jobs[job].is_pending())
+        };
+        let went: Vec<JobId> = ids.into_iter().filter(waits).collect();
+        if went.len() < 2 {
+            self.overflown = went;
+            return;
+        }
+        let explains = |order: &[JobId]| {
+            let mut tried = self.clone();
+            tried.overflown = order.to_vec();
+            tried.enqueue(now, jobs).is_ok()
+                && order.iter().all(|id| {
+                    tried.find_whole(*id).is_some_and(|job| {
+                        tried.jobs[job].record.dead == Some(DeadReason::Overflow)
+                    })
+                })
+        };
+        self.overflown = first_order(&went, Vec::new(), &explains).unwrap_or(went);
+    }
+
+    /// One well-formed job; an effect is not `bounded` by `max_pending`.
+    pub(super) fn enqueue_one(&mut self, now: Timestamp, job: &NewJob, bounded: bool) -> Receipt {
+        let due = due_of(job.due, now).unwrap_or(now);
+        let late = matches!(job.due, Due::At(at) if at < now);
+        let receipt = |verdict| Receipt {
+            id: job.id,
+            verdict,
+            due,
+            late,
+        };
+        if let Some(known) = self.find(job.id) {
+            let known = &self.jobs[known];
+            return if known.content != Content::of(job) {
+                receipt(EnqueueVerdict::IdConflict)
+            } else {
+                Receipt {
+                    due: known.first_due,
+                    late: known.late,
+                    ..receipt(EnqueueVerdict::Duplicate)
+                }
+            };
+        }
+        let key = self.key_of(now, job);
+        if let Key::Refuse(verdict) = key {
+            return receipt(verdict);
+        }
+        if bounded && !self.makes_room(now, job, &key) {
+            return receipt(EnqueueVerdict::Full);
+        }
+        let mut verdict = EnqueueVerdict::Created;
+        let mut follows = None;
+        match key {
+            Key::Replace(holder) => {
+                let id = self.jobs[holder].record.id;
+                verdict = EnqueueVerdict::Replaced(id);
+                if let Some(follower) = self.follower(id) {
+                    self.cancel(follower, now, CancelReason::Replaced, None);
+                }
+                self.cancel(holder, now, CancelReason::Replaced, None);
+                self.jobs[holder].holds_key = false;
+            }
+            Key::Follow(holder) => follows = Some(self.jobs[holder].record.id),
+            Key::Free | Key::Refuse(_) => {}
+        }
+        self.seq += 1;
+        let seq = self.seq;
+        let mut record = record_of(job, due, now);
+        if !record.wait_for.is_empty() || follows.is_some() {
+            record.state = State::Held;
+        }
+        self.jobs.push(Entry {
+            record,
+            seq,
+            standing: Standing::ByDue,
+            left: Left::Whole,
+            holds_key: job.unique.is_some() && follows.is_none(),
+            follows,
+            first_due: due,
+            late,
+            settled_under: None,
+            content: Content::of(job),
+        });
+        let stored = self.jobs.len() - 1;
+        if job.expires_at.is_some_and(|at| at <= now) {
+            self.cancel(stored, now, CancelReason::Expired, None);
+        }
+        receipt(verdict)
+    }
+
+    fn key_of(&self, now: Timestamp, job: &NewJob) -> Key {
+        use EnqueueVerdict::{Merged, UniqueActive};
+        let Some(unique) = &job.unique else {
+            return Key::Free;
+        };
+        let Some(at) = self.holder(&job.queue, &unique.key, now) else {
+            return Key::Free;
+        };
+        let holder = &self.jobs[at];
+        let id = holder.record.id;
+        let settled = holder.left != Left::Whole || holder.record.state.is_settled();
+        match unique.policy {
+            UniquePolicy::Keep => Key::Refuse(Merged(id)),
+            UniquePolicy::Replace if settled => Key::Refuse(Merged(id)),
+            UniquePolicy::Replace if holder.is_active() => Key::Refuse(UniqueActive(id)),
+            UniquePolicy::Replace => Key::Replace(at),
+            UniquePolicy::After => match self.follower(id) {
+                Some(follower) => Key::Refuse(Merged(self.jobs[follower].record.id)),
+                None if holder.is_active() => Key::Follow(at),
+                None => Key::Refuse(Merged(id)),
+            },
+        }
+    }
+
+    /// Whether the queue has room for the job; dead-letters its oldest if it is told so.
+    fn makes_room(&mut self, now: Timestamp, job: &NewJob, key: &Key) -> bool {
+        let settings = self.settings(&job.queue);
+        let Some(max) = settings.max_pending else {
+            return true;
+        };
+        let mut goes = Vec::new();
+        if let Key::Replace(holder) = key {
+            goes.push(*holder);
+            goes.extend(self.follower(self.jobs[*holder].record.id));
+        }
+        let counts = |(at, entry): &(usize, &Entry)| {
+            entry.is_in(&job.queue) && entry.is_pending() && !goes.contains(at)
+        };
+        let pending = self.jobs.iter().enumerate().filter(counts).count();
+        if (pending as u64) < max {
+            return true;
+        }
+        if settings.on_full == OnFull::Refuse || max == 0 {
+            return false;
+        }
+        let Some(oldest) = self.oldest(&job.queue, now, &goes) else {
+            return false;
+        };
+        self.bury(oldest, now, DeadReason::Overflow);
+        true
+    }
+
+    /// The next one in line of the last priority that has any, else the next one to be due, else
+    /// the first one of a group that is kept from its claim.
+    fn oldest(&self, queue: &str, now: Timestamp, except: &[usize]) -> Option<usize> {
+        let mut others = self.clone();
+        for job in except {
+            let job = &mut others.jobs[*job];
+            if job.record.group.is_none() {
+                job.record.state = State::Held;
+            }
+        }
+        for priority in (0..10).rev() {
+            for suspects in [false, true] {
+                let mut heads = others.heads_of(queue, now, suspects, priority);
+                heads.retain(|head| !except.contains(head));
+                let is_head =
+                    |id: &JobId| (heads.iter()).find(|head| self.jobs[**head].record.id == *id);
+                let chosen = self.overflown.iter().find_map(is_head).copied();
+                if let Some(head) = chosen.or(heads.first().copied()) {
+                    return Some(head);
+                }
+            }
+        }
+        let of = |state: State| {
+            (self.jobs.iter().enumerate()).filter(move |(at, entry)| {
+                entry.is_in(queue) && entry.state(now) == state && !except.contains(at)
+            })
+        };
+        let next_due = of(State::Scheduled).min_by_key(|(_, entry)| entry.place());
+        let in_line = |(_, entry): &(usize, &Entry)| {
+            let group = entry.group_key().map(str::to_owned);
+            (group, entry.record.priority, entry.place())
+        };
+        next_due
+            .or_else(|| of(State::Ready).min_by_key(in_line))
+            .map(|(at, _)| at)
+    }
+}
+
+/// The first order of some jobs that is right.
+fn first_order(
+    left: &[JobId],
+    begun: Vec<JobId>,
+    is_right: &impl Fn(&[JobId]) -> bool,
+) -> Option<Vec<JobId>> {
+    if left.is_empty() {
+        return is_right(&begun).then_some(begun);
+    }
+    left.iter().find_map(|next| {
+        let rest: Vec<JobId> = left.iter().filter(|id| *id != next).copied().collect();
+        first_order(&rest, [&begun[..], &[*next]].concat(), is_right)
+    })
+}
+
+/// The instant of a due, never before now.
+pub(super) fn due_of(due: Due, now: Timestamp) -> Result<Timestamp> {
+    match due {
+        Due::Now => Ok(now),
+        Due::At(at) => Ok(at.max(now)),
+        Due::After(span) => now.checked_add(span).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidDelay,
+                "delay reaches beyond the year 9999",
+            )
+        }),
+    }
+}
+
+fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
+    let mut wait_for = Vec::new();
+    for name in &job.wait_for {
+        if !wait_for.contains(name) {
+            wait_for.push(name.clone());
+        }
+    }
+    JobRecord {
+        id: job.id,
+        queue: job.queue.clone(),
+        kind: job.kind.clone(),
+        payload: job.payload.clone(),
+        content_type: job.content_type.clone(),
+        headers: job.headers.clone(),
+        expires_at: job.expires_at,
+        priority: job.priority,
+        unique: job.unique.clone(),
+        group: job.group.clone(),
+        max_attempts: job.max_attempts,
+        retry: job.retry.clone(),
+        timeout: job.timeout,
+        retention: job.retention,
+        wait_for,
+        state: State::Scheduled,
+        due,
+        attempt: 0,
+        failures: 0,
+        crashes: 0,
+        enqueued_at: now,
+        started_at: None,
+        finished_at: None,
+        last_error: None,
+        result: None,
+        progress: None,
+        cancel_requested: false,
+        cancelled: None,
+        dead: None,
+        stopped: None,
+        worker: None,
+        lease_until: None,
+    }
+}
+
+/// Whether a key is free once its job has started.
+pub(super) fn is_until_started(job: &JobRecord) -> bool {
+    job.unique
+        .as_ref()
+        .is_some_and(|unique| unique.hold == Hold::UntilStarted)
+}

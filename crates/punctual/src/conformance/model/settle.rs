@@ -1,0 +1,142 @@
+use crate::engine::{EnqueueVerdict, PageReport, SettleVerdict, Settlement, Token};
+use crate::error::Result;
+use crate::job::{CancelReason, DeadReason, Effect, JobId, Outcome, State, Stop};
+use crate::time::Timestamp;
+
+use super::enqueue::due_of;
+use super::{Space, Standing};
+
+impl Space {
+    /// Settles attempts, each with its effects.
+    pub(crate) fn settle(
+        &mut self,
+        now: Timestamp,
+        pages: &[PageReport],
+    ) -> Result<Vec<Vec<SettleVerdict>>> {
+        let all = pages.iter().flat_map(|page| &page.settlements);
+        for effect in all.flat_map(|settlement| &settlement.effects) {
+            if let Effect::Enqueue(job) = effect {
+                job.check(&self.limits)?;
+                due_of(job.due, now)?;
+            }
+        }
+        Ok((pages.iter())
+            .map(|page| {
+                (page.settlements.iter())
+                    .map(|settlement| self.settle_one(now, page.token, settlement))
+                    .collect()
+            })
+            .collect())
+    }
+
+    fn settle_one(
+        &mut self,
+        now: Timestamp,
+        token: Token,
+        settlement: &Settlement,
+    ) -> SettleVerdict {
+        let Some(job) = self.find(settlement.id) else {
+            return SettleVerdict::LeaseLost;
+        };
+        let under = (token, settlement.attempt);
+        if self.jobs[job].settled_under == Some(under) {
+            return SettleVerdict::Repeated;
+        }
+        let leased = |lease: usize| self.leases[lease].jobs.contains(&settlement.id);
+        let is_leased = self.lease(token).is_some_and(leased);
+        if !is_leased || self.jobs[job].record.attempt != settlement.attempt {
+            return SettleVerdict::LeaseLost;
+        }
+        self.jobs[job].settled_under = Some(under);
+        self.apply(job, now, settlement);
+        let effects = (settlement.effects.iter())
+            .map(|effect| self.take_effect(now, effect))
+            .collect();
+        let state = self.jobs[job].state(now);
+        let due = self.jobs[job].record.due;
+        SettleVerdict::Settled {
+            state,
+            due: matches!(state, State::Scheduled | State::Ready).then_some(due),
+            effects,
+        }
+    }
+
+    fn apply(&mut self, job: usize, now: Timestamp, settlement: &Settlement) {
+        let record = &mut self.jobs[job].record;
+        if let Some(error) = &settlement.error {
+            record.last_error = Some(error.clone());
+        }
+        match settlement.outcome {
+            Outcome::Completed => {
+                record.result = settlement.result.clone();
+                self.end(job, now, State::Completed);
+            }
+            Outcome::Dead => {
+                record.failures += 1;
+                self.bury(job, now, DeadReason::Permanent);
+            }
+            Outcome::Cancelled => {
+                let token = record.cancel_requested.then_some(Stop::Token);
+                let stopped = settlement.stopped.or(token);
+                self.cancel(job, now, CancelReason::Requested, stopped);
+            }
+            Outcome::Retry { after } => {
+                record.failures += 1;
+                let span = after.unwrap_or_else(|| record.retry.span(record.id, record.failures));
+                let exhausted = record.failures >= record.max_attempts;
+                if exhausted && !record.cancel_requested {
+                    self.bury(job, now, DeadReason::Exhausted);
+                } else {
+                    self.put_off(job, now, settlement, Some(now + span));
+                }
+            }
+            Outcome::Snooze { after } => self.put_off(job, now, settlement, Some(now + after)),
+            Outcome::Released => self.put_off(job, now, settlement, None),
+        }
+    }
+
+    /// Retry and snooze give a due, release gives none: unless the job is to end, it waits again.
+    fn put_off(
+        &mut self,
+        job: usize,
+        now: Timestamp,
+        settlement: &Settlement,
+        due: Option<Timestamp>,
+    ) {
+        let record = &mut self.jobs[job].record;
+        if record.cancel_requested {
+            let stopped = settlement.stopped.unwrap_or(Stop::Token);
+            self.cancel(job, now, CancelReason::Requested, Some(stopped));
+        } else if record.expires_at.is_some_and(|at| at <= now) {
+            self.cancel(job, now, CancelReason::Expired, None);
+        } else {
+            record.due = due.unwrap_or(record.due);
+            let standing = if due.is_some() {
+                Standing::Again
+            } else {
+                Standing::Front
+            };
+            self.wait_again(job, standing);
+        }
+    }
+
+    fn take_effect(&mut self, now: Timestamp, effect: &Effect) -> Option<EnqueueVerdict> {
+        match effect {
+            Effect::Enqueue(job) => Some(self.enqueue_one(now, job, false).verdict),
+            Effect::Clear { job, name } => {
+                self.clear(*job, name);
+                None
+            }
+        }
+    }
+
+    fn clear(&mut self, job: JobId, name: &str) {
+        if let Some(job) = self.find_whole(job) {
+            let entry = &mut self.jobs[job];
+            if entry.record.state == State::Held {
+                entry.record.wait_for.retain(|left| left != name);
+                self.start_if_nothing_holds(job);
+            }
+        }
+    }
+}
