@@ -1,1 +1,22 @@
 //! The durable engine in one directory.
+
+mod calls;
+mod checkpoint;
+mod committer;
+pub mod disk;
+mod engine;
+mod lock;
+mod log;
+mod marker;
+mod opening;
+mod options;
+mod space;
+pub mod store;
+mod syncing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod vitals;
+
+pub use engine::EmbeddedEngine;
+pub use opening::Opened;
+pub use options::Options;

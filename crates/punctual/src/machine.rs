@@ -233,6 +233,11 @@ impl Machine {
         Ok(std::mem::take(&mut self.journal.rows.0))
     }
 
+    /// Bytes of the step so far, about; they grow with each change.
+    pub fn step_bytes(&self) -> usize {
+        self.journal.rows.0.len() + self.derived.dirty.len()
+    }
+
     fn save_changed_queues(&mut self) {
         for id in std::mem::take(&mut self.derived.dirty) {
             if let Some(queue) = self.derived.queues.get(&id) {

@@ -77,66 +77,6 @@ impl MemoryEngine {
         machine.deliver(&self.bells);
         answer.map(|answer| (answer, now))
     }
-
-    async fn wait_settled(
-        &self,
-        namespace: &Namespace,
-        ids: Vec<crate::JobId>,
-        until: Timestamp,
-    ) -> Result<Waited> {
-        let watch = self.bells.watch_settled(namespace, &ids);
-        let notices: Vec<_> = watch.notices().cloned().collect();
-        let targets: Vec<Target> = ids.into_iter().map(Target::Id).collect();
-        let mut sleep = self.clock.sleep_until(until);
-        loop {
-            let mut rings: Vec<_> = notices
-                .iter()
-                .map(|notify| Box::pin(notify.notified()))
-                .collect();
-            for ring in &mut rings {
-                ring.as_mut().enable();
-            }
-            let (jobs, _) = self.step("wait", |machine, now| {
-                machine.get(now, namespace, &targets, false)
-            })?;
-            if jobs.iter().flatten().all(|job| job.state().is_settled()) {
-                return Ok(Waited::Settled);
-            }
-            tokio::select! {
-                _ = futures_util::future::select_all(rings) => {}
-                () = &mut sleep => return Ok(Waited::TimedOut),
-            }
-        }
-    }
-
-    async fn wait_changes(
-        &self,
-        namespace: &Namespace,
-        mut after: Option<u64>,
-        until: Timestamp,
-    ) -> Result<Waited> {
-        let mut sleep = self.clock.sleep_until(until);
-        loop {
-            let notify = self.bells.changes();
-            let mut ring = Box::pin(notify.notified());
-            ring.as_mut().enable();
-            let ((changes, cursor, gap), _) = self.step("wait", |machine, now| {
-                Ok(machine.changes(now, namespace, after))
-            })?;
-            if !changes.is_empty() || gap {
-                return Ok(Waited::Changes {
-                    changes,
-                    cursor,
-                    gap,
-                });
-            }
-            after = Some(cursor);
-            tokio::select! {
-                () = ring => {}
-                () = &mut sleep => return Ok(Waited::Changes { changes, cursor, gap }),
-            }
-        }
-    }
 }
 
 #[async_trait]
@@ -181,8 +121,27 @@ impl Engine for MemoryEngine {
                 .bells
                 .work(namespace, &queues, &self.clock, until)
                 .await),
-            WaitFor::Settled(ids) => self.wait_settled(namespace, ids, until).await,
-            WaitFor::Changes(after) => self.wait_changes(namespace, after, until).await,
+            WaitFor::Settled(ids) => {
+                let targets: Vec<_> = ids.iter().copied().map(Target::Id).collect();
+                let look = || async {
+                    let got = self.step("wait", |machine, now| {
+                        machine.get(now, namespace, &targets, false)
+                    });
+                    Ok(got?.0.iter().flatten().all(|job| job.state().is_settled()))
+                };
+                self.bells
+                    .settled(namespace, &ids, &self.clock, until, look)
+                    .await
+            }
+            WaitFor::Changes(after) => {
+                let look = |after| async move {
+                    let found = self.step("wait", |machine, now| {
+                        Ok(machine.changes(now, namespace, after))
+                    });
+                    Ok(found?.0)
+                };
+                self.bells.feed(after, &self.clock, until, look).await
+            }
         }
     }
 

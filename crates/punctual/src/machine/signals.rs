@@ -1,5 +1,7 @@
 //! What a step means for those who wait: doorbells, settled jobs, the change feed.
 
+mod waiting;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

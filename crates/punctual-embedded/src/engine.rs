@@ -1,0 +1,385 @@
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use async_trait::async_trait;
+use punctual::engine::*;
+use punctual::machine::{Bells, Machine};
+use punctual::time::{SteadyClock, Timestamp};
+use punctual::{Error, ErrorKind, JobId, Limits, NewJob, Result};
+use tokio::sync::watch;
+
+use crate::calls::{Broken, Calls, Kind};
+use crate::checkpoint::Checkpoints;
+use crate::committer::{Committer, Pace};
+use crate::disk::{Disk, Folder};
+use crate::lock::Lock;
+use crate::opening::{self, OpenStore, Opened, Parts, STORE};
+use crate::options::Options;
+use crate::space::Space;
+use crate::store::TreeStore;
+use crate::syncing::Syncing;
+use crate::vitals::Vitals;
+
+/// The durable engine in one directory: acknowledged means kept.
+///
+/// One process holds a directory. [`close`](Self::close) ends in good order, and so does dropping,
+/// which waits for it; after that, or a kill at any moment, [`open`](Self::open) goes on where
+/// this ended.
+///
+/// ```
+/// # async fn example() -> punctual::Result<()> {
+/// use punctual::{Engine, Namespace, NewJob};
+/// use punctual_embedded::{EmbeddedEngine, Options};
+///
+/// # let parent = tempfile::tempdir().unwrap();
+/// let directory = parent.path().join("data");
+/// let engine = EmbeddedEngine::open(&directory, Options::default())?;
+/// let sent = engine.enqueue(&Namespace::default(), vec![NewJob::new("mail", "{}")]).await?;
+/// assert_eq!(sent.durability.to_string(), "fsync");
+/// engine.close().await?;
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
+/// ```
+pub struct EmbeddedEngine {
+    calls: Arc<Calls>,
+    bells: Arc<Bells>,
+    clock: Arc<SteadyClock>,
+    vitals: Arc<Vitals>,
+    opened: Opened,
+    durability: Durability,
+    limits: Limits,
+    settled_window: std::time::Duration,
+    ended: watch::Receiver<Option<Ended>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How an engine ended: `None` in good order.
+type Ended = Option<Broken>;
+
+impl EmbeddedEngine {
+    /// Opens a directory, or makes it: reads back what the log has and the store has not, which may
+    /// take a second.
+    pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let path = directory.as_ref();
+        let in_directory = |error: Error| error.operation("open");
+        let lock = opening::take(path, options.create).map_err(in_directory)?;
+        let disk = Arc::new(Folder::new(path));
+        let store = path.join(STORE);
+        let open_store: OpenStore<'_> = &|must_exist| {
+            let store = TreeStore::open(&store, must_exist)?;
+            Ok(Arc::new(store))
+        };
+        let parts = opening::open(disk, open_store, &options).map_err(in_directory)?;
+        Self::start(parts, options, Some(lock))
+    }
+
+    /// Opens a disk and a store of another kind: for tests, which let them fail.
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        store: Arc<dyn crate::store::Store>,
+        options: Options,
+    ) -> Result<Self> {
+        let parts = opening::open(disk, &|_| Ok(store.clone()), &options)?;
+        Self::start(parts, options, None)
+    }
+
+    /// What was found at the opening.
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// Ends in good order: what was called before is answered, leases stay, and the next opening has
+    /// nothing to replay. Calls after it are refused.
+    pub async fn close(&self) -> Result<()> {
+        self.calls.close();
+        let mut ended = self.ended.clone();
+        let ended = ended.wait_for(Option::is_some).await;
+        match ended.map(|ended| (*ended).clone().flatten()) {
+            Ok(None) => Ok(()),
+            Ok(Some(broken)) => Err(broken.error().operation("close")),
+            Err(_) => {
+                let message = "committer ended without a word, which is a bug in punctual";
+                Err(Error::new(ErrorKind::Internal, message).operation("close"))
+            }
+        }
+    }
+
+    fn start(parts: Parts, options: Options, lock: Option<Lock>) -> Result<Self> {
+        let Parts {
+            disk,
+            store,
+            machine,
+            log,
+            recovered,
+            opened,
+        } = parts;
+        let clock = Arc::new(SteadyClock::new(options.clock.clone(), recovered.floor));
+        let (calls, bells, vitals) = (Arc::new(Calls::new()), Arc::default(), Arc::default());
+        let syncing = Arc::new(Syncing::new(
+            options.durability,
+            disk.clone(),
+            calls.clone(),
+            log.number(),
+            log.file().clone(),
+        ));
+        let (end, ended) = watch::channel(None);
+        let engine = Self {
+            calls: calls.clone(),
+            bells: Arc::clone(&bells),
+            clock: clock.clone(),
+            vitals: Arc::clone(&vitals),
+            opened,
+            durability: options.durability,
+            limits: *machine.limits(),
+            settled_window: machine.settled_window(),
+            ended,
+            thread: Mutex::new(None),
+        };
+        let checkpoints =
+            Checkpoints::start(disk.clone(), store.clone(), calls.clone(), vitals.clone());
+        let committer = Committer {
+            machine,
+            log,
+            space: Space::new(disk, options.reserve_bytes),
+            store,
+            clock,
+            bells,
+            calls,
+            vitals,
+            syncing,
+            checkpoints: checkpoints.map_err(no_thread)?,
+            options,
+            pace: Pace::default(),
+        };
+        let body = move || {
+            let ended = run(committer);
+            drop(lock);
+            // Nobody may be waiting for it.
+            let _ = end.send(Some(ended));
+        };
+        let thread = Builder::new().name("punctual-commit".into()).spawn(body);
+        *engine.thread.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(thread.map_err(no_thread)?);
+        Ok(engine)
+    }
+
+    /// Sends a verb to the machine; answers what it says and the engine time of its step.
+    async fn call<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        kind: Kind,
+        bytes: usize,
+        verb: impl FnOnce(&mut Machine, Timestamp) -> Result<T> + Send + 'static,
+    ) -> Result<(T, Timestamp)> {
+        let verb = move |machine: &mut Machine, now| Ok((verb(machine, now)?, now));
+        let answer = self.calls.send(kind, bytes, verb).await;
+        answer.map_err(|error| error.operation(operation))
+    }
+
+    async fn are_settled(&self, namespace: &Namespace, ids: &[JobId]) -> Result<bool> {
+        let namespace = namespace.clone();
+        let targets: Vec<_> = ids.iter().copied().map(Target::Id).collect();
+        let look = move |machine: &mut Machine, now| machine.get(now, &namespace, &targets, false);
+        let (jobs, _) = self.call("wait", Kind::Read, 0, look).await?;
+        Ok(jobs.iter().flatten().all(|job| job.state().is_settled()))
+    }
+}
+
+/// The life of the committer's thread, and of the syncer's beside it.
+fn run(committer: Committer) -> Ended {
+    let (calls, syncing) = (committer.calls.clone(), committer.syncing.clone());
+    let sync = {
+        let (calls, syncing) = (calls.clone(), syncing.clone());
+        move || guarded("syncer", &calls, || syncing.run())
+    };
+    let syncer = Builder::new().name("punctual-sync".into()).spawn(sync);
+    match syncer {
+        Ok(syncer) => {
+            guarded("committer", &calls, || committer.run());
+            syncing.close();
+            // Its panic was caught, and told.
+            let _ = syncer.join();
+        }
+        Err(error) => calls.break_down(Broken::of(&no_thread(error))),
+    }
+    calls.broken()
+}
+
+/// Runs the body of a thread; its failure or panic ends the engine.
+fn guarded(name: &str, calls: &Calls, body: impl FnOnce() -> Result<()>) {
+    let broken = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => Broken::of(&error),
+        Err(_) => Broken {
+            kind: ErrorKind::Internal,
+            why: format!("{name} panicked, which is a bug in punctual; open the directory again"),
+        },
+    };
+    calls.break_down(broken);
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    let message = "the system refuses to start a thread";
+    Error::new(ErrorKind::Io, message).source(error)
+}
+
+#[async_trait]
+impl Engine for EmbeddedEngine {
+    async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
+        let namespace = namespace.clone();
+        let bytes = jobs.iter().map(|job| job.payload.len()).sum();
+        let verb = move |machine: &mut Machine, now| machine.enqueue(now, &namespace, jobs);
+        let (receipts, now) = self.call("enqueue", Kind::Enqueue, bytes, verb).await?;
+        Ok(Enqueued {
+            receipts,
+            durability: self.durability,
+            now,
+        })
+    }
+
+    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
+        let namespace = namespace.clone();
+        let verb = move |machine: &mut Machine, now| machine.claim(now, &namespace, &claim);
+        Ok(self.call("claim", Kind::Claim, 0, verb).await?.0)
+    }
+
+    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
+        let namespace = namespace.clone();
+        let verb = move |machine: &mut Machine, now| machine.extend(now, &namespace, pages);
+        let (verdicts, now) = self.call("extend", Kind::Change, 0, verb).await?;
+        Ok(Extended { verdicts, now })
+    }
+
+    async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
+        let namespace = namespace.clone();
+        let verb = move |machine: &mut Machine, now| machine.settle(now, &namespace, settle);
+        let (verdicts, now) = self.call("settle", Kind::Change, 0, verb).await?;
+        Ok(Settled { verdicts, now })
+    }
+
+    async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
+        what.check().map_err(|error| error.operation("wait"))?;
+        match what {
+            WaitFor::Work(queues) => {
+                let work = self.bells.work(namespace, &queues, &self.clock, until);
+                Ok(work.await)
+            }
+            WaitFor::Settled(ids) => {
+                let look = || self.are_settled(namespace, &ids);
+                self.bells
+                    .settled(namespace, &ids, &self.clock, until, look)
+                    .await
+            }
+            WaitFor::Changes(after) => {
+                let look = |after| async move {
+                    let namespace = namespace.clone();
+                    let look = move |machine: &mut Machine, now| {
+                        Ok(machine.changes(now, &namespace, after))
+                    };
+                    Ok(self.call("wait", Kind::Read, 0, look).await?.0)
+                };
+                self.bells.feed(after, &self.clock, until, look).await
+            }
+            _ => {
+                let message =
+                    "embedded engine does not know what to wait for; update punctual-embedded";
+                Err(Error::new(ErrorKind::Unsupported, message).operation("wait"))
+            }
+        }
+    }
+
+    async fn get(
+        &self,
+        namespace: &Namespace,
+        targets: Vec<Target>,
+        explain: bool,
+    ) -> Result<Vec<Option<Got>>> {
+        let namespace = namespace.clone();
+        let verb =
+            move |machine: &mut Machine, now| machine.get(now, &namespace, &targets, explain);
+        Ok(self.call("get", Kind::Read, 0, verb).await?.0)
+    }
+
+    async fn list(&self, namespace: &Namespace, list: List) -> Result<Listing> {
+        let namespace = namespace.clone();
+        let verb = move |machine: &mut Machine, now| machine.list(now, &namespace, &list);
+        Ok(self.call("list", Kind::Read, 0, verb).await?.0)
+    }
+
+    async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited> {
+        let namespace = namespace.clone();
+        let verb = move |machine: &mut Machine, now| machine.edit(now, &namespace, edit);
+        Ok(self.call("edit", Kind::Change, 0, verb).await?.0)
+    }
+
+    async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
+        let namespace = namespace.clone();
+        let verb = move |machine: &mut Machine, now| machine.stats(now, &namespace, &request);
+        Ok(self.call("stats", Kind::Read, 0, verb).await?.0)
+    }
+
+    async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
+        let namespace = namespace.clone();
+        let verb = move |machine: &mut Machine, now| machine.control(now, &namespace, control);
+        Ok(self.call("control", Kind::Change, 0, verb).await?.0)
+    }
+
+    async fn maintain(&self) -> Result<Maintained> {
+        let verb = |machine: &mut Machine, now| machine.maintain(now);
+        Ok(self.call("maintain", Kind::Claim, 0, verb).await?.0)
+    }
+
+    /// Answers even when nothing else is answered any more: its health says why.
+    async fn info(&self) -> Result<Info> {
+        let look = |machine: &mut Machine, now| {
+            machine.touch(now)?;
+            Ok((machine.clock_jumps(), machine.memory_bytes() as u64))
+        };
+        let mut health = self.vitals.health();
+        let ((silences, recent_bytes), now) = match self.call("info", Kind::Read, 0, look).await {
+            Ok(facts) => facts,
+            Err(error) => {
+                health.ok = false;
+                health.problems.push(error.to_string());
+                ((0, 0), self.clock.now())
+            }
+        };
+        Ok(Info {
+            engine: "embedded",
+            version: env!("CARGO_PKG_VERSION"),
+            capabilities: Capability::ALL.to_vec(),
+            durability: self.durability,
+            limits: self.limits,
+            settled_window: self.settled_window,
+            clock_jumps: silences + self.clock.steps_back(),
+            store_bytes: Some(recent_bytes + self.vitals.bytes()),
+            health,
+            now,
+        })
+    }
+}
+
+/// Ends in good order, and waits for it.
+impl Drop for EmbeddedEngine {
+    fn drop(&mut self) {
+        self.calls.close();
+        let thread = self
+            .thread
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            // A panic was caught before it came here.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for EmbeddedEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EmbeddedEngine({})", self.durability)
+    }
+}

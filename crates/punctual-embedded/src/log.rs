@@ -1,0 +1,340 @@
+//! The commit log: the only thing that is synced before an answer.
+//!
+//! Segment files, each a header and records with consecutive numbers; `FORMAT.md` says byte by
+//! byte. A new segment is begun at each opening and wherever one is long enough, and whole
+//! segments go once a checkpoint has put what they say into the store.
+
+mod record;
+mod recovery;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use punctual::{Error, ErrorKind, Result};
+
+use crate::disk::{Disk, DiskFile};
+pub(crate) use record::FORMAT;
+use record::{HEADER_BYTES, Header, Record, Seed};
+pub(crate) use recovery::{Flaw, Recovery, Tail};
+
+/// How a log is kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogOptions {
+    /// Bytes after which a segment is long enough.
+    pub(crate) segment_bytes: u64,
+    /// Whether to write zeros ahead: syncing is twice as fast where the file does not grow.
+    pub(crate) write_ahead: bool,
+}
+
+/// The end of a log that is written.
+#[derive(Debug)]
+pub(crate) struct Log {
+    disk: Arc<dyn Disk>,
+    options: LogOptions,
+    instance: u128,
+    segments: VecDeque<Segment>,
+    file: Arc<dyn DiskFile>,
+    /// Where the next record goes, and up to where the file is filled with zeros.
+    at: u64,
+    filled: u64,
+    number: u64,
+    /// A record that is to be written.
+    staged: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Segment {
+    first: u64,
+    bytes: u64,
+}
+
+const ZEROS_MIN: u64 = 64 << 10;
+const ZEROS_MAX: u64 = 1 << 20;
+
+impl Log {
+    /// Begins a log after a commit; what was there of a log before is superseded.
+    pub(crate) fn begin(
+        disk: Arc<dyn Disk>,
+        options: LogOptions,
+        instance: u128,
+        last: u64,
+    ) -> io::Result<Self> {
+        // An empty segment of that name may be there, and must be there whole if this fails.
+        let segment = Segment::new(last + 1);
+        let file = begin_segment(&*disk, instance, last + 1, BEGUN)?;
+        file.sync()?;
+        disk.rename(BEGUN, &segment.name())?;
+        disk.sync_names()?;
+        Ok(Self {
+            disk,
+            options,
+            instance,
+            segments: VecDeque::from([segment]),
+            file,
+            at: HEADER_BYTES as u64,
+            filled: HEADER_BYTES as u64,
+            number: last,
+            staged: Vec::new(),
+        })
+    }
+
+    /// Replays what a log has and the store has not, cuts a torn tail, and goes on behind it.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        options: LogOptions,
+        instance: u128,
+        applied: u64,
+        replay: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<(Self, Option<Flaw>)> {
+        let mut segments = segments_of(&*disk).map_err(|error| unreadable(error, "log"))?;
+        let kept = segments.partition_point(|segment| segment.first <= applied + 1);
+        let superseded: Vec<_> = segments.drain(..kept.saturating_sub(1)).collect();
+        let first = segments.first().ok_or_else(no_log)?.first;
+        if first > applied + 1 {
+            return Err(store_is_behind(first, applied));
+        }
+        let mut recovery = Recovery::new(instance, disk.boot(), applied);
+        for segment in &segments {
+            let name = segment.name();
+            let bytes = disk.read(&name).map_err(|error| unreadable(error, &name))?;
+            recovery.segment(&name, &bytes, replay)?;
+        }
+        let Tail { last, cut } = recovery.finish()?;
+        let log = Self::go_on(
+            disk,
+            options,
+            instance,
+            segments,
+            superseded,
+            last,
+            cut.as_ref(),
+        );
+        let log = log.map_err(|error| unwritable(error, "log"))?;
+        Ok((log, cut))
+    }
+
+    fn go_on(
+        disk: Arc<dyn Disk>,
+        options: LogOptions,
+        instance: u128,
+        segments: Vec<Segment>,
+        superseded: Vec<Segment>,
+        last: u64,
+        cut: Option<&Flaw>,
+    ) -> io::Result<Self> {
+        if let Some(flaw) = cut {
+            // The later first: a cut that is not finished leaves the flaw that it cuts.
+            for name in flaw.later.iter().rev() {
+                disk.remove(name)?;
+            }
+            disk.sync_names()?;
+            let file = disk.open(&flaw.segment)?;
+            file.truncate(flaw.offset as u64)?;
+        }
+        let mut old = VecDeque::new();
+        for segment in segments {
+            let name = segment.name();
+            if cut.is_some_and(|flaw| flaw.later.contains(&name)) || segment.first > last {
+                continue;
+            }
+            // What was read may be in memory only, and later commits rest on it.
+            disk.open(&name)?.sync()?;
+            old.push_back(segment);
+        }
+        let mut log = Self::begin(disk, options, instance, last)?;
+        for segment in superseded {
+            log.disk.remove(&segment.name())?;
+        }
+        old.append(&mut log.segments);
+        log.segments = old;
+        Ok(log)
+    }
+
+    /// The last commit.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Bytes of all segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// The file that is written now.
+    pub(crate) fn file(&self) -> &Arc<dyn DiskFile> {
+        &self.file
+    }
+
+    /// Whether the next record should begin a new segment.
+    pub(crate) fn is_long(&self) -> bool {
+        self.at >= self.options.segment_bytes
+    }
+
+    /// Prepares the next commit; `durable` is the last one known to be on disk.
+    pub(crate) fn stage(&mut self, payload: &[u8], durable: u64) {
+        debug_assert!(self.staged.is_empty(), "one commit after the other");
+        let number = self.number + 1;
+        let record = Record {
+            number,
+            durable,
+            payload,
+        };
+        record.encode(Seed::of(self.instance), &mut self.staged);
+    }
+
+    /// Writes the commit that was prepared; after a failure it may be tried again.
+    pub(crate) fn write(&mut self) -> io::Result<u64> {
+        let end = self.at + self.staged.len() as u64;
+        if self.options.write_ahead && end > self.filled {
+            self.fill(end);
+        }
+        self.file.write_at(self.at, &self.staged)?;
+        self.staged.clear();
+        self.at = end;
+        self.number += 1;
+        if let Some(segment) = self.segments.back_mut() {
+            segment.bytes = self.at.max(self.filled);
+        }
+        Ok(self.number)
+    }
+
+    /// Begins a new segment; answers the file that was written until now, to be synced.
+    ///
+    /// The new segment is named durably once the caller has synced the directory.
+    pub(crate) fn roll(&mut self) -> io::Result<Arc<dyn DiskFile>> {
+        debug_assert!(
+            self.staged.is_empty(),
+            "a commit is written where it was tried first"
+        );
+        let segment = Segment::new(self.number + 1);
+        let file = begin_segment(&*self.disk, self.instance, segment.first, &segment.name())?;
+        self.segments.push_back(segment);
+        self.at = HEADER_BYTES as u64;
+        self.filled = self.at;
+        Ok(std::mem::replace(&mut self.file, file))
+    }
+
+    /// Gives up the segments that hold nothing after a commit; answers their names, to be removed
+    /// in this order once the segment that is written now is there durably.
+    pub(crate) fn retire(&mut self, applied: u64) -> Vec<String> {
+        let mut retired = Vec::new();
+        while self
+            .segments
+            .get(1)
+            .is_some_and(|second| second.first <= applied + 1)
+        {
+            retired.extend(self.segments.pop_front().map(|segment| segment.name()));
+        }
+        retired
+    }
+
+    /// Zeros up to a place and some more. Only a matter of speed: where it fails, the write says so.
+    fn fill(&mut self, end: u64) {
+        let more = self
+            .filled
+            .clamp(ZEROS_MIN, ZEROS_MAX)
+            .min(self.options.segment_bytes);
+        let zeros = vec![0; usize::try_from(end - self.filled + more).unwrap_or(0)];
+        if self.file.write_at(self.filled, &zeros).is_ok() {
+            self.filled += zeros.len() as u64;
+        }
+    }
+}
+
+impl Segment {
+    fn new(first: u64) -> Self {
+        let bytes = HEADER_BYTES as u64;
+        Self { first, bytes }
+    }
+
+    fn name(&self) -> String {
+        format!("{PREFIX}{:016x}", self.first)
+    }
+}
+
+const PREFIX: &str = "log-";
+/// A segment that has no name yet.
+const BEGUN: &str = "log-begun";
+
+/// The number of the first commit of a log segment, by its name.
+fn first_of(name: &str) -> Option<u64> {
+    let hex = name.strip_prefix(PREFIX).filter(|hex| hex.len() == 16)?;
+    u64::from_str_radix(hex, 16).ok()
+}
+
+/// Whether a file is one of the log's, by its name.
+pub(crate) fn is_name(name: &str) -> bool {
+    name == BEGUN || first_of(name).is_some()
+}
+
+/// The number of the first commit that the segments of a disk hold, if there are any.
+pub(crate) fn first(disk: &dyn Disk) -> io::Result<Option<u64>> {
+    Ok(segments_of(disk)?.first().map(|segment| segment.first))
+}
+
+/// Whether any segment of a disk holds more than its header.
+pub(crate) fn has_commits(disk: &dyn Disk) -> io::Result<bool> {
+    for segment in segments_of(disk)? {
+        let bytes = disk.read(&segment.name())?;
+        if bytes.iter().skip(HEADER_BYTES).any(|byte| *byte != 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn begin_segment(
+    disk: &dyn Disk,
+    instance: u128,
+    first: u64,
+    name: &str,
+) -> io::Result<Arc<dyn DiskFile>> {
+    let header = Header {
+        first,
+        instance,
+        boot: disk.boot(),
+    };
+    let file = disk.create(name)?;
+    file.write_at(0, &header.encode())?;
+    Ok(file)
+}
+
+/// The segments that are there, in order.
+fn segments_of(disk: &dyn Disk) -> io::Result<Vec<Segment>> {
+    let names = disk.names()?.into_iter();
+    let segment =
+        |(name, bytes): (String, u64)| first_of(&name).map(|first| Segment { first, bytes });
+    let mut segments: Vec<_> = names.filter_map(segment).collect();
+    segments.sort_by_key(|segment| segment.first);
+    Ok(segments)
+}
+
+fn no_log() -> Error {
+    let message = "log of the data directory is missing; restore it from a backup";
+    Error::new(ErrorKind::DataDamaged, message)
+}
+
+fn store_is_behind(first: u64, applied: u64) -> Error {
+    let message =
+        "commits between store and log are missing; restore the data directory from a backup";
+    Error::new(ErrorKind::DataDamaged, message)
+        .with("store_ends_with", applied)
+        .with("log_begins_with", first)
+}
+
+fn unreadable(error: io::Error, name: &str) -> Error {
+    let message = "data directory could not be read";
+    Error::new(ErrorKind::Io, message)
+        .with("file", name)
+        .source(error)
+}
+
+fn unwritable(error: io::Error, name: &str) -> Error {
+    let message = "data directory could not be written";
+    Error::new(ErrorKind::Io, message)
+        .with("file", name)
+        .source(error)
+}

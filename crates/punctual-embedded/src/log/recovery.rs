@@ -1,0 +1,233 @@
+//! Reading a log back: what is whole is replayed, a torn tail is cut, damage is refused. Pure.
+//!
+//! A process that is killed leaves a prefix of what it wrote. A power cut may leave holes in what
+//! was not synced yet. So a flaw with something whole behind it is a hole only if nothing behind
+//! it knew the missing commit to be on disk, and the machine has started anew since. Anything else
+//! is damage: bytes that were kept once and are kept no more.
+
+use punctual::{Error, ErrorKind, Result};
+
+use super::record::{HEADER_BYTES, Header, NoHeader, Record, Seed};
+
+/// Takes the segments of one log in order.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    instance: u128,
+    boot: u128,
+    /// The last commit that the store has: what it has is not replayed.
+    applied: u64,
+    /// The number of the next record, once a segment was seen.
+    next: Option<u64>,
+    last_segment: Option<Ended>,
+    flaw: Option<Flaw>,
+}
+
+#[derive(Debug, Clone)]
+struct Ended {
+    name: String,
+    at: usize,
+    boot: u128,
+}
+
+/// The first place at which the log cannot be read on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Flaw {
+    pub(crate) segment: String,
+    pub(crate) offset: usize,
+    /// The commit that should stand there.
+    pub(crate) number: u64,
+    /// Bytes there that are no record.
+    pub(crate) torn: usize,
+    /// Segments after it.
+    pub(crate) later: Vec<String>,
+    /// Whole records after it.
+    pub(crate) whole: u64,
+    boot: u128,
+    /// Something after it proves that it was on disk once.
+    is_damage: bool,
+}
+
+/// Where a log ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    /// The last commit of log and store.
+    pub(crate) last: u64,
+    /// What has to be cut before the log goes on.
+    pub(crate) cut: Option<Flaw>,
+}
+
+impl Recovery {
+    pub(crate) fn new(instance: u128, boot: u128, applied: u64) -> Self {
+        Self {
+            instance,
+            boot,
+            applied,
+            next: None,
+            last_segment: None,
+            flaw: None,
+        }
+    }
+
+    /// Reads the next segment; hands every commit that the store lacks to `replay`.
+    pub(crate) fn segment(
+        &mut self,
+        name: &str,
+        bytes: &[u8],
+        replay: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let header = match Header::decode(bytes) {
+            Ok(header) => header,
+            Err(NoHeader::Newer(version)) => return Err(newer(name, version)),
+            Err(NoHeader::Damaged) => {
+                self.headless(name, bytes);
+                return Ok(());
+            }
+        };
+        if header.instance != self.instance {
+            let message = "log segment belongs to another data directory; take it away";
+            return Err(Error::new(ErrorKind::DataDamaged, message).with("file", name));
+        }
+        if self.flaw.is_some() {
+            self.behind_the_flaw(name, bytes, HEADER_BYTES);
+            return Ok(());
+        }
+        let next = self.next.unwrap_or(header.first.min(self.applied + 1));
+        if header.first != next {
+            self.gap(name, bytes, &header, next);
+            return Ok(());
+        }
+        self.records(name, bytes, &header, replay)
+    }
+
+    /// Answers where the log ends, or why it must not be cut.
+    pub(crate) fn finish(self) -> Result<Tail> {
+        match &self.flaw {
+            Some(flaw) if flaw.is_damage => Err(damaged(flaw)),
+            _ => Ok(self.cut()),
+        }
+    }
+
+    /// Answers where the log is to be cut, whatever is lost by it.
+    pub(crate) fn cut(self) -> Tail {
+        let last = self.next.map_or(0, |next| next - 1);
+        Tail {
+            last: last.max(self.applied),
+            cut: self.flaw,
+        }
+    }
+
+    fn records(
+        &mut self,
+        name: &str,
+        bytes: &[u8],
+        header: &Header,
+        replay: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let seed = Seed::of(self.instance);
+        let (mut at, mut next) = (HEADER_BYTES, header.first);
+        while let Some(record) = Record::decode(seed, bytes, at).filter(|r| r.number == next) {
+            if next > self.applied {
+                replay(record.payload)
+                    .map_err(|error| error.with("file", name).with("offset", at))?;
+            }
+            at += record.size();
+            next += 1;
+        }
+        self.next = Some(next);
+        let torn = used(&bytes[at..]);
+        if torn > 0 {
+            self.flaw = Some(Flaw::new(name, at, next, torn, header.boot));
+            self.behind_the_flaw(name, bytes, at);
+        }
+        self.last_segment = Some(Ended {
+            name: name.into(),
+            at,
+            boot: header.boot,
+        });
+        Ok(())
+    }
+
+    /// A segment that starts later than the one before it ends.
+    fn gap(&mut self, name: &str, bytes: &[u8], header: &Header, next: u64) {
+        self.next = Some(next);
+        let mut flaw = match &self.last_segment {
+            Some(ended) => Flaw::new(&ended.name, ended.at, next, 0, ended.boot),
+            None => Flaw::new(name, 0, next, 0, header.boot),
+        };
+        // Before the first segment there is only the store, which was on disk when the log was cut;
+        // and no segment starts before the end of the one ahead of it.
+        flaw.is_damage = self.last_segment.is_none() || header.first < next;
+        self.flaw = Some(flaw);
+        self.behind_the_flaw(name, bytes, HEADER_BYTES);
+    }
+
+    /// A segment whose header was never written whole, or is damaged.
+    fn headless(&mut self, name: &str, bytes: &[u8]) {
+        if self.flaw.is_some() {
+            self.behind_the_flaw(name, bytes, 0);
+            return;
+        }
+        let next = self.next.unwrap_or(self.applied + 1);
+        let boot = self.last_segment.as_ref().map_or(0, |ended| ended.boot);
+        self.next = Some(next);
+        self.flaw = Some(Flaw::new(name, 0, next, used(bytes), boot));
+        self.behind_the_flaw(name, bytes, 0);
+        // A log goes on in a segment that may be torn; it never starts in one, but in a new directory.
+        if let Some(flaw) = self.flaw.as_mut().filter(|_| self.last_segment.is_none()) {
+            flaw.is_damage |= flaw.whole > 0 || self.applied > 0;
+        }
+    }
+
+    /// Looks for what is whole behind the flaw, and for what it proves.
+    fn behind_the_flaw(&mut self, name: &str, bytes: &[u8], from: usize) {
+        let Some(flaw) = &mut self.flaw else { return };
+        if flaw.segment != name {
+            flaw.later.push(name.into());
+        }
+        let (seed, mut at) = (Seed::of(self.instance), from);
+        let same_run = self.boot != 0 && flaw.boot == self.boot;
+        while let Some((found, record)) = Record::find(seed, bytes, at, flaw.number - 1) {
+            flaw.whole += 1;
+            flaw.is_damage |= same_run || record.durable >= flaw.number;
+            at = found + record.size();
+        }
+    }
+}
+
+impl Flaw {
+    fn new(segment: &str, offset: usize, number: u64, torn: usize, boot: u128) -> Self {
+        Self {
+            segment: segment.into(),
+            offset,
+            number,
+            torn,
+            later: Vec::new(),
+            whole: 0,
+            boot,
+            is_damage: false,
+        }
+    }
+}
+
+/// Bytes up to the last one that is not zero: unused ends of segments are zeros.
+fn used(bytes: &[u8]) -> usize {
+    bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1)
+}
+
+fn newer(name: &str, version: u32) -> Error {
+    let message = "log was written by a newer version of punctual; open it with that version";
+    Error::new(ErrorKind::DataNewer, message)
+        .with("file", name)
+        .with("format", version)
+}
+
+fn damaged(flaw: &Flaw) -> Error {
+    let message = "log is damaged before its end; `punctual repair` cuts it there and keeps the original aside";
+    Error::new(ErrorKind::DataDamaged, message)
+        .with("file", &flaw.segment)
+        .with("offset", flaw.offset)
+        .with("commit", flaw.number)
+}

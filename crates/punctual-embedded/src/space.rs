@@ -1,0 +1,94 @@
+//! Room on the disk: foreseen, so that a full one is never met by a job that is to be settled.
+
+use std::sync::Arc;
+
+use punctual::{Error, ErrorKind};
+
+use crate::disk::Disk;
+
+/// The file that takes room until it is needed.
+const RESERVE: &str = "reserve";
+
+/// Watches the free bytes of a disk and keeps some of them back.
+#[derive(Debug)]
+pub(crate) struct Space {
+    disk: Arc<dyn Disk>,
+    /// What is kept back, and what must be free besides for an enqueue to be let in.
+    bytes: u64,
+    is_kept: bool,
+    is_short: bool,
+}
+
+impl Space {
+    pub(crate) fn new(disk: Arc<dyn Disk>, bytes: u64) -> Self {
+        let is_there = |names: Vec<(String, u64)>| {
+            names
+                .iter()
+                .any(|(name, len)| name == RESERVE && *len >= bytes)
+        };
+        let is_kept = disk.names().is_ok_and(is_there);
+        let mut space = Self {
+            disk,
+            bytes,
+            is_kept,
+            is_short: false,
+        };
+        space.look();
+        space
+    }
+
+    /// Whether there is no room for new jobs.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short
+    }
+
+    /// Looks how much is free; keeps the reserve back again where there is room for it.
+    pub(crate) fn look(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        let Ok(mut free) = self.disk.free_bytes() else {
+            return;
+        };
+        if !self.is_kept && free >= 2 * self.bytes {
+            self.is_kept = self.disk.reserve(RESERVE, self.bytes).is_ok();
+            free = self.disk.free_bytes().unwrap_or(0);
+        }
+        // A little more than enough before new jobs are let in again: no flutter at the edge.
+        let enough = if self.is_short {
+            self.bytes + self.bytes / 4
+        } else {
+            self.bytes
+        };
+        let is_short = !self.is_kept || free < enough;
+        if is_short != self.is_short {
+            tracing::warn!(free, is_short, "room on the disk");
+        }
+        self.is_short = is_short;
+    }
+
+    /// A write found the disk full: gives the reserve back, if it was not given before.
+    pub(crate) fn release(&mut self) -> bool {
+        self.is_short = true;
+        if !self.is_kept {
+            return false;
+        }
+        self.is_kept = false;
+        self.disk.remove(RESERVE).is_ok()
+    }
+
+    /// Why there is no room for new jobs.
+    pub(crate) fn refusal(&self) -> Error {
+        let message = "disk is nearly full: no new jobs are taken until there is room; settle, cancel or free some";
+        let error = Error::new(ErrorKind::EngineFull, message).with("reserve", self.bytes);
+        match self.disk.free_bytes() {
+            Ok(free) => error.with("free", free),
+            Err(_) => error,
+        }
+    }
+
+    /// Whether a file of a directory is the reserve, by its name.
+    pub(crate) fn is_name(name: &str) -> bool {
+        name == RESERVE
+    }
+}

@@ -1,0 +1,3 @@
+use crate::harness::Forgetful;
+
+punctual::conformance::suite!(Forgetful, durable);

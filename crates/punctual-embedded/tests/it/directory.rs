@@ -1,0 +1,3 @@
+use crate::harness::InDirectory;
+
+punctual::conformance::suite!(InDirectory);

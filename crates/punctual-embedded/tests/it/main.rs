@@ -1,0 +1,8 @@
+//! Tests of the public interface.
+
+/// The engine keeps the law, over a disk and store that forget what was not synced.
+mod conformance;
+/// The engine keeps the law in a directory of the operating system.
+mod directory;
+/// Makes engines for both.
+mod harness;
