@@ -95,13 +95,23 @@ pub(super) async fn run_now_clears_every_name(case: Case) {
     assert_eq!(case.claim_ids(10).await, [held]);
 }
 
-/// Run now leaves the place of a ready job in its line.
+/// Run now leaves a ready job where it stands, at the front of its line too.
 pub(super) async fn run_now_of_a_ready_job_changes_nothing(case: Case) {
-    let sent = case.enqueue_all(vec![job(), job()]).await;
+    let earlier = case
+        .enqueue(NewJob {
+            priority: 9,
+            ..job()
+        })
+        .await;
     case.advance(seconds(1)).await;
-    case.edit(sent[0], Action::RunNow).await;
-    assert_eq!(case.get(sent[0]).await.due, START);
-    assert_eq!(case.claim_ids(10).await, sent);
+    let id = case.enqueue(job()).await;
+    let attempt = case.claim_one().await;
+    case.edit(earlier, Action::Reprioritise(5)).await;
+    case.end(&attempt, Outcome::Released).await;
+    case.advance(seconds(1)).await;
+    case.edit(id, Action::RunNow).await;
+    assert_eq!(case.get(id).await.due, START + seconds(1));
+    assert_eq!(case.claim_ids(10).await, [id, earlier]);
 }
 
 /// A follower cannot be made to run: its holder is active.
@@ -181,6 +191,17 @@ pub(super) async fn a_redriven_job_starts_over(case: Case) {
     );
     assert_eq!((back.due, back.expires_at), (case.clock(), None));
     assert_eq!(case.drain().await, [id]);
+}
+
+/// A redriven job that had been asked to stop is asked no more.
+pub(super) async fn a_redriven_job_is_not_asked_to_stop(case: Case) {
+    let attempt = case.active(job()).await;
+    case.cancel(attempt.id()).await;
+    assert_eq!(case.end(&attempt, Outcome::Dead).await, State::Dead);
+    case.edit(attempt.id(), Action::Redrive).await;
+    assert!(!case.get(attempt.id()).await.cancel_requested);
+    let again = case.claim_one().await;
+    assert_eq!(case.retry(&again, seconds(0)).await, State::Ready);
 }
 
 /// Delete removes what has settled, mark and all, and nothing else.

@@ -202,13 +202,20 @@ pub(super) async fn an_edited_retry_moves_the_hold(case: Case) {
     assert_eq!(case.drain().await, [failed.id(), next]);
 }
 
-/// A rescued or released job goes first in its group.
+/// A rescued or released job goes first in its group, before what has an earlier due.
 pub(super) async fn a_returned_job_goes_first_in_its_group(case: Case) {
-    let sent = case.enqueue_all(vec![in_group("a"), in_group("a")]).await;
-    case.claim_one().await;
+    let of = |priority| NewJob {
+        priority,
+        ..in_group("a")
+    };
+    let earlier = case.enqueue(of(9)).await;
+    case.advance(seconds(1)).await;
+    let returned = case.enqueue(of(5)).await;
+    assert_eq!(case.claim_one().await.id(), returned);
+    case.edit(earlier, Action::Reprioritise(5)).await;
     case.leases_run_out().await;
     let rescued = case.claim_one().await;
-    assert_eq!(rescued.id(), sent[0]);
+    assert_eq!(rescued.id(), returned);
     case.end(&rescued, Outcome::Released).await;
-    assert_eq!(case.drain().await, sent);
+    assert_eq!(case.drain().await, [returned, earlier]);
 }

@@ -112,6 +112,7 @@ macro_rules! __laws {
                 a_key_is_kept_while_its_job_goes_on[UniqueKeep],
                 a_key_until_started_is_free_at_the_first_claim[UniqueKeep],
                 a_key_for_a_period_outlives_its_job[UniqueKeep, UniqueReplace],
+                a_settled_holder_is_not_replaced[UniqueKeep, UniqueReplace],
                 a_key_for_a_period_is_free_before_its_job_settles[UniqueKeep],
                 a_key_is_of_one_queue[UniqueKeep],
                 a_key_counts_within_a_call[UniqueKeep, UniqueReplace],
@@ -144,8 +145,9 @@ macro_rules! __laws {
                 equal_dues_go_by_enqueue[Delay, StrictDueOrder],
                 an_earlier_priority_goes_first[Priority],
                 a_pile_over_the_sweep_is_claimed_by_due[Delay, StrictDueOrder],
-                a_released_job_goes_first,
-                a_rescued_job_goes_first[Delay],
+                a_released_job_goes_first[Priority, StrictDueOrder],
+                a_rescued_job_goes_first[Priority, StrictDueOrder],
+                a_reschedule_takes_a_job_from_the_front[Priority, StrictDueOrder],
                 a_retry_stands_by_its_new_due[StrictDueOrder],
                 a_rescheduled_job_stands_by_its_new_due[Delay, StrictDueOrder],
                 a_ready_job_put_off_is_not_claimed[Delay],
@@ -166,7 +168,7 @@ macro_rules! __laws {
                 a_cancelled_retry_lets_its_group_go_on[Groups],
                 an_expired_retry_lets_its_group_go_on[Groups, Expiry],
                 an_edited_retry_moves_the_hold[Groups],
-                a_returned_job_goes_first_in_its_group[Groups],
+                a_returned_job_goes_first_in_its_group[Groups, Priority, StrictDueOrder],
             }
             lease {
                 a_lease_that_runs_out_is_a_crash,
@@ -179,6 +181,7 @@ macro_rules! __laws {
                 another_token_settles_nothing,
                 progress_is_kept,
                 after_a_silence_rescue_waits_a_lease,
+                a_silence_of_half_a_lease_saves_nothing,
                 a_lease_saved_from_a_silence_settles,
                 a_second_silence_saves_nothing,
                 time_ticks_on_when_the_clock_steps_back,
@@ -232,6 +235,7 @@ macro_rules! __laws {
                 a_rescued_job_expires[Expiry],
                 a_retry_after_its_expiry_never_runs[Expiry],
                 an_expired_job_says_when[Expiry],
+                a_settled_job_does_not_expire[Expiry],
             }
             cancel {
                 a_waiting_job_is_cancelled_at_once[Delay, HeldJobs],
@@ -248,11 +252,12 @@ macro_rules! __laws {
                 a_reschedule_counts_from_now[Delay],
                 run_now_by_state[Delay, HeldJobs],
                 run_now_clears_every_name[Delay, HeldJobs],
-                run_now_of_a_ready_job_changes_nothing,
+                run_now_of_a_ready_job_changes_nothing[Priority, StrictDueOrder],
                 a_follower_is_not_run_now[UniqueKeep, UniqueAfter],
                 reprioritise_by_state[Delay, HeldJobs, Priority],
                 redrive_by_state[Delay, HeldJobs],
                 a_redriven_job_starts_over[Expiry, Suspects],
+                a_redriven_job_is_not_asked_to_stop[CancelActive],
                 delete_by_state[Delay, HeldJobs],
                 a_mark_is_only_deleted,
                 verdicts_come_in_the_order_of_targets[Delay, UniqueKeep],
@@ -273,7 +278,7 @@ macro_rules! __laws {
                 a_group_lists_its_unsettled_jobs[ListByState, Groups],
                 a_filter_finds_by_each_field[ListByState, Delay],
                 a_get_answers_in_the_order_asked[Delay, UniqueKeep],
-                a_state_is_of_the_instant_asked[Delay],
+                a_state_is_of_the_instant_asked[Delay, ListByState],
             }
             explain {
                 not_due[Explain, Delay],

@@ -187,6 +187,23 @@ pub(super) async fn after_a_silence_rescue_waits_a_lease(case: Case) {
     assert_eq!(case.state(attempt.id()).await, State::Ready);
 }
 
+/// Half a lease is the longest silence that saves nothing.
+pub(super) async fn a_silence_of_half_a_lease_saves_nothing(case: Case) {
+    for (silence, saved) in [(LEASE / 2, false), (LEASE / 2 + TICK, true)] {
+        let attempt = case.active(job()).await;
+        let deadline = case.clock() + LEASE;
+        case.advance(silence).await;
+        let until = case.get(attempt.id()).await.lease_until;
+        let later = case.clock() + LEASE;
+        assert_eq!(
+            until,
+            Some(if saved { later } else { deadline }),
+            "{silence:?}"
+        );
+        case.complete(&attempt).await;
+    }
+}
+
 /// A lease saved from a silence is valid: its holder settles.
 pub(super) async fn a_lease_saved_from_a_silence_settles(case: Case) {
     let attempt = case.active(job()).await;

@@ -276,4 +276,5 @@ pub(super) async fn a_state_is_of_the_instant_asked(case: Case) {
     for id in sent.iter().rev() {
         assert_eq!(case.state(*id).await, State::Ready);
     }
+    case.advance(hours(1)).await;
 }

@@ -2,7 +2,7 @@
 
 use super::case::*;
 use crate::engine::Action;
-use crate::job::{Due, NewJob, Outcome};
+use crate::job::{Due, JobId, NewJob, Outcome};
 use crate::time::{hours, minutes, seconds};
 
 fn of_priority(priority: u8) -> NewJob {
@@ -63,24 +63,37 @@ pub(super) async fn a_pile_over_the_sweep_is_claimed_by_due(case: Case) {
     assert_eq!(claimed, expected);
 }
 
-/// A released job goes to the front of its line.
-pub(super) async fn a_released_job_goes_first(case: Case) {
-    let sent = case.enqueue_all(vec![job(), job(), job()]).await;
-    let claimed = case.claim(2).await;
-    case.end(&claimed[1], Outcome::Released).await;
-    assert_eq!(case.claim_ids(10).await, [sent[1], sent[2]]);
+/// An active job, and a ready one of its line that has an earlier due.
+async fn active_before_an_earlier_due(case: &Case) -> (Attempt, JobId) {
+    let earlier = case.enqueue(of_priority(9)).await;
+    case.advance(seconds(1)).await;
+    let active = case.enqueue(of_priority(5)).await;
+    let attempt = case.claim_one().await;
+    assert_eq!(attempt.id(), active);
+    case.edit(earlier, Action::Reprioritise(5)).await;
+    (attempt, earlier)
 }
 
-/// A rescued job goes to the front of its line.
+/// A released job goes to the front of its line, before what has an earlier due.
+pub(super) async fn a_released_job_goes_first(case: Case) {
+    let (attempt, earlier) = active_before_an_earlier_due(&case).await;
+    case.end(&attempt, Outcome::Released).await;
+    assert_eq!(case.claim_ids(10).await, [attempt.id(), earlier]);
+}
+
+/// A rescued job goes to the front of its line, before what has an earlier due.
 pub(super) async fn a_rescued_job_goes_first(case: Case) {
-    let first = case.enqueue(job_in(minutes(1))).await;
-    let late = case.enqueue(job_in(minutes(2))).await;
-    case.advance(minutes(2)).await;
-    let crashed = case.claim_one().await;
-    assert_eq!(crashed.id(), first);
-    let early = case.enqueue(job()).await;
+    let (attempt, earlier) = active_before_an_earlier_due(&case).await;
     case.leases_run_out().await;
-    assert_eq!(case.claim_ids(10).await, [first, late, early]);
+    assert_eq!(case.claim_ids(10).await, [attempt.id(), earlier]);
+}
+
+/// A released job that is rescheduled stands by its new due, no longer at the front.
+pub(super) async fn a_reschedule_takes_a_job_from_the_front(case: Case) {
+    let (attempt, earlier) = active_before_an_earlier_due(&case).await;
+    case.end(&attempt, Outcome::Released).await;
+    case.edit(attempt.id(), Action::Reschedule(Due::Now)).await;
+    assert_eq!(case.claim_ids(10).await, [earlier, attempt.id()]);
 }
 
 /// A job that is tried again stands in its line by its new due.

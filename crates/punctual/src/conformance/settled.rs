@@ -75,7 +75,11 @@ pub(super) async fn a_short_retention_lasts_for_the_settled_window(case: Case) {
     let id = case.ended_job(short, Outcome::Completed).await;
     case.advance(window - TICK).await;
     prune(&case).await;
-    assert_eq!(case.state(id).await, State::Completed);
+    assert_eq!(
+        case.get(id).await.state,
+        State::Completed,
+        "more than its mark"
+    );
 }
 
 /// Settled jobs are bounded by number per queue and state: the oldest go first.

@@ -219,6 +219,17 @@ pub(super) async fn a_key_for_a_period_outlives_its_job(case: Case) {
     assert_eq!(send_with_key(&case, Keep).await.1, Created);
 }
 
+/// A holder that has settled within its period is not replaced: it is over.
+pub(super) async fn a_settled_holder_is_not_replaced(case: Case) {
+    for outcome in [Outcome::Dead, Outcome::Cancelled] {
+        let holder = case.ended_job(held_for(minutes(1)), outcome).await;
+        let before = case.get(holder).await;
+        assert_eq!(send_with_key(&case, Replace).await.1, Merged(holder));
+        assert_eq!(case.get(holder).await, before);
+        case.advance(minutes(1)).await;
+    }
+}
+
 /// A key held for a period is free at its end, though its job has not settled.
 pub(super) async fn a_key_for_a_period_is_free_before_its_job_settles(case: Case) {
     let slow = NewJob {

@@ -398,21 +398,22 @@ impl Machine {
                 )
             }
         };
+        let ends = &self.queue_state(queue)?.lease_ends;
+        let mut fences: Vec<u64> = ends.iter().map(|(_, fence)| *fence).collect();
+        fences.retain(|other| *other >= fence);
+        fences.sort_unstable();
         let mut found = Vec::new();
-        let start = FenceKey { fence };
-        for (key, lease) in
-            self.rows
-                .leases
-                .scan(Bound::Included(&start), Bound::Unbounded, false, usize::MAX)?
-        {
-            let skip = if key.fence == fence { place } else { 0 };
+        for open in fences {
+            let key = FenceKey { fence: open };
+            let Some(lease) = self.rows.leases.get(&key)? else {
+                continue;
+            };
+            let skip = if open == fence { place } else { 0 };
             for (index, id) in lease.jobs.iter().enumerate().skip(skip) {
-                if self
-                    .leased(lease.namespace, *id, key.fence)?
-                    .is_some_and(|job| job.spec.queue == queue)
-                {
+                let job = self.leased(lease.namespace, *id, open)?;
+                if job.is_some_and(|job| job.spec.queue == queue) {
                     let mut after = Writer::default();
-                    after.u64(key.fence);
+                    after.u64(open);
                     after.u32(index as u32);
                     found.push((*id, after.0));
                     if found.len() == limit {
