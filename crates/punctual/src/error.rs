@@ -27,6 +27,9 @@ pub enum ErrorKind {
     NotFound,
     /// The token is not (or no longer) the job's lease; nothing was changed.
     LeaseLost,
+    /// Another job stands in the way: it has the id with other content, or is active and holds the
+    /// unique key.
+    Conflict,
     /// A versioned record was changed by somebody else since it was read.
     VersionConflict,
     /// This engine does not have the capability that the call needs.
@@ -72,6 +75,7 @@ impl ErrorKind {
             Self::BatchTooLarge => "batch_too_large",
             Self::NotFound => "not_found",
             Self::LeaseLost => "lease_lost",
+            Self::Conflict => "conflict",
             Self::VersionConflict => "version_conflict",
             Self::Unsupported => "unsupported",
             Self::EngineFull => "engine_full",

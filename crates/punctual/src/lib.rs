@@ -3,6 +3,7 @@
 //! The library an application imports: the model of a job and its law, the contract of engines,
 //! the memory engine, and the worker.
 
+mod backoff;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod engine;
@@ -11,8 +12,11 @@ pub mod job;
 pub mod machine;
 pub mod memory;
 pub mod planted;
+pub mod queue;
 pub mod retry;
+pub mod testing;
 pub mod time;
+pub mod worker;
 
 pub use engine::{Engine, Namespace};
 pub use error::{Error, ErrorKind, Result};
@@ -21,4 +25,6 @@ pub use job::{
     Unique, UniquePolicy,
 };
 pub use memory::MemoryEngine;
+pub use queue::Queue;
 pub use retry::RetryPolicy;
+pub use worker::{Context, Worker, shutdown_signal};

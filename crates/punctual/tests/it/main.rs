@@ -1,4 +1,15 @@
-//! Tests of the public interface.
+//! The public interface, as users meet it.
 
 mod conformance;
 mod histories;
+mod queue;
+mod queue_jobs;
+mod support;
+mod testing;
+mod worker;
+mod worker_effects;
+mod worker_faults;
+mod worker_leases;
+mod worker_meters;
+mod worker_shutdown;
+mod worker_suspects;

@@ -1,0 +1,40 @@
+use std::sync::Arc;
+
+use crate::engine::Engine;
+
+/// What a [`Queue`](crate::Queue), a [`Worker`](crate::Worker) and the test helpers take for an
+/// engine: one by value, shared, or borrowed from somebody who shares it.
+pub trait IntoEngine {
+    /// The engine, shared.
+    fn into_engine(self) -> Arc<dyn Engine>;
+}
+
+impl<E: Engine> IntoEngine for E {
+    fn into_engine(self) -> Arc<dyn Engine> {
+        Arc::new(self)
+    }
+}
+
+impl<E: Engine> IntoEngine for Arc<E> {
+    fn into_engine(self) -> Arc<dyn Engine> {
+        self
+    }
+}
+
+impl IntoEngine for Arc<dyn Engine> {
+    fn into_engine(self) -> Arc<dyn Engine> {
+        self
+    }
+}
+
+impl<E: Engine> IntoEngine for &Arc<E> {
+    fn into_engine(self) -> Arc<dyn Engine> {
+        self.clone()
+    }
+}
+
+impl IntoEngine for &Arc<dyn Engine> {
+    fn into_engine(self) -> Arc<dyn Engine> {
+        self.clone()
+    }
+}

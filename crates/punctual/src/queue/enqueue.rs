@@ -1,0 +1,119 @@
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use crate::engine::{EnqueueVerdict, Receipt};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::NewJob;
+use crate::queue::Queue;
+
+/// One job on its way: set options, then await it.
+///
+/// What cannot be sent (a payload that is no JSON, an option out of range) is the error of the await.
+#[must_use = "nothing is sent until it is awaited"]
+#[derive(Debug)]
+pub struct Enqueue {
+    queue: Queue,
+    job: Result<NewJob>,
+    expires_in: Option<Duration>,
+}
+
+impl Enqueue {
+    pub(super) fn new(queue: Queue, job: Result<NewJob>) -> Self {
+        Self {
+            queue,
+            job,
+            expires_in: None,
+        }
+    }
+
+    /// Is `cancelled: expired` that span after the enqueue, unless it is active then.
+    ///
+    /// Counted from the engine's time, which is asked for first: one more call.
+    pub fn expires_in(mut self, span: Duration) -> Self {
+        self.expires_in = Some(span);
+        self
+    }
+
+    /// Sends it and answers the receipt whatever its verdict, where awaiting makes an error of a
+    /// verdict that means "not stored".
+    ///
+    /// ```
+    /// # use punctual::{engine::EnqueueVerdict, Hold, MemoryEngine, NewJob, Queue, UniquePolicy};
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # let queue = Queue::new(MemoryEngine::new());
+    /// let report = || NewJob::new("reports", "{}").unique_with(
+    ///     "weekly",
+    ///     UniquePolicy::Replace,
+    ///     Hold::UntilSettled,
+    /// );
+    /// let first = queue.enqueue_job(report()).receipt().await?;
+    /// let second = queue.enqueue_job(report()).receipt().await?;
+    /// assert_eq!(second.verdict, EnqueueVerdict::Replaced(first.id));
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn receipt(self) -> Result<Receipt> {
+        self.send().await.map(|(receipt, _)| receipt)
+    }
+
+    async fn send(self) -> Result<(Receipt, String)> {
+        let mut job = self.job.map_err(|error| error.operation("enqueue"))?;
+        if let Some(span) = self.expires_in {
+            let now = self.queue.engine().info().await?.now;
+            job.expires_at = Some(now + span);
+        }
+        let name = job.queue.clone();
+        let enqueued = self.queue.send(vec![job]).await?;
+        match enqueued.receipts.first() {
+            Some(receipt) => Ok((*receipt, name)),
+            None => Err(Error::new(
+                ErrorKind::Internal,
+                "engine answered no receipt; please report it",
+            )),
+        }
+    }
+
+    pub(super) fn edit(mut self, change: impl FnOnce(&mut NewJob)) -> Self {
+        if let Ok(job) = &mut self.job {
+            change(job);
+        }
+        self
+    }
+}
+
+impl IntoFuture for Enqueue {
+    type Output = Result<Receipt>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async {
+            let (receipt, queue) = self.send().await?;
+            stored(receipt).map_err(|error| error.with("queue", queue).with("id", receipt.id))
+        })
+    }
+}
+
+/// The receipt of a job that is stored or served for; else what stands in its way.
+fn stored(receipt: Receipt) -> Result<Receipt> {
+    let refused = |kind, message: &str| Err(Error::new(kind, message).operation("enqueue"));
+    match receipt.verdict {
+        EnqueueVerdict::IdConflict => refused(
+            ErrorKind::Conflict,
+            "id belongs to a job with other content; send another id",
+        ),
+        EnqueueVerdict::UniqueActive(holder) => refused(
+            ErrorKind::Conflict,
+            "unique key is held by an active job, which cannot be replaced; wait until it settles",
+        )
+        .map_err(|error| error.with("holder", holder)),
+        EnqueueVerdict::Full => refused(
+            ErrorKind::EngineFull,
+            "queue has as many pending jobs as it may; raise max_pending or add workers",
+        ),
+        verdict if verdict.is_accepted() => Ok(receipt),
+        verdict => refused(ErrorKind::Conflict, "job was not stored")
+            .map_err(|error| error.with("verdict", verdict.name())),
+    }
+}

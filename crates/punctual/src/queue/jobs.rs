@@ -1,0 +1,158 @@
+//! What a producer does with jobs that are in: each a thin convenience over one verb of the engine.
+
+use std::time::Duration;
+
+use crate::engine::{Action, Edit, EditVerdict, Explanation, Got, Select, Target, WaitFor, Waited};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{Due, Job, JobId};
+use crate::queue::Queue;
+use crate::time::Timestamp;
+
+impl Queue {
+    /// The job, or the mark that is left of it; `None` if the engine does not know it (any more).
+    ///
+    /// A job is named by its id, or by queue and unique key: `queue.get(("orders", "order:7"))`.
+    pub async fn get(&self, target: impl Into<Target>) -> Result<Option<Got>> {
+        self.look_up(target.into(), false).await
+    }
+
+    /// Why the job has not run yet, or what became of it; `None` if the engine does not know it.
+    pub async fn explain(&self, target: impl Into<Target>) -> Result<Option<Explanation>> {
+        Ok(match self.look_up(target.into(), true).await? {
+            Some(Got::Job(_, explanation)) => explanation,
+            _ => None,
+        })
+    }
+
+    /// Cancels a job; an active one is asked to stop.
+    pub async fn cancel(&self, target: impl Into<Target>) -> Result<EditVerdict> {
+        self.edit(target.into(), Action::Cancel).await
+    }
+
+    /// Gives a job that has not started another due: a span from now, or an instant.
+    pub async fn reschedule(
+        &self,
+        target: impl Into<Target>,
+        due: impl Into<Due>,
+    ) -> Result<EditVerdict> {
+        self.edit(target.into(), Action::Reschedule(due.into()))
+            .await
+    }
+
+    /// Makes a held or scheduled job due now.
+    pub async fn run_now(&self, target: impl Into<Target>) -> Result<EditVerdict> {
+        self.edit(target.into(), Action::RunNow).await
+    }
+
+    /// Gives a job that has not started another priority, 0 (first) to 9 (last).
+    pub async fn reprioritise(
+        &self,
+        target: impl Into<Target>,
+        priority: u8,
+    ) -> Result<EditVerdict> {
+        self.edit(target.into(), Action::Reprioritise(priority))
+            .await
+    }
+
+    /// Sends a dead job back, with its failures and crashes at zero.
+    pub async fn redrive(&self, target: impl Into<Target>) -> Result<EditVerdict> {
+        self.edit(target.into(), Action::Redrive).await
+    }
+
+    /// Removes a settled job and its mark.
+    pub async fn delete(&self, target: impl Into<Target>) -> Result<EditVerdict> {
+        self.edit(target.into(), Action::Delete).await
+    }
+
+    /// Waits until the job is settled and answers it; `None` if that took longer than `at_most`.
+    ///
+    /// A completed job is there as its mark, with its small result, for two minutes by default.
+    pub async fn wait_settled(
+        &self,
+        target: impl Into<Target>,
+        at_most: Duration,
+    ) -> Result<Option<Got>> {
+        let unknown = || Error::new(ErrorKind::NotFound, "no such job").operation("wait_settled");
+        let mut got = self.get(target).await?.ok_or_else(unknown)?;
+        let id = match &got {
+            Got::Job(job, _) => job.id,
+            Got::Mark { id, .. } => *id,
+        };
+        let until = self.engine().info().await?.now + at_most;
+        while !got.state().is_settled() {
+            let wait = WaitFor::Settled(vec![id]);
+            let waited = self.engine().wait(&self.0.namespace, wait, until).await?;
+            got = self.get(id).await?.ok_or_else(unknown)?;
+            if waited == Waited::TimedOut {
+                break;
+            }
+        }
+        Ok(Some(got).filter(|got| got.state().is_settled()))
+    }
+
+    async fn look_up(&self, target: Target, explain: bool) -> Result<Option<Got>> {
+        let inner = &*self.0;
+        let got = inner.engine.get(&inner.namespace, vec![target], explain);
+        Ok(got.await?.into_iter().next().flatten())
+    }
+
+    async fn edit(&self, target: Target, action: Action) -> Result<EditVerdict> {
+        let inner = &*self.0;
+        let edit = Edit {
+            select: Select::Targets(vec![target]),
+            action,
+            dry_run: false,
+        };
+        let edited = inner.engine.edit(&inner.namespace, edit).await?;
+        let verdict = edited.verdicts.first().map(|(_, verdict)| *verdict);
+        tracing::debug!(?action, verdict = verdict.map(EditVerdict::name), "edited");
+        Ok(verdict.unwrap_or(EditVerdict::NotFound))
+    }
+}
+
+impl Target {
+    /// The present holder of a unique key of a kind's queue.
+    ///
+    /// ```
+    /// use punctual::{Job, engine::Target};
+    /// # #[derive(serde::Serialize, serde::Deserialize)]
+    /// # struct CancelUnpaid { order: u64 }
+    /// # impl Job for CancelUnpaid { const KIND: &str = "cancel"; const QUEUE: &str = "orders"; }
+    ///
+    /// assert_eq!(Target::unique::<CancelUnpaid>("order:7"), Target::from(("orders", "order:7")));
+    /// ```
+    pub fn unique<J: Job>(key: impl Into<String>) -> Self {
+        Self::Unique {
+            queue: J::QUEUE.into(),
+            key: key.into(),
+        }
+    }
+}
+
+impl From<(&str, &str)> for Target {
+    /// Queue and unique key.
+    fn from((queue, key): (&str, &str)) -> Self {
+        Self::Unique {
+            queue: queue.into(),
+            key: key.into(),
+        }
+    }
+}
+
+impl From<&JobId> for Target {
+    fn from(id: &JobId) -> Self {
+        Self::Id(*id)
+    }
+}
+
+impl From<Duration> for Due {
+    fn from(span: Duration) -> Self {
+        Self::After(span)
+    }
+}
+
+impl From<Timestamp> for Due {
+    fn from(instant: Timestamp) -> Self {
+        Self::At(instant)
+    }
+}

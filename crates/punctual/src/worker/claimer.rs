@@ -1,0 +1,326 @@
+//! Claims what the slots can take, then sleeps until the engine has more.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::context::Lease;
+use super::health::Loop;
+use super::queues::Queues;
+use super::runtime::{Idle, Phase, Runtime};
+use super::slots::{Beat, Room};
+use super::suspects::Suspects;
+use crate::backoff::Backoff;
+use crate::engine::{Claim, ClaimOrder, Claimed, WaitFor, Waited, WorkerRecord};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{JobRecord, Outcome};
+use crate::time::{Timestamp, millis, minutes, seconds, within};
+
+/// A bell that was lost costs at most that much engine time.
+const WAIT_MAX: Duration = seconds(1);
+/// An engine that does not come back from a wait is claimed from after that many seconds of real time.
+const DEAF_SECONDS_MAX: u64 = 4;
+/// A claim that is not answered is sent again, under the same nonce.
+const CLAIM_SECONDS_MAX: u64 = 10;
+
+pub(super) async fn run(rt: Arc<Runtime>) {
+    let mut claimer = Claimer {
+        queues: rt
+            .setup
+            .queues()
+            .unwrap_or_else(|_| unreachable!("they were checked at the start")),
+        suspects: Suspects::default(),
+        backoff: Backoff::engine(),
+        was_alone: false,
+        futile: 0,
+        rt,
+    };
+    claimer.rt.board().claiming = false;
+    while claimer.rt.phase() == Phase::Claiming {
+        claimer.rt.vitals.beat(Loop::Claimer);
+        claimer.round().await;
+    }
+}
+
+struct Claimer {
+    rt: Arc<Runtime>,
+    queues: Queues,
+    suspects: Suspects,
+    backoff: Backoff,
+    was_alone: bool,
+    /// Claims in a row that brought nothing although the engine had called.
+    futile: u32,
+}
+
+impl Claimer {
+    /// Waits for room, claims, and waits for work if there is no more.
+    async fn round(&mut self) {
+        self.rt.start_next();
+        let alone = self.is_turn_of_suspects();
+        if alone && !self.rt.setup.isolated && !self.run_dry().await {
+            return;
+        }
+        let room = self.rt.board().room();
+        let Some(room) = room else {
+            let fits = self.rt.until(|board| board.room().is_some());
+            self.bounded(fits).await;
+            return;
+        };
+        let quiet = self.rt.board().is_quiet();
+        let asked = self.rt.now();
+        self.rt.board().claiming = true;
+        match self.claim(room, alone).await {
+            Ok(claimed) => {
+                self.backoff.reset();
+                self.rt.vitals.well(Loop::Claimer);
+                self.claimed(claimed, asked, alone, quiet).await;
+            }
+            Err(error) => {
+                self.rt.board().claiming = false;
+                self.rt.changed();
+                let pause = self.backoff.pause();
+                tracing::warn!(%error, ?pause, "claim failed; trying again");
+                self.rt.vitals.trouble(Loop::Claimer, &error);
+                self.rt.pause(pause, Phase::Draining).await;
+            }
+        }
+    }
+
+    /// Whether the next claim is for suspects: for an isolated worker, every other one.
+    fn is_turn_of_suspects(&mut self) -> bool {
+        if self.rt.setup.isolated {
+            self.suspects.are_waiting() && !self.was_alone
+        } else {
+            self.suspects.is_turn(self.rt.now())
+        }
+    }
+
+    /// Sends a claim; an unanswered one again under its nonce, so that its page is not stranded.
+    async fn claim(&mut self, room: Room, alone: bool) -> Result<Claimed> {
+        let rt = &self.rt;
+        let setup = &rt.setup;
+        let unanswered = rt.nonce.load(Ordering::Relaxed);
+        let fresh = || uuid::Uuid::new_v4().as_u128() as u64 | 1;
+        let nonce = if unanswered == 0 { fresh() } else { unanswered };
+        rt.nonce.store(nonce, Ordering::Relaxed);
+        let claim = Claim {
+            worker: WorkerRecord {
+                busy: rt.board().runs.len() as u32,
+                ..rt.record.clone()
+            },
+            queues: self.queues.next(),
+            order: ClaimOrder::Strict,
+            limit: room.jobs,
+            max_bytes: room.bytes,
+            lease: setup.lease,
+            nonce,
+            alone,
+            in_process: true,
+        };
+        let call = rt.engine.claim(&rt.namespace, claim);
+        let claimed = tokio::select! {
+            biased;
+            answer = rt.answer("claim", CLAIM_SECONDS_MAX, call) => answer?,
+            // What it brings would be handed back; but a release does not wait for it.
+            () = released(rt) => return Err(shutting_down()),
+        };
+        rt.nonce.store(0, Ordering::Relaxed);
+        Ok(claimed)
+    }
+
+    async fn claimed(&mut self, claimed: Claimed, asked: Duration, alone: bool, quiet: bool) {
+        let (now, wake_at) = (claimed.now, claimed.wake_at);
+        let more = wake_at.is_some_and(|wake_at| wake_at <= now);
+        self.suspects.seen(claimed.suspects);
+        let (jobs, suspect) = admit(&self.rt, claimed, asked);
+        if alone {
+            if suspect && !self.rt.setup.isolated {
+                // The claim was made to run nothing else beside it.
+                self.rest_while_busy().await;
+            }
+            self.suspects.done(self.rt.now(), jobs > 0);
+        } else if jobs == 0 && quiet {
+            self.suspects.idle();
+        }
+        if jobs > 0 {
+            self.futile = 0;
+        }
+        self.was_alone = alone;
+        if self.is_turn_of_suspects() {
+            return;
+        }
+        if more {
+            if jobs == 0 {
+                self.hold_back().await;
+            }
+        } else if jobs == 0 && quiet && self.rt.ends_idle() {
+            self.rt.idle(Idle { now, wake_at });
+        } else {
+            self.wait(now, wake_at).await;
+        }
+    }
+
+    /// Sleeps until the engine may have more, by its clock or its bell.
+    async fn wait(&mut self, now: Timestamp, wake_at: Option<Timestamp>) {
+        let mut until = wake_at.map_or(now + WAIT_MAX, |at| at.min(now + WAIT_MAX));
+        if let Some(turn_at) = self.suspects.turn_at() {
+            until = until.min(now + turn_at.saturating_sub(self.rt.now()));
+        }
+        let rt = self.rt.clone();
+        let waited = rt
+            .engine
+            .wait(&rt.namespace, WaitFor::Work(self.queues.names()), until);
+        let waited = tokio::select! {
+            waited = waited => Some(waited),
+            () = rt.pulsed(DEAF_SECONDS_MAX) => None,
+            () = rt.reached(Phase::Draining) => None,
+            // Ends with the work: what was settled may have brought more.
+            () = rt.until(|board| board.is_quiet()), if rt.ends_idle() => None,
+        };
+        match waited {
+            Some(Ok(Waited::Work)) => {
+                self.futile += 1;
+                if self.futile > FUTILE_MAX {
+                    self.hold_back().await;
+                }
+            }
+            Some(Ok(_)) => self.futile = 0,
+            None => {}
+            Some(Err(error)) => {
+                let pause = self.backoff.pause();
+                tracing::warn!(%error, ?pause, "wait failed; trying again");
+                rt.vitals.trouble(Loop::Claimer, &error);
+                rt.pause(pause, Phase::Draining).await;
+            }
+        }
+    }
+
+    /// A bell without work, again and again: do not run hot on it.
+    async fn hold_back(&mut self) {
+        self.futile += 1;
+        let pause = millis(1 << self.futile.min(6));
+        self.rt.pause(pause, Phase::Draining).await;
+    }
+
+    /// Waits until nothing runs; whether it came to that in time.
+    async fn run_dry(&mut self) -> bool {
+        let rt = self.rt.clone();
+        let patience = self.suspects.patience();
+        tokio::select! {
+            dry = within(patience, rt.until(|board| board.is_idle())) => {
+                if dry.is_none() {
+                    tracing::debug!(?patience, "suspects wait on: handlers did not end");
+                    self.suspects.gave_up(rt.now());
+                }
+                dry.is_some()
+            }
+            () = rt.reached(Phase::Draining) => false,
+        }
+    }
+
+    /// Waits until what runs has ended, however long that takes.
+    async fn rest_while_busy(&self) {
+        while self.rt.phase() == Phase::Claiming && !self.rt.board().is_idle() {
+            self.rt.vitals.beat(Loop::Claimer);
+            self.bounded(self.rt.until(|board| board.is_idle())).await;
+        }
+    }
+
+    /// Waits for a fact, for the end, or for a pulse.
+    async fn bounded(&self, fact: impl Future<Output = ()>) {
+        tokio::select! {
+            biased;
+            () = fact => {}
+            () = self.rt.pulsed(0) => {}
+            () = self.rt.reached(Phase::Draining) => {}
+        }
+    }
+}
+
+/// Bells in a row that may be false before the claimer slows down.
+const FUTILE_MAX: u32 = 3;
+
+async fn released(rt: &Runtime) {
+    rt.reached(Phase::Releasing).await;
+    crate::time::pause(seconds(1)).await;
+}
+
+fn shutting_down() -> Error {
+    Error::new(ErrorKind::ShuttingDown, "worker ends").operation("claim")
+}
+
+/// Takes in the pages of a claim; answers how many jobs they bring, and whether one is a suspect.
+fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) {
+    let now = rt.now();
+    let jobs = claimed.pages.iter().map(|page| page.jobs.len()).sum();
+    let suspect = claimed
+        .pages
+        .iter()
+        .any(|page| page.jobs.iter().any(JobRecord::is_suspect));
+    let mut unknown = Vec::new();
+    {
+        let mut board = rt.board();
+        board.set_engine_time(claimed.now, now);
+        for page in claimed.pages {
+            // A repeated answer has less of its lease left than was asked for.
+            let left = rt.lease().min(page.deadline - claimed.now);
+            let beat = Beat::new(asked, left);
+            let key = board.add_page(Lease::new(page.token, page.deadline), beat);
+            if beat.beat_at < now + seconds(1) {
+                rt.beats.notify_one();
+            }
+            for job in page.jobs {
+                let labels = rt.meters.labels(&job.queue, &job.kind);
+                rt.meters.claimed(labels);
+                if rt.setup.knows(&job.kind) {
+                    board.add_job(key, job, labels, now);
+                } else {
+                    board.end_unrun(key, &job, labels, snooze(&job), None);
+                    unknown.push(job.kind);
+                }
+            }
+        }
+        if rt.phase() > Phase::Claiming {
+            board.release_ahead();
+        }
+        board.claiming = false;
+    }
+    rt.changed();
+    if jobs > 0 {
+        tracing::debug!(jobs, "claimed");
+        rt.start_next();
+        rt.settle.notify_one();
+    }
+    unknown.iter().for_each(|kind| rt.unknown.warn(kind));
+    (jobs, suspect)
+}
+
+/// A kind without a handler is put off, not failed: during a rolling deploy another worker has one.
+fn snooze(job: &JobRecord) -> Outcome {
+    let doublings = job.attempt.saturating_sub(1).min(5);
+    Outcome::Snooze {
+        after: (seconds(30) * (1 << doublings)).min(minutes(10)),
+    }
+}
+
+/// The kinds that were warned of.
+#[derive(Default)]
+pub(super) struct Unknown(Mutex<HashSet<String>>);
+
+/// Kinds are made by producers: there may be any number.
+const UNKNOWN_MAX: usize = 1_000;
+
+impl Unknown {
+    fn warn(&self, kind: &str) {
+        let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.len() < UNKNOWN_MAX && !warned.contains(kind) {
+            warned.insert(kind.to_owned());
+            tracing::warn!(
+                kind,
+                "worker has no handler for this kind; its jobs are put off. \
+                 Register one, or give the kind a queue of its own"
+            );
+        }
+    }
+}

@@ -1,0 +1,354 @@
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::engine::{Token, WorkerId};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{Effect, JobId, JobRecord, Limits, NewJob};
+use crate::time::Timestamp;
+use crate::worker::state::States;
+
+/// One attempt as its handler sees it. Cheap to clone.
+#[derive(Clone)]
+pub struct Context(Arc<Attempt>);
+
+/// Why a handler is asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Interrupt {
+    /// The job's cancel was requested.
+    CancelRequested = 1,
+    /// It ran longer than the job's timeout.
+    TimedOut = 2,
+    /// The lease is lost, or cannot be prolonged in time: another worker may start the job.
+    LeaseLost = 3,
+    /// The worker shuts down and its time to drain is over.
+    ShuttingDown = 4,
+}
+
+impl Context {
+    /// The whole job, as claimed.
+    pub fn job(&self) -> &JobRecord {
+        &self.0.job
+    }
+
+    /// The job's id.
+    pub fn id(&self) -> JobId {
+        self.0.job.id
+    }
+
+    /// Which claim of the job this is, from 1; grows with every start, failed or not.
+    pub fn attempt(&self) -> u32 {
+        self.0.job.attempt
+    }
+
+    /// Attempts that failed before this one.
+    pub fn failures(&self) -> u32 {
+        self.0.job.failures
+    }
+
+    /// Attempts before this one whose lease ran out.
+    pub fn crashes(&self) -> u32 {
+        self.0.job.crashes
+    }
+
+    /// Whether an attempt before this one may have been at work on the job already.
+    pub fn redelivered(&self) -> bool {
+        self.0.job.attempt > 1
+    }
+
+    /// The value of a header, the first of that name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.0.job.headers.iter();
+        headers
+            .find(|(header, _)| header == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The worker that runs it.
+    pub fn worker(&self) -> WorkerId {
+        self.0.worker
+    }
+
+    /// The name of the lease. Its `fence` only grows from lease to lease: a store that keeps the
+    /// largest one seen can refuse whoever comes late.
+    pub fn token(&self) -> Token {
+        self.0.lease.token
+    }
+
+    /// The instant of engine time at which the lease ends, as last heard of; the worker prolongs it.
+    pub fn lease_until(&self) -> Timestamp {
+        self.0.lease.until()
+    }
+
+    /// The instant of engine time at which the job's timeout ends this attempt, if it has one.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        let timeout = self.0.job.timeout?;
+        Some(self.0.started_at + timeout)
+    }
+
+    /// When this attempt started, in engine time.
+    pub fn started_at(&self) -> Timestamp {
+        self.0.started_at
+    }
+
+    /// Whether the handler is asked to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.interrupt().is_some()
+    }
+
+    /// Why it is asked to stop, if it is.
+    pub fn interrupt(&self) -> Option<Interrupt> {
+        self.0.interrupt()
+    }
+
+    /// Waits until the handler is asked to stop, and says why.
+    ///
+    /// A handler that goes on regardless is aborted after a grace; one that ends in time decides
+    /// the outcome itself: completed stays completed.
+    ///
+    /// ```
+    /// use punctual::{Context, Outcome};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Upload;
+    /// # async fn send_parts() {}
+    ///
+    /// async fn upload(_job: Upload, ctx: Context) -> Outcome {
+    ///     tokio::select! {
+    ///         () = send_parts() => Outcome::Completed,
+    ///         _why = ctx.cancelled() => Outcome::Cancelled,
+    ///     }
+    /// }
+    /// ```
+    pub async fn cancelled(&self) -> Interrupt {
+        loop {
+            let tripped = self.0.tripped.notified();
+            tokio::pin!(tripped);
+            tripped.as_mut().enable();
+            if let Some(interrupt) = self.interrupt() {
+                return interrupt;
+            }
+            tripped.await;
+        }
+    }
+
+    /// Keeps a note of how far the work is; it goes to the engine with the next heartbeat.
+    pub fn progress(&self, note: impl Into<Bytes>) -> Result<()> {
+        let note = note.into();
+        self.0.check_size("progress note", note.len())?;
+        let mut output = self.0.lock();
+        output.progress = Some(note);
+        output.progress_sent = false;
+        Ok(())
+    }
+
+    /// Keeps a small result with the job, should it complete.
+    pub fn result(&self, bytes: impl Into<Bytes>) -> Result<()> {
+        let bytes = bytes.into();
+        self.0.check_size("result", bytes.len())?;
+        self.0.lock().result = Some(bytes);
+        Ok(())
+    }
+
+    /// Enqueues a job in the same step that settles this one: both happen or neither.
+    ///
+    /// An attempt that ends in an error sends nothing.
+    pub fn then(&self, job: NewJob) -> Result<()> {
+        job.check(&self.0.limits)?;
+        self.0.add(Effect::Enqueue(Box::new(job)))
+    }
+
+    /// Clears a name that a held job waits for, in the same step that settles this one.
+    pub fn clear(&self, held: JobId, name: impl Into<String>) -> Result<()> {
+        let name = name.into();
+        crate::job::check_key("name to clear", &name)?;
+        self.0.add(Effect::Clear { job: held, name })
+    }
+
+    pub(super) fn new(attempt: Attempt) -> Self {
+        Self(Arc::new(attempt))
+    }
+
+    pub(super) fn shared(&self) -> &Attempt {
+        &self.0
+    }
+
+    pub(super) fn states(&self) -> &States {
+        &self.0.states
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("id", &self.id())
+            .field("kind", &self.0.job.kind)
+            .field("attempt", &self.attempt())
+            .field("token", &self.token())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The lease of a page, shared by its attempts and whoever prolongs it.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) token: Token,
+    until_us: AtomicU64,
+}
+
+impl Lease {
+    pub(super) fn new(token: Token, until: Timestamp) -> Self {
+        Self {
+            token,
+            until_us: AtomicU64::new(until.as_micros()),
+        }
+    }
+
+    fn until(&self) -> Timestamp {
+        Timestamp::from_micros(self.until_us.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn prolong(&self, until: Timestamp) {
+        self.until_us.store(until.as_micros(), Ordering::Relaxed);
+    }
+}
+
+/// What the worker and the handler share of one attempt.
+pub(super) struct Attempt {
+    pub(super) job: JobRecord,
+    pub(super) lease: Arc<Lease>,
+    pub(super) worker: WorkerId,
+    pub(super) started_at: Timestamp,
+    pub(super) states: States,
+    pub(super) limits: Arc<Limits>,
+    interrupt: AtomicU8,
+    tripped: Notify,
+    output: Mutex<Output>,
+    task: OnceLock<AbortHandle>,
+    abort_wanted: AtomicBool,
+}
+
+/// What a handler gave besides its verdict.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    pub(super) effects: Vec<Effect>,
+    effect_bytes: usize,
+    pub(super) result: Option<Bytes>,
+    progress: Option<Bytes>,
+    progress_sent: bool,
+}
+
+impl Attempt {
+    pub(super) fn new(
+        job: JobRecord,
+        lease: Arc<Lease>,
+        worker: WorkerId,
+        started_at: Timestamp,
+        states: States,
+        limits: Arc<Limits>,
+    ) -> Self {
+        Self {
+            job,
+            lease,
+            worker,
+            started_at,
+            states,
+            limits,
+            interrupt: AtomicU8::new(0),
+            tripped: Notify::new(),
+            output: Mutex::default(),
+            task: OnceLock::new(),
+            abort_wanted: AtomicBool::new(false),
+        }
+    }
+
+    /// Asks the handler to stop; the first reason stays.
+    pub(super) fn trip(&self, why: Interrupt) {
+        let untouched =
+            self.interrupt
+                .compare_exchange(0, why as u8, Ordering::AcqRel, Ordering::Acquire);
+        if untouched.is_ok() {
+            self.tripped.notify_waiters();
+        }
+    }
+
+    fn interrupt(&self) -> Option<Interrupt> {
+        match self.interrupt.load(Ordering::Acquire) {
+            1 => Some(Interrupt::CancelRequested),
+            2 => Some(Interrupt::TimedOut),
+            3 => Some(Interrupt::LeaseLost),
+            4 => Some(Interrupt::ShuttingDown),
+            _ => None,
+        }
+    }
+
+    /// Names the task that runs it; an abort that came before takes effect now.
+    pub(super) fn attach(&self, task: AbortHandle) {
+        let task = self.task.get_or_init(|| task);
+        if self.abort_wanted.load(Ordering::SeqCst) {
+            task.abort();
+        }
+    }
+
+    pub(super) fn abort(&self) {
+        self.abort_wanted.store(true, Ordering::SeqCst);
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
+
+    /// The last progress note, once.
+    pub(super) fn progress_to_send(&self) -> Option<Bytes> {
+        let mut output = self.lock();
+        let sent = std::mem::replace(&mut output.progress_sent, true);
+        output.progress.clone().filter(|_| !sent)
+    }
+
+    pub(super) fn repeat_progress(&self) {
+        self.lock().progress_sent = false;
+    }
+
+    pub(super) fn take_output(&self) -> Output {
+        std::mem::take(&mut *self.lock())
+    }
+
+    pub(super) fn add(&self, effect: Effect) -> Result<()> {
+        let mut output = self.lock();
+        if output.effects.len() >= self.limits.effects {
+            let message = "too many effects in one attempt; enqueue a job that enqueues the rest";
+            return Err(
+                Error::new(ErrorKind::BatchTooLarge, message).with("limit", self.limits.effects)
+            );
+        }
+        if let Effect::Enqueue(job) = &effect {
+            let bytes = output.effect_bytes + job.payload.len();
+            if bytes > self.limits.batch_bytes {
+                let message = "payloads of the effects of one attempt are over the limit";
+                return Err(Error::new(ErrorKind::BatchTooLarge, message)
+                    .with("bytes", bytes)
+                    .with("limit", self.limits.batch_bytes));
+            }
+            output.effect_bytes = bytes;
+        }
+        output.effects.push(effect);
+        Ok(())
+    }
+
+    fn check_size(&self, what: &str, bytes: usize) -> Result<()> {
+        if bytes <= self.limits.result_bytes {
+            return Ok(());
+        }
+        let message = format!("{what} is over the limit; store it elsewhere and keep a reference");
+        Err(Error::new(ErrorKind::PayloadTooLarge, message)
+            .with("bytes", bytes)
+            .with("limit", self.limits.result_bytes))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Output> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,108 @@
+//! How an attempt's end becomes a settlement: plain decisions, no time, no engine.
+
+use crate::engine::Settlement;
+use crate::job::{JobRecord, Outcome, Stop};
+use crate::time::format_span;
+use crate::worker::Verdict;
+use crate::worker::context::{Attempt, Interrupt};
+
+/// Why a run is being stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Its cancel was requested.
+    Requested,
+    /// Its timeout has passed.
+    TimedOut,
+    /// Its lease could not be prolonged in time; the engine may still hold it for us.
+    Unsure,
+    /// Its lease is another's or nobody's: nothing is handed in.
+    Lost,
+    /// The worker shuts down.
+    Shutdown,
+}
+
+impl Cause {
+    pub(super) fn interrupt(self) -> Interrupt {
+        match self {
+            Self::Requested => Interrupt::CancelRequested,
+            Self::TimedOut => Interrupt::TimedOut,
+            Self::Unsure | Self::Lost => Interrupt::LeaseLost,
+            Self::Shutdown => Interrupt::ShuttingDown,
+        }
+    }
+}
+
+/// What to hand in for an attempt that ended with a verdict of its own, or (`None`) was aborted.
+pub(super) fn settlement(
+    attempt: &Attempt,
+    verdict: Option<Verdict>,
+    cause: Option<Cause>,
+) -> Option<Settlement> {
+    // What is cut short or failed brings nothing along: the next attempt does it again.
+    let is_whole = verdict.as_ref().is_some_and(|own| own.error.is_none());
+    let verdict = match cause {
+        None => verdict.unwrap_or_else(|| Verdict::retry("handler's task was aborted")),
+        Some(Cause::Lost) => return None,
+        Some(Cause::Requested) => stopped_on_request(verdict),
+        Some(Cause::TimedOut) => timed_out(&attempt.job, verdict),
+        // An attempt that we cut short is no failure of the job.
+        Some(Cause::Unsure | Cause::Shutdown) => verdict
+            .filter(|verdict| verdict.error.is_none())
+            .unwrap_or_else(|| Verdict::new(Outcome::Released)),
+    };
+    let mut settlement =
+        Settlement::new(attempt.job.id, attempt.job.attempt, verdict.outcome.clone());
+    let error_bytes_max = attempt.limits.result_bytes;
+    settlement.error = verdict.error_text().map(|text| cut(text, error_bytes_max));
+    settlement.stopped = verdict.stopped;
+    if is_whole {
+        let output = attempt.take_output();
+        settlement.effects = output.effects;
+        if verdict.outcome == Outcome::Completed {
+            let result = verdict.result.or(output.result);
+            settlement.result = result.filter(|bytes| bytes.len() <= attempt.limits.result_bytes);
+        }
+    }
+    Some(settlement)
+}
+
+/// Completed and dead stay; whatever else it said, the job was asked to stop and did.
+fn stopped_on_request(verdict: Option<Verdict>) -> Verdict {
+    let Some(mut verdict) = verdict else {
+        return Verdict::new(Outcome::Cancelled).stopped(Stop::Aborted);
+    };
+    if !matches!(verdict.outcome, Outcome::Completed | Outcome::Dead) {
+        verdict.outcome = Outcome::Cancelled;
+        verdict.stopped = verdict.stopped.or(Some(Stop::Token));
+    }
+    verdict
+}
+
+fn timed_out(job: &JobRecord, verdict: Option<Verdict>) -> Verdict {
+    let after = job.timeout.map(format_span).unwrap_or_default();
+    match verdict {
+        None => Verdict::retry(format!(
+            "timed out after {after}; its handler ignored that and was aborted"
+        )),
+        Some(verdict) if verdict.outcome == Outcome::Dead => verdict,
+        Some(verdict) => match verdict.error_text() {
+            None => verdict,
+            Some(text) => Verdict {
+                error: Some(format!("timed out after {after}: {text}").into()),
+                ..verdict
+            },
+        },
+    }
+}
+
+/// At most that many bytes, whole characters.
+fn cut(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        let end = (0..=bytes_max).rfind(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

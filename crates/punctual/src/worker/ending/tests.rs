@@ -1,0 +1,125 @@
+use super::*;
+use crate::job::NewJob;
+use crate::time::{minutes, seconds};
+use crate::worker::Context;
+use crate::worker::fixtures::{context, record};
+
+/// What is handed in for an attempt that gave a result and an effect before it ended.
+fn handed_in(verdict: Option<Verdict>, cause: Option<Cause>) -> Settlement {
+    settlement(worked().shared(), verdict, cause).expect("it is handed in")
+}
+
+fn worked() -> Context {
+    let mut job = record();
+    job.timeout = Some(minutes(5));
+    let ctx = context(job);
+    ctx.result("done").unwrap();
+    ctx.then(NewJob::new("mail", "{}")).unwrap();
+    ctx
+}
+
+#[test]
+fn a_completed_attempt_brings_result_and_effects() {
+    let settlement = handed_in(Some(Verdict::completed()), None);
+    assert_eq!(settlement.outcome, Outcome::Completed);
+    assert_eq!(settlement.result.as_deref(), Some(&b"done"[..]));
+    assert_eq!(settlement.effects.len(), 1);
+}
+
+#[test]
+fn the_result_of_the_verdict_wins() {
+    let settlement = handed_in(Some(Verdict::completed().result("better")), None);
+    assert_eq!(settlement.result.as_deref(), Some(&b"better"[..]));
+}
+
+#[test]
+fn an_error_leaves_result_and_effects_out() {
+    for verdict in [Verdict::retry("broken"), Verdict::dead("broken")] {
+        let settlement = handed_in(Some(verdict), None);
+        assert_eq!(settlement.error.as_deref(), Some("broken"));
+        assert_eq!(settlement.result, None);
+        assert_eq!(settlement.effects, []);
+    }
+}
+
+#[test]
+fn a_snooze_brings_effects_but_no_result() {
+    let snooze = Outcome::Snooze { after: seconds(1) };
+    let settlement = handed_in(Some(Verdict::new(snooze)), None);
+    assert_eq!(settlement.effects.len(), 1);
+    assert_eq!(settlement.result, None);
+}
+
+#[test]
+fn a_lost_lease_hands_in_nothing() {
+    let verdict = Some(Verdict::completed());
+    assert_eq!(
+        settlement(worked().shared(), verdict, Some(Cause::Lost)),
+        None
+    );
+}
+
+#[test]
+fn a_requested_cancel_says_how_the_attempt_was_stopped() {
+    let by_token = handed_in(Some(Verdict::retry("interrupted")), Some(Cause::Requested));
+    assert_eq!(by_token.outcome, Outcome::Cancelled);
+    assert_eq!(by_token.stopped, Some(Stop::Token));
+    assert_eq!(by_token.error.as_deref(), Some("interrupted"));
+
+    let aborted = handed_in(None, Some(Cause::Requested));
+    assert_eq!(aborted.outcome, Outcome::Cancelled);
+    assert_eq!(aborted.stopped, Some(Stop::Aborted));
+    assert_eq!(aborted.effects, []);
+
+    let killed = Verdict::new(Outcome::Cancelled).stopped(Stop::Killed);
+    let killed = handed_in(Some(killed), Some(Cause::Requested));
+    assert_eq!(killed.stopped, Some(Stop::Killed));
+}
+
+#[test]
+fn completed_in_the_meantime_stays_completed() {
+    for cause in [
+        Cause::Requested,
+        Cause::TimedOut,
+        Cause::Unsure,
+        Cause::Shutdown,
+    ] {
+        let settlement = handed_in(Some(Verdict::completed()), Some(cause));
+        assert_eq!(settlement.outcome, Outcome::Completed, "{cause:?}");
+        assert_eq!(settlement.stopped, None);
+    }
+}
+
+#[test]
+fn a_timeout_is_a_failure_that_says_so() {
+    let aborted = handed_in(None, Some(Cause::TimedOut));
+    assert_eq!(aborted.outcome, Outcome::Retry { after: None });
+    let text = aborted.error.unwrap();
+    assert!(text.starts_with("timed out after 5m"), "{text}");
+
+    let gave_in = handed_in(Some(Verdict::retry("interrupted")), Some(Cause::TimedOut));
+    assert_eq!(
+        gave_in.error.as_deref(),
+        Some("timed out after 5m: interrupted")
+    );
+}
+
+#[test]
+fn what_the_worker_cuts_short_is_released_and_no_failure() {
+    for cause in [Cause::Shutdown, Cause::Unsure] {
+        for verdict in [None, Some(Verdict::retry("interrupted"))] {
+            let settlement = handed_in(verdict, Some(cause));
+            assert_eq!(settlement.outcome, Outcome::Released);
+            assert_eq!(settlement.error, None);
+            assert_eq!(settlement.effects, []);
+        }
+    }
+}
+
+#[test]
+fn a_long_error_is_cut_between_characters() {
+    assert_eq!(cut("äöü".into(), 3), "ä");
+    assert_eq!(cut("äöü".into(), 6), "äöü");
+    let settlement = handed_in(Some(Verdict::retry("ü".repeat(10_000))), None);
+    assert_eq!(settlement.error.unwrap().len(), 8 << 10);
+}

@@ -1,0 +1,79 @@
+//! What the unit tests of the worker start from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::context::{Attempt, Context, Lease};
+use super::meters::Labels;
+use super::slots::{Board, Seed};
+use crate::engine::{Token, WorkerId};
+use crate::job::{JobId, JobRecord, Limits, State};
+use crate::retry::RetryPolicy;
+use crate::time::Timestamp;
+use crate::worker::States;
+
+pub(super) const LABELS: Labels = Labels { queue: 0, kind: 0 };
+pub(super) const CLAIMED_AT: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
+
+pub(super) fn record() -> JobRecord {
+    JobRecord {
+        id: JobId::new(),
+        queue: "mail".into(),
+        kind: "send".into(),
+        payload: "{}".into(),
+        content_type: "application/json".into(),
+        headers: Vec::new(),
+        expires_at: None,
+        priority: 5,
+        unique: None,
+        group: None,
+        max_attempts: 20,
+        retry: RetryPolicy::default(),
+        timeout: None,
+        retention: Duration::ZERO,
+        wait_for: Vec::new(),
+        state: State::Active,
+        due: CLAIMED_AT,
+        attempt: 1,
+        failures: 0,
+        crashes: 0,
+        enqueued_at: CLAIMED_AT,
+        started_at: Some(CLAIMED_AT),
+        finished_at: None,
+        last_error: None,
+        result: None,
+        progress: None,
+        cancel_requested: false,
+        cancelled: None,
+        dead: None,
+        stopped: None,
+        worker: None,
+        lease_until: None,
+    }
+}
+
+pub(super) fn lease(fence: u64) -> Lease {
+    Lease::new(Token { fence, nonce: 7 }, CLAIMED_AT)
+}
+
+pub(super) fn context(job: JobRecord) -> Context {
+    Context::new(Attempt::new(
+        job,
+        Arc::new(lease(1)),
+        WorkerId::random(),
+        CLAIMED_AT,
+        States::default(),
+        Arc::default(),
+    ))
+}
+
+pub(super) fn board(slots: usize) -> Board {
+    let seed = Seed {
+        worker: WorkerId::random(),
+        states: States::default(),
+        limits: Arc::new(Limits::default()),
+    };
+    let mut board = Board::new(slots, crate::time::seconds(2), seed);
+    board.set_engine_time(CLAIMED_AT, Duration::ZERO);
+    board
+}

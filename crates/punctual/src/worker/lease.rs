@@ -1,0 +1,177 @@
+//! Heartbeats: each page's lease is prolonged at a third of its length, every due page in one call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ending::Cause;
+use super::health::Loop;
+use super::runtime::{Phase, Runtime};
+use super::slots::{Beat, Board};
+use crate::backoff::Backoff;
+use crate::engine::{Extend, ExtendVerdict};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{JobId, Outcome, Stop};
+use crate::time::{millis, within};
+
+pub(super) async fn run(rt: Arc<Runtime>) {
+    let mut backoff = Backoff::new(millis(50), millis(1_000));
+    while rt.phase() < Phase::Over {
+        rt.vitals.beat(Loop::Leases);
+        let now = rt.now();
+        let (keys, pages) = rt.board().due_beats(now, rt.lease());
+        if pages.is_empty() {
+            let next = rt.board().next_beat();
+            rt.sleep_until(next, &rt.beats).await;
+            continue;
+        }
+        match extend(&rt, &keys, pages, now).await {
+            Ok(()) => {
+                backoff.reset();
+                rt.vitals.well(Loop::Leases);
+            }
+            Err(error) => {
+                // The watch stops the handlers if this goes on for too long.
+                tracing::warn!(%error, "leases are not prolonged; trying again");
+                rt.vitals.trouble(Loop::Leases, &error);
+                rt.board().repeat_progress(&keys);
+                rt.pause(backoff.pause(), Phase::Over).await;
+            }
+        }
+    }
+}
+
+async fn extend(rt: &Runtime, keys: &[u64], pages: Vec<Extend>, sent: Duration) -> Result<()> {
+    let asked = rt.engine.extend(&rt.namespace, pages);
+    let extended = match within(rt.lease() / 3, asked).await {
+        Some(extended) => extended?,
+        None => {
+            let message = "engine did not answer within a third of the lease";
+            return Err(Error::new(ErrorKind::EngineUnavailable, message).operation("extend"));
+        }
+    };
+    let mut lost = 0;
+    {
+        let mut board = rt.board();
+        let beat = Beat::new(sent, rt.lease());
+        for (key, verdict) in keys.iter().zip(&extended.verdicts) {
+            lost += board.extended(*key, verdict, beat, rt.now());
+        }
+    }
+    if lost > 0 {
+        rt.meters.lease_lost(lost);
+        tracing::warn!(jobs = lost, "leases lost; their handlers are stopped");
+    }
+    rt.watch.notify_one();
+    rt.settle.notify_one();
+    rt.changed();
+    Ok(())
+}
+
+/// Pages in one call.
+const PAGES_MAX: usize = 1_000;
+
+impl Board {
+    /// The pages to prolong by that instant, each with the jobs still worked on.
+    fn due_beats(&self, now: Duration, lease: Duration) -> (Vec<u64>, Vec<Extend>) {
+        let due = self.pages.iter().filter(|(_, page)| page.beat_at <= now);
+        let mut keys: Vec<u64> = due.map(|(key, _)| *key).take(PAGES_MAX).collect();
+        keys.sort_unstable();
+        let mut extends: Vec<Extend> = keys
+            .iter()
+            .map(|key| Extend {
+                token: self.pages[key].lease.token,
+                lease,
+                progress: Vec::new(),
+                jobs: Vec::new(),
+            })
+            .collect();
+        for waiting in &self.ahead {
+            if let Ok(at) = keys.binary_search(&waiting.page) {
+                extends[at].jobs.push(waiting.job.id);
+            }
+        }
+        for run in self.runs.values() {
+            if let Ok(at) = keys.binary_search(&run.page) {
+                let attempt = run.ctx.shared();
+                extends[at].jobs.push(attempt.job.id);
+                let note = attempt.progress_to_send();
+                extends[at]
+                    .progress
+                    .extend(note.map(|note| (attempt.job.id, note)));
+            }
+        }
+        (keys, extends)
+    }
+
+    /// The notes of these pages did not arrive: they go with the next beat.
+    fn repeat_progress(&self, pages: &[u64]) {
+        for run in self.runs.values().filter(|run| pages.contains(&run.page)) {
+            run.ctx.shared().repeat_progress();
+        }
+    }
+
+    fn next_beat(&self) -> Option<Duration> {
+        self.pages.values().map(|page| page.beat_at).min()
+    }
+
+    /// Takes in the answer for one page; answers how many jobs were lost.
+    fn extended(&mut self, key: u64, verdict: &ExtendVerdict, beat: Beat, now: Duration) -> usize {
+        match verdict {
+            ExtendVerdict::Extended {
+                deadline,
+                lost,
+                cancel_requested,
+            } => {
+                if let Some(page) = self.pages.get_mut(&key) {
+                    page.lease.prolong(*deadline);
+                    page.beat_at = beat.beat_at;
+                    page.trip_at = beat.trip_at;
+                    page.abort_at = beat.abort_at;
+                }
+                self.stop_jobs(key, cancel_requested, Cause::Requested, now);
+                self.stop_jobs(key, lost, Cause::Lost, now)
+            }
+            ExtendVerdict::LeaseLost => {
+                let jobs: Vec<JobId> = self.jobs_of(key).collect();
+                let lost = self.stop_jobs(key, &jobs, Cause::Lost, now);
+                self.pages.remove(&key);
+                lost
+            }
+        }
+    }
+
+    fn jobs_of(&self, page: u64) -> impl Iterator<Item = JobId> {
+        let ahead = self.ahead.iter().filter(move |job| job.page == page);
+        let runs = self.runs.values().filter(move |run| run.page == page);
+        ahead
+            .map(|waiting| waiting.job.id)
+            .chain(runs.map(|run| run.ctx.id()))
+    }
+
+    /// Stops those of the jobs that run or wait; answers how many.
+    fn stop_jobs(&mut self, page: u64, jobs: &[JobId], cause: Cause, now: Duration) -> usize {
+        if jobs.is_empty() {
+            return 0;
+        }
+        let waiting =
+            self.take_ahead(|waiting| waiting.page == page && jobs.contains(&waiting.job.id));
+        for job in &waiting {
+            match cause {
+                Cause::Lost => self.drop_ahead(job),
+                _ => self.end_ahead(job, Outcome::Cancelled, Some(Stop::BeforeStart)),
+            }
+        }
+        let abort_at = now + self.grace();
+        let running: Vec<u64> = self
+            .runs
+            .iter()
+            .filter(|(_, run)| run.page == page && jobs.contains(&run.ctx.id()))
+            .map(|(key, _)| *key)
+            .collect();
+        let stopped = running
+            .iter()
+            .filter(|key| self.stop(**key, cause, abort_at))
+            .count();
+        waiting.len() + stopped
+    }
+}

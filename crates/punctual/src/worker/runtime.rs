@@ -1,0 +1,421 @@
+//! One run of a worker: what its loops share, and how they are started, supervised and ended.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tracing::Instrument;
+
+use super::claimer::Unknown;
+use super::ending::Cause;
+use super::health::{Loop, Vitals};
+use super::layer::{Layer, Next};
+use super::meters::{Labels, Meters};
+use super::settler::Outbox;
+use super::slots::{Board, Seed, Start};
+use super::{Setup, claimer, lease, settler, watch as watcher};
+use crate::backoff::Backoff;
+use crate::engine::{Engine, Namespace, WorkerRecord};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{Limits, Outcome};
+use crate::time::{Stopwatch, Timestamp, millis, pause, seconds, within};
+use crate::worker::{Shutdown, Verdict};
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Claiming,
+    Draining,
+    Releasing,
+    Over,
+}
+
+/// What a run that ends with the work learned last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Idle {
+    pub(super) now: Timestamp,
+    pub(super) wake_at: Option<Timestamp>,
+}
+
+pub(super) struct Runtime {
+    pub(super) setup: Arc<Setup>,
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) namespace: Namespace,
+    pub(super) vitals: Arc<Vitals>,
+    pub(super) meters: Meters,
+    /// What the worker says of itself with every claim.
+    pub(super) record: WorkerRecord,
+    layers: Arc<[Arc<dyn Layer>]>,
+    pub(super) unknown: Unknown,
+    pub(super) outbox: tokio::sync::Mutex<Outbox>,
+    /// The nonce of a claim that was not answered, to be sent again; zero if there is none.
+    pub(super) nonce: AtomicU64,
+    /// Something ended: wakes the settler.
+    pub(super) settle: Notify,
+    /// A page came: wakes the heartbeats.
+    pub(super) beats: Notify,
+    /// A run came or is stopped: wakes the watch.
+    pub(super) watch: Notify,
+    /// Whether to end with the work, and what is known when it does.
+    until_idle: bool,
+    idle: Mutex<Option<Idle>>,
+    board: Mutex<Board>,
+    changed: Notify,
+    phase: watch::Sender<Phase>,
+    pulses: watch::Sender<u64>,
+    started: Stopwatch,
+}
+
+/// Runs a worker until it is told to end.
+pub(super) async fn run(setup: Arc<Setup>, shutdown: Shutdown) -> Result<()> {
+    let running = Running::start(setup, false).await?;
+    shutdown.drain.await;
+    running.0.wind_down(shutdown.release).await;
+    Ok(())
+}
+
+/// Runs a worker until there is nothing more to do at the engine's present time.
+pub(super) async fn run_until_idle(setup: Arc<Setup>) -> Result<Idle> {
+    let running = Running::start(setup, true).await?;
+    let rt = &running.0;
+    rt.reached(Phase::Draining).await;
+    rt.wind_down(std::future::pending().boxed()).await;
+    let idle = *rt.idle.lock().unwrap_or_else(PoisonError::into_inner);
+    idle.ok_or_else(|| Error::new(ErrorKind::Internal, "worker ended before it was idle"))
+}
+
+/// A run and its loops; dropped, it ends them and every handler at once.
+struct Running(
+    Arc<Runtime>,
+    #[allow(dead_code, reason = "dropped")] JoinSet<()>,
+);
+
+impl Running {
+    async fn start(setup: Arc<Setup>, until_idle: bool) -> Result<Self> {
+        setup.check()?;
+        // Without an answer the defaults will do: the loops go on until the engine is there.
+        let limits = match within(seconds(5), setup.engine.info()).await {
+            Some(Ok(info)) => info.limits,
+            _ => Limits::default(),
+        };
+        let rt = Arc::new(Runtime::new(setup, limits, until_idle));
+        rt.vitals.running(true);
+        let mut loops = JoinSet::new();
+        loops.spawn(supervise(rt.clone(), Loop::Settler, settler::run));
+        loops.spawn(supervise(rt.clone(), Loop::Leases, lease::run));
+        loops.spawn(supervise(rt.clone(), Loop::Watch, watcher::run));
+        loops.spawn(supervise(rt.clone(), Loop::Claimer, claimer::run));
+        tracing::info!(
+            worker = %rt.setup.id,
+            queues = ?rt.setup.queue_names(),
+            slots = rt.setup.slots,
+            "worker starts"
+        );
+        Ok(Self(rt, loops))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let rt = &self.0;
+        rt.enter(Phase::Over);
+        let mut board = rt.board();
+        board.stop_all(Cause::Shutdown, Duration::ZERO);
+        for run in board.runs.values() {
+            run.ctx.shared().abort();
+        }
+        drop(board);
+        rt.vitals.running(false);
+        tracing::info!(worker = %rt.setup.id, "worker ends");
+    }
+}
+
+/// Runs a loop, again after a panic, until it ends by itself.
+async fn supervise<F, Fut>(rt: Arc<Runtime>, name: Loop, run: F)
+where
+    F: Fn(Arc<Runtime>) -> Fut,
+    Fut: Future<Output = ()>,
+{
+    let mut backoff = Backoff::engine();
+    while let Err(panic) = AssertUnwindSafe(run(rt.clone())).catch_unwind().await {
+        rt.vitals.restarted(name);
+        tracing::error!(
+            panic = panic_text(&*panic),
+            "{} panicked and is started again; please report it",
+            name.name()
+        );
+        rt.pause(backoff.pause(), Phase::Over).await;
+    }
+}
+
+impl Runtime {
+    fn new(setup: Arc<Setup>, limits: Limits, until_idle: bool) -> Self {
+        let seed = Seed {
+            worker: setup.id,
+            states: setup.states.clone(),
+            limits: Arc::new(limits),
+        };
+        Self {
+            engine: setup.engine.clone(),
+            namespace: setup.namespace.clone(),
+            vitals: setup.vitals.clone(),
+            meters: Meters::new(setup.queue_names(), setup.kinds()),
+            record: setup.record(),
+            layers: setup.layers.clone().into(),
+            unknown: Unknown::default(),
+            outbox: Default::default(),
+            nonce: AtomicU64::new(0),
+            settle: Notify::new(),
+            beats: Notify::new(),
+            watch: Notify::new(),
+            until_idle,
+            idle: Mutex::new(None),
+            board: Mutex::new(Board::new(setup.slots, setup.abort_grace, seed)),
+            changed: Notify::new(),
+            phase: watch::Sender::new(Phase::Claiming),
+            pulses: watch::Sender::new(0),
+            started: Stopwatch::start(),
+            setup,
+        }
+    }
+
+    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The local instant: the span since the start of the run.
+    pub(super) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(super) fn lease(&self) -> Duration {
+        self.setup.lease
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    pub(super) fn enter(&self, phase: Phase) {
+        self.phase.send_if_modified(|now| {
+            let later = *now < phase;
+            *now = phase.max(*now);
+            later
+        });
+        self.vitals.draining();
+        self.changed();
+        self.settle.notify_one();
+        self.beats.notify_one();
+        self.watch.notify_one();
+    }
+
+    pub(super) async fn reached(&self, phase: Phase) {
+        let mut phases = self.phase.subscribe();
+        // The sender is ours: it cannot be gone.
+        let _ = phases.wait_for(|now| *now >= phase).await;
+    }
+
+    /// Waits until the board is in some state.
+    pub(super) async fn until(&self, fact: impl Fn(&Board) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if fact(&self.board()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The board may be in a state that somebody waits for.
+    pub(super) fn changed(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Sleeps until a local instant or the bell; the pulse rings it too.
+    pub(super) async fn sleep_until(&self, at: Option<Duration>, bell: &Notify) {
+        let left = at.map(|at| at.saturating_sub(self.now()));
+        match left.filter(|left| *left < PULSE) {
+            Some(left) => drop(within(left, bell.notified()).await),
+            None => bell.notified().await,
+        }
+    }
+
+    /// Once a second: every loop goes round, to show that it is alive. One timer for all of them,
+    /// where a timer per wait would pile up in busy times.
+    pub(super) fn pulse(&self) {
+        self.pulses.send_modify(|count| *count += 1);
+        self.settle.notify_one();
+        self.beats.notify_one();
+    }
+
+    /// Waits for that many pulses, at least so many seconds.
+    pub(super) async fn pulsed(&self, count: u64) {
+        let mut pulses = self.pulses.subscribe();
+        let last = *pulses.borrow() + count + 1;
+        // The sender is ours: it cannot be gone.
+        let _ = pulses.wait_for(|now| *now >= last).await;
+    }
+
+    /// The answer of a call, if it comes within about that many seconds.
+    pub(super) async fn answer<T>(
+        &self,
+        operation: &'static str,
+        seconds: u64,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        tokio::select! {
+            biased;
+            answer = call => answer,
+            () = self.pulsed(seconds) => {
+                let message = "engine did not answer in time";
+                Err(Error::new(ErrorKind::EngineUnavailable, message).operation(operation))
+            }
+        }
+    }
+
+    /// Pauses, until a phase is reached at most.
+    pub(super) async fn pause(&self, span: Duration, end: Phase) {
+        tokio::select! {
+            () = pause(span) => {}
+            () = self.reached(end) => {}
+        }
+    }
+
+    /// Whether the run ends when there is nothing more to do.
+    pub(super) fn ends_idle(&self) -> bool {
+        self.until_idle
+    }
+
+    pub(super) fn idle(&self, idle: Idle) {
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(idle);
+        self.enter(Phase::Draining);
+    }
+
+    /// Starts what waits for a slot.
+    pub(super) fn start_next(self: &Arc<Self>) {
+        if self.phase() > Phase::Claiming {
+            return;
+        }
+        let (starts, was_idle) = {
+            let mut board = self.board();
+            let was_idle = board.runs.is_empty();
+            (board.start(self.now()), was_idle)
+        };
+        let soon = |start: &Start| start.ctx.job().timeout.is_some_and(|t| t < WATCH_ROUND);
+        let ring = (was_idle && !starts.is_empty()) || starts.iter().any(soon);
+        for start in starts {
+            self.launch(start);
+        }
+        if ring {
+            self.watch.notify_one();
+        }
+    }
+
+    fn launch(self: &Arc<Self>, start: Start) {
+        let Start {
+            key,
+            ctx,
+            labels,
+            lateness,
+        } = start;
+        self.meters.started(labels, lateness);
+        self.vitals.started();
+        let end = End {
+            rt: self.clone(),
+            key,
+            labels,
+            over: false,
+        };
+        let job = ctx.job();
+        let span = tracing::info_span!(
+            parent: None,
+            "job",
+            id = %job.id,
+            kind = job.kind,
+            queue = job.queue,
+            attempt = job.attempt
+        );
+        let next = self
+            .setup
+            .handler(&job.kind)
+            .map(|handler| Next::new(self.layers.clone(), handler));
+        let running = {
+            let ctx = ctx.clone();
+            async move {
+                tracing::debug!(?lateness, "started");
+                let called = AssertUnwindSafe(async {
+                    match next {
+                        Some(next) => next.run(ctx).await,
+                        // What has no handler is not put in line.
+                        None => Verdict::new(Outcome::Released),
+                    }
+                });
+                end.with(called.catch_unwind().await.unwrap_or_else(|panic| {
+                    Verdict::retry(format!("handler panicked: {}", panic_text(&*panic)))
+                }));
+            }
+        };
+        let task = tokio::spawn(running.instrument(span));
+        ctx.shared().attach(task.abort_handle());
+    }
+}
+
+/// The watch goes round at least that often, and has the other loops go round too.
+pub(super) const PULSE: Duration = seconds(1);
+/// While jobs run, the watch goes round that often; what ends later needs no bell.
+pub(super) const WATCH_ROUND: Duration = millis(250);
+
+/// The end of a run's task, however it comes: with a verdict, or dropped by an abort.
+struct End {
+    rt: Arc<Runtime>,
+    key: u64,
+    labels: Labels,
+    over: bool,
+}
+
+impl End {
+    fn with(mut self, verdict: Verdict) {
+        self.over = true;
+        self.finish(Some(verdict));
+        self.rt.start_next();
+    }
+
+    fn finish(&self, verdict: Option<Verdict>) {
+        let rt = &self.rt;
+        let (run_time, idle, room) = {
+            let mut board = rt.board();
+            let run_time = board.finish(self.key, verdict, rt.now());
+            (run_time, board.is_idle(), board.room().is_some())
+        };
+        rt.meters.ended(self.labels, run_time);
+        rt.vitals.ended();
+        rt.settle.notify_one();
+        if idle || room {
+            rt.changed();
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // The claimer fills the slot: a task cannot be spawned wherever this one is dropped.
+        if !self.over {
+            self.finish(None);
+            self.rt.changed();
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

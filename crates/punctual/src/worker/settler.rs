@@ -1,0 +1,189 @@
+//! Hands in how jobs ended: one call in flight, whatever ends meanwhile goes with the next, no timer.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::health::Loop;
+use super::runtime::{Phase, Runtime};
+use super::slots::Ended;
+use crate::backoff::Backoff;
+use crate::engine::{PageReport, Settle, SettleVerdict, Token};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::Outcome;
+
+/// Batches that are to be answered before anything else is sent: kept outside of the loop, so
+/// that a loop that is started again sends the same content.
+#[derive(Default)]
+pub(super) struct Outbox(VecDeque<Batch>);
+
+struct Batch {
+    ended: Vec<Ended>,
+    /// Whether what the engine refused was taken out of it.
+    plain: bool,
+}
+
+pub(super) async fn run(rt: Arc<Runtime>) {
+    let mut backoff = Backoff::engine();
+    loop {
+        rt.vitals.beat(Loop::Settler);
+        let mut outbox = rt.outbox.lock().await;
+        if outbox.0.is_empty() {
+            let ended = rt.board().take_ended();
+            if ended.is_empty() {
+                drop(outbox);
+                if rt.phase() == Phase::Over {
+                    return;
+                }
+                rt.sleep_until(None, &rt.settle).await;
+                continue;
+            }
+            outbox.0.push_back(Batch {
+                ended,
+                plain: false,
+            });
+        }
+        let Some(batch) = outbox.0.front() else {
+            continue;
+        };
+        match send(&rt, batch).await {
+            Ok(verdicts) => {
+                backoff.reset();
+                rt.vitals.well(Loop::Settler);
+                if let Some(batch) = outbox.0.pop_front() {
+                    note(&rt, &batch.ended, &verdicts);
+                    rt.board().settled(&batch.ended);
+                }
+                rt.changed();
+            }
+            Err(error) if is_refusal(&error) => {
+                if let Some(batch) = outbox.0.pop_front() {
+                    divide(&rt, &mut outbox.0, batch, &error);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, jobs = batch.ended.len(), "settle is sent again");
+                rt.vitals.trouble(Loop::Settler, &error);
+                drop(outbox);
+                rt.pause(backoff.pause(), Phase::Over).await;
+                if rt.phase() == Phase::Over {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Longer than any engine takes; the same content again is `repeated`.
+const SETTLE_SECONDS_MAX: u64 = 30;
+
+/// Sends one batch; answers a verdict per job, in its order.
+async fn send(rt: &Runtime, batch: &Batch) -> Result<Vec<SettleVerdict>> {
+    let (settle, places) = pages(&batch.ended);
+    let call = rt.engine.settle(&rt.namespace, settle);
+    let settled = rt.answer("settle", SETTLE_SECONDS_MAX, call).await?;
+    let verdict = |(page, at): (usize, usize)| settled.verdicts.get(page)?.get(at).cloned();
+    places
+        .into_iter()
+        .map(|place| verdict(place).ok_or_else(missing_verdict))
+        .collect()
+}
+
+fn missing_verdict() -> Error {
+    let message = "engine answered fewer verdicts than it was sent; please report it";
+    Error::new(ErrorKind::Internal, message).operation("settle")
+}
+
+/// One report per page, and where in them each job is.
+fn pages(ended: &[Ended]) -> (Settle, Vec<(usize, usize)>) {
+    let mut settle = Settle::default();
+    let mut places = Vec::with_capacity(ended.len());
+    let mut index: HashMap<Token, usize> = HashMap::new();
+    for ended in ended {
+        let token = ended.lease.token;
+        let page = *index.entry(token).or_insert_with(|| {
+            settle.pages.push(PageReport::new(token, Vec::new()));
+            settle.pages.len() - 1
+        });
+        let report = &mut settle.pages[page];
+        places.push((page, report.settlements.len()));
+        report.settlements.push(ended.settlement.clone());
+        if let Some((lateness, run_time)) = ended.measured {
+            report.lateness_us.push(micros(lateness));
+            report.run_time_us.push(micros(run_time));
+        }
+    }
+    (settle, places)
+}
+
+fn micros(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn note(rt: &Runtime, ended: &[Ended], verdicts: &[SettleVerdict]) {
+    for (ended, verdict) in ended.iter().zip(verdicts) {
+        let settlement = &ended.settlement;
+        match verdict {
+            SettleVerdict::LeaseLost => {
+                rt.meters.lease_lost(1);
+                tracing::warn!(
+                    id = %settlement.id,
+                    attempt = settlement.attempt,
+                    token = %ended.lease.token,
+                    "lease lost before its outcome was handed in; the job runs again"
+                );
+            }
+            _ => {
+                rt.meters.settled(ended.labels, &settlement.outcome);
+                tracing::debug!(
+                    id = %settlement.id,
+                    attempt = settlement.attempt,
+                    outcome = ?settlement.outcome,
+                    "settled"
+                );
+            }
+        }
+    }
+}
+
+/// Whether the engine refuses what was sent, as it would again and again.
+fn is_refusal(error: &Error) -> bool {
+    use ErrorKind::*;
+    matches!(
+        error.kind(),
+        InvalidInput | InvalidName | InvalidDelay | PayloadTooLarge | BatchTooLarge | Unsupported
+    )
+}
+
+/// A refused batch is cut in half until the one that is refused stands alone; that one is handed
+/// in as a failure without what it brought along, so that it cannot hold up the others.
+fn divide(rt: &Runtime, outbox: &mut VecDeque<Batch>, mut batch: Batch, error: &Error) {
+    if batch.ended.len() > 1 {
+        let second = batch.ended.split_off(batch.ended.len() / 2);
+        outbox.push_front(Batch {
+            ended: second,
+            plain: batch.plain,
+        });
+        outbox.push_front(batch);
+        return;
+    }
+    let job = batch.ended.first().map(|ended| ended.settlement.id);
+    if batch.plain {
+        tracing::error!(%error, ?job, "engine refuses even a plain failure; the lease runs out");
+        rt.board().settled(&batch.ended);
+        return;
+    }
+    tracing::error!(%error, ?job, "engine refuses how the job ended; it is handed in as a failure");
+    for ended in &mut batch.ended {
+        let settlement = &mut ended.settlement;
+        settlement.outcome = Outcome::Retry { after: None };
+        settlement.error = Some(format!("engine refused how it ended: {error}"));
+        settlement.result = None;
+        settlement.effects.clear();
+        settlement.stopped = None;
+    }
+    batch.plain = true;
+    outbox.push_front(batch);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+use std::fmt;
+use std::future::Future;
+
+use futures_util::future::{BoxFuture, FutureExt};
+
+use super::ending::Cause;
+use super::runtime::{Phase, Runtime};
+use crate::time::{millis, seconds, within};
+
+/// When a worker is to end, and how fast.
+///
+/// Made of any future: when that is done, the worker stops claiming, hands back what it has
+/// claimed ahead, and lets its handlers end up to its drain limit; then it hands back the rest.
+///
+/// ```
+/// # use punctual::worker::Shutdown;
+/// let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+/// let shutdown = Shutdown::from(async { drop(stopped.await) });
+/// # drop((stop, shutdown));
+/// ```
+pub struct Shutdown {
+    pub(super) drain: BoxFuture<'static, ()>,
+    pub(super) release: BoxFuture<'static, ()>,
+}
+
+impl Shutdown {
+    /// Begins to drain when the first future is done, and hands everything back at once when the
+    /// second one is.
+    pub fn new(
+        drain: impl Future<Output = ()> + Send + 'static,
+        release: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
+        Self {
+            drain: drain.boxed(),
+            release: release.boxed(),
+        }
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> From<F> for Shutdown {
+    fn from(drain: F) -> Self {
+        Self::new(drain, std::future::pending())
+    }
+}
+
+impl fmt::Debug for Shutdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shutdown")
+    }
+}
+
+/// A shutdown by SIGTERM or SIGINT (Ctrl-C): the first one drains, a second one releases at once.
+///
+/// # Panics
+/// Outside of a tokio runtime that has its I/O driver enabled, as `#[tokio::main]` has.
+pub fn shutdown_signal() -> Shutdown {
+    let (count, counted) = tokio::sync::watch::channel(0_u32);
+    let mut signals = Signals::new();
+    tokio::spawn(async move {
+        while !count.is_closed() {
+            signals.next().await;
+            count.send_modify(|count| *count += 1);
+            tracing::info!(signals = *count.borrow(), "asked to end");
+        }
+    });
+    let reached = |least: u32| {
+        let mut counted = counted.clone();
+        async move {
+            // The sender lives as long as somebody listens.
+            let _ = counted.wait_for(|count| *count >= least).await;
+        }
+    };
+    Shutdown::new(reached(1), reached(2))
+}
+
+#[cfg(unix)]
+struct Signals(tokio::signal::unix::Signal, tokio::signal::unix::Signal);
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = |kind| signal(kind).expect("the system refuses to deliver signals");
+        Self(
+            listen(SignalKind::terminate()),
+            listen(SignalKind::interrupt()),
+        )
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Self {
+        Self
+    }
+
+    async fn next(&mut self) {
+        tokio::signal::ctrl_c()
+            .await
+            .expect("the system refuses to deliver Ctrl-C");
+    }
+}
+
+/// Handlers that are released have that long to stop by themselves.
+const RELEASE_GRACE: std::time::Duration = millis(200);
+/// What has ended may take that long to be handed in; then its lease runs out.
+const FLUSH_MAX: std::time::Duration = seconds(5);
+
+impl Runtime {
+    /// From the first signal to the last answer of the engine.
+    pub(super) async fn wind_down(&self, release: BoxFuture<'static, ()>) {
+        self.enter(Phase::Draining);
+        let ahead = self.board().release_ahead();
+        self.settle.notify_one();
+        let running = self.board().runs.len();
+        tracing::info!(running, released = ahead, "worker drains");
+
+        let drained = within(self.setup.drain_limit, self.until(|board| board.is_idle()));
+        let in_time = tokio::select! {
+            drained = drained => drained.is_some(),
+            () = release => false,
+        };
+        if !in_time {
+            self.enter(Phase::Releasing);
+            let running = {
+                let mut board = self.board();
+                board.stop_all(Cause::Shutdown, self.now() + RELEASE_GRACE);
+                board.runs.len()
+            };
+            tracing::warn!(running, "worker releases what still runs");
+            self.watch.notify_one();
+            // The watch ends every run: by itself, aborted, or given up as blocked.
+            self.until(|board| board.is_idle()).await;
+        }
+        self.settle.notify_one();
+        if within(FLUSH_MAX, self.until(|board| board.is_quiet()))
+            .await
+            .is_none()
+        {
+            let unsettled = self.board().unsettled();
+            tracing::error!(unsettled, "engine did not answer; these leases run out");
+        }
+        self.enter(Phase::Over);
+    }
+}

@@ -1,0 +1,234 @@
+use super::*;
+use crate::time::millis;
+use crate::worker::Interrupt;
+use crate::worker::fixtures::{LABELS, board, lease, record};
+
+const NOW: Duration = seconds(100);
+
+/// A page of that many jobs with a lease of ten seconds from `NOW`.
+fn add_page(board: &mut Board, jobs: impl IntoIterator<Item = JobRecord>) -> u64 {
+    let fence = board.pages.len() as u64 + 1;
+    let page = board.add_page(lease(fence), Beat::new(NOW, seconds(10)));
+    for job in jobs {
+        board.add_job(page, job, LABELS, NOW);
+    }
+    page
+}
+
+fn records(count: usize) -> impl Iterator<Item = JobRecord> {
+    std::iter::repeat_with(record).take(count)
+}
+
+fn with_timeout(timeout: Duration) -> JobRecord {
+    JobRecord {
+        timeout: Some(timeout),
+        ..record()
+    }
+}
+
+fn outcomes(board: &mut Board) -> Vec<Outcome> {
+    let taken = board.take_ended();
+    board.settled(&taken);
+    taken
+        .into_iter()
+        .map(|ended| ended.settlement.outcome)
+        .collect()
+}
+
+#[test]
+fn only_as_many_jobs_start_as_there_are_slots() {
+    let mut board = board(2);
+    add_page(&mut board, records(5));
+    assert_eq!(board.start(NOW).len(), 2);
+    assert_eq!(board.start(NOW).len(), 0);
+    assert_eq!(board.ahead.len(), 3);
+}
+
+#[test]
+fn a_free_slot_takes_the_next_in_line() {
+    let mut board = board(1);
+    let jobs: Vec<_> = records(2).collect();
+    add_page(&mut board, jobs.clone());
+    let first = board.start(NOW).remove(0);
+    assert_eq!(first.ctx.id(), jobs[0].id);
+    board.finish(first.key, Some(Verdict::completed()), NOW);
+    assert_eq!(board.start(NOW)[0].ctx.id(), jobs[1].id);
+}
+
+#[test]
+fn room_is_free_slots_until_run_times_are_known() {
+    let mut board = board(8);
+    assert_eq!(board.room().unwrap().jobs, 8);
+    add_page(&mut board, records(3));
+    board.start(NOW);
+    assert_eq!(board.room().unwrap().jobs, 5);
+}
+
+#[test]
+fn short_jobs_are_claimed_ahead_and_again_when_half_are_used_up() {
+    let mut board = board(1);
+    add_page(&mut board, records(1));
+    let start = board.start(NOW).remove(0);
+    board.finish(start.key, Some(Verdict::completed()), NOW + millis(1));
+    assert_eq!(board.room().unwrap().jobs, 1 + 5, "a slot and 5 ms ahead");
+
+    add_page(&mut board, records(6));
+    let mut starts = board.start(NOW);
+    assert_eq!(board.room(), None);
+    let mut rooms = Vec::new();
+    while let Some(start) = starts.pop() {
+        board.finish(start.key, Some(Verdict::completed()), NOW + millis(1));
+        starts = board.start(NOW);
+        rooms.push(board.room().map(|room| room.jobs));
+    }
+    assert_eq!(rooms, [None, None, Some(3), Some(4), Some(5), Some(6)]);
+}
+
+#[test]
+fn what_is_ahead_is_bounded_in_bytes() {
+    let mut board = board(1);
+    let large = || JobRecord {
+        payload: vec![0; 1 << 20].into(),
+        ..record()
+    };
+    add_page(&mut board, [record(), large(), large(), large(), large()]);
+    let start = board.start(NOW).remove(0);
+    board.finish(start.key, Some(Verdict::completed()), NOW);
+    assert_eq!(board.room(), None, "4 MiB wait already");
+    board.start(NOW);
+    assert_eq!(board.room().unwrap().bytes, 1 << 20);
+}
+
+#[test]
+fn nothing_is_claimed_while_too_much_waits_to_be_handed_in() {
+    let mut board = board(1);
+    let page = add_page(&mut board, []);
+    for job in records(UNSETTLED_MAX) {
+        board.end_unrun(page, &job, LABELS, Outcome::Released, None);
+    }
+    assert_eq!(board.room(), None);
+    assert_eq!(outcomes(&mut board).len(), 1_000, "one batch");
+    assert!(board.room().is_some());
+}
+
+#[test]
+fn a_page_ends_with_its_last_job() {
+    let mut board = board(2);
+    add_page(&mut board, records(2));
+    for start in board.start(NOW) {
+        assert_eq!(board.pages.len(), 1);
+        board.finish(start.key, Some(Verdict::completed()), NOW);
+        outcomes(&mut board);
+    }
+    assert!(board.pages.is_empty());
+    assert!(board.is_quiet());
+}
+
+#[test]
+fn lateness_counts_from_due_to_start_by_the_engines_clock() {
+    let mut board = board(1);
+    let due = crate::worker::fixtures::CLAIMED_AT;
+    board.set_engine_time(due + millis(3), NOW);
+    add_page(&mut board, records(1));
+    let start = board.start(NOW + millis(4)).remove(0);
+    assert_eq!(start.lateness, millis(7));
+    assert_eq!(start.ctx.started_at(), due + millis(7));
+}
+
+#[test]
+fn a_timeout_asks_then_aborts_then_gives_the_slot_up() {
+    let mut board = board(1);
+    add_page(&mut board, [with_timeout(seconds(1))]);
+    let start = board.start(NOW).remove(0);
+
+    assert_eq!(board.watch_at(), Some(NOW + seconds(1)));
+    assert_eq!(board.watch(NOW + millis(999)).len(), 0);
+    assert!(!start.ctx.is_cancelled());
+    board.watch(NOW + seconds(1));
+    assert_eq!(start.ctx.interrupt(), Some(Interrupt::TimedOut));
+
+    assert_eq!(board.watch_at(), Some(NOW + seconds(3)), "the grace is 2 s");
+    assert!(matches!(
+        board.watch(NOW + seconds(3))[..],
+        [Notice::Aborted(_)]
+    ));
+    assert!(board.room().is_none());
+
+    assert_eq!(board.watch_at(), Some(NOW + seconds(4)));
+    assert!(matches!(
+        board.watch(NOW + seconds(4))[..],
+        [Notice::Leaked(_)]
+    ));
+    assert_eq!(board.leaked(), 1);
+    assert!(board.room().is_some(), "its slot is free again");
+    assert_eq!(outcomes(&mut board), [Outcome::Retry { after: None }]);
+
+    assert_eq!(board.finish(start.key, None, NOW + seconds(9)), None);
+    assert_eq!(board.leaked(), 0, "its task ended after all");
+    assert_eq!(outcomes(&mut board), [], "and is not handed in twice");
+}
+
+#[test]
+fn a_lease_that_is_not_prolonged_stops_its_handlers_before_it_ends() {
+    let mut board = board(2);
+    add_page(&mut board, records(2));
+    let starts = board.start(NOW);
+    board.watch(NOW + millis(7_999));
+    assert!(!starts[0].ctx.is_cancelled());
+    board.watch(NOW + seconds(8));
+    assert_eq!(starts[0].ctx.interrupt(), Some(Interrupt::LeaseLost));
+    assert_eq!(board.watch(NOW + millis(8_999)).len(), 0);
+    assert_eq!(board.watch(NOW + seconds(9)).len(), 2, "both are aborted");
+    for start in starts {
+        board.finish(start.key, None, NOW + seconds(9));
+    }
+    assert_eq!(outcomes(&mut board), [Outcome::Released, Outcome::Released]);
+}
+
+#[test]
+fn a_lease_that_ends_cuts_the_grace_short() {
+    let mut board = board(1);
+    add_page(&mut board, [with_timeout(millis(7_500))]);
+    board.start(NOW);
+    board.watch(NOW + millis(7_500));
+    board.watch(NOW + seconds(8));
+    let notices = board.watch(NOW + seconds(9));
+    assert!(matches!(notices[..], [Notice::Aborted(_)]), "not at 9.5 s");
+}
+
+#[test]
+fn a_lost_lease_outweighs_a_cancel() {
+    let mut board = board(1);
+    add_page(&mut board, records(1));
+    let start = board.start(NOW).remove(0);
+    assert!(board.stop(start.key, Cause::Requested, NOW + seconds(2)));
+    assert!(board.stop(start.key, Cause::Lost, NOW + seconds(2)));
+    assert!(!board.stop(start.key, Cause::Requested, NOW + seconds(2)));
+    board.finish(start.key, Some(Verdict::completed()), NOW);
+    assert_eq!(outcomes(&mut board), [], "nothing is handed in");
+    assert!(board.pages.is_empty());
+}
+
+#[test]
+fn what_waits_too_long_for_a_slot_is_handed_back() {
+    let mut board = board(1);
+    add_page(&mut board, records(3));
+    board.start(NOW);
+    assert_eq!(board.release_stale(NOW + millis(249)), 0);
+    assert_eq!(board.release_stale(NOW + millis(250)), 2);
+    assert_eq!(outcomes(&mut board), [Outcome::Released, Outcome::Released]);
+}
+
+#[test]
+fn a_batch_is_bounded_in_bytes() {
+    let mut board = board(4);
+    add_page(&mut board, records(4));
+    for start in board.start(NOW) {
+        let effect = crate::NewJob::new("mail", vec![0; 2 << 20]);
+        let effect = crate::job::Effect::Enqueue(Box::new(effect));
+        start.ctx.shared().add(effect).unwrap();
+        board.finish(start.key, Some(Verdict::completed()), NOW);
+    }
+    assert_eq!(outcomes(&mut board).len(), 2);
+    assert_eq!(outcomes(&mut board).len(), 2);
+}

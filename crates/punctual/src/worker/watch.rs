@@ -1,0 +1,72 @@
+//! The watch: ends what runs too long, whose lease ends, or that ignores the request to stop; and
+//! the pulse of the other loops.
+
+use std::sync::Arc;
+
+use super::ending::Cause;
+use super::health::Loop;
+use super::runtime::{PULSE, Phase, Runtime, WATCH_ROUND};
+use super::slots::Notice;
+use crate::time::{format_span, within};
+
+pub(super) async fn run(rt: Arc<Runtime>) {
+    let mut pulse_at = rt.now();
+    while rt.phase() < Phase::Over {
+        rt.vitals.beat(Loop::Watch);
+        let now = rt.now();
+        if now >= pulse_at {
+            rt.pulse();
+            pulse_at = now + PULSE;
+        }
+        let (notices, stale, next, leaked, busy) = {
+            let mut board = rt.board();
+            let notices = board.watch(now);
+            let stale = board.release_stale(now);
+            let busy = !board.is_idle();
+            (notices, stale, board.watch_at(), board.leaked(), busy)
+        };
+        if stale > 0 {
+            tracing::debug!(jobs = stale, "handed back what waited for a slot too long");
+        }
+        notices.iter().for_each(log);
+        rt.vitals.leaked(leaked);
+        if stale > 0 || !notices.is_empty() {
+            rt.settle.notify_one();
+            rt.changed();
+        }
+        let round = if busy { now + WATCH_ROUND } else { pulse_at };
+        let until = next.map_or(round, |next| next.min(round)).min(pulse_at);
+        within(until.saturating_sub(rt.now()), rt.watch.notified()).await;
+    }
+}
+
+fn log(notice: &Notice) {
+    match notice {
+        Notice::Tripped(ctx, Cause::TimedOut) => {
+            let timeout = ctx.job().timeout.map(format_span);
+            tracing::warn!(id = %ctx.id(), kind = ctx.job().kind, timeout, "handler timed out");
+        }
+        Notice::Tripped(ctx, _) => {
+            tracing::warn!(
+                id = %ctx.id(),
+                kind = ctx.job().kind,
+                "handler is stopped: its lease could not be prolonged"
+            );
+        }
+        Notice::Aborted(ctx) => {
+            tracing::warn!(
+                id = %ctx.id(),
+                kind = ctx.job().kind,
+                "handler did not stop in time and is aborted"
+            );
+        }
+        Notice::Leaked(ctx) => {
+            tracing::error!(
+                id = %ctx.id(),
+                kind = ctx.job().kind,
+                "handler blocks its thread and cannot be aborted; its slot is given up. \
+                 Run blocking code in `tokio::task::spawn_blocking`"
+            );
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! An engine that counts, fails on command and remembers; and a worker in the background.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use punctual::engine::*;
+use punctual::time::{Clock, ManualClock, Timestamp, seconds, within};
+use punctual::{
+    Error, ErrorKind, Job, JobId, JobRecord, MemoryEngine, NewJob, Queue, Result, Worker,
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// The job of most tests.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Ping {
+    pub(crate) n: u32,
+}
+
+impl Job for Ping {
+    const KIND: &str = "ping";
+    const QUEUE: &str = "pings";
+}
+
+pub(crate) fn ping(n: u32) -> Ping {
+    Ping { n }
+}
+
+/// What happens to a call instead of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It does not arrive.
+    Lost(ErrorKind),
+    /// It takes effect, and its answer is lost.
+    Unanswered(ErrorKind),
+    /// The engine panics.
+    Panic,
+}
+
+/// A memory engine whose calls are counted and may be told to fail.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    inner: MemoryEngine,
+    state: Mutex<State>,
+    /// Settles wait for a permit where there is a gate.
+    pub(crate) settle_gate: Option<tokio::sync::Semaphore>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    calls: HashMap<&'static str, usize>,
+    faults: HashMap<&'static str, VecDeque<Fault>>,
+    claims: Vec<Claim>,
+    settles: Vec<Settle>,
+    waits: Vec<WaitFor>,
+}
+
+impl Probe {
+    pub(crate) fn new() -> (Arc<Self>, ManualClock) {
+        let clock = ManualClock::new(Timestamp::from_millis(1_790_000_000_000));
+        (Arc::new(Self::on(clock.clone())), clock)
+    }
+
+    pub(crate) fn on(clock: impl Clock) -> Self {
+        Self {
+            inner: MemoryEngine::with_clock(clock),
+            state: Mutex::default(),
+            settle_gate: None,
+        }
+    }
+
+    /// The next calls of a verb go wrong, in this order.
+    pub(crate) fn fail(&self, verb: &'static str, faults: impl IntoIterator<Item = Fault>) {
+        let mut state = self.state.lock().unwrap();
+        state.faults.entry(verb).or_default().extend(faults);
+    }
+
+    pub(crate) fn calls(&self, verb: &'static str) -> usize {
+        *self.state.lock().unwrap().calls.get(verb).unwrap_or(&0)
+    }
+
+    pub(crate) fn claims(&self) -> Vec<Claim> {
+        self.state.lock().unwrap().claims.clone()
+    }
+
+    pub(crate) fn settles(&self) -> Vec<Settle> {
+        self.state.lock().unwrap().settles.clone()
+    }
+
+    pub(crate) async fn job(&self, id: JobId) -> JobRecord {
+        let namespace = Namespace::default();
+        let got = self.inner.get(&namespace, vec![id.into()], false).await;
+        match got.unwrap().remove(0) {
+            Some(Got::Job(job, _)) => *job,
+            other => panic!("only this is left of the job: {other:?}"),
+        }
+    }
+
+    fn called(&self, verb: &'static str) -> Option<Fault> {
+        let mut state = self.state.lock().unwrap();
+        *state.calls.entry(verb).or_default() += 1;
+        state.faults.get_mut(verb)?.pop_front()
+    }
+
+    async fn through<T>(
+        &self,
+        verb: &'static str,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let fail = |kind| Err(Error::new(kind, "told to fail"));
+        match self.called(verb) {
+            None => call.await,
+            Some(Fault::Lost(kind)) => fail(kind),
+            Some(Fault::Unanswered(kind)) => {
+                call.await?;
+                fail(kind)
+            }
+            Some(Fault::Panic) => panic!("told to panic"),
+        }
+    }
+}
+
+#[async_trait]
+impl Engine for Probe {
+    async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
+        self.through("enqueue", self.inner.enqueue(namespace, jobs))
+            .await
+    }
+
+    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
+        self.state.lock().unwrap().claims.push(claim.clone());
+        self.through("claim", self.inner.claim(namespace, claim))
+            .await
+    }
+
+    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
+        self.through("extend", self.inner.extend(namespace, pages))
+            .await
+    }
+
+    async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
+        self.state.lock().unwrap().settles.push(settle.clone());
+        if let Some(gate) = &self.settle_gate {
+            gate.acquire().await.unwrap().forget();
+        }
+        self.through("settle", self.inner.settle(namespace, settle))
+            .await
+    }
+
+    async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
+        self.state.lock().unwrap().waits.push(what.clone());
+        self.through("wait", self.inner.wait(namespace, what, until))
+            .await
+    }
+
+    async fn get(
+        &self,
+        namespace: &Namespace,
+        targets: Vec<Target>,
+        explain: bool,
+    ) -> Result<Vec<Option<Got>>> {
+        self.through("get", self.inner.get(namespace, targets, explain))
+            .await
+    }
+
+    async fn list(&self, namespace: &Namespace, list: List) -> Result<Listing> {
+        self.through("list", self.inner.list(namespace, list)).await
+    }
+
+    async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited> {
+        self.through("edit", self.inner.edit(namespace, edit)).await
+    }
+
+    async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
+        self.through("stats", self.inner.stats(namespace, request))
+            .await
+    }
+
+    async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
+        self.through("control", self.inner.control(namespace, control))
+            .await
+    }
+
+    async fn maintain(&self) -> Result<Maintained> {
+        self.through("maintain", self.inner.maintain()).await
+    }
+
+    async fn info(&self) -> Result<Info> {
+        self.through("info", self.inner.info()).await
+    }
+}
+
+/// A worker that runs beside the test.
+pub(crate) struct Background {
+    drain: Option<oneshot::Sender<()>>,
+    release: Option<oneshot::Sender<()>>,
+    task: JoinHandle<Result<()>>,
+}
+
+pub(crate) fn background(worker: &Worker) -> Background {
+    let (drain, drained) = oneshot::channel::<()>();
+    let (release, released) = oneshot::channel::<()>();
+    let told = |signal: oneshot::Receiver<()>| async move {
+        if signal.await.is_err() {
+            std::future::pending().await
+        }
+    };
+    let shutdown = punctual::worker::Shutdown::new(told(drained), told(released));
+    Background {
+        drain: Some(drain),
+        release: Some(release),
+        task: tokio::spawn(worker.run_until(shutdown)),
+    }
+}
+
+impl Background {
+    /// The first signal.
+    pub(crate) fn drain(&mut self) {
+        let drain = self.drain.take().expect("it was not told yet");
+        drain.send(()).expect("the worker runs");
+    }
+
+    /// The second signal.
+    pub(crate) fn release(&mut self) {
+        let release = self.release.take().expect("it was not told yet");
+        release.send(()).expect("the worker runs");
+    }
+
+    pub(crate) async fn ended(self) {
+        soon(self.task).await.unwrap().unwrap();
+    }
+
+    pub(crate) async fn stop(mut self) {
+        self.drain();
+        self.ended().await;
+    }
+
+    /// Ends it as kill -9 ends a process: nothing is handed back.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+    }
+}
+
+/// A fact that must come within a generous span of real time, or the test fails instead of hanging.
+pub(crate) async fn soon<F: Future>(fact: F) -> F::Output {
+    within(seconds(20), fact).await.expect("it comes to that")
+}
+
+/// Lets every lease run out. The first silence spares them once, the second does not.
+pub(crate) async fn lose_leases(engine: &Probe, clock: &ManualClock) {
+    for _ in 0..2 {
+        clock.advance(punctual::time::days(1));
+        engine.maintain().await.unwrap();
+    }
+}
+
+/// Waits until the engine says so of a job.
+pub(crate) async fn until(
+    probe: &Probe,
+    id: JobId,
+    fact: impl Fn(&JobRecord) -> bool,
+) -> JobRecord {
+    soon(async {
+        loop {
+            let job = probe.job(id).await;
+            if fact(&job) {
+                return job;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+/// Waits until the job is settled, and answers its record: it is kept for that.
+pub(crate) async fn settled(probe: &Arc<Probe>, id: JobId) -> JobRecord {
+    let queue = Queue::new(probe);
+    soon(queue.wait_settled(id, punctual::time::days(10_000)))
+        .await
+        .unwrap();
+    probe.job(id).await
+}
+
+/// Enqueues a ping that is kept once completed.
+pub(crate) async fn send(probe: &Arc<Probe>, n: u32) -> JobId {
+    let queue = Queue::new(probe);
+    let kept = punctual::time::days(1);
+    queue.enqueue(ping(n)).retention(kept).await.unwrap().id
+}
+
+/// The end of a handler with `?` in it.
+pub(crate) fn done() -> Result<()> {
+    Ok(())
+}

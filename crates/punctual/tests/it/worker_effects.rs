@@ -1,0 +1,163 @@
+//! What a handler brings about with its outcome.
+
+use std::sync::Arc;
+
+use punctual::testing::{assert_enqueued, refute_enqueued};
+use punctual::time::{days, seconds};
+use punctual::worker::HandlerResult;
+use punctual::{Context, ErrorKind, Job, JobId, NewJob, Outcome, Queue, State, Worker};
+use serde::{Deserialize, Serialize};
+
+use crate::support::*;
+
+#[derive(Serialize, Deserialize)]
+struct Ship {
+    order: u32,
+}
+
+impl Job for Ship {
+    const KIND: &str = "ship";
+    const QUEUE: &str = "shipping";
+}
+
+async fn then_ship(job: Ping, ctx: Context) -> HandlerResult {
+    ctx.then(NewJob::of(&Ship { order: job.n })?.delay(days(1)))?;
+    match job.n {
+        1 => Ok(Outcome::Completed),
+        2 => Ok(Outcome::Snooze { after: seconds(5) }),
+        _ => Err("cannot pay".into()),
+    }
+}
+
+#[tokio::test]
+async fn effects_are_there_with_the_outcome() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    Worker::new(&probe)
+        .handle(then_ship)
+        .run_until_idle()
+        .await
+        .unwrap();
+    assert_eq!(probe.job(id).await.state, State::Completed);
+    assert_enqueued::<Ship>(&probe, |ship| ship.order == 1).await;
+    let settles = probe.settles();
+    assert_eq!(settles.len(), 1);
+    assert_eq!(settles[0].pages[0].settlements[0].effects.len(), 1);
+    assert_eq!(probe.calls("enqueue"), 1, "not sent by a call of its own");
+}
+
+#[tokio::test]
+async fn an_attempt_that_fails_brings_nothing_about() {
+    let (probe, _clock) = Probe::new();
+    send(&probe, 3).await;
+    Worker::new(&probe)
+        .handle(then_ship)
+        .run_until_idle()
+        .await
+        .unwrap();
+    refute_enqueued::<Ship>(&probe, |_| true).await;
+}
+
+#[tokio::test]
+async fn an_effect_of_a_lost_lease_is_not_there() {
+    let (probe, clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let engine = probe.clone();
+    Worker::new(&probe)
+        .handle(move |_: Ping, ctx: Context| {
+            let (engine, clock) = (engine.clone(), clock.clone());
+            async move {
+                if ctx.attempt() == 1 {
+                    ctx.then(NewJob::of(&Ship { order: 1 })?)?;
+                    lose_leases(&engine, &clock).await;
+                }
+                done()
+            }
+        })
+        .run_until_idle()
+        .await
+        .unwrap();
+    let job = probe.job(id).await;
+    assert_eq!(
+        (job.state, job.attempt, job.crashes),
+        (State::Completed, 2, 1)
+    );
+    refute_enqueued::<Ship>(&probe, |_| true).await;
+}
+
+#[tokio::test]
+async fn the_last_name_that_is_cleared_starts_a_held_job() {
+    let (probe, _clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let report = NewJob::of(&ping(100))
+        .unwrap()
+        .wait_for(["1", "2"])
+        .retention(days(1));
+    let report = queue.enqueue_job(report).await.unwrap().id;
+    let parts = [send(&probe, 1).await, send(&probe, 2).await];
+    Worker::new(&probe)
+        .concurrency(1)
+        .state(report)
+        .handle(
+            |job: Ping,
+             ctx: Context,
+             punctual::worker::State(report): punctual::worker::State<JobId>| async move {
+                if job.n < 100 {
+                    ctx.clear(report, job.n.to_string())?;
+                }
+                done()
+            },
+        )
+        .run_until_idle()
+        .await
+        .unwrap();
+    assert_eq!(probe.job(report).await.state, State::Completed);
+    assert_eq!(probe.job(parts[1]).await.state, State::Completed);
+}
+
+#[tokio::test]
+async fn an_effect_that_cannot_be_sent_is_refused_in_the_handler() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    Worker::new(&probe)
+        .handle(|_: Ping, ctx: Context| async move {
+            let bad = ctx.then(NewJob::new("no spaces", "{}")).unwrap_err();
+            assert_eq!(bad.kind(), ErrorKind::InvalidName);
+            for _ in 0..64 {
+                ctx.then(NewJob::new("shipping", "{}"))?;
+            }
+            let many = ctx.then(NewJob::new("shipping", "{}")).unwrap_err();
+            assert_eq!(many.kind(), ErrorKind::BatchTooLarge);
+            done()
+        })
+        .run_until_idle()
+        .await
+        .unwrap();
+    assert_eq!(probe.job(id).await.state, State::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_goes_with_the_heartbeat() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let finish = Arc::new(tokio::sync::Notify::new());
+    let finishing = finish.clone();
+    let worker = Worker::new(&probe)
+        .lease(punctual::time::millis(60))
+        .handle(move |_: Ping, ctx: Context| {
+            let finish = finishing.clone();
+            async move {
+                ctx.progress("half way")?;
+                finish.notified().await;
+                done()
+            }
+        });
+    // The first beat does not arrive: the note goes with the next one.
+    probe.fail("extend", [Fault::Lost(ErrorKind::EngineUnavailable)]);
+    let running = background(&worker);
+    let job = until(&probe, id, |job| job.progress.is_some()).await;
+    assert_eq!(job.progress.as_deref(), Some(&b"half way"[..]));
+    assert!(probe.calls("extend") >= 2);
+    finish.notify_one();
+    running.stop().await;
+}

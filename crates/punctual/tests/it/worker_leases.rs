@@ -1,0 +1,246 @@
+//! Leases: cancelled, timed out, lost and blocked handlers.
+
+use std::sync::Arc;
+
+use punctual::engine::Engine;
+use punctual::job::Stop;
+use punctual::time::{millis, seconds};
+use punctual::worker::Interrupt;
+use punctual::{Context, Outcome, Queue, State, Worker};
+use tokio::sync::mpsc;
+
+use crate::support::*;
+
+/// Heartbeats every 100 ms of real time, so that a request to stop comes soon.
+fn quick(probe: &Arc<Probe>) -> Worker {
+    Worker::new(probe)
+        .lease(millis(300))
+        .abort_grace(millis(50))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_heeds_the_request_is_cancelled_by_token() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let worker = quick(&probe).handle(|_: Ping, ctx: Context| async move {
+        assert_eq!(ctx.cancelled().await, Interrupt::CancelRequested);
+        Outcome::Cancelled
+    });
+    let running = background(&worker);
+    until(&probe, id, |job| job.state == State::Active).await;
+    Queue::new(&probe).cancel(id).await.unwrap();
+    let job = settled(&probe, id).await;
+    assert_eq!(job.state, State::Cancelled);
+    assert_eq!(job.stopped, Some(Stop::Token));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_ignores_the_request_is_aborted_and_its_slot_is_free() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let (dropped, mut drops) = mpsc::unbounded_channel::<()>();
+    let worker = quick(&probe).concurrency(1).handle(move |job: Ping| {
+        let guard = dropped.clone();
+        async move {
+            if job.n == 1 {
+                let _guard = guard;
+                std::future::pending::<()>().await;
+            }
+        }
+    });
+    let running = background(&worker);
+    until(&probe, id, |job| job.state == State::Active).await;
+    Queue::new(&probe).cancel(id).await.unwrap();
+    let job = settled(&probe, id).await;
+    assert_eq!(job.state, State::Cancelled);
+    assert_eq!(job.stopped, Some(Stop::Aborted));
+
+    let next = send(&probe, 2).await;
+    assert_eq!(settled(&probe, next).await.state, State::Completed);
+    running.stop().await;
+    drop(worker);
+    assert_eq!(soon(drops.recv()).await, None, "its future was dropped");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn completed_before_the_request_is_heard_stays_completed() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let worker = quick(&probe).handle(|_: Ping, ctx: Context| async move {
+        ctx.cancelled().await;
+        Outcome::Completed
+    });
+    let running = background(&worker);
+    until(&probe, id, |job| job.state == State::Active).await;
+    Queue::new(&probe).cancel(id).await.unwrap();
+    assert_eq!(settled(&probe, id).await.state, State::Completed);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_fails_the_attempt() {
+    let (probe, _clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let id = queue.enqueue(ping(1)).timeout(millis(40)).await.unwrap().id;
+    let worker = quick(&probe).handle(|_: Ping| std::future::pending::<()>());
+    let running = background(&worker);
+    let job = until(&probe, id, |job| job.failures == 1).await;
+    assert_eq!(job.crashes, 0);
+    let error = job.last_error.unwrap();
+    assert!(error.starts_with("timed out after 40ms"), "{error}");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_lease_cancels_the_handler_and_nothing_is_handed_in() {
+    let (probe, clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let (told, mut interrupts) = mpsc::unbounded_channel();
+    let worker = quick(&probe).handle(move |_: Ping, ctx: Context| {
+        let told = told.clone();
+        async move {
+            if ctx.attempt() == 1 {
+                told.send(ctx.cancelled().await).unwrap();
+            }
+        }
+    });
+    let running = background(&worker);
+    until(&probe, id, |job| job.state == State::Active).await;
+    lose_leases(&probe, &clock).await;
+    assert_eq!(soon(interrupts.recv()).await, Some(Interrupt::LeaseLost));
+    let job = settled(&probe, id).await;
+    assert_eq!(
+        (job.state, job.attempt, job.crashes),
+        (State::Completed, 2, 1)
+    );
+    running.stop().await;
+    let handed_in: Vec<_> = probe
+        .settles()
+        .into_iter()
+        .flat_map(|settle| settle.pages)
+        .flat_map(|page| page.settlements)
+        .map(|settlement| settlement.attempt)
+        .collect();
+    assert_eq!(handed_in, [2], "the first attempt is nobody's business");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outcome_under_a_lost_lease_changes_nothing() {
+    let (probe, clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let engine = probe.clone();
+    let worker = Worker::new(&probe).handle(move |_: Ping, ctx: Context| {
+        let (engine, clock) = (engine.clone(), clock.clone());
+        async move {
+            if ctx.attempt() == 1 {
+                lose_leases(&engine, &clock).await;
+                return Outcome::Dead;
+            }
+            Outcome::Completed
+        }
+    });
+    worker.run_until_idle().await.unwrap();
+    let job = probe.job(id).await;
+    assert_eq!(
+        (job.state, job.attempt, job.crashes),
+        (State::Completed, 2, 1)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_cannot_be_reached_stops_the_handler_in_time() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let (told, mut interrupts) = mpsc::unbounded_channel();
+    let worker = quick(&probe).handle(move |_: Ping, ctx: Context| {
+        let told = told.clone();
+        async move {
+            if ctx.attempt() == 1 {
+                told.send(ctx.cancelled().await).unwrap();
+                std::future::pending::<()>().await;
+            }
+        }
+    });
+    let lost = Fault::Lost(punctual::ErrorKind::EngineUnavailable);
+    probe.fail("extend", [lost; 50]);
+    let running = background(&worker);
+    assert_eq!(soon(interrupts.recv()).await, Some(Interrupt::LeaseLost));
+    // Time stands still in the engine: the lease is still ours, and is handed back.
+    let job = settled(&probe, id).await;
+    assert_eq!((job.state, job.attempt), (State::Completed, 2));
+    assert_eq!((job.failures, job.crashes), (0, 0));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_handler_that_blocks_its_thread_loses_its_slot() {
+    let (probe, _clock) = Probe::new();
+    let (unblock, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Arc::new(std::sync::Mutex::new(blocked));
+    let worker = quick(&probe).concurrency(1).handle(move |job: Ping| {
+        let blocked = blocked.clone();
+        async move {
+            if job.n == 1 {
+                let _ = blocked.lock().unwrap().recv();
+            }
+        }
+    });
+    let queue = Queue::new(&probe);
+    let id = queue
+        .enqueue(ping(1))
+        .timeout(millis(20))
+        .attempts(1)
+        .await
+        .unwrap()
+        .id;
+    let health = worker.health();
+    let running = background(&worker);
+    let job = settled(&probe, id).await;
+    assert_eq!(job.dead, Some(punctual::job::DeadReason::Exhausted));
+    assert_eq!(health.leaked(), 1);
+    assert!(!health.report().ok);
+
+    let next = send(&probe, 2).await;
+    assert_eq!(
+        settled(&probe, next).await.state,
+        State::Completed,
+        "the slot is free"
+    );
+    drop(unblock);
+    soon(async {
+        while health.leaked() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_worker_hands_nothing_back() {
+    let (probe, clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let (dropped, mut drops) = mpsc::unbounded_channel::<()>();
+    let worker = Worker::new(&probe).handle(move |_: Ping| {
+        let guard = dropped.clone();
+        async move {
+            let _guard = guard;
+            std::future::pending::<()>().await
+        }
+    });
+    let running = background(&worker);
+    until(&probe, id, |job| job.state == State::Active).await;
+    running.kill().await;
+    drop(worker);
+    assert_eq!(soon(drops.recv()).await, None, "its handler ended with it");
+    assert_eq!(probe.job(id).await.state, State::Active);
+    assert_eq!(probe.calls("settle"), 0);
+    clock.advance(seconds(10));
+    probe.maintain().await.unwrap();
+    // The first silence of the engine spares the lease once.
+    clock.advance(seconds(10));
+    probe.maintain().await.unwrap();
+    let job = probe.job(id).await;
+    assert_eq!((job.state, job.crashes), (State::Ready, 1));
+}

@@ -1,0 +1,183 @@
+//! How a worker ends.
+
+use std::sync::Arc;
+
+use punctual::time::{Stopwatch, millis, minutes, seconds};
+use punctual::worker::Interrupt;
+use punctual::{Context, Outcome, State, Worker};
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::support::*;
+
+/// A handler that says that it started, and ends with a permit.
+struct Gate {
+    go: Arc<Semaphore>,
+    started: mpsc::UnboundedReceiver<u32>,
+}
+
+fn gated(worker: Worker) -> (Worker, Gate) {
+    let go = Arc::new(Semaphore::new(0));
+    let (start, started) = mpsc::unbounded_channel();
+    let gate = Gate {
+        go: go.clone(),
+        started,
+    };
+    let worker = worker.handle(move |job: Ping| {
+        start.send(job.n).unwrap();
+        let go = go.clone();
+        async move { go.acquire().await.unwrap().forget() }
+    });
+    (worker, gate)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_signal_lets_handlers_end_and_claims_nothing_more() {
+    let (probe, _clock) = Probe::new();
+    let running_job = send(&probe, 1).await;
+    let (worker, mut gate) = gated(Worker::new(&probe));
+    let mut running = background(&worker);
+    soon(gate.started.recv()).await;
+    running.drain();
+    until_draining(&worker).await;
+    let later = send(&probe, 2).await;
+    gate.go.add_permits(9);
+    running.ended().await;
+    assert_eq!(probe.job(running_job).await.state, State::Completed);
+    let later = probe.job(later).await;
+    assert_eq!((later.state, later.attempt), (State::Ready, 0));
+}
+
+/// A worker that drains claims nothing more.
+async fn until_draining(worker: &Worker) {
+    let health = worker.health();
+    soon(async {
+        while !health.is_draining() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn past_the_drain_limit_jobs_are_handed_back_unharmed() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let (told, mut interrupts) = mpsc::unbounded_channel();
+    let worker =
+        Worker::new(&probe)
+            .drain_limit(millis(20))
+            .handle(move |_: Ping, ctx: Context| {
+                let told = told.clone();
+                async move {
+                    told.send(ctx.cancelled().await).unwrap();
+                    std::future::pending::<()>().await;
+                }
+            });
+    let mut running = background(&worker);
+    until(&probe, id, |job| job.state == State::Active).await;
+    running.drain();
+    running.ended().await;
+    assert_eq!(interrupts.recv().await, Some(Interrupt::ShuttingDown));
+    let job = probe.job(id).await;
+    assert_eq!(job.state, State::Ready);
+    assert_eq!((job.failures, job.crashes), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_second_signal_releases_at_once() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let worker = Worker::new(&probe)
+        .drain_limit(minutes(60))
+        .handle(|_: Ping| std::future::pending::<()>());
+    let mut running = background(&worker);
+    until(&probe, id, |job| job.state == State::Active).await;
+    let watch = Stopwatch::start();
+    running.drain();
+    running.release();
+    running.ended().await;
+    assert!(watch.elapsed() < seconds(2), "{:?}", watch.elapsed());
+    let job = probe.job(id).await;
+    assert_eq!((job.state, job.crashes), (State::Ready, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_ends_while_it_is_released_decides_itself() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let worker = Worker::new(&probe).handle(|_: Ping, ctx: Context| async move {
+        ctx.cancelled().await;
+        Outcome::Completed
+    });
+    let mut running = background(&worker);
+    until(&probe, id, |job| job.state == State::Active).await;
+    running.drain();
+    running.release();
+    running.ended().await;
+    assert_eq!(probe.job(id).await.state, State::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_claimed_ahead_is_handed_back_first() {
+    let (probe, _clock) = Probe::new();
+    let (worker, mut gate) = gated(Worker::new(&probe).concurrency(1));
+    gate.go.add_permits(50);
+    let mut ids = Vec::new();
+    for n in 0..200 {
+        ids.push(send(&probe, n).await);
+    }
+    let mut running = background(&worker);
+    // Fifty have run in no time: more than one of the rest are claimed ahead.
+    for _ in 0..51 {
+        soon(gate.started.recv()).await;
+    }
+    running.drain();
+    let ahead = {
+        let mut ahead = 0;
+        for id in &ids[51..] {
+            let job = until(&probe, *id, |job| job.state == State::Ready).await;
+            assert_eq!((job.failures, job.crashes), (0, 0));
+            ahead += job.attempt as usize;
+        }
+        ahead
+    };
+    assert!(ahead > 0, "something was claimed ahead");
+    assert_eq!(probe.job(ids[50]).await.state, State::Active, "it runs on");
+    gate.go.add_permits(1);
+    running.ended().await;
+    assert_eq!(probe.job(ids[50]).await.state, State::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outcome_is_handed_in_before_the_worker_ends() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let (worker, mut gate) = gated(Worker::new(&probe));
+    let unavailable = Fault::Lost(punctual::ErrorKind::EngineUnavailable);
+    probe.fail("settle", [unavailable; 3]);
+    let mut running = background(&worker);
+    soon(gate.started.recv()).await;
+    running.drain();
+    gate.go.add_permits(1);
+    running.ended().await;
+    assert_eq!(probe.calls("settle"), 4);
+    assert_eq!(probe.job(id).await.state, State::Completed);
+}
+
+#[tokio::test]
+async fn a_worker_may_run_again_after_it_ended() {
+    let (probe, _clock) = Probe::new();
+    async fn plain(_: Ping) {}
+    let worker = Worker::new(&probe).handle(plain);
+    let health = worker.health();
+    assert!(!health.report().ok);
+    for n in 0..3 {
+        let id = send(&probe, n).await;
+        let running = background(&worker);
+        assert_eq!(settled(&probe, id).await.state, State::Completed);
+        assert!(health.report().ok, "{health:?}");
+        assert_eq!(health.report().loops.len(), 4);
+        running.stop().await;
+        assert!(!health.report().ok, "it does not run any more");
+    }
+}

@@ -1,0 +1,145 @@
+//! Jobs that end their process: one of 64 dies, and only that one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use punctual::engine::Engine;
+use punctual::job::DeadReason;
+use punctual::time::{ManualClock, minutes};
+use punctual::{State, Worker};
+use tokio::sync::mpsc;
+
+use crate::support::*;
+
+const POISON: u32 = 17;
+
+/// A process with a worker in which the poison job ends the process, and in whose first two lives
+/// the other jobs have no time to end.
+fn process(probe: &Arc<Probe>, life: u32) -> (Worker, mpsc::UnboundedReceiver<()>) {
+    let (crash, crashed) = mpsc::unbounded_channel();
+    let worker = Worker::new(probe).handle(move |job: Ping| {
+        let crash = crash.clone();
+        async move {
+            if job.n == POISON {
+                crash.send(()).unwrap();
+            }
+            if job.n == POISON || life < 2 {
+                std::future::pending::<()>().await;
+            }
+        }
+    });
+    (worker, crashed)
+}
+
+async fn leases_run_out(probe: &Probe, clock: &ManualClock) {
+    for _ in 0..3 {
+        clock.advance(minutes(1));
+        probe.maintain().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_64_jobs_only_the_one_that_ends_its_process_dies() {
+    let (probe, clock) = Probe::new();
+    let mut ids = Vec::new();
+    for n in 0..64 {
+        ids.push(send(&probe, n).await);
+    }
+    // Two crashes with all 64 in one page, then one alone.
+    for life in 0..3 {
+        let (worker, mut crashed) = process(&probe, life);
+        let running = background(&worker);
+        soon(crashed.recv()).await;
+        running.kill().await;
+        leases_run_out(&probe, &clock).await;
+    }
+    let (worker, mut crashed) = process(&probe, 3);
+    soon(worker.run_until_idle()).await.unwrap();
+    assert!(crashed.try_recv().is_err(), "it is not tried again");
+    for (n, id) in ids.iter().enumerate() {
+        let job = probe.job(*id).await;
+        if n as u32 == POISON {
+            assert_eq!(job.dead, Some(DeadReason::Poison));
+            assert_eq!(job.crashes, 3);
+        } else {
+            assert_eq!(job.state, State::Completed, "job {n} is innocent");
+        }
+    }
+}
+
+/// Enqueues a job that crashed twice in a page with others.
+async fn suspects(probe: &Arc<Probe>, clock: &ManualClock, count: u32) {
+    for n in 0..count {
+        send(probe, n).await;
+    }
+    for _ in 0..2 {
+        let (worker, _) = process(probe, 0);
+        let running = background(&worker);
+        until_claimed(probe, count).await;
+        running.kill().await;
+        leases_run_out(probe, clock).await;
+    }
+}
+
+async fn until_claimed(probe: &Probe, count: u32) {
+    soon(async {
+        loop {
+            let stats = probe
+                .stats(&Default::default(), Default::default())
+                .await
+                .unwrap();
+            if stats.queues[0].counts.of(State::Active) == u64::from(count) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspect_runs_with_nothing_beside_it() {
+    let (probe, clock) = Probe::new();
+    suspects(&probe, &clock, 5).await;
+    for n in 100..200 {
+        send(&probe, n).await;
+    }
+    let running = Arc::new(AtomicU32::new(0));
+    let alone = Arc::new(AtomicU32::new(0));
+    let worker = Worker::new(&probe).handle({
+        let alone = alone.clone();
+        move |_: Ping, ctx: punctual::Context| {
+            let (running, alone) = (running.clone(), alone.clone());
+            async move {
+                let beside = running.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                let suspect = ctx.crashes() >= 2;
+                let others = running.fetch_sub(1, Ordering::SeqCst) - 1;
+                if suspect {
+                    assert_eq!((beside, others), (0, 0));
+                    alone.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        }
+    });
+    soon(worker.run_until_idle()).await.unwrap();
+    assert_eq!(alone.load(Ordering::SeqCst), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_isolated_worker_takes_suspects_beside_its_work() {
+    let (probe, clock) = Probe::new();
+    suspects(&probe, &clock, 3).await;
+    send(&probe, 100).await;
+    // Ends only when all four run at the same time.
+    let together = Arc::new(tokio::sync::Barrier::new(4));
+    let worker = Worker::new(&probe).isolated().handle(move |_: Ping| {
+        let together = together.clone();
+        async move {
+            together.wait().await;
+        }
+    });
+    soon(worker.run_until_idle()).await.unwrap();
+    let pages: Vec<bool> = probe.claims().iter().map(|claim| claim.alone).collect();
+    assert!(pages.iter().filter(|alone| **alone).count() >= 3);
+}
