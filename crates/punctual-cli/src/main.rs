@@ -1,2 +1,99 @@
-//! The `punctual` command.
-fn main() {}
+//! `punctual`: durable delayed jobs from a shell.
+
+mod args;
+mod commands;
+mod connect;
+mod failure;
+mod job_line;
+mod lines;
+mod log;
+mod output;
+mod progress;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::args::Cli;
+use crate::commands::work;
+use crate::failure::Failure;
+use crate::output::Format;
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(work::REAP) {
+        work::reap();
+        return ExitCode::SUCCESS;
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let format = cli.global.output().format;
+    log::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(cli.command.run(&cli.global)),
+        Err(error) => Err(Failure::new(
+            failure::Exit::Failed,
+            "io",
+            format!("the system refuses threads: {error}"),
+        )),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(text) = failure.text(format) {
+                let _ = writeln!(std::io::stderr().lock(), "{text}");
+            }
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+/// Help and versions go out as they are; mistakes in the form that was asked for.
+fn usage(error: &clap::Error) -> ExitCode {
+    let asked_for = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    if asked_for || !wants_json() {
+        // A reader that closed the pipe is no failure.
+        let _ = error.print();
+        return ExitCode::from(if asked_for {
+            0
+        } else {
+            failure::Exit::Usage as u8
+        });
+    }
+    let text = error.to_string();
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let message = lines
+        .next()
+        .unwrap_or("wrong usage")
+        .trim_start_matches("error: ");
+    let failure = Failure::usage(message).hint("see --help");
+    let _ = writeln!(
+        std::io::stderr().lock(),
+        "{}",
+        failure.text(Format::Json).unwrap_or_default()
+    );
+    ExitCode::from(failure.exit_code())
+}
+
+/// Whether JSON was asked for by a command line that could not be read.
+fn wants_json() -> bool {
+    let args: Vec<String> = std::env::args_os()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
+    let flag = args
+        .windows(2)
+        .any(|pair| matches!(pair[0].as_str(), "-o" | "--output") && pair[1] == "json");
+    let joined = args
+        .iter()
+        .any(|arg| matches!(arg.as_str(), "--output=json" | "-ojson" | "-o=json"));
+    flag || joined || std::env::var("PUNCTUAL_OUTPUT").is_ok_and(|value| value == "json")
+}

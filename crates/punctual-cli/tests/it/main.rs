@@ -1,4 +1,22 @@
 //! The command and the whole repository, from outside.
 
+/// The numbers of `bench`.
+mod bench;
+/// Export, import, backup, restore, repair.
+mod data;
+/// The demo, killed and started again.
+mod demo;
+/// Jobs from the command line and from files.
+mod enqueue;
+/// Looking at jobs and changing them.
+mod jobs;
+/// Counting, pausing and emptying queues.
+mod queues;
+/// Runs the binary in a directory of its own.
+mod support;
 /// What no compiler checks about this repository.
 mod tidy;
+/// Help, exit codes, errors, closed pipes.
+mod usage;
+/// A command per job.
+mod work;

@@ -1,0 +1,169 @@
+//! The command line: what every command shares, and the list of commands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use punctual::time::{Timestamp, parse_span};
+use punctual::{Engine, Namespace};
+
+use crate::commands::{
+    bench, completions, demo, doctor, enqueue, export, import, jobs, queues, work,
+};
+use crate::connect::{self, Address, Make};
+use crate::failure::Result;
+use crate::output::{Format, Output};
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual demo                                   watch 3,000 orders being cancelled on time
+  punctual enqueue mail '{\"to\":\"ann\"}' --delay 30m
+  punctual work mail --exec ./send-mail.sh        run a command per job
+  punctual jobs list --queue mail                 what waits, runs and failed
+  punctual jobs explain ID                        why a job has not run yet
+
+Engines:
+  memory:                      ends with the process; for trying things out
+  file:DIR                     a directory on this machine, one process at a time
+  file:DIR?durability=os       acknowledged once the system has it: survives a kill, no power cut
+  file:DIR?durability=interval(50ms)   the same, on disk 50 ms later
+
+Exit codes:
+  0  done                            4  refused by a verdict, or the engine is full
+  1  failed                          5  engine unavailable, or locked by another process
+  2  wrong usage or malformed input  6  stored data damaged, or of a newer version
+  3  no such job, queue or file";
+
+/// Durable delayed jobs, on time.
+#[derive(Debug, Parser)]
+#[command(name = "punctual", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(arg_required_else_help = true, subcommand_required = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EVERYWHERE: &str = "Options of every command";
+
+/// What every command takes.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Global {
+    /// Where the jobs are [default: file:./punctual-data]
+    #[arg(
+        long,
+        short,
+        global = true,
+        help_heading = EVERYWHERE,
+        env = "PUNCTUAL_ENGINE",
+        value_name = "ADDRESS",
+        hide_env_values = true
+    )]
+    pub(crate) engine: Option<String>,
+
+    /// The tenant's own set of queues [default: default]
+    #[arg(
+        long,
+        global = true,
+        help_heading = EVERYWHERE,
+        env = "PUNCTUAL_NAMESPACE",
+        value_name = "NAME",
+        hide_env_values = true
+    )]
+    pub(crate) namespace: Option<String>,
+
+    /// Columns for a person, or one JSON document per line [default: table]
+    #[arg(
+        long,
+        short,
+        global = true,
+        help_heading = EVERYWHERE,
+        env = "PUNCTUAL_OUTPUT",
+        value_name = "table|json",
+        hide_env_values = true,
+        hide_possible_values = true
+    )]
+    pub(crate) output: Option<Format>,
+}
+
+impl Global {
+    pub(crate) fn output(&self) -> Output {
+        Output {
+            format: self.output.unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn address(&self) -> Result<Address> {
+        Address::parse(self.engine.as_deref().unwrap_or(connect::DEFAULT))
+    }
+
+    pub(crate) fn namespace(&self) -> Result<Namespace> {
+        match &self.namespace {
+            Some(name) => Ok(Namespace::new(name.clone())?),
+            None => Ok(Namespace::default()),
+        }
+    }
+
+    /// Opens the engine that was asked for.
+    pub(crate) async fn session(&self, make: Make) -> Result<Session> {
+        Ok(Session {
+            namespace: self.namespace()?,
+            engine: self.address()?.open(make)?.engine,
+            out: self.output(),
+        })
+    }
+}
+
+/// An open engine, whose jobs are meant, and where the answer goes.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) namespace: Namespace,
+    pub(crate) out: Output,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Enqueue(Box<enqueue::Args>),
+    Work(work::Args),
+    #[command(subcommand)]
+    Jobs(jobs::Command),
+    #[command(subcommand)]
+    Queues(queues::Command),
+    Doctor(doctor::Args),
+    #[command(subcommand)]
+    Bench(bench::Command),
+    Demo(demo::Args),
+    Export(export::Args),
+    Import(import::Args),
+    Completions(completions::Args),
+}
+
+impl Command {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        match self {
+            Self::Enqueue(args) => args.run(global).await,
+            Self::Work(args) => args.run(global).await,
+            Self::Jobs(command) => command.run(global).await,
+            Self::Queues(command) => command.run(global).await,
+            Self::Doctor(args) => args.run(global).await,
+            Self::Bench(command) => command.run(global).await,
+            Self::Demo(args) => args.run(global).await,
+            Self::Export(args) => args.run(global).await,
+            Self::Import(args) => args.run(global).await,
+            Self::Completions(args) => args.run(global),
+        }
+    }
+}
+
+/// Reads a span such as `30m`.
+pub(crate) fn span_of(text: &str) -> std::result::Result<Duration, String> {
+    parse_span(text).map_err(|error| error.message().to_owned())
+}
+
+/// Reads an instant such as `2026-12-01T08:00:00Z`.
+pub(crate) fn instant_of(text: &str) -> std::result::Result<Timestamp, String> {
+    let read = text.parse();
+    read.map_err(|error: punctual::Error| error.message().to_owned())
+}

@@ -1,0 +1,12 @@
+//! One command per file.
+
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod enqueue;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod jobs;
+pub(crate) mod queues;
+pub(crate) mod work;

@@ -1,0 +1,264 @@
+//! `punctual demo`: a shop that cancels unpaid orders on time, killed or not.
+
+mod ledger;
+mod orders;
+mod reconcile;
+mod screen;
+mod shop;
+
+use std::future::pending;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::engine::StatsRequest;
+use punctual::time::{Clock, SystemClock, Timestamp, within};
+use punctual::{Job, JobId, Namespace, Queue, State, Worker};
+use tokio::task::JoinSet;
+
+use self::ledger::{Book, Entry, Ledger};
+use self::orders::Order;
+use self::reconcile::Reconciliation;
+use self::screen::{FRAME, Screen};
+use self::shop::{CancelUnpaid, Shop, cancel_unpaid};
+use crate::args::{Global, Session};
+use crate::connect::{Address, Make};
+use crate::failure::{Exit, Failure, Result};
+use crate::output::{count, counted};
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual demo                     3,000 orders in about 20 seconds
+  punctual demo --follow            print each effect as it is written to the ledger
+  punctual demo -o json             one line of JSON at the end
+
+What happens: every order gets a job that cancels it when it is due, 15 or 30 minutes after it was
+created, here 240 times faster. A payment cancels that job by its unique key. Nine orders in a
+hundred are paid within a second of their due, so payment and cancellation race. Jobs are kept in
+DIR/jobs, the shop's ledger in DIR/ledger.jsonl. Kill the demo with -9 whenever you like and start
+it again: it goes on. At the end the ledger is read from its file and held against the orders.
+
+Exit code 1 if an order ended both paid and cancelled, as neither, or was cancelled early.";
+
+/// Watch 3,000 orders being cancelled on time, or paid before
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where the demo keeps its jobs and its ledger
+    #[arg(long, value_name = "DIR", default_value = "./punctual-demo")]
+    dir: PathBuf,
+
+    /// A file of orders [default: examples/orders/orders.jsonl]
+    #[arg(long, value_name = "FILE.jsonl")]
+    input: Option<PathBuf>,
+
+    /// Only the first N orders
+    #[arg(long, value_name = "N")]
+    orders: Option<usize>,
+
+    /// Seconds of the input per second
+    #[arg(long, value_name = "X", default_value_t = 240.0)]
+    speed: f64,
+
+    /// Forget an earlier run that was not finished
+    #[arg(long)]
+    fresh: bool,
+
+    /// Print each line of the ledger once it is on disk
+    #[arg(long)]
+    follow: bool,
+}
+
+impl Args {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        if !(0.001..=1_000_000.0).contains(&self.speed) {
+            return Err(Failure::usage(
+                "--speed is out of range; use 0.001 to 1000000",
+            ));
+        }
+        let (input, orders) = orders::read(self.input.as_deref(), self.orders)?;
+        let session = self.open(global, &input, &orders).await?;
+        let ledger_path = self.dir.join("ledger.jsonl");
+        let ledger = Ledger::open(&ledger_path, self.follow)
+            .map_err(|error| Failure::file("open", &ledger_path, &error))?;
+
+        let info = session.engine.info().await?;
+        let mut title = vec![
+            format!("{} orders of {input}", count(orders.len() as u64)),
+            format!(
+                "jobs in {}, acknowledged by {}",
+                self.dir.display(),
+                info.durability
+            ),
+        ];
+        let earlier = ledger.book().runs.len() as u64;
+        if earlier > 0 {
+            title.push(format!("going on after {}", counted(earlier, "run")));
+        }
+        let orders_len = orders.len() as u64;
+        let mut screen = Screen::new(session.out, self.follow, title, orders_len);
+        let setting = self.setting(global, &orders);
+        self.serve(&session, &ledger, &orders, setting, &mut screen)
+            .await?;
+
+        let at = SystemClock.now();
+        ledger.write(Entry::Closed { at }).await?;
+        let sum = Reconciliation::of_file(&ledger_path, &orders, self.speed)
+            .map_err(|error| Failure::file("read", &ledger_path, &error))?;
+        tell(&session, &sum, &ledger_path, screen.elapsed())
+    }
+
+    /// The engine, in the demo's own directory and namespace, and that directory made ready.
+    async fn open(&self, global: &Global, input: &str, orders: &[Order]) -> Result<Session> {
+        let make = |error| Failure::file("make", &self.dir, &error);
+        let jobs = self.dir.join("jobs");
+        let ledger = self.dir.join("ledger.jsonl");
+        let setting = self.setting(global, orders);
+        let earlier = std::fs::read(&ledger).map_or(Ok(Book::default()), |bytes| {
+            Book::read(&bytes).map(|(book, _)| book)
+        });
+        let earlier = earlier.map_err(|error| Failure::file("read", &ledger, &error))?;
+        std::fs::create_dir_all(&self.dir).map_err(make)?;
+        // What was in memory went with its process.
+        let kept = global.address()? != Address::Memory;
+        if self.fresh || earlier.closed || !kept {
+            remove(&jobs)?;
+            remove(&ledger)?;
+        } else if earlier.setting.is_some_and(|other| other != setting) {
+            return Err(Failure::usage(format!(
+                "{} holds an unfinished run with other orders, speed or engine than {input}",
+                self.dir.display()
+            ))
+            .hint("start it as you did before, forget it with --fresh, or name another --dir"));
+        }
+        let address = match &global.engine {
+            Some(_) => global.address()?,
+            None => Address::of_directory(jobs),
+        };
+        Ok(Session {
+            engine: address.open(Make::IfMissing)?.engine,
+            namespace: Namespace::new(global.namespace.clone().unwrap_or_else(|| "demo".into()))?,
+            out: global.output(),
+        })
+    }
+
+    /// What must be the same for an unfinished run to go on.
+    fn setting(&self, global: &Global, orders: &[Order]) -> String {
+        let engine = global.engine.as_deref().unwrap_or("own");
+        JobId::derived(engine, &format!("{} {orders:?}", self.speed)).to_string()
+    }
+
+    /// Runs the shop until every payment is delivered and no job is left.
+    async fn serve(
+        &self,
+        session: &Session,
+        ledger: &Ledger,
+        orders: &[Order],
+        setting: String,
+        screen: &mut Screen,
+    ) -> Result<()> {
+        let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
+        let shop = Arc::new(Shop::new(queue, ledger.clone(), self.speed));
+        shop.catch_up(orders).await?;
+        let now = shop.open();
+        ledger.write(Entry::Opened { at: now, setting }).await?;
+
+        let mut tasks = JoinSet::new();
+        let origin = self.origin(ledger, orders, now);
+        for order in orders {
+            let (shop, order) = (shop.clone(), order.clone());
+            tasks.spawn(async move { shop.live(&order, origin).await });
+        }
+        let worker = Worker::new(&session.engine)
+            .namespace(session.namespace.clone())
+            .state(shop.clone())
+            .handle(cancel_unpaid)
+            .run_until(pending());
+        let worker = tokio::spawn(worker);
+        loop {
+            let joined = within(FRAME, tasks.join_next()).await;
+            match joined {
+                Some(Some(result)) => result
+                    .map_err(|error| Failure::new(Exit::Failed, "internal", error.to_string()))??,
+                Some(None) if !self.jobs_left(session).await? => break,
+                Some(None) => punctual::time::pause(FRAME).await,
+                None => {}
+            }
+            screen.show(&shop)?;
+        }
+        worker.abort();
+        Ok(screen.end()?)
+    }
+
+    /// The instant here at which the first order is created, such that an unfinished run goes on
+    /// with the order where it stopped.
+    fn origin(&self, ledger: &Ledger, orders: &[Order], now: Timestamp) -> Timestamp {
+        let book = ledger.book();
+        let placed = |order: &&Order| {
+            book.accounts
+                .get(&order.number)
+                .is_some_and(|account| account.placed.is_some())
+        };
+        let position = orders
+            .iter()
+            .filter(placed)
+            .map(|order| order.created)
+            .max();
+        let passed = position.unwrap_or_default().div_f64(self.speed);
+        Timestamp::from_micros(now.as_micros() - passed.as_micros() as u64)
+    }
+
+    async fn jobs_left(&self, session: &Session) -> Result<bool> {
+        let request = StatsRequest {
+            queues: vec![CancelUnpaid::QUEUE.into()],
+            ..StatsRequest::default()
+        };
+        let stats = session.engine.stats(&session.namespace, request).await?;
+        let left =
+            |counts: &punctual::engine::Counts| counts.pending() + counts.of(State::Active) > 0;
+        Ok(stats.queues.iter().any(|queue| left(&queue.counts)))
+    }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    let removed = if path.is_dir() {
+        std::fs::remove_dir_all(path)
+    } else {
+        std::fs::remove_file(path)
+    };
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::file("remove", path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn tell(session: &Session, sum: &Reconciliation, ledger: &Path, took: Duration) -> Result<()> {
+    if session.out.is_json() {
+        session.out.json(&sum.as_json())?;
+    } else {
+        let out = session.out;
+        out.line(format!(
+            "Reconciliation of {} after {:.1} s",
+            ledger.display(),
+            took.as_secs_f64()
+        ))?;
+        sum.lines().iter().try_for_each(|line| out.line(line))?;
+        out.line("")?;
+        sum.bars()
+            .iter()
+            .try_for_each(|line| out.line(format!("  {line}")))?;
+        out.line("")?;
+        out.line(if sum.is_good() {
+            "Every order ended paid or cancelled, none both, none neither, none early."
+        } else {
+            "A promise was broken: see the lines that must be 0."
+        })?;
+    }
+    if sum.is_good() {
+        Ok(())
+    } else {
+        Err(Failure::told(Exit::Failed))
+    }
+}

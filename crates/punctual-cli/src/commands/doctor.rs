@@ -1,0 +1,299 @@
+//! `punctual doctor`: is the engine well, and does anything wait for a person?
+
+use punctual::engine::{
+    Claim, Durability, PageReport, QueueStats, Settle, SettleVerdict, Settlement, Stats,
+    StatsRequest, WorkerId,
+};
+use punctual::time::{Stopwatch, format_span, seconds};
+use punctual::{Namespace, NewJob, Outcome, State};
+use rustix::fs::statvfs;
+
+use crate::args::{Global, Session};
+use crate::connect::{Address, Make};
+use crate::failure::{Exit, Failure, Result};
+use crate::output::{count, counted, object};
+
+/// Check the engine and what waits in it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual doctor
+  punctual doctor --engine file:/var/lib/punctual -o json
+
+Opens the engine, runs one job through it in a namespace of its own, and looks at disk, clock,
+queues and workers. Exit code 1 if something is wrong; warnings do not count.")]
+pub(crate) struct Args {}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Good,
+    Warning,
+    Wrong,
+}
+
+struct Check {
+    name: &'static str,
+    status: Status,
+    finding: String,
+    remedy: Option<String>,
+}
+
+impl Check {
+    fn good(name: &'static str, finding: impl Into<String>) -> Self {
+        Self {
+            name,
+            status: Status::Good,
+            finding: finding.into(),
+            remedy: None,
+        }
+    }
+
+    fn warning(name: &'static str, finding: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            status: Status::Warning,
+            remedy: Some(remedy.into()),
+            ..Self::good(name, finding)
+        }
+    }
+
+    fn wrong(name: &'static str, finding: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            status: Status::Wrong,
+            ..Self::warning(name, finding, remedy)
+        }
+    }
+}
+
+/// A disk with less is worth a warning.
+const DISK_FREE_MIN: u64 = 1 << 30;
+
+impl Args {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let address = global.address()?;
+        let session = global.session(Make::Never).await?;
+        let mut checks = vec![engine(&session).await?];
+        checks.extend(health(&session).await?);
+        checks.push(probe(&session).await);
+        checks.extend(disk(&address));
+        checks.extend(queues(&session).await?);
+        tell(&session, &checks)
+    }
+}
+
+async fn engine(session: &Session) -> Result<Check> {
+    let info = session.engine.info().await?;
+    let finding = format!(
+        "{} {}, acknowledges by {}",
+        info.engine, info.version, info.durability
+    );
+    Ok(match info.durability {
+        Durability::Memory => Check::warning(
+            "engine",
+            finding,
+            "jobs end with the process; use file:DIR to keep them",
+        ),
+        _ => Check::good("engine", finding),
+    })
+}
+
+async fn health(session: &Session) -> Result<Vec<Check>> {
+    let info = session.engine.info().await?;
+    let mut checks = Vec::new();
+    if info.health.ok {
+        checks.push(Check::good("health", "does its duties"));
+    } else {
+        for problem in &info.health.problems {
+            let (what, remedy) = problem.split_once("; ").unwrap_or((problem, "see the log"));
+            checks.push(Check::wrong("health", what, remedy));
+        }
+    }
+    checks.push(match info.clock_jumps {
+        0 => Check::good("clock", "no jumps since the engine started"),
+        n => Check::warning(
+            "clock",
+            format!("jumped {n} times since the engine started"),
+            "look at the machine's time service, and at pauses of the machine",
+        ),
+    });
+    Ok(checks)
+}
+
+/// One job from enqueue to settled, as a stranger would see it.
+async fn probe(session: &Session) -> Check {
+    let watch = Stopwatch::start();
+    match run_one(session).await {
+        Ok(()) => Check::good(
+            "one job",
+            format!("through in {}", format_span(watch.elapsed())),
+        ),
+        Err(error) => Check::wrong(
+            "one job",
+            error.to_string(),
+            "the engine does not do its work",
+        ),
+    }
+}
+
+async fn run_one(session: &Session) -> punctual::Result<()> {
+    let wrong = |what: &str| Err(punctual::Error::new(punctual::ErrorKind::Internal, what));
+    let namespace = Namespace::new("punctual-doctor")?;
+    let engine = &session.engine;
+    let job = NewJob::new("doctor", "{}");
+    let id = job.id;
+    engine.enqueue(&namespace, vec![job]).await?;
+    // A doctor that was killed may have left a job: take all that are there.
+    let claim = Claim::new(WorkerId::random(), "doctor", 100);
+    let claimed = engine.claim(&namespace, claim).await?;
+    let mut ran = false;
+    for page in claimed.pages {
+        ran |= page.jobs.iter().any(|job| job.id == id);
+        let done =
+            |job: &punctual::JobRecord| Settlement::new(job.id, job.attempt, Outcome::Completed);
+        let report = PageReport::new(page.token, page.jobs.iter().map(done).collect());
+        let settled = engine
+            .settle(
+                &namespace,
+                Settle {
+                    pages: vec![report],
+                },
+            )
+            .await?;
+        let good = |verdict: &SettleVerdict| matches!(verdict, SettleVerdict::Settled { .. });
+        if !settled.verdicts.iter().flatten().all(good) {
+            return wrong("a job that was claimed could not be settled");
+        }
+    }
+    if ran {
+        Ok(())
+    } else {
+        wrong("a job that is due was not claimed")
+    }
+}
+
+fn disk(address: &Address) -> Option<Check> {
+    let Address::File { dir, .. } = address else {
+        return None;
+    };
+    let status = statvfs(dir).ok()?;
+    let free = status.f_bavail * status.f_frsize;
+    let finding = format!("{} MiB free for {}", count(free >> 20), dir.display());
+    Some(if free < DISK_FREE_MIN {
+        Check::warning("disk", finding, "free space; a full disk refuses new jobs")
+    } else {
+        Check::good("disk", finding)
+    })
+}
+
+async fn queues(session: &Session) -> Result<Vec<Check>> {
+    let stats = session
+        .engine
+        .stats(&session.namespace, StatsRequest::default())
+        .await?;
+    let waiting: u64 = stats
+        .queues
+        .iter()
+        .map(|queue| queue.counts.pending())
+        .sum();
+    let mut checks: Vec<Check> = stats
+        .queues
+        .iter()
+        .flat_map(|queue| queue_checks(queue, &stats))
+        .collect();
+    if checks.is_empty() {
+        let finding = format!(
+            "{}, {}, {} in the last minute",
+            counted(stats.queues.len() as u64, "queue"),
+            counted(waiting, "waiting job"),
+            counted(stats.workers.len() as u64, "worker")
+        );
+        checks.push(Check::good("queues", finding));
+    }
+    Ok(checks)
+}
+
+fn queue_checks(queue: &QueueStats, stats: &Stats) -> Vec<Check> {
+    let name = &queue.queue;
+    let mut checks = Vec::new();
+    let ready = queue.counts.of(State::Ready);
+    let has_worker = stats
+        .workers
+        .iter()
+        .any(|seen| seen.worker.queues.contains(name));
+    let late = queue.oldest_due.filter(|due| *due > seconds(5));
+    if queue.paused && ready > 0 {
+        checks.push(Check::warning(
+            "queues",
+            format!("{name} is paused while {} due", counted(ready, "job")),
+            format!("punctual queues resume {name}"),
+        ));
+    } else if let (Some(late), false) = (late, has_worker) {
+        checks.push(Check::warning(
+            "queues",
+            format!(
+                "{name} has jobs due since {} and no worker",
+                format_span(late)
+            ),
+            format!("start one, such as punctual work {name} --exec CMD"),
+        ));
+    } else if let Some(late) = late {
+        checks.push(Check::warning(
+            "queues",
+            format!(
+                "{name} is behind: its oldest job is due since {}",
+                format_span(late)
+            ),
+            "add workers, or slots to those there are",
+        ));
+    }
+    let dead = queue.counts.of(State::Dead);
+    if dead > 0 {
+        checks.push(Check::warning(
+            "queues",
+            format!("{name} has {}", counted(dead, "dead job")),
+            format!("punctual jobs list --queue {name} --state dead"),
+        ));
+    }
+    checks
+}
+
+fn tell(session: &Session, checks: &[Check]) -> Result<()> {
+    let wrong = checks.iter().any(|check| check.status == Status::Wrong);
+    let word = |status| match status {
+        Status::Good => "ok",
+        Status::Warning => "warning",
+        Status::Wrong => "wrong",
+    };
+    if session.out.is_json() {
+        let checks: Vec<_> = checks
+            .iter()
+            .map(|check| {
+                object!({
+                    "check": check.name, "status": word(check.status),
+                    "finding": check.finding, "hint": check.remedy,
+                })
+            })
+            .collect();
+        session
+            .out
+            .json(&object!({"ok": !wrong, "checks": checks}))?;
+    } else {
+        for check in checks {
+            let finding = crate::output::plain(&check.finding);
+            session.out.line(format!(
+                "{:<8} {:<8} {finding}",
+                word(check.status),
+                check.name
+            ))?;
+            if let Some(remedy) = &check.remedy {
+                session
+                    .out
+                    .line(format!("{:17} -> {}", "", crate::output::plain(remedy)))?;
+            }
+        }
+    }
+    if wrong {
+        Err(Failure::told(Exit::Failed))
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! `punctual enqueue`: one job from the command line, or many from a file.
+
+mod file;
+mod options;
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use punctual::engine::{EnqueueVerdict, Receipt};
+use punctual::{JobId, NewJob};
+
+use crate::args::{Global, Session};
+use crate::connect::Make;
+use crate::failure::{Exit, Failure, Result};
+use crate::output::{ago, object};
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual enqueue mail '{\"to\":\"ann\"}'                      due at once
+  punctual enqueue orders '{\"order\":7}' --delay 30m --unique order:7
+  punctual enqueue reports '{}' --at 2026-12-01T08:00:00+01:00 --attempts 3
+  ./make-report | punctual enqueue reports -                payload from standard input
+  punctual enqueue --from jobs.jsonl                        one job per line
+
+A line of FILE.jsonl is one job; every field is optional but the queue, if none is named here:
+  {\"queue\":\"mail\",\"payload\":{\"to\":\"ann\"},\"delay\":\"30m\",\"unique\":\"mail:7\",\"priority\":3}
+  {\"queue\":\"mail\",\"kind\":\"mail.send\",\"payload_base64\":\"aGk=\",\"at\":\"2026-12-01T08:00:00Z\"}
+Options given here hold for lines that do not say otherwise. A line without an id gets one from the
+file's content, its queue and its line number: running the same file again sends nothing twice, as
+long as the jobs are there (and two minutes after they settled). --again makes new jobs.
+All lines are checked before the first is sent; a bad one is named by its number.
+
+Exit code 4 if a job was refused: id_conflict, unique_active or full.";
+
+/// Put jobs in: one, or a file of them
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The queue, such as mail
+    #[arg(required_unless_present = "from")]
+    queue: Option<String>,
+
+    /// The payload: text, or - for standard input; empty if left out
+    #[arg(conflicts_with = "from", allow_hyphen_values = true)]
+    payload: Option<String>,
+
+    /// Send the jobs of a file, one JSON document per line; - is standard input
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["id", "payload"])]
+    from: Option<PathBuf>,
+
+    /// With --from: give lines without an id new ids, so that they are sent again
+    #[arg(long, requires = "from")]
+    again: bool,
+
+    /// With --from: leave bad lines out and send the others
+    #[arg(long, requires = "from")]
+    skip_bad: bool,
+
+    /// With --from: each line is a payload as it is, not a description of a job
+    #[arg(long, requires = "from", requires = "queue")]
+    raw: bool,
+
+    #[command(flatten)]
+    options: options::Options,
+}
+
+impl Args {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let session = global.session(Make::IfMissing).await?;
+        let now = session.engine.info().await?.now;
+        let mut job = NewJob::new(self.queue.clone().unwrap_or_default(), Bytes::new());
+        self.options.apply(&mut job, now)?;
+        if let Some(path) = &self.from {
+            let file = file::FromFile {
+                path,
+                again: self.again,
+                skip_bad: self.skip_bad,
+                raw: self.raw,
+                defaults: job,
+                content_type: self.options.content_type.clone(),
+            };
+            return file.run(&session).await;
+        }
+        job.payload = payload(self.payload)?;
+        if self.options.content_type.is_none() {
+            job.content_type = content_type_of(&job.payload).into();
+        }
+        send_one(&session, job).await
+    }
+}
+
+fn payload(argument: Option<String>) -> Result<Bytes> {
+    match argument.as_deref() {
+        Some("-") => {
+            let mut bytes = Vec::new();
+            io::stdin()
+                .lock()
+                .read_to_end(&mut bytes)
+                .map_err(|error| {
+                    Failure::new(
+                        Exit::Failed,
+                        "io",
+                        format!("cannot read standard input: {error}"),
+                    )
+                })?;
+            Ok(bytes.into())
+        }
+        _ => Ok(argument.unwrap_or_default().into()),
+    }
+}
+
+/// What a payload is, when nobody says: JSON, text, or bytes.
+fn content_type_of(payload: &[u8]) -> &'static str {
+    if payload.is_empty() || serde_json::from_slice::<serde::de::IgnoredAny>(payload).is_ok() {
+        "application/json"
+    } else if std::str::from_utf8(payload).is_ok() {
+        "text/plain"
+    } else {
+        "application/octet-stream"
+    }
+}
+
+async fn send_one(session: &Session, job: NewJob) -> Result<()> {
+    let queue = job.queue.clone();
+    let enqueued = session
+        .engine
+        .enqueue(&session.namespace, vec![job])
+        .await?;
+    let Some(receipt) = enqueued.receipts.first() else {
+        return Err(Failure::new(
+            Exit::Failed,
+            "internal",
+            "the engine answered no receipt",
+        ));
+    };
+    if session.out.is_json() {
+        session.out.json(&object!({
+            "id": receipt.id.to_string(),
+            "verdict": receipt.verdict.name(),
+            "holder": holder(receipt).map(|id| id.to_string()),
+            "due": receipt.due.to_string(),
+            "late": receipt.late,
+            "durability": enqueued.durability.to_string(),
+        }))?;
+    } else {
+        session.out.line(sentence(receipt, &queue, enqueued.now))?;
+    }
+    if receipt.verdict.is_accepted() {
+        Ok(())
+    } else {
+        Err(Failure::told(Exit::Refused))
+    }
+}
+
+/// The job that a verdict names beside the one that was sent.
+fn holder(receipt: &Receipt) -> Option<JobId> {
+    match receipt.verdict {
+        EnqueueVerdict::Merged(id)
+        | EnqueueVerdict::Replaced(id)
+        | EnqueueVerdict::UniqueActive(id) => Some(id),
+        _ => None,
+    }
+}
+
+fn sentence(receipt: &Receipt, queue: &str, now: punctual::time::Timestamp) -> String {
+    let id = receipt.id;
+    let due = match (receipt.late, receipt.due <= now) {
+        (true, _) => "due now (that instant has passed)".into(),
+        (false, true) => "due now".into(),
+        (false, false) => format!("due {} ({})", receipt.due, ago(receipt.due, now)),
+    };
+    match receipt.verdict {
+        EnqueueVerdict::Created => format!("created {id} in {queue}, {due}"),
+        EnqueueVerdict::Duplicate => format!("duplicate {id}: it was stored before, {due}"),
+        EnqueueVerdict::Merged(holder) => {
+            format!("merged into {holder}, which holds the same unique key; nothing was added")
+        }
+        EnqueueVerdict::Replaced(former) => {
+            format!("created {id} in {queue}, {due}; replaced {former}")
+        }
+        EnqueueVerdict::IdConflict => {
+            format!("refused (id_conflict): {id} is a job with other content; use another id")
+        }
+        EnqueueVerdict::UniqueActive(holder) => format!(
+            "refused (unique_active): {holder} holds the unique key and is running; try again once it ends"
+        ),
+        EnqueueVerdict::Full => format!(
+            "refused (full): queue {queue} has as many jobs as it may; see `punctual queues list`"
+        ),
+        verdict => format!("{} {id}", verdict.name()),
+    }
+}

@@ -1,0 +1,286 @@
+//! `punctual enqueue --from`: every line checked first, then sent in batches, never twice.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use bytes::Bytes;
+use punctual::engine::Receipt;
+use punctual::{JobId, Limits, NewJob, Queue};
+
+use super::content_type_of;
+use crate::args::Session;
+use crate::failure::{Exit, Failure, Result};
+use crate::job_line::JobLine;
+use crate::lines::{FileHash, Line, lines_of, open_twice};
+use crate::output::{count, counted, object};
+use crate::progress::Progress;
+
+/// Bad lines that an error names; the rest are counted.
+const BAD_LINES_SHOWN: usize = 10;
+/// Refused jobs that the summary names; the rest are counted.
+const REFUSED_SHOWN: usize = 100;
+
+pub(super) struct FromFile<'a> {
+    pub(super) path: &'a Path,
+    pub(super) again: bool,
+    pub(super) skip_bad: bool,
+    pub(super) raw: bool,
+    pub(super) defaults: NewJob,
+    pub(super) content_type: Option<String>,
+}
+
+/// What the first reading found.
+struct Checked {
+    hash: FileHash,
+    good: u64,
+    last: u64,
+    bad: Vec<(u64, String)>,
+    bad_count: u64,
+}
+
+/// What became of the jobs.
+#[derive(Default)]
+struct Summary {
+    sent: u64,
+    verdicts: BTreeMap<&'static str, u64>,
+    refused: Vec<(u64, Receipt)>,
+    late: u64,
+}
+
+impl FromFile<'_> {
+    pub(super) async fn run(&self, session: &Session) -> Result<()> {
+        let info = session.engine.info().await?;
+        let file = open_twice(self.path)?;
+        let checked = self.check(&file, &info.limits)?;
+        if checked.bad_count > 0 && !self.skip_bad {
+            return Err(self.refuse(&checked));
+        }
+        for (number, why) in &checked.bad {
+            session.out.note(format!("left out line {number}: {why}"));
+        }
+        let summary = self.send(session, &file, &checked, &info.limits).await?;
+        self.tell(session, &checked, &summary, &info.durability.to_string())?;
+        if summary.refused.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::told(Exit::Refused))
+        }
+    }
+
+    fn check(&self, file: &File, limits: &Limits) -> Result<Checked> {
+        let mut checked = Checked {
+            hash: FileHash::new(),
+            good: 0,
+            last: 0,
+            bad: Vec::new(),
+            bad_count: 0,
+        };
+        for line in lines_of(file).map_err(|error| self.unreadable(&error))? {
+            let line = line.map_err(|error| self.unreadable(&error))?;
+            checked.hash.take(&line);
+            checked.last = line.number;
+            match self.job(&line, None, limits) {
+                Ok(_) => checked.good += 1,
+                Err(why) => {
+                    checked.bad_count += 1;
+                    if checked.bad.len() < BAD_LINES_SHOWN {
+                        checked.bad.push((line.number, why));
+                    }
+                }
+            }
+        }
+        Ok(checked)
+    }
+
+    /// The job of a line; `hash` makes its id if it brings none.
+    fn job(&self, line: &Line, hash: Option<FileHash>, limits: &Limits) -> Result<NewJob, String> {
+        let defaults = self.defaults.clone();
+        let (mut job, has_id) = line.read(|text| {
+            if self.raw {
+                let payload = Bytes::copy_from_slice(text.as_bytes());
+                let content_type = match &self.content_type {
+                    Some(given) => given.clone(),
+                    None => content_type_of(&payload).into(),
+                };
+                return Ok((
+                    NewJob {
+                        payload,
+                        content_type,
+                        ..defaults
+                    },
+                    false,
+                ));
+            }
+            let read = JobLine::parse(text)?;
+            let has_id = read.id.is_some();
+            let job = read.into_new_job(&defaults)?;
+            Ok((job, has_id))
+        })?;
+        if job.queue.is_empty() {
+            return Err("names no queue, and none is given on the command line".into());
+        }
+        job.check(limits).map_err(|error| error.to_string())?;
+        match hash {
+            Some(hash) if !has_id && !self.again => job.id = hash.job_id(&job.queue, line.number),
+            _ if !has_id => job.id = JobId::new(),
+            _ => {}
+        }
+        Ok(job)
+    }
+
+    async fn send(
+        &self,
+        session: &Session,
+        file: &File,
+        checked: &Checked,
+        limits: &Limits,
+    ) -> Result<Summary> {
+        let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
+        let progress = Progress::new(session.out, checked.good, "jobs");
+        let mut summary = Summary::default();
+        let mut batch: Vec<NewJob> = Vec::new();
+        let mut numbers = Vec::new();
+        let mut bytes = 0;
+        let lines = lines_of(file).map_err(|error| self.unreadable(&error))?;
+        // Lines that were added since the check are left for the next run.
+        for line in lines.take_while(|line| !matches!(line, Ok(line) if line.number > checked.last))
+        {
+            let line = line.map_err(|error| self.unreadable(&error))?;
+            let Ok(job) = self.job(&line, Some(checked.hash), limits) else {
+                continue;
+            };
+            let full =
+                batch.len() == limits.batch_items || bytes + job.payload.len() > limits.batch_bytes;
+            if full && !batch.is_empty() {
+                summary.send(&queue, &mut batch, &mut numbers).await?;
+                progress.set(summary.sent);
+                bytes = 0;
+            }
+            bytes += job.payload.len();
+            numbers.push(line.number);
+            batch.push(job);
+        }
+        if !batch.is_empty() {
+            summary.send(&queue, &mut batch, &mut numbers).await?;
+        }
+        progress.finish();
+        Ok(summary)
+    }
+
+    fn tell(
+        &self,
+        session: &Session,
+        checked: &Checked,
+        summary: &Summary,
+        durability: &str,
+    ) -> Result<()> {
+        let of = |verdict: &str| summary.verdicts.get(verdict).copied().unwrap_or(0);
+        if session.out.is_json() {
+            let refused: Vec<_> = summary.refused.iter().map(|(line, receipt)| object!({
+                "line": line, "id": receipt.id.to_string(), "verdict": receipt.verdict.name(),
+            })).collect();
+            return session.out.json(&object!({
+                "lines": checked.good + checked.bad_count,
+                "bad": checked.bad_count,
+                "sent": summary.sent,
+                "created": of("created"),
+                "duplicate": of("duplicate"),
+                "merged": of("merged"),
+                "replaced": of("replaced"),
+                "id_conflict": of("id_conflict"),
+                "unique_active": of("unique_active"),
+                "full": of("full"),
+                "late": summary.late,
+                "refused": refused,
+                "durability": durability,
+            }));
+        }
+        let parts: Vec<String> = summary
+            .verdicts
+            .iter()
+            .map(|(verdict, n)| format!("{} {verdict}", count(*n)))
+            .collect();
+        let parts = if parts.is_empty() {
+            "nothing to send".into()
+        } else {
+            parts.join(", ")
+        };
+        session
+            .out
+            .line(format!("{}: {parts} ({durability})", self.name()))?;
+        if summary.late > 0 {
+            session.out.line(format!(
+                "{} were due in the past: they are due now",
+                count(summary.late)
+            ))?;
+        }
+        for (line, receipt) in summary.refused.iter().take(BAD_LINES_SHOWN) {
+            session.out.line(format!(
+                "line {line}: refused ({}) {}",
+                receipt.verdict.name(),
+                receipt.id
+            ))?;
+        }
+        if of("id_conflict") > 0 {
+            session.out.note(
+                "hint: the id of a line belongs to a job with other content; --again makes new ids",
+            );
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        if self.path.as_os_str() == "-" {
+            "standard input".into()
+        } else {
+            self.path.display().to_string()
+        }
+    }
+
+    fn refuse(&self, checked: &Checked) -> Failure {
+        let total = checked.good + checked.bad_count;
+        let message = format!(
+            "{} of {} lines of {} are bad; nothing was sent",
+            count(checked.bad_count),
+            count(total),
+            self.name()
+        );
+        Failure::new(Exit::Usage, "bad_lines", message)
+            .hint("mend them and run the same again, or leave them out with --skip-bad")
+            .lines(checked.bad.clone())
+    }
+
+    fn unreadable(&self, error: &std::io::Error) -> Failure {
+        Failure::file("read", self.path, error)
+    }
+}
+
+impl Summary {
+    async fn send(
+        &mut self,
+        queue: &Queue,
+        batch: &mut Vec<NewJob>,
+        numbers: &mut Vec<u64>,
+    ) -> Result<()> {
+        let receipts = queue
+            .enqueue_many(std::mem::take(batch))
+            .await
+            .map_err(|error| {
+                let sent = format!(
+                    "{} stored; run the same again, none is sent twice",
+                    counted(self.sent, "job")
+                );
+                Failure::from(error).hint(sent)
+            })?;
+        for (receipt, number) in receipts.into_iter().zip(numbers.drain(..)) {
+            self.sent += 1;
+            self.late += u64::from(receipt.late);
+            *self.verdicts.entry(receipt.verdict.name()).or_default() += 1;
+            if !receipt.verdict.is_accepted() && self.refused.len() < REFUSED_SHOWN {
+                self.refused.push((number, receipt));
+            }
+        }
+        Ok(())
+    }
+}

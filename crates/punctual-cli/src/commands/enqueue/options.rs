@@ -1,0 +1,199 @@
+//! The options of a job on the command line.
+
+use std::time::Duration;
+
+use punctual::time::{Timestamp, parse_span};
+use punctual::{Due, Group, Hold, JobId, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy};
+
+use clap::ValueEnum;
+
+use crate::args::{instant_of, span_of};
+use crate::failure::{Failure, Result};
+use crate::job_line::hold_of;
+
+/// Everything that can be said of a job.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Job options")]
+pub(super) struct Options {
+    /// The name of the handler [default: the queue's name]
+    #[arg(long, value_name = "NAME")]
+    kind: Option<String>,
+
+    /// The job's id, a UUID; the same id again is a duplicate [default: a new one]
+    #[arg(long, value_name = "UUID")]
+    id: Option<JobId>,
+
+    /// Run after this span, such as 30m, 1h30m or 250ms
+    #[arg(long, short, value_name = "SPAN", value_parser = span_of, conflicts_with = "at", allow_hyphen_values = true)]
+    delay: Option<Duration>,
+
+    /// Run at this instant, such as 2026-12-01T08:00:00Z
+    #[arg(long, value_name = "INSTANT", value_parser = instant_of)]
+    at: Option<Timestamp>,
+
+    /// Cancel it unless it has started by then: a span from now, or an instant
+    #[arg(long, value_name = "SPAN|INSTANT")]
+    expires: Option<String>,
+
+    /// 0 (first) to 9 (last) [default: 5]
+    #[arg(long, short, value_name = "0..9")]
+    priority: Option<u8>,
+
+    /// At most one unsettled job of the queue holds this key
+    #[arg(long, value_name = "KEY")]
+    unique: Option<String>,
+
+    /// If the key is held: keep the holder, replace it, or run after it [default: keep]
+    #[arg(long, value_name = "POLICY", requires = "unique")]
+    unique_policy: Option<Policy>,
+
+    /// How long the key is held: settled, started, or a span [default: settled]
+    #[arg(long, value_name = "HOLD", requires = "unique", value_parser = hold_of)]
+    unique_hold: Option<Hold>,
+
+    /// Jobs of a group run one after the other
+    #[arg(long, value_name = "KEY")]
+    group: Option<String>,
+
+    /// Whether a job of the group that waits for its retry holds the others back [default: hold]
+    #[arg(long, value_name = "hold|pass", requires = "group")]
+    group_on_retry: Option<GroupRetry>,
+
+    /// Failures after which it is dead [default: 20]
+    #[arg(long, value_name = "N")]
+    attempts: Option<u32>,
+
+    /// When a failure is tried again: fixed:10s, linear:10s..5m, exponential:1s..1h or list:1s,1m
+    /// [default: exponential:1s..1h, with jitter]
+    #[arg(long, value_name = "POLICY", value_parser = retry_of)]
+    retry: Option<RetryPolicy>,
+
+    /// How long one attempt may run
+    #[arg(long, value_name = "SPAN", value_parser = span_of)]
+    timeout: Option<Duration>,
+
+    /// How long the job is kept once completed [default: not at all]
+    #[arg(long, value_name = "SPAN", value_parser = span_of)]
+    retention: Option<Duration>,
+
+    /// Hold it until this name is cleared; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    wait_for: Vec<String>,
+
+    /// A header for the handler; may be given more than once
+    #[arg(long, value_name = "NAME=VALUE", value_parser = header_of)]
+    header: Vec<(String, String)>,
+
+    /// What the payload is [default: found by looking at it]
+    #[arg(long, value_name = "TYPE")]
+    pub(super) content_type: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Policy {
+    Keep,
+    Replace,
+    After,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum GroupRetry {
+    Hold,
+    Pass,
+}
+
+impl Options {
+    /// Writes what was given into a job.
+    pub(super) fn apply(&self, job: &mut NewJob, now: Timestamp) -> Result<()> {
+        if let Some(kind) = &self.kind {
+            job.kind.clone_from(kind);
+        }
+        if let Some(id) = self.id {
+            job.id = id;
+        }
+        match (self.delay, self.at) {
+            (Some(delay), _) => job.due = Due::After(delay),
+            (None, Some(at)) => job.due = Due::At(at),
+            (None, None) => {}
+        }
+        if let Some(expires) = &self.expires {
+            job.expires_at = Some(expiry(expires, now)?);
+        }
+        job.priority = self.priority.unwrap_or(job.priority);
+        job.unique = self.unique.clone().map(|key| Unique {
+            key,
+            policy: match self.unique_policy {
+                None | Some(Policy::Keep) => UniquePolicy::Keep,
+                Some(Policy::Replace) => UniquePolicy::Replace,
+                Some(Policy::After) => UniquePolicy::After,
+            },
+            hold: self.unique_hold.unwrap_or_default(),
+        });
+        job.group = self.group.clone().map(|key| Group {
+            key,
+            on_retry: match self.group_on_retry {
+                None | Some(GroupRetry::Hold) => OnRetry::Hold,
+                Some(GroupRetry::Pass) => OnRetry::Pass,
+            },
+        });
+        job.max_attempts = self.attempts.unwrap_or(job.max_attempts);
+        if let Some(retry) = &self.retry {
+            job.retry = retry.clone();
+        }
+        job.timeout = self.timeout;
+        job.retention = self.retention.unwrap_or_default();
+        job.wait_for.clone_from(&self.wait_for);
+        job.headers.clone_from(&self.header);
+        if let Some(content_type) = &self.content_type {
+            job.content_type.clone_from(content_type);
+        }
+        Ok(())
+    }
+}
+
+fn expiry(text: &str, now: Timestamp) -> Result<Timestamp> {
+    if let Ok(at) = text.parse() {
+        return Ok(at);
+    }
+    let span = parse_span(text).map_err(|_| {
+        Failure::usage(format!(
+            "--expires {text:?} is neither a span nor an instant"
+        ))
+        .hint("write a span from now such as 2h, or an instant such as 2026-12-01T08:00:00Z")
+    })?;
+    now.checked_add(span)
+        .ok_or_else(|| Failure::usage("--expires reaches beyond the year 9999"))
+}
+
+/// Reads `fixed:10s`, `linear:10s..5m`, `exponential:1s..1h` or `list:1s,10s,1m`.
+fn retry_of(text: &str) -> std::result::Result<RetryPolicy, String> {
+    let unknown =
+        || "write fixed:10s, linear:10s..5m, exponential:1s..1h or list:1s,10s,1m".to_owned();
+    let (name, rest) = text.split_once(':').ok_or_else(unknown)?;
+    let range = || -> std::result::Result<(Duration, Duration), String> {
+        let (base, cap) = rest.split_once("..").ok_or_else(unknown)?;
+        Ok((span_of(base)?, span_of(cap)?))
+    };
+    match name {
+        "fixed" => Ok(RetryPolicy::fixed(span_of(rest)?)),
+        "exponential" => range().map(|(base, cap)| RetryPolicy::exponential(base, cap)),
+        "linear" => range().map(|(base, cap)| RetryPolicy::Linear {
+            base,
+            cap,
+            jitter: false,
+        }),
+        "list" => rest
+            .split(',')
+            .map(span_of)
+            .collect::<std::result::Result<_, _>>()
+            .map(RetryPolicy::List),
+        _ => Err(unknown()),
+    }
+}
+
+fn header_of(text: &str) -> std::result::Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("write it as NAME=VALUE, such as trace=42")?;
+    Ok((name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,93 @@
+//! `punctual export`: every job with its past, one JSON document per line.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use punctual::engine::{Filter, List, ListBy};
+
+use crate::args::{Global, Session};
+use crate::connect::Make;
+use crate::failure::{Failure, Result};
+use crate::job_line::JobLine;
+use crate::output::{counted, object};
+use crate::progress::Progress;
+
+/// Write every job with its past to a file that `import` reads
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual export jobs.jsonl
+  punctual export --queue mail - | gzip > mail.jsonl.gz
+  punctual export - | punctual --engine file:./other import -
+
+Jobs come in the order of their ids. An active job arrives ready. Marks of completed jobs are left
+behind.")]
+pub(crate) struct Args {
+    /// The file to write; - is standard output
+    #[arg(value_name = "FILE.jsonl", default_value = "-")]
+    file: PathBuf,
+
+    /// Only this queue
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+}
+
+impl Args {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let session = global.session(Make::Never).await?;
+        let to_stdout = self.file.as_os_str() == "-";
+        let written = if to_stdout {
+            self.write(&session, BufWriter::new(io::stdout())).await?
+        } else {
+            // Whole or not there: a cut export must not look like a good one.
+            let part = PathBuf::from(format!("{}.part", self.file.display()));
+            let file =
+                File::create(&part).map_err(|error| Failure::file("write", &part, &error))?;
+            let written = self.write(&session, BufWriter::new(&file)).await?;
+            file.sync_all()
+                .and_then(|()| std::fs::rename(&part, &self.file))
+                .map_err(|error| Failure::file("write", &self.file, &error))?;
+            written
+        };
+        if !to_stdout && session.out.is_json() {
+            return session.out.json(&object!({"jobs": written}));
+        }
+        session
+            .out
+            .note(format!("{} exported", counted(written, "job")));
+        Ok(())
+    }
+
+    async fn write(&self, session: &Session, mut to: impl Write) -> Result<u64> {
+        let progress = Progress::new(session.out, 0, "jobs");
+        let mut written = 0;
+        let mut cursor = None;
+        loop {
+            let list = List {
+                by: ListBy::All,
+                filter: Filter {
+                    queue: self.queue.clone(),
+                    ..Filter::default()
+                },
+                cursor,
+                limit: 1_000,
+                payloads: true,
+            };
+            let listing = session.engine.list(&session.namespace, list).await?;
+            for job in &listing.jobs {
+                serde_json::to_writer(&mut to, &JobLine::from(job)).map_err(io::Error::from)?;
+                to.write_all(b"\n")?;
+                written += 1;
+            }
+            progress.set(written);
+            cursor = listing.cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        to.flush()?;
+        progress.finish();
+        Ok(written)
+    }
+}

@@ -1,0 +1,122 @@
+//! `punctual import`: the jobs of an export, with their past.
+
+use std::path::PathBuf;
+
+use punctual::{NewJob, Queue};
+use std::collections::BTreeMap;
+
+use crate::args::{Global, Session};
+use crate::connect::Make;
+use crate::failure::{Exit, Failure, Result};
+use crate::job_line::JobLine;
+use crate::lines::{lines_of, open_twice};
+use crate::output::{count, object};
+use crate::progress::Progress;
+
+/// Read the jobs of an export, with their states, counters, times and errors
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual import jobs.jsonl
+  gunzip < mail.jsonl.gz | punctual --namespace copy import -
+
+Ids stay the same, so importing twice changes nothing. All lines are checked before the first is
+sent. Exit code 4 if a job was refused, such as one whose unique key is held here.")]
+pub(crate) struct Args {
+    /// The file to read; - is standard input
+    #[arg(value_name = "FILE.jsonl")]
+    file: PathBuf,
+}
+
+impl Args {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let session = global.session(Make::IfMissing).await?;
+        let limits = session.engine.info().await?.limits;
+        let file = open_twice(&self.file)?;
+        let unreadable = |error: std::io::Error| Failure::file("read", &self.file, &error);
+        let read = |line: &crate::lines::Line| -> Result<NewJob, String> {
+            let job = line.read(|text| JobLine::parse(text)?.into_import())?;
+            job.check(&limits).map_err(|error| error.to_string())?;
+            Ok(job)
+        };
+
+        let mut good = 0;
+        let mut bad = Vec::new();
+        for line in lines_of(&file).map_err(unreadable)? {
+            let line = line.map_err(unreadable)?;
+            match read(&line) {
+                Ok(_) => good += 1,
+                Err(why) => bad.push((line.number, why)),
+            }
+        }
+        if !bad.is_empty() {
+            let message = format!(
+                "{} of {} lines are bad; nothing was imported",
+                count(bad.len() as u64),
+                count(good + bad.len() as u64)
+            );
+            bad.truncate(10);
+            return Err(Failure::new(Exit::Usage, "bad_lines", message)
+                .hint("only whole lines that `punctual export` wrote can be imported; jobs to send go through `punctual enqueue --from`")
+                .lines(bad));
+        }
+        let counts = self
+            .send(
+                &session,
+                lines_of(&file)
+                    .map_err(unreadable)?
+                    .filter_map(|line| read(&line.ok()?).ok()),
+                good,
+            )
+            .await?;
+        tell(&session, &counts)
+    }
+
+    async fn send(
+        &self,
+        session: &Session,
+        jobs: impl Iterator<Item = NewJob>,
+        total: u64,
+    ) -> Result<BTreeMap<&'static str, u64>> {
+        let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
+        let progress = Progress::new(session.out, total, "jobs");
+        let mut counts = BTreeMap::new();
+        let mut done = 0;
+        let mut jobs = jobs.peekable();
+        while jobs.peek().is_some() {
+            let batch: Vec<NewJob> = jobs.by_ref().take(1_000).collect();
+            for receipt in queue.enqueue_many(batch).await? {
+                *counts.entry(receipt.verdict.name()).or_default() += 1;
+                done += 1;
+            }
+            progress.set(done);
+        }
+        progress.finish();
+        Ok(counts)
+    }
+}
+
+fn tell(session: &Session, counts: &BTreeMap<&'static str, u64>) -> Result<()> {
+    if session.out.is_json() {
+        session
+            .out
+            .json(&object!({"jobs": counts.values().sum::<u64>(), "verdicts": counts}))?;
+    } else {
+        let parts: Vec<String> = counts
+            .iter()
+            .map(|(verdict, n)| format!("{} {verdict}", count(*n)))
+            .collect();
+        let parts = if parts.is_empty() {
+            "nothing to import".into()
+        } else {
+            parts.join(", ")
+        };
+        session.out.line(parts)?;
+    }
+    let taken = ["created", "duplicate"];
+    if counts.keys().all(|verdict| taken.contains(verdict)) {
+        Ok(())
+    } else {
+        Err(Failure::told(Exit::Refused))
+    }
+}

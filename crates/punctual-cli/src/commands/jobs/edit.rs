@@ -1,0 +1,300 @@
+//! `punctual jobs cancel|reschedule|retry|delete`: the same question, "which jobs?", four verbs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use punctual::engine::{Action, Edit, EditVerdict, Edited, Select};
+use punctual::time::Timestamp;
+use punctual::{Due, JobId, State};
+
+use super::name_of;
+use super::select::{Named, Where};
+use crate::args::{Session, instant_of, span_of};
+use crate::failure::{Exit, Failure, Result};
+use crate::output::{count, counted, object};
+
+/// Cancel jobs; a running one is asked to stop
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual jobs cancel ID
+  punctual jobs cancel --queue orders --unique order:7
+  punctual jobs cancel --queue orders --kind orders.remind        says what it would do
+  punctual jobs cancel --queue orders --kind orders.remind --yes  does it")]
+pub(crate) struct Cancel {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Give jobs that have not started another due
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual jobs reschedule ID --delay 10m
+  punctual jobs reschedule ID --at 2026-12-01T08:00:00Z
+  punctual jobs reschedule --queue reports --state scheduled --delay 1h --yes")]
+pub(crate) struct Reschedule {
+    #[command(flatten)]
+    which: Which,
+
+    /// The new due, a span from now
+    #[arg(long, short, value_name = "SPAN", value_parser = span_of, required_unless_present = "at", conflicts_with = "at")]
+    delay: Option<Duration>,
+
+    /// The new due, an instant
+    #[arg(long, value_name = "INSTANT", value_parser = instant_of)]
+    at: Option<Timestamp>,
+}
+
+/// Send dead jobs back, and make waiting ones run now
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual jobs retry ID
+  punctual jobs retry --queue mail --state dead          says what it would do
+  punctual jobs retry --queue mail --state dead --yes    does it
+
+A dead job is ready again with failures and crashes at zero. A held or scheduled one is due now.")]
+pub(crate) struct Retry {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Remove settled jobs for good
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual jobs delete ID
+  punctual jobs delete --queue mail --state dead --yes")]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Debug, clap::Args)]
+struct Which {
+    #[command(flatten)]
+    named: Named,
+
+    #[command(flatten)]
+    filter: Where,
+
+    /// Do it to all jobs that the filter finds; without this it only says what it would do
+    #[arg(long)]
+    yes: bool,
+
+    /// Only say what would be done
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+}
+
+impl Cancel {
+    pub(super) async fn run(self, session: &Session) -> Result<()> {
+        self.which.edit(session, Action::Cancel, "cancel").await
+    }
+}
+
+impl Reschedule {
+    pub(super) async fn run(self, session: &Session) -> Result<()> {
+        let due = match (self.delay, self.at) {
+            (_, Some(at)) => Due::At(at),
+            (Some(delay), None) => Due::After(delay),
+            (None, None) => Due::Now,
+        };
+        self.which
+            .edit(session, Action::Reschedule(due), "reschedule")
+            .await
+    }
+}
+
+impl Retry {
+    pub(super) async fn run(mut self, session: &Session) -> Result<()> {
+        let which = &mut self.which;
+        if which.by_name() {
+            return which.retry_named(session).await;
+        }
+        // What a filter finds is one state's: redrive is for the dead, run now for the rest.
+        let state = *which.filter.state.get_or_insert(State::Dead);
+        let action = if state == State::Dead {
+            Action::Redrive
+        } else {
+            Action::RunNow
+        };
+        which.edit_filtered(session, action, "retry").await
+    }
+}
+
+impl Delete {
+    pub(super) async fn run(self, session: &Session) -> Result<()> {
+        self.which.edit(session, Action::Delete, "delete").await
+    }
+}
+
+type Verdicts = Vec<(String, Option<JobId>, EditVerdict)>;
+
+impl Which {
+    fn by_name(&self) -> bool {
+        !self.named.ids.is_empty() || self.named.unique.is_some()
+    }
+
+    async fn edit(&self, session: &Session, action: Action, verb: &str) -> Result<()> {
+        if self.by_name() {
+            let verdicts = self.edit_named(session, action).await?;
+            return self.tell(session, &verdicts);
+        }
+        self.edit_filtered(session, action, verb).await
+    }
+
+    async fn edit_named(&self, session: &Session, action: Action) -> Result<Verdicts> {
+        let targets = self.named.targets()?;
+        let mut verdicts = Vec::new();
+        for batch in targets.chunks(session.engine.info().await?.limits.batch_items) {
+            let edited = self
+                .send(session, Select::Targets(batch.to_vec()), action)
+                .await?;
+            let named = batch.iter().map(name_of).zip(edited.verdicts);
+            verdicts.extend(named.map(|(name, (id, verdict))| (name, id, verdict)));
+        }
+        Ok(verdicts)
+    }
+
+    /// Sends dead jobs back, then makes those that were not dead but waiting run now.
+    async fn retry_named(&self, session: &Session) -> Result<()> {
+        let mut verdicts = self.edit_named(session, Action::Redrive).await?;
+        for (_, id, verdict) in &mut verdicts {
+            let (Some(id), EditVerdict::WrongState(state)) = (*id, *verdict) else {
+                continue;
+            };
+            if state.is_pending() {
+                let select = Select::Targets(vec![id.into()]);
+                let edited = self.send(session, select, Action::RunNow).await?;
+                if let Some((_, now)) = edited.verdicts.first() {
+                    *verdict = *now;
+                }
+            }
+        }
+        self.tell(session, &verdicts)
+    }
+
+    async fn edit_filtered(&self, session: &Session, action: Action, verb: &str) -> Result<()> {
+        let filter = self.filter.filter(self.named.queue.as_deref());
+        if filter == Default::default() {
+            return Err(Failure::usage("no job is named")
+                .hint("name jobs by ID, or find them with --queue, --state, --kind or --text"));
+        }
+        let mut cursor = None;
+        let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
+        let mut changes = 0;
+        loop {
+            let select = Select::Filter {
+                filter: filter.clone(),
+                cursor,
+                limit: 1_000,
+            };
+            let edited = self.send(session, select, action).await?;
+            for (_, verdict) in &edited.verdicts {
+                *counts.entry(verdict.name()).or_default() += 1;
+                changes += u64::from(verdict.is_change());
+            }
+            cursor = edited.cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let matched: u64 = counts.values().sum();
+        let dry = !self.yes;
+        if session.out.is_json() {
+            return session.out.json(&object!({
+                "dry_run": dry, "matched": matched, "changed": changes, "verdicts": counts,
+            }));
+        }
+        let would = if dry { "would " } else { "" };
+        session.out.line(format!(
+            "{would}{verb} {} of {} found",
+            count(changes),
+            counted(matched, "job")
+        ))?;
+        for (verdict, n) in counts.iter().filter(|(verdict, _)| **verdict != "done") {
+            session.out.line(format!("  {verdict}: {}", count(*n)))?;
+        }
+        if dry && !self.dry_run && changes > 0 {
+            session.out.note("nothing was changed; add --yes to do it");
+        }
+        Ok(())
+    }
+
+    async fn send(&self, session: &Session, select: Select, action: Action) -> Result<Edited> {
+        // Jobs that are named are meant; jobs that are found are meant once somebody says so.
+        let dry_run = self.dry_run || (matches!(select, Select::Filter { .. }) && !self.yes);
+        let edit = Edit {
+            select,
+            action,
+            dry_run,
+        };
+        Ok(session.engine.edit(&session.namespace, edit).await?)
+    }
+
+    fn tell(&self, session: &Session, verdicts: &Verdicts) -> Result<()> {
+        let mut rows = Vec::new();
+        for (name, id, verdict) in verdicts {
+            if session.out.is_json() {
+                session.out.json(&object!({
+                    "target": name,
+                    "id": id.map(|id| id.to_string()),
+                    "verdict": verdict.name(),
+                    "state": state_of(*verdict).map(State::name),
+                    "dry_run": self.dry_run,
+                }))?;
+            } else {
+                rows.push(vec![name.clone(), in_words(*verdict)]);
+            }
+        }
+        if !session.out.is_json() {
+            session.out.table(
+                &["job", if self.dry_run { "would be" } else { "verdict" }],
+                &[],
+                rows,
+            )?;
+        }
+        let any = |matches: fn(&EditVerdict) -> bool| {
+            verdicts.iter().any(|(_, _, verdict)| matches(verdict))
+        };
+        if any(|verdict| {
+            !verdict.is_change()
+                && !matches!(
+                    verdict,
+                    EditVerdict::NotFound | EditVerdict::AlreadyCancelled
+                )
+        }) {
+            return Err(Failure::told(Exit::Refused));
+        }
+        if any(|verdict| matches!(verdict, EditVerdict::NotFound)) {
+            return Err(Failure::told(Exit::NotFound));
+        }
+        Ok(())
+    }
+}
+
+fn state_of(verdict: EditVerdict) -> Option<State> {
+    match verdict {
+        EditVerdict::Done(state) | EditVerdict::WrongState(state) => Some(state),
+        EditVerdict::CancelRequested | EditVerdict::JobActive => Some(State::Active),
+        EditVerdict::AlreadyCancelled => Some(State::Cancelled),
+        _ => None,
+    }
+}
+
+fn in_words(verdict: EditVerdict) -> String {
+    match verdict {
+        EditVerdict::Done(state) => format!("done: {state}"),
+        EditVerdict::CancelRequested => "asked to stop; it is running".into(),
+        EditVerdict::NotFound => "not found".into(),
+        EditVerdict::JobActive => "refused: it is running; cancel it first, or wait".into(),
+        EditVerdict::WrongState(state) => format!("refused: it is {state}"),
+        EditVerdict::UniqueHeld(holder) => {
+            format!("refused: {holder} holds its unique key; cancel that one first, or wait")
+        }
+        EditVerdict::AlreadyCancelled => "was cancelled before".into(),
+        other => other.name().into(),
+    }
+}

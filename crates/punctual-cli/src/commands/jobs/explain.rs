@@ -1,0 +1,163 @@
+//! `punctual jobs explain`: why a job has not run yet, in words, with what to do about it.
+
+use punctual::engine::{Got, Reason};
+use punctual::time::Timestamp;
+
+use super::select::Named;
+use super::{get_all, missing, name_of};
+use crate::args::Session;
+use crate::failure::Result;
+use crate::output::{Object, ago, object};
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual jobs explain 01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a
+  punctual jobs explain --queue orders --unique order:7";
+
+/// Say why jobs have not run yet, or what became of them
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    named: Named,
+}
+
+impl Args {
+    pub(super) async fn run(self, session: &Session) -> Result<()> {
+        let targets = self.named.targets()?;
+        let now = session.engine.info().await?.now;
+        let mut unknown = Vec::new();
+        for (target, got) in get_all(session, targets, true).await? {
+            match got {
+                Some(Got::Job(job, explanation)) => {
+                    let reasons = explanation.map(|e| e.reasons).unwrap_or_default();
+                    if session.out.is_json() {
+                        session.out.json(&object!({
+                            "id": job.id.to_string(),
+                            "state": job.state.name(),
+                            "reasons": reasons.iter().map(as_json).collect::<Vec<_>>(),
+                        }))?;
+                        continue;
+                    }
+                    session.out.line(format!("{}  {}", job.id, job.state))?;
+                    for reason in &reasons {
+                        session
+                            .out
+                            .line(format!("  {}", in_words(reason, &job.queue, now)))?;
+                    }
+                }
+                Some(Got::Mark {
+                    id,
+                    state,
+                    finished_at,
+                    ..
+                }) => {
+                    if session.out.is_json() {
+                        let reasons = [object!({"reason": state.name()})];
+                        session.out.json(&object!({"id": id.to_string(), "state": state.name(), "reasons": reasons}))?;
+                    } else {
+                        session
+                            .out
+                            .line(format!("{id}  {state} {}", ago(finished_at, now)))?;
+                    }
+                }
+                _ => unknown.push(name_of(&target)),
+            }
+        }
+        missing(&unknown)
+    }
+}
+
+fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
+    match reason {
+        Reason::NotDue { due } => format!("it is due {}, at {due}", ago(*due, now)),
+        Reason::WaitsForRetry { due, failures } => {
+            format!(
+                "it waits for its next attempt {}, after {failures} failures",
+                ago(*due, now)
+            )
+        }
+        Reason::WaitsForNames { names } => {
+            format!(
+                "it is held until these are cleared: {}",
+                crate::output::plain(&names.join(", "))
+            )
+        }
+        Reason::WaitsForHolder { holder } => {
+            format!("it follows the active holder of its unique key, {holder}")
+        }
+        Reason::QueuePaused => {
+            format!("its queue is paused; `punctual queues resume {queue}` ends that")
+        }
+        Reason::GroupActive { by } => format!("a job of its group is active: {by}"),
+        Reason::GroupHeld { by, until } => {
+            format!(
+                "its group is held back by {by}, which is tried again {}",
+                ago(*until, now)
+            )
+        }
+        Reason::Suspect { crashes } => format!(
+            "it is suspect after {crashes} crashes and waits for a worker that runs nothing else"
+        ),
+        Reason::NoWorker => format!(
+            "no worker claimed from {queue} in the last minute; start one, such as `punctual work {queue} --exec CMD`"
+        ),
+        Reason::NoWorkerForKind { kind } => {
+            format!(
+                "workers claim from {queue}, but none has a handler for {kind}; deploy one that has"
+            )
+        }
+        Reason::InLine { ahead } => {
+            format!("it waits its turn behind {ahead} others; more workers shorten that")
+        }
+        Reason::Active {
+            worker,
+            since,
+            until,
+        } => format!(
+            "it runs since {} on worker {worker}; its lease ends {}",
+            ago(*since, now),
+            ago(*until, now)
+        ),
+        Reason::Completed => "it is done".into(),
+        Reason::Cancelled { reason } => format!("it was cancelled: {reason}"),
+        Reason::Dead { reason } => {
+            format!("it is dead: {reason}; `punctual jobs retry ID` sends it back")
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn as_json(reason: &Reason) -> Object {
+    match reason {
+        Reason::NotDue { due } => object!({"reason": "not_due", "due": due.to_string()}),
+        Reason::WaitsForRetry { due, failures } => {
+            object!({"reason": "waits_for_retry", "due": due.to_string(), "failures": failures})
+        }
+        Reason::WaitsForNames { names } => object!({"reason": "waits_for_names", "names": names}),
+        Reason::WaitsForHolder { holder } => {
+            object!({"reason": "waits_for_holder", "holder": holder.to_string()})
+        }
+        Reason::QueuePaused => object!({"reason": "queue_paused"}),
+        Reason::GroupActive { by } => object!({"reason": "group_active", "by": by.to_string()}),
+        Reason::GroupHeld { by, until } => {
+            object!({"reason": "group_held", "by": by.to_string(), "until": until.to_string()})
+        }
+        Reason::Suspect { crashes } => object!({"reason": "suspect", "crashes": crashes}),
+        Reason::NoWorker => object!({"reason": "no_worker"}),
+        Reason::NoWorkerForKind { kind } => object!({"reason": "no_worker_for_kind", "kind": kind}),
+        Reason::InLine { ahead } => object!({"reason": "in_line", "ahead": ahead}),
+        Reason::Active {
+            worker,
+            since,
+            until,
+        } => object!({
+            "reason": "active", "worker": worker.to_string(),
+            "since": since.to_string(), "until": until.to_string(),
+        }),
+        Reason::Completed => object!({"reason": "completed"}),
+        Reason::Cancelled { reason } => object!({"reason": "cancelled", "why": reason.name()}),
+        Reason::Dead { reason } => object!({"reason": "dead", "why": reason.name()}),
+        other => object!({"reason": format!("{other:?}")}),
+    }
+}

@@ -1,0 +1,179 @@
+//! `punctual jobs list`.
+
+use punctual::engine::{List, ListBy};
+use punctual::time::Timestamp;
+use punctual::{JobRecord, State};
+
+use super::select::Where;
+use crate::args::Session;
+use crate::failure::Result;
+use crate::job_line::JobLine;
+use crate::output::{ago, cut};
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual jobs list                              every job
+  punctual jobs list --queue mail --state dead    the dead letters of a queue
+  punctual jobs list --queue orders --unique order:7
+  punctual jobs list --text '\"order\":7' --limit 5
+  punctual jobs list -o json | jq .id
+
+Scheduled jobs of a queue come by due, settled ones the latest first. A search without --queue looks
+at every job.";
+
+/// The order in which a person wants to see the jobs of a queue.
+const STATES: [State; 7] = [
+    State::Active,
+    State::Ready,
+    State::Scheduled,
+    State::Held,
+    State::Dead,
+    State::Cancelled,
+    State::Completed,
+];
+
+/// List jobs
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Only jobs of this queue
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+
+    #[command(flatten)]
+    filter: Where,
+
+    /// Only the holder of this unique key of --queue, and its follower
+    #[arg(long, value_name = "KEY", requires = "queue", conflicts_with = "group")]
+    unique: Option<String>,
+
+    /// Only unsettled jobs of this group of --queue
+    #[arg(long, value_name = "KEY", requires = "queue")]
+    group: Option<String>,
+
+    /// At most that many jobs
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+
+    /// Every job, however many
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+}
+
+impl Args {
+    pub(super) async fn run(self, session: &Session) -> Result<()> {
+        let limit = if self.all { usize::MAX } else { self.limit };
+        let (jobs, now, more) = self.find(session, limit).await?;
+        if session.out.is_json() {
+            return jobs
+                .iter()
+                .try_for_each(|job| session.out.json(&JobLine::from(job)));
+        }
+        if jobs.is_empty() {
+            session.out.note("no jobs");
+            return Ok(());
+        }
+        session.out.table(
+            &["id", "queue", "kind", "state", "due", "attempt", "about"],
+            &["attempt"],
+            jobs.iter().map(|job| row(job, now)).collect(),
+        )?;
+        if more {
+            session.out.note(format!(
+                "there are more; show them with --limit {} or --all",
+                limit * 4
+            ));
+        }
+        Ok(())
+    }
+
+    async fn find(
+        &self,
+        session: &Session,
+        limit: usize,
+    ) -> Result<(Vec<JobRecord>, Timestamp, bool)> {
+        let mut jobs = Vec::new();
+        let mut now = Timestamp::ZERO;
+        for by in self.indexes() {
+            let mut cursor = None;
+            loop {
+                let list = List {
+                    by: by.clone(),
+                    filter: self.filter.filter(self.queue.as_deref()),
+                    cursor,
+                    limit: 1_000.min(limit.saturating_add(1)),
+                    payloads: true,
+                };
+                let listing = session.engine.list(&session.namespace, list).await?;
+                now = listing.now;
+                jobs.extend(listing.jobs);
+                if jobs.len() > limit {
+                    jobs.truncate(limit);
+                    return Ok((jobs, now, true));
+                }
+                cursor = listing.cursor;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok((jobs, now, false))
+    }
+
+    fn indexes(&self) -> Vec<ListBy> {
+        let Some(queue) = self.queue.clone() else {
+            return vec![ListBy::All];
+        };
+        match (&self.unique, &self.group, self.filter.state) {
+            (Some(key), _, _) => vec![ListBy::Unique {
+                queue,
+                key: key.clone(),
+            }],
+            (_, Some(key), _) => vec![ListBy::Group {
+                queue,
+                key: key.clone(),
+            }],
+            (_, _, Some(state)) => vec![ListBy::State { queue, state }],
+            _ => STATES
+                .map(|state| ListBy::State {
+                    queue: queue.clone(),
+                    state,
+                })
+                .into(),
+        }
+    }
+}
+
+fn row(job: &JobRecord, now: Timestamp) -> Vec<String> {
+    let when = job.finished_at.map_or_else(
+        || ago(job.due, now),
+        |finished| format!("ended {}", ago(finished, now)),
+    );
+    vec![
+        job.id.to_string(),
+        job.queue.clone(),
+        job.kind.clone(),
+        job.state.name().into(),
+        when,
+        format!("{}", job.attempt),
+        about(job),
+    ]
+}
+
+/// The one thing that is most worth knowing.
+fn about(job: &JobRecord) -> String {
+    if let Some(reason) = job.cancelled {
+        return reason.name().into();
+    }
+    if let Some(error) = &job.last_error {
+        let dead = job
+            .dead
+            .map(|reason| format!("{reason}: "))
+            .unwrap_or_default();
+        return cut(&format!("{dead}{error}"), 40);
+    }
+    if let Some(reason) = job.dead {
+        return reason.name().into();
+    }
+    cut(&String::from_utf8_lossy(&job.payload), 40)
+}

@@ -1,0 +1,89 @@
+//! Which jobs a command means: ids, a unique key, or a filter.
+
+use punctual::engine::{Filter, Target};
+use punctual::time::Timestamp;
+use punctual::{JobId, State};
+
+use crate::args::instant_of;
+use crate::failure::{Failure, Result};
+
+/// Jobs by name.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Named {
+    /// Ids of jobs
+    #[arg(value_name = "ID", value_parser = id_of)]
+    pub(super) ids: Vec<JobId>,
+
+    /// The job that holds this unique key of --queue
+    #[arg(long, value_name = "KEY", requires = "queue")]
+    pub(super) unique: Option<String>,
+
+    /// The queue
+    #[arg(long, value_name = "NAME")]
+    pub(super) queue: Option<String>,
+}
+
+impl Named {
+    /// The jobs named; at least one.
+    pub(super) fn targets(&self) -> Result<Vec<Target>> {
+        let mut targets: Vec<Target> = self.ids.iter().copied().map(Target::Id).collect();
+        if let (Some(queue), Some(key)) = (&self.queue, &self.unique) {
+            targets.push(Target::Unique {
+                queue: queue.clone(),
+                key: key.clone(),
+            });
+        }
+        if targets.is_empty() {
+            return Err(Failure::usage("no job is named").hint(
+                "name jobs by ID, or by --queue NAME --unique KEY; `punctual jobs list` shows ids",
+            ));
+        }
+        Ok(targets)
+    }
+}
+
+/// What else must hold for a job.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Where {
+    /// Only jobs in this state: held, scheduled, ready, active, completed, cancelled or dead
+    #[arg(long, value_name = "STATE", value_parser = state_of)]
+    pub(super) state: Option<State>,
+
+    /// Only jobs of this kind
+    #[arg(long, value_name = "NAME")]
+    pub(super) kind: Option<String>,
+
+    /// Only jobs whose payload contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(super) text: Option<String>,
+
+    /// Only jobs due at or after this instant
+    #[arg(long, value_name = "INSTANT", value_parser = instant_of)]
+    pub(super) due_from: Option<Timestamp>,
+
+    /// Only jobs due before this instant
+    #[arg(long, value_name = "INSTANT", value_parser = instant_of)]
+    pub(super) due_before: Option<Timestamp>,
+}
+
+impl Where {
+    pub(super) fn filter(&self, queue: Option<&str>) -> Filter {
+        Filter {
+            queue: queue.map(Into::into),
+            state: self.state,
+            kind: self.kind.clone(),
+            text: self.text.clone(),
+            due_from: self.due_from,
+            due_before: self.due_before,
+        }
+    }
+}
+
+fn state_of(text: &str) -> std::result::Result<State, String> {
+    let read = text.parse();
+    read.map_err(|error: punctual::Error| error.message().to_owned())
+}
+
+fn id_of(text: &str) -> std::result::Result<JobId, String> {
+    text.parse().map_err(|_| "a job's id is a UUID".to_owned())
+}

@@ -1,0 +1,181 @@
+//! `punctual jobs show`.
+
+use punctual::JobRecord;
+use punctual::engine::{Got, WorkerId};
+use punctual::time::{Timestamp, format_span};
+
+use super::select::Named;
+use super::{get_all, missing, name_of};
+use crate::args::Session;
+use crate::failure::Result;
+use crate::job_line::{JobLine, base64_of};
+use crate::output::{ago, cut, exact_span, object};
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual jobs show 01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a
+  punctual jobs show --queue orders --unique order:7 -o json";
+
+/// Characters of a payload, result or error that the card shows; -o json shows all.
+const TEXT_SHOWN: usize = 2_000;
+
+/// Show every field of jobs
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    named: Named,
+}
+
+impl Args {
+    pub(super) async fn run(self, session: &Session) -> Result<()> {
+        let targets = self.named.targets()?;
+        let now = session.engine.info().await?.now;
+        let mut unknown = Vec::new();
+        for (index, (target, got)) in get_all(session, targets, false)
+            .await?
+            .into_iter()
+            .enumerate()
+        {
+            if index > 0 && !session.out.is_json() {
+                session.out.line("")?;
+            }
+            match got {
+                Some(Got::Job(job, _)) if session.out.is_json() => {
+                    session.out.json(&JobLine::from(&*job))?;
+                }
+                Some(Got::Job(job, _)) => session.out.card(&fields(&job, now))?,
+                Some(Got::Mark {
+                    id,
+                    state,
+                    result,
+                    finished_at,
+                }) => {
+                    if session.out.is_json() {
+                        session.out.json(&object!({
+                            "id": id.to_string(),
+                            "state": state.name(),
+                            "result_base64": result.map(|bytes| base64_of(&bytes)),
+                            "finished_at": finished_at.to_string(),
+                            "mark": true,
+                        }))?;
+                    } else {
+                        session.out.card(&[
+                            ("id", id.to_string()),
+                            (
+                                "state",
+                                format!(
+                                    "{state} {} (only this mark is left)",
+                                    ago(finished_at, now)
+                                ),
+                            ),
+                            (
+                                "result",
+                                result.map(|bytes| shown(&bytes)).unwrap_or_default(),
+                            ),
+                        ])?;
+                    }
+                }
+                _ => unknown.push(name_of(&target)),
+            }
+        }
+        missing(&unknown)
+    }
+}
+
+fn fields(job: &JobRecord, now: Timestamp) -> Vec<(&'static str, String)> {
+    let at = |instant: Timestamp| format!("{instant} ({})", ago(instant, now));
+    let mut fields = vec![
+        ("id", job.id.to_string()),
+        ("queue", job.queue.clone()),
+        ("kind", job.kind.clone()),
+        ("state", state(job)),
+        ("due", at(job.due)),
+        (
+            "attempt",
+            format!(
+                "{} ({} of {} failures, {} crashes)",
+                job.attempt, job.failures, job.max_attempts, job.crashes
+            ),
+        ),
+        ("priority", job.priority.to_string()),
+        ("enqueued", at(job.enqueued_at)),
+    ];
+    let mut add = |name, value: Option<String>| {
+        if let Some(value) = value {
+            fields.push((name, value));
+        }
+    };
+    add("started", job.started_at.map(at));
+    add("finished", job.finished_at.map(at));
+    add("worker", job.worker.map(|id| WorkerId(id).to_string()));
+    add("lease until", job.lease_until.map(at));
+    add("expires", job.expires_at.map(at));
+    add(
+        "unique key",
+        job.unique.as_ref().map(|unique| unique.key.clone()),
+    );
+    add("group", job.group.as_ref().map(|group| group.key.clone()));
+    add(
+        "waits for",
+        (!job.wait_for.is_empty()).then(|| job.wait_for.join(", ")),
+    );
+    add("timeout", job.timeout.map(format_span));
+    add(
+        "retention",
+        (!job.retention.is_zero()).then(|| exact_span(job.retention)),
+    );
+    add(
+        "last error",
+        job.last_error
+            .as_deref()
+            .map(|error| cut(error, TEXT_SHOWN)),
+    );
+    add("progress", job.progress.as_deref().map(shown));
+    add("result", job.result.as_deref().map(shown));
+    for (name, value) in &job.headers {
+        add("header", Some(format!("{name}: {value}")));
+    }
+    let payload = match job.payload.len() {
+        0 => "empty".into(),
+        n => format!(
+            "{} bytes of {}\n{}",
+            n,
+            job.content_type,
+            shown(&job.payload)
+        ),
+    };
+    add("payload", Some(payload));
+    fields
+}
+
+fn state(job: &JobRecord) -> String {
+    let mut text = job.state.name().to_owned();
+    if let Some(reason) = job.cancelled {
+        text += &format!(": {reason}");
+    }
+    if let Some(reason) = job.dead {
+        text += &format!(": {reason}");
+    }
+    if let Some(stop) = job.stopped {
+        text += &format!(" (stopped: {stop})");
+    }
+    if job.cancel_requested && !job.state.is_settled() {
+        text += ", asked to stop";
+    }
+    if job.is_suspect() {
+        text += ", suspect";
+    }
+    text
+}
+
+/// Bytes as text where they are text; else how many they are.
+fn shown(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => cut(text, TEXT_SHOWN),
+        Err(_) => format!(
+            "{} bytes that are no text; -o json shows them as base64",
+            bytes.len()
+        ),
+    }
+}

@@ -1,0 +1,218 @@
+//! `punctual queues`: counts, pause, resume, purge.
+
+use clap::Subcommand;
+use punctual::State;
+use punctual::engine::{Control, Controlled, QueueStats, StatsRequest};
+use punctual::time::format_span;
+
+use crate::args::{Global, Session};
+use crate::connect::Make;
+use crate::failure::{Exit, Failure, Result};
+use crate::output::{count, counted, object};
+
+/// Look at queues, pause, resume and empty them
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Count the jobs of every queue by state
+    #[command(after_help = "\
+Examples:
+  punctual queues list
+  punctual queues list mail -o json")]
+    List {
+        /// Only these queues
+        #[arg(value_name = "QUEUE")]
+        queues: Vec<String>,
+    },
+    /// Let nothing more of these queues start; what runs goes on, what falls due waits
+    #[command(after_help = "\
+Examples:
+  punctual queues pause mail
+  punctual queues resume mail")]
+    Pause {
+        #[arg(value_name = "QUEUE", required = true)]
+        queues: Vec<String>,
+    },
+    /// End a pause
+    #[command(after_help = "\
+Examples:
+  punctual queues resume mail")]
+    Resume {
+        #[arg(value_name = "QUEUE", required = true)]
+        queues: Vec<String>,
+    },
+    /// Cancel every held, scheduled and ready job of a queue
+    #[command(after_help = "\
+Examples:
+  punctual queues purge mail          says how many jobs it would cancel
+  punctual queues purge mail --yes    cancels them
+
+Running jobs go on. Purged jobs are kept for a day as cancelled: purged.")]
+    Purge {
+        #[arg(value_name = "QUEUE")]
+        queue: String,
+        /// Do it; without this it only says what it would do
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+impl Command {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let session = global.session(Make::Never).await?;
+        match self {
+            Self::List { queues } => list(&session, queues).await,
+            Self::Pause { queues } => {
+                switch(&session, queues, "paused", |queue| Control::Pause { queue }).await
+            }
+            Self::Resume { queues } => {
+                switch(&session, queues, "resumed", |queue| Control::Resume {
+                    queue,
+                })
+                .await
+            }
+            Self::Purge { queue, yes } => purge(&session, queue, yes).await,
+        }
+    }
+}
+
+async fn stats(session: &Session, queues: Vec<String>) -> Result<Vec<QueueStats>> {
+    let request = StatsRequest {
+        queues,
+        history: false,
+        due: false,
+    };
+    Ok(session
+        .engine
+        .stats(&session.namespace, request)
+        .await?
+        .queues)
+}
+
+async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
+    let stats = stats(session, queues).await?;
+    if session.out.is_json() {
+        for queue in &stats {
+            let of = |state| queue.counts.of(state);
+            session.out.json(&object!({
+                "queue": queue.queue,
+                "paused": queue.paused,
+                "held": of(State::Held),
+                "scheduled": of(State::Scheduled),
+                "ready": of(State::Ready),
+                "active": of(State::Active),
+                "completed": of(State::Completed),
+                "cancelled": of(State::Cancelled),
+                "dead": of(State::Dead),
+                "oldest_due_ms": queue.oldest_due.map(|span| span.as_millis()),
+            }))?;
+        }
+        return Ok(());
+    }
+    if stats.is_empty() {
+        session
+            .out
+            .note("no queues yet; a queue exists once a job was put into it");
+        return Ok(());
+    }
+    let mut header = vec!["queue"];
+    header.extend(State::ALL.map(State::name));
+    header.push("waits since");
+    let rows = stats
+        .iter()
+        .map(|queue| {
+            let paused = if queue.paused { " (paused)" } else { "" };
+            let mut row = vec![format!("{}{paused}", queue.queue)];
+            row.extend(State::ALL.map(|state| count(queue.counts.of(state))));
+            row.push(queue.oldest_due.map(format_span).unwrap_or_default());
+            row
+        })
+        .collect();
+    let numbers = &header[1..];
+    session.out.table(&header, numbers, rows)
+}
+
+async fn switch(
+    session: &Session,
+    queues: Vec<String>,
+    done: &str,
+    control: impl Fn(String) -> Control,
+) -> Result<()> {
+    for queue in queues {
+        let answer = session
+            .engine
+            .control(&session.namespace, control(queue.clone()))
+            .await?;
+        let changed = answer == Controlled::Done(true);
+        if session.out.is_json() {
+            session
+                .out
+                .json(&object!({"queue": queue, "paused": done == "paused", "changed": changed}))?;
+        } else if changed {
+            session.out.line(format!("{queue} is {done}"))?;
+        } else {
+            let so = if done == "paused" {
+                "was paused before"
+            } else {
+                "was not paused"
+            };
+            session.out.line(format!("{queue} {so}"))?;
+        }
+    }
+    Ok(())
+}
+
+async fn purge(session: &Session, queue: String, yes: bool) -> Result<()> {
+    let pending: u64 = stats(session, vec![queue.clone()])
+        .await?
+        .iter()
+        .map(|queue| queue.counts.pending())
+        .sum();
+    if !yes {
+        if session.out.is_json() {
+            return session
+                .out
+                .json(&object!({"queue": queue, "dry_run": true, "pending": pending}));
+        }
+        session.out.line(format!(
+            "would cancel {} of {queue}",
+            counted(pending, "job")
+        ))?;
+        session.out.note("nothing was changed; add --yes to do it");
+        return Ok(());
+    }
+    let mut cursor = None;
+    let mut cancelled = 0;
+    loop {
+        let control = Control::Purge {
+            queue: queue.clone(),
+            cursor,
+            limit: 1_000,
+        };
+        let Controlled::Purged {
+            matched,
+            cursor: next,
+            ..
+        } = session.engine.control(&session.namespace, control).await?
+        else {
+            return Err(Failure::new(
+                Exit::Failed,
+                "internal",
+                "the engine did not answer the purge",
+            ));
+        };
+        cancelled += matched as u64;
+        cursor = next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    if session.out.is_json() {
+        return session
+            .out
+            .json(&object!({"queue": queue, "dry_run": false, "cancelled": cancelled}));
+    }
+    session.out.line(format!(
+        "cancelled {} of {queue}",
+        counted(cancelled, "job")
+    ))
+}

@@ -1,0 +1,165 @@
+//! `punctual work`: runs a command per job, so that any language can handle jobs.
+
+mod exec;
+mod group;
+mod tail;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::time::seconds;
+use punctual::worker::{QueueShare, shutdown_signal};
+use punctual::{Context, JobRecord, Worker};
+
+use self::exec::Exec;
+use self::group::Reaper;
+use crate::args::{Global, span_of};
+use crate::connect::Make;
+use crate::failure::{Failure, Result};
+use crate::output::ago;
+
+pub(crate) use group::{REAP, reap};
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual work mail --exec ./send-mail.sh
+  punctual work critical default --exec './run \"$PUNCTUAL_KIND\"'   critical first
+  punctual work critical=6 low=1 --exec ./run --concurrency 8      in turns, by weight
+  punctual work mail --exec ./send-mail.sh --until-idle            what is due, then exit
+
+The command runs by sh -c with the payload on its standard input and the job in its environment:
+  PUNCTUAL_ID, PUNCTUAL_QUEUE, PUNCTUAL_KIND, PUNCTUAL_NAMESPACE, PUNCTUAL_ATTEMPT (from 1),
+  PUNCTUAL_FAILURES, PUNCTUAL_CRASHES, PUNCTUAL_MAX_ATTEMPTS, PUNCTUAL_PRIORITY, PUNCTUAL_DUE,
+  PUNCTUAL_ENQUEUED_AT, PUNCTUAL_CONTENT_TYPE, PUNCTUAL_FENCE (grows with every lease), and where
+  the job has them PUNCTUAL_DEADLINE, PUNCTUAL_UNIQUE, PUNCTUAL_GROUP, PUNCTUAL_HEADER_<NAME>.
+
+How it ends:
+  exit 0    completed; the end of its standard output is kept as the job's result
+  exit 75   snoozed: tried again after --snooze, which counts as no failure
+  else      failed: tried again by the job's policy; the end of its output is kept as its error
+On a timeout or a cancel the command and everything it started get SIGTERM, and SIGKILL after
+--grace. Nothing that it started outlives it, nor the worker. Every job has a process of its own.
+
+SIGTERM or Ctrl-C: no new jobs; running ones may end (25 s). A second one hands them back at once.";
+
+/// Run a command per job
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The queues: an earlier one is emptied first, or by turns with weights
+    #[arg(value_name = "QUEUE[=WEIGHT]", required = true)]
+    queues: Vec<String>,
+
+    /// The command, run by sh -c
+    #[arg(long, value_name = "CMD")]
+    exec: String,
+
+    /// Jobs at the same time [default: one per processor]
+    #[arg(long, short, value_name = "N")]
+    concurrency: Option<usize>,
+
+    /// How long a job is put off by exit 75
+    #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "1m")]
+    snooze: Duration,
+
+    /// How long a job without a timeout of its own may run
+    #[arg(long, value_name = "SPAN", value_parser = span_of)]
+    timeout: Option<Duration>,
+
+    /// How long a command may take to end after SIGTERM
+    #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "5s")]
+    grace: Duration,
+
+    /// How long a lease lasts; a cancel reaches a running job within a third of that
+    #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "10s")]
+    lease: Duration,
+
+    /// How long running jobs may take to end after SIGTERM
+    #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "25s")]
+    drain: Duration,
+
+    /// Run what is due now, then exit
+    #[arg(long)]
+    until_idle: bool,
+
+    /// Print no line per job
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl Args {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let shares = shares(&self.queues)?;
+        let session = global.session(Make::Never).await?;
+        let limits = session.engine.info().await?.limits;
+        let reaper = Reaper::start().map_err(|error| {
+            Failure::file(
+                "start",
+                std::path::Path::new("the process that guards commands"),
+                &error,
+            )
+        })?;
+        let exec = Arc::new(Exec {
+            command: self.exec.clone(),
+            namespace: session.namespace.to_string(),
+            snooze: self.snooze,
+            timeout: self.timeout,
+            grace: self.grace,
+            kept_bytes: limits.result_bytes,
+            reaper,
+            out: (!self.quiet).then_some(session.out),
+        });
+        let slots = self.concurrency.unwrap_or_else(processors);
+        let worker = Worker::new(&session.engine)
+            .namespace(session.namespace.clone())
+            .queues(shares)
+            .concurrency(slots)
+            .lease(self.lease)
+            .drain_limit(self.drain)
+            // The command gets its grace from us; the worker's own is the last resort.
+            .abort_grace(self.grace + seconds(2))
+            .isolated()
+            .version(concat!("punctual ", env!("CARGO_PKG_VERSION")))
+            .handle_any(move |job: JobRecord, ctx: Context| {
+                let exec = exec.clone();
+                async move { exec.run(job, ctx).await }
+            });
+        if self.until_idle {
+            let wake_at = worker.run_until_idle().await?;
+            let now = session.engine.info().await?.now;
+            session.out.note(match wake_at {
+                Some(at) => format!("nothing more is due; the next job is due {}", ago(at, now)),
+                None => "nothing more is due".into(),
+            });
+            return Ok(());
+        }
+        session.out.note(format!(
+            "working on {} with {slots} slots; Ctrl-C lets running jobs end",
+            self.queues.join(", ")
+        ));
+        Ok(worker.run_until(shutdown_signal()).await?)
+    }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Reads `NAME` or `NAME=WEIGHT`; where one has a weight, the others weigh 1.
+fn shares(texts: &[String]) -> Result<Vec<QueueShare>> {
+    let weighted = texts.iter().any(|text| text.contains('='));
+    texts
+        .iter()
+        .map(|text| match text.split_once('=') {
+            Some((name, weight)) => {
+                let weight: u32 = weight.parse().map_err(|_| {
+                    Failure::usage(format!("{text:?} has no weight after its ="))
+                        .hint("write it as QUEUE=WEIGHT with a weight of 1 to 1000, such as mail=3")
+                })?;
+                Ok((name.to_owned(), weight).into())
+            }
+            None if weighted => Ok((text.clone(), 1).into()),
+            None => Ok(text.clone().into()),
+        })
+        .collect()
+}

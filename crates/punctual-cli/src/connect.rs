@@ -1,0 +1,153 @@
+//! The only place that turns an address into an engine.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use punctual::engine::Durability;
+use punctual::time::parse_span;
+use punctual::{Engine, MemoryEngine};
+use punctual_embedded::{EmbeddedEngine, Options};
+
+use crate::failure::{Exit, Failure, Result};
+
+/// Where jobs are kept unless told otherwise.
+pub(crate) const DEFAULT: &str = "file:./punctual-data";
+
+/// The addresses that this build understands, for errors and `--help`.
+pub(crate) const SUPPORTED: &str = "memory: and file:DIR";
+
+/// Where an engine is, read from text such as `file:./punctual-data?durability=os`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// An engine that ends with this process.
+    Memory,
+    /// An engine in a directory.
+    File {
+        dir: PathBuf,
+        durability: Durability,
+    },
+}
+
+/// An open engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Connection {
+    pub(crate) engine: Arc<dyn Engine>,
+    embedded: Option<Arc<EmbeddedEngine>>,
+}
+
+impl Connection {
+    /// Ends the engine in good order, whoever still has it. Dropping does so too, once nobody has.
+    pub(crate) async fn close(&self) -> Result<()> {
+        match &self.embedded {
+            Some(embedded) => Ok(embedded.close().await?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a directory that is not there is made: only by commands that put jobs in. The others
+/// would answer a mistyped address with "no jobs".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Make {
+    IfMissing,
+    Never,
+}
+
+impl Address {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let refuse = |message: String| {
+            Failure::new(Exit::Usage, "invalid_address", message).hint(format!(
+                "this build supports {SUPPORTED}, such as file:./punctual-data?durability=os"
+            ))
+        };
+        let (scheme, rest) = text
+            .split_once(':')
+            .ok_or_else(|| refuse(format!("engine address {text:?} names no engine")))?;
+        let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let options = options.split('&').filter(|option| !option.is_empty());
+        match scheme {
+            "memory" => {
+                if !place.is_empty() || options.count() > 0 {
+                    return Err(refuse("memory: takes no place and no options".into()));
+                }
+                Ok(Self::Memory)
+            }
+            "file" => {
+                let place = place.strip_prefix("//").unwrap_or(place);
+                if place.is_empty() {
+                    return Err(refuse("file: names no directory".into()));
+                }
+                let mut durability = Durability::Fsync;
+                for option in options {
+                    match option.split_once('=') {
+                        Some(("durability", value)) => durability = parse_durability(value)?,
+                        _ => {
+                            return Err(refuse(format!(
+                                "file: has no option {option:?}; it has durability=fsync, os or interval(50ms)"
+                            )));
+                        }
+                    }
+                }
+                Ok(Self::File {
+                    dir: place.into(),
+                    durability,
+                })
+            }
+            "redis" | "rediss" | "redis+sentinel" | "redis+cluster" | "amqp" | "amqps"
+            | "kafka" | "http" | "https" => {
+                Err(refuse(format!("{scheme}: is not an engine of this build")))
+            }
+            _ => Err(refuse(format!(
+                "{scheme:?} is no engine that punctual knows"
+            ))),
+        }
+    }
+
+    /// A directory, with every default.
+    pub(crate) fn of_directory(dir: impl Into<PathBuf>) -> Self {
+        Self::File {
+            dir: dir.into(),
+            durability: Durability::Fsync,
+        }
+    }
+
+    /// Opens the engine; `make` says whether a directory may be made.
+    pub(crate) fn open(&self, make: Make) -> Result<Connection> {
+        match self {
+            Self::Memory => Ok(Connection {
+                engine: Arc::new(MemoryEngine::new()),
+                embedded: None,
+            }),
+            Self::File { dir, durability } => {
+                let options = Options::default()
+                    .durability(*durability)
+                    .create(make == Make::IfMissing);
+                let embedded = Arc::new(EmbeddedEngine::open(dir, options)?);
+                Ok(Connection {
+                    engine: embedded.clone(),
+                    embedded: Some(embedded),
+                })
+            }
+        }
+    }
+}
+
+fn parse_durability(text: &str) -> Result<Durability> {
+    let span = text
+        .strip_prefix("interval(")
+        .and_then(|rest| rest.strip_suffix(')'));
+    match (text, span) {
+        ("fsync", _) => Ok(Durability::Fsync),
+        ("os", _) => Ok(Durability::Os),
+        (_, Some(span)) => Ok(Durability::Interval(parse_span(span)?)),
+        _ => Err(Failure::new(
+            Exit::Usage,
+            "invalid_address",
+            format!("no durability is called {text:?}"),
+        )
+        .hint("write fsync (the default), os, or interval(50ms)")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

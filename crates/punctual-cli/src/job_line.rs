@@ -1,0 +1,223 @@
+//! A job as one line of JSON: what `enqueue --from` reads, `jobs show` writes, and `export` and
+//! `import` pass on without a loss.
+//!
+//! Spans are text such as `30m`, instants RFC 3339, payloads any JSON kept byte for byte, or
+//! base64 where bytes are no JSON of one line.
+
+mod parts;
+mod record;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use punctual::time::Timestamp;
+use punctual::{Due, NewJob};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use parts::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
+pub(crate) use parts::{base64_of, hold_of};
+
+/// Every field that a line may have; one that it has not is left to its default.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct JobLine {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) queue: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
+    pub(crate) payload: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) payload_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) content_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<Headers>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique: Option<UniqueLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<GroupLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<RetryLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_for: Option<Vec<String>>,
+
+    // What the engine keeps: an export has it, a job to send has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failures: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crashes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enqueued_at: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
+    result: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
+    progress: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancel_requested: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancelled: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_until: Option<Instant>,
+}
+
+/// Why a line is no job, in words for the person who wrote it.
+pub(crate) type LineError = String;
+
+impl JobLine {
+    /// Reads one line.
+    pub(crate) fn parse(text: &str) -> Result<Self, LineError> {
+        if !text.trim_start().starts_with('{') {
+            return Err("is not a JSON object".into());
+        }
+        serde_json::from_str(text).map_err(|error| {
+            let said = error.to_string();
+            // The line number is the file's, not always 1; the column is worth keeping.
+            let what = said
+                .rsplit_once(" at line ")
+                .map_or(&*said, |(what, _)| what);
+            // The names of all fields would bury the one that is wrong.
+            let what = what
+                .split_once(", expected one of")
+                .map_or(what, |(what, _)| what);
+            format!("{what} (column {})", error.column())
+        })
+    }
+
+    /// Whether the line is a job that has a past: it belongs to `import`.
+    pub(crate) fn has_history(&self) -> bool {
+        self.state.is_some()
+    }
+
+    /// The job to send; what the line leaves out is as in `defaults`, which has its own id.
+    pub(crate) fn into_new_job(self, defaults: &NewJob) -> Result<NewJob, LineError> {
+        if self.has_history() {
+            return Err(
+                "has a state, so it comes from an export; send it with `punctual import`".into(),
+            );
+        }
+        let mut job = defaults.clone();
+        if let Some(queue) = &self.queue {
+            if job.kind == job.queue {
+                job.kind.clone_from(queue);
+            }
+            job.queue.clone_from(queue);
+        }
+        if let Some(id) = &self.id {
+            job.id = id.parse().map_err(|_| format!("id {id:?} is not a UUID"))?;
+        }
+        if let Some(payload) = self.payload_bytes()? {
+            job.payload = payload;
+        }
+        match (self.delay, self.at) {
+            (Some(_), Some(_)) => return Err("has both delay and at; one is enough".into()),
+            (Some(Span(delay)), None) => job.due = Due::After(delay),
+            (None, Some(Instant(at))) => job.due = Due::At(at),
+            (None, None) => {}
+        }
+        set(&mut job.kind, self.kind);
+        set(&mut job.content_type, self.content_type);
+        set(&mut job.headers, self.headers.map(Headers::into_pairs));
+        set_some(&mut job.expires_at, self.expires_at.map(|at| at.0));
+        set(&mut job.priority, self.priority);
+        set_some(&mut job.unique, self.unique.map(UniqueLine::into_unique));
+        set_some(&mut job.group, self.group.map(GroupLine::into_group));
+        set(&mut job.max_attempts, self.max_attempts);
+        set(&mut job.retry, self.retry.map(RetryLine::into_policy));
+        set_some(&mut job.timeout, self.timeout.map(|span| span.0));
+        set(&mut job.retention, self.retention.map(|span| span.0));
+        set(&mut job.wait_for, self.wait_for);
+        Ok(job)
+    }
+
+    fn payload_bytes(&self) -> Result<Option<Bytes>, LineError> {
+        either(&self.payload, &self.payload_base64, "payload")
+    }
+}
+
+/// The bytes of a field that is JSON or base64, as the line has it.
+fn either(
+    json: &Option<Box<RawValue>>,
+    base64: &Option<String>,
+    name: &str,
+) -> Result<Option<Bytes>, LineError> {
+    match (json, base64) {
+        (Some(_), Some(_)) => Err(format!("has both {name} and {name}_base64; one is enough")),
+        (Some(json), None) => Ok(Some(Bytes::copy_from_slice(json.get().as_bytes()))),
+        (None, Some(text)) => bytes_of_base64(text)
+            .map(Some)
+            .ok_or_else(|| format!("{name}_base64 is not base64")),
+        (None, None) => Ok(None),
+    }
+}
+
+/// A field that is there: its `null` is four bytes like any others.
+fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
+fn set_some<T>(field: &mut Option<T>, value: Option<T>) {
+    if value.is_some() {
+        *field = value;
+    }
+}
+
+impl From<Timestamp> for Instant {
+    fn from(at: Timestamp) -> Self {
+        Self(at)
+    }
+}
+
+impl From<Duration> for Span {
+    fn from(span: Duration) -> Self {
+        Self(span)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Between a line and a job as the engine keeps it.
+
+use punctual::engine::WorkerId;
+use punctual::job::{CancelReason, DeadReason, Stop};
+use punctual::time::Timestamp;
+use punctual::{Due, JobRecord, NewJob, State};
+use serde_json::value::RawValue;
+
+use super::parts::{Headers, base64_of};
+use super::{JobLine, LineError, RetryLine, either};
+use crate::output::is_hostile;
+
+impl From<&JobRecord> for JobLine {
+    /// Every field, so that reading it back gives the same record.
+    fn from(job: &JobRecord) -> Self {
+        let (payload, payload_base64) = json_or_base64(Some(&job.payload));
+        let (result, result_base64) = json_or_base64(job.result.as_deref());
+        let (progress, progress_base64) = json_or_base64(job.progress.as_deref());
+        let headers = (!job.headers.is_empty()).then(|| Headers(job.headers.clone()));
+        Self {
+            id: Some(job.id.to_string()),
+            queue: Some(job.queue.clone()),
+            kind: Some(job.kind.clone()),
+            payload,
+            payload_base64,
+            content_type: Some(job.content_type.clone()),
+            headers,
+            delay: None,
+            at: None,
+            expires_at: job.expires_at.map(Into::into),
+            priority: Some(job.priority),
+            unique: job.unique.as_ref().map(Into::into),
+            group: job.group.as_ref().map(Into::into),
+            max_attempts: Some(job.max_attempts),
+            retry: RetryLine::of(&job.retry),
+            timeout: job.timeout.map(Into::into),
+            retention: Some(job.retention.into()),
+            wait_for: (!job.wait_for.is_empty()).then(|| job.wait_for.clone()),
+            state: Some(job.state.name().into()),
+            due: Some(job.due.into()),
+            attempt: Some(job.attempt),
+            failures: Some(job.failures),
+            crashes: Some(job.crashes),
+            enqueued_at: Some(job.enqueued_at.into()),
+            started_at: job.started_at.map(Into::into),
+            finished_at: job.finished_at.map(Into::into),
+            last_error: job.last_error.clone(),
+            result,
+            result_base64,
+            progress,
+            progress_base64,
+            cancel_requested: job.cancel_requested.then_some(true),
+            cancelled: job.cancelled.map(|reason| reason.name().into()),
+            dead: job.dead.map(|reason| reason.name().into()),
+            stopped: job.stopped.map(|stop| stop.name().into()),
+            worker: job.worker.map(|id| WorkerId(id).to_string()),
+            lease_until: job.lease_until.map(Into::into),
+        }
+    }
+}
+
+impl JobLine {
+    /// The job with its past, for an import.
+    pub(crate) fn into_import(self) -> Result<NewJob, LineError> {
+        let missing = |name: &str| format!("has no {name}; is it a line of an export?");
+        let state: State = self
+            .state
+            .as_deref()
+            .ok_or_else(|| missing("state"))?
+            .parse()
+            .map_err(|error: punctual::Error| error.to_string())?;
+        let due = self.due.ok_or_else(|| missing("due"))?.0;
+        let enqueued_at = self.enqueued_at.ok_or_else(|| missing("enqueued_at"))?.0;
+        let past = Past {
+            state,
+            due,
+            enqueued_at,
+            result: either(&self.result, &self.result_base64, "result")?,
+            progress: either(&self.progress, &self.progress_base64, "progress")?,
+            cancelled: named(
+                &CancelReason::ALL,
+                CancelReason::name,
+                &self.cancelled,
+                "cancelled",
+            )?,
+            dead: named(&DeadReason::ALL, DeadReason::name, &self.dead, "dead")?,
+            stopped: named(&Stop::ALL, Stop::name, &self.stopped, "stopped")?,
+            attempt: self.attempt.unwrap_or(0),
+            failures: self.failures.unwrap_or(0),
+            crashes: self.crashes.unwrap_or(0),
+            started_at: self.started_at.map(|at| at.0),
+            finished_at: self.finished_at.map(|at| at.0),
+            last_error: self.last_error.clone(),
+            cancel_requested: self.cancel_requested.unwrap_or(false),
+        };
+        let (Some(queue), Some(_)) = (self.queue.clone(), &self.id) else {
+            return Err(missing("id or queue"));
+        };
+        let sent = Self {
+            state: None,
+            ..self
+        };
+        let mut job = sent.into_new_job(&NewJob::new(queue, ""))?;
+        job.due = Due::At(due);
+        job.history = Some(Box::new(past.of(&job)));
+        Ok(job)
+    }
+}
+
+/// What a line knows of a job's past.
+struct Past {
+    state: State,
+    due: Timestamp,
+    attempt: u32,
+    failures: u32,
+    crashes: u32,
+    enqueued_at: Timestamp,
+    started_at: Option<Timestamp>,
+    finished_at: Option<Timestamp>,
+    last_error: Option<String>,
+    result: Option<bytes::Bytes>,
+    progress: Option<bytes::Bytes>,
+    cancel_requested: bool,
+    cancelled: Option<CancelReason>,
+    dead: Option<DeadReason>,
+    stopped: Option<Stop>,
+}
+
+impl Past {
+    fn of(self, job: &NewJob) -> JobRecord {
+        JobRecord {
+            id: job.id,
+            queue: job.queue.clone(),
+            kind: job.kind.clone(),
+            payload: job.payload.clone(),
+            content_type: job.content_type.clone(),
+            headers: job.headers.clone(),
+            expires_at: job.expires_at,
+            priority: job.priority,
+            unique: job.unique.clone(),
+            group: job.group.clone(),
+            max_attempts: job.max_attempts,
+            retry: job.retry.clone(),
+            timeout: job.timeout,
+            retention: job.retention,
+            wait_for: job.wait_for.clone(),
+            state: self.state,
+            due: self.due,
+            attempt: self.attempt,
+            failures: self.failures,
+            crashes: self.crashes,
+            enqueued_at: self.enqueued_at,
+            started_at: self.started_at,
+            finished_at: self.finished_at,
+            last_error: self.last_error,
+            result: self.result,
+            progress: self.progress,
+            cancel_requested: self.cancel_requested,
+            cancelled: self.cancelled,
+            dead: self.dead,
+            stopped: self.stopped,
+            // A lease does not travel: an active job arrives ready.
+            worker: None,
+            lease_until: None,
+        }
+    }
+}
+
+fn named<T: Copy>(
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+    text: &Option<String>,
+    field: &str,
+) -> Result<Option<T>, LineError> {
+    let Some(text) = text else { return Ok(None) };
+    all.iter()
+        .copied()
+        .find(|value| name(*value) == text)
+        .map(Some)
+        .ok_or_else(|| format!("{field} {text:?} is not known"))
+}
+
+/// Bytes as the JSON they are, if that is one line without hostile characters; else as base64.
+fn json_or_base64(bytes: Option<&[u8]>) -> (Option<Box<RawValue>>, Option<String>) {
+    let Some(bytes) = bytes else {
+        return (None, None);
+    };
+    let raw = std::str::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.chars().any(is_hostile))
+        .and_then(|text| {
+            let raw = RawValue::from_string(text.to_owned()).ok()?;
+            // White space around the value would not survive.
+            (raw.get() == text).then_some(raw)
+        });
+    match raw {
+        Some(raw) => (Some(raw), None),
+        None => (None, Some(base64_of(bytes))),
+    }
+}

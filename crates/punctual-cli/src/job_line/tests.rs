@@ -1,0 +1,178 @@
+use super::*;
+use punctual::job::{CancelReason, DeadReason, Stop};
+use punctual::time::{days, hours, millis, minutes, seconds};
+use punctual::{Group, Hold, JobId, JobRecord, OnRetry, RetryPolicy, State, Unique, UniquePolicy};
+
+fn at(second: u64) -> Timestamp {
+    Timestamp::from_micros(1_790_000_000_000_000 + second * 1_000_000 + 7)
+}
+
+fn record() -> JobRecord {
+    JobRecord {
+        id: JobId::derived("tests", "one"),
+        queue: "orders".into(),
+        kind: "orders.cancel".into(),
+        payload: Bytes::from_static(br#"{"order": 7,  "note":"x"}"#),
+        content_type: "application/json".into(),
+        headers: vec![("b".into(), "1".into()), ("a".into(), "2".into())],
+        expires_at: Some(at(900)),
+        priority: 3,
+        unique: Some(Unique {
+            key: "order:7".into(),
+            policy: UniquePolicy::After,
+            hold: Hold::For(minutes(5)),
+        }),
+        group: Some(Group {
+            key: "customer:1".into(),
+            on_retry: OnRetry::Pass,
+        }),
+        max_attempts: 4,
+        retry: RetryPolicy::List(vec![seconds(1), millis(1_500)]),
+        timeout: Some(seconds(30)),
+        retention: days(1),
+        wait_for: vec!["stock".into()],
+        state: State::Held,
+        due: at(60),
+        attempt: 2,
+        failures: 1,
+        crashes: 1,
+        enqueued_at: at(0),
+        started_at: Some(at(5)),
+        finished_at: None,
+        last_error: Some("broken\nin two lines".into()),
+        result: Some(Bytes::from_static(b"\xff\x00raw")),
+        progress: Some(Bytes::from_static(b"half")),
+        cancel_requested: false,
+        cancelled: None,
+        dead: None,
+        stopped: None,
+        worker: None,
+        lease_until: None,
+    }
+}
+
+/// Writes a record as a line, reads that, and answers the record of the import.
+fn round_trip(record: &JobRecord) -> JobRecord {
+    let line = serde_json::to_string(&JobLine::from(record)).expect("a line");
+    assert!(!line.contains('\n'), "{line}");
+    let job = JobLine::parse(&line)
+        .and_then(JobLine::into_import)
+        .unwrap_or_else(|error| panic!("{error}: {line}"));
+    *job.history.expect("an import has a history")
+}
+
+#[test]
+fn a_record_survives_its_line() {
+    let held = record();
+    assert_eq!(round_trip(&held), held);
+}
+
+#[test]
+fn every_policy_reason_and_payload_survives_its_line() {
+    let policies = [
+        RetryPolicy::default(),
+        RetryPolicy::fixed(seconds(9)),
+        RetryPolicy::Linear {
+            base: millis(10),
+            cap: hours(2),
+            jitter: true,
+        },
+    ];
+    for retry in policies {
+        let job = JobRecord { retry, ..record() };
+        assert_eq!(round_trip(&job), job);
+    }
+    for (reason, stop) in CancelReason::ALL.into_iter().zip(Stop::ALL) {
+        let job = JobRecord {
+            state: State::Cancelled,
+            cancelled: Some(reason),
+            stopped: Some(stop),
+            finished_at: Some(at(9)),
+            cancel_requested: true,
+            ..record()
+        };
+        assert_eq!(round_trip(&job), job);
+    }
+    for reason in DeadReason::ALL {
+        let job = JobRecord {
+            state: State::Dead,
+            dead: Some(reason),
+            ..record()
+        };
+        assert_eq!(round_trip(&job), job);
+    }
+    let payloads: [&[u8]; 8] = [
+        b"",
+        b"null",
+        b" 1 ",
+        b"{\n\"a\": 1\n}",
+        b"plain text",
+        b"\xff\xfe",
+        b"1e400",
+        "\"\u{202e}\"".as_bytes(),
+    ];
+    for payload in payloads {
+        let job = JobRecord {
+            payload: Bytes::from_static(payload),
+            ..record()
+        };
+        assert_eq!(round_trip(&job), job);
+    }
+}
+
+#[test]
+fn repeated_headers_keep_their_order() {
+    let job = JobRecord {
+        headers: vec![("a".into(), "2".into()), ("a".into(), "1".into())],
+        ..record()
+    };
+    assert_eq!(round_trip(&job), job);
+}
+
+#[test]
+fn a_short_line_takes_the_rest_from_the_defaults() {
+    let defaults = NewJob {
+        priority: 1,
+        ..NewJob::new("mail", "")
+    };
+    let read = |text: &str| JobLine::parse(text)?.into_new_job(&defaults);
+    let job =
+        read(r#"{"payload":{"to": "x"},"delay":"30m","unique":"k","headers":{"b":"1","a":"2"}}"#)
+            .expect("a job");
+    assert_eq!(job.payload, r#"{"to": "x"}"#);
+    assert_eq!(job.due, Due::After(minutes(30)));
+    assert_eq!(
+        (job.queue.as_str(), job.kind.as_str(), job.priority),
+        ("mail", "mail", 1)
+    );
+    assert_eq!(job.headers[0].0, "b");
+    assert_eq!(job.unique.expect("a key").key, "k");
+
+    let other = read(r#"{"queue":"reports"}"#).expect("a job");
+    assert_eq!(
+        (other.queue.as_str(), other.kind.as_str()),
+        ("reports", "reports")
+    );
+}
+
+#[test]
+fn wrong_lines_say_what_is_wrong() {
+    let defaults = NewJob::new("mail", "");
+    let refusal = |text: &str| {
+        let read = JobLine::parse(text).and_then(|line| line.into_new_job(&defaults));
+        read.expect_err(text)
+    };
+    assert!(refusal("{\"payload\":1").contains("EOF"));
+    assert!(refusal(r#"{"dealy":"5m"}"#).contains("unknown field `dealy`"));
+    assert!(refusal(r#"{"delay":"five"}"#).contains("not a span"));
+    assert!(refusal(r#"{"delay":5}"#).contains("a span such as"));
+    assert!(refusal(r#"{"delay":"-5m"}"#).contains("not a span"));
+    assert!(refusal(r#"{"at":"10000-01-01T00:00:00Z"}"#).contains("9999"));
+    assert!(refusal(r#"{"delay":"5m","at":"2026-11-21T10:00:00Z"}"#).contains("both"));
+    assert!(refusal(r#"{"payload":1,"payload_base64":"MQ=="}"#).contains("both"));
+    assert!(refusal(r#"{"payload_base64":"§"}"#).contains("not base64"));
+    assert!(refusal(r#"{"id":"seven"}"#).contains("not a UUID"));
+    assert!(refusal(r#"{"unique":7}"#).contains("unique is a key"));
+    assert!(refusal(r#"{"state":"dead"}"#).contains("import"));
+    assert!(refusal("[1]").contains("not a JSON object"));
+}

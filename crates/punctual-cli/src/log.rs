@@ -1,0 +1,76 @@
+//! What the library has to say while a command runs: warnings, on standard error.
+
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::output::plain;
+
+/// Shows warnings, or what `PUNCTUAL_LOG` (error, warn, info, debug, trace, off) asks for.
+pub(crate) fn start() {
+    let asked = std::env::var("PUNCTUAL_LOG").ok();
+    let level = asked
+        .and_then(|level| level.parse().ok())
+        .unwrap_or(LevelFilter::WARN);
+    let lines = Lines {
+        level,
+        spans: AtomicU64::new(1),
+    };
+    // Nobody else sets one in this process.
+    let _ = tracing::subscriber::set_global_default(lines);
+}
+
+/// One line per event; spans are not shown.
+struct Lines {
+    level: LevelFilter,
+    spans: AtomicU64,
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= self.level && metadata.target().starts_with("punctual")
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.level)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        let level = event.metadata().level().as_str().to_lowercase();
+        let line = format!("{level}: {}{}", text.message, text.fields);
+        // Nobody may be reading.
+        let _ = writeln!(std::io::stderr().lock(), "{}", plain(&line));
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[derive(Default)]
+struct Text {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a string cannot fail.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.fields, " {name}={value:?}"),
+        };
+    }
+}

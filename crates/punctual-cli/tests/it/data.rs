@@ -1,0 +1,144 @@
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use crate::support::{Punctual, lines};
+
+/// A directory with jobs in many states, and a past.
+fn filled() -> Punctual {
+    let punctual = Punctual::new();
+    punctual.enqueue(&[
+        "mail",
+        r#"{"n": 1}"#,
+        "--delay",
+        "1h",
+        "--unique",
+        "k",
+        "--header",
+        "a=b",
+    ]);
+    punctual.enqueue(&[
+        "mail",
+        "plain text",
+        "--at",
+        "2100-01-01T00:00:00Z",
+        "--group",
+        "g",
+    ]);
+    punctual.enqueue(&[
+        "mail",
+        "{}",
+        "--wait-for",
+        "stock",
+        "--retry",
+        "exponential:2s..3m",
+    ]);
+    let cancelled = punctual.enqueue(&["mail", "{}", "--delay", "1h"]);
+    punctual.run(&["jobs", "cancel", &cancelled]).exits(0);
+    punctual.enqueue(&["work", "dead", "--attempts", "1"]);
+    punctual.enqueue(&["work", "later", "--retry", "fixed:1h"]);
+    punctual.enqueue(&["work", "done", "--retention", "1d"]);
+    let command = "read what; echo $what; [ $what = done ]";
+    punctual
+        .run(&["work", "work", "--exec", command, "--until-idle"])
+        .exits(0);
+    punctual.enqueue(&["ready", "{}"]);
+    punctual
+}
+
+#[test]
+fn an_export_read_back_is_the_same_export() {
+    let punctual = filled();
+    punctual.run(&["export", "jobs.jsonl"]).exits(0);
+    let jobs = lines(&punctual.path("jobs.jsonl"));
+    assert_eq!(jobs.len(), 8);
+    let other = ["--engine", "file:./other"];
+    punctual
+        .run(&[&["import", "jobs.jsonl"], &other[..]].concat())
+        .exits(0);
+    punctual
+        .run(&[&["export", "again.jsonl"], &other[..]].concat())
+        .exits(0);
+    assert_eq!(lines(&punctual.path("again.jsonl")), jobs);
+    // A second time nothing is new, and nothing is changed.
+    let twice = punctual.one(&[&["import", "jobs.jsonl"], &other[..]].concat());
+    assert_eq!(twice["verdicts"]["duplicate"], 8, "{twice}");
+}
+
+#[test]
+fn a_line_that_is_no_export_is_named() {
+    let punctual = filled();
+    punctual.run(&["export", "jobs.jsonl"]).exits(0);
+    let whole = punctual.read("jobs.jsonl");
+    punctual.write("torn.jsonl", &whole[..whole.len() - 30]);
+    let other = ["--engine", "file:./other"];
+    let ran = punctual
+        .run(&[&["import", "torn.jsonl", "-o", "json"], &other[..]].concat())
+        .exits(2);
+    assert_eq!(ran.error()["lines"][0]["line"], 8);
+    punctual.write("plain.jsonl", "{\"queue\":\"mail\"}\n");
+    let ran = punctual
+        .run(&[&["import", "plain.jsonl"], &other[..]].concat())
+        .exits(2);
+    assert!(ran.stderr.contains("enqueue --from"), "{ran:?}");
+    let none = punctual.json(&[&["jobs", "list"], &other[..]].concat());
+    assert_eq!(none.len(), 0);
+    // The way round is told too.
+    let ran = punctual.run(&["enqueue", "--from", "jobs.jsonl"]).exits(2);
+    assert!(ran.stderr.contains("punctual import"), "{ran:?}");
+}
+
+#[test]
+fn a_directory_in_use_says_by_whom() {
+    let punctual = Punctual::new();
+    punctual.enqueue(&["mail", "{}"]);
+    let mut worker = punctual
+        .command(&["work", "mail", "--exec", "true"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the worker starts");
+    let mut first = String::new();
+    BufReader::new(worker.stdout.take().expect("a pipe"))
+        .read_line(&mut first)
+        .expect("a line");
+    let ran = punctual.run(&["queues", "list", "-o", "json"]).exits(5);
+    let error = ran.error();
+    assert_eq!(error["code"], "data_locked", "{error}");
+    assert!(
+        error.to_string().contains(&worker.id().to_string()),
+        "{error}"
+    );
+    worker.kill().expect("it is killed");
+    worker.wait().expect("it is gone");
+    punctual.run(&["queues", "list"]).exits(0);
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_made_only_for_jobs_to_put_in() {
+    let punctual = Punctual::new();
+    for args in [
+        &["jobs", "list"][..],
+        &["queues", "list"],
+        &["work", "mail", "--exec", "true"],
+        &["export"],
+        &["doctor"],
+    ] {
+        let ran = punctual.run(args).exits(3);
+        assert!(ran.stderr.contains("punctual-data"), "{args:?}: {ran:?}");
+        assert!(!punctual.path("punctual-data").exists());
+    }
+    punctual.enqueue(&["mail", "{}"]);
+    punctual.run(&["jobs", "list"]).exits(0);
+}
+
+#[test]
+fn a_directory_that_is_none_or_another_s_is_refused() {
+    let punctual = Punctual::new();
+    punctual.write("a-file", "");
+    let ran = punctual.run(&["enqueue", "mail", "{}", "-e", "file:a-file"]);
+    assert_ne!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains("a-file"), "{ran:?}");
+    let ran = punctual.run(&["enqueue", "mail", "{}", "-e", "file:none/data"]);
+    assert_ne!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains("parent"), "{ran:?}");
+}

@@ -1,0 +1,174 @@
+use serde_json::json;
+
+use crate::support::{Punctual, text};
+
+const NOBODY: &str = "01994f2e-8a51-7c3e-8000-000000000000";
+
+#[test]
+fn lists_find_jobs_by_queue_state_key_and_text() {
+    let punctual = Punctual::new();
+    let seven = punctual.enqueue(&[
+        "orders",
+        r#"{"order":7}"#,
+        "--delay",
+        "2h",
+        "--unique",
+        "order:7",
+    ]);
+    let eight = punctual.enqueue(&["orders", r#"{"order":8}"#, "--delay", "1h", "--group", "g"]);
+    let mail = punctual.enqueue(&["mail", r#"{"order":7}"#]);
+    let ids = |args: &[&str]| -> Vec<String> {
+        let jobs = punctual.json(&[&["jobs", "list"], args].concat());
+        jobs.iter().map(|job| text(&job["id"])).collect()
+    };
+    assert_eq!(ids(&[]).len(), 3);
+    assert_eq!(ids(&["--queue", "orders"]), [&*eight, &*seven], "by due");
+    assert_eq!(ids(&["--queue", "mail", "--state", "ready"]), [&*mail]);
+    assert_eq!(
+        ids(&["--queue", "orders", "--unique", "order:7"]),
+        [&*seven]
+    );
+    assert_eq!(ids(&["--queue", "orders", "--group", "g"]), [&*eight]);
+    assert_eq!(
+        ids(&["--text", "\"order\":7", "--state", "scheduled"]),
+        [seven]
+    );
+    assert_eq!(ids(&["--limit", "1"]).len(), 1);
+    assert_eq!(ids(&["--queue", "none"]).len(), 0);
+    let table = punctual
+        .run(&["jobs", "list", "--queue", "orders"])
+        .exits(0);
+    assert!(table.stdout.starts_with("ID "), "{}", table.stdout);
+    assert!(table.stdout.contains("in 1h"), "{}", table.stdout);
+    punctual
+        .run(&["jobs", "list", "--state", "asleep"])
+        .exits(2);
+}
+
+#[test]
+fn explain_says_why_and_what_to_do() {
+    let punctual = Punctual::new();
+    let id = punctual.enqueue(&["orders", "{}", "--delay", "1h"]);
+    let reasons = punctual.one(&["jobs", "explain", &id])["reasons"].clone();
+    assert_eq!(reasons[0]["reason"], "not_due");
+    let ready = punctual.enqueue(&["orders", "{}", "--unique", "k"]);
+    let told = punctual
+        .run(&["jobs", "explain", "--queue", "orders", "--unique", "k"])
+        .exits(0);
+    assert!(
+        told.stdout.contains(&ready) && told.stdout.contains("punctual work orders"),
+        "{told:?}"
+    );
+    punctual.run(&["queues", "pause", "orders"]).exits(0);
+    let told = punctual.run(&["jobs", "explain", &ready]).exits(0);
+    assert!(
+        told.stdout.contains("punctual queues resume orders"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_job_that_does_not_exist_exits_with_3() {
+    let punctual = Punctual::with_data();
+    for command in ["show", "explain", "cancel", "retry", "delete"] {
+        let ran = punctual.run(&["jobs", command, NOBODY]).exits(3);
+        assert!((ran.stdout + &ran.stderr).contains(NOBODY), "{command}");
+    }
+    punctual.run(&["jobs", "show", "seven"]).exits(2);
+    punctual.run(&["jobs", "show"]).exits(2);
+}
+
+#[test]
+fn jobs_are_changed_by_id_and_by_unique_key() {
+    let punctual = Punctual::new();
+    let id = punctual.enqueue(&["orders", "{}", "--delay", "1h", "--unique", "order:7"]);
+    punctual
+        .run(&["jobs", "reschedule", &id, "--delay", "2d"])
+        .exits(0);
+    assert_eq!(punctual.state(&id), "scheduled");
+    punctual.run(&["jobs", "retry", &id]).exits(0);
+    assert_eq!(
+        punctual.state(&id),
+        "ready",
+        "a waiting job is made to run now"
+    );
+
+    let by_key = ["jobs", "cancel", "--queue", "orders", "--unique", "order:7"];
+    let dry = punctual.one(&[&by_key[..], &["--dry-run"]].concat());
+    assert_eq!(
+        (&dry["verdict"], &dry["dry_run"]),
+        (&json!("done"), &json!(true))
+    );
+    assert_eq!(punctual.state(&id), "ready");
+    punctual.run(&by_key).exits(0);
+    assert_eq!(punctual.state(&id), "cancelled");
+    punctual.run(&["jobs", "cancel", &id]).exits(0);
+    punctual.run(&["jobs", "retry", &id]).exits(4);
+    punctual.run(&["jobs", "delete", &id]).exits(0);
+    punctual.run(&["jobs", "show", &id]).exits(3);
+}
+
+#[test]
+fn jobs_that_a_filter_finds_are_changed_only_with_yes() {
+    let punctual = Punctual::new();
+    for n in 0..3 {
+        punctual.enqueue(&[
+            "orders",
+            "{}",
+            "--delay",
+            "1h",
+            "--kind",
+            &format!("kind{}", n % 2),
+        ]);
+    }
+    let cancel = ["jobs", "cancel", "--queue", "orders", "--kind", "kind0"];
+    let dry = punctual.one(&cancel);
+    assert_eq!(
+        (&dry["dry_run"], &dry["changed"]),
+        (&json!(true), &json!(2))
+    );
+    assert_eq!(
+        punctual
+            .json(&["jobs", "list", "--state", "cancelled"])
+            .len(),
+        0
+    );
+    let told = punctual.run(&cancel).exits(0);
+    assert!(told.stderr.contains("--yes"), "{told:?}");
+    punctual.run(&[&cancel[..], &["--yes"]].concat()).exits(0);
+    assert_eq!(
+        punctual
+            .json(&["jobs", "list", "--state", "cancelled"])
+            .len(),
+        2
+    );
+    assert_eq!(
+        punctual
+            .json(&["jobs", "list", "--state", "scheduled"])
+            .len(),
+        1
+    );
+    // Without any filter it would be every job of every queue.
+    punctual.run(&["jobs", "cancel", "--yes"]).exits(2);
+}
+
+#[test]
+fn dead_jobs_are_sent_back_together() {
+    let punctual = Punctual::new();
+    for _ in 0..3 {
+        punctual.enqueue(&["mail", "{}", "--attempts", "1"]);
+    }
+    punctual
+        .run(&["work", "mail", "--exec", "exit 1", "--until-idle"])
+        .exits(0);
+    let dead = ["jobs", "list", "--queue", "mail", "--state", "dead"];
+    assert_eq!(punctual.json(&dead).len(), 3);
+    punctual
+        .run(&["jobs", "retry", "--queue", "mail", "--yes"])
+        .exits(0);
+    assert_eq!(punctual.json(&dead).len(), 0);
+    assert_eq!(
+        punctual.json(&["jobs", "list", "--state", "ready"]).len(),
+        3
+    );
+}
