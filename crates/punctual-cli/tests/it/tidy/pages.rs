@@ -14,7 +14,7 @@ const SYNONYMS: [(&str, &str); 7] = [
     ("dead-letter queue", "dead letter"),
     ("deduplication key", "unique key"),
     ("job type", "kind"),
-    ("run_at", "due"),
+    ("run_at:", "due"),
 ];
 
 /// One word for each thing, in code and pages; where rivals are described, theirs.
