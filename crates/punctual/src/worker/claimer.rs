@@ -9,7 +9,7 @@ use super::context::Lease;
 use super::health::Loop;
 use super::queues::Queues;
 use super::runtime::{Idle, Phase, Runtime};
-use super::slots::{Beat, Room};
+use super::slots::{Beat, Board, Room};
 use super::suspects::Suspects;
 use crate::backoff::Backoff;
 use crate::engine::{Claim, ClaimOrder, Claimed, WaitFor, Waited, WorkerRecord};
@@ -156,7 +156,8 @@ impl Claimer {
             }
         } else if jobs == 0 && quiet && self.rt.ends_idle() {
             self.rt.idle(Idle { now, wake_at });
-        } else {
+        } else if self.rt.board().room().is_some() {
+            // Without room it does not listen: the bell is for a worker that can come.
             self.wait(now, wake_at).await;
         }
     }
@@ -203,12 +204,13 @@ impl Claimer {
         self.rt.pause(pause, Phase::Draining).await;
     }
 
-    /// Waits until nothing runs; whether it came to that in time.
+    /// Waits until nothing runs and every outcome is handed in: what ends the process now must be
+    /// nobody's crash but the suspect's own. Whether it came to that in time.
     async fn run_dry(&mut self) -> bool {
         let rt = self.rt.clone();
         let patience = self.suspects.patience();
         tokio::select! {
-            dry = within(patience, rt.until(|board| board.is_idle())) => {
+            dry = within(patience, rt.until(is_dry)) => {
                 if dry.is_none() {
                     tracing::debug!(?patience, "suspects wait on: handlers did not end");
                     self.suspects.gave_up(rt.now());
@@ -219,11 +221,11 @@ impl Claimer {
         }
     }
 
-    /// Waits until what runs has ended, however long that takes.
+    /// Waits until what runs has ended and is handed in, however long that takes.
     async fn rest_while_busy(&self) {
-        while self.rt.phase() == Phase::Claiming && !self.rt.board().is_idle() {
+        while self.rt.phase() == Phase::Claiming && !is_dry(&self.rt.board()) {
             self.rt.vitals.beat(Loop::Claimer);
-            self.bounded(self.rt.until(|board| board.is_idle())).await;
+            self.bounded(self.rt.until(is_dry)).await;
         }
     }
 
@@ -240,6 +242,10 @@ impl Claimer {
 
 /// Bells in a row that may be false before the claimer slows down.
 const FUTILE_MAX: u32 = 3;
+
+fn is_dry(board: &Board) -> bool {
+    board.is_idle() && board.unsettled() == 0
+}
 
 async fn released(rt: &Runtime) {
     rt.reached(Phase::Releasing).await;

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl WorkerHealth {
 
     /// Whether it was told to end: it claims nothing more, and lets running handlers end.
     pub fn is_draining(&self) -> bool {
-        self.0.draining.load(Ordering::SeqCst)
+        self.0.lock().draining
     }
 
     /// Slots given up because their handlers block a thread; each comes back when its handler ends.
@@ -74,13 +74,13 @@ const AGE_MAX: Duration = seconds(45);
 #[derive(Debug, Default)]
 pub(super) struct Vitals {
     busy: AtomicUsize,
-    draining: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     running: bool,
+    draining: bool,
     loops: [Pulse; 4],
     leaked: usize,
 }
@@ -96,14 +96,14 @@ impl Vitals {
     pub(super) fn running(&self, running: bool) {
         let mut state = self.lock();
         state.running = running;
+        state.draining = false;
         if running {
-            self.draining.store(false, Ordering::SeqCst);
             state.loops = Default::default();
         }
     }
 
     pub(super) fn draining(&self) {
-        self.draining.store(true, Ordering::SeqCst);
+        self.lock().draining = true;
     }
 
     pub(super) fn beat(&self, of: Loop) {
@@ -145,6 +145,9 @@ impl Vitals {
         let mut problems = Vec::new();
         if !state.running {
             problems.push("worker does not run".to_owned());
+        }
+        if state.draining {
+            problems.push("worker drains and claims nothing more".to_owned());
         }
         if state.leaked > 0 {
             problems.push(format!(

@@ -208,7 +208,6 @@ impl Runtime {
             *now = phase.max(*now);
             later
         });
-        self.vitals.draining();
         self.changed();
         self.settle.notify_one();
         self.beats.notify_one();

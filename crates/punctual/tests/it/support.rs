@@ -43,7 +43,7 @@ pub(crate) enum Fault {
 /// A memory engine whose calls are counted and may be told to fail.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    inner: MemoryEngine,
+    inner: Arc<MemoryEngine>,
     state: Mutex<State>,
     /// Settles wait for a permit where there is a gate.
     pub(crate) settle_gate: Option<tokio::sync::Semaphore>,
@@ -66,7 +66,7 @@ impl Probe {
 
     pub(crate) fn on(clock: impl Clock) -> Self {
         Self {
-            inner: MemoryEngine::with_clock(clock),
+            inner: Arc::new(MemoryEngine::with_clock(clock)),
             state: Mutex::default(),
             settle_gate: None,
         }
@@ -238,6 +238,16 @@ impl Background {
         self.ended().await;
     }
 
+    pub(crate) async fn stop_when(self, fact: impl Fn() -> bool) {
+        soon(async {
+            while !fact() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        self.stop().await;
+    }
+
     /// Ends it as kill -9 ends a process: nothing is handed back.
     pub(crate) async fn kill(self) {
         self.task.abort();
@@ -248,14 +258,6 @@ impl Background {
 /// A fact that must come within a generous span of real time, or the test fails instead of hanging.
 pub(crate) async fn soon<F: Future>(fact: F) -> F::Output {
     within(seconds(20), fact).await.expect("it comes to that")
-}
-
-/// Lets every lease run out. The first silence spares them once, the second does not.
-pub(crate) async fn lose_leases(engine: &Probe, clock: &ManualClock) {
-    for _ in 0..2 {
-        clock.advance(punctual::time::days(1));
-        engine.maintain().await.unwrap();
-    }
 }
 
 /// Waits until the engine says so of a job.
@@ -278,7 +280,8 @@ pub(crate) async fn until(
 
 /// Waits until the job is settled, and answers its record: it is kept for that.
 pub(crate) async fn settled(probe: &Arc<Probe>, id: JobId) -> JobRecord {
-    let queue = Queue::new(probe);
+    // Beside the probe: its faults and counts are for the worker.
+    let queue = Queue::new(&probe.inner);
     soon(queue.wait_settled(id, punctual::time::days(10_000)))
         .await
         .unwrap();
@@ -290,6 +293,15 @@ pub(crate) async fn send(probe: &Arc<Probe>, n: u32) -> JobId {
     let queue = Queue::new(probe);
     let kept = punctual::time::days(1);
     queue.enqueue(ping(n)).retention(kept).await.unwrap().id
+}
+
+/// Time passes until no lease is left. An engine that was silent for long spares leases once, so
+/// it takes more than one step.
+pub(crate) async fn leases_run_out(probe: &Probe, clock: &ManualClock) {
+    for _ in 0..3 {
+        clock.advance(punctual::time::minutes(1));
+        probe.maintain().await.unwrap();
+    }
 }
 
 /// The end of a handler with `?` in it.

@@ -69,7 +69,7 @@ async fn an_effect_of_a_lost_lease_is_not_there() {
             async move {
                 if ctx.attempt() == 1 {
                     ctx.then(NewJob::of(&Ship { order: 1 })?)?;
-                    lose_leases(&engine, &clock).await;
+                    leases_run_out(&engine, &clock).await;
                 }
                 done()
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use punctual::time::seconds;
+use punctual::time::{Timestamp, seconds};
 use punctual::{Context, ErrorKind, NewJob, State, Worker};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -26,7 +26,6 @@ fn counting(probe: &Arc<Probe>) -> (Worker, Arc<AtomicU32>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_recovers_by_itself_from_errors_of_every_call() {
     let (probe, clock) = Probe::new();
-    let first = send(&probe, 1).await;
     probe.fail("info", [DOWN]);
     probe.fail("claim", [DOWN, DOWN]);
     probe.fail("wait", [DOWN]);
@@ -34,10 +33,11 @@ async fn a_worker_recovers_by_itself_from_errors_of_every_call() {
     let (worker, starts) = counting(&probe);
     let health = worker.health();
     let running = background(&worker);
-    until(&probe, first, |job| job.state == State::Completed).await;
+    let first = send(&probe, 1).await;
+    assert_eq!(settled(&probe, first).await.state, State::Completed);
     let second = send(&probe, 2).await;
     clock.advance(seconds(5));
-    until(&probe, second, |job| job.state == State::Completed).await;
+    assert_eq!(settled(&probe, second).await.state, State::Completed);
     assert_eq!(starts.load(Ordering::SeqCst), 2);
     soon(async {
         while !health.report().ok {
@@ -187,7 +187,7 @@ async fn whatever_ends_during_a_settle_goes_with_the_next() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_outcome_that_the_engine_refuses_does_not_hold_up_the_others() {
-    let clock = punctual::time::ManualClock::default();
+    let clock = punctual::time::ManualClock::new(Timestamp::from_millis(1_000));
     let mut probe = Probe::on(clock);
     probe.settle_gate = Some(Semaphore::new(0));
     let probe = Arc::new(probe);
@@ -196,9 +196,9 @@ async fn one_outcome_that_the_engine_refuses_does_not_hold_up_the_others() {
         ids.push(send(&probe, n).await);
     }
     let worker = Worker::new(&probe).handle(|job: Ping, ctx: Context| async move {
-        // Valid here, refused there: the engine adds it to its time.
-        let reach = if job.n == 5 { u64::MAX / 2_000_000 } else { 1 };
-        ctx.then(NewJob::new("after", "{}").delay(seconds(reach.min(253_402_300_799))))
+        // Valid here, refused there: added to the engine's time it lies after the year 9999.
+        let delay = if job.n == 5 { 253_402_300_799 } else { 1 };
+        ctx.then(NewJob::new("after", "{}").delay(seconds(delay)))
     });
     let health = worker.health();
     let running = background(&worker);
@@ -213,6 +213,10 @@ async fn one_outcome_that_the_engine_refuses_does_not_hold_up_the_others() {
         let job = until(&probe, *id, |job| job.state != State::Active).await;
         if n != 5 {
             assert_eq!(job.state, State::Completed, "job {n}");
+        } else {
+            let error = job.last_error.unwrap();
+            assert!(error.starts_with("engine refused how it ended"), "{error}");
+            assert!(error.contains("invalid_delay"), "{error}");
         }
     }
     running.stop().await;

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use punctual::engine::Engine;
 use punctual::job::Stop;
-use punctual::time::{millis, seconds};
+use punctual::time::millis;
 use punctual::worker::Interrupt;
 use punctual::{Context, Outcome, Queue, State, Worker};
 use tokio::sync::mpsc;
@@ -107,7 +106,7 @@ async fn a_lost_lease_cancels_the_handler_and_nothing_is_handed_in() {
     });
     let running = background(&worker);
     until(&probe, id, |job| job.state == State::Active).await;
-    lose_leases(&probe, &clock).await;
+    leases_run_out(&probe, &clock).await;
     assert_eq!(soon(interrupts.recv()).await, Some(Interrupt::LeaseLost));
     let job = settled(&probe, id).await;
     assert_eq!(
@@ -134,7 +133,7 @@ async fn an_outcome_under_a_lost_lease_changes_nothing() {
         let (engine, clock) = (engine.clone(), clock.clone());
         async move {
             if ctx.attempt() == 1 {
-                lose_leases(&engine, &clock).await;
+                leases_run_out(&engine, &clock).await;
                 return Outcome::Dead;
             }
             Outcome::Completed
@@ -236,11 +235,7 @@ async fn a_killed_worker_hands_nothing_back() {
     assert_eq!(soon(drops.recv()).await, None, "its handler ended with it");
     assert_eq!(probe.job(id).await.state, State::Active);
     assert_eq!(probe.calls("settle"), 0);
-    clock.advance(seconds(10));
-    probe.maintain().await.unwrap();
-    // The first silence of the engine spares the lease once.
-    clock.advance(seconds(10));
-    probe.maintain().await.unwrap();
+    leases_run_out(&probe, &clock).await;
     let job = probe.job(id).await;
     assert_eq!((job.state, job.crashes), (State::Ready, 1));
 }

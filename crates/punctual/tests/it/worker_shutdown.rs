@@ -47,7 +47,7 @@ async fn the_first_signal_lets_handlers_end_and_claims_nothing_more() {
     assert_eq!((later.state, later.attempt), (State::Ready, 0));
 }
 
-/// A worker that drains claims nothing more.
+/// Its health says so, for load balancers and deployments.
 async fn until_draining(worker: &Worker) {
     let health = worker.health();
     soon(async {
@@ -56,6 +56,7 @@ async fn until_draining(worker: &Worker) {
         }
     })
     .await;
+    assert!(!health.report().ok);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual::engine::Engine;
 use punctual::job::DeadReason;
-use punctual::time::{ManualClock, minutes};
+use punctual::time::ManualClock;
 use punctual::{State, Worker};
 use tokio::sync::mpsc;
 
@@ -29,13 +29,6 @@ fn process(probe: &Arc<Probe>, life: u32) -> (Worker, mpsc::UnboundedReceiver<()
         }
     });
     (worker, crashed)
-}
-
-async fn leases_run_out(probe: &Probe, clock: &ManualClock) {
-    for _ in 0..3 {
-        clock.advance(minutes(1));
-        probe.maintain().await.unwrap();
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,4 +135,36 @@ async fn an_isolated_worker_takes_suspects_beside_its_work() {
     soon(worker.run_until_idle()).await.unwrap();
     let pages: Vec<bool> = probe.claims().iter().map(|claim| claim.alone).collect();
     assert!(pages.iter().filter(|alone| **alone).count() >= 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_suspect_waits_until_the_last_one_is_handed_in() {
+    let clock = ManualClock::default();
+    let mut probe = Probe::on(clock.clone());
+    probe.settle_gate = Some(tokio::sync::Semaphore::new(0));
+    let probe = Arc::new(probe);
+    suspects(&probe, &clock, 2).await;
+    let starts = Arc::new(AtomicU32::new(0));
+    let counter = starts.clone();
+    let worker = Worker::new(&probe).handle(move |_: Ping| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        async {}
+    });
+    let running = background(&worker);
+    soon(async {
+        while probe.settles().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // A process that ended now would leave the first one's outcome behind, and it would look as
+    // if that had crashed alone. So nobody else is running, whose crash it could be.
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(starts.load(Ordering::SeqCst), 1);
+    probe.settle_gate.as_ref().unwrap().add_permits(100);
+    running
+        .stop_when(|| starts.load(Ordering::SeqCst) == 2)
+        .await;
 }
