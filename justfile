@@ -32,6 +32,10 @@ doc:
 deny:
     cargo deny check licenses bans sources
 
+# Our own numbers on any engine: lifecycle, lateness, footprint
+bench *options:
+    cargo run --release -- bench {{options}}
+
 # The timing wheel beside a heap, a tree and DelayQueue
 bench-timers *options:
     cargo run --release -p punctual-bench --bin timers -- {{options}}

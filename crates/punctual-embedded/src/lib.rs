@@ -20,3 +20,8 @@ mod vitals;
 pub use engine::EmbeddedEngine;
 pub use opening::Opened;
 pub use options::Options;
+
+/// The program in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
