@@ -11,16 +11,6 @@ use crate::error::{Error, ErrorKind};
 use crate::job::{Due, Effect, JobId, NewJob, Outcome, State};
 use crate::time::{days, hours, millis, minutes};
 
-/// The error is of that kind and names the item of the call.
-fn assert_names(error: &Error, kind: ErrorKind, index: usize) {
-    assert_eq!(error.kind(), kind, "{error}");
-    let mut context = error.context();
-    let named = context
-        .find(|(name, _)| *name == "index")
-        .map(|(_, value)| value);
-    assert_eq!(named, Some(index.to_string().as_str()), "{error}");
-}
-
 /// One malformed job refuses the whole call and is named by its index; nothing is stored.
 pub(super) async fn a_malformed_job_refuses_the_call(case: Case) {
     use ErrorKind::*;

@@ -9,6 +9,7 @@ use crate::engine::{
     Capability, Claimed, Engine, Info, Maintained, Namespace, Page, Settlement, Target, Token,
     WorkerId,
 };
+use crate::error::{Error, ErrorKind};
 use crate::job::{Due, JobId, JobRecord, Limits, NewJob, Outcome, State};
 use crate::retry::RetryPolicy;
 use crate::time::{Timestamp, hours, seconds};
@@ -69,6 +70,16 @@ pub(super) fn attempts(claimed: &Claimed) -> Vec<Attempt> {
         jobs.map(move |job| Attempt { token, job })
     };
     claimed.pages.iter().flat_map(of_page).collect()
+}
+
+/// The error is of that kind and names the item of the call.
+pub(super) fn assert_names(error: &Error, kind: ErrorKind, index: usize) {
+    assert_eq!(error.kind(), kind, "{error}");
+    let mut context = error.context();
+    let named = context
+        .find(|(name, _)| *name == "index")
+        .map(|(_, value)| value);
+    assert_eq!(named, Some(index.to_string().as_str()), "{error}");
 }
 
 /// A fresh engine with a namespace and a worker: what a law talks to, so that a change of the

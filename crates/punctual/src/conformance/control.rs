@@ -3,9 +3,11 @@
 use super::case::*;
 use crate::engine::Controlled::{Done, Names, Purged, Record, Written};
 use crate::engine::EnqueueVerdict::{Created, Full, Replaced};
-use crate::engine::{Control, OnFull, QueueSettings, RecordValue, VersionedRecord};
+use crate::engine::{Action, Control, OnFull, QueueSettings, RecordValue, VersionedRecord};
 use crate::error::ErrorKind;
-use crate::job::{CancelReason, DeadReason, JobId, NewJob, Outcome, State, Unique, UniquePolicy};
+use crate::job::{
+    CancelReason, DeadReason, Group, JobId, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy,
+};
 use crate::time::{hours, minutes, seconds};
 
 /// Nothing of a paused queue is claimed; due jobs become ready; a resume lets them go.
@@ -350,4 +352,43 @@ pub(super) async fn removed_settings_bind_nothing(case: Case) {
 pub(super) async fn a_bound_is_of_one_queue(case: Case) {
     case.configure(refuse(0), 0).await;
     assert_eq!(case.verdict(NewJob::new("mail", "{}")).await, Created);
+}
+
+/// What overflows among ready jobs is the next in line, a returned one before an earlier due.
+pub(super) async fn what_overflows_is_the_next_in_line(case: Case) {
+    let earlier = case
+        .enqueue(NewJob {
+            priority: 9,
+            ..job()
+        })
+        .await;
+    case.advance(seconds(1)).await;
+    case.enqueue(job()).await;
+    let returned = case.claim_one().await;
+    case.edit(earlier, Action::Reprioritise(5)).await;
+    case.end(&returned, Outcome::Released).await;
+    case.configure(dead_letter(2), 0).await;
+    case.enqueue(job()).await;
+    let overflowed = case.get(returned.id()).await;
+    assert_eq!(overflowed.dead, Some(DeadReason::Overflow));
+    assert_eq!(case.state(earlier).await, State::Ready);
+}
+
+/// What overflows is first what a claim could take, then what is to come, then what is kept back.
+pub(super) async fn what_is_kept_back_overflows_last(case: Case) {
+    let in_group = || {
+        let (key, on_retry) = ("a".into(), OnRetry::Hold);
+        let group = Some(Group { key, on_retry });
+        NewJob { group, ..job() }
+    };
+    let active = case.active(in_group()).await;
+    let kept_back = case.enqueue(in_group()).await;
+    let to_come = case.enqueue(job_in(hours(1))).await;
+    case.configure(dead_letter(2), 0).await;
+    case.enqueue(in_group()).await;
+    assert_eq!(case.get(to_come).await.dead, Some(DeadReason::Overflow));
+    case.enqueue(in_group()).await;
+    assert_eq!(case.get(kept_back).await.dead, Some(DeadReason::Overflow));
+    case.complete(&active).await;
+    assert_eq!(case.drain().await.len(), 2);
 }

@@ -3,9 +3,9 @@
 use super::START;
 use super::case::*;
 use crate::engine::EditVerdict::{self, Done, JobActive, NotFound, WrongState};
-use crate::engine::{Action, Filter, Select, Target};
+use crate::engine::{Action, Filter, ListBy, Select, Target};
 use crate::error::ErrorKind;
-use crate::job::{Due, JobId, NewJob, Outcome, State, Unique, UniquePolicy};
+use crate::job::{Due, Group, JobId, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy};
 use crate::time::{Timestamp, hours, minutes, seconds};
 
 /// What an action answers for a job in each state, and that it leaves it in that state.
@@ -190,6 +190,56 @@ pub(super) async fn a_redriven_job_starts_over(case: Case) {
         (None, None, None)
     );
     assert_eq!((back.due, back.expires_at), (case.clock(), None));
+    assert_eq!(case.drain().await, [id]);
+}
+
+/// A redriven job is dead no more: not listed or counted, and not pruned as one.
+pub(super) async fn a_redriven_job_is_dead_no_more(case: Case) {
+    let id = case.job_in_state(State::Dead).await;
+    case.pause().await;
+    case.edit(id, Action::Redrive).await;
+    assert_eq!(case.listed(State::Dead).await, []);
+    let counts = case.counts().await;
+    assert_eq!((counts.of(State::Dead), counts.of(State::Ready)), (0, 1));
+    case.advance(hours(24 * 31)).await;
+    case.maintain().await;
+    assert_eq!(case.get(id).await.state, State::Ready);
+}
+
+/// A redriven job expires at its instant, if that is still to come.
+pub(super) async fn a_redriven_job_expires(case: Case) {
+    let expires_at = Some(START + minutes(1));
+    let sent = NewJob {
+        expires_at,
+        ..job()
+    };
+    let id = case.ended_job(sent, Outcome::Dead).await;
+    case.edit(id, Action::Redrive).await;
+    assert_eq!(case.get(id).await.expires_at, expires_at);
+    case.advance(minutes(1)).await;
+    let counts = case.counts().await;
+    assert_eq!(
+        (counts.of(State::Ready), counts.of(State::Cancelled)),
+        (0, 1)
+    );
+}
+
+/// A redriven job is of its group again: listed, and one of those that run one at a time.
+pub(super) async fn a_redriven_job_is_of_its_group_again(case: Case) {
+    let (key, on_retry) = (String::from("a"), OnRetry::Hold);
+    let group = Some(Group {
+        key: key.clone(),
+        on_retry,
+    });
+    let of_group = NewJob { group, ..job() };
+    let id = case.ended_job(of_group, Outcome::Dead).await;
+    case.edit(id, Action::Redrive).await;
+    let by = ListBy::Group {
+        queue: QUEUE.into(),
+        key,
+    };
+    let listed = case.list_by(by, Filter::default(), 10).await;
+    assert_eq!(listed.iter().map(|job| job.id).collect::<Vec<_>>(), [id]);
     assert_eq!(case.drain().await, [id]);
 }
 

@@ -128,7 +128,7 @@ pub(super) async fn a_malformed_effect_refuses_the_settle(case: Case) {
     ];
     let answer = case.try_settle(claimed[0].token, settlements).await;
     let error = answer.expect_err("a malformed effect is refused");
-    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    assert_names(&error, ErrorKind::InvalidInput, 1);
     for attempt in &claimed {
         assert_eq!(case.get(attempt.id()).await, attempt.job);
     }

@@ -136,6 +136,8 @@ pub(super) async fn group_held(case: Case) {
     let (by, until) = (attempt.id(), START + seconds(5));
     assert_reason(&case, id, Reason::GroupHeld { by, until }).await;
     case.advance(seconds(5)).await;
+    let held_by_itself = |reason: &Reason| matches!(reason, Reason::GroupHeld { .. });
+    assert!(!case.reasons(by).await.iter().any(held_by_itself));
     let again = case.claim_one().await;
     assert_eq!(again.id(), by);
     case.complete(&again).await;

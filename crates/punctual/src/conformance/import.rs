@@ -209,3 +209,20 @@ pub(super) async fn a_malformed_past_is_refused(case: Case) {
     assert!(other.is_unknown(id).await);
     other.enqueue(import_of(&record)).await;
 }
+
+/// A settled job is imported though another holds its key: it wants it no more.
+pub(super) async fn a_settled_import_needs_no_key(case: Case) {
+    let keyed = || {
+        let (key, policy, hold) = ("k".into(), Default::default(), Default::default());
+        NewJob {
+            unique: Some(Unique { key, policy, hold }),
+            ..job()
+        }
+    };
+    let dead = case.ended_job(keyed(), Outcome::Dead).await;
+    let other = case.another().await;
+    let holder = other.enqueue(keyed()).await;
+    other.enqueue(import_of(&case.get(dead).await)).await;
+    assert_eq!(other.state(dead).await, State::Dead);
+    assert_eq!(other.holder("k").await, Some(holder));
+}

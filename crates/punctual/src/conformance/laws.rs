@@ -108,12 +108,14 @@ macro_rules! __laws {
                 after_a_waiting_holder_merges[UniqueKeep, UniqueAfter],
                 a_follower_waits_until_its_holder_settles[UniqueKeep, UniqueAfter],
                 a_follower_is_not_early[UniqueKeep, UniqueAfter],
+                a_follower_may_wait_for_names_too[UniqueKeep, UniqueAfter, HeldJobs, Effects],
                 a_key_is_free_once_its_job_settles[UniqueKeep],
                 a_key_is_kept_while_its_job_goes_on[UniqueKeep],
                 a_key_until_started_is_free_at_the_first_claim[UniqueKeep],
                 a_key_for_a_period_outlives_its_job[UniqueKeep, UniqueReplace],
                 a_settled_holder_is_not_replaced[UniqueKeep, UniqueReplace],
                 a_key_for_a_period_is_free_before_its_job_settles[UniqueKeep],
+                a_period_counts_from_the_enqueue[UniqueKeep],
                 a_key_is_of_one_queue[UniqueKeep],
                 a_key_counts_within_a_call[UniqueKeep, UniqueReplace],
                 an_expired_holder_does_not_count[UniqueKeep, Expiry],
@@ -257,6 +259,9 @@ macro_rules! __laws {
                 reprioritise_by_state[Delay, HeldJobs, Priority],
                 redrive_by_state[Delay, HeldJobs],
                 a_redriven_job_starts_over[Expiry, Suspects],
+                a_redriven_job_is_dead_no_more[ListByState],
+                a_redriven_job_expires[Expiry],
+                a_redriven_job_is_of_its_group_again[Groups, ListByState],
                 a_redriven_job_is_not_asked_to_stop[CancelActive],
                 delete_by_state[Delay, HeldJobs],
                 a_mark_is_only_deleted,
@@ -307,6 +312,8 @@ macro_rules! __laws {
                 the_history_counts_by_minute[History, ListByState],
                 reported_times_come_back[History],
                 workers_of_the_last_minute_are_told,
+                stats_say_whether_they_are_exact[Delay],
+                health_is_red_while_due_jobs_wait,
             }
             control {
                 a_paused_queue_is_not_claimed[Delay],
@@ -323,6 +330,8 @@ macro_rules! __laws {
                 what_overflows_is_of_the_last_priority[MaxPending, Delay, HeldJobs, Priority],
                 removed_settings_bind_nothing[MaxPending],
                 a_bound_is_of_one_queue[MaxPending],
+                what_overflows_is_the_next_in_line[MaxPending, Priority],
+                what_is_kept_back_overflows_last[MaxPending, Groups, Delay],
             }
             settled {
                 a_mark_stays_for_the_settled_window,
@@ -333,6 +342,7 @@ macro_rules! __laws {
                 settled_jobs_are_bounded_by_bytes[ListByState],
                 a_settled_job_says_when,
                 maintenance_says_when_to_come_again[Delay],
+                maintenance_comes_again_for_what_ends[Expiry],
                 a_result_can_be_read_after_the_end,
             }
             suspects {
@@ -345,6 +355,9 @@ macro_rules! __laws {
                 an_extended_lease_is_no_crash[Suspects],
                 a_suspect_blocks_nobody[Suspects],
                 what_was_handed_in_before_a_crash_is_spared[Suspects],
+                a_suspect_of_a_group_is_claimed_only_alone[Suspects, Groups],
+                a_suspect_of_a_paused_queue_waits[Suspects],
+                a_suspect_wakes_nobody_who_is_not_alone[Suspects],
             }
             wait {
                 a_new_job_rings,
@@ -363,6 +376,7 @@ macro_rules! __laws {
                 a_settled_wait_ends_with_the_last[AwaitSettled],
                 a_settled_wait_waits_for_all[AwaitSettled, Delay],
                 changes_tell_each_step[ChangeFeed],
+                changes_are_of_a_namespace[ChangeFeed],
                 a_slow_watcher_is_told_of_the_gap[ChangeFeed],
             }
             bounds {
@@ -396,6 +410,7 @@ macro_rules! __laws {
                 an_import_brings_the_key_of_a_waiting_job[Import, Delay, UniqueKeep],
                 an_imported_job_runs_when_due[Import, Delay],
                 a_malformed_past_is_refused[Import, HeldJobs],
+                a_settled_import_needs_no_key[Import, UniqueKeep],
             }
             namespaces {
                 a_job_is_seen_in_its_namespace_only[UniqueKeep, ListByState],

@@ -19,7 +19,9 @@ pub(super) async fn a_lease_that_runs_out_is_a_crash(case: Case) {
         (1, 0, 1)
     );
     assert_eq!((rescued.worker, rescued.lease_until), (None, None));
-    assert_eq!(case.claim_one().await.job.attempt, 2);
+    let again = case.claim_one().await.job;
+    let now = Some(case.clock());
+    assert_eq!((again.attempt, again.started_at), (2, now));
 }
 
 /// An extended lease outlives its first deadline.

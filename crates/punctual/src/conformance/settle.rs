@@ -11,7 +11,12 @@ pub(super) async fn a_completed_job_leaves_a_mark(case: Case) {
     let attempt = case.active(job()).await;
     case.advance(seconds(1)).await;
     let settlement = with_result(&attempt, "shipped");
-    case.end_as(&attempt, settlement).await;
+    let settled = SettleVerdict::Settled {
+        state: State::Completed,
+        due: None,
+        effects: vec![],
+    };
+    assert_eq!(case.settle_as(attempt.token, settlement).await, settled);
     let mark = Got::Mark {
         id: attempt.id(),
         state: State::Completed,
@@ -66,7 +71,12 @@ pub(super) async fn a_dead_outcome_keeps_the_error(case: Case) {
     let attempt = case.active(job()).await;
     let mut settlement = attempt.ended(Outcome::Dead);
     settlement.error = Some("no such customer".into());
-    assert_eq!(case.end_as(&attempt, settlement).await, State::Dead);
+    let settled = SettleVerdict::Settled {
+        state: State::Dead,
+        due: None,
+        effects: vec![],
+    };
+    assert_eq!(case.settle_as(attempt.token, settlement).await, settled);
     let dead = case.get(attempt.id()).await;
     assert_eq!(dead.dead, Some(DeadReason::Permanent));
     assert_eq!(dead.last_error.as_deref(), Some("no such customer"));

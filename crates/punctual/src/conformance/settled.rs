@@ -151,6 +151,20 @@ pub(super) async fn maintenance_says_when_to_come_again(case: Case) {
     assert_eq!(case.maintain().await.next, Some(START + window), "its mark");
 }
 
+/// Maintenance comes again when a job expires, and when one is past its retention.
+pub(super) async fn maintenance_comes_again_for_what_ends(case: Case) {
+    let expires_at = Some(START + minutes(1));
+    case.enqueue(NewJob {
+        expires_at,
+        ..job()
+    })
+    .await;
+    assert_eq!(case.maintain().await.next, expires_at);
+    case.advance(minutes(1)).await;
+    assert_eq!(case.maintain().await.next, Some(case.clock() + days(1)));
+    assert_eq!(case.counts().await.of(State::Cancelled), 1);
+}
+
 /// A mark is answered by `get` with outcome and result, for whoever awaits it.
 pub(super) async fn a_result_can_be_read_after_the_end(case: Case) {
     let attempt = case.active(job()).await;

@@ -198,3 +198,43 @@ pub(super) async fn workers_of_the_last_minute_are_told(case: Case) {
     case.advance(seconds(61)).await;
     assert_eq!(case.stats().await.workers, []);
 }
+
+/// While a pile of due jobs is being moved, stats say that they are not exact; then they are.
+pub(super) async fn stats_say_whether_they_are_exact(case: Case) {
+    let case = case.limited(|limits| limits.sweep = 10).await;
+    case.enqueue_all((0..100).map(|_| job_in(seconds(5))).collect())
+        .await;
+    assert!(case.stats().await.exact);
+    case.advance(seconds(5)).await;
+    assert!(!case.stats().await.exact, "10 of 100 are moved");
+    for _ in 0..20 {
+        case.maintain().await;
+    }
+    assert!(case.stats().await.exact);
+    let counts = case.counts().await;
+    assert_eq!(
+        (counts.of(State::Scheduled), counts.of(State::Ready)),
+        (0, 100)
+    );
+}
+
+/// Health is red while a due job waits over 5 s though a worker is free, and says which queue.
+pub(super) async fn health_is_red_while_due_jobs_wait(case: Case) {
+    case.enqueue(job()).await;
+    case.advance(seconds(3)).await;
+    // It serves the queue, it says, and is free; yet it claims from another one only.
+    let mut idle = Claim::new(WorkerId::random(), "mail", 1);
+    idle.worker.queues = vec!["mail".into(), QUEUE.into()];
+    case.claim_as(idle).await;
+    case.advance(seconds(2)).await;
+    assert!(case.info().await.health.ok, "5 s are not over 5 s");
+    case.advance(seconds(1)).await;
+    let health = case.info().await.health;
+    let named = |problem: &String| problem.contains(QUEUE);
+    assert!(
+        !health.ok && health.problems.iter().any(named),
+        "{health:?}"
+    );
+    case.drain().await;
+    assert!(case.info().await.health.ok);
+}

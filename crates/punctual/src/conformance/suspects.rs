@@ -1,7 +1,8 @@
 //! Laws of crashes: evidence only against a job that ran alone.
 
 use super::case::*;
-use crate::job::{DeadReason, JobId, NewJob, Outcome, State};
+use crate::engine::Claim;
+use crate::job::{DeadReason, Group, JobId, NewJob, OnRetry, Outcome, State};
 use crate::time::{minutes, seconds};
 
 /// One job that aborts its process among 63 innocent ones in one page: exactly that one dies.
@@ -161,4 +162,43 @@ pub(super) async fn what_was_handed_in_before_a_crash_is_spared(case: Case) {
         assert_eq!(case.get(attempt.id()).await, before);
     }
     case.complete(&released).await;
+}
+
+/// A suspect of a group is passed over as well, and its group waits for it.
+pub(super) async fn a_suspect_of_a_group_is_claimed_only_alone(case: Case) {
+    let (key, on_retry) = ("a".into(), OnRetry::Hold);
+    let group = Some(Group { key, on_retry });
+    let suspect = case.suspect(NewJob { group, ..job() }).await;
+    assert_eq!(case.claim_ids(10).await, []);
+    let page = case.claim_alone().await;
+    assert_eq!(page.iter().map(Attempt::id).collect::<Vec<_>>(), [suspect]);
+    case.complete(&page[0]).await;
+}
+
+/// A suspect of a paused queue is not claimed, alone either.
+pub(super) async fn a_suspect_of_a_paused_queue_waits(case: Case) {
+    let suspect = case.suspect(job()).await;
+    case.pause().await;
+    assert_eq!(case.claim_alone().await.len(), 0);
+    case.resume().await;
+    assert_eq!(case.claim_alone().await[0].id(), suspect);
+}
+
+/// A suspect is no reason to claim again for a worker that is not alone.
+pub(super) async fn a_suspect_wakes_nobody_who_is_not_alone(case: Case) {
+    case.suspect(job()).await;
+    let claimed = case.claim_as(case.wants(10)).await;
+    assert_eq!((claimed.wake_at, claimed.suspects), (None, true));
+    let suspects = two_suspects(&case).await;
+    let alone = Claim {
+        alone: true,
+        ..case.wants(10)
+    };
+    let claimed = case.claim_as(alone).await;
+    assert_eq!(
+        claimed.wake_at,
+        Some(case.clock()),
+        "{} more wait",
+        suspects.len()
+    );
 }

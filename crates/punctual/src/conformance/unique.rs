@@ -8,7 +8,7 @@ use crate::engine::EditVerdict::{Done, UniqueHeld};
 use crate::engine::EnqueueVerdict::{self, Created, Merged, Replaced, UniqueActive};
 use crate::engine::Got;
 use crate::job::{
-    CancelReason, Hold, JobId, NewJob, Outcome, State, Unique,
+    CancelReason, Effect, Hold, JobId, NewJob, Outcome, State, Unique,
     UniquePolicy::{self, After, Keep, Replace},
 };
 use crate::time::{hours, minutes, seconds};
@@ -147,6 +147,37 @@ pub(super) async fn a_follower_is_not_early(case: Case) {
     assert_eq!(case.claim_ids(10).await, []);
 }
 
+/// After: a follower that waits for names too waits for both, whichever ends first.
+pub(super) async fn a_follower_may_wait_for_names_too(case: Case) {
+    for holder_first in [true, false] {
+        let holder = case.active(with_key(Keep)).await;
+        let wait_for = vec!["paid".into()];
+        let follower = case
+            .enqueue(NewJob {
+                wait_for,
+                ..with_key(After)
+            })
+            .await;
+        if holder_first {
+            case.complete(&holder).await;
+        }
+        let other = case.active(job()).await;
+        assert_eq!(case.state(follower).await, State::Held);
+        let mut settlement = other.ended(Outcome::Completed);
+        let name = "paid".into();
+        settlement.effects = vec![Effect::Clear {
+            job: follower,
+            name,
+        }];
+        case.end_as(&other, settlement).await;
+        if !holder_first {
+            assert_eq!(case.state(follower).await, State::Held);
+            case.complete(&holder).await;
+        }
+        assert_eq!(case.drain().await, [follower]);
+    }
+}
+
 /// A key is free once its job has settled, whatever the outcome.
 pub(super) async fn a_key_is_free_once_its_job_settles(case: Case) {
     for outcome in [Outcome::Completed, Outcome::Cancelled, Outcome::Dead] {
@@ -246,6 +277,18 @@ pub(super) async fn a_key_for_a_period_is_free_before_its_job_settles(case: Case
         Some(second),
         "the new holder keeps it"
     );
+}
+
+/// A period counts from the enqueue, for a job that takes its key again too.
+pub(super) async fn a_period_counts_from_the_enqueue(case: Case) {
+    let dead = case.ended_job(held_for(minutes(10)), Outcome::Dead).await;
+    case.advance(minutes(5)).await;
+    case.pause().await;
+    assert_eq!(case.edit(dead, Action::Redrive).await, Done(State::Ready));
+    case.advance(minutes(5) - TICK).await;
+    assert_eq!(send_with_key(&case, Keep).await.1, Merged(dead));
+    case.advance(TICK).await;
+    assert_eq!(send_with_key(&case, Keep).await.1, Created);
 }
 
 /// The same key in another queue is another key.

@@ -182,10 +182,14 @@ pub(super) async fn a_settled_wait_ends_with_the_last(case: Case) {
 /// A settled wait goes on while one of its jobs goes on.
 pub(super) async fn a_settled_wait_waits_for_all(case: Case) {
     let sent = case.enqueue_all(vec![job(), job_in(hours(9))]).await;
-    let wait = case.waits(WaitFor::Settled(sent));
     case.drain().await;
+    let wait = case.waits(WaitFor::Settled(sent.clone()));
     case.advance(hours(1)).await;
     assert_eq!(at_once(wait).await, Waited::TimedOut);
+    let until = case.clock();
+    let what = WaitFor::Settled(sent);
+    let over = case.engine().wait(&case.namespace, what, until).await;
+    assert_eq!(over.expect("wait"), Waited::TimedOut, "over as it begins");
 }
 
 async fn watch(case: &Case, cursor: Option<u64>) -> (Vec<Change>, u64, bool) {
@@ -216,22 +220,44 @@ async fn start_watching(case: &Case) -> u64 {
 /// Whoever watches is told each step of a job's life, in order, once.
 pub(super) async fn changes_tell_each_step(case: Case) {
     let mut cursor = start_watching(&case).await;
-    let attempt = case
-        .active(NewJob {
-            retention: minutes(1),
-            ..job()
-        })
-        .await;
+    let mut told = Vec::new();
+    let id = case.enqueue(job()).await;
+    told.extend(next_states(&case, id, &mut cursor).await);
+    let attempt = case.claim_one().await;
+    told.extend(next_states(&case, id, &mut cursor).await);
     case.complete(&attempt).await;
-    let mut states = Vec::new();
-    while states.last() != Some(&State::Completed) {
-        let (changes, next, gap) = watch(&case, Some(cursor)).await;
-        assert!(!gap && next > cursor, "gap {gap}, {next} after {cursor}");
-        let mine = changes.iter().filter(|change| change.id == attempt.id());
-        states.extend(mine.map(|change| change.state));
+    told.extend(next_states(&case, id, &mut cursor).await);
+    assert_eq!(told, [State::Ready, State::Active, State::Completed]);
+}
+
+/// The next changes of a job; those of others on the way are passed over.
+async fn next_states(case: &Case, id: JobId, cursor: &mut u64) -> Vec<State> {
+    loop {
+        let (changes, next, gap) = watch(case, Some(*cursor)).await;
+        assert!(!gap && next > *cursor, "gap {gap}, {next} after {cursor}");
+        *cursor = next;
+        let mine = changes.iter().filter(|change| change.id == id);
+        let states: Vec<_> = mine.map(|change| change.state).collect();
+        if !states.is_empty() {
+            return states;
+        }
+    }
+}
+
+/// A watcher is told nothing of another namespace.
+pub(super) async fn changes_are_of_a_namespace(case: Case) {
+    let mut cursor = start_watching(&case).await;
+    let case = case.tenant("other");
+    let theirs = case.enqueue(job()).await;
+    let case = case.tenant("default");
+    let mine = case.enqueue(job()).await;
+    let mut told = Vec::new();
+    while !told.contains(&mine) {
+        let (changes, next, _) = watch(&case, Some(cursor)).await;
+        told.extend(changes.iter().map(|change| change.id));
         cursor = next;
     }
-    assert_eq!(states, [State::Ready, State::Active, State::Completed]);
+    assert!(!told.contains(&theirs));
 }
 
 /// A watcher that comes too late for what the feed remembers is told of the gap.
