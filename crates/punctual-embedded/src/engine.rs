@@ -337,17 +337,21 @@ impl Engine for EmbeddedEngine {
     async fn info(&self) -> Result<Info> {
         let look = |machine: &mut Machine, now| {
             machine.touch(now)?;
-            Ok((machine.clock_jumps(), machine.memory_bytes() as u64))
+            let bytes = machine.memory_bytes() as u64;
+            Ok((machine.clock_jumps(), bytes, machine.problems()?))
         };
         let mut health = self.vitals.health();
-        let ((silences, recent_bytes), now) = match self.call("info", Kind::Read, 0, look).await {
-            Ok(facts) => facts,
-            Err(error) => {
-                health.ok = false;
-                health.problems.push(error.to_string());
-                ((0, 0), self.clock.now())
-            }
-        };
+        let ((silences, recent_bytes, waiting), now) =
+            match self.call("info", Kind::Read, 0, look).await {
+                Ok(facts) => facts,
+                Err(error) => {
+                    health.ok = false;
+                    health.problems.push(error.to_string());
+                    ((0, 0, Vec::new()), self.clock.now())
+                }
+            };
+        health.ok &= waiting.is_empty();
+        health.problems.extend(waiting);
         Ok(Info {
             engine: "embedded",
             version: env!("CARGO_PKG_VERSION"),
