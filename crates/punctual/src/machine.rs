@@ -101,6 +101,8 @@ struct Derived {
     due_heads: BTreeSet<(Timestamp, u32)>,
     lease_ends: BTreeSet<(Timestamp, u64)>,
     pages: HashMap<u64, OpenPage>,
+    /// What was sent of the active jobs: a settle needs it again, and the base is further away.
+    active: HashMap<JobKey, Arc<Spec>>,
     /// Open pages by namespace, worker and nonce.
     claims: HashMap<(u32, u128, u64), u64>,
     /// Marks by the instant their job settled.

@@ -256,6 +256,8 @@ impl Machine {
             self.free_key(&job)?;
         }
         self.save(&job);
+        let (key, spec) = (job.key.clone(), job.spec.clone());
+        self.derived.active.insert(key, spec);
         self.count(job.spec.queue, State::Active, true)?;
         self.history.claimed(job.spec.queue, now);
         self.changed(&job);

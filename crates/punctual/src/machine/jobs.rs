@@ -41,9 +41,11 @@ impl Loaded {
 
 impl Machine {
     pub(super) fn load(&self, key: &JobKey) -> Result<Option<Loaded>> {
-        let Some(spec) = self.rows.specs.get(key)? else {
-            return Ok(None);
+        let spec = match self.derived.active.get(key) {
+            Some(spec) => Some(spec.clone()),
+            None => self.rows.specs.get(key)?,
         };
+        let Some(spec) = spec else { return Ok(None) };
         let status = match self.rows.status.get(key)? {
             Some(status) => status,
             None => Arc::new(Status::of(&spec)),

@@ -112,6 +112,7 @@ impl Machine {
     /// A job leaves its page: it is no longer active. The page goes with its last job.
     pub(super) fn leave_page(&mut self, job: &Loaded) -> Result<()> {
         let fence = job.status.fence;
+        self.derived.active.remove(&job.key);
         self.count(job.spec.queue, State::Active, false)?;
         if let Some(page) = self.derived.pages.get_mut(&fence) {
             debug_assert!(

@@ -127,9 +127,12 @@ impl Machine {
         };
         queue.get_or_insert(job.spec.queue);
         let key = job.key.clone();
+        // Nothing is left to look up of a completed job that is not kept.
+        let is_gone = settlement.outcome == Outcome::Completed && job.spec.retention.is_zero();
         self.end_attempt(job, token, settlement)?;
         let effects = self.bring_about(namespace, effects)?;
-        let (state, due) = match self.load(&key)? {
+        let left = if is_gone { None } else { self.load(&key)? };
+        let (state, due) = match left {
             Some(job) => (
                 job.status.state(self.now),
                 job.status.place.is_pending().then_some(job.status.due),
