@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use punctual::time::{Timestamp, parse_span};
 use punctual::{Engine, Namespace};
+use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
     bench, completions, demo, doctor, enqueue, export, import, jobs, queues, work,
@@ -27,6 +28,9 @@ Engines:
   file:DIR                     a directory on this machine, one process at a time
   file:DIR?durability=os       acknowledged once the system has it: survives a kill, no power cut
   file:DIR?durability=interval(50ms)   the same, on disk 50 ms later
+
+Environment: PUNCTUAL_ENGINE, PUNCTUAL_NAMESPACE, PUNCTUAL_OUTPUT stand for the options;
+PUNCTUAL_LOG=info (or error, warn, debug, off) tells more or less of what goes on, on stderr.
 
 Exit codes:
   0  done                            4  refused by a verdict, or the engine is full
@@ -141,6 +145,15 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// What is told of the engine's and worker's doings, unless somebody asks for more or less.
+    pub(crate) fn usual_log(&self) -> LevelFilter {
+        match self {
+            // It draws over its own lines, and leases that ran out are what its kills are for.
+            Self::Demo(_) => LevelFilter::ERROR,
+            _ => LevelFilter::WARN,
+        }
+    }
+
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         match self {
             Self::Enqueue(args) => args.run(global).await,

@@ -92,6 +92,10 @@ impl Failure {
         self
     }
 
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
     /// The number to exit with; a reader that closed the pipe is no failure.
     pub(crate) fn exit_code(&self) -> u8 {
         if self.closed { 0 } else { self.exit as u8 }

@@ -11,12 +11,10 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::output::plain;
 
-/// Shows warnings, or what `PUNCTUAL_LOG` (error, warn, info, debug, trace, off) asks for.
-pub(crate) fn start() {
+/// Shows what `PUNCTUAL_LOG` (error, warn, info, debug, trace, off) asks for, or `usual`.
+pub(crate) fn start(usual: LevelFilter) {
     let asked = std::env::var("PUNCTUAL_LOG").ok();
-    let level = asked
-        .and_then(|level| level.parse().ok())
-        .unwrap_or(LevelFilter::WARN);
+    let level = asked.and_then(|level| level.parse().ok()).unwrap_or(usual);
     let lines = Lines {
         level,
         spans: AtomicU64::new(1),

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let format = cli.global.output().format;
-    log::start();
+    log::start(cli.command.usual_log());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();

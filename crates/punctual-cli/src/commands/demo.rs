@@ -6,15 +6,16 @@ mod reconcile;
 mod screen;
 mod shop;
 
-use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::engine::StatsRequest;
-use punctual::time::{Clock, SystemClock, Timestamp, within};
+use punctual::time::{Clock, SystemClock, Timestamp, pause, within};
+use punctual::worker::Shutdown;
 use punctual::{Job, JobId, Namespace, Queue, State, Worker};
-use tokio::task::JoinSet;
+use tokio::sync::oneshot;
+use tokio::task::{JoinError, JoinSet};
 
 use self::ledger::{Book, Entry, Ledger};
 use self::orders::Order;
@@ -122,6 +123,7 @@ impl Args {
         // What was in memory went with its process.
         let kept = global.address()? != Address::Memory;
         if self.fresh || earlier.closed || !kept {
+            refuse_if_held(&jobs)?;
             remove(&jobs)?;
             remove(&ledger)?;
         } else if earlier.setting.is_some_and(|other| other != setting) {
@@ -169,24 +171,26 @@ impl Args {
             let (shop, order) = (shop.clone(), order.clone());
             tasks.spawn(async move { shop.live(&order, origin).await });
         }
+        let (stop, stopped) = oneshot::channel::<()>();
         let worker = Worker::new(&session.engine)
             .namespace(session.namespace.clone())
             .state(shop.clone())
             .handle(cancel_unpaid)
-            .run_until(pending());
+            .run_until(Shutdown::from(async move {
+                let _ = stopped.await;
+            }));
         let worker = tokio::spawn(worker);
-        loop {
-            let joined = within(FRAME, tasks.join_next()).await;
-            match joined {
-                Some(Some(result)) => result
-                    .map_err(|error| Failure::new(Exit::Failed, "internal", error.to_string()))??,
+        while !worker.is_finished() {
+            match within(FRAME, tasks.join_next()).await {
+                Some(Some(result)) => result.map_err(broken)??,
                 Some(None) if !self.jobs_left(session).await? => break,
-                Some(None) => punctual::time::pause(FRAME).await,
+                Some(None) => pause(FRAME).await,
                 None => {}
             }
             screen.show(&shop)?;
         }
-        worker.abort();
+        let _ = stop.send(());
+        worker.await.map_err(broken)??;
         Ok(screen.end()?)
     }
 
@@ -217,6 +221,18 @@ impl Args {
         let left =
             |counts: &punctual::engine::Counts| counts.pending() + counts.of(State::Active) > 0;
         Ok(stats.queues.iter().any(|queue| left(&queue.counts)))
+    }
+}
+
+fn broken(error: JoinError) -> Failure {
+    Failure::new(Exit::Failed, "internal", error.to_string())
+}
+
+/// Another demo may be at work in there.
+fn refuse_if_held(jobs: &Path) -> Result<()> {
+    match Address::of_directory(jobs).open(Make::Never) {
+        Err(failure) if failure.exit() == Exit::Unavailable => Err(failure),
+        _ => Ok(()),
     }
 }
 
