@@ -240,6 +240,9 @@ impl Committer {
 
     /// Begins a new segment of the log; where that fails, the old one goes on.
     fn roll(&mut self) -> bool {
+        if self.log.is_fresh() {
+            return true;
+        }
         let rolled = self.log.roll();
         let problem = rolled
             .as_ref()

@@ -173,6 +173,13 @@ impl Log {
         self.at >= self.options.segment_bytes
     }
 
+    /// Whether the segment that is written now holds no commit yet: it needs no other after it, which
+    /// would have its name.
+    pub(crate) fn is_fresh(&self) -> bool {
+        let begins_with = self.segments.back().map(|segment| segment.first);
+        begins_with == Some(self.number + 1)
+    }
+
     /// Prepares the next commit; `durable` is the last one known to be on disk.
     pub(crate) fn stage(&mut self, payload: &[u8], durable: u64) {
         debug_assert!(self.staged.is_empty(), "one commit after the other");
@@ -205,6 +212,7 @@ impl Log {
     ///
     /// The new segment is named durably once the caller has synced the directory.
     pub(crate) fn roll(&mut self) -> io::Result<Arc<dyn DiskFile>> {
+        debug_assert!(!self.is_fresh(), "a segment has its name alone");
         debug_assert!(
             self.staged.is_empty(),
             "a commit is written where it was tried first"

@@ -6,3 +6,5 @@ mod conformance;
 mod directory;
 /// Makes engines for both.
 mod harness;
+/// What must be there after an opening.
+mod reopening;
