@@ -73,8 +73,16 @@ impl Model {
         space
     }
 
+    /// The engine was closed and opened again: leases last, workers seen are forgotten.
+    pub(crate) fn reopen(&mut self) {
+        for space in self.spaces.values_mut() {
+            space.workers.clear();
+        }
+    }
+
     /// The engine ended as by a kill: leases of workers in its process are crashes at once.
     pub(crate) fn crash(&mut self, now: Timestamp) {
+        self.reopen();
         self.answered_at = now;
         for space in self.spaces.values_mut() {
             space.end_leases_of_the_process(now);

@@ -213,6 +213,7 @@ impl Replay {
             Action::Reopen => {
                 self.subject.reopen().await;
                 self.engine = self.subject.engine();
+                self.model.reopen();
                 Ok(())
             }
             Action::Crash => {

@@ -1,8 +1,8 @@
 use crate::engine::{RecordValue, VersionedRecord};
-use crate::job::{CancelReason, JobId};
+use crate::job::{CancelReason, JobId, State};
 use crate::time::Timestamp;
 
-use super::Space;
+use super::{Entry, Space};
 
 impl Space {
     /// Pauses a queue; whether it was not before.
@@ -23,9 +23,12 @@ impl Space {
 
     /// Cancels pending jobs of a queue, at most so many, and answers how many.
     pub(crate) fn purge(&mut self, queue: &str, now: Timestamp, most: usize) -> usize {
-        let pending: Vec<JobId> = (self.jobs.iter())
+        let mut pending: Vec<&Entry> = (self.jobs.iter())
             .filter(|job| job.is_in(queue) && job.is_pending())
-            .take(most)
+            .collect();
+        // Held ones first, so that no follower starts because its holder goes.
+        pending.sort_by_key(|job| job.record.state != State::Held);
+        let pending: Vec<JobId> = (pending.iter().take(most))
             .map(|job| job.record.id)
             .collect();
         for id in &pending {
