@@ -181,7 +181,7 @@ impl Machine {
         };
         self.rows
             .marks
-            .insert(&mut self.journal, job.key.clone(), mark);
+            .insert_forgettable(&mut self.journal, job.key.clone(), mark);
         self.derived
             .mark_ages
             .insert((finished_at, job.key.clone()));

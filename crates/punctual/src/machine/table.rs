@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::codec::{Reader, Writer};
+use super::codec::{Reader, Writer, damaged};
 use crate::error::Result;
 
 /// A visitor of a scan: key and value; `false` ends it.
@@ -67,13 +67,15 @@ impl Journal {
     }
 }
 
-const PUT: u8 = 1;
 const REMOVE: u8 = 0;
+const PUT: u8 = 1;
+/// A put whose key was nowhere.
+const INSERT: u8 = 2;
 
 impl Journal {
-    fn put<K: Key, V: Value>(&mut self, table: u8, key: &K, value: &V) {
+    fn put<K: Key, V: Value>(&mut self, table: u8, key: &K, value: &V, operation: u8) {
         if self.on {
-            self.head(table, key, PUT);
+            self.head(table, key, operation);
             self.scratch.0.clear();
             value.write(&mut self.scratch);
             self.rows.bytes(&self.scratch.0);
@@ -87,7 +89,7 @@ impl Journal {
     }
 
     fn head<K: Key>(&mut self, table: u8, key: &K, operation: u8) {
-        self.rows.u8(table << 1 | operation);
+        self.rows.u8(table << 2 | operation);
         self.scratch.0.clear();
         key.write(&mut self.scratch);
         self.rows.bytes(&self.scratch.0);
@@ -99,21 +101,24 @@ pub(crate) struct Mutation<'a> {
     pub(crate) table: u8,
     pub(crate) key: &'a [u8],
     pub(crate) value: Option<&'a [u8]>,
+    /// Its key was nowhere.
+    fresh: bool,
 }
 
 impl<'a> Mutation<'a> {
     pub(crate) fn read(from: &mut Reader<'a>) -> Result<Self> {
         let head = from.u8()?;
         let key = Self::slice(from)?;
-        let value = if head & 1 == PUT {
-            Some(Self::slice(from)?)
-        } else {
-            None
+        let value = match head & 3 {
+            REMOVE => None,
+            PUT | INSERT => Some(Self::slice(from)?),
+            _ => return Err(damaged("step")),
         };
         Ok(Self {
-            table: head >> 1,
+            table: head >> 2,
             key,
             value,
+            fresh: head & 3 == INSERT,
         })
     }
 
@@ -195,13 +200,20 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Puts a row whose key is nowhere in the table.
     pub(crate) fn insert(&mut self, journal: &mut Journal, key: K, value: V) {
-        journal.put(self.number, &key, &value);
+        journal.put(self.number, &key, &value, INSERT);
+        self.store(key, Some(value), true);
+    }
+
+    /// Puts a row whose key is nowhere in the table, and that may be [forgotten](Self::forget): what
+    /// is below after a crash may then be an older one.
+    pub(crate) fn insert_forgettable(&mut self, journal: &mut Journal, key: K, value: V) {
+        journal.put(self.number, &key, &value, PUT);
         self.store(key, Some(value), true);
     }
 
     /// Puts a row whether its key is there or not.
     pub(crate) fn put(&mut self, journal: &mut Journal, key: K, value: V) {
-        journal.put(self.number, &key, &value);
+        journal.put(self.number, &key, &value, PUT);
         self.store(key, Some(value), false);
     }
 
@@ -219,7 +231,8 @@ impl<K: Key, V: Value> Table<K, V> {
     pub(crate) fn replay(&mut self, mutation: &Mutation<'_>) -> Result<()> {
         let key = K::read(&mut Reader(mutation.key))?;
         match mutation.value {
-            Some(value) => self.store(key, Some(V::read(&mut Reader(value))?), false),
+            // What was inserted after the base was written is not in the base.
+            Some(value) => self.store(key, Some(V::read(&mut Reader(value))?), mutation.fresh),
             None => self.erase(&key),
         }
         Ok(())
