@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -88,6 +89,15 @@ pub(crate) struct Broken {
 impl Broken {
     pub(crate) fn of(error: &Error) -> Self {
         let (kind, why) = (error.kind(), error.message().to_owned());
+        Self { kind, why }
+    }
+
+    /// After a failed sync nothing is known of any byte of the log.
+    pub(crate) fn by_sync(error: &io::Error) -> Self {
+        let why = format!(
+            "sync of the log failed: {error}; nothing more is acknowledged, see to the disk and open the directory again"
+        );
+        let kind = ErrorKind::EngineUnavailable;
         Self { kind, why }
     }
 

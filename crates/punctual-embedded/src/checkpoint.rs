@@ -31,12 +31,10 @@ enum Order {
     Apply {
         commit: u64,
         frozen: Frozen,
-    },
-    /// The store has what was frozen: these segments may go, once this file is on disk.
-    Retire {
-        segments: Vec<String>,
         file: Arc<dyn DiskFile>,
     },
+    /// The store has what was frozen: these segments may go.
+    Retire(Vec<String>),
     Close,
 }
 
@@ -91,15 +89,33 @@ impl Checkpoints {
         })
     }
 
-    /// Takes a checkpoint; its end comes to the committer by [`Calls::applied`].
-    pub(crate) fn apply(&self, commit: u64, frozen: Frozen) {
+    /// Takes a checkpoint of everything up to a commit; the log goes on after it in a new file. Its
+    /// end comes to the committer by [`Calls::applied`].
+    pub(crate) fn apply(&self, commit: u64, frozen: Frozen, file: Arc<dyn DiskFile>) {
+        let order = Order::Apply {
+            commit,
+            frozen,
+            file,
+        };
         // The thread ends only when it is closed, or with the engine.
-        let _ = self.orders.send(Order::Apply { commit, frozen });
+        let _ = self.orders.send(order);
+    }
+
+    /// Takes a checkpoint as [`Checkpoints::apply`] does, once the threads have ended.
+    pub(crate) fn apply_now(
+        &self,
+        commit: u64,
+        frozen: &Frozen,
+        file: &dyn DiskFile,
+    ) -> Result<()> {
+        let begun = self.shared.sync_begun(file);
+        begun.map_err(|error| Broken::by_sync(&error).error())?;
+        self.shared.try_apply(commit, frozen)
     }
 
     /// Removes segments of the log that the store makes superfluous.
-    pub(crate) fn retire(&self, segments: Vec<String>, file: Arc<dyn DiskFile>) {
-        let _ = self.orders.send(Order::Retire { segments, file });
+    pub(crate) fn retire(&self, segments: Vec<String>) {
+        let _ = self.orders.send(Order::Retire(segments));
     }
 
     /// Tidies the store up as far as it is worth it.
@@ -108,8 +124,8 @@ impl Checkpoints {
     }
 
     /// Removes segments as [`Checkpoints::retire`] does, once the threads have ended.
-    pub(crate) fn retire_now(&self, segments: &[String], file: &dyn DiskFile) -> io::Result<()> {
-        self.shared.retire(segments, file)
+    pub(crate) fn retire_now(&self, segments: &[String]) {
+        self.shared.retire(segments);
     }
 
     /// Waits for the checkpoint in work, and ends the threads.
@@ -139,7 +155,14 @@ impl Shared {
             let Ok(order) = orders.recv() else { return };
             self.vitals.beat(FAILING);
             match order {
-                Order::Apply { commit, frozen } => {
+                Order::Apply {
+                    commit,
+                    frozen,
+                    file,
+                } => {
+                    if let Err(error) = self.sync_begun(&*file) {
+                        return self.calls.break_down(Broken::by_sync(&error));
+                    }
                     if !self.apply(commit, &frozen, orders) {
                         return;
                     }
@@ -148,15 +171,9 @@ impl Shared {
                     self.calls.applied(commit);
                     let _ = tidying.send(Tidy::Compact);
                 }
-                Order::Retire { segments, file } => {
+                Order::Retire(segments) => {
                     freed = None;
-                    if let Err(error) = self.retire(&segments, &*file) {
-                        let why = format!(
-                            "sync of the log failed: {error}; see to the disk and start again"
-                        );
-                        let kind = ErrorKind::EngineUnavailable;
-                        return self.calls.break_down(Broken { kind, why });
-                    }
+                    self.retire(&segments);
                 }
                 Order::Close => return drop(freed),
             }
@@ -184,22 +201,25 @@ impl Shared {
         }
     }
 
+    /// Once the store has a checkpoint, the log begins with this file: it must be there whole.
+    fn sync_begun(&self, file: &dyn DiskFile) -> io::Result<()> {
+        file.sync()?;
+        self.disk.sync_names()
+    }
+
     fn try_apply(&self, commit: u64, frozen: &Frozen) -> Result<()> {
         let rows: crate::store::Rows<'_> = &|visit| frozen.rows(visit);
         let applied = catch_unwind(AssertUnwindSafe(|| self.store.apply(commit, rows)));
         applied.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "store panicked")))
     }
 
-    fn retire(&self, segments: &[String], file: &dyn DiskFile) -> io::Result<()> {
-        file.sync()?;
-        self.disk.sync_names()?;
+    fn retire(&self, segments: &[String]) {
         for name in segments {
             if let Err(error) = self.disk.remove(name) {
                 // It is passed over, and removed, at the next opening.
                 tracing::warn!(%error, name, "log segment could not be removed");
             }
         }
-        Ok(())
     }
 
     fn tidy(&self, orders: &Receiver<Tidy>) {

@@ -100,13 +100,13 @@ impl Committer {
             if let Some(commit) = work.applied {
                 self.retire(commit);
             }
-            if let Some(broken) = self.calls.broken() {
-                return Err(broken.error());
-            }
             if !work.calls.is_empty() {
                 self.commit(work.calls);
             }
             self.look_around();
+            if let Some(broken) = self.calls.broken() {
+                return Err(broken.error());
+            }
             if work.is_last {
                 return self.close();
             }
@@ -325,8 +325,8 @@ impl Committer {
         if self.pace.is_unwritten || !self.roll() {
             return;
         }
-        self.checkpoints
-            .apply(self.log.number(), self.machine.freeze());
+        let (commit, file) = (self.log.number(), self.log.file().clone());
+        self.checkpoints.apply(commit, self.machine.freeze(), file);
         self.pace.is_checkpointing = true;
     }
 
@@ -335,8 +335,7 @@ impl Committer {
         self.machine.thaw();
         self.pace.is_checkpointing = false;
         self.pace.is_tidied = false;
-        let segments = self.log.retire(commit);
-        self.checkpoints.retire(segments, self.log.file().clone());
+        self.checkpoints.retire(self.log.retire(commit));
     }
 
     /// Ends in good order: all calls were answered, or wait for the last sync.
@@ -370,14 +369,16 @@ impl Committer {
         if self.log.bytes() > LOG_MIN && self.roll() {
             let frozen = self.machine.freeze();
             let commit = self.log.number();
-            match self.store.apply(commit, &|visit| frozen.rows(visit)) {
+            match self
+                .checkpoints
+                .apply_now(commit, &frozen, &**self.log.file())
+            {
                 Ok(()) => applied = Some(commit),
                 Err(error) => tracing::warn!(%error, "last checkpoint failed; the log has it all"),
             }
         }
-        let segments = self.log.retire(applied.unwrap_or(0));
-        if let Err(error) = self.checkpoints.retire_now(&segments, &**self.log.file()) {
-            tracing::warn!(%error, "log segments could not be removed");
+        if let Some(commit) = applied {
+            self.checkpoints.retire_now(&self.log.retire(commit));
         }
     }
 }

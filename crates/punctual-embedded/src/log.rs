@@ -241,13 +241,14 @@ impl Log {
 
     /// Zeros up to a place and some more. Only a matter of speed: where it fails, the write says so.
     fn fill(&mut self, end: u64) {
-        let more = self
-            .filled
+        // Where filling failed before, commits were written beyond what is filled.
+        let from = self.filled.max(self.at);
+        let more = from
             .clamp(ZEROS_MIN, ZEROS_MAX)
             .min(self.options.segment_bytes);
-        let zeros = vec![0; usize::try_from(end - self.filled + more).unwrap_or(0)];
-        if self.file.write_at(self.filled, &zeros).is_ok() {
-            self.filled += zeros.len() as u64;
+        let zeros = vec![0; usize::try_from(end - from + more).unwrap_or(0)];
+        if self.file.write_at(from, &zeros).is_ok() {
+            self.filled = from + zeros.len() as u64;
         }
     }
 }

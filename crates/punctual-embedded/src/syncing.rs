@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use punctual::engine::Durability;
-use punctual::{Error, ErrorKind, Result};
+use punctual::{Error, Result};
 
 use crate::calls::{Answer, Broken, Calls};
 use crate::disk::{Disk, DiskFile};
@@ -168,11 +168,7 @@ impl Syncing {
 
     /// After a failed sync nothing is known of any byte: no answer is sent any more.
     fn fail(&self, error: &io::Error) -> Error {
-        let why = format!(
-            "sync of the log failed: {error}; nothing more is acknowledged, see to the disk and start again"
-        );
-        let kind = ErrorKind::EngineUnavailable;
-        let broken = Broken { kind, why };
+        let broken = Broken::by_sync(error);
         let failed = broken.error();
         self.calls.break_down(broken);
         let mut state = self.lock();

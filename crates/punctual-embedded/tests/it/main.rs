@@ -2,6 +2,8 @@
 
 /// The engine keeps the law, over a disk and store that forget what was not synced.
 mod conformance;
+/// A crash at any moment loses nothing acknowledged and leaves nothing half.
+mod crash;
 /// The engine keeps the law in a directory of the operating system.
 mod directory;
 /// Makes engines for both.

@@ -1,0 +1,124 @@
+//! Goal: a crash at any moment loses nothing acknowledged and leaves nothing half.
+//! Method: seeded histories of three callers, cut at every operation of the disk; what each was
+//! told is compared with what is there afterwards.
+
+/// What callers do, what they were told, and whether that is so.
+mod history;
+
+use history::{History, Verdict};
+use punctual::conformance::START;
+use punctual::engine::Durability;
+use punctual::time::ManualClock;
+use punctual::{Limits, Result};
+use punctual_embedded::testing::{Crash, Fault, ForgetfulDisk, MemoryStore};
+use punctual_embedded::{EmbeddedEngine, Options};
+use std::sync::Arc;
+
+use crate::harness::options;
+
+fn open(
+    disk: &ForgetfulDisk,
+    store: &MemoryStore,
+    options: Options,
+) -> Result<Arc<EmbeddedEngine>> {
+    let (disk, store) = (Arc::new(disk.clone()), Arc::new(store.clone()));
+    EmbeddedEngine::open_on(disk, store, options).map(Arc::new)
+}
+
+/// Plays a history on a disk that stops at an operation, and looks at what is left.
+async fn cut_at(
+    seed: u64,
+    operation: u64,
+    fault: Fault,
+    crash: Crash,
+    durability: Durability,
+) -> Verdict {
+    let clock = ManualClock::new(START);
+    let options = options(Limits::default(), &clock).durability(durability);
+    let disk = ForgetfulDisk::default();
+    let store = MemoryStore::new(disk.clone());
+    disk.at_operation(operation, fault);
+    let mut history = History::new(seed);
+    let engine = open(&disk, &store, options.clone());
+    if let Ok(engine) = &engine {
+        history.play(engine, 30).await;
+    }
+    let is_whole = disk.operations() <= operation;
+    let disk = disk.crash(crash);
+    let store = store.copy(disk.clone());
+    drop(engine);
+    let engine = open(&disk, &store, options).expect("a crash is no damage");
+    history.check(&engine, &clock).await;
+    Verdict {
+        is_whole,
+        ..history.verdict()
+    }
+}
+
+/// Cuts a history at every operation; answers what was met on the way.
+async fn cut_everywhere(
+    seed: u64,
+    fault: impl Fn(u64) -> Fault,
+    crash: impl Fn(u64) -> Crash,
+    durability: Durability,
+) -> (u64, Verdict) {
+    let mut total = Verdict::default();
+    for operation in 0.. {
+        let (fault, crash) = (fault(operation), crash(operation));
+        let verdict = cut_at(seed, operation, fault, crash, durability).await;
+        total.add(&verdict);
+        if verdict.is_whole {
+            println!("seed {seed}: {operation} operations, {total:?}");
+            return (operation, total);
+        }
+    }
+    unreachable!("a history ends")
+}
+
+fn mix(seed: u64, operation: u64) -> u64 {
+    let mixed = (seed + 1)
+        .wrapping_mul(operation + 1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+fn torn(seed: u64, operation: u64) -> Fault {
+    let written = usize::try_from(mix(seed, operation) % 700).unwrap_or(0);
+    Fault::Stops { written }
+}
+
+fn assert_met(operations: u64, met: &Verdict) {
+    assert!(operations > 100, "{operations} operations");
+    assert!(
+        met.acknowledged > operations && met.in_doubt > operations / 4,
+        "{met:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_cut_at_every_operation_by_a_kill_keeps_what_was_acknowledged() {
+    for (seed, durability) in [(1, Durability::Fsync), (2, Durability::Os)] {
+        let met = cut_everywhere(seed, |at| torn(seed, at), |_| Crash::Kill, durability).await;
+        assert_met(met.0, &met.1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_cut_at_every_operation_by_a_power_cut_keeps_what_was_acknowledged() {
+    for seed in [3, 4] {
+        let cut = |at| Crash::PowerCut {
+            keeps: mix(seed, at),
+        };
+        let met = cut_everywhere(seed, |at| torn(seed, at), cut, Durability::Fsync).await;
+        assert_met(met.0, &met.1);
+        let cut = |_| Crash::PowerCut { keeps: 0 };
+        cut_everywhere(seed, |at| torn(seed, at), cut, Durability::Fsync).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_in_which_any_operation_fails_keeps_what_was_acknowledged() {
+    let cut = |_| Crash::PowerCut { keeps: 0 };
+    cut_everywhere(5, |_| Fault::Fails, cut, Durability::Fsync).await;
+    cut_everywhere(6, |_| Fault::Fails, |_| Crash::Kill, Durability::Fsync).await;
+}

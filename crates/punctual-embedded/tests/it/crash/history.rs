@@ -1,0 +1,299 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use punctual::engine::{
+    Action, Claim, Edit, EnqueueVerdict, PageReport, Select, Settle, SettleVerdict, Settlement,
+    Target, Token, WorkerId,
+};
+use punctual::time::{ManualClock, hours};
+use punctual::{Due, Effect, Engine, JobId, Namespace, NewJob, Outcome, Result, State};
+
+/// What was met in a history, so that a test can say that it met enough.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Verdict {
+    pub(crate) is_whole: bool,
+    /// Changes that were acknowledged, and are there.
+    pub(crate) acknowledged: u64,
+    /// Calls that were never answered, of which all or nothing is there.
+    pub(crate) in_doubt: u64,
+}
+
+impl Verdict {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.acknowledged += other.acknowledged;
+        self.in_doubt += other.in_doubt;
+    }
+}
+
+/// What several callers do at the same time, each with a queue of its own.
+pub(crate) struct History {
+    callers: Vec<Caller>,
+    verdict: Verdict,
+}
+
+/// One caller: what it was told, and the call it got no answer to.
+pub(crate) struct Caller {
+    queue: String,
+    random: u64,
+    worker: WorkerId,
+    /// Every job that was acknowledged, with the state that was: pending or settled.
+    known: BTreeMap<JobId, State>,
+    /// Jobs it holds leases of.
+    held: Vec<(Token, JobId, u32)>,
+    doubt: Option<Doubt>,
+}
+
+#[derive(Debug, Clone)]
+enum Doubt {
+    Enqueue(Vec<JobId>),
+    Settle { job: JobId, follower: JobId },
+    Cancel(JobId),
+}
+
+impl History {
+    pub(crate) fn new(seed: u64) -> Self {
+        let caller = |n: u64| Caller {
+            queue: format!("queue-{n}"),
+            random: (seed * 31 + n).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            worker: WorkerId::random(),
+            known: BTreeMap::new(),
+            held: Vec::new(),
+            doubt: None,
+        };
+        Self {
+            callers: (0..3).map(caller).collect(),
+            verdict: Verdict::default(),
+        }
+    }
+
+    /// Lets every caller go on until it has done so many calls, or got no answer to one.
+    pub(crate) async fn play(&mut self, engine: &Arc<impl Engine>, calls: usize) {
+        let mut tasks = Vec::new();
+        for mut caller in self.callers.drain(..) {
+            let engine = engine.clone();
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..calls {
+                    if caller.step(&*engine).await.is_err() {
+                        break;
+                    }
+                }
+                caller
+            }));
+        }
+        for task in tasks {
+            self.callers.push(task.await.expect("no caller panics"));
+        }
+    }
+
+    /// Compares what every caller was told with what is there, then runs all that is left.
+    pub(crate) async fn check(&mut self, engine: &Arc<impl Engine>, clock: &ManualClock) {
+        for caller in &mut self.callers {
+            caller.check(&**engine, &mut self.verdict).await;
+        }
+        clock.advance(hours(10));
+        for caller in &mut self.callers {
+            caller.drain(&**engine).await;
+        }
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        self.verdict.clone()
+    }
+}
+
+impl Caller {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % sides
+    }
+
+    async fn step(&mut self, engine: &dyn Engine) -> Result<()> {
+        match self.roll(6) {
+            0 | 1 => self.enqueue(engine).await,
+            2 => self.claim(engine).await,
+            3 | 4 => self.settle(engine).await,
+            _ => self.cancel(engine).await,
+        }
+    }
+
+    fn job(&mut self) -> NewJob {
+        let due = match self.roll(3) {
+            0 => Due::After(hours(1 + self.roll(5))),
+            _ => Due::Now,
+        };
+        let payload = vec![b'x'; 1 + self.roll(200) as usize];
+        NewJob {
+            due,
+            ..NewJob::new(self.queue.clone(), payload)
+        }
+    }
+
+    async fn enqueue(&mut self, engine: &dyn Engine) -> Result<()> {
+        let count = 1 + self.roll(5);
+        let jobs: Vec<_> = (0..count).map(|_| self.job()).collect();
+        let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+        self.doubt = Some(Doubt::Enqueue(ids.clone()));
+        let sent = engine.enqueue(&Namespace::default(), jobs).await?;
+        assert!(
+            sent.receipts
+                .iter()
+                .all(|one| one.verdict == EnqueueVerdict::Created)
+        );
+        self.doubt = None;
+        self.known
+            .extend(ids.into_iter().map(|id| (id, State::Scheduled)));
+        Ok(())
+    }
+
+    async fn claim(&mut self, engine: &dyn Engine) -> Result<()> {
+        let claim = Claim::new(self.worker, self.queue.clone(), 3);
+        let claimed = engine.claim(&Namespace::default(), claim).await?;
+        for page in claimed.pages {
+            let held = page
+                .jobs
+                .into_iter()
+                .map(|job| (page.token, job.id, job.attempt));
+            self.held.extend(held);
+        }
+        Ok(())
+    }
+
+    async fn settle(&mut self, engine: &dyn Engine) -> Result<()> {
+        let Some((token, id, attempt)) = self.held.pop() else {
+            return self.claim(engine).await;
+        };
+        let follower = self.job();
+        let next = follower.id;
+        self.doubt = Some(Doubt::Settle {
+            job: id,
+            follower: next,
+        });
+        let mut settlement = Settlement::new(id, attempt, Outcome::Completed);
+        settlement.effects = vec![Effect::Enqueue(Box::new(follower))];
+        let pages = vec![PageReport::new(token, vec![settlement])];
+        let settled = engine
+            .settle(&Namespace::default(), Settle { pages })
+            .await?;
+        assert!(matches!(
+            settled.verdicts[0][0],
+            SettleVerdict::Settled { .. }
+        ));
+        self.doubt = None;
+        self.known.insert(id, State::Completed);
+        self.known.insert(next, State::Scheduled);
+        Ok(())
+    }
+
+    async fn cancel(&mut self, engine: &dyn Engine) -> Result<()> {
+        let held: Vec<_> = self.held.iter().map(|(_, id, _)| *id).collect();
+        let mut waiting = self
+            .known
+            .iter()
+            .filter(|(id, state)| !state.is_settled() && !held.contains(id));
+        let Some((&id, _)) = waiting.next() else {
+            return Ok(());
+        };
+        self.doubt = Some(Doubt::Cancel(id));
+        let edit = Edit {
+            select: Select::Targets(vec![id.into()]),
+            action: Action::Cancel,
+            dry_run: false,
+        };
+        let edited = engine.edit(&Namespace::default(), edit).await?;
+        assert!(edited.verdicts[0].1.is_change());
+        self.doubt = None;
+        self.known.insert(id, State::Cancelled);
+        Ok(())
+    }
+
+    async fn state(&self, engine: &dyn Engine, id: JobId) -> Option<State> {
+        let got = engine
+            .get(&Namespace::default(), vec![Target::Id(id)], false)
+            .await;
+        got.expect("get").remove(0).map(|job| job.state())
+    }
+
+    async fn check(&mut self, engine: &dyn Engine, verdict: &mut Verdict) {
+        self.resolve_doubt(engine, verdict).await;
+        for (id, told) in &self.known {
+            let found = self.state(engine, *id).await;
+            let found =
+                found.unwrap_or_else(|| panic!("{id} was acknowledged as {told} and is gone"));
+            let holds = if told.is_settled() {
+                found == *told
+            } else {
+                !found.is_settled()
+            };
+            assert!(holds, "{id} was acknowledged as {told} and is {found}");
+            verdict.acknowledged += 1;
+        }
+    }
+
+    /// A call without an answer has happened whole or not at all.
+    async fn resolve_doubt(&mut self, engine: &dyn Engine, verdict: &mut Verdict) {
+        let Some(doubt) = self.doubt.take() else {
+            return;
+        };
+        verdict.in_doubt += 1;
+        match doubt {
+            Doubt::Enqueue(ids) => {
+                let mut stored = 0;
+                for id in &ids {
+                    if self.state(engine, *id).await.is_some() {
+                        self.known.insert(*id, State::Scheduled);
+                        stored += 1;
+                    }
+                }
+                assert!(
+                    stored == 0 || stored == ids.len(),
+                    "{stored} of {} jobs of one call",
+                    ids.len()
+                );
+            }
+            Doubt::Settle { job, follower } => {
+                let is_settled = self.state(engine, job).await == Some(State::Completed);
+                let has_effect = self.state(engine, follower).await.is_some();
+                assert_eq!(
+                    is_settled, has_effect,
+                    "an outcome and its effect stand or fall together"
+                );
+                if is_settled {
+                    self.known.insert(job, State::Completed);
+                    self.known.insert(follower, State::Scheduled);
+                }
+            }
+            Doubt::Cancel(id) => {
+                if self.state(engine, id).await == Some(State::Cancelled) {
+                    self.known.insert(id, State::Cancelled);
+                }
+            }
+        }
+    }
+
+    /// Every job that is not settled is claimed once, and nothing else is.
+    async fn drain(&mut self, engine: &dyn Engine) {
+        let mut claimed = Vec::new();
+        loop {
+            let claim = Claim::new(WorkerId::random(), self.queue.clone(), 100);
+            let pages = engine
+                .claim(&Namespace::default(), claim)
+                .await
+                .expect("claim")
+                .pages;
+            if pages.is_empty() {
+                break;
+            }
+            claimed.extend(
+                pages
+                    .into_iter()
+                    .flat_map(|page| page.jobs)
+                    .map(|job| job.id),
+            );
+        }
+        claimed.sort_unstable();
+        let waiting = self.known.iter().filter(|(_, state)| !state.is_settled());
+        assert_eq!(claimed, waiting.map(|(id, _)| *id).collect::<Vec<_>>());
+    }
+}
