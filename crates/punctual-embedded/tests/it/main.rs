@@ -6,7 +6,9 @@ mod conformance;
 mod crash;
 /// The engine keeps the law in a directory of the operating system.
 mod directory;
-/// Makes engines for both.
+/// Makes engines for all of them.
 mod harness;
+/// A process that is killed at any moment loses nothing acknowledged.
+mod kill;
 /// What must be there after an opening.
 mod reopening;
