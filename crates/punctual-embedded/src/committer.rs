@@ -224,7 +224,7 @@ impl Committer {
     fn write_staged(&mut self) -> io::Result<u64> {
         let written = loop {
             match self.log.write() {
-                Err(error) if is_full(&error) && self.space.release() => {}
+                Err(error) if is_full(&error) && self.space.release() => self.tell_of_disk(),
                 written => break written,
             }
         };
@@ -258,21 +258,14 @@ impl Committer {
     /// What time brings about without a call: duties, room on the disk, quiet.
     fn look_around(&mut self) {
         if self.log.bytes().abs_diff(self.pace.seen_bytes) > self.options.reserve_bytes / 8 {
-            self.space.look();
-            self.pace.seen_bytes = self.log.bytes();
+            self.look_at_disk();
         }
         if self.pace.looked.elapsed() < self.nap() {
             return;
         }
         self.pace.looked = Stopwatch::start();
-        self.space.look();
+        self.look_at_disk();
         self.measure();
-        self.vitals.set(
-            "disk",
-            self.space
-                .is_short()
-                .then(|| self.space.refusal().to_string()),
-        );
         if self.options.maintenance {
             self.maintain();
         } else if self.pace.is_unwritten {
@@ -287,6 +280,20 @@ impl Committer {
                 self.pace.is_tidied = true;
             }
         }
+    }
+
+    fn look_at_disk(&mut self) {
+        self.space.look();
+        self.tell_of_disk();
+        self.pace.seen_bytes = self.log.bytes();
+    }
+
+    fn tell_of_disk(&self) {
+        let problem = self
+            .space
+            .is_short()
+            .then(|| self.space.refusal().to_string());
+        self.vitals.set("disk", problem);
     }
 
     fn maintain(&mut self) {
@@ -306,14 +313,16 @@ impl Committer {
 
     fn checkpoint_if_due(&mut self) {
         let recent = self.machine.recent_bytes();
-        let enough = self.options.checkpoint_bytes;
+        // Where room is short, the log's is given back sooner.
+        let sooner = if self.space.is_short() { 8 } else { 1 };
+        let enough = self.options.checkpoint_bytes / sooner;
         if self.pace.is_checkpointing {
             if recent > RECENT_MAX * enough && !self.vitals.has(checkpoint::FAILING) {
                 self.calls.wait_applied();
             }
             return;
         }
-        let is_long = self.log.bytes() > 2 * self.options.segment_bytes;
+        let is_long = self.log.bytes() > 2 * self.options.segment_bytes / sooner as u64;
         let is_large = recent > 2 * enough;
         if is_large || ((recent > enough || is_long) && !self.store.is_behind()) {
             self.checkpoint();

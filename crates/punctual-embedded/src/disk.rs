@@ -10,6 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 pub use folder::Folder;
+pub(crate) use folder::sync_directory;
 
 /// A flat directory of files.
 ///

@@ -1,5 +1,6 @@
 //! The durable engine in one directory.
 
+mod backup;
 mod calls;
 mod checkpoint;
 mod committer;
@@ -10,6 +11,7 @@ mod log;
 mod marker;
 mod opening;
 mod options;
+mod repair;
 mod space;
 pub mod store;
 mod syncing;
@@ -17,9 +19,11 @@ mod syncing;
 pub mod testing;
 mod vitals;
 
+pub use backup::{Copied, backup, restore};
 pub use engine::EmbeddedEngine;
 pub use opening::Opened;
 pub use options::Options;
+pub use repair::{Cut, Repaired, repair};
 
 /// The program in the README compiles.
 #[cfg(doctest)]

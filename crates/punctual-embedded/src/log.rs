@@ -89,30 +89,16 @@ impl Log {
         applied: u64,
         replay: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<(Self, Option<Flaw>)> {
-        let mut segments = segments_of(&*disk).map_err(|error| unreadable(error, "log"))?;
-        let kept = segments.partition_point(|segment| segment.first <= applied + 1);
-        let superseded: Vec<_> = segments.drain(..kept.saturating_sub(1)).collect();
-        let first = segments.first().ok_or_else(no_log)?.first;
-        if first > applied + 1 {
-            return Err(store_is_behind(first, applied));
-        }
-        let mut recovery = Recovery::new(instance, disk.boot(), applied);
-        for segment in &segments {
-            let name = segment.name();
-            let bytes = disk.read(&name).map_err(|error| unreadable(error, &name))?;
-            recovery.segment(&name, &bytes, replay)?;
-        }
-        let Tail { last, cut } = recovery.finish()?;
-        let log = Self::go_on(
-            disk,
-            options,
-            instance,
-            segments,
-            superseded,
-            last,
-            cut.as_ref(),
-        );
+        let found = Found::read(&*disk, instance, applied, replay)?;
+        let Tail { last, cut } = found.recovery.finish()?;
+        let log = Self::go_on(disk, options, instance, found.segments, last, cut.as_ref());
         let log = log.map_err(|error| unwritable(error, "log"))?;
+        for segment in found.superseded {
+            let name = segment.name();
+            log.disk
+                .remove(&name)
+                .map_err(|error| unwritable(error, &name))?;
+        }
         Ok((log, cut))
     }
 
@@ -121,18 +107,11 @@ impl Log {
         options: LogOptions,
         instance: u128,
         segments: Vec<Segment>,
-        superseded: Vec<Segment>,
         last: u64,
         cut: Option<&Flaw>,
     ) -> io::Result<Self> {
         if let Some(flaw) = cut {
-            // The later first: a cut that is not finished leaves the flaw that it cuts.
-            for name in flaw.later.iter().rev() {
-                disk.remove(name)?;
-            }
-            disk.sync_names()?;
-            let file = disk.open(&flaw.segment)?;
-            file.truncate(flaw.offset as u64)?;
+            cut_at(&*disk, flaw)?;
         }
         let mut old = VecDeque::new();
         for segment in segments {
@@ -145,9 +124,6 @@ impl Log {
             old.push_back(segment);
         }
         let mut log = Self::begin(disk, options, instance, last)?;
-        for segment in superseded {
-            log.disk.remove(&segment.name())?;
-        }
         old.append(&mut log.segments);
         log.segments = old;
         Ok(log)
@@ -253,6 +229,70 @@ impl Log {
     }
 }
 
+/// A log as it was found.
+pub(crate) struct Found {
+    segments: Vec<Segment>,
+    /// Segments before those, which the store has made superfluous.
+    superseded: Vec<Segment>,
+    pub(crate) recovery: Recovery,
+}
+
+impl Found {
+    /// Reads what is there of a log behind a store that has everything up to a commit.
+    pub(crate) fn read(
+        disk: &dyn Disk,
+        instance: u128,
+        applied: u64,
+        replay: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Self> {
+        let mut segments = segments_of(disk).map_err(|error| unreadable(error, "log"))?;
+        let kept = segments.partition_point(|segment| segment.first <= applied + 1);
+        let superseded = segments.drain(..kept.saturating_sub(1)).collect();
+        let first = segments.first().ok_or_else(no_log)?.first;
+        if first > applied + 1 {
+            return Err(store_is_behind(first, applied));
+        }
+        let mut recovery = Recovery::new(instance, disk.boot(), applied);
+        for segment in &segments {
+            let name = segment.name();
+            let bytes = disk.read(&name).map_err(|error| unreadable(error, &name))?;
+            recovery.segment(&name, &bytes, replay)?;
+        }
+        Ok(Self {
+            segments,
+            superseded,
+            recovery,
+        })
+    }
+}
+
+/// Removes what stands at a flaw and after it.
+pub(crate) fn cut_at(disk: &dyn Disk, flaw: &Flaw) -> io::Result<()> {
+    // The later first: a cut that is not finished leaves the flaw that it cuts.
+    for name in flaw.later.iter().rev() {
+        disk.remove(name)?;
+    }
+    disk.sync_names()?;
+    let file = disk.open(&flaw.segment)?;
+    file.truncate(flaw.offset as u64)?;
+    file.sync()
+}
+
+/// Bytes of a segment up to the end of its last whole record.
+pub(crate) fn whole_bytes(instance: u128, segment: &[u8]) -> usize {
+    let Ok(header) = Header::decode(segment) else {
+        return 0;
+    };
+    let (mut at, mut next) = (HEADER_BYTES, header.first);
+    let record =
+        |at, next| Record::decode(Seed::of(instance), segment, at).filter(|r| r.number == next);
+    while let Some(record) = record(at, next) {
+        at += record.size();
+        next += 1;
+    }
+    at
+}
+
 impl Segment {
     fn new(first: u64) -> Self {
         let bytes = HEADER_BYTES as u64;
@@ -269,7 +309,7 @@ const PREFIX: &str = "log-";
 const BEGUN: &str = "log-begun";
 
 /// The number of the first commit of a log segment, by its name.
-fn first_of(name: &str) -> Option<u64> {
+pub(crate) fn first_of(name: &str) -> Option<u64> {
     let hex = name.strip_prefix(PREFIX).filter(|hex| hex.len() == 16)?;
     u64::from_str_radix(hex, 16).ok()
 }
@@ -282,6 +322,16 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// The number of the first commit that the segments of a disk hold, if there are any.
 pub(crate) fn first(disk: &dyn Disk) -> io::Result<Option<u64>> {
     Ok(segments_of(disk)?.first().map(|segment| segment.first))
+}
+
+/// Which data directory the segments of a disk say they belong to, if one of them can be read.
+pub(crate) fn instance_of(disk: &dyn Disk) -> io::Result<Option<u128>> {
+    for segment in segments_of(disk)? {
+        if let Ok(header) = Header::decode(&disk.read(&segment.name())?) {
+            return Ok(Some(header.instance));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether any segment of a disk holds more than its header.

@@ -14,20 +14,22 @@ pub(crate) struct Marker {
     pub(crate) instance: u128,
 }
 
-const NAME: &str = "format";
 const BEGUN: &str = "format-begun";
 const FIRST_LINE: &str = "punctual embedded engine";
 
 impl Marker {
+    /// The file.
+    pub(crate) const NAME: &str = "format";
+
     /// The marker of a directory, if it has one.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<Self>> {
-        match disk.read(NAME) {
+        match disk.read(Self::NAME) {
             Ok(bytes) => Self::parse(&bytes).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => {
                 let error =
                     Error::new(ErrorKind::Io, "data directory could not be read").source(error);
-                Err(error.with("file", NAME))
+                Err(error.with("file", Self::NAME))
             }
         }
     }
@@ -41,13 +43,13 @@ impl Marker {
         let file = disk.create(BEGUN)?;
         file.write_at(0, text.as_bytes())?;
         file.sync()?;
-        disk.rename(BEGUN, NAME)?;
+        disk.rename(BEGUN, Self::NAME)?;
         disk.sync_names()
     }
 
     /// Whether a file of a directory is one of ours, by its name.
     pub(crate) fn is_name(name: &str) -> bool {
-        name == NAME || name == BEGUN
+        name == Self::NAME || name == BEGUN
     }
 
     fn parse(bytes: &[u8]) -> Result<Self> {
@@ -75,7 +77,7 @@ impl Marker {
 
 fn damaged() -> Error {
     let message = "file that names the format is damaged; `punctual repair` writes it anew";
-    Error::new(ErrorKind::DataDamaged, message).with("file", NAME)
+    Error::new(ErrorKind::DataDamaged, message).with("file", Marker::NAME)
 }
 
 fn newer(version: u32) -> Error {

@@ -158,6 +158,12 @@ pub(crate) fn take(path: &Path, create: bool) -> Result<Lock> {
     Lock::take(path)
 }
 
+/// Takes a directory that may be damaged in any way, even without its marker.
+pub(crate) fn take_any(path: &Path) -> Result<Lock> {
+    std::fs::read_dir(path).map_err(failed)?;
+    Lock::take(path)
+}
+
 fn make(path: &Path) -> Result<std::fs::Metadata> {
     let made = std::fs::create_dir(path).and_then(|()| std::fs::metadata(path));
     made.map_err(|error| {

@@ -213,14 +213,24 @@ fn in_table(table: u8, key: &[u8]) -> Vec<u8> {
 }
 
 fn failed(path: &Path, error: lsm_tree::Error) -> Error {
-    let (kind, message) = match &error {
-        lsm_tree::Error::Io(_) => (ErrorKind::Io, "store could not be read or written"),
-        _ => {
-            let message = "store is damaged; `punctual repair` keeps what can be read";
-            (ErrorKind::DataDamaged, message)
+    use std::io::ErrorKind::{InvalidData, InvalidInput, NotFound, UnexpectedEof};
+    let is_damage = match &error {
+        // A length or a place that no file has.
+        lsm_tree::Error::Io(error) => {
+            matches!(
+                error.kind(),
+                InvalidData | InvalidInput | NotFound | UnexpectedEof
+            )
         }
+        _ => true,
     };
-    let described = Error::new(kind, message).with("store", path.display());
+    let described = if is_damage {
+        let message = "store is damaged; restore the data directory from a backup";
+        Error::new(ErrorKind::DataDamaged, message)
+    } else {
+        Error::new(ErrorKind::Io, "store could not be read or written")
+    };
+    let described = described.with("store", path.display());
     match error {
         lsm_tree::Error::Io(error) => described.source(error),
         other => described.source(other),

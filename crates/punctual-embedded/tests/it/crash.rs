@@ -10,10 +10,12 @@ use punctual::conformance::START;
 use punctual::engine::Durability;
 use punctual::time::ManualClock;
 use punctual::{Limits, Result};
+use punctual_embedded::disk::Disk;
 use punctual_embedded::testing::{Crash, Fault, ForgetfulDisk, MemoryStore};
 use punctual_embedded::{EmbeddedEngine, Options};
 use std::sync::Arc;
 
+use crate::client::{enqueue, state};
 use crate::harness::options;
 
 fn open(
@@ -121,4 +123,42 @@ async fn a_history_in_which_any_operation_fails_keeps_what_was_acknowledged() {
     let cut = |_| Crash::PowerCut { keeps: 0 };
     cut_everywhere(5, |_| Fault::Fails, cut, Durability::Fsync).await;
     cut_everywhere(6, |_| Fault::Fails, |_| Crash::Kill, Durability::Fsync).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_torn_at_500_places_opens_with_a_prefix_of_what_was_acknowledged() {
+    let clock = ManualClock::new(START);
+    let options = options(Limits::default(), &clock).durability(Durability::Os);
+    let options = options.checkpoint_bytes(10_000_000);
+    let disk = ForgetfulDisk::default();
+    let store = MemoryStore::new(disk.clone());
+    let engine = open(&disk, &store, options.clone()).expect("it is new");
+    let log = || {
+        let mut names = disk.names().expect("names");
+        names.retain(|(name, _)| name.starts_with("log-"));
+        assert_eq!(names.len(), 1, "one segment");
+        names.remove(0)
+    };
+    let mut acknowledged = Vec::new();
+    for n in 0..250 {
+        let id = enqueue(&*engine, 1 + n * 7 % 200).await.expect("enqueue");
+        acknowledged.push((id, usize::try_from(log().1).expect("it is short")));
+    }
+    let (name, _) = log();
+    let whole = disk.read(&name).expect("read");
+    let first = acknowledged[20].1;
+    let mut torn = 0;
+    for at in 0..500 {
+        let cut = first + (whole.len() - first) * at / 500;
+        let copy = disk.crash(Crash::Kill);
+        copy.put(&name, &whole[..cut]);
+        let engine = open(&copy, &MemoryStore::new(copy.clone()), options.clone());
+        let engine = engine.expect("a torn tail is no damage");
+        torn += u64::from(engine.opened().torn_bytes > 0);
+        for (id, end) in &acknowledged {
+            let is_there = state(&*engine, *id).await.is_some();
+            assert_eq!(is_there, *end <= cut, "cut at {cut}: {id} ends at {end}");
+        }
+    }
+    assert!(torn > 400, "{torn} cuts went through a record");
 }

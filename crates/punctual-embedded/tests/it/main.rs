@@ -1,14 +1,22 @@
 //! Tests of the public interface.
 
+/// Calls that tests make.
+mod client;
 /// The engine keeps the law, over a disk and store that forget what was not synced.
 mod conformance;
+/// A backup of a directory in use has everything that was acknowledged.
+mod copies;
 /// A crash at any moment loses nothing acknowledged and leaves nothing half.
 mod crash;
 /// The engine keeps the law in a directory of the operating system.
 mod directory;
+/// A full disk lets jobs be settled; one that cannot sync ends all promises.
+mod full;
 /// Makes engines for all of them.
 mod harness;
 /// A process that is killed at any moment loses nothing acknowledged.
 mod kill;
+/// What must not be opened is refused, with the reason and the remedy.
+mod opening;
 /// What must be there after an opening.
 mod reopening;

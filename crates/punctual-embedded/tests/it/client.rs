@@ -1,0 +1,54 @@
+use punctual::engine::{
+    Action, Claim, Edit, PageReport, Select, Settle, Settlement, Target, WorkerId,
+};
+use punctual::{Effect, Engine, JobId, Namespace, NewJob, Outcome, Result, State};
+
+/// The queue of every job here.
+pub(crate) const QUEUE: &str = "orders";
+
+/// A job of so many bytes.
+pub(crate) fn job(bytes: usize) -> NewJob {
+    NewJob::new(QUEUE, vec![b'x'; bytes])
+}
+
+pub(crate) async fn enqueue(engine: &impl Engine, bytes: usize) -> Result<JobId> {
+    let job = job(bytes);
+    let id = job.id;
+    engine.enqueue(&Namespace::default(), vec![job]).await?;
+    Ok(id)
+}
+
+/// Claims one job and completes it, with another job as its effect; answers both.
+pub(crate) async fn work(engine: &impl Engine, bytes: usize) -> Result<Option<(JobId, JobId)>> {
+    let claim = Claim::new(WorkerId::random(), QUEUE, 1);
+    let claimed = engine.claim(&Namespace::default(), claim).await?;
+    let Some(page) = claimed.pages.first() else {
+        return Ok(None);
+    };
+    let (held, follower) = (&page.jobs[0], job(bytes));
+    let next = follower.id;
+    let mut end = Settlement::new(held.id, held.attempt, Outcome::Completed);
+    end.effects = vec![Effect::Enqueue(Box::new(follower))];
+    let pages = vec![PageReport::new(page.token, vec![end])];
+    engine
+        .settle(&Namespace::default(), Settle { pages })
+        .await?;
+    Ok(Some((held.id, next)))
+}
+
+pub(crate) async fn cancel(engine: &impl Engine, id: JobId) -> Result<bool> {
+    let edit = Edit {
+        select: Select::Targets(vec![id.into()]),
+        action: Action::Cancel,
+        dry_run: false,
+    };
+    let edited = engine.edit(&Namespace::default(), edit).await?;
+    Ok(edited.verdicts[0].1.is_change())
+}
+
+pub(crate) async fn state(engine: &impl Engine, id: JobId) -> Option<State> {
+    let got = engine
+        .get(&Namespace::default(), vec![Target::Id(id)], false)
+        .await;
+    got.expect("get").remove(0).map(|job| job.state())
+}
