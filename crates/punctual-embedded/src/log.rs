@@ -90,8 +90,8 @@ impl Log {
         replay: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<(Self, Option<Flaw>)> {
         let found = Found::read(&*disk, instance, applied, replay)?;
-        let Tail { last, cut } = found.recovery.finish()?;
-        let log = Self::go_on(disk, options, instance, found.segments, last, cut.as_ref());
+        let tail = found.recovery.finish()?;
+        let log = Self::go_on(disk, options, instance, found.segments, &tail);
         let log = log.map_err(|error| unwritable(error, "log"))?;
         for segment in found.superseded {
             let name = segment.name();
@@ -99,7 +99,7 @@ impl Log {
                 .remove(&name)
                 .map_err(|error| unwritable(error, &name))?;
         }
-        Ok((log, cut))
+        Ok((log, tail.cut))
     }
 
     fn go_on(
@@ -107,23 +107,27 @@ impl Log {
         options: LogOptions,
         instance: u128,
         segments: Vec<Segment>,
-        last: u64,
-        cut: Option<&Flaw>,
+        tail: &Tail,
     ) -> io::Result<Self> {
+        let Tail { last, cut, unbegun } = tail;
+        for name in unbegun {
+            disk.remove(name)?;
+        }
         if let Some(flaw) = cut {
             cut_at(&*disk, flaw)?;
         }
         let mut old = VecDeque::new();
         for segment in segments {
             let name = segment.name();
-            if cut.is_some_and(|flaw| flaw.later.contains(&name)) || segment.first > last {
+            let is_cut = cut.as_ref().is_some_and(|flaw| flaw.later.contains(&name));
+            if is_cut || unbegun.contains(&name) || segment.first > *last {
                 continue;
             }
             // What was read may be in memory only, and later commits rest on it.
             disk.open(&name)?.sync()?;
             old.push_back(segment);
         }
-        let mut log = Self::begin(disk, options, instance, last)?;
+        let mut log = Self::begin(disk, options, instance, *last)?;
         old.append(&mut log.segments);
         log.segments = old;
         Ok(log)

@@ -20,6 +20,8 @@ pub(crate) struct Recovery {
     next: Option<u64>,
     last_segment: Option<Ended>,
     flaw: Option<Flaw>,
+    /// Segments that were begun and hold nothing, not even a header.
+    unbegun: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +56,8 @@ pub(crate) struct Tail {
     pub(crate) last: u64,
     /// What has to be cut before the log goes on.
     pub(crate) cut: Option<Flaw>,
+    /// Segments to be removed: the log never went on in them.
+    pub(crate) unbegun: Vec<String>,
 }
 
 impl Recovery {
@@ -65,6 +69,7 @@ impl Recovery {
             next: None,
             last_segment: None,
             flaw: None,
+            unbegun: Vec::new(),
         }
     }
 
@@ -103,6 +108,11 @@ impl Recovery {
     pub(crate) fn finish(self) -> Result<Tail> {
         match &self.flaw {
             Some(flaw) if flaw.is_damage => Err(damaged(flaw)),
+            // What the store has is not all that there was: a log is made before the store takes any.
+            None if self.last_segment.is_none() && self.applied > 0 => {
+                let name = self.unbegun.first().map_or("log", String::as_str);
+                Err(damaged(&Flaw::new(name, 0, self.applied + 1, 0, 0)))
+            }
             _ => Ok(self.cut()),
         }
     }
@@ -113,6 +123,7 @@ impl Recovery {
         Tail {
             last: last.max(self.applied),
             cut: self.flaw,
+            unbegun: self.unbegun,
         }
     }
 
@@ -163,19 +174,20 @@ impl Recovery {
 
     /// A segment whose header was never written whole, or is damaged.
     fn headless(&mut self, name: &str, bytes: &[u8]) {
-        if self.flaw.is_some() {
-            self.behind_the_flaw(name, bytes, 0);
-            return;
-        }
         let next = self.next.unwrap_or(self.applied + 1);
-        let boot = self.last_segment.as_ref().map_or(0, |ended| ended.boot);
-        self.next = Some(next);
-        self.flaw = Some(Flaw::new(name, 0, next, used(bytes), boot));
-        self.behind_the_flaw(name, bytes, 0);
-        // A log goes on in a segment that may be torn; it never starts in one, but in a new directory.
-        if let Some(flaw) = self.flaw.as_mut().filter(|_| self.last_segment.is_none()) {
-            flaw.is_damage |= flaw.whole > 0 || self.applied > 0;
+        if self.flaw.is_none() && Record::find(Seed::of(self.instance), bytes, 0, 0).is_none() {
+            // To begin it failed, and the log went on where it was. If it did not, there is a gap.
+            return self.unbegun.push(name.into());
         }
+        if self.flaw.is_none() {
+            let boot = self.last_segment.as_ref().map_or(0, |ended| ended.boot);
+            let mut flaw = Flaw::new(name, 0, next, used(bytes), boot);
+            // A log never starts in a segment without a header.
+            flaw.is_damage = self.last_segment.is_none();
+            self.next = Some(next);
+            self.flaw = Some(flaw);
+        }
+        self.behind_the_flaw(name, bytes, 0);
     }
 
     /// Looks for what is whole behind the flaw, and for what it proves.

@@ -85,8 +85,9 @@ fn a_tail_torn_at_any_byte_of_the_last_64_kib_is_cut_and_nothing_before_it_is_lo
     for cut in whole.len() - span..whole.len() {
         let kept = starts.partition_point(|start| *start <= cut) - 1;
         let mut ended = whole[..cut].to_vec();
-        for zeros in [0, 4096] {
-            ended.resize(cut + zeros, 0);
+        let zeros = [0, 64, 4096];
+        for zeros in &zeros[..if cut % 16 == 0 { 3 } else { 1 }] {
+            ended.resize(cut + *zeros, 0);
             let (tail, replayed) = recover(&[("log", &ended)], 0);
             let tail = tail.expect("a torn tail is no damage");
             assert_eq!(tail.last, kept as u64, "cut at {cut}");
@@ -166,7 +167,10 @@ fn a_header_that_was_never_written_whole_is_no_damage_where_a_log_goes_on() {
     for len in 0..HEADER_BYTES {
         let (tail, replayed) = recover(&[("a", &first), ("b", &next[..len])], 0);
         let tail = tail.unwrap();
-        assert_eq!((tail.last, tail.cut.unwrap().segment), (3, "b".into()));
+        assert_eq!(
+            (tail.last, tail.cut, tail.unbegun),
+            (3, None, vec!["b".into()])
+        );
         assert_eq!(replayed, payloads);
     }
     let zeros = [0; HEADER_BYTES];
@@ -176,6 +180,34 @@ fn a_header_that_was_never_written_whole_is_no_damage_where_a_log_goes_on() {
         ErrorKind::DataDamaged,
         "it held all since commit 9"
     );
+}
+
+#[test]
+fn a_segment_that_could_not_be_begun_is_passed_over_where_the_log_went_on_without_it() {
+    let payloads = payloads(5);
+    let (a, c) = (
+        segment(1, BOOT, &payloads[..4]),
+        segment(5, BOOT, &payloads[4..]),
+    );
+    for unbegun in [&[][..], &[0; HEADER_BYTES], &c[..HEADER_BYTES - 1]] {
+        let (tail, replayed) = recover(&[("a", &a), ("b", unbegun), ("c", &c)], 0);
+        let tail = tail.unwrap();
+        assert_eq!(
+            (tail.last, tail.cut, tail.unbegun),
+            (5, None, vec!["b".into()])
+        );
+        assert_eq!(replayed, payloads);
+        let later = segment(6, BOOT, &payloads[4..]);
+        let (tail, _) = recover(
+            &[("a", &a), ("b", unbegun), ("c", &later), ("d", &later)],
+            0,
+        );
+        assert_eq!(
+            tail.unwrap_err().kind(),
+            ErrorKind::DataDamaged,
+            "commit 5 was in it"
+        );
+    }
 }
 
 #[test]
@@ -267,7 +299,8 @@ fn a_missing_segment_is_damage() {
 fn commits_that_the_store_has_are_not_replayed() {
     let payloads = payloads(5);
     let (tail, replayed) = recover(&[("log", &segment(1, BOOT, &payloads))], 3);
-    assert_eq!(tail.unwrap(), Tail { last: 5, cut: None });
+    let tail = tail.unwrap();
+    assert_eq!((tail.last, tail.cut), (5, None));
     assert_eq!(replayed, payloads[3..]);
 }
 
@@ -426,4 +459,39 @@ fn a_stop_at_any_operation_of_an_opening_loses_nothing() {
 
 fn cut(keeps: u64) -> Crash {
     Crash::PowerCut { keeps }
+}
+
+#[test]
+fn a_segment_that_fails_to_begin_loses_nothing() {
+    let payloads = payloads(12);
+    let mut failed = 0;
+    for operation in 0.. {
+        let disk = ForgetfulDisk::default();
+        let mut log = Log::begin(Arc::new(disk.clone()), SMALL, INSTANCE, 0).unwrap();
+        let fails = disk.operations() + operation;
+        disk.at_operation(fails, Fault::Fails);
+        let mut written = 0;
+        for payload in &payloads {
+            if log.is_long() {
+                failed += usize::from(log.roll().is_err());
+            }
+            log.stage(payload, log.number());
+            if log.write().is_err() || log.file().sync().is_err() || disk.sync_names().is_err() {
+                break;
+            }
+            written += 1;
+        }
+        let is_over = disk.operations() <= fails;
+        let disk = disk.crash(Crash::PowerCut { keeps: 0 });
+        // Twice: what the first opening leaves must be as good.
+        for _ in 0..2 {
+            let (_, replayed) = open(&disk, 0).unwrap();
+            assert!(replayed.len() >= written, "{} of {written}", replayed.len());
+            assert_eq!(replayed, payloads[..replayed.len()]);
+        }
+        if is_over {
+            break;
+        }
+    }
+    assert!(failed > 2, "{failed} segments failed to begin");
 }
