@@ -9,7 +9,8 @@ use punctual::{Engine, Namespace};
 use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
-    bench, completions, demo, doctor, enqueue, export, import, jobs, queues, work,
+    backup, bench, completions, demo, doctor, enqueue, export, import, jobs, queues, repair,
+    restore, work,
 };
 use crate::connect::{self, Address, Make};
 use crate::failure::Result;
@@ -141,6 +142,9 @@ pub(crate) enum Command {
     Demo(demo::Args),
     Export(export::Args),
     Import(import::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
+    Repair(repair::Args),
     Completions(completions::Args),
 }
 
@@ -165,6 +169,9 @@ impl Command {
             Self::Demo(args) => args.run(global).await,
             Self::Export(args) => args.run(global).await,
             Self::Import(args) => args.run(global).await,
+            Self::Backup(args) => args.run(global),
+            Self::Restore(args) => args.run(global),
+            Self::Repair(args) => args.run(global),
             Self::Completions(args) => args.run(global),
         }
     }

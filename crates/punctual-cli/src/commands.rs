@@ -1,5 +1,6 @@
 //! One command per file.
 
+pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
@@ -9,4 +10,6 @@ pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod jobs;
 pub(crate) mod queues;
+pub(crate) mod repair;
+pub(crate) mod restore;
 pub(crate) mod work;

@@ -130,6 +130,17 @@ impl Address {
             }
         }
     }
+
+    /// The directory, for commands that work on its files.
+    pub(crate) fn directory(&self, command: &str) -> Result<&PathBuf> {
+        match self {
+            Self::File { dir, .. } => Ok(dir),
+            Self::Memory => Err(Failure::usage(format!(
+                "{command} works on a directory, and memory: has none"
+            ))
+            .hint("name one with --engine file:DIR")),
+        }
+    }
 }
 
 fn parse_durability(text: &str) -> Result<Durability> {

@@ -1,4 +1,5 @@
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::Stdio;
 
 use crate::support::{Punctual, lines};
@@ -141,4 +142,106 @@ fn a_directory_that_is_none_or_another_s_is_refused() {
     let ran = punctual.run(&["enqueue", "mail", "{}", "-e", "file:none/data"]);
     assert_ne!(ran.code, 0, "{ran:?}");
     assert!(ran.stderr.contains("parent"), "{ran:?}");
+}
+
+#[test]
+fn a_backup_of_a_directory_in_use_is_restored_whole() {
+    let punctual = filled();
+    let mut worker = punctual
+        .command(&["work", "later", "--exec", "true"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the worker starts");
+    let mut ready = String::new();
+    BufReader::new(worker.stderr.take().expect("a pipe"))
+        .read_line(&mut ready)
+        .expect("a line");
+    let copied = punctual.one(&["backup", "kept"]);
+    assert!(copied["bytes"].as_u64() > Some(0), "{copied}");
+    // Nothing is overwritten.
+    punctual.run(&["backup", "kept"]).exits(2);
+    punctual.run(&["restore", "kept"]).exits(2);
+    worker.kill().expect("it is killed");
+    worker.wait().expect("it is gone");
+
+    punctual
+        .run(&["restore", "kept", "-e", "file:./again"])
+        .exits(0);
+    punctual.run(&["export", "jobs.jsonl"]).exits(0);
+    punctual
+        .run(&["export", "again.jsonl", "-e", "file:./again"])
+        .exits(0);
+    assert_eq!(
+        lines(&punctual.path("again.jsonl")),
+        lines(&punctual.path("jobs.jsonl"))
+    );
+    punctual
+        .run(&["restore", "none", "-e", "file:./more"])
+        .exits(3);
+    punctual.run(&["backup", "kept", "-e", "memory:"]).exits(2);
+}
+
+#[test]
+fn damage_is_told_and_repaired_only_with_yes() {
+    let punctual = Punctual::new();
+    // A killed process leaves many commits that only the log has.
+    crate::demo::run_and_kill(&punctual, 150);
+    let engine = [
+        "--engine",
+        "file:./punctual-demo/jobs",
+        "--namespace",
+        "demo",
+    ];
+    let with = |args: &[&'static str]| [args, &engine[..]].concat();
+    flip_a_bit(&punctual.path("punctual-demo/jobs"));
+
+    let error = punctual
+        .run(&with(&["jobs", "list", "-o", "json"]))
+        .exits(6)
+        .error();
+    assert_eq!(error["code"], "data_damaged");
+    assert!(
+        error["hint"]
+            .as_str()
+            .is_some_and(|hint| hint.contains("repair")),
+        "{error}"
+    );
+    let told = punctual.run(&with(&["repair"])).exits(6);
+    assert!(
+        told.stderr.contains("log-") && told.stderr.contains("--yes"),
+        "{told:?}"
+    );
+    punctual.run(&with(&["jobs", "list"])).exits(6);
+
+    let repaired = punctual.one(&with(&["repair", "--yes"]));
+    assert!(repaired["log"]["offset"].as_u64() > Some(0), "{repaired}");
+    assert!(
+        repaired["log"]["whole_commits_lost"].as_u64() > Some(0),
+        "{repaired}"
+    );
+    assert!(
+        punctual
+            .path(repaired["aside"].as_str().expect("a path"))
+            .exists()
+    );
+    assert!(!punctual.json(&with(&["jobs", "list"])).is_empty());
+    let told = punctual.run(&with(&["repair"])).exits(0);
+    assert!(told.stdout.contains("is not damaged"), "{told:?}");
+}
+
+/// Flips a bit in the middle of what the log of a directory holds.
+fn flip_a_bit(directory: &Path) {
+    let files = std::fs::read_dir(directory).expect("a directory");
+    let logs = files.map(|file| file.expect("a file").path());
+    let log = logs
+        .filter(|path| path.to_string_lossy().contains("/log-"))
+        .max()
+        .expect("a log");
+    let mut bytes = std::fs::read(&log).expect("a log");
+    let written = bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .expect("something was written");
+    bytes[written / 2] ^= 1;
+    std::fs::write(log, bytes).expect("a log");
 }

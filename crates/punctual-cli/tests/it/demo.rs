@@ -67,7 +67,7 @@ fn a_demo_killed_at_twenty_moments_ends_well() {
 
 /// Starts the demo, reads that many lines of its ledger, kills it with -9, and answers the orders
 /// whose jobs were acknowledged by then.
-fn run_and_kill(punctual: &Punctual, moment: u64) -> Vec<u64> {
+pub(crate) fn run_and_kill(punctual: &Punctual, moment: u64) -> Vec<u64> {
     let mut child = punctual
         .command(&[DEMO, &["--follow"]].concat())
         .stdout(Stdio::piped())

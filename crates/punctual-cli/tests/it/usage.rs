@@ -25,6 +25,9 @@ const COMMANDS: &[&[&str]] = &[
     &["demo"],
     &["export"],
     &["import"],
+    &["backup"],
+    &["restore"],
+    &["repair"],
     &["completions"],
 ];
 

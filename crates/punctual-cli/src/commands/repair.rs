@@ -1,0 +1,86 @@
+//! `punctual repair`.
+
+use std::path::Path;
+
+use punctual::ErrorKind;
+use punctual_embedded::{Cut, EmbeddedEngine, Options, Repaired};
+
+use crate::args::Global;
+use crate::failure::{Failure, Result};
+use crate::output::{Output, counted, object};
+
+/// Make a damaged data directory one that opens, and say what is lost
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual repair          says what is damaged, and changes nothing
+  punctual repair --yes    keeps what can be read, sets the damaged original aside
+
+Everything before the damage is kept; what was acknowledged after it is lost, and how much that is
+is told. A backup may have more: look at it first. Exit code 6 if something is damaged and --yes was
+not given.")]
+pub(crate) struct Args {
+    /// Do it
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self, global: &Global) -> Result<()> {
+        let address = global.address()?;
+        let dir = address.directory("repair")?;
+        let out = global.output();
+        if self.yes {
+            return tell(out, dir, &punctual_embedded::repair(dir)?);
+        }
+        match EmbeddedEngine::open(dir, Options::default().create(false)) {
+            Ok(_) => tell(out, dir, &Repaired::default()),
+            Err(error) if error.kind() == ErrorKind::DataDamaged => {
+                let told = Failure::from(error);
+                Err(told.hint("a backup may have more; `punctual repair --yes` keeps what lies before the damage"))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn tell(out: Output, dir: &Path, repaired: &Repaired) -> Result<()> {
+    let aside = repaired
+        .aside
+        .as_ref()
+        .map(|path| path.display().to_string());
+    if out.is_json() {
+        let log = repaired.log.as_ref().map(|cut| {
+            object!({
+                "file": cut.file,
+                "offset": cut.offset,
+                "commit": cut.commit,
+                "whole_commits_lost": cut.whole_commits,
+            })
+        });
+        let repaired = object!({"format": repaired.format, "log": log, "aside": aside});
+        return out.json(&repaired);
+    }
+    if *repaired == Repaired::default() {
+        return out.line(format!("{} is not damaged", dir.display()));
+    }
+    if repaired.format {
+        out.line("the file that names the format was written anew")?;
+    }
+    if let Some(Cut {
+        file,
+        offset,
+        commit,
+        whole_commits,
+    }) = &repaired.log
+    {
+        let whole = counted(*whole_commits, "whole commit");
+        out.line(format!(
+            "{file} was cut at byte {offset}; lost: commit {commit}, and {whole} after it"
+        ))?;
+    }
+    match aside {
+        Some(aside) => out.line(format!("the damaged original is in {aside}")),
+        None => Ok(()),
+    }
+}
