@@ -20,3 +20,5 @@ mod kill;
 mod opening;
 /// What must be there after an opening.
 mod reopening;
+/// What a version wrote, every later one reads.
+mod samples;
