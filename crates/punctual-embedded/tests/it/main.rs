@@ -14,6 +14,8 @@ mod directory;
 mod full;
 /// Makes engines for all of them.
 mod harness;
+/// The engine and the reference model do the same, step by step, over crashes too.
+mod histories;
 /// A process that is killed at any moment loses nothing acknowledged.
 mod kill;
 /// What must not be opened is refused, with the reason and the remedy.

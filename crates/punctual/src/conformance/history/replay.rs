@@ -217,6 +217,10 @@ impl Replay {
                 Ok(())
             }
             Action::Crash => {
+                // What only reads were answered is not kept: a clock that is behind must catch up.
+                self.go_to(reading.max(self.model.answered_at()), false)
+                    .await?;
+                self.change_something().await?;
                 self.subject.crash().await;
                 self.engine = self.subject.engine();
                 self.model.crash(self.unsaid());

@@ -372,6 +372,29 @@ impl Replay {
         same("names of records", &expected, &names)
     }
 
+    /// Writes a record that decides nothing: a process that is killed before it changed anything
+    /// leaves no sign that it was there.
+    pub(super) async fn change_something(&mut self) -> Result<(), Difference> {
+        let record = "alive";
+        let known = self.model.space(&self.name(0));
+        let known = known.and_then(|model| model.record(record));
+        let expected = known.map_or(0, |record| record.version);
+        let value = Some(RecordValue::Opaque(Default::default()));
+        let write = Control::Write {
+            name: record.into(),
+            expected,
+            value: value.clone(),
+        };
+        let now = self.unsaid();
+        let Controlled::Written(version) = self.control(0, write).await? else {
+            return Err("write: answers something else".into());
+        };
+        let expected = self
+            .at(0, now)?
+            .write(record, expected, value, Some(version));
+        same("version written", &expected, &Some(version))
+    }
+
     async fn control(&mut self, space: usize, control: Control) -> Result<Controlled, Difference> {
         let name = self.name(space);
         let answered = self.engine.control(&name, control).await;
