@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual::job::Stop;
-use punctual::time::millis;
+use punctual::time::{millis, seconds};
 use punctual::worker::Interrupt;
 use punctual::{Context, Outcome, Queue, State, Worker};
 use tokio::sync::mpsc;
@@ -152,15 +152,18 @@ async fn an_engine_that_cannot_be_reached_stops_the_handler_in_time() {
     let (probe, _clock) = Probe::new();
     let id = send(&probe, 1).await;
     let (told, mut interrupts) = mpsc::unbounded_channel();
-    let worker = quick(&probe).handle(move |_: Ping, ctx: Context| {
-        let told = told.clone();
-        async move {
-            if ctx.attempt() == 1 {
-                told.send(ctx.cancelled().await).unwrap();
-                std::future::pending::<()>().await;
+    // Long enough that the first attempt starts within it, however busy the machine is.
+    let worker = quick(&probe)
+        .lease(seconds(2))
+        .handle(move |_: Ping, ctx: Context| {
+            let told = told.clone();
+            async move {
+                if ctx.attempt() == 1 {
+                    told.send(ctx.cancelled().await).unwrap();
+                    std::future::pending::<()>().await;
+                }
             }
-        }
-    });
+        });
     let lost = Fault::Lost(punctual::ErrorKind::EngineUnavailable);
     probe.fail("extend", [lost; 50]);
     let running = background(&worker);
