@@ -104,8 +104,7 @@ impl Told {
             }
             Some(Word::Enqueued(call)) => {
                 let ids = self.enqueues.remove(&call).expect("it was sent");
-                self.jobs
-                    .extend(ids.into_iter().map(|id| (id, State::Ready)));
+                ids.into_iter().for_each(|id| self.is_waiting(id));
             }
             Some(Word::Settles(job, follower)) => {
                 self.settles.insert(job, follower);
