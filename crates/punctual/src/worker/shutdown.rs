@@ -131,8 +131,8 @@ impl Runtime {
             drained = drained => drained.is_some(),
             () = release => false,
         };
+        self.enter(Phase::Releasing);
         if !in_time {
-            self.enter(Phase::Releasing);
             let running = {
                 let mut board = self.board();
                 board.stop_all(Cause::Shutdown, self.now() + RELEASE_GRACE);
