@@ -57,8 +57,11 @@ pub fn shutdown_signal() -> Shutdown {
     let (count, counted) = tokio::sync::watch::channel(0_u32);
     let mut signals = Signals::new();
     tokio::spawn(async move {
-        while !count.is_closed() {
-            signals.next().await;
+        loop {
+            tokio::select! {
+                () = signals.next() => {}
+                () = count.closed() => return,
+            }
             count.send_modify(|count| *count += 1);
             tracing::info!(signals = *count.borrow(), "asked to end");
         }

@@ -182,3 +182,27 @@ async fn a_worker_may_run_again_after_it_ended() {
         assert!(!health.report().ok, "it does not run any more");
     }
 }
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_signal_of_the_system_drains_and_a_second_one_releases() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let worker = Worker::new(&probe)
+        .drain_limit(minutes(60))
+        .handle(|_: Ping| std::future::pending::<()>());
+    let running = tokio::spawn(worker.run_until(punctual::shutdown_signal()));
+    let kill = || {
+        let pid = std::process::id().to_string();
+        let killed = std::process::Command::new("kill")
+            .args(["-TERM", &pid])
+            .status();
+        assert!(killed.unwrap().success());
+    };
+    until(&probe, id, |job| job.state == State::Active).await;
+    kill();
+    until_draining(&worker).await;
+    kill();
+    soon(running).await.unwrap().unwrap();
+    assert_eq!(probe.job(id).await.state, State::Ready);
+}
