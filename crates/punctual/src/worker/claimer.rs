@@ -134,11 +134,11 @@ impl Claimer {
         let more = wake_at.is_some_and(|wake_at| wake_at <= now);
         self.suspects.seen(claimed.suspects);
         let (jobs, suspect) = admit(&self.rt, claimed, asked);
+        if suspect && !self.rt.setup.isolated {
+            // It was claimed so that nothing else runs beside it.
+            self.rest_while_busy().await;
+        }
         if alone {
-            if suspect && !self.rt.setup.isolated {
-                // The claim was made to run nothing else beside it.
-                self.rest_while_busy().await;
-            }
             self.suspects.done(self.rt.now(), jobs > 0);
         } else if jobs == 0 && quiet {
             self.suspects.idle();

@@ -15,6 +15,8 @@ use crate::time::{minutes, seconds};
 #[derive(Debug, Clone)]
 pub(super) struct Suspects {
     waiting: bool,
+    /// The last turn brought nothing, although they wait: not even an idle worker is to hurry.
+    barren: bool,
     turn_since: Option<Duration>,
     rest_until: Duration,
     patience: Duration,
@@ -29,6 +31,7 @@ impl Default for Suspects {
     fn default() -> Self {
         Self {
             waiting: false,
+            barren: false,
             turn_since: None,
             rest_until: Duration::ZERO,
             patience: PATIENCE_MIN,
@@ -41,6 +44,7 @@ impl Suspects {
     pub(super) fn seen(&mut self, waiting: bool) {
         self.waiting = waiting;
         if !waiting {
+            self.barren = false;
             self.turn_since = None;
             self.patience = PATIENCE_MIN;
         }
@@ -52,7 +56,9 @@ impl Suspects {
 
     /// Usual work has run out: no need to rest from suspects.
     pub(super) fn idle(&mut self) {
-        self.rest_until = Duration::ZERO;
+        if !self.barren {
+            self.rest_until = Duration::ZERO;
+        }
     }
 
     /// Whether the next claim is to be alone.
@@ -71,6 +77,7 @@ impl Suspects {
 
     /// What a claim alone brought has ended; one that brought nothing ends the turn.
     pub(super) fn done(&mut self, now: Duration, brought: bool) {
+        self.barren = !brought;
         let took = now.saturating_sub(self.turn_since.unwrap_or(now));
         if took >= TURN_MAX || !brought {
             self.rest(now, took.max(TURN_MAX));

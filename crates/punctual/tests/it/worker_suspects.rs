@@ -159,9 +159,24 @@ async fn the_next_suspect_waits_until_the_last_one_is_handed_in() {
     .await;
     // A process that ended now would leave the first one's outcome behind, and it would look as
     // if that had crashed alone. So nobody else is running, whose crash it could be.
-    for _ in 0..1_000 {
-        tokio::task::yield_now().await;
-    }
+    let health = worker.health();
+    soon(async {
+        let age = || {
+            let loops = health.report().loops;
+            loops
+                .into_iter()
+                .find(|of| of.name == "claimer")
+                .unwrap()
+                .age
+        };
+        let mut last = age();
+        // The claimer goes round, and could have claimed.
+        while age() >= last {
+            last = age();
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     assert_eq!(starts.load(Ordering::SeqCst), 1);
     probe.settle_gate.as_ref().unwrap().add_permits(100);
     running

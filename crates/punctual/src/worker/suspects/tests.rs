@@ -62,7 +62,12 @@ fn a_turn_that_brings_nothing_ends() {
     let mut suspects = waiting();
     assert!(suspects.is_turn(seconds(0)));
     suspects.done(seconds(0), false);
-    assert!(!suspects.is_turn(seconds(3)));
+    suspects.idle();
+    assert!(
+        !suspects.is_turn(seconds(3)),
+        "an idle worker does not run hot"
+    );
+    assert!(suspects.is_turn(seconds(4)));
     suspects.seen(false);
     assert_eq!(suspects.turn_at(), None);
 }
