@@ -490,6 +490,11 @@ impl Board {
         self.close(waiting.page);
     }
 
+    /// Items of one call.
+    pub(super) fn batch_items(&self) -> usize {
+        self.seed.limits.batch_items
+    }
+
     pub(super) fn grace(&self) -> Duration {
         self.grace
     }
