@@ -94,6 +94,15 @@ use crate::time::{Timestamp, days, millis, seconds};
 /// - A kind it has no handler for is put off, never failed.
 /// - Jobs that crashed two workers are run with nothing beside them (see [`isolated`](Self::isolated)).
 ///
+/// # What it shows
+/// Through `tracing`, a span `job` per attempt (id, kind, queue, attempt) and an event per step,
+/// never a payload. Through the `metrics` facade, with the recorder installed before the run, by
+/// `queue` and `kind` (its own queues and registered kinds, all others as `other`):
+/// `punctual_claimed_total`, `punctual_settled_total` (and `outcome`), `punctual_retries_total`,
+/// `punctual_lateness_seconds` (due to handler start), `punctual_run_time_seconds`; and without
+/// labels `punctual_active` and `punctual_lease_lost_total`. A [`Queue`](crate::Queue) counts
+/// `punctual_enqueued_total` (and `verdict`).
+///
 /// Dropping the future of a run ends its loops and handlers and hands back nothing: the leases run
 /// out, and each running job counts a crash. End it by its shutdown.
 pub struct Worker(Setup);

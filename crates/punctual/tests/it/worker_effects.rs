@@ -143,7 +143,7 @@ async fn progress_goes_with_the_heartbeat() {
     let finish = Arc::new(tokio::sync::Notify::new());
     let finishing = finish.clone();
     let worker = Worker::new(&probe)
-        .lease(punctual::time::millis(60))
+        .lease(seconds(2))
         .handle(move |_: Ping, ctx: Context| {
             let finish = finishing.clone();
             async move {
@@ -158,6 +158,7 @@ async fn progress_goes_with_the_heartbeat() {
     let job = until(&probe, id, |job| job.progress.is_some()).await;
     assert_eq!(job.progress.as_deref(), Some(&b"half way"[..]));
     assert!(probe.calls("extend") >= 2);
+    assert_eq!(job.attempt, 1, "the note is that of the first beat");
     finish.notify_one();
     running.stop().await;
 }
