@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use punctual::engine::Engine;
 use punctual::job::DeadReason;
 use punctual::time::ManualClock;
 use punctual::{State, Worker};
@@ -76,14 +75,7 @@ async fn suspects(probe: &Arc<Probe>, clock: &ManualClock, count: u32) {
 
 async fn until_claimed(probe: &Probe, count: u32) {
     soon(async {
-        loop {
-            let stats = probe
-                .stats(&Default::default(), Default::default())
-                .await
-                .unwrap();
-            if stats.queues[0].counts.of(State::Active) == u64::from(count) {
-                return;
-            }
+        while active(probe).await != u64::from(count) {
             tokio::task::yield_now().await;
         }
     })
@@ -159,24 +151,8 @@ async fn the_next_suspect_waits_until_the_last_one_is_handed_in() {
     .await;
     // A process that ended now would leave the first one's outcome behind, and it would look as
     // if that had crashed alone. So nobody else is running, whose crash it could be.
-    let health = worker.health();
-    soon(async {
-        let age = || {
-            let loops = health.report().loops;
-            loops
-                .into_iter()
-                .find(|of| of.name == "claimer")
-                .unwrap()
-                .age
-        };
-        let mut last = age();
-        // The claimer goes round, and could have claimed.
-        while age() >= last {
-            last = age();
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    // Its claimer goes round, and could have claimed.
+    until_round(&worker, "claimer").await;
     assert_eq!(starts.load(Ordering::SeqCst), 1);
     probe.settle_gate.as_ref().unwrap().add_permits(100);
     running
