@@ -368,6 +368,17 @@ impl Machine {
         Ok(())
     }
 
+    /// Checks the payloads of a call.
+    fn check_bytes(&self, bytes: usize) -> Result<()> {
+        if bytes > self.limits.batch_bytes {
+            let message = "call carries too many bytes of payload; send smaller batches";
+            return Err(Error::new(ErrorKind::BatchTooLarge, message)
+                .with("bytes", bytes)
+                .with("limit", self.limits.batch_bytes));
+        }
+        Ok(())
+    }
+
     /// Cuts a text that the engine keeps to the limit, at a character.
     fn bounded_text(&self, text: &str) -> String {
         let mut end = text.len().min(self.limits.result_bytes);

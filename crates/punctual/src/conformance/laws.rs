@@ -386,6 +386,8 @@ macro_rules! __laws {
                 a_call_takes_four_mebibytes,
                 a_claim_out_of_range_is_refused,
                 a_settle_over_its_limits_is_refused,
+                a_settle_takes_four_mebibytes_of_effects[Effects],
+                a_settle_takes_a_thousand_pages_and_samples,
                 an_extend_out_of_range_is_refused,
                 a_look_over_a_batch_is_refused[ListByState, EditByFilter],
                 a_wait_over_its_limits_is_refused,

@@ -37,13 +37,7 @@ impl Machine {
     /// Checks a batch before anything is changed.
     fn check_jobs(&self, now: Timestamp, jobs: Vec<NewJob>) -> Result<Vec<Checked>> {
         self.check_batch(jobs.len())?;
-        let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
-        if bytes > self.limits.batch_bytes {
-            let message = "call carries too many bytes of payload; send smaller batches";
-            return Err(Error::new(ErrorKind::BatchTooLarge, message)
-                .with("bytes", bytes)
-                .with("limit", self.limits.batch_bytes));
-        }
+        self.check_bytes(jobs.iter().map(|job| job.payload.len()).sum())?;
         let check = |(index, job)| {
             self.check_job(now, job)
                 .map_err(|error: Error| error.with("index", index))
