@@ -21,6 +21,10 @@ use crate::commands::work;
 use crate::failure::Failure;
 use crate::output::Format;
 
+/// Jobs are made on one thread and freed on another, for which the system's allocator pays dearly.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(work::REAP) {
         work::reap();

@@ -217,6 +217,11 @@ impl Machine {
                 debug_assert!(false, "a lane's count is the number of its places");
                 return Ok(());
             }
+            let alone = |(_, place): &(PlaceKey, Place)| match place {
+                Place::Job(id) => Some(JobKey { namespace, id: *id }),
+                Place::Group(_) => None,
+            };
+            self.look_ahead(&places.iter().filter_map(alone).collect::<Vec<_>>())?;
             for (key, place) in places {
                 let id = self.candidate(&key, &place)?;
                 let job = self.load_indexed(&JobKey { namespace, id })?;
@@ -241,7 +246,7 @@ impl Machine {
                 row.active = (!is_planted(Bug::GroupOvertaken)).then_some(id);
             })?;
         }
-        self.displace(&job)?;
+        self.leave_line(&job)?;
         let status = job.status_mut();
         status.place = State::Active;
         status.attempt += 1;

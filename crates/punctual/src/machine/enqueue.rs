@@ -29,6 +29,13 @@ impl Machine {
         let jobs = self.check_jobs(now, jobs)?;
         self.begin(now)?;
         let namespace = self.namespace_or_new(namespace);
+        let key = |checked: &Checked| JobKey {
+            namespace,
+            id: checked.job.id,
+        };
+        let keys: Vec<_> = jobs.iter().map(key).collect();
+        self.rows.specs.look_ahead(keys.iter())?;
+        self.rows.marks.look_ahead(keys.iter())?;
         jobs.into_iter()
             .map(|job| self.enqueue_one(namespace, job, true))
             .collect()

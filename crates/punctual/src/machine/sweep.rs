@@ -175,6 +175,8 @@ impl Machine {
                 .rows
                 .due
                 .pop(&mut self.journal, queue, until, limit - moved)?;
+            let keys = due.iter().map(|(_, id)| JobKey { namespace, id: *id });
+            self.look_ahead(&keys.collect::<Vec<_>>())?;
             for (key, id) in &due {
                 let job = self.load_indexed(&JobKey { namespace, id: *id })?;
                 debug_assert_eq!(job.due_key(), *key, "the index says what the record says");
