@@ -8,6 +8,7 @@ mod passing;
 mod random;
 mod replay;
 mod request;
+mod scene;
 mod shrink;
 mod verbs;
 

@@ -83,7 +83,7 @@ impl Machine {
         let wake_at = if left {
             Some(self.now)
         } else {
-            self.wake_at(&open)
+            self.wake_at(&open)?
         };
         let suspects = open
             .iter()
@@ -386,16 +386,6 @@ impl Machine {
         queues
             .iter()
             .any(|queue| self.lane_counts(*queue)[..lanes].iter().any(|n| *n > 0) || unmoved(queue))
-    }
-
-    /// The earliest instant at which a claim could answer more by the passing of time alone.
-    fn wake_at(&self, queues: &[u32]) -> Option<Timestamp> {
-        let first = |id: &u32| {
-            let queue = self.derived.queues.get(id)?;
-            let lease = queue.lease_ends.first().map(|(at, _)| *at);
-            queue.due_head.into_iter().chain(lease).min()
-        };
-        queues.iter().filter_map(first).min()
     }
 }
 

@@ -280,6 +280,9 @@ impl Machine {
             _ => self.take_key(&loaded)?,
         }
         self.watch_expiry(&loaded);
+        if loaded.status.is_suspect() {
+            self.note_expiry(&loaded);
+        }
         self.place(&loaded)?;
         if !self.expire_if_late(loaded.clone())? {
             self.changed(&loaded);

@@ -211,7 +211,7 @@ impl Machine {
             .periods
             .scan(from, Bound::Excluded(&end), false, limit)?;
         for (period, ()) in found {
-            self.rows.periods.remove(&mut self.journal, &period);
+            self.forget_period(&period);
             self.holder(period.queue, &period.key)?;
         }
         let next = self
