@@ -126,6 +126,7 @@ struct Setup {
     lease: Duration,
     drain_limit: Duration,
     abort_grace: Duration,
+    suspect_patience: Duration,
     isolated: bool,
     /// The first mistake in the set-up; a run answers it.
     mistake: Option<String>,
@@ -150,6 +151,7 @@ impl Worker {
             lease: seconds(10),
             drain_limit: seconds(25),
             abort_grace: seconds(2),
+            suspect_patience: seconds(30),
             isolated: false,
             mistake: None,
         })
@@ -325,18 +327,34 @@ impl Worker {
         self
     }
 
-    /// Aborts a handler that long after it was asked to stop; 2 s by default.
+    /// Aborts a handler that long after it was asked to stop, up to a day; 2 s by default.
     #[must_use]
     pub fn abort_grace(mut self, grace: Duration) -> Self {
         self.0.abort_grace = grace;
         self
     }
 
+    /// Waits that long for a handler to end, counted from its start, so that a suspect can run with
+    /// nothing beside it; up to a day, 30 s by default. Until then nothing else is claimed.
+    ///
+    /// If no handler runs longer, a suspect is claimed that long after the worker learns of it
+    /// with a claim, or after the rest from the turn before: four times what that took. If one
+    /// does, the worker goes on with its usual work, and waits longer the longer the suspect does,
+    /// up to five minutes: ten times the longest handler. Any other worker may take it before, and
+    /// one that is idle does so at once. With zero only idle ones do for the first minutes.
+    ///
+    /// Several workers in one process do not know of each other: their suspects are not alone.
+    #[must_use]
+    pub fn suspect_patience(mut self, patience: Duration) -> Self {
+        self.0.suspect_patience = patience;
+        self
+    }
+
     /// Says that each handler runs its job in a process of its own, so that a job that ends its
     /// process harms no other: such a worker claims suspects beside its usual work.
     ///
-    /// Any other worker runs a suspect with nothing beside it. It stops claiming until its
-    /// handlers have ended, at most for a fifth of its time while there is usual work.
+    /// Any other worker runs a suspect with nothing beside it (see
+    /// [`suspect_patience`](Self::suspect_patience)).
     #[must_use]
     pub fn isolated(mut self) -> Self {
         self.0.isolated = true;
@@ -404,6 +422,11 @@ impl Setup {
         // Shorter ones would be lost to the scheduling of a busy machine.
         if self.lease < millis(50) || self.lease > days(1) {
             return refuse("lease is out of range; use 50 ms to 1 day".into());
+        }
+        if self.abort_grace > days(1) || self.suspect_patience > days(1) {
+            return refuse(
+                "abort grace or suspect patience is out of range; use up to 1 day".into(),
+            );
         }
         Ok(())
     }
