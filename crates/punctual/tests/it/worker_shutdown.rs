@@ -47,6 +47,17 @@ async fn the_first_signal_lets_handlers_end_and_claims_nothing_more() {
     assert_eq!((later.state, later.attempt), (State::Ready, 0));
 }
 
+/// A job that the engine calls active may be on its way still; a busy worker runs it.
+async fn until_busy(worker: &Worker) {
+    let health = worker.health();
+    soon(async {
+        while health.busy() == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 /// Its health says so, for load balancers and deployments.
 async fn until_draining(worker: &Worker) {
     let health = worker.health();
@@ -75,7 +86,7 @@ async fn past_the_drain_limit_jobs_are_handed_back_unharmed() {
                 }
             });
     let mut running = background(&worker);
-    until(&probe, id, |job| job.state == State::Active).await;
+    until_busy(&worker).await;
     running.drain();
     running.ended().await;
     assert_eq!(interrupts.recv().await, Some(Interrupt::ShuttingDown));
@@ -92,7 +103,7 @@ async fn the_second_signal_releases_at_once() {
         .drain_limit(minutes(60))
         .handle(|_: Ping| std::future::pending::<()>());
     let mut running = background(&worker);
-    until(&probe, id, |job| job.state == State::Active).await;
+    until_busy(&worker).await;
     let watch = Stopwatch::start();
     running.drain();
     running.release();
@@ -111,7 +122,7 @@ async fn a_handler_that_ends_while_it_is_released_decides_itself() {
         Outcome::Completed
     });
     let mut running = background(&worker);
-    until(&probe, id, |job| job.state == State::Active).await;
+    until_busy(&worker).await;
     running.drain();
     running.release();
     running.ended().await;
@@ -202,7 +213,7 @@ async fn one_signal_of_the_system_drains_and_a_second_one_releases() {
             .status();
         assert!(killed.unwrap().success());
     };
-    until(&probe, id, |job| job.state == State::Active).await;
+    until_busy(&worker).await;
     kill();
     until_draining(&worker).await;
     kill();
