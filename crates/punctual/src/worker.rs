@@ -21,6 +21,7 @@ mod shutdown;
 mod slots;
 mod state;
 mod suspects;
+mod trace;
 mod verdict;
 mod watch;
 
@@ -95,8 +96,9 @@ use crate::time::{Timestamp, days, millis, seconds};
 /// - Jobs that crashed two workers are run with nothing beside them (see [`isolated`](Self::isolated)).
 ///
 /// # What it shows
-/// Through `tracing`, a span `job` per attempt (id, kind, queue, attempt) and an event per step,
-/// never a payload. Through the `metrics` facade, with the recorder installed before the run, by
+/// Through `tracing`, a span `job` per attempt (id, kind, queue, attempt, and `traceparent` from the
+/// header of that name) and an event per step, never a payload. What an attempt brings about by
+/// [`Context::then`] goes on with its W3C trace context. Through the `metrics` facade, with the recorder installed before the run, by
 /// `queue` and `kind` (its own queues and registered kinds, all others as `other`):
 /// `punctual_claimed_total`, `punctual_settled_total` (and `outcome`), `punctual_retries_total`,
 /// `punctual_lateness_seconds` (due to handler start), `punctual_run_time_seconds`; and without
