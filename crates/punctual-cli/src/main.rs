@@ -79,7 +79,8 @@ fn usage(error: &clap::Error) -> ExitCode {
         .next()
         .unwrap_or("wrong usage")
         .trim_start_matches("error: ");
-    let failure = Failure::usage(message).hint("see --help");
+    let tip = lines.find_map(|line| line.trim().strip_prefix("tip: "));
+    let failure = Failure::usage(message).hint(tip.unwrap_or("see --help"));
     let _ = writeln!(
         std::io::stderr().lock(),
         "{}",
