@@ -1,5 +1,5 @@
 use super::*;
-use crate::time::millis;
+use crate::time::{millis, seconds};
 use crate::worker::Interrupt;
 use crate::worker::fixtures::{LABELS, board, lease, record};
 
