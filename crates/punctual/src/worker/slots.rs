@@ -8,6 +8,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 pub(super) use self::stopping::Notice;
 use super::ahead::{AHEAD_BYTES_MAX, Estimate};
 use super::context::{Attempt, Context, Lease};
@@ -104,6 +106,8 @@ pub(super) struct Ended {
     page: u64,
     pub(super) labels: Labels,
     pub(super) settlement: Settlement,
+    /// A note of its progress that no heartbeat has taken along, if the job is kept.
+    pub(super) note: Option<Bytes>,
     /// Lateness and run time, of a job that ran.
     pub(super) measured: Option<(Duration, Duration)>,
 }
@@ -225,6 +229,7 @@ impl Board {
                 page,
                 labels,
                 settlement,
+                note: None,
                 measured: None,
             });
         }
@@ -316,11 +321,13 @@ impl Board {
     fn end_run(&mut self, run: Run, verdict: Option<Verdict>, run_time: Duration) {
         let cause = run.stopping.map(|stopping| stopping.cause);
         let attempt = run.ctx.shared();
+        let note = attempt.progress_to_send();
         match settlement(attempt, verdict, cause) {
             Some(settlement) => self.ended.push_back(Ended {
                 lease: attempt.lease.clone(),
                 page: run.page,
                 labels: run.labels,
+                note: note.filter(|_| is_kept(&attempt.job, &settlement.outcome)),
                 settlement,
                 measured: Some((run.lateness, run_time)),
             }),
@@ -434,13 +441,18 @@ pub(super) fn earliest(a: Option<Duration>, b: Option<Duration>) -> Option<Durat
     }
 }
 
+/// Whether anybody can look at the job after that outcome.
+fn is_kept(job: &JobRecord, outcome: &Outcome) -> bool {
+    *outcome != Outcome::Completed || !job.retention.is_zero()
+}
+
 /// Bytes that a settlement adds to its call.
 fn size(settlement: &Settlement) -> usize {
     let effects = settlement.effects.iter().map(|effect| match effect {
         crate::job::Effect::Enqueue(job) => job.payload.len(),
         crate::job::Effect::Clear { name, .. } => name.len(),
     });
-    let result = settlement.result.as_ref().map_or(0, bytes::Bytes::len);
+    let result = settlement.result.as_ref().map_or(0, Bytes::len);
     result + settlement.error.as_ref().map_or(0, String::len) + effects.sum::<usize>()
 }
 
