@@ -23,6 +23,8 @@ use crate::worker::state::States;
 
 /// Ended jobs that may wait to be handed in before nothing more is claimed.
 const UNSETTLED_MAX: usize = 4_000;
+/// Bytes of them, follow-ups included, that may wait before nothing more is claimed.
+const UNSETTLED_BYTES_MAX: usize = 64 << 20;
 
 pub(super) struct Board {
     slots: usize,
@@ -35,6 +37,7 @@ pub(super) struct Board {
     leaked: HashSet<u64>,
     ended: VecDeque<Ended>,
     in_flight: usize,
+    unsettled_bytes: usize,
     /// Whether a claim is under way, whose answer may bring jobs.
     pub(super) claiming: bool,
     estimate: Estimate,
@@ -108,6 +111,7 @@ pub(super) struct Ended {
     pub(super) settlement: Settlement,
     /// A note of its progress that no heartbeat has taken along, if the job is kept.
     pub(super) note: Option<Bytes>,
+    bytes: usize,
     /// Lateness and run time, of a job that ran.
     pub(super) measured: Option<(Duration, Duration)>,
 }
@@ -132,6 +136,7 @@ impl Board {
             leaked: HashSet::new(),
             ended: VecDeque::new(),
             in_flight: 0,
+            unsettled_bytes: 0,
             claiming: false,
             estimate: Estimate::default(),
             engine: (Timestamp::ZERO, Duration::ZERO),
@@ -173,7 +178,9 @@ impl Board {
         let jobs = (free + allowed_ahead).saturating_sub(self.ahead.len());
         let bytes = AHEAD_BYTES_MAX.saturating_sub(self.ahead_bytes);
         let ahead_lasts = free == 0 && self.ahead.len() * 2 > allowed_ahead;
-        if jobs == 0 || bytes == 0 || ahead_lasts || self.unsettled() >= UNSETTLED_MAX {
+        let clogged =
+            self.unsettled() >= UNSETTLED_MAX || self.unsettled_bytes >= UNSETTLED_BYTES_MAX;
+        if jobs == 0 || bytes == 0 || ahead_lasts || clogged {
             return None;
         }
         Some(Room {
@@ -224,10 +231,11 @@ impl Board {
             let lease = leased.lease.clone();
             let mut settlement = Settlement::new(job.id, job.attempt, outcome);
             settlement.stopped = stopped;
-            self.ended.push_back(Ended {
+            self.end(Ended {
                 lease,
                 page,
                 labels,
+                bytes: size(&settlement),
                 settlement,
                 note: None,
                 measured: None,
@@ -323,10 +331,11 @@ impl Board {
         let attempt = run.ctx.shared();
         let note = attempt.progress_to_send();
         match settlement(attempt, verdict, cause) {
-            Some(settlement) => self.ended.push_back(Ended {
+            Some(settlement) => self.end(Ended {
                 lease: attempt.lease.clone(),
                 page: run.page,
                 labels: run.labels,
+                bytes: size(&settlement),
                 note: note.filter(|_| is_kept(&attempt.job, &settlement.outcome)),
                 settlement,
                 measured: Some((run.lateness, run_time)),
@@ -335,13 +344,18 @@ impl Board {
         }
     }
 
+    fn end(&mut self, ended: Ended) {
+        self.unsettled_bytes += ended.bytes;
+        self.ended.push_back(ended);
+    }
+
     /// Takes what is to be handed in, at most a batch.
     pub(super) fn take_ended(&mut self) -> Vec<Ended> {
         let limits = self.seed.limits.clone();
         let mut bytes = 0;
         let mut taken = Vec::new();
         while let Some(ended) = self.ended.front() {
-            bytes += size(&ended.settlement);
+            bytes += ended.bytes;
             if !taken.is_empty()
                 && (taken.len() == limits.batch_items || bytes > limits.batch_bytes)
             {
@@ -357,6 +371,7 @@ impl Board {
     pub(super) fn settled(&mut self, batch: &[Ended]) {
         self.in_flight -= batch.len();
         for ended in batch {
+            self.unsettled_bytes -= ended.bytes;
             self.close(ended.page);
         }
     }
