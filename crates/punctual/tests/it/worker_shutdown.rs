@@ -236,9 +236,8 @@ async fn a_worker_ends_although_the_engine_does_not_answer() {
         }
     })
     .await;
-    running.drain();
-    running.release();
     let watch = Stopwatch::start();
+    running.drain();
     running.ended().await;
     assert!(watch.elapsed() < seconds(10), "{:?}", watch.elapsed());
     assert_eq!(
