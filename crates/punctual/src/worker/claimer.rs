@@ -95,6 +95,7 @@ impl Claimer {
                 self.claimed(claimed, asked, alone, quiet).await;
             }
             Err(error) => {
+                self.suspects.unanswered();
                 // A page may be ours: it is still being claimed, until that is known.
                 if error.kind() == ErrorKind::BatchTooLarge {
                     self.learn_limits().await;

@@ -102,6 +102,11 @@ impl Suspects {
         }
     }
 
+    /// The claim was not answered: an outage is no turn, and no rest follows it.
+    pub(super) fn unanswered(&mut self) {
+        self.turn_since = None;
+    }
+
     /// The handlers did not end in time.
     pub(super) fn gave_up(&mut self, now: Duration) {
         self.rest(now, now.saturating_sub(self.turn_since.unwrap_or(now)));

@@ -46,6 +46,16 @@ fn an_idle_worker_does_not_rest() {
 }
 
 #[test]
+fn an_outage_is_followed_by_no_rest() {
+    let mut suspects = waiting();
+    assert!(suspects.is_turn(seconds(0), None));
+    suspects.unanswered();
+    assert!(suspects.is_turn(seconds(600), None));
+    suspects.done(seconds(602), true);
+    assert_eq!(suspects.turn_at(seconds(602)), Some(seconds(602 + 8)));
+}
+
+#[test]
 fn a_handler_that_has_run_longer_than_the_patience_is_not_waited_for() {
     let mut suspects = waiting();
     assert!(!suspects.is_turn(seconds(1), Some(seconds(30))));
