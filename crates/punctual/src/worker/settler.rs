@@ -77,6 +77,8 @@ pub(super) async fn run(rt: Arc<Runtime>) {
 
 /// Longer than any engine takes; the same content again is `repeated`.
 const SETTLE_SECONDS_MAX: u64 = 30;
+/// Together they stay below the span after which `health` calls the settler stuck.
+const NOTES_SECONDS_MAX: u64 = 10;
 
 /// Sends one batch; answers a verdict per job, in its order.
 async fn send(rt: &Runtime, batch: &Batch) -> Result<Vec<SettleVerdict>> {
@@ -112,7 +114,7 @@ async fn send_notes(rt: &Runtime, ended: &[Ended]) -> Result<()> {
         return Ok(());
     }
     let call = rt.engine.extend(&rt.namespace, beats);
-    match rt.answer("extend", SETTLE_SECONDS_MAX, call).await {
+    match rt.answer("extend", NOTES_SECONDS_MAX, call).await {
         // An outcome weighs more than a note.
         Err(error) if is_refusal(&error) => {
             tracing::warn!(%error, "engine refuses a note of progress");
