@@ -33,7 +33,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
             .setup
             .queues()
             .unwrap_or_else(|_| unreachable!("they were checked at the start")),
-        suspects: Suspects::new(rt.setup.suspect_patience),
+        suspects: Suspects::new(rt.setup.suspect_patience, rt.setup.id),
         backoff: Backoff::engine(),
         was_alone: false,
         limits_at: Duration::ZERO,
