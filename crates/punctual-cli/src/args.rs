@@ -10,7 +10,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
     backup, bench, completions, demo, doctor, enqueue, export, import, jobs, queues, repair,
-    restore, work,
+    restore, serve, work,
 };
 use crate::connect::{self, Address, Make};
 use crate::failure::Result;
@@ -18,6 +18,7 @@ use crate::output::{Format, Output};
 
 const EXAMPLES: &str = "\
 Examples:
+  punctual                                        serve ./punctual-data on 127.0.0.1:4180
   punctual demo                                   watch 3,000 orders being cancelled on time
   punctual enqueue mail '{\"to\":\"ann\"}' --delay 30m
   punctual work mail --exec ./send-mail.sh        run a command per job
@@ -29,6 +30,7 @@ Engines:
   file:DIR                     a directory on this machine, one process at a time
   file:DIR?durability=os       acknowledged once the system has it: survives a kill, no power cut
   file:DIR?durability=interval(50ms)   the same, on disk 50 ms later
+  http://127.0.0.1:4180        what `punctual serve` serves there; PUNCTUAL_TOKEN is its token
   file:DIR?reserve=16MiB       set aside for a full disk, 64 MiB by default
 
 Environment: PUNCTUAL_ENGINE, PUNCTUAL_NAMESPACE, PUNCTUAL_OUTPUT stand for the options;
@@ -131,6 +133,7 @@ pub(crate) struct Session {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Serve(serve::Args),
     Enqueue(Box<enqueue::Args>),
     Work(work::Args),
     #[command(subcommand)]
@@ -161,6 +164,7 @@ impl Command {
 
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         match self {
+            Self::Serve(args) => args.run(global).await,
             Self::Enqueue(args) => args.run(global).await,
             Self::Work(args) => args.run(global).await,
             Self::Jobs(command) => command.run(global).await,

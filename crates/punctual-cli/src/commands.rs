@@ -12,4 +12,5 @@ pub(crate) mod jobs;
 pub(crate) mod queues;
 pub(crate) mod repair;
 pub(crate) mod restore;
+pub(crate) mod serve;
 pub(crate) mod work;

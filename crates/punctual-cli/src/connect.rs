@@ -1,11 +1,13 @@
 //! The only place that turns an address into an engine.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use punctual::engine::Durability;
-use punctual::time::parse_span;
+use punctual::time::{ManualClock, parse_span};
 use punctual::{Engine, Error, ErrorKind, MemoryEngine};
+use punctual_client::HttpEngine;
 use punctual_embedded::{EmbeddedEngine, Options};
 
 use crate::failure::{Exit, Failure, Result};
@@ -13,8 +15,21 @@ use crate::failure::{Exit, Failure, Result};
 /// Where jobs are kept unless told otherwise.
 pub(crate) const DEFAULT: &str = "file:./punctual-data";
 
+/// The environment's variable with the token that a gateway wants, or that it is to want.
+pub(crate) const TOKEN: &str = "PUNCTUAL_TOKEN";
+
 /// The addresses that this build understands, for errors and `--help`.
-pub(crate) const SUPPORTED: &str = "memory: and file:DIR";
+pub(crate) const SUPPORTED: &str = "memory:, file:DIR and http://HOST:PORT";
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("memory:"),
+            Self::File { dir, .. } => write!(f, "file:{}", dir.display()),
+            Self::Gateway { authority } => write!(f, "http://{authority}"),
+        }
+    }
+}
 
 /// Where an engine is, read from text such as `file:./punctual-data?durability=os`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +43,8 @@ pub(crate) enum Address {
         /// Bytes of the disk to set aside, if not as many as the engine does by itself.
         reserve: Option<u64>,
     },
+    /// An engine behind `punctual serve`.
+    Gateway { authority: String },
 }
 
 /// An open engine.
@@ -38,6 +55,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    fn to(engine: Arc<dyn Engine>) -> Self {
+        Self {
+            engine,
+            embedded: None,
+        }
+    }
+
     /// Ends the engine in good order, whoever still has it. Dropping does so too, once nobody has.
     pub(crate) async fn close(&self) -> Result<()> {
         match &self.embedded {
@@ -97,10 +121,21 @@ impl Address {
                     reserve,
                 })
             }
-            "redis" | "rediss" | "redis+sentinel" | "redis+cluster" | "amqp" | "amqps"
-            | "kafka" | "http" | "https" => {
-                Err(refuse(format!("{scheme}: is not an engine of this build")))
+            "http" => {
+                let authority = place.strip_prefix("//").unwrap_or(place);
+                let authority = authority.trim_end_matches('/');
+                let odd = |c: char| matches!(c, '/' | '@' | '#') || c.is_whitespace();
+                if authority.is_empty() || authority.contains(odd) || options.count() > 0 {
+                    return Err(refuse(
+                        "http: takes a host and a port, such as http://127.0.0.1:4180".into(),
+                    ));
+                }
+                Ok(Self::Gateway {
+                    authority: authority.into(),
+                })
             }
+            "redis" | "rediss" | "redis+sentinel" | "redis+cluster" | "amqp" | "amqps"
+            | "kafka" | "https" => Err(refuse(format!("{scheme}: is not an engine of this build"))),
             _ => Err(refuse(format!(
                 "{scheme:?} is no engine that punctual knows"
             ))),
@@ -119,10 +154,12 @@ impl Address {
     /// Opens the engine; `make` says whether a directory may be made.
     pub(crate) fn open(&self, make: Make) -> Result<Connection> {
         match self {
-            Self::Memory => Ok(Connection {
-                engine: Arc::new(MemoryEngine::new()),
-                embedded: None,
-            }),
+            Self::Memory => Ok(Connection::to(Arc::new(MemoryEngine::new()))),
+            Self::Gateway { authority } => {
+                let token = std::env::var(TOKEN).ok();
+                let engine = HttpEngine::connect(authority, token.as_deref())?;
+                Ok(Connection::to(Arc::new(engine)))
+            }
             Self::File {
                 dir,
                 durability,
@@ -144,12 +181,22 @@ impl Address {
         }
     }
 
+    /// An engine whose clock moves only when told to, for tests; only in memory.
+    pub(crate) fn open_timed(&self, clock: ManualClock) -> Result<Connection> {
+        match self {
+            Self::Memory => Ok(Connection::to(Arc::new(MemoryEngine::with_clock(clock)))),
+            _ => {
+                Err(Failure::usage("a test clock is for memory: only").hint("add --engine memory:"))
+            }
+        }
+    }
+
     /// The directory, for commands that work on its files.
     pub(crate) fn directory(&self, command: &str) -> Result<&PathBuf> {
         match self {
             Self::File { dir, .. } => Ok(dir),
-            Self::Memory => Err(Failure::usage(format!(
-                "{command} works on a directory, and memory: has none"
+            Self::Memory | Self::Gateway { .. } => Err(Failure::usage(format!(
+                "{command} works on a directory, and this engine has none here"
             ))
             .hint("name one with --engine file:DIR")),
         }

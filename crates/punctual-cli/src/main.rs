@@ -4,7 +4,6 @@ mod args;
 mod commands;
 mod connect;
 mod failure;
-mod job_line;
 mod lines;
 mod log;
 mod output;
@@ -33,7 +32,12 @@ fn main() -> ExitCode {
         work::reap();
         return ExitCode::SUCCESS;
     }
-    let cli = match Cli::try_parse() {
+    let mut args: Vec<_> = std::env::args_os().collect();
+    if args.len() < 2 {
+        // Alone, the command is a server with a page to look at.
+        args.push("serve".into());
+    }
+    let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::failure::Result;
 
 pub(crate) use object::{Object, object, raw};
-pub(crate) use text::{Histogram, ago, count, counted, cut, exact_span, is_hostile, ms, plain};
+pub(crate) use text::{Histogram, ago, count, counted, cut, ms, plain};
 
 /// How to write what a command answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

@@ -36,6 +36,7 @@ pub use settle::{PageReport, Settle, SettleVerdict, Settled, Settlement};
 pub use wait::{Change, WaitFor, Waited};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::job::{NewJob, check_name};
@@ -140,7 +141,7 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
 }
 
 /// What a [`maintain`](Engine::maintain) did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Maintained {
     /// Jobs moved from scheduled to ready.
     pub moved: usize,

@@ -1,6 +1,10 @@
 //! The one error type: what went wrong, in which operation, with what, and whether to try again.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -10,7 +14,7 @@ type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
 /// What kind of thing went wrong; the part of an [`Error`] that a program matches on.
 ///
 /// [`ErrorKind::code`] is the stable text form, the same on the wire, in logs and in the shell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A value is malformed or out of range; the message names it and the allowed range.
@@ -170,6 +174,11 @@ impl Error {
         self.0.kind
     }
 
+    /// The operation that failed; empty if nobody named it.
+    pub fn operation_name(&self) -> &'static str {
+        self.0.operation
+    }
+
     /// The message without operation and context.
     pub fn message(&self) -> &str {
         &self.0.message
@@ -193,6 +202,22 @@ impl Error {
             EngineFull | EngineUnavailable | Io | Handler | ShuttingDown
         )
     }
+}
+
+/// A text that outlives the process's callers: names in errors and of engines that came over a wire.
+/// Remembers a bounded number of short ones; the rest are called `other`.
+pub(crate) fn interned(text: &str) -> &'static str {
+    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known.get(text) {
+        return found;
+    }
+    if known.len() >= 256 || text.len() > 64 {
+        return "other";
+    }
+    let kept: &'static str = Box::leak(text.to_owned().into_boxed_str());
+    known.insert(kept);
+    kept
 }
 
 impl fmt::Display for Error {

@@ -16,8 +16,8 @@ pub use state::{Event, State, TRANSITIONS, Transition};
 
 use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// A typed payload: a serde type with the name of its handler and the queue that it goes to.
 ///
@@ -40,7 +40,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
 }
 
 /// How an attempt ended, as the worker hands it in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Outcome {
     /// Done; the job is settled.
@@ -65,7 +65,7 @@ pub enum Outcome {
 }
 
 /// What a settle brings about besides its outcome, in the same step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Effect {
     /// A new job. `max_pending` does not refuse it: an outcome must not be lost to a full queue.

@@ -16,6 +16,8 @@ pub mod queue;
 pub mod retry;
 pub mod testing;
 pub mod time;
+#[cfg(feature = "wire")]
+pub mod wire;
 pub mod worker;
 
 pub use engine::{Engine, Namespace};

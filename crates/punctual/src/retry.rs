@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::JobId;
 use crate::time::{days, hours, seconds};
@@ -11,7 +13,7 @@ use crate::time::{days, hours, seconds};
 /// The engine computes the span in whole milliseconds, at most 90 days. With jitter the span is
 /// drawn evenly from zero to the full one ("full jitter"), by a draw that depends on the job's id
 /// and failures alone, so that every engine and every repetition computes the same.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum RetryPolicy {
     /// `base * factor^(failures - 1)`, at most `cap`.

@@ -16,7 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub use text::{format_span, parse_span};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use text::{exact_span, format_span, parse_span};
 
 /// An instant: microseconds since 1970-01-01T00:00:00Z, never after the year 9999.
 ///
@@ -72,6 +74,19 @@ impl Timestamp {
     /// The span since an earlier instant; zero if that is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    /// Microseconds; at most [`Timestamp::MAX`], like every instant.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(Self::from_micros)
     }
 }
 

@@ -9,9 +9,9 @@ use punctual::engine::{Filter, List, ListBy};
 use crate::args::{Global, Session};
 use crate::connect::Make;
 use crate::failure::{Failure, Result};
-use crate::job_line::JobLine;
 use crate::output::{counted, object};
 use crate::progress::Progress;
+use punctual_gateway::JobLine;
 
 /// Write every job with its past to a file that `import` reads
 #[derive(Debug, clap::Args)]

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use crate::args::{Global, Session};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
-use crate::job_line::JobLine;
 use crate::lines::{lines_of, open_twice};
 use crate::output::{count, object};
 use crate::progress::Progress;
+use punctual_gateway::JobLine;
 
 /// Read the jobs of an export, with their states, counters, times and errors
 #[derive(Debug, clap::Args)]

@@ -26,6 +26,11 @@ fn addresses_name_directories_and_durabilities() {
         reads("file:d?durability=interval(50ms)"),
         file("d", Durability::Interval(millis(50)))
     );
+    let gateway = Address::Gateway {
+        authority: "127.0.0.1:4180".into(),
+    };
+    assert_eq!(reads("http://127.0.0.1:4180"), gateway);
+    assert_eq!(reads("http://127.0.0.1:4180/"), gateway);
     for (text, bytes) in [("1000", 1_000), ("16MiB", 16 << 20), ("0", 0)] {
         let address = Address::File {
             dir: "d".into(),
@@ -51,6 +56,10 @@ fn wrong_addresses_are_refused() {
         "file:d?reserve=99999999999GiB",
         "memory:x",
         "redis://127.0.0.1",
+        "http://",
+        "http://127.0.0.1:4180/v1",
+        "http://name@127.0.0.1:4180",
+        "https://127.0.0.1:4180",
         "carrier-pigeon://roof",
     ] {
         assert!(Address::parse(text).is_err(), "{text}");

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use punctual::time::{Timestamp, format_span};
+use punctual_gateway::is_hostile;
 
 /// The text with control characters and direction marks escaped, so that data cannot move the
 /// cursor, hide itself or lie.
@@ -47,16 +48,6 @@ pub(super) fn json_for_terminal(json: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Control characters, and the marks that reverse text or break lines.
-pub(crate) fn is_hostile(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{feff}'
-        )
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 /// At most that many characters, with `…` where it was cut.
 pub(crate) fn cut(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
@@ -82,27 +73,6 @@ pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
         std::cmp::Ordering::Equal => "now".into(),
         std::cmp::Ordering::Greater => format!("in {}", tidy(at - now)),
     }
-}
-
-/// A span that reads back as exactly itself, in its largest whole unit: `30m`, `1500ms`.
-pub(crate) fn exact_span(span: Duration) -> String {
-    const UNITS: [(&str, u128); 6] = [
-        ("d", 86_400_000_000),
-        ("h", 3_600_000_000),
-        ("m", 60_000_000),
-        ("s", 1_000_000),
-        ("ms", 1_000),
-        ("us", 1),
-    ];
-    let micros = span.as_micros();
-    if micros == 0 {
-        return "0s".into();
-    }
-    let (unit, size) = UNITS
-        .into_iter()
-        .find(|(_, size)| micros.is_multiple_of(*size))
-        .unwrap_or(("us", 1));
-    format!("{}{unit}", micros / size)
 }
 
 /// A number with its thousands apart: `12,345`.

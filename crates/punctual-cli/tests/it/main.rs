@@ -8,11 +8,15 @@ mod data;
 mod demo;
 /// Jobs from the command line and from files.
 mod enqueue;
+/// The law, through HTTP.
+mod http;
 /// Looking at jobs and changing them.
 mod jobs;
 /// Counting, pausing and emptying queues.
 mod queues;
 mod refused;
+/// The server, its tokens and its end.
+mod serve;
 /// Runs the binary in a directory of its own.
 mod support;
 /// What no compiler checks about this repository.

@@ -57,6 +57,7 @@ impl Punctual {
             .env_remove("PUNCTUAL_ENGINE")
             .env_remove("PUNCTUAL_NAMESPACE")
             .env_remove("PUNCTUAL_OUTPUT")
+            .env_remove("PUNCTUAL_TOKEN")
             .stdin(Stdio::null());
         command
     }

@@ -5,6 +5,7 @@ use crate::support::Punctual;
 
 /// Every command with its subcommands.
 const COMMANDS: &[&[&str]] = &[
+    &["serve"],
     &["enqueue"],
     &["work"],
     &["jobs", "list"],
@@ -67,7 +68,7 @@ fn a_command_that_does_not_exist_is_wrong_usage() {
         .run(&["--output", "json", "enquue", "mail"])
         .exits(2);
     assert_eq!(ran.error()["code"], "usage");
-    punctual.run::<&str>(&[]).exits(2);
+    punctual.run(&["--output", "json"]).exits(2);
 }
 
 #[test]

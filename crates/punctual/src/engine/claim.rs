@@ -2,12 +2,13 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::job::{JobId, JobRecord};
 use crate::time::Timestamp;
 
 /// A worker's name: random per process start; host names are only labels.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct WorkerId(pub u128);
 
 impl WorkerId {
@@ -30,7 +31,7 @@ impl fmt::Debug for WorkerId {
 }
 
 /// What a worker says of itself with every claim; engines show those of the last minute.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WorkerRecord {
     /// Its id.
     pub id: WorkerId,
@@ -49,7 +50,7 @@ pub struct WorkerRecord {
 }
 
 /// The name of a lease: what claim answers and extend and settle must show.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token {
     /// A number that only grows, over restarts too: later leases have larger fences.
     pub fence: u64,
@@ -70,7 +71,7 @@ impl fmt::Debug for Token {
 }
 
 /// How one claim over several queues chooses among them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ClaimOrder {
     /// An earlier queue of the list is emptied before a later one is looked at.
     #[default]
@@ -80,7 +81,7 @@ pub enum ClaimOrder {
 }
 
 /// A request for due jobs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// Who asks.
     pub worker: WorkerRecord,
@@ -129,7 +130,7 @@ impl Claim {
 }
 
 /// The answer to a claim.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claimed {
     /// The pages, each with its own token; none if nothing is ready.
     pub pages: Vec<Page>,
@@ -143,7 +144,7 @@ pub struct Claimed {
 }
 
 /// The jobs one claim answers, under one lease.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Page {
     /// The name of the lease.
     pub token: Token,
@@ -154,7 +155,7 @@ pub struct Page {
 }
 
 /// A request to prolong one page's lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extend {
     /// The page.
     pub token: Token,
@@ -167,7 +168,7 @@ pub struct Extend {
 }
 
 /// The answer to an extend, one verdict per page in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extended {
     /// One per page asked.
     pub verdicts: Vec<ExtendVerdict>,
@@ -176,7 +177,7 @@ pub struct Extended {
 }
 
 /// What became of one page's lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ExtendVerdict {
     /// It lasts until `deadline`.

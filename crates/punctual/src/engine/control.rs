@@ -1,9 +1,10 @@
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::Cursor;
 
 /// A change to a queue or a named record.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Control {
     /// Nothing of the queue is claimed until it is resumed; due jobs still become ready.
@@ -47,7 +48,7 @@ pub enum Control {
 }
 
 /// The answer to a control.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Controlled {
     /// Done; whether it changed anything.
@@ -82,7 +83,7 @@ pub enum Controlled {
 }
 
 /// A record with its version.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VersionedRecord {
     /// Grows with each write.
     pub version: u64,
@@ -91,7 +92,7 @@ pub struct VersionedRecord {
 }
 
 /// What a record holds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum RecordValue {
     /// The settings of a queue, under the name `queue/NAME`; the engine obeys them.
@@ -107,7 +108,7 @@ pub enum RecordValue {
 }
 
 /// What a queue is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct QueueSettings {
     /// Held, scheduled and ready jobs it may have; `None` for no bound of its own.
     pub max_pending: Option<u64>,
@@ -116,7 +117,7 @@ pub struct QueueSettings {
 }
 
 /// What happens to an enqueue into a full queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum OnFull {
     /// It is refused (`full`).
     #[default]

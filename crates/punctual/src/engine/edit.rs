@@ -1,9 +1,11 @@
+use serde::{Deserialize, Serialize};
+
 use crate::engine::{Cursor, Filter, Target};
 use crate::job::{Due, JobId, State};
 use crate::time::Timestamp;
 
 /// A change to jobs that are named or found.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Edit {
     /// Which jobs.
     pub select: Select,
@@ -14,7 +16,7 @@ pub struct Edit {
 }
 
 /// Which jobs to edit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Select {
     /// These, each with a verdict in order.
@@ -34,7 +36,7 @@ pub enum Select {
 }
 
 /// What to do to a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Action {
     /// Cancel it; an active one is asked to stop (`cancel_requested`).
@@ -58,7 +60,7 @@ pub enum Action {
 }
 
 /// The answer to an edit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Edited {
     /// For `Targets`: one per target in order. For a filter: one per match, with its id.
     pub verdicts: Vec<(Option<JobId>, EditVerdict)>,
@@ -73,7 +75,7 @@ pub struct Edited {
 }
 
 /// What became of one job (or would, in a dry run).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum EditVerdict {
     /// Done; its state now.

@@ -1,9 +1,11 @@
+use serde::{Deserialize, Serialize};
+
 use crate::engine::Durability;
 use crate::job::JobId;
 use crate::time::Timestamp;
 
 /// The answer to an enqueue.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Enqueued {
     /// One per job, in the order sent.
     pub receipts: Vec<Receipt>,
@@ -14,7 +16,7 @@ pub struct Enqueued {
 }
 
 /// What became of one job that was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The id that was sent.
     pub id: JobId,
@@ -27,7 +29,7 @@ pub struct Receipt {
 }
 
 /// What became of one well-formed job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum EnqueueVerdict {
     /// It is stored.

@@ -1,11 +1,13 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::job::Limits;
 use crate::time::Timestamp;
 
 /// What an acknowledged change has survived by the time of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Durability {
     /// It is in memory: it ends with the process.
@@ -39,7 +41,7 @@ impl fmt::Display for Durability {
 }
 
 /// Something an engine can do, as data. Only broker engines may leave one unclaimed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the names are the documentation of each")]
 pub enum Capability {
@@ -93,13 +95,18 @@ impl Capability {
     ];
 }
 
+/// Under a name of its own, serde does not try to borrow it from what it reads.
+type Label = &'static str;
+
 /// What an engine is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Info {
     /// Its name, such as `memory` or `embedded`.
-    pub engine: &'static str,
+    #[serde(deserialize_with = "interned")]
+    pub engine: Label,
     /// The version of the crate.
-    pub version: &'static str,
+    #[serde(deserialize_with = "interned")]
+    pub version: Label,
     /// What it can do, in order.
     pub capabilities: Vec<Capability>,
     /// What every acknowledged change has survived.
@@ -119,7 +126,7 @@ pub struct Info {
 }
 
 /// Whether an engine does its duties.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Health {
     /// Everything is in order.
     pub ok: bool,
@@ -130,7 +137,7 @@ pub struct Health {
 }
 
 /// The heartbeat of one supervised loop.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopHealth {
     /// Its name.
     pub name: String,
@@ -138,4 +145,8 @@ pub struct LoopHealth {
     pub age: Duration,
     /// How often it was started again after a failure.
     pub restarts: u64,
+}
+
+fn interned<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+    String::deserialize(deserializer).map(|text| crate::error::interned(&text))
 }

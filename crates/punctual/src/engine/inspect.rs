@@ -1,13 +1,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::WorkerRecord;
 use crate::job::{CancelReason, DeadReason, JobId, JobRecord, State};
 use crate::time::Timestamp;
 
 /// A job named by id, or by the unique key that it holds.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Target {
     /// By id.
     Id(
@@ -30,7 +31,7 @@ impl From<JobId> for Target {
 }
 
 /// What a get answers for one job.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Got {
     /// The job, and its explanation if one was asked for.
@@ -72,14 +73,14 @@ impl Got {
 }
 
 /// Why a job has not run, or what became of it: every reason that holds, the weightiest first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Never empty.
     pub reasons: Vec<Reason>,
 }
 
 /// One reason why a job has not run, with the means to check it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Reason {
     /// It is due later.
@@ -159,7 +160,7 @@ pub enum Reason {
 }
 
 /// What to list.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct List {
     /// Where to look.
     pub by: ListBy,
@@ -174,7 +175,7 @@ pub struct List {
 }
 
 /// The index that a list goes through.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ListBy {
     /// Jobs of one queue in one state. Scheduled jobs come by due; ready ones line by line, those
@@ -205,7 +206,7 @@ pub enum ListBy {
 }
 
 /// What must hold for a job to be listed or edited; an empty filter matches all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Filter {
     /// Its queue.
     pub queue: Option<String>,
@@ -241,11 +242,11 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 /// Where a list or edit goes on; opaque, valid for the same request on the same engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor(pub Bytes);
 
 /// The answer to a list.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Listing {
     /// The jobs found.
     pub jobs: Vec<JobRecord>,
@@ -258,7 +259,7 @@ pub struct Listing {
 }
 
 /// What statistics to answer.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StatsRequest {
     /// The queues; every queue of the namespace if empty.
     pub queues: Vec<String>,
@@ -269,7 +270,7 @@ pub struct StatsRequest {
 }
 
 /// The answer to a stats.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
     /// One per queue, by name.
     pub queues: Vec<QueueStats>,
@@ -282,7 +283,7 @@ pub struct Stats {
 }
 
 /// A worker that claimed in the last minute.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerSeen {
     /// What it said of itself.
     pub worker: WorkerRecord,
@@ -293,7 +294,7 @@ pub struct WorkerSeen {
 }
 
 /// One queue in numbers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueueStats {
     /// Its name.
     pub queue: String,
@@ -310,7 +311,7 @@ pub struct QueueStats {
 }
 
 /// Jobs by state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts(pub [u64; 7]);
 
 impl Counts {
@@ -326,7 +327,7 @@ impl Counts {
 }
 
 /// How many jobs fall due within a span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DueBucket {
     /// From this instant on.
     pub from: Timestamp,
@@ -337,7 +338,7 @@ pub struct DueBucket {
 }
 
 /// One minute of one queue.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MinuteStats {
     /// Its first instant.
     pub minute: Timestamp,

@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::{EnqueueVerdict, Token};
 use crate::job::{Effect, JobId, Outcome, State, Stop};
@@ -9,14 +10,14 @@ use crate::time::Timestamp;
 /// One call takes at most [`Limits::batch_items`](crate::Limits) pages, settlements, samples of
 /// lateness and samples of run time, and at most `batch_bytes` of payloads in its effects. With
 /// more of anything it is refused whole, `batch_too_large`.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Settle {
     /// The pages, in order.
     pub pages: Vec<PageReport>,
 }
 
 /// How some or all jobs of one page ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PageReport {
     /// The page's token.
     pub token: Token,
@@ -41,7 +42,7 @@ impl PageReport {
 }
 
 /// How one attempt ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settlement {
     /// The job.
     pub id: JobId,
@@ -75,7 +76,7 @@ impl Settlement {
 }
 
 /// The answer to a settle: verdicts per page and settlement, in the order sent.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settled {
     /// One list per page.
     pub verdicts: Vec<Vec<SettleVerdict>>,
@@ -84,7 +85,7 @@ pub struct Settled {
 }
 
 /// What became of one settlement.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum SettleVerdict {
     /// Accepted.

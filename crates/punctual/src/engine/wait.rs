@@ -1,9 +1,11 @@
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{JobId, State, check_name};
 use crate::time::Timestamp;
 
 /// What to wait for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum WaitFor {
     /// Something to claim in one of these queues, sooner than the claimer last learned.
@@ -45,7 +47,7 @@ impl WaitFor {
 }
 
 /// Why a wait ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Waited {
     /// The instant came first.
@@ -66,7 +68,7 @@ pub enum Waited {
 }
 
 /// One change of one job, for dashboards; best effort, recorded only while somebody watches.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// The job.
     pub id: JobId,

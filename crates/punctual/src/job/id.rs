@@ -1,6 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -15,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// assert_eq!(id.to_string().parse::<JobId>()?, id);
 /// # Ok::<(), punctual::Error>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId(Uuid);
 
 /// Bits 64 and up of a version 7 id are random; ten of them name the shard.

@@ -1,7 +1,9 @@
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, ErrorKind, Result};
 
 /// The bounds of one engine; every call over one is refused with the limit's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Limits {
     /// Bytes of one payload. Default 256 KiB: keep blobs elsewhere and send a reference.

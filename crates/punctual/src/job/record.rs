@@ -2,6 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::{Group, JobId, State, Unique};
 use crate::retry::RetryPolicy;
@@ -10,7 +11,7 @@ use crate::time::Timestamp;
 /// A job as the engine keeps it: what was sent, and what has become of it.
 ///
 /// Equality is on every field: the conformance suite compares engines with its model by it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     /// Its id.
     pub id: JobId,
@@ -87,7 +88,7 @@ impl JobRecord {
 }
 
 /// Why a job is cancelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum CancelReason {
@@ -117,7 +118,7 @@ impl CancelReason {
 }
 
 /// Why a job is dead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum DeadReason {
@@ -152,7 +153,7 @@ impl DeadReason {
 }
 
 /// How a cancelled job was stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Stop {

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, check_header, check_key, check_name};
 use super::{JobId, JobRecord};
@@ -9,7 +10,7 @@ use crate::retry::RetryPolicy;
 use crate::time::{Timestamp, days};
 
 /// When a job may first run. The engine alone adds a delay to its own time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Due {
     /// At once.
     #[default]
@@ -21,7 +22,7 @@ pub enum Due {
 }
 
 /// What happens to an enqueue whose unique key is held by an unsettled job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum UniquePolicy {
     /// The holder stays; the receipt says `merged` with the holder's id.
     #[default]
@@ -34,7 +35,7 @@ pub enum UniquePolicy {
 }
 
 /// How long a unique key is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Hold {
     /// Until the job settles.
     #[default]
@@ -46,7 +47,7 @@ pub enum Hold {
 }
 
 /// A key that at most one unsettled job of the queue holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unique {
     /// The key: 1 to 256 bytes of printable text, compared byte by byte, per queue.
     pub key: String,
@@ -57,7 +58,7 @@ pub struct Unique {
 }
 
 /// What a job of a group that is to be retried (or snoozed) does to the jobs behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum OnRetry {
     /// It holds its group back until it has run again.
     #[default]
@@ -67,7 +68,7 @@ pub enum OnRetry {
 }
 
 /// A serial group: at most one of its jobs is active, in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     /// The key: 1 to 256 bytes of printable text, compared byte by byte, per queue.
     pub key: String,
@@ -84,7 +85,7 @@ pub struct Group {
 /// job.check(&Default::default())?;
 /// # Ok::<(), punctual::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewJob {
     /// Its id, made before the first send.
     pub id: JobId,

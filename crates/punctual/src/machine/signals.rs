@@ -21,6 +21,8 @@ pub struct Signals {
     settled: Vec<JobKey>,
     feed: VecDeque<(u32, u64, Change)>,
     next_change: u64,
+    /// The last change that watchers were woken for.
+    told_change: u64,
     /// Changes are recorded until then: while somebody watches.
     watched_until: Timestamp,
 }
@@ -119,8 +121,10 @@ impl Machine {
     /// Rings for what the last steps did; engines call it after each step that is done.
     pub fn deliver(&mut self, bells: &Bells) {
         let signals = self.take_signals();
-        if signals.rung.is_empty() && signals.settled.is_empty() && !self.signals.watched(self.now)
-        {
+        let latest = self.signals.next_change;
+        // Looking is a step too: it must not wake those who look.
+        let changed = std::mem::replace(&mut self.signals.told_change, latest) != latest;
+        if signals.rung.is_empty() && signals.settled.is_empty() && !changed {
             return;
         }
         let queues = self.bells_of(&signals);
@@ -142,7 +146,9 @@ impl Machine {
                 }
             }
         }
-        state.changes.notify_waiters();
+        if changed {
+            state.changes.notify_waiters();
+        }
     }
 }
 

@@ -45,3 +45,34 @@ async fn a_delayed_job_is_claimed_when_it_is_due_and_not_before() {
     let again = engine.settle(&namespace, settle).await.unwrap();
     assert_eq!(again.verdicts, [[SettleVerdict::Repeated]]);
 }
+
+#[tokio::test]
+async fn whoever_waits_for_changes_of_a_quiet_engine_rests() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake, Waker};
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    let engine = MemoryEngine::with_clock(ManualClock::new(Timestamp::from_micros(7)));
+    let namespace = Namespace::default();
+    let wait = |after| engine.wait(&namespace, WaitFor::Changes(after), Timestamp::MAX);
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(wakes.clone());
+    // The first wait makes the engine record; the second one waits while it does.
+    for after in [None, Some(0)] {
+        let mut waiting = wait(after);
+        let first = waiting.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(first.is_pending());
+        assert_eq!(
+            wakes.0.load(Ordering::Relaxed),
+            0,
+            "it looked again and again"
+        );
+    }
+}

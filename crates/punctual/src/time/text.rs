@@ -122,3 +122,26 @@ pub fn format_span(span: Duration) -> String {
         rest => format!("{}{unit}{rest}{next_unit}", micros / size),
     }
 }
+
+/// Writes a span so that it reads back as exactly itself, in its largest whole unit: `30m`, `1500ms`.
+///
+/// ```
+/// use punctual::time::{exact_span, millis, minutes};
+///
+/// assert_eq!(exact_span(minutes(30)), "30m");
+/// assert_eq!(exact_span(millis(1_500)), "1500ms");
+/// ```
+pub fn exact_span(span: Duration) -> String {
+    let micros = span.as_micros();
+    if micros == 0 {
+        return "0s".into();
+    }
+    let (unit, size) = UNITS
+        .into_iter()
+        .find(|(_, size)| micros.is_multiple_of(u128::from(*size)))
+        .unwrap_or(("us", 1));
+    format!("{}{unit}", micros / u128::from(size))
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,10 +11,10 @@ use punctual::{JobId, Limits, NewJob, Queue};
 use super::content_type_of;
 use crate::args::Session;
 use crate::failure::{Exit, Failure, Result};
-use crate::job_line::JobLine;
 use crate::lines::{FileHash, Line, lines_of, open_twice};
 use crate::output::{count, counted, object};
 use crate::progress::Progress;
+use punctual_gateway::JobLine;
 
 /// Bad lines that an error names; the rest are counted.
 const BAD_LINES_SHOWN: usize = 10;

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 
 use crate::args::{instant_of, span_of};
 use crate::failure::{Failure, Result};
-use crate::job_line::hold_of;
+use punctual_gateway::hold_of;
 
 /// Everything that can be said of a job.
 #[derive(Debug, clap::Args)]

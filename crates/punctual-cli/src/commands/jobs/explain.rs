@@ -1,13 +1,13 @@
 //! `punctual jobs explain`: why a job has not run yet, in words, with what to do about it.
 
 use punctual::engine::{Got, Reason};
-use punctual::time::Timestamp;
+use punctual_gateway::in_words;
 
 use super::select::Named;
 use super::show_named;
 use crate::args::Session;
 use crate::failure::Result;
-use crate::output::{Object, ago, counted, object};
+use crate::output::{Object, ago, object, plain};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +36,7 @@ impl Args {
                 }
                 session.out.line(format!("{}  {}", job.id, job.state))?;
                 reasons.iter().try_for_each(|reason| {
-                    let words = in_words(reason, &job.queue, now);
+                    let words = plain(&in_words(reason, &job.queue, now)).into_owned();
                     session.out.line(format!("  {words}"))
                 })
             }
@@ -61,67 +61,6 @@ impl Args {
             _ => Ok(()),
         })
         .await
-    }
-}
-
-fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
-    match reason {
-        Reason::NotDue { due } => format!("it is due {}, at {due}", ago(*due, now)),
-        Reason::WaitsForRetry { due, failures } => {
-            format!(
-                "it waits for its next attempt {}, after {failures} failures",
-                ago(*due, now)
-            )
-        }
-        Reason::WaitsForNames { names } => {
-            format!(
-                "it is held until these are cleared: {}",
-                crate::output::plain(&names.join(", "))
-            )
-        }
-        Reason::WaitsForHolder { holder } => {
-            format!("it follows the active holder of its unique key, {holder}")
-        }
-        Reason::QueuePaused => {
-            format!("its queue is paused; `punctual queues resume {queue}` ends that")
-        }
-        Reason::GroupActive { by } => format!("a job of its group is active: {by}"),
-        Reason::GroupHeld { by, until } => {
-            format!(
-                "its group is held back by {by}, which is tried again {}",
-                ago(*until, now)
-            )
-        }
-        Reason::Suspect { crashes } => format!(
-            "it is suspect after {crashes} crashes and waits for a worker that runs nothing else"
-        ),
-        Reason::NoWorker => format!(
-            "no worker claimed from {queue} in the last minute; start one, such as `punctual work {queue} --exec CMD`"
-        ),
-        Reason::NoWorkerForKind { kind } => {
-            format!(
-                "workers claim from {queue}, but none has a handler for {kind}; deploy one that has"
-            )
-        }
-        Reason::InLine { ahead } => {
-            let others = counted(*ahead as u64, "other");
-            format!("it waits its turn behind {others}; more workers shorten that")
-        }
-        Reason::Active {
-            worker,
-            since,
-            until,
-        } => format!(
-            "it runs since {} on worker {worker}; its lease ends {}",
-            ago(*since, now),
-            ago(*until, now)
-        ),
-        Reason::Completed => "it is done".into(),
-        Reason::Cancelled { reason } => format!("it was cancelled: {reason}"),
-        Reason::Dead { reason } => {
-            format!("it is dead: {reason}; `punctual jobs retry ID` sends it back")
-        }
-        other => format!("{other:?}"),
     }
 }
 

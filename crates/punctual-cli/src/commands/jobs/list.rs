@@ -7,8 +7,8 @@ use punctual::{JobRecord, State};
 use super::select::Where;
 use crate::args::Session;
 use crate::failure::Result;
-use crate::job_line::JobLine;
 use crate::output::{ago, cut};
+use punctual_gateway::JobLine;
 
 const EXAMPLES: &str = "\
 Examples:

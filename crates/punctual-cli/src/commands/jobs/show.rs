@@ -2,14 +2,14 @@
 
 use punctual::JobRecord;
 use punctual::engine::{Got, WorkerId};
-use punctual::time::{Timestamp, format_span};
+use punctual::time::{Timestamp, exact_span, format_span};
 
 use super::select::Named;
 use super::show_named;
 use crate::args::Session;
 use crate::failure::Result;
-use crate::job_line::{JobLine, base64_of};
-use crate::output::{ago, cut, exact_span, object};
+use crate::output::{ago, cut, object};
+use punctual_gateway::{JobLine, base64_of};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,16 +6,17 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use punctual::time::{Timestamp, parse_span};
+use punctual::time::{Timestamp, exact_span, parse_span};
 use punctual::{Group, Hold, OnRetry, RetryPolicy, Unique, UniquePolicy};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::output::exact_span;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 /// A span as text, such as `30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span(pub(super) Duration);
+pub(crate) struct Span(pub(crate) Duration);
 
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -35,7 +36,7 @@ impl<'de> Deserialize<'de> for Span {
 
 /// An instant as RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Instant(pub(super) Timestamp);
+pub(crate) struct Instant(pub(crate) Timestamp);
 
 impl Serialize for Instant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -53,6 +54,41 @@ impl<'de> Deserialize<'de> for Instant {
         })
     }
 }
+
+/// Declares the schema of a text, or of an object, with an example.
+macro_rules! schema {
+    ($name:ty, $kind:expr, $description:literal, $($example:tt)+) => {
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let object = ObjectBuilder::new()
+                    .schema_type($kind)
+                    .description(Some($description))
+                    .examples([serde_json::json!($($example)+)]);
+                Schema::Object(object.build()).into()
+            }
+        }
+        impl ToSchema for $name {}
+    };
+}
+schema!(
+    Span,
+    Type::String,
+    "a number and a unit of d, h, m, s, ms or us",
+    "30m"
+);
+schema!(
+    Instant,
+    Type::String,
+    "RFC 3339, until the year 9999",
+    "2026-12-01T08:00:00Z"
+);
+schema!(Headers, Type::Object, "names and values", {"name": "value"});
+schema!(
+    HoldLine,
+    Type::String,
+    "settled, started or a span",
+    "settled"
+);
 
 /// Reads a text through a function whose error is told as it is.
 fn text<'de, D: Deserializer<'de>, T>(
@@ -124,7 +160,7 @@ impl<'de> Deserialize<'de> for Headers {
 }
 
 /// A unique key: only the key, or with its policy and how long it is held.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(
     untagged,
     deny_unknown_fields,
@@ -141,7 +177,7 @@ pub(crate) enum UniqueLine {
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PolicyLine {
     #[default]
@@ -172,7 +208,7 @@ impl<'de> Deserialize<'de> for HoldLine {
 }
 
 /// Reads `settled`, `started` or a span.
-pub(crate) fn hold_of(text: &str) -> Result<Hold, String> {
+pub fn hold_of(text: &str) -> Result<Hold, String> {
     match text {
         "settled" => Ok(Hold::UntilSettled),
         "started" => Ok(Hold::UntilStarted),
@@ -219,7 +255,7 @@ impl From<&Unique> for UniqueLine {
 }
 
 /// A serial group: only the key, or with what a retry does to the rest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(
     untagged,
     deny_unknown_fields,
@@ -230,7 +266,7 @@ pub(crate) enum GroupLine {
     Whole { key: String, on_retry: OnRetryLine },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnRetryLine {
     Hold,
@@ -268,7 +304,7 @@ impl From<&Group> for GroupLine {
 }
 
 /// A retry policy, told apart by its `policy`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "policy", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum RetryLine {
     Exponential {
@@ -292,7 +328,7 @@ pub(crate) enum RetryLine {
 }
 
 /// A span inside a policy.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 pub(crate) struct SpanLine(Span);
 
@@ -357,7 +393,7 @@ impl RetryLine {
 }
 
 /// Bytes as base64.
-pub(crate) fn base64_of(bytes: &[u8]) -> String {
+pub fn base64_of(bytes: &[u8]) -> String {
     BASE64_STANDARD.encode(bytes)
 }
 

@@ -8,14 +8,25 @@ use serde_json::value::RawValue;
 
 use super::parts::{Headers, base64_of};
 use super::{JobLine, LineError, RetryLine, either};
-use crate::output::is_hostile;
 
 impl From<&JobRecord> for JobLine {
-    /// Every field, so that reading it back gives the same record.
+    /// Every field on one line, so that reading it back gives the same record.
     fn from(job: &JobRecord) -> Self {
-        let (payload, payload_base64) = json_or_base64(Some(&job.payload));
-        let (result, result_base64) = json_or_base64(job.result.as_deref());
-        let (progress, progress_base64) = json_or_base64(job.progress.as_deref());
+        Self::of(job, |text| !text.chars().any(is_hostile))
+    }
+}
+
+impl JobLine {
+    /// Every field, inside a document that may have many lines: any JSON stays as it was sent.
+    pub fn document(job: &JobRecord) -> Self {
+        Self::of(job, |_| true)
+    }
+
+    /// Bytes that are JSON, and text that is fit to be shown as it is, are written so.
+    fn of(job: &JobRecord, fit: fn(&str) -> bool) -> Self {
+        let (payload, payload_base64) = json_or_base64(Some(&job.payload), fit);
+        let (result, result_base64) = json_or_base64(job.result.as_deref(), fit);
+        let (progress, progress_base64) = json_or_base64(job.progress.as_deref(), fit);
         let headers = (!job.headers.is_empty()).then(|| Headers(job.headers.clone()));
         Self {
             id: Some(job.id.to_string()),
@@ -61,7 +72,7 @@ impl From<&JobRecord> for JobLine {
 
 impl JobLine {
     /// The job with its past, for an import.
-    pub(crate) fn into_import(self) -> Result<NewJob, LineError> {
+    pub fn into_import(self) -> Result<NewJob, LineError> {
         let missing = |name: &str| format!("has no {name}; is it a line of an export?");
         let state: State = self
             .state
@@ -180,14 +191,17 @@ fn named<T: Copy>(
         .ok_or_else(|| format!("{field} {text:?} is not known"))
 }
 
-/// Bytes as the JSON they are, if that is one line without hostile characters; else as base64.
-fn json_or_base64(bytes: Option<&[u8]>) -> (Option<Box<RawValue>>, Option<String>) {
+/// Bytes as the JSON they are, if that is fit; else as base64.
+pub(crate) fn json_or_base64(
+    bytes: Option<&[u8]>,
+    fit: impl Fn(&str) -> bool,
+) -> (Option<Box<RawValue>>, Option<String>) {
     let Some(bytes) = bytes else {
         return (None, None);
     };
     let raw = std::str::from_utf8(bytes)
         .ok()
-        .filter(|text| !text.chars().any(is_hostile))
+        .filter(|text| fit(text))
         .and_then(|text| {
             let raw = RawValue::from_string(text.to_owned()).ok()?;
             // White space around the value would not survive.
@@ -197,4 +211,14 @@ fn json_or_base64(bytes: Option<&[u8]>) -> (Option<Box<RawValue>>, Option<String
         Some(raw) => (Some(raw), None),
         None => (None, Some(base64_of(bytes))),
     }
+}
+
+/// Control characters, and the marks that reverse text or break lines.
+pub fn is_hostile(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{feff}'
+        )
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -14,26 +14,38 @@ use punctual::time::Timestamp;
 use punctual::{Due, NewJob};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use parts::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
-pub(crate) use parts::{base64_of, hold_of};
+pub(crate) use parts::{Instant as InstantText, Span as SpanText};
+pub use parts::{base64_of, hold_of};
+pub use record::is_hostile;
+pub(crate) use record::json_or_base64;
 
 /// Every field that a line may have; one that it has not is left to its default.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = Job)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct JobLine {
+pub struct JobLine {
+    /// Its id, a UUID.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) id: Option<String>,
+    pub id: Option<String>,
+    /// Its queue.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) queue: Option<String>,
+    pub queue: Option<String>,
+    /// The name of its handler.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) kind: Option<String>,
+    pub kind: Option<String>,
+    /// Its payload, if that is JSON, byte for byte.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
-    pub(crate) payload: Option<Box<RawValue>>,
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub payload: Option<Box<RawValue>>,
+    /// Its payload, if that is no JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) payload_base64: Option<String>,
+    pub payload_base64: Option<String>,
+    /// What the payload is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) content_type: Option<String>,
+    pub content_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<Headers>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,10 +91,12 @@ pub(crate) struct JobLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
+    #[schema(value_type = Option<serde_json::Value>)]
     result: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result_base64: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
+    #[schema(value_type = Option<serde_json::Value>)]
     progress: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     progress_base64: Option<String>,
@@ -101,11 +115,11 @@ pub(crate) struct JobLine {
 }
 
 /// Why a line is no job, in words for the person who wrote it.
-pub(crate) type LineError = String;
+pub type LineError = String;
 
 impl JobLine {
     /// Reads one line.
-    pub(crate) fn parse(text: &str) -> Result<Self, LineError> {
+    pub fn parse(text: &str) -> Result<Self, LineError> {
         if !text.trim_start().starts_with('{') {
             return Err("is not a JSON object".into());
         }
@@ -124,12 +138,12 @@ impl JobLine {
     }
 
     /// Whether the line is a job that has a past: it belongs to `import`.
-    pub(crate) fn has_history(&self) -> bool {
+    pub fn has_history(&self) -> bool {
         self.state.is_some()
     }
 
     /// The job to send; what the line leaves out is as in `defaults`, which has its own id.
-    pub(crate) fn into_new_job(self, defaults: &NewJob) -> Result<NewJob, LineError> {
+    pub fn into_new_job(self, defaults: &NewJob) -> Result<NewJob, LineError> {
         if self.has_history() {
             return Err(
                 "has a state, so it comes from an export; send it with `punctual import`".into(),
@@ -175,7 +189,7 @@ impl JobLine {
 }
 
 /// The bytes of a field that is JSON or base64, as the line has it.
-fn either(
+pub(crate) fn either(
     json: &Option<Box<RawValue>>,
     base64: &Option<String>,
     name: &str,
@@ -191,7 +205,9 @@ fn either(
 }
 
 /// A field that is there: its `null` is four bytes like any others.
-fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+pub(crate) fn raw<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<RawValue>>, D::Error> {
     Deserialize::deserialize(deserializer).map(Some)
 }
 

@@ -1,0 +1,219 @@
+//! `punctual serve`: the engine over HTTP, for every language, with a page to look at.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use punctual::Namespace;
+use punctual::time::{ManualClock, Timestamp};
+use punctual_gateway::{Gateway, Scope, Token, Tokens};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::args::{Global, span_of};
+use crate::connect::{Make, TOKEN};
+use crate::failure::{Exit, Failure, Result};
+use crate::output::{Output, object};
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual                                          the same as punctual serve
+  punctual serve                                    ./punctual-data on 127.0.0.1:4180
+  PUNCTUAL_TOKEN=$(openssl rand -hex 24) punctual serve --listen 0.0.0.0:4180 --host jobs.example
+  punctual serve --token-file tokens.txt            one per line: TOKEN NAMESPACE SCOPE[,SCOPE]
+  punctual jobs list --engine http://127.0.0.1:4180 from another shell, with PUNCTUAL_TOKEN set
+
+Without PUNCTUAL_TOKEN and --token-file a token is made and printed, another one each time. A token
+has at least 16 characters. Scopes are read, enqueue, work and admin, which includes the others.
+SIGTERM and Ctrl-C let requests end, then close the engine. docs/http-api.md tells every route.";
+
+/// Serve jobs over HTTP, with a page to look at
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4180")]
+    listen: SocketAddr,
+
+    /// A name under which it is asked, besides addresses and localhost
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+
+    /// Tokens, one per line: TOKEN NAMESPACE SCOPE[,SCOPE]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// Let everybody on this machine do everything, without a token
+    #[arg(long, conflicts_with = "token_file")]
+    no_auth: bool,
+
+    /// How long running requests may take to end after SIGTERM
+    #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "25s")]
+    drain: Duration,
+
+    /// Let a route move the clock, for tests; only with --engine memory:
+    #[arg(long, hide = true)]
+    test_clock: bool,
+}
+
+/// Tokens, and what may be shown of them.
+struct Access {
+    tokens: Tokens,
+    /// Made just now: the only time that it is shown.
+    made: Option<String>,
+}
+
+impl Args {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let access = self.access(global)?;
+        if access.made.is_some() && !self.listen.ip().is_loopback() {
+            return Err(Failure::usage(format!(
+                "{} can be reached by others and needs a token of your choice",
+                self.listen
+            ))
+            .hint("set PUNCTUAL_TOKEN or --token-file, or listen on 127.0.0.1"));
+        }
+        let address = global.address()?;
+        let clock = self.test_clock.then(|| ManualClock::new(Timestamp::ZERO));
+        let connection = match &clock {
+            Some(clock) => address.open_timed(clock.clone())?,
+            None => address.open(Make::IfMissing)?,
+        };
+        let mut gateway =
+            Gateway::new(connection.engine.clone(), access.tokens).hosts(self.host.clone());
+        if let Some(clock) = clock {
+            gateway = gateway.test_clock(clock);
+        }
+        // Listened for before it is announced: whoever reads the announcement may end it.
+        let mut signals = Signals::new()?;
+        let serving = gateway.serve(self.listen).await?;
+        announce(
+            global.output(),
+            &address.to_string(),
+            serving.address(),
+            access.made.as_deref(),
+            self.no_auth,
+        )?;
+        signals.next().await;
+        let out = global.output();
+        out.note("ending: running requests may end; once more ends at once");
+        tokio::select! {
+            drained = serving.drain(self.drain) => if !drained {
+                out.note("requests were cut off: they took too long to end");
+            },
+            () = signals.next() => {}
+        }
+        connection.close().await
+    }
+
+    fn access(&self, global: &Global) -> Result<Access> {
+        if self.no_auth {
+            return Ok(Access {
+                tokens: Tokens::open(),
+                made: None,
+            });
+        }
+        let mut known = match &self.token_file {
+            Some(path) => read_tokens(path)?,
+            None => Vec::new(),
+        };
+        let chosen = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+        if let Some(text) = &chosen {
+            known.push(Token::new(text, global.namespace()?, &Scope::ALL)?);
+        }
+        let mut made = None;
+        if known.is_empty() {
+            let text = Token::generate();
+            known.push(Token::new(&text, global.namespace()?, &Scope::ALL)?);
+            made = Some(text);
+        }
+        Ok(Access {
+            tokens: Tokens::new(known),
+            made,
+        })
+    }
+}
+
+/// SIGTERM and Ctrl-C.
+struct Signals(Signal, Signal);
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let listen = |kind| {
+            let refused = |error| Failure::new(Exit::Failed, "io", format!("no signals: {error}"));
+            signal(kind).map_err(refused)
+        };
+        Ok(Self(
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::interrupt())?,
+        ))
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
+}
+
+fn read_tokens(path: &Path) -> Result<Vec<Token>> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| Failure::file("read", path, &error))?;
+    let lines = (1..).zip(text.lines());
+    let told = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    let mut tokens = Vec::new();
+    for (number, line) in told {
+        let token = Token::parse(line).map_err(|error| {
+            let message = format!("line {number} of {} is no token", path.display());
+            Failure::usage(message).hint(error.message())
+        })?;
+        tokens.push(token);
+    }
+    if tokens.is_empty() {
+        return Err(Failure::usage(format!("{} has no token", path.display()))
+            .hint("write one per line: TOKEN NAMESPACE SCOPE[,SCOPE]"));
+    }
+    Ok(tokens)
+}
+
+/// Where to look, and a line that schedules a job.
+fn announce(
+    out: Output,
+    engine: &str,
+    address: SocketAddr,
+    token: Option<&str>,
+    is_open: bool,
+) -> Result<()> {
+    let url = format!("http://{address}");
+    let dashboard = match token {
+        Some(token) => format!("{url}/#token={token}"),
+        None if is_open => format!("{url}/"),
+        None => format!("{url}/#token=(the token)"),
+    };
+    if out.is_json() {
+        return out.json(&object!({
+            "url": url, "engine": engine, "dashboard": dashboard, "token": token,
+        }));
+    }
+    let shown = match token {
+        Some(token) => format!(" -H 'Authorization: Bearer {token}'"),
+        None if is_open => String::new(),
+        None => format!(" -H \"Authorization: Bearer ${TOKEN}\""),
+    };
+    out.line(format!("serving {engine} on {url}"))?;
+    out.line(format!("\n  look      {dashboard}"))?;
+    out.line(format!(
+        "  schedule  curl -s {url}/v1/jobs{shown} -H 'Content-Type: application/json' \
+         -d '{{\"queue\":\"mail\",\"payload\":{{\"to\":\"ann\"}},\"delay\":\"30s\"}}'"
+    ))?;
+    if token.is_some() {
+        out.line(format!(
+            "  command   {TOKEN}={} punctual jobs list --engine {url}",
+            token.unwrap_or_default()
+        ))?;
+        out.line(format!(
+            "\nThe token is new each time; set {TOKEN} to one of yours to keep it."
+        ))?;
+    }
+    out.line("Ctrl-C ends it.")
+}

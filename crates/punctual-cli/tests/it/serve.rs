@@ -1,0 +1,148 @@
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Punctual, text};
+
+/// A `punctual serve` on a free port, ended with the test.
+struct Server {
+    child: Child,
+    announced: Value,
+}
+
+impl Server {
+    fn start(punctual: &Punctual, args: &[&str]) -> Self {
+        let args = [&["serve", "--listen", "127.0.0.1:0", "-o", "json"], args].concat();
+        let mut command = punctual.command(&args);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().expect("a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let announced = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}"));
+        Self { child, announced }
+    }
+
+    fn url(&self) -> String {
+        text(&self.announced["url"])
+    }
+
+    /// Ends it by SIGTERM; its exit code.
+    fn end(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        self.child.wait().expect("it ends").code()
+    }
+
+    fn request(&self, head: &str, body: &str) -> String {
+        let address = self.url().trim_start_matches("http://").to_owned();
+        let mut stream = TcpStream::connect(&address).expect("a connection");
+        let length = body.len();
+        let head = format!(
+            "{head} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n"
+        );
+        let authorization = match self.announced["token"].as_str() {
+            Some(token) => format!("authorization: Bearer {token}\r\n"),
+            None => String::new(),
+        };
+        write!(stream, "{head}{authorization}\r\n{body}").expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already ended, in most tests.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_job_scheduled_over_http_outlives_the_server() {
+    let punctual = Punctual::new();
+    let server = Server::start(&punctual, &[]);
+    let token = text(&server.announced["token"]);
+    assert!(text(&server.announced["dashboard"]).ends_with(&format!("/#token={token}")));
+    let body = r#"{"queue":"mail","payload":{"to":"ann"},"delay":"1h"}"#;
+    let answer = server.request("POST /v1/jobs", body);
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    assert!(
+        server
+            .request("GET /", "")
+            .contains("<title>Punctual</title>")
+    );
+    assert_eq!(server.end(), Some(0));
+    let job = punctual.one(&["jobs", "list"]);
+    assert_eq!(
+        (&job["queue"], &job["state"]),
+        (&"mail".into(), &"scheduled".into())
+    );
+}
+
+#[test]
+fn commands_reach_a_directory_that_is_served_through_its_address() {
+    let punctual = Punctual::new();
+    let server = Server::start(&punctual, &[]);
+    let url = server.url();
+    let run = |args: &[&str], token: &str| {
+        let args = [args, &["--engine", &url, "-o", "json"]].concat();
+        let mut command = punctual.command(&args);
+        let output = command.env("PUNCTUAL_TOKEN", token).output();
+        crate::support::Ran::from(output.expect("it runs"))
+    };
+    let token = text(&server.announced["token"]);
+    let sent = run(&["enqueue", "mail", "{\"to\":\"ann\"}"], &token).exits(0);
+    let id = text(&sent.documents()[0]["id"]);
+    let worked = run(&["work", "mail", "--exec", "cat", "--until-idle"], &token);
+    worked.exits(0);
+    let shown = run(&["jobs", "show", &id], &token).exits(0);
+    assert_eq!(shown.documents()[0]["state"], "completed");
+    let refused = run(&["jobs", "list"], "another-token-0123456789").exits(2);
+    assert!(
+        text(&refused.error()["hint"]).contains("PUNCTUAL_TOKEN"),
+        "{refused:?}"
+    );
+    assert_eq!(server.end(), Some(0));
+    run(&["jobs", "list"], &token).exits(5);
+}
+
+#[test]
+fn an_address_for_others_needs_a_token_of_ones_own() {
+    let punctual = Punctual::new();
+    let serve = ["serve", "--listen", "0.0.0.0:0", "--engine", "memory:"];
+    let refused = punctual.run(&serve).exits(2);
+    assert!(refused.stderr.contains("PUNCTUAL_TOKEN"), "{refused:?}");
+    let open = [&serve[..], &["--no-auth"]].concat();
+    punctual.run(&open).exits(2);
+    let timed = ["serve", "--listen", "127.0.0.1:0", "--test-clock"];
+    punctual.run(&timed).exits(2);
+    punctual.write("tokens.txt", "too-short shop read\n");
+    let file = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--token-file",
+        "tokens.txt",
+    ];
+    let refused = punctual.run(&file).exits(2);
+    assert!(refused.stderr.contains("16"), "{refused:?}");
+    assert!(!refused.stderr.contains("too-short"), "{refused:?}");
+}
+
+#[test]
+fn without_tokens_on_request_everybody_here_may_ask() {
+    let punctual = Punctual::new();
+    let server = Server::start(&punctual, &["--no-auth", "--engine", "memory:"]);
+    assert_eq!(server.announced["token"], Value::Null);
+    assert!(
+        server
+            .request("GET /v1/queues", "")
+            .starts_with("HTTP/1.1 200")
+    );
+    assert_eq!(server.end(), Some(0));
+}

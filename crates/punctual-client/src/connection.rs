@@ -1,0 +1,169 @@
+//! Connections that are kept: one per call under way, and never a half-read answer on one of them.
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use punctual::wire::CONTENT_TYPE;
+use punctual::{Error, ErrorKind, Namespace, Result};
+use tokio::net::TcpStream;
+
+/// Connections that are kept while nobody calls.
+const IDLE_MAX: usize = 64;
+
+/// Where a gateway is, and the connections to it.
+pub(crate) struct Connections {
+    authority: String,
+    token: Option<String>,
+    idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
+}
+
+/// What came back.
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+}
+
+impl Connections {
+    pub(crate) fn new(authority: String, token: Option<String>) -> Self {
+        Self {
+            authority,
+            token,
+            idle: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// Sends bytes to a path and answers what comes back. A call whose future is dropped takes its
+    /// connection with it.
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        content_type: &str,
+        namespace: Option<&Namespace>,
+        body: Bytes,
+    ) -> Result<Reply> {
+        let mut request = Request::post(path)
+            .header(header::HOST, &self.authority)
+            .header(header::CONTENT_TYPE, content_type);
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if let Some(namespace) = namespace {
+            request = request.header("x-punctual-namespace", namespace.as_str());
+        }
+        let request = request.body(Full::new(body)).map_err(|error| {
+            Error::new(
+                ErrorKind::InvalidInput,
+                "the token is not one that can be sent",
+            )
+            .source(error)
+        })?;
+        // One that was kept may have been closed by the other end meanwhile: then hyper hands the
+        // request back unsent.
+        let mut request = request;
+        while let Some(mut kept) = self.kept() {
+            match kept.try_send_request(request).await {
+                Ok(response) => return self.read(kept, response).await,
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(self.cut(error.into_error())),
+                },
+            }
+        }
+        let mut fresh = self.open().await?;
+        match fresh.send_request(request).await {
+            Ok(response) => self.read(fresh, response).await,
+            Err(error) => Err(self.cut(error)),
+        }
+    }
+
+    async fn read(
+        &self,
+        connection: SendRequest<Full<Bytes>>,
+        response: hyper::Response<hyper::body::Incoming>,
+    ) -> Result<Reply> {
+        let status = response.status();
+        let body = response.into_body().collect().await;
+        let body = body.map_err(|error| self.cut(error))?.to_bytes();
+        self.keep(connection);
+        Ok(Reply { status, body })
+    }
+
+    fn kept(&self) -> Option<SendRequest<Full<Bytes>>> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| idle.pop()).find(|kept| !kept.is_closed())
+    }
+
+    fn keep(&self, connection: SendRequest<Full<Bytes>>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MAX && !connection.is_closed() {
+            idle.push(connection);
+        }
+    }
+
+    async fn open(&self) -> Result<SendRequest<Full<Bytes>>> {
+        let unreached = |error: std::io::Error| {
+            let message = "the gateway cannot be reached; is `punctual serve` running there?";
+            Error::new(ErrorKind::EngineUnavailable, message)
+                .with("gateway", &self.authority)
+                .source(error)
+        };
+        let stream = TcpStream::connect(&self.authority)
+            .await
+            .map_err(unreached)?;
+        // Small calls at once; a socket that refuses that works all the same.
+        let _ = stream.set_nodelay(true);
+        let (sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.cut(error))?;
+        // It ends when its sender is dropped.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to the gateway was cut off");
+            }
+        });
+        Ok(sender)
+    }
+
+    fn cut(&self, error: hyper::Error) -> Error {
+        let message = "the gateway did not answer to the end; send the same ids again";
+        Error::new(ErrorKind::EngineUnavailable, message)
+            .with("gateway", &self.authority)
+            .source(error)
+    }
+
+    /// The bytes of a call, to a gateway in the same version.
+    pub(crate) async fn call(&self, namespace: Option<&Namespace>, body: Bytes) -> Result<Reply> {
+        self.post("/v1/calls", CONTENT_TYPE, namespace, body).await
+    }
+}
+
+/// Refuses to send a token in the clear to another machine.
+pub(crate) fn check_authority(authority: &str) -> Result<()> {
+    let refuse = |message: &str| {
+        Err(Error::new(ErrorKind::InvalidInput, message).with("gateway", authority))
+    };
+    let Some((host, port)) = authority.rsplit_once(':') else {
+        return refuse("the gateway's address names no port; write it like 127.0.0.1:4180");
+    };
+    if port.parse::<u16>().is_err() {
+        return refuse("the gateway's port is no number of 0 to 65535");
+    }
+    let address = authority.parse::<SocketAddr>();
+    let is_loopback = address.map_or(host == "localhost", |address| address.ip().is_loopback());
+    if !is_loopback {
+        return refuse(
+            "a gateway on another machine would get the token in the clear; \
+             lead it here through a tunnel, such as `ssh -L 4180:127.0.0.1:4180`",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! The twelve verbs, each one request.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use hyper::StatusCode;
+use punctual::engine::{
+    Claim, Claimed, Control, Controlled, Edit, Edited, Enqueued, Extend, Extended, Got, Info, List,
+    Listing, Maintained, Settle, Settled, Stats, StatsRequest, Target, WaitFor, Waited,
+};
+use punctual::time::Timestamp;
+use punctual::wire::{self, Answer, Call};
+use punctual::{Engine, Error, ErrorKind, Namespace, NewJob, Result};
+
+use crate::connection::{Connections, Reply, check_authority};
+
+/// The engine behind a gateway.
+///
+/// Its token needs the scope `admin`: an engine can do everything. A namespace that is not the
+/// token's is refused by the gateway.
+#[derive(Clone)]
+pub struct HttpEngine(Arc<Connections>);
+
+impl HttpEngine {
+    /// The engine behind the gateway on this host and port, such as `127.0.0.1:4180`. Connects with
+    /// the first call.
+    ///
+    /// Another machine is refused: the token would travel in the clear.
+    pub fn connect(authority: &str, token: Option<&str>) -> Result<Self> {
+        check_authority(authority)?;
+        let connections = Connections::new(authority.to_owned(), token.map(Into::into));
+        Ok(Self(Arc::new(connections)))
+    }
+
+    /// Sets the clock of a gateway that serves with one that can be set, for tests.
+    pub async fn set_test_clock(&self, now: Timestamp) -> Result<()> {
+        let body = format!("{{\"now\":\"{now}\"}}");
+        let reply = self
+            .0
+            .post("/v1/test-clock", "application/json", None, body.into());
+        let reply = reply.await?;
+        if reply.status == StatusCode::OK {
+            Ok(())
+        } else {
+            Err(self.refused(&reply))
+        }
+    }
+
+    async fn call(&self, namespace: Option<&Namespace>, call: Call) -> Result<Answer> {
+        let bytes = Bytes::from(wire::encode(&call)?);
+        let reply = self.0.call(namespace, bytes).await?;
+        if reply.status != StatusCode::OK {
+            return Err(self.refused(&reply));
+        }
+        match wire::decode(&reply.body)? {
+            Answer::Failed(failed) => Err(failed.into()),
+            answer => Ok(answer),
+        }
+    }
+
+    /// What a gateway says that did not pass a call on to its engine.
+    fn refused(&self, reply: &Reply) -> Error {
+        let (kind, message) = match reply.status {
+            StatusCode::UNAUTHORIZED => (
+                ErrorKind::InvalidInput,
+                "the gateway does not know the token; set PUNCTUAL_TOKEN to the one that serve printed",
+            ),
+            StatusCode::FORBIDDEN => (
+                ErrorKind::InvalidInput,
+                "the token may not do that there; it needs the scope admin and the same namespace",
+            ),
+            StatusCode::NOT_FOUND => (
+                ErrorKind::Unsupported,
+                "that is no gateway, or not of this version; run the same version on both ends",
+            ),
+            StatusCode::PAYLOAD_TOO_LARGE => (
+                ErrorKind::BatchTooLarge,
+                "the call is larger than the gateway takes; send fewer items",
+            ),
+            StatusCode::TOO_MANY_REQUESTS => (
+                ErrorKind::EngineUnavailable,
+                "the gateway saw too many wrong tokens from here; wait a minute",
+            ),
+            StatusCode::SERVICE_UNAVAILABLE => (
+                ErrorKind::EngineUnavailable,
+                "the gateway is ending or has no engine; send the same ids again",
+            ),
+            _ => (
+                ErrorKind::Internal,
+                "the gateway answered something strange",
+            ),
+        };
+        Error::new(kind, message)
+            .with("gateway", self.0.authority())
+            .with("status", reply.status.as_u16())
+    }
+}
+
+impl fmt::Debug for HttpEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HttpEngine({})", self.0.authority())
+    }
+}
+
+fn strange() -> Error {
+    let message = "the gateway answered another verb than it was asked; please report it";
+    Error::new(ErrorKind::Internal, message)
+}
+
+/// Makes a call and takes its own answer out.
+macro_rules! call {
+    ($self:ident, $namespace:expr, $call:expr, $answer:ident) => {
+        match $self.call($namespace, $call).await? {
+            Answer::$answer(answer) => Ok(answer),
+            _ => Err(strange()),
+        }
+    };
+}
+
+#[async_trait]
+impl Engine for HttpEngine {
+    async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
+        call!(self, Some(namespace), Call::Enqueue(jobs), Enqueue)
+    }
+
+    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
+        call!(self, Some(namespace), Call::Claim(claim), Claim)
+    }
+
+    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
+        call!(self, Some(namespace), Call::Extend(pages), Extend)
+    }
+
+    async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
+        call!(self, Some(namespace), Call::Settle(settle), Settle)
+    }
+
+    async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
+        call!(self, Some(namespace), Call::Wait(what, until), Wait)
+    }
+
+    async fn get(
+        &self,
+        namespace: &Namespace,
+        targets: Vec<Target>,
+        explain: bool,
+    ) -> Result<Vec<Option<Got>>> {
+        call!(self, Some(namespace), Call::Get(targets, explain), Get)
+    }
+
+    async fn list(&self, namespace: &Namespace, list: List) -> Result<Listing> {
+        call!(self, Some(namespace), Call::List(list), List)
+    }
+
+    async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited> {
+        call!(self, Some(namespace), Call::Edit(edit), Edit)
+    }
+
+    async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
+        call!(self, Some(namespace), Call::Stats(request), Stats)
+    }
+
+    async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
+        call!(self, Some(namespace), Call::Control(control), Control)
+    }
+
+    async fn maintain(&self) -> Result<Maintained> {
+        call!(self, None, Call::Maintain, Maintain)
+    }
+
+    async fn info(&self) -> Result<Info> {
+        call!(self, None, Call::Info, Info)
+    }
+}

@@ -1,0 +1,105 @@
+//! The routes, and their description for machines.
+
+mod bulk;
+pub(crate) mod claims;
+mod edits;
+mod jobs;
+mod others;
+mod queues;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+use utoipa::OpenApi as _;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::problem::{ErrorAnswer, Problem};
+use crate::state::Shared;
+use crate::{events, guard, page};
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Punctual",
+        description = "Durable delayed jobs, on time. What each answer means is told by docs/http-api.md."
+    ),
+    components(schemas(ErrorAnswer)),
+    tags(
+        (name = "jobs", description = "Put jobs in, look at them, change them"),
+        (name = "work", description = "Claim, extend, settle"),
+        (name = "queues", description = "Counts, pause, purge, settings"),
+        (name = "gateway", description = "The gateway itself")
+    )
+)]
+struct Description;
+
+/// Every route that is described; the others are the page and what is for ourselves.
+fn described() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(jobs::enqueue, jobs::list))
+        .routes(routes!(
+            jobs::get_by_unique,
+            jobs::patch_by_unique,
+            jobs::delete_by_unique
+        ))
+        .routes(routes!(jobs::get, jobs::patch, jobs::delete))
+        .routes(routes!(bulk::bulk))
+        .routes(routes!(edits::edit))
+        .routes(routes!(claims::claim))
+        .routes(routes!(claims::extend))
+        .routes(routes!(claims::settle))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::pause))
+        .routes(routes!(queues::resume))
+        .routes(routes!(queues::purge))
+        .routes(routes!(queues::settings, queues::set_settings))
+        .routes(routes!(queues::stats))
+        .routes(routes!(others::info))
+        .routes(routes!(others::healthz))
+        .routes(routes!(others::metrics))
+        .routes(routes!(events::events))
+}
+
+/// The description of every route, as `/openapi.json` answers it.
+pub fn open_api() -> OpenApi {
+    described().into_openapi()
+}
+
+pub(crate) fn router(shared: &Shared) -> Router {
+    let (router, description) = described().split_for_parts();
+    let description = bytes::Bytes::from(description.to_json().unwrap_or_default());
+    let describe =
+        axum::routing::get(
+            move || async move { ([("content-type", "application/json")], description) },
+        );
+    let mut router = router
+        .route("/openapi.json", describe)
+        .route("/v1/calls", axum::routing::post(others::calls))
+        .route("/", axum::routing::get(page::index))
+        .route("/{*file}", axum::routing::get(page::file));
+    if shared.clock.is_some() {
+        router = router.route("/v1/test-clock", axum::routing::post(others::set_clock));
+    }
+    router
+        .fallback(async || nowhere())
+        .method_not_allowed_fallback(async || {
+            Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                "this route does not know that method",
+            )
+        })
+        .layer(from_fn_with_state(shared.clone(), guard::guard))
+        .with_state(shared.clone())
+}
+
+/// No such route.
+pub(crate) fn nowhere() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no such route")
+        .hint("GET /openapi.json lists them")
+}
+
+#[cfg(test)]
+mod tests;

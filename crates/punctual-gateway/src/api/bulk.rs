@@ -1,0 +1,282 @@
+//! `/v1/bulk`: one job per line in, a verdict per line out, as long as one likes.
+
+use std::fmt::Write as _;
+
+use axum::body::{Body, BodyDataStream};
+use axum::extract::{Request, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use punctual::{JobId, Limits, NewJob};
+use serde::Serialize;
+
+use crate::access::{Allowed, Caller, Enqueuing};
+use crate::problem::{ErrorAnswer, Problem, Result};
+use crate::request::{expect_type, next_part, parse};
+use crate::shapes::job::ReceiptLine;
+use crate::shapes::work::new_job;
+use crate::state::Shared;
+
+/// The longest line: a payload at its limit in base64, with all else beside it.
+const LINE_BYTES_MAX: usize = 4 << 20;
+/// Jobs that are sent together at most; fewer if the sender is slower than the engine.
+const BATCH_JOBS_MAX: usize = 500;
+
+/// Puts in jobs without end: one per line, a verdict per line
+#[utoipa::path(
+    post, path = "/v1/bulk", tag = "jobs",
+    request_body(content = String, content_type = "application/x-ndjson"),
+    responses(
+        (status = 200, body = String, content_type = "application/x-ndjson"),
+        (status = "4XX", body = ErrorAnswer)
+    )
+)]
+pub(super) async fn bulk(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Enqueuing>,
+    request: Request,
+) -> Result<Response> {
+    expect_type(
+        request.headers(),
+        &["application/x-ndjson", "application/jsonl"],
+    )?;
+    let limits = shared.engine.info().await?.limits;
+    let bulk = Bulk {
+        shared,
+        caller,
+        limits,
+        lines: Lines::new(request.into_body().into_data_stream()),
+        accepted: 0,
+        refused: 0,
+        is_done: false,
+    };
+    let answer = stream::unfold(bulk, async |mut bulk| {
+        let text = bulk.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(text), bulk))
+    });
+    let content_type = [(header::CONTENT_TYPE, "application/x-ndjson")];
+    Ok((content_type, Body::from_stream(answer)).into_response())
+}
+
+struct Bulk {
+    shared: Shared,
+    caller: Caller,
+    limits: Limits,
+    lines: Lines,
+    accepted: u64,
+    refused: u64,
+    is_done: bool,
+}
+
+/// The verdict of one line.
+#[derive(Serialize)]
+struct Verdict<'a> {
+    line: u64,
+    #[serde(flatten)]
+    receipt: Option<ReceiptLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<LineError<'a>>,
+}
+
+#[derive(Serialize)]
+struct LineError<'a> {
+    code: &'a str,
+    message: &'a str,
+}
+
+impl Bulk {
+    /// The verdicts of the next lines; `None` after the end.
+    async fn next(&mut self) -> Option<String> {
+        if self.is_done {
+            return None;
+        }
+        let mut verdicts: Vec<(u64, Result<JobId>)> = Vec::new();
+        let mut jobs: Vec<NewJob> = Vec::new();
+        let mut bytes = 0;
+        let mut cut = None;
+        // What has arrived goes together; nobody waits for more to fill a batch.
+        while jobs.len() < BATCH_JOBS_MAX && bytes < self.limits.batch_bytes / 2 {
+            let wait = verdicts.is_empty();
+            match self.lines.next(wait).await {
+                Ok(Found::Line(number, line)) => {
+                    let job = line.and_then(|line| self.job(&line));
+                    verdicts.push((number, job.as_ref().map(|job| job.id).map_err(Clone::clone)));
+                    if let Ok(job) = job {
+                        bytes += job.payload.len();
+                        jobs.push(job);
+                    }
+                }
+                Ok(Found::NotYet) => break,
+                Ok(Found::End) => {
+                    self.is_done = true;
+                    break;
+                }
+                Err(problem) => {
+                    self.is_done = true;
+                    cut = Some(problem);
+                    break;
+                }
+            }
+        }
+        let mut text = self.send(verdicts, jobs).await;
+        match (self.is_done, cut) {
+            (true, None) => {
+                let (accepted, refused) = (self.accepted, self.refused);
+                let lines = accepted + refused;
+                let _ = writeln!(
+                    text,
+                    "{{\"lines\":{lines},\"accepted\":{accepted},\"refused\":{refused},\"done\":true}}"
+                );
+            }
+            (_, Some(problem)) => {
+                let error = serde_json::to_string(&problem.answer(None)).unwrap_or_default();
+                text += &error;
+                text.push('\n');
+            }
+            _ => {}
+        }
+        Some(text)
+    }
+
+    fn job(&self, line: &Bytes) -> Result<NewJob> {
+        let job = new_job(parse(line)?)?;
+        job.check(&self.limits)?;
+        Ok(job)
+    }
+
+    /// Sends the good ones and writes a verdict for every line.
+    async fn send(&mut self, verdicts: Vec<(u64, Result<JobId>)>, jobs: Vec<NewJob>) -> String {
+        let mut receipts = Vec::new().into_iter();
+        let mut failed = None;
+        if !jobs.is_empty() {
+            match self
+                .shared
+                .engine
+                .enqueue(&self.caller.namespace, jobs)
+                .await
+            {
+                Ok(enqueued) => receipts = enqueued.receipts.into_iter(),
+                Err(error) => failed = Some(Problem::from(error)),
+            }
+        }
+        let mut text = String::with_capacity(verdicts.len() * 160);
+        for (line, verdict) in verdicts {
+            let receipt = if verdict.is_ok() {
+                receipts.next()
+            } else {
+                None
+            };
+            let problem = verdict
+                .err()
+                .or_else(|| failed.clone().filter(|_| receipt.is_none()));
+            let accepted = receipt.is_some_and(|receipt| receipt.verdict.is_accepted());
+            *(if accepted {
+                &mut self.accepted
+            } else {
+                &mut self.refused
+            }) += 1;
+            let verdict = Verdict {
+                line,
+                receipt: receipt.as_ref().map(Into::into),
+                error: problem.as_ref().map(|problem| LineError {
+                    code: problem.code(),
+                    message: problem.message(),
+                }),
+            };
+            text += &serde_json::to_string(&verdict).unwrap_or_default();
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// The lines of a body.
+struct Lines {
+    stream: BodyDataStream,
+    buffer: BytesMut,
+    /// Bytes of the buffer in which no line feed was found.
+    searched: usize,
+    number: u64,
+    ended: bool,
+    /// Whether the rest of a line that was too long is being left out.
+    skipping: bool,
+}
+
+enum Found {
+    /// Its number from 1, and its text.
+    Line(u64, Result<Bytes>),
+    /// None has arrived as a whole.
+    NotYet,
+    End,
+}
+
+impl Lines {
+    fn new(stream: BodyDataStream) -> Self {
+        Self {
+            stream,
+            buffer: BytesMut::new(),
+            searched: 0,
+            number: 0,
+            ended: false,
+            skipping: false,
+        }
+    }
+
+    /// The next line that is not empty; waits for one only if told to.
+    async fn next(&mut self, wait: bool) -> Result<Found> {
+        loop {
+            let feed = self.buffer[self.searched..]
+                .iter()
+                .position(|byte| *byte == b'\n');
+            let line = match feed {
+                Some(at) => {
+                    let line = self.buffer.split_to(self.searched + at + 1).freeze();
+                    self.searched = 0;
+                    Some(line)
+                }
+                None if self.ended && !self.buffer.is_empty() => {
+                    self.searched = 0;
+                    Some(self.buffer.split().freeze())
+                }
+                None => None,
+            };
+            if let Some(line) = line {
+                self.number += 1;
+                if std::mem::take(&mut self.skipping) {
+                    return Ok(Found::Line(self.number, Err(too_long())));
+                }
+                if !line.iter().all(u8::is_ascii_whitespace) {
+                    return Ok(Found::Line(self.number, Ok(line)));
+                }
+                continue;
+            }
+            self.searched = self.buffer.len();
+            if self.searched > LINE_BYTES_MAX {
+                self.skipping = true;
+            }
+            if self.skipping {
+                self.buffer.clear();
+                self.searched = 0;
+            }
+            if self.ended {
+                return Ok(Found::End);
+            }
+            if !wait {
+                return Ok(Found::NotYet);
+            }
+            match next_part(&mut self.stream).await? {
+                Some(part) => self.buffer.extend_from_slice(&part),
+                None => self.ended = true,
+            }
+        }
+    }
+}
+
+fn too_long() -> Problem {
+    Problem::new(
+        axum::http::StatusCode::PAYLOAD_TOO_LARGE,
+        "payload_too_large",
+        format!("the line is over {LINE_BYTES_MAX} bytes"),
+    )
+}

@@ -1,0 +1,136 @@
+//! `/v1/claims`, `/v1/extensions`, `/v1/settlements`: work for any language.
+
+use std::sync::atomic::Ordering;
+
+use axum::Json;
+use axum::extract::State;
+use punctual::engine::{Claim, Claimed, SettleVerdict, WaitFor};
+use punctual::time::{millis, pause, seconds};
+
+use crate::access::{Allowed, Caller, Working};
+use crate::problem::{ErrorAnswer, Result};
+use crate::request::{Answer, Read, wait_until};
+use crate::shapes::work::{
+    Asked, ClaimAnswer, ClaimRequest, ExtendAnswer, ExtendRequest, SettleAnswer, SettleRequest,
+};
+use crate::state::Shared;
+
+/// Takes due jobs under a lease; waits for one if asked to
+#[utoipa::path(
+    post, path = "/v1/claims", tag = "work", request_body = ClaimRequest,
+    responses((status = 200, body = ClaimAnswer), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn claim(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Working>,
+    Read(request): Read<ClaimRequest>,
+) -> Answer<ClaimAnswer> {
+    claim_for(&shared, &caller, request).await.map(Json)
+}
+
+/// A lost bell is missed no longer than that.
+const LISTEN_SECONDS_MAX: u64 = 5;
+
+/// Claims until there is something, the wait is over, or the gateway ends.
+pub(crate) async fn claim_for(
+    shared: &Shared,
+    caller: &Caller,
+    request: ClaimRequest,
+) -> Result<ClaimAnswer> {
+    let wait = request.wait.clone();
+    let claim = request.claim()?;
+    let mut claimed = claim_once(shared, caller, &claim).await?;
+    let end = wait_until(claimed.now, wait.as_deref())?;
+    while claimed.pages.is_empty() && claimed.now < end && !(claimed.suspects && !claim.alone) {
+        let listen = (claimed.now + seconds(LISTEN_SECONDS_MAX)).min(end);
+        let until = claimed.wake_at.map_or(listen, |at| at.min(listen));
+        if until <= claimed.now {
+            // Work was left behind a bound of one call; it is there now, or soon.
+            pause(millis(1)).await;
+        } else {
+            let work = WaitFor::Work(claim.queues.clone());
+            tokio::select! {
+                biased;
+                waited = shared.engine.wait(&caller.namespace, work, until) => { waited?; }
+                () = shared.ending() => break,
+            }
+        }
+        claimed = claim_once(shared, caller, &claim).await?;
+    }
+    Ok(claimed.into())
+}
+
+async fn claim_once(shared: &Shared, caller: &Caller, claim: &Claim) -> Result<Claimed> {
+    let claimed = shared
+        .engine
+        .claim(&caller.namespace, claim.clone())
+        .await?;
+    let jobs: usize = claimed.pages.iter().map(|page| page.jobs.len()).sum();
+    shared
+        .meters
+        .claimed
+        .fetch_add(jobs as u64, Ordering::Relaxed);
+    Ok(claimed)
+}
+
+/// Prolongs leases, carries progress
+#[utoipa::path(
+    post, path = "/v1/extensions", tag = "work", request_body = ExtendRequest,
+    responses((status = 200, body = ExtendAnswer), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn extend(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Working>,
+    Read(request): Read<ExtendRequest>,
+) -> Answer<ExtendAnswer> {
+    extend_for(&shared, &caller, request).await.map(Json)
+}
+
+pub(crate) async fn extend_for(
+    shared: &Shared,
+    caller: &Caller,
+    request: ExtendRequest,
+) -> Result<ExtendAnswer> {
+    let pages = request.pages()?;
+    let tokens: Vec<_> = pages.iter().map(|page| page.token).collect();
+    let extended = shared.engine.extend(&caller.namespace, pages).await?;
+    Ok(ExtendAnswer::new(&tokens, extended))
+}
+
+/// Hands in how attempts ended, with what they bring about
+#[utoipa::path(
+    post, path = "/v1/settlements", tag = "work", request_body = SettleRequest,
+    responses((status = 200, body = SettleAnswer), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn settle(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Working>,
+    Read(request): Read<SettleRequest>,
+) -> Answer<SettleAnswer> {
+    settle_for(&shared, &caller, request).await.map(Json)
+}
+
+pub(crate) async fn settle_for(
+    shared: &Shared,
+    caller: &Caller,
+    request: SettleRequest,
+) -> Result<SettleAnswer> {
+    let settle = request.settle()?;
+    let asked = Asked::of(&settle);
+    let measured: Vec<_> = settle
+        .pages
+        .iter()
+        .map(|page| (page.lateness_us.clone(), page.run_time_us.clone()))
+        .collect();
+    let settled = shared.engine.settle(&caller.namespace, settle).await?;
+    shared.meters.reported(&measured);
+    let verdicts = settled.verdicts.iter().flatten();
+    let lost = verdicts
+        .clone()
+        .filter(|verdict| **verdict == SettleVerdict::LeaseLost);
+    let lost = lost.count() as u64;
+    shared.meters.lease_lost.fetch_add(lost, Ordering::Relaxed);
+    let count = verdicts.count() as u64 - lost;
+    shared.meters.settled.fetch_add(count, Ordering::Relaxed);
+    Ok(SettleAnswer::new(&asked, &settled))
+}

@@ -1,0 +1,74 @@
+//! `/v1/edits`: many jobs at once, or what would become of them.
+
+use axum::Json;
+use axum::extract::State;
+use punctual::engine::{Edit, Select, Target};
+
+use super::jobs::{cursor_of, text_of_cursor};
+use crate::access::{Allowed, Reading, Scope};
+use crate::problem::{ErrorAnswer, Problem};
+use crate::request::{Answer, Read};
+use crate::shapes::edit::{EditAnswer, EditRequest};
+use crate::state::Shared;
+
+/// Changes jobs that are named or found, or says what would be done
+#[utoipa::path(
+    post, path = "/v1/edits", tag = "jobs", request_body = EditRequest,
+    responses((status = 200, body = EditAnswer), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn edit(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    Read(request): Read<EditRequest>,
+) -> Answer<EditAnswer> {
+    let action = request.action.action()?;
+    let is_filter = request.filter.is_some();
+    let (select, dry_run) = match (request.ids, request.targets, request.filter) {
+        (Some(ids), None, None) => {
+            let ids = ids.iter().map(|id| Ok(Target::Id(id.parse()?)));
+            let ids = ids.collect::<punctual::Result<_>>()?;
+            (Select::Targets(ids), request.dry_run.unwrap_or(false))
+        }
+        (None, Some(targets), None) => {
+            let targets = targets.into_iter().map(|target| target.target());
+            let targets = targets.collect::<Result<_, Problem>>()?;
+            (Select::Targets(targets), request.dry_run.unwrap_or(false))
+        }
+        (None, None, Some(filter)) => {
+            let filter = filter.filter()?;
+            if filter == Default::default() {
+                return Err(
+                    Problem::invalid("the filter is empty, so it would be every job")
+                        .hint("name a queue, state, kind, text or due"),
+                );
+            }
+            let dry_run = request.dry_run.ok_or_else(|| {
+                Problem::invalid("a filter needs dry_run in so many words")
+                    .hint("send \"dry_run\": true first, then false")
+            })?;
+            let select = Select::Filter {
+                filter,
+                cursor: request.cursor.as_deref().map(cursor_of).transpose()?,
+                limit: request.limit.unwrap_or(1_000),
+            };
+            (select, dry_run)
+        }
+        _ => {
+            return Err(Problem::invalid(
+                "an edit needs one of ids, targets and filter",
+            ));
+        }
+    };
+    if !dry_run {
+        caller.need(Scope::Admin)?;
+        tracing::info!(namespace = %caller.namespace, ?action, by_filter = is_filter, "edit");
+    }
+    let edit = Edit {
+        select,
+        action,
+        dry_run,
+    };
+    let edited = shared.engine.edit(&caller.namespace, edit).await?;
+    let cursor = edited.cursor.as_ref().map(text_of_cursor);
+    Ok(Json(EditAnswer::new(edited, dry_run, !is_filter, cursor)))
+}

@@ -1,0 +1,446 @@
+//! `/v1/jobs`: put in, look at, change one.
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use punctual::engine::{
+    Action, Cursor, Edit, EditVerdict, EnqueueVerdict, List, ListBy, Select, Target, WaitFor,
+};
+use punctual::{JobId, NewJob};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use utoipa::IntoParams;
+
+use crate::access::{Administering, Allowed, Asking, Caller, Enqueuing, Reading};
+use crate::job_line::{InstantText, JobLine};
+use crate::problem::{ErrorAnswer, Problem, Result};
+use crate::request::{Answer, Asked, Read, json_bytes, parse, wait_until};
+use crate::shapes::edit::{FilterLine, OneEdited, Patch, state_of};
+use crate::shapes::job::{JobAnswer, JobList, ManyEnqueued, OneEnqueued};
+use crate::shapes::work::new_job;
+use crate::state::Shared;
+
+/// Puts in one job, or an array of them
+#[utoipa::path(
+    post, path = "/v1/jobs", tag = "jobs", request_body = JobLine,
+    responses(
+        (status = 200, body = OneEnqueued), (status = 201, body = OneEnqueued),
+        (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer)
+    )
+)]
+pub(super) async fn enqueue(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Enqueuing>,
+    request: Request,
+) -> Result<Response> {
+    let bytes = json_bytes(request).await?;
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first != Some(&b'[') {
+        let job = new_job(parse::<JobLine>(&bytes)?)?;
+        return enqueue_one(&shared, &caller, job).await;
+    }
+    let lines: Vec<&RawValue> = parse(&bytes)?;
+    let jobs = lines.iter().enumerate().map(|(index, line)| {
+        let job = parse::<JobLine>(line.get().as_bytes()).and_then(new_job);
+        job.map_err(|problem| problem.index(index))
+    });
+    let jobs = jobs.collect::<Result<Vec<_>>>()?;
+    let enqueued = shared.engine.enqueue(&caller.namespace, jobs).await?;
+    let answer = ManyEnqueued {
+        receipts: enqueued.receipts.iter().map(Into::into).collect(),
+        durability: enqueued.durability.to_string(),
+        now: enqueued.now.to_string(),
+    };
+    Ok(Json(answer).into_response())
+}
+
+async fn enqueue_one(shared: &Shared, caller: &Caller, job: NewJob) -> Result<Response> {
+    let enqueued = shared.engine.enqueue(&caller.namespace, vec![job]).await?;
+    let Some(receipt) = enqueued.receipts.first() else {
+        return Err(Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the engine answered no receipt",
+        ));
+    };
+    let status = match receipt.verdict {
+        EnqueueVerdict::Created | EnqueueVerdict::Replaced(_) => StatusCode::CREATED,
+        verdict if verdict.is_accepted() => StatusCode::OK,
+        verdict => return Err(refused(verdict)),
+    };
+    let answer = OneEnqueued {
+        receipt: receipt.into(),
+        durability: enqueued.durability.to_string(),
+        now: enqueued.now.to_string(),
+    };
+    Ok((status, Json(answer)).into_response())
+}
+
+fn refused(verdict: EnqueueVerdict) -> Problem {
+    let (status, message, hint) = match verdict {
+        EnqueueVerdict::IdConflict => (
+            StatusCode::CONFLICT,
+            "the id is that of a job with other content".into(),
+            "use another id",
+        ),
+        EnqueueVerdict::UniqueActive(holder) => (
+            StatusCode::CONFLICT,
+            format!("{holder} holds the unique key and is running"),
+            "send it again once that one has ended",
+        ),
+        EnqueueVerdict::Full => (
+            StatusCode::INSUFFICIENT_STORAGE,
+            "the queue has as many pending jobs as it may; the job is not stored".into(),
+            "wait for workers, or raise max_pending of the queue",
+        ),
+        _ => (
+            StatusCode::CONFLICT,
+            "the job is not stored".into(),
+            "look at the code",
+        ),
+    };
+    Problem::new(status, verdict.name(), message).hint(hint)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListQuery {
+    queue: Option<String>,
+    state: Option<String>,
+    kind: Option<String>,
+    /// Text that the payload contains.
+    text: Option<String>,
+    #[param(value_type = Option<String>)]
+    due_from: Option<InstantText>,
+    #[param(value_type = Option<String>)]
+    due_before: Option<InstantText>,
+    /// The unique key, with `queue`.
+    unique: Option<String>,
+    /// The group key, with `queue`.
+    group: Option<String>,
+    /// 1 to 200, 50 by default.
+    limit: Option<usize>,
+    payloads: Option<bool>,
+    cursor: Option<String>,
+}
+
+/// Jobs that a scan looks at in one call.
+const SCAN: usize = 1_000;
+
+/// Lists jobs, a page at a time
+#[utoipa::path(
+    get, path = "/v1/jobs", tag = "jobs", params(ListQuery),
+    responses((status = 200, body = JobList), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    Asked(query): Asked<ListQuery>,
+) -> Answer<JobList> {
+    let limit = query.limit.unwrap_or(50);
+    if !(1..=200).contains(&limit) {
+        return Err(Problem::invalid("limit is out of range").hint("use 1 to 200"));
+    }
+    let filter = FilterLine {
+        queue: query.queue,
+        state: query.state,
+        kind: query.kind,
+        text: query.text,
+        due_from: query.due_from,
+        due_before: query.due_before,
+    }
+    .filter()?;
+    let by = match (
+        filter.queue.clone(),
+        query.unique,
+        query.group,
+        filter.state,
+    ) {
+        (Some(queue), Some(key), None, _) => ListBy::Unique { queue, key },
+        (Some(queue), None, Some(key), _) => ListBy::Group { queue, key },
+        (Some(queue), None, None, Some(state)) => ListBy::State { queue, state },
+        (_, None, None, _) => ListBy::All,
+        _ => {
+            return Err(Problem::invalid(
+                "unique and group need queue, and only one of them",
+            ));
+        }
+    };
+    let mut listing = JobList {
+        jobs: Vec::new(),
+        examined: 0,
+        cursor: query.cursor,
+        now: String::new(),
+    };
+    loop {
+        let list = List {
+            by: by.clone(),
+            filter: filter.clone(),
+            cursor: listing
+                .cursor
+                .take()
+                .map(|text| cursor_of(&text))
+                .transpose()?,
+            limit: limit - listing.jobs.len(),
+            payloads: query.payloads.unwrap_or(true),
+        };
+        let found = shared.engine.list(&caller.namespace, list).await?;
+        listing
+            .jobs
+            .extend(found.jobs.iter().map(JobLine::document));
+        listing.examined += found.examined;
+        listing.cursor = found.cursor.as_ref().map(text_of_cursor);
+        listing.now = found.now.to_string();
+        // Half a page is better than many steps for the last few.
+        let enough = listing.jobs.len() * 2 >= limit || listing.examined >= SCAN;
+        if enough || listing.cursor.is_none() {
+            return Ok(Json(listing));
+        }
+    }
+}
+
+/// A cursor as text, and back.
+pub(super) fn text_of_cursor(cursor: &Cursor) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(&cursor.0)
+}
+
+pub(super) fn cursor_of(text: &str) -> Result<Cursor> {
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(text);
+    let bytes = bytes.map_err(|_| Problem::invalid("the cursor is not one"))?;
+    Ok(Cursor(bytes.into()))
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct GetQuery {
+    /// Whether to tell why it has not run.
+    explain: bool,
+    /// Answer once it is settled, or after that span, at most 60s.
+    wait: Option<String>,
+}
+
+/// Answers one job
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path), GetQuery),
+    responses((status = 200, body = JobAnswer), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn get(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Asking>,
+    Path(id): Path<String>,
+    Asked(query): Asked<GetQuery>,
+) -> Answer<JobAnswer> {
+    get_target(
+        &shared,
+        &caller,
+        id_of(&id)?.into(),
+        query.explain,
+        query.wait.as_deref(),
+    )
+    .await
+}
+
+fn id_of(text: &str) -> Result<JobId> {
+    Ok(text.parse::<JobId>()?)
+}
+
+async fn get_target(
+    shared: &Shared,
+    caller: &Caller,
+    target: Target,
+    explain: bool,
+    wait: Option<&str>,
+) -> Answer<JobAnswer> {
+    let engine = &shared.engine;
+    let look = async || -> Result<_> {
+        let got = engine
+            .get(&caller.namespace, vec![target.clone()], explain)
+            .await?;
+        got.into_iter()
+            .flatten()
+            .next()
+            .ok_or_else(Problem::not_found)
+    };
+    let mut got = look().await?;
+    let mut now = engine.info().await?.now;
+    if let (Some(wait), false) = (wait, got.state().is_settled()) {
+        let until = wait_until(now, Some(wait))?;
+        if let Some(id) = got.job().map(|job| job.id) {
+            let settled = engine.wait(&caller.namespace, WaitFor::Settled(vec![id]), until);
+            // As it stands is an answer too, when the gateway ends.
+            tokio::select! {
+                waited = settled => { waited?; }
+                () = shared.ending() => {}
+            }
+            let by_id = engine
+                .get(&caller.namespace, vec![id.into()], explain)
+                .await?;
+            got = by_id
+                .into_iter()
+                .flatten()
+                .next()
+                .ok_or_else(Problem::not_found)?;
+            now = engine.info().await?.now;
+        }
+    }
+    JobAnswer::new(got, now)
+        .map(Json)
+        .ok_or_else(Problem::not_found)
+}
+
+/// Changes one job
+#[utoipa::path(
+    patch, path = "/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path)), request_body = Patch,
+    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn patch(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Path(id): Path<String>,
+    Read(patch): Read<Patch>,
+) -> Answer<OneEdited> {
+    edit_target(&shared, &caller, id_of(&id)?.into(), patch.action()?).await
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct DeleteQuery {
+    /// Whether to remove a settled one and its mark, instead of cancelling.
+    forget: bool,
+}
+
+impl DeleteQuery {
+    fn action(forget: bool) -> Action {
+        if forget {
+            Action::Delete
+        } else {
+            Action::Cancel
+        }
+    }
+}
+
+/// Cancels a job, or forgets a settled one
+#[utoipa::path(
+    delete, path = "/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path), DeleteQuery),
+    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn delete(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Path(id): Path<String>,
+    Asked(query): Asked<DeleteQuery>,
+) -> Answer<OneEdited> {
+    let action = DeleteQuery::action(query.forget);
+    edit_target(&shared, &caller, id_of(&id)?.into(), action).await
+}
+
+async fn edit_target(
+    shared: &Shared,
+    caller: &Caller,
+    target: Target,
+    action: Action,
+) -> Answer<OneEdited> {
+    tracing::info!(namespace = %caller.namespace, ?target, ?action, "edit");
+    let edit = Edit {
+        select: Select::Targets(vec![target]),
+        action,
+        dry_run: false,
+    };
+    let edited = shared.engine.edit(&caller.namespace, edit).await?;
+    let (id, verdict) = *edited.verdicts.first().ok_or_else(Problem::not_found)?;
+    let conflict = |message: &str| Err(Problem::new(StatusCode::CONFLICT, verdict.name(), message));
+    match verdict {
+        EditVerdict::Done(_) | EditVerdict::CancelRequested | EditVerdict::AlreadyCancelled => {
+            Ok(Json(OneEdited {
+                id: id.map(|id| id.to_string()).unwrap_or_default(),
+                verdict: verdict.name(),
+                state: state_of(verdict),
+                now: edited.now.to_string(),
+            }))
+        }
+        EditVerdict::JobActive => conflict("the job is running; only a cancel can be asked of it"),
+        EditVerdict::WrongState(state) => {
+            conflict(&format!("that cannot be done to a job that is {state}"))
+        }
+        EditVerdict::UniqueHeld(holder) => {
+            conflict(&format!("{holder} holds the job's unique key now"))
+        }
+        _ => Err(Problem::not_found()),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct UniqueQuery {
+    queue: String,
+    key: String,
+    #[serde(default)]
+    explain: bool,
+    wait: Option<String>,
+    #[serde(default)]
+    forget: bool,
+}
+
+impl UniqueQuery {
+    fn target(&self) -> Target {
+        Target::Unique {
+            queue: self.queue.clone(),
+            key: self.key.clone(),
+        }
+    }
+}
+
+/// Answers the holder of a unique key
+#[utoipa::path(
+    get, path = "/v1/jobs/by-unique", tag = "jobs", params(UniqueQuery),
+    responses((status = 200, body = JobAnswer), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn get_by_unique(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Asking>,
+    Asked(query): Asked<UniqueQuery>,
+) -> Answer<JobAnswer> {
+    get_target(
+        &shared,
+        &caller,
+        query.target(),
+        query.explain,
+        query.wait.as_deref(),
+    )
+    .await
+}
+
+/// Changes the holder of a unique key
+#[utoipa::path(
+    patch, path = "/v1/jobs/by-unique", tag = "jobs", params(UniqueQuery), request_body = Patch,
+    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn patch_by_unique(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Asked(query): Asked<UniqueQuery>,
+    Read(patch): Read<Patch>,
+) -> Answer<OneEdited> {
+    edit_target(&shared, &caller, query.target(), patch.action()?).await
+}
+
+/// Cancels the holder of a unique key, or forgets it
+#[utoipa::path(
+    delete, path = "/v1/jobs/by-unique", tag = "jobs", params(UniqueQuery),
+    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn delete_by_unique(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Asked(query): Asked<UniqueQuery>,
+) -> Answer<OneEdited> {
+    let action = DeleteQuery::action(query.forget);
+    edit_target(&shared, &caller, query.target(), action).await
+}

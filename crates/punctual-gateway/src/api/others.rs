@@ -1,0 +1,268 @@
+//! The gateway itself: info, health, metrics, and what is for ourselves.
+
+use std::fmt::Write as _;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use punctual::State as JobState;
+use punctual::engine::{Info, StatsRequest};
+use punctual::time::{Timestamp, exact_span};
+use punctual::wire::{self, Answer as WireAnswer, Call};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::access::{Administering, Allowed, Anything, Reading, Scope, caller_of};
+use crate::job_line::InstantText;
+use crate::problem::{ErrorAnswer, Problem, Result};
+use crate::request::{Answer, Read, body_bytes, expect_type};
+use crate::state::Shared;
+
+/// What the engine is, and what the token may.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct InfoAnswer {
+    engine: &'static str,
+    version: &'static str,
+    durability: String,
+    capabilities: Vec<String>,
+    limits: LimitsLine,
+    settled_window: String,
+    clock_jumps: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store_bytes: Option<u64>,
+    health: HealthLine,
+    namespace: String,
+    scopes: Vec<&'static str>,
+    now: String,
+}
+
+/// Bounds that concern who sends.
+#[derive(Debug, Serialize, ToSchema)]
+struct LimitsLine {
+    payload_bytes: usize,
+    header_bytes: usize,
+    result_bytes: usize,
+    batch_items: usize,
+    batch_bytes: usize,
+    wait_for_names: usize,
+    effects: usize,
+}
+
+/// Whether the engine does its duties.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct HealthLine {
+    ok: bool,
+    /// What is not in order, with the remedy; only for who may read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problems: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loops: Option<Vec<LoopLine>>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct LoopLine {
+    name: String,
+    age_ms: u64,
+    restarts: u64,
+}
+
+impl HealthLine {
+    fn new(info: &Info, whole: bool) -> Self {
+        let health = &info.health;
+        let loops = health.loops.iter().map(|one| LoopLine {
+            name: one.name.clone(),
+            age_ms: one.age.as_millis() as u64,
+            restarts: one.restarts,
+        });
+        Self {
+            ok: health.ok,
+            problems: whole.then(|| health.problems.clone()),
+            loops: whole.then(|| loops.collect()),
+        }
+    }
+}
+
+/// Answers what the engine is, and what the token may
+#[utoipa::path(
+    get, path = "/v1/info", tag = "gateway",
+    responses((status = 200, body = InfoAnswer), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn info(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Anything>,
+) -> Answer<InfoAnswer> {
+    let info = shared.engine.info().await?;
+    let limits = &info.limits;
+    Ok(Json(InfoAnswer {
+        engine: info.engine,
+        version: info.version,
+        durability: info.durability.to_string(),
+        capabilities: info
+            .capabilities
+            .iter()
+            .map(|one| snake(&format!("{one:?}")))
+            .collect(),
+        limits: LimitsLine {
+            payload_bytes: limits.payload_bytes,
+            header_bytes: limits.header_bytes,
+            result_bytes: limits.result_bytes,
+            batch_items: limits.batch_items,
+            batch_bytes: limits.batch_bytes,
+            wait_for_names: limits.wait_for_names,
+            effects: limits.effects,
+        },
+        settled_window: exact_span(info.settled_window),
+        clock_jumps: info.clock_jumps,
+        store_bytes: info.store_bytes,
+        health: HealthLine::new(&info, true),
+        namespace: caller.namespace.to_string(),
+        scopes: caller.scopes(),
+        now: info.now.to_string(),
+    }))
+}
+
+fn snake(name: &str) -> String {
+    let mut text = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.push(c.to_ascii_lowercase());
+    }
+    text
+}
+
+/// Whether all is well, for whoever asks
+#[utoipa::path(
+    get, path = "/healthz", tag = "gateway",
+    responses((status = 200, body = HealthLine), (status = 503, body = HealthLine))
+)]
+pub(super) async fn healthz(State(shared): State<Shared>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let shows = parts.headers.contains_key(header::AUTHORIZATION) || shared.tokens.is_open();
+    let caller = shows.then(|| caller_of(&parts, &shared).ok()).flatten();
+    let whole = caller.is_some_and(|caller| caller.allows(Scope::Read));
+    let health = match shared.engine.info().await {
+        Ok(info) => HealthLine::new(&info, whole),
+        Err(error) => HealthLine {
+            ok: false,
+            problems: whole.then(|| vec![error.to_string()]),
+            loops: None,
+        },
+    };
+    let status = if health.ok {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (status, Json(health)).into_response()
+}
+
+/// Queues that metrics tell apart; the rest are added up.
+const QUEUES_TOLD_APART: usize = 200;
+
+/// Numbers for Prometheus
+#[utoipa::path(
+    get, path = "/metrics", tag = "gateway",
+    responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn metrics(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+) -> Result<Response> {
+    let stats = shared
+        .engine
+        .stats(&caller.namespace, StatsRequest::default())
+        .await?;
+    let info = shared.engine.info().await?;
+    let mut text = String::from("# TYPE punctual_jobs gauge\n");
+    let (apart, rest) = stats
+        .queues
+        .split_at(stats.queues.len().min(QUEUES_TOLD_APART));
+    for queue in apart {
+        for state in JobState::ALL {
+            let (name, jobs) = (&queue.queue, queue.counts.of(state));
+            let _ = writeln!(
+                text,
+                "punctual_jobs{{queue=\"{name}\",state=\"{state}\"}} {jobs}"
+            );
+        }
+    }
+    for state in JobState::ALL.into_iter().filter(|_| !rest.is_empty()) {
+        let jobs: u64 = rest.iter().map(|queue| queue.counts.of(state)).sum();
+        let _ = writeln!(
+            text,
+            "punctual_jobs{{queue=\"(others)\",state=\"{state}\"}} {jobs}"
+        );
+    }
+    text += "# TYPE punctual_oldest_due_seconds gauge\n";
+    for queue in apart {
+        let seconds = queue.oldest_due.unwrap_or_default().as_secs_f64();
+        let _ = writeln!(
+            text,
+            "punctual_oldest_due_seconds{{queue=\"{}\"}} {seconds}",
+            queue.queue
+        );
+    }
+    for (name, value) in [
+        ("punctual_workers", stats.workers.len() as u64),
+        ("punctual_healthy", u64::from(info.health.ok)),
+        ("punctual_clock_jumps", info.clock_jumps),
+        ("punctual_store_bytes", info.store_bytes.unwrap_or(0)),
+    ] {
+        let _ = writeln!(text, "# TYPE {name} gauge\n{name} {value}");
+    }
+    shared.meters.write(&mut text);
+    let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
+    Ok((content_type, text).into_response())
+}
+
+/// One verb as bytes, for `punctual-client`.
+pub(super) async fn calls(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    request: Request,
+) -> Result<Response> {
+    expect_type(request.headers(), &[wire::CONTENT_TYPE])?;
+    let bytes = body_bytes(request.into_body()).await?;
+    let call: Call = wire::decode(&bytes).map_err(|error| {
+        Problem::new(StatusCode::BAD_REQUEST, "invalid_request", error.message())
+    })?;
+    let waits = matches!(call, Call::Wait(..));
+    let answering =
+        async { Ok::<WireAnswer, Problem>(call.run(&*shared.engine, &caller.namespace).await) };
+    let answer = if waits {
+        shared.unless_ending(answering).await?
+    } else {
+        answering.await?
+    };
+    let content_type = [(header::CONTENT_TYPE, wire::CONTENT_TYPE)];
+    Ok((content_type, wire::encode(&answer)?).into_response())
+}
+
+/// An instant to set a clock to.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClockRequest {
+    now: InstantText,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ClockAnswer {
+    now: String,
+}
+
+/// Moves the clock of the engine; there is such a route only in tests.
+pub(super) async fn set_clock(
+    State(shared): State<Shared>,
+    Allowed(..): Allowed<Administering>,
+    Read(request): Read<ClockRequest>,
+) -> Answer<ClockAnswer> {
+    let now: Timestamp = request.now.0;
+    let clock = shared.clock.as_ref().ok_or_else(super::nowhere)?;
+    clock.set(now);
+    Ok(Json(ClockAnswer {
+        now: now.to_string(),
+    }))
+}

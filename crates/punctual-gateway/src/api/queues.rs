@@ -1,0 +1,318 @@
+//! `/v1/queues` and `/v1/stats`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use punctual::engine::{Control, Controlled, OnFull, QueueSettings, RecordValue, StatsRequest};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::jobs::{cursor_of, text_of_cursor};
+use crate::access::{Administering, Allowed, Caller, Reading};
+use crate::problem::{ErrorAnswer, Problem, Result};
+use crate::request::{Answer, Asked, Pairs, Read};
+use crate::shapes::queue::{QueueList, StatsAnswer};
+use crate::state::Shared;
+
+/// Counts the jobs of queues by state
+#[utoipa::path(
+    get, path = "/v1/queues", tag = "queues",
+    params(("queue" = Option<Vec<String>>, Query, description = "only these; all without")),
+    responses((status = 200, body = QueueList), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    pairs: Pairs,
+) -> Answer<QueueList> {
+    pairs.only(&["queue"])?;
+    let request = StatsRequest {
+        queues: pairs.all("queue"),
+        ..StatsRequest::default()
+    };
+    let stats = shared.engine.stats(&caller.namespace, request).await?;
+    Ok(Json(QueueList::from(&stats)))
+}
+
+/// Counts, the due histogram, the history by minutes, and workers
+#[utoipa::path(
+    get, path = "/v1/stats", tag = "queues",
+    params(
+        ("queue" = Option<Vec<String>>, Query, description = "only these; all without"),
+        ("history" = Option<bool>, Query), ("due" = Option<bool>, Query)
+    ),
+    responses((status = 200, body = StatsAnswer), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn stats(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    pairs: Pairs,
+) -> Answer<StatsAnswer> {
+    pairs.only(&["queue", "history", "due"])?;
+    let request = StatsRequest {
+        queues: pairs.all("queue"),
+        history: pairs.is_true("history"),
+        due: pairs.is_true("due"),
+    };
+    let stats = shared.engine.stats(&caller.namespace, request).await?;
+    Ok(Json(StatsAnswer::from(&stats)))
+}
+
+/// A queue by name.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QueueRequest {
+    queue: String,
+}
+
+/// Whether a queue is paused now.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Switched {
+    queue: String,
+    paused: bool,
+    /// Whether it was otherwise before.
+    changed: bool,
+}
+
+/// Lets nothing more of a queue start
+#[utoipa::path(
+    post, path = "/v1/queues/pause", tag = "queues", request_body = QueueRequest,
+    responses((status = 200, body = Switched), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn pause(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Read(request): Read<QueueRequest>,
+) -> Answer<Switched> {
+    switch(&shared, &caller, request.queue, true).await
+}
+
+/// Ends a pause
+#[utoipa::path(
+    post, path = "/v1/queues/resume", tag = "queues", request_body = QueueRequest,
+    responses((status = 200, body = Switched), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn resume(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Read(request): Read<QueueRequest>,
+) -> Answer<Switched> {
+    switch(&shared, &caller, request.queue, false).await
+}
+
+async fn switch(shared: &Shared, caller: &Caller, queue: String, paused: bool) -> Answer<Switched> {
+    tracing::info!(namespace = %caller.namespace, queue, paused, "switch");
+    let name = queue.clone();
+    let control = if paused {
+        Control::Pause { queue: name }
+    } else {
+        Control::Resume { queue: name }
+    };
+    let changed =
+        shared.engine.control(&caller.namespace, control).await? == Controlled::Done(true);
+    Ok(Json(Switched {
+        queue,
+        paused,
+        changed,
+    }))
+}
+
+/// A queue to empty.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PurgeRequest {
+    queue: String,
+    /// Whether only to say what would be done.
+    dry_run: bool,
+    cursor: Option<String>,
+}
+
+/// What a purge did, or would.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Purged {
+    queue: String,
+    dry_run: bool,
+    /// Jobs that would be cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pending: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    examined: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancelled: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
+}
+
+/// Cancels what waits in a queue, a thousand jobs per call
+#[utoipa::path(
+    post, path = "/v1/queues/purge", tag = "queues", request_body = PurgeRequest,
+    responses((status = 200, body = Purged), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn purge(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Read(request): Read<PurgeRequest>,
+) -> Answer<Purged> {
+    let PurgeRequest {
+        queue,
+        dry_run,
+        cursor,
+    } = request;
+    let mut answer = Purged {
+        queue: queue.clone(),
+        dry_run,
+        pending: None,
+        examined: None,
+        cancelled: None,
+        cursor: None,
+    };
+    if dry_run {
+        let request = StatsRequest {
+            queues: vec![queue],
+            ..StatsRequest::default()
+        };
+        let stats = shared.engine.stats(&caller.namespace, request).await?;
+        answer.pending = Some(
+            stats
+                .queues
+                .iter()
+                .map(|queue| queue.counts.pending())
+                .sum(),
+        );
+        return Ok(Json(answer));
+    }
+    tracing::info!(namespace = %caller.namespace, queue, "purge");
+    let control = Control::Purge {
+        queue,
+        cursor: cursor.as_deref().map(cursor_of).transpose()?,
+        limit: 1_000,
+    };
+    let controlled = shared.engine.control(&caller.namespace, control).await?;
+    let Controlled::Purged {
+        examined,
+        matched,
+        cursor,
+    } = controlled
+    else {
+        return Err(strange());
+    };
+    answer.examined = Some(examined);
+    answer.cancelled = Some(matched);
+    answer.cursor = cursor.as_ref().map(text_of_cursor);
+    Ok(Json(answer))
+}
+
+fn strange() -> Problem {
+    Problem::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "internal",
+        "the engine answered something else than it was asked",
+    )
+}
+
+/// What happens to an enqueue into a full queue.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum OnFullLine {
+    #[default]
+    Refuse,
+    DeadLetterOldest,
+}
+
+/// What a queue is told.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SettingsLine {
+    queue: String,
+    /// Held, scheduled and ready jobs it may have; without it as many as come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_pending: Option<u64>,
+    #[serde(default)]
+    on_full: OnFullLine,
+    /// The version that was read; 0 if it was never set.
+    version: u64,
+}
+
+/// The version of the settings now.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SettingsWritten {
+    queue: String,
+    version: u64,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct QueueQuery {
+    queue: String,
+}
+
+fn record_of(queue: &str) -> Result<String> {
+    punctual::job::check_name("queue", queue)?;
+    Ok(format!("queue/{queue}"))
+}
+
+/// Answers what a queue is told
+#[utoipa::path(
+    get, path = "/v1/queues/settings", tag = "queues", params(QueueQuery),
+    responses((status = 200, body = SettingsLine), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn settings(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    Asked(query): Asked<QueueQuery>,
+) -> Answer<SettingsLine> {
+    let control = Control::Read {
+        name: record_of(&query.queue)?,
+    };
+    let Controlled::Record(record) = shared.engine.control(&caller.namespace, control).await?
+    else {
+        return Err(strange());
+    };
+    let version = record.as_ref().map_or(0, |record| record.version);
+    let settings = match record.map(|record| record.value) {
+        Some(RecordValue::Queue(settings)) => settings,
+        _ => QueueSettings::default(),
+    };
+    Ok(Json(SettingsLine {
+        queue: query.queue,
+        max_pending: settings.max_pending,
+        on_full: match settings.on_full {
+            OnFull::Refuse => OnFullLine::Refuse,
+            OnFull::DeadLetterOldest => OnFullLine::DeadLetterOldest,
+        },
+        version,
+    }))
+}
+
+/// Tells a queue, if nobody else has in the meantime
+#[utoipa::path(
+    put, path = "/v1/queues/settings", tag = "queues", request_body = SettingsLine,
+    responses((status = 200, body = SettingsWritten), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn set_settings(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Read(line): Read<SettingsLine>,
+) -> Answer<SettingsWritten> {
+    tracing::info!(namespace = %caller.namespace, queue = line.queue, "settings");
+    let settings = QueueSettings {
+        max_pending: line.max_pending,
+        on_full: match line.on_full {
+            OnFullLine::Refuse => OnFull::Refuse,
+            OnFullLine::DeadLetterOldest => OnFull::DeadLetterOldest,
+        },
+    };
+    let control = Control::Write {
+        name: record_of(&line.queue)?,
+        expected: line.version,
+        value: Some(RecordValue::Queue(settings)),
+    };
+    match shared.engine.control(&caller.namespace, control).await? {
+        Controlled::Written(version) => Ok(Json(SettingsWritten {
+            queue: line.queue,
+            version,
+        })),
+        _ => Err(strange()),
+    }
+}

@@ -1,0 +1,67 @@
+use std::collections::BTreeSet;
+
+use super::open_api;
+
+/// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
+const ROUTES: [(&str, &str); 24] = [
+    ("delete", "/v1/jobs/by-unique"),
+    ("delete", "/v1/jobs/{id}"),
+    ("get", "/healthz"),
+    ("get", "/metrics"),
+    ("get", "/v1/events"),
+    ("get", "/v1/info"),
+    ("get", "/v1/jobs"),
+    ("get", "/v1/jobs/by-unique"),
+    ("get", "/v1/jobs/{id}"),
+    ("get", "/v1/queues"),
+    ("get", "/v1/queues/settings"),
+    ("get", "/v1/stats"),
+    ("patch", "/v1/jobs/by-unique"),
+    ("patch", "/v1/jobs/{id}"),
+    ("post", "/v1/bulk"),
+    ("post", "/v1/claims"),
+    ("post", "/v1/edits"),
+    ("post", "/v1/extensions"),
+    ("post", "/v1/jobs"),
+    ("post", "/v1/queues/pause"),
+    ("post", "/v1/queues/purge"),
+    ("post", "/v1/queues/resume"),
+    ("post", "/v1/settlements"),
+    ("put", "/v1/queues/settings"),
+];
+
+#[test]
+fn description_has_every_route_that_the_page_tells() {
+    let json = open_api().to_json().expect("a description");
+    let description: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert!(
+        description["openapi"]
+            .as_str()
+            .is_some_and(|version| version.starts_with("3.1"))
+    );
+    let paths = description["paths"].as_object().expect("paths");
+    let described: BTreeSet<(String, String)> = paths
+        .iter()
+        .flat_map(|(path, item)| {
+            let methods = item.as_object().expect("methods").keys();
+            methods.map(|method| (method.clone(), path.clone()))
+        })
+        .collect();
+    let told = ROUTES
+        .iter()
+        .map(|(method, path)| ((*method).to_owned(), (*path).to_owned()));
+    assert_eq!(described, told.collect());
+}
+
+#[test]
+fn every_reference_in_the_description_leads_somewhere() {
+    let json = open_api().to_json().expect("a description");
+    let description: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    for part in json.split("\"$ref\":\"#").skip(1) {
+        let pointer = part.split('"').next().expect("an end");
+        assert!(
+            description.pointer(pointer).is_some(),
+            "{pointer} leads nowhere"
+        );
+    }
+}

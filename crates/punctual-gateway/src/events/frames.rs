@@ -1,0 +1,174 @@
+//! What is said over the socket, in both directions.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::job_line::SpanText;
+use crate::problem::{ErrorAnswer, Problem, ProblemBody};
+use crate::shapes::queue::QueueList;
+use crate::shapes::work::{ClaimAnswer, ExtendAnswer, SettleAnswer};
+
+/// Whatever a request calls itself; it comes back with the answer.
+pub(super) type Reference = Option<serde_json::Value>;
+
+/// What comes in. Requests keep their bytes: a payload inside is stored as it was sent.
+pub(super) enum Frame {
+    Hello {
+        token: Option<String>,
+        after: Option<u64>,
+    },
+    Ping {},
+    Watch(Wish),
+    Claim {
+        reference: Reference,
+        request: Box<RawValue>,
+    },
+    Extend {
+        reference: Reference,
+        request: Box<RawValue>,
+    },
+    Settle {
+        reference: Reference,
+        request: Box<RawValue>,
+    },
+}
+
+/// Every field that a frame may have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnyFrame {
+    r#type: String,
+    #[serde(default)]
+    r#ref: Reference,
+    token: Option<String>,
+    after: Option<u64>,
+    #[serde(default)]
+    queues: Vec<String>,
+    #[serde(default)]
+    states: Vec<String>,
+    stats: Option<SpanText>,
+    request: Option<Box<RawValue>>,
+}
+
+impl<'de> Deserialize<'de> for Frame {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let frame = AnyFrame::deserialize(deserializer)?;
+        let reference = frame.r#ref;
+        let request = || {
+            let missing = || serde::de::Error::custom("the frame has no request");
+            frame.request.ok_or_else(missing)
+        };
+        Ok(match &*frame.r#type {
+            "hello" => Self::Hello {
+                token: frame.token,
+                after: frame.after,
+            },
+            "ping" => Self::Ping {},
+            "watch" => Self::Watch(Wish {
+                queues: frame.queues,
+                states: frame.states,
+                stats: frame.stats,
+            }),
+            "claim" => Self::Claim {
+                reference,
+                request: request()?,
+            },
+            "extend" => Self::Extend {
+                reference,
+                request: request()?,
+            },
+            "settle" => Self::Settle {
+                reference,
+                request: request()?,
+            },
+            _ => return Err(serde::de::Error::custom("the frame's type is not known")),
+        })
+    }
+}
+
+impl Frame {
+    pub(super) fn reference(&self) -> Reference {
+        match self {
+            Self::Claim { reference, .. }
+            | Self::Extend { reference, .. }
+            | Self::Settle { reference, .. } => reference.clone(),
+            _ => None,
+        }
+    }
+}
+
+/// What a socket wants to be told of; empty lists mean all.
+#[derive(Default)]
+pub(super) struct Wish {
+    pub(super) queues: Vec<String>,
+    pub(super) states: Vec<String>,
+    /// How often to tell counts, if they changed.
+    pub(super) stats: Option<SpanText>,
+}
+
+/// What goes out.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Reply {
+    Welcome {
+        namespace: String,
+        scopes: Vec<&'static str>,
+        now: String,
+    },
+    Watching {
+        cursor: u64,
+    },
+    Pong {},
+    Jobs {
+        changes: Vec<ChangeLine>,
+        cursor: u64,
+    },
+    Stats(QueueList),
+    Resync {
+        cursor: u64,
+    },
+    Claimed {
+        #[serde(rename = "ref")]
+        reference: Reference,
+        answer: ClaimAnswer,
+    },
+    Extended {
+        #[serde(rename = "ref")]
+        reference: Reference,
+        answer: ExtendAnswer,
+    },
+    Settled {
+        #[serde(rename = "ref")]
+        reference: Reference,
+        answer: SettleAnswer,
+    },
+    Error {
+        #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+        reference: Reference,
+        error: ProblemBody,
+    },
+}
+
+impl Reply {
+    pub(super) fn welcome(namespace: String, scopes: Vec<&'static str>, now: String) -> Self {
+        Self::Welcome {
+            namespace,
+            scopes,
+            now,
+        }
+    }
+
+    pub(super) fn error(reference: Reference, problem: Problem) -> Self {
+        let ErrorAnswer { error } = problem.answer(None);
+        Self::Error { reference, error }
+    }
+}
+
+/// One change of one job.
+#[derive(Serialize)]
+pub(super) struct ChangeLine {
+    pub(super) id: String,
+    pub(super) queue: String,
+    pub(super) state: &'static str,
+    pub(super) at: String,
+}

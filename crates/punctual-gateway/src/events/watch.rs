@@ -1,0 +1,208 @@
+//! What changes, as a socket wants to be told: coalesced, bounded, with a word when some were lost.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use punctual::State;
+use punctual::engine::{Change, StatsRequest, WaitFor, Waited};
+use punctual::time::{Timestamp, millis, pause, seconds};
+
+use super::frames::{ChangeLine, Reply, Wish};
+use crate::access::Caller;
+use crate::problem::{Problem, Result};
+use crate::shapes::queue::{QueueLine, QueueList};
+use crate::state::Shared;
+
+/// Changes within that span go in one frame.
+const GATHER: Duration = millis(50);
+/// Counts are told no more often.
+const STATS_SPAN_MIN: Duration = millis(250);
+/// After the engine refused to say what changed.
+const REFUSED_PAUSE: Duration = seconds(1);
+
+type Coming<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What one socket watches.
+pub(super) struct Watch {
+    shared: Shared,
+    caller: Caller,
+    after: Option<u64>,
+    wish: Option<Wanted>,
+    changes: Option<Coming<punctual::Result<Waited>>>,
+    counts: Option<Coming<Option<QueueList>>>,
+    told: Vec<QueueLine>,
+}
+
+struct Wanted {
+    queues: Vec<String>,
+    states: Vec<State>,
+    stats: Option<Duration>,
+}
+
+/// What there is to say.
+pub(super) enum Told {
+    Reply(Reply),
+    /// Something changed that this socket does not watch.
+    Nothing,
+}
+
+impl Watch {
+    pub(super) fn new(shared: Shared, caller: Caller, after: Option<u64>) -> Self {
+        Self {
+            shared,
+            caller,
+            after,
+            wish: None,
+            changes: None,
+            counts: None,
+            told: Vec::new(),
+        }
+    }
+
+    /// Watches that, and nothing else any more.
+    pub(super) async fn start(&mut self, wish: Wish) -> Result<Reply> {
+        let states = wish.states.iter().map(|state| state.parse());
+        let wanted = Wanted {
+            states: states.collect::<punctual::Result<_>>()?,
+            stats: wish.stats.map(|span| span.0.max(STATS_SPAN_MIN)),
+            queues: wish.queues,
+        };
+        if wanted.queues.len() > 1_000 {
+            return Err(Problem::invalid("watch names too many queues").hint("name at most 1,000"));
+        }
+        if self.after.is_none() {
+            // From here on: what happens after this answer is told.
+            let what = WaitFor::Changes(None);
+            let waited = self
+                .shared
+                .engine
+                .wait(&self.caller.namespace, what, Timestamp::ZERO);
+            if let Waited::Changes { cursor, .. } = waited.await? {
+                self.after = Some(cursor);
+            }
+        }
+        self.changes = Some(self.ask(Duration::ZERO));
+        self.counts = wanted
+            .stats
+            .map(|_| self.count(Duration::ZERO, wanted.queues.clone()));
+        self.told.clear();
+        self.wish = Some(wanted);
+        Ok(Reply::Watching {
+            cursor: self.after.unwrap_or(0),
+        })
+    }
+
+    /// The next thing to say; never, while nothing is watched.
+    pub(super) async fn next(&mut self) -> Told {
+        tokio::select! {
+            waited = coming(&mut self.changes) => {
+                self.changes = None;
+                self.changed(waited)
+            }
+            counts = coming(&mut self.counts) => {
+                self.counts = None;
+                self.counted(counts)
+            }
+        }
+    }
+
+    fn changed(&mut self, waited: punctual::Result<Waited>) -> Told {
+        let (changes, gap) = match waited {
+            Ok(Waited::Changes {
+                changes,
+                cursor,
+                gap,
+            }) => {
+                self.after = Some(cursor);
+                (changes, gap)
+            }
+            Ok(_) => (Vec::new(), false),
+            Err(error) => {
+                tracing::warn!(%error, "changes are not told; trying again");
+                self.changes = Some(self.ask(REFUSED_PAUSE));
+                return Told::Nothing;
+            }
+        };
+        self.changes = Some(self.ask(GATHER));
+        let cursor = self.after.unwrap_or(0);
+        if gap {
+            return Told::Reply(Reply::Resync { cursor });
+        }
+        let changes = self.wanted(changes);
+        if changes.is_empty() {
+            return Told::Nothing;
+        }
+        Told::Reply(Reply::Jobs { changes, cursor })
+    }
+
+    /// Those that are watched, of each job the last.
+    fn wanted(&self, changes: Vec<Change>) -> Vec<ChangeLine> {
+        let Some(wish) = &self.wish else {
+            return Vec::new();
+        };
+        let mut last = HashMap::with_capacity(changes.len());
+        for (index, change) in changes.iter().enumerate() {
+            last.insert(change.id, index);
+        }
+        let watched = changes.iter().enumerate().filter(|(index, change)| {
+            last.get(&change.id) == Some(index)
+                && (wish.queues.is_empty() || wish.queues.contains(&change.queue))
+                && (wish.states.is_empty() || wish.states.contains(&change.state))
+        });
+        let line = |(_, change): (usize, &Change)| ChangeLine {
+            id: change.id.to_string(),
+            queue: change.queue.clone(),
+            state: change.state.name(),
+            at: change.at.to_string(),
+        };
+        watched.map(line).collect()
+    }
+
+    fn counted(&mut self, counts: Option<QueueList>) -> Told {
+        if let Some(wish) = &self.wish
+            && let Some(span) = wish.stats
+        {
+            self.counts = Some(self.count(span, wish.queues.clone()));
+        }
+        match counts {
+            Some(list) if list.queues != self.told => {
+                self.told.clone_from(&list.queues);
+                Told::Reply(Reply::Stats(list))
+            }
+            _ => Told::Nothing,
+        }
+    }
+
+    fn ask(&self, after_span: Duration) -> Coming<punctual::Result<Waited>> {
+        let (shared, namespace) = (self.shared.clone(), self.caller.namespace.clone());
+        let after = self.after;
+        Box::pin(async move {
+            pause(after_span).await;
+            let what = WaitFor::Changes(after);
+            shared.engine.wait(&namespace, what, Timestamp::MAX).await
+        })
+    }
+
+    fn count(&self, after_span: Duration, queues: Vec<String>) -> Coming<Option<QueueList>> {
+        let (shared, namespace) = (self.shared.clone(), self.caller.namespace.clone());
+        Box::pin(async move {
+            pause(after_span).await;
+            let request = StatsRequest {
+                queues,
+                ..StatsRequest::default()
+            };
+            let stats = shared.engine.stats(&namespace, request).await.ok()?;
+            Some(QueueList::from(&stats))
+        })
+    }
+}
+
+/// What a future answers, kept across calls that are given up; never, if there is none.
+fn coming<T>(slot: &mut Option<Coming<T>>) -> impl Future<Output = T> {
+    match slot {
+        Some(future) => future.as_mut().left_future(),
+        None => std::future::pending().right_future(),
+    }
+}

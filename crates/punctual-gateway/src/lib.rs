@@ -1,0 +1,22 @@
+//! The gateway: HTTP and WebSocket for every language, and a page, over any engine.
+//!
+//! `docs/http-api.md` tells every route; [`JobLine`] is a job as JSON, in answers and in files.
+
+mod access;
+mod api;
+mod events;
+mod guard;
+mod job_line;
+mod meters;
+mod page;
+mod problem;
+mod request;
+mod serve;
+mod shapes;
+mod state;
+
+pub use access::{Scope, Token, Tokens};
+pub use api::open_api;
+pub use job_line::{JobLine, LineError, base64_of, hold_of, is_hostile};
+pub use serve::{Gateway, Serving};
+pub use shapes::reason::in_words;

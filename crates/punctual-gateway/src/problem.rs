@@ -1,0 +1,188 @@
+//! The one form of errors: `{"error":{"code","message","hint","request_id"}}`.
+
+use std::borrow::Cow;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use punctual::{Error, ErrorKind};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Why a request was not done.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    body: ProblemBody,
+}
+
+/// An error as it is written.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct ProblemBody {
+    /// Stable, for programs.
+    #[schema(value_type = String)]
+    code: Cow<'static, str>,
+    /// For people.
+    message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    /// The item at fault, counted from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<usize>,
+    /// The request, as in `X-Request-Id`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+}
+
+/// What stands around an error.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ErrorAnswer {
+    pub(crate) error: ProblemBody,
+}
+
+pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
+
+impl Problem {
+    pub(crate) fn new(
+        status: StatusCode,
+        code: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            status,
+            body: ProblemBody {
+                code: code.into(),
+                message: message.into(),
+                hint: None,
+                index: None,
+                request_id: None,
+            },
+        }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_input", message)
+    }
+
+    /// Something in a body or query that could not be read as what it should be.
+    pub(crate) fn unread(message: &str) -> Self {
+        // Spans and instants bring the code of their own error along.
+        match message.split_once(" (invalid_delay") {
+            Some((what, _)) => {
+                let status = StatusCode::UNPROCESSABLE_ENTITY;
+                let (what, hint) = what.split_once("; ").unwrap_or((what, ""));
+                let problem = Self::new(status, "invalid_delay", what);
+                if hint.is_empty() {
+                    problem
+                } else {
+                    problem.hint(hint)
+                }
+            }
+            None => Self::invalid(message),
+        }
+    }
+
+    pub(crate) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "there is no such job")
+            .hint("settled jobs are forgotten after their retention")
+    }
+
+    pub(crate) fn shutting_down() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "shutting_down",
+            "the gateway is ending; send the same again in a moment",
+        )
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.body.hint = Some(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn index(mut self, index: usize) -> Self {
+        self.body.index = Some(index);
+        self
+    }
+
+    pub(crate) fn code(&self) -> &str {
+        &self.body.code
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.body.message
+    }
+
+    /// The JSON of it, under the id of the request.
+    pub(crate) fn answer(mut self, request_id: Option<&str>) -> ErrorAnswer {
+        self.body.request_id = request_id.map(Into::into);
+        ErrorAnswer { error: self.body }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let kind = error.kind();
+        if status_of(kind) == StatusCode::INTERNAL_SERVER_ERROR {
+            // Paths and causes are for the log of whoever runs this, not for whoever asks.
+            tracing::error!(%error, "a request failed");
+            return Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                kind.code(),
+                "the engine failed; its log tells more under the request's id",
+            );
+        }
+        // Messages say "what is wrong; what to do": the second half is the hint.
+        let (what, remedy) = match error.message().split_once("; ") {
+            Some((what, remedy)) => (what, Some(remedy)),
+            None => (error.message(), None),
+        };
+        let (mut index, mut values) = (None, Vec::new());
+        for (name, value) in error.context() {
+            match name {
+                "index" => index = value.parse().ok(),
+                _ => values.push(format!("{name}: {value}")),
+            }
+        }
+        let message = if values.is_empty() {
+            what.to_owned()
+        } else {
+            format!("{what} ({})", values.join(", "))
+        };
+        let mut problem = Self::new(status_of(kind), kind.code(), message);
+        problem.body.hint = remedy.map(Into::into);
+        problem.body.index = index;
+        problem
+    }
+}
+
+fn status_of(kind: ErrorKind) -> StatusCode {
+    use ErrorKind::*;
+    match kind {
+        InvalidInput | InvalidName | InvalidDelay | Unsupported => StatusCode::UNPROCESSABLE_ENTITY,
+        PayloadTooLarge | BatchTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        NotFound => StatusCode::NOT_FOUND,
+        LeaseLost | Conflict | VersionConflict => StatusCode::CONFLICT,
+        EngineFull => StatusCode::INSUFFICIENT_STORAGE,
+        EngineUnavailable | DurabilityUnavailable | DataLocked | ShuttingDown => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl IntoResponse for Problem {
+    /// The guard around all routes writes the body: it knows the request's id.
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}

@@ -1,0 +1,191 @@
+//! Bodies and queries, read within bounds.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use punctual::time::{Timestamp, parse_span, seconds, within};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::problem::{Problem, Result};
+use crate::state::Shared;
+
+/// The largest body that is read as a whole.
+pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;
+/// How long a sender may be silent within a body.
+const SILENCE_SECONDS_MAX: u64 = 30;
+/// The longest wait that a request may ask for.
+pub(crate) const WAIT_SECONDS_MAX: u64 = 60;
+
+/// A body that is JSON.
+pub(crate) struct Read<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Shared> for Read<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &Shared) -> Result<Self> {
+        let bytes = json_bytes(request).await?;
+        parse(&bytes).map(Self)
+    }
+}
+
+/// The bytes of a body that says it is JSON.
+pub(crate) async fn json_bytes(request: Request) -> Result<Bytes> {
+    expect_type(request.headers(), &["application/json"])?;
+    body_bytes(request.into_body()).await
+}
+
+/// Refuses a body of another type; forms of other sites cannot send these.
+pub(crate) fn expect_type(headers: &HeaderMap, types: &[&str]) -> Result<()> {
+    let named = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split(';').next())
+        .map(|value| value.trim().to_ascii_lowercase());
+    if named.is_some_and(|named| types.contains(&named.as_str())) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_media_type",
+        "the body's type is not what this route reads",
+    )
+    .hint(format!("send the header Content-Type: {}", types[0])))
+}
+
+/// A body as a whole.
+pub(crate) async fn body_bytes(body: Body) -> Result<Bytes> {
+    let mut stream = body.into_data_stream();
+    let mut bytes = BytesMut::new();
+    while let Some(part) = next_part(&mut stream).await? {
+        if bytes.len() + part.len() > BODY_BYTES_MAX {
+            return Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "body_too_large",
+                format!("the body is over {BODY_BYTES_MAX} bytes"),
+            )
+            .hint("send fewer jobs per call, or all of them to /v1/bulk"));
+        }
+        bytes.extend_from_slice(&part);
+    }
+    Ok(bytes.freeze())
+}
+
+/// The next part of a body, within the time that a sender has for it.
+pub(crate) async fn next_part(stream: &mut axum::body::BodyDataStream) -> Result<Option<Bytes>> {
+    match within(seconds(SILENCE_SECONDS_MAX), stream.next()).await {
+        Some(None) => Ok(None),
+        Some(Some(Ok(part))) => Ok(Some(part)),
+        Some(Some(Err(_))) => Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_request",
+            "the body was cut off",
+        )),
+        None => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "request_timeout",
+            "the body did not come within 30 s of silence",
+        )),
+    }
+}
+
+/// Reads JSON; says what is wrong with it, and where.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|error| unread(&error))
+}
+
+pub(crate) fn unread(error: &serde_json::Error) -> Problem {
+    let said = error.to_string();
+    let what = said
+        .rsplit_once(" at line ")
+        .map_or(&*said, |(what, _)| what);
+    if error.is_data() {
+        let what = what
+            .split_once(", expected one of")
+            .map_or(what, |(what, _)| what);
+        return Problem::unread(what);
+    }
+    let place = format!("(line {}, column {})", error.line(), error.column());
+    Problem::new(
+        StatusCode::BAD_REQUEST,
+        "invalid_json",
+        format!("the body is not JSON: {what} {place}"),
+    )
+}
+
+/// The fields of a query.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Shared) -> Result<Self> {
+        match Query::<T>::try_from_uri(&parts.uri) {
+            Ok(Query(fields)) => Ok(Self(fields)),
+            Err(rejection) => Err(Problem::unread(&rejection.body_text())),
+        }
+    }
+}
+
+/// The pairs of a query in which names may repeat.
+pub(crate) struct Pairs(pub(crate) Vec<(String, String)>);
+
+impl FromRequestParts<Shared> for Pairs {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self> {
+        Asked::from_request_parts(parts, shared)
+            .await
+            .map(|asked| Self(asked.0))
+    }
+}
+
+impl Pairs {
+    /// Every value of a name.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        let values = self.0.iter().filter(|(known, _)| known == name);
+        values.map(|(_, value)| value.clone()).collect()
+    }
+
+    pub(crate) fn is_true(&self, name: &str) -> bool {
+        self.0
+            .iter()
+            .any(|(known, value)| known == name && value == "true")
+    }
+
+    /// Refuses names that are not known.
+    pub(crate) fn only(&self, names: &[&str]) -> Result<()> {
+        match self
+            .0
+            .iter()
+            .find(|(name, _)| !names.contains(&name.as_str()))
+        {
+            Some((name, _)) => Err(Problem::invalid(format!("unknown field `{}`", shown(name)))
+                .hint(format!("this route knows {}", names.join(", ")))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A text that came in, fit for an error.
+pub(crate) fn shown(text: &str) -> String {
+    let short: String = text.chars().take(64).collect();
+    short.escape_debug().to_string()
+}
+
+/// The instant at which a wait ends that was asked for as a span.
+pub(crate) fn wait_until(now: Timestamp, wait: Option<&str>) -> Result<Timestamp> {
+    let Some(wait) = wait else { return Ok(now) };
+    let span = parse_span(wait)?;
+    if span > seconds(WAIT_SECONDS_MAX) {
+        return Err(Problem::invalid("wait is out of range").hint("use at most 60s, and ask again"));
+    }
+    Ok(now + span)
+}
+
+/// An answer of a shape.
+pub(crate) type Answer<T> = Result<Json<T>>;

@@ -1,0 +1,7 @@
+//! The JSON of requests and answers, beside [`JobLine`](crate::JobLine).
+
+pub(crate) mod edit;
+pub(crate) mod job;
+pub(crate) mod queue;
+pub(crate) mod reason;
+pub(crate) mod work;

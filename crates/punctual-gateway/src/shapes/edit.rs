@@ -1,0 +1,238 @@
+//! Edits of one job, and of many.
+
+use std::collections::BTreeMap;
+
+use punctual::engine::{Action, EditVerdict, Edited, Filter, Target};
+use punctual::{Due, State};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::job_line::{InstantText, SpanText};
+use crate::problem::{Problem, Result};
+
+/// What to do to one job: exactly one of these.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Patch {
+    /// The new due, a span from now.
+    delay: Option<SpanText>,
+    /// The new due, an instant.
+    at: Option<InstantText>,
+    /// Make a waiting job due now.
+    run_now: Option<bool>,
+    /// 0 (first) to 9 (last).
+    priority: Option<u8>,
+    /// Send a dead job back.
+    redrive: Option<bool>,
+    /// Cancel it.
+    cancel: Option<bool>,
+}
+
+impl Patch {
+    pub(crate) fn action(&self) -> Result<Action> {
+        let flag = |asked: Option<bool>, action| asked.filter(|asked| *asked).map(|_| action);
+        let asked = [
+            self.delay
+                .map(|span| Action::Reschedule(Due::After(span.0))),
+            self.at.map(|at| Action::Reschedule(Due::At(at.0))),
+            flag(self.run_now, Action::RunNow),
+            self.priority.map(Action::Reprioritise),
+            flag(self.redrive, Action::Redrive),
+            flag(self.cancel, Action::Cancel),
+        ];
+        let mut asked = asked.into_iter().flatten();
+        match (asked.next(), asked.next()) {
+            (Some(action), None) => Ok(action),
+            _ => Err(
+                Problem::invalid("a patch names no change, or more than one")
+                    .hint("send one of delay, at, run_now, priority, redrive, cancel"),
+            ),
+        }
+    }
+}
+
+/// What to do to many jobs.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ActionLine {
+    Cancel,
+    RunNow,
+    Redrive,
+    Delete,
+    Reschedule(NewDue),
+    /// 0 (first) to 9 (last).
+    Reprioritise(u8),
+}
+
+/// A due: one of these.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct NewDue {
+    delay: Option<SpanText>,
+    at: Option<InstantText>,
+}
+
+impl ActionLine {
+    pub(crate) fn action(&self) -> Result<Action> {
+        Ok(match self {
+            Self::Cancel => Action::Cancel,
+            Self::RunNow => Action::RunNow,
+            Self::Redrive => Action::Redrive,
+            Self::Delete => Action::Delete,
+            Self::Reprioritise(priority) => Action::Reprioritise(*priority),
+            Self::Reschedule(due) => match (due.delay, due.at) {
+                (Some(span), None) => Action::Reschedule(Due::After(span.0)),
+                (None, Some(at)) => Action::Reschedule(Due::At(at.0)),
+                _ => return Err(Problem::invalid("reschedule needs either delay or at")),
+            },
+        })
+    }
+}
+
+/// A job by id, or by the unique key that it holds.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "a target is {\"id\"} or {\"queue\", \"unique\"}"
+)]
+pub(crate) enum TargetLine {
+    Id { id: String },
+    Unique { queue: String, unique: String },
+}
+
+impl TargetLine {
+    pub(crate) fn target(self) -> Result<Target> {
+        Ok(match self {
+            Self::Id { id } => Target::Id(id.parse()?),
+            Self::Unique { queue, unique } => Target::Unique { queue, key: unique },
+        })
+    }
+}
+
+/// What must hold for a job to be found.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FilterLine {
+    pub(crate) queue: Option<String>,
+    pub(crate) state: Option<String>,
+    pub(crate) kind: Option<String>,
+    /// Text that the payload contains.
+    pub(crate) text: Option<String>,
+    pub(crate) due_from: Option<InstantText>,
+    pub(crate) due_before: Option<InstantText>,
+}
+
+impl FilterLine {
+    pub(crate) fn filter(self) -> Result<Filter> {
+        let state: Option<State> = self.state.map(|state| state.parse()).transpose()?;
+        Ok(Filter {
+            queue: self.queue,
+            state,
+            kind: self.kind,
+            text: self.text,
+            due_from: self.due_from.map(|at| at.0),
+            due_before: self.due_before.map(|at| at.0),
+        })
+    }
+}
+
+/// A change to jobs that are named (`ids` or `targets`) or found (`filter`).
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EditRequest {
+    pub(crate) action: ActionLine,
+    pub(crate) ids: Option<Vec<String>>,
+    pub(crate) targets: Option<Vec<TargetLine>>,
+    pub(crate) filter: Option<FilterLine>,
+    /// Jobs to examine in this call, 1 to 1,000.
+    pub(crate) limit: Option<usize>,
+    pub(crate) cursor: Option<String>,
+    /// Whether only to say what would be done; a filter needs it in so many words.
+    pub(crate) dry_run: Option<bool>,
+}
+
+/// What became of one job, or would.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct EditedJob {
+    /// Which of the named ones, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<String>,
+}
+
+/// The answer to an edit of many.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct EditAnswer {
+    dry_run: bool,
+    examined: usize,
+    matched: usize,
+    /// Jobs that were changed, or would be.
+    changed: usize,
+    /// How often each verdict was given.
+    verdicts: BTreeMap<&'static str, usize>,
+    jobs: Vec<EditedJob>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
+    now: String,
+}
+
+impl EditAnswer {
+    pub(crate) fn new(edited: Edited, dry_run: bool, named: bool, cursor: Option<String>) -> Self {
+        let mut verdicts = BTreeMap::new();
+        for (_, verdict) in &edited.verdicts {
+            *verdicts.entry(verdict.name()).or_default() += 1;
+        }
+        let changes = edited
+            .verdicts
+            .iter()
+            .filter(|(_, verdict)| verdict.is_change());
+        let jobs = edited.verdicts.iter().enumerate();
+        Self {
+            dry_run,
+            examined: edited.examined,
+            matched: edited.matched,
+            changed: changes.count(),
+            verdicts,
+            jobs: jobs
+                .map(|(index, (id, verdict))| EditedJob {
+                    target: named.then_some(index),
+                    id: id.map(|id| id.to_string()),
+                    verdict: verdict.name(),
+                    state: state_of(*verdict),
+                    holder: match verdict {
+                        EditVerdict::UniqueHeld(holder) => Some(holder.to_string()),
+                        _ => None,
+                    },
+                })
+                .collect(),
+            cursor,
+            now: edited.now.to_string(),
+        }
+    }
+}
+
+/// The answer to an edit of one.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OneEdited {
+    pub(crate) id: String,
+    pub(crate) verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<&'static str>,
+    pub(crate) now: String,
+}
+
+pub(crate) fn state_of(verdict: EditVerdict) -> Option<&'static str> {
+    match verdict {
+        EditVerdict::Done(state) | EditVerdict::WrongState(state) => Some(state.name()),
+        EditVerdict::CancelRequested | EditVerdict::JobActive => Some(State::Active.name()),
+        EditVerdict::AlreadyCancelled => Some(State::Cancelled.name()),
+        _ => None,
+    }
+}

@@ -1,0 +1,163 @@
+//! Queues and workers in numbers.
+
+use punctual::State;
+use punctual::engine::{QueueStats, Stats, WorkerSeen};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// One queue: its counts, and more if it was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = Queue)]
+pub(crate) struct QueueLine {
+    queue: String,
+    paused: bool,
+    held: u64,
+    scheduled: u64,
+    ready: u64,
+    active: u64,
+    completed: u64,
+    cancelled: u64,
+    dead: u64,
+    /// How long the oldest due job that could be claimed waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oldest_due_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    due: Vec<DueLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    history: Vec<MinuteLine>,
+}
+
+/// Jobs that fall due within a span.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+struct DueLine {
+    from: String,
+    until: String,
+    jobs: u64,
+}
+
+/// One minute of a queue.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+struct MinuteLine {
+    minute: String,
+    enqueued: u64,
+    claimed: u64,
+    completed: u64,
+    failed: u64,
+    dead: u64,
+    cancelled: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lateness_us: Option<Quantiles>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_time_us: Option<Quantiles>,
+}
+
+/// Median and 99th percentile.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+struct Quantiles {
+    p50: u64,
+    p99: u64,
+}
+
+impl From<&QueueStats> for QueueLine {
+    fn from(stats: &QueueStats) -> Self {
+        let of = |state| stats.counts.of(state);
+        let quantiles = |pair: Option<(u64, u64)>| pair.map(|(p50, p99)| Quantiles { p50, p99 });
+        let due = stats.due.iter().map(|bucket| DueLine {
+            from: bucket.from.to_string(),
+            until: bucket.until.to_string(),
+            jobs: bucket.jobs,
+        });
+        let history = stats.history.iter().map(|minute| MinuteLine {
+            minute: minute.minute.to_string(),
+            enqueued: minute.enqueued,
+            claimed: minute.claimed,
+            completed: minute.completed,
+            failed: minute.failed,
+            dead: minute.dead,
+            cancelled: minute.cancelled,
+            lateness_us: quantiles(minute.lateness_us),
+            run_time_us: quantiles(minute.run_time_us),
+        });
+        Self {
+            queue: stats.queue.clone(),
+            paused: stats.paused,
+            held: of(State::Held),
+            scheduled: of(State::Scheduled),
+            ready: of(State::Ready),
+            active: of(State::Active),
+            completed: of(State::Completed),
+            cancelled: of(State::Cancelled),
+            dead: of(State::Dead),
+            oldest_due_ms: stats.oldest_due.map(|span| span.as_millis() as u64),
+            due: due.collect(),
+            history: history.collect(),
+        }
+    }
+}
+
+/// Queues by name.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct QueueList {
+    pub(crate) queues: Vec<QueueLine>,
+    /// Whether scheduled and ready are exact.
+    exact: bool,
+    now: String,
+}
+
+impl From<&Stats> for QueueList {
+    fn from(stats: &Stats) -> Self {
+        Self {
+            queues: stats.queues.iter().map(Into::into).collect(),
+            exact: stats.exact,
+            now: stats.now.to_string(),
+        }
+    }
+}
+
+/// Queues and workers.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StatsAnswer {
+    #[serde(flatten)]
+    queues: QueueList,
+    workers: Vec<WorkerSeenLine>,
+}
+
+impl From<&Stats> for StatsAnswer {
+    fn from(stats: &Stats) -> Self {
+        Self {
+            queues: stats.into(),
+            workers: stats.workers.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// A worker that claimed in the last minute.
+#[derive(Debug, Serialize, ToSchema)]
+struct WorkerSeenLine {
+    id: String,
+    host: String,
+    version: String,
+    queues: Vec<String>,
+    kinds: Vec<String>,
+    slots: u32,
+    busy: u32,
+    seen_at: String,
+    leased: usize,
+}
+
+impl From<&WorkerSeen> for WorkerSeenLine {
+    fn from(seen: &WorkerSeen) -> Self {
+        let worker = &seen.worker;
+        Self {
+            id: worker.id.to_string(),
+            host: worker.host.clone(),
+            version: worker.version.clone(),
+            queues: worker.queues.clone(),
+            kinds: worker.kinds.clone(),
+            slots: worker.slots,
+            busy: worker.busy,
+            seen_at: seen.seen_at.to_string(),
+            leased: seen.leased,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Why a job has not run, as JSON and in words.
+
+use punctual::engine::Reason;
+use punctual::time::{Timestamp, format_span, seconds};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// One reason; which fields it has depends on which it is.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Reason)]
+pub(crate) struct ReasonLine {
+    /// Its name, such as `not_due`.
+    reason: &'static str,
+    /// A sentence for a person.
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failures: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crashes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ahead: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'static str>,
+}
+
+impl ReasonLine {
+    pub(crate) fn new(reason: &Reason, queue: &str, now: Timestamp) -> Self {
+        let mut line = Self {
+            reason: name_of(reason),
+            text: in_words(reason, queue, now),
+            due: None,
+            failures: None,
+            names: None,
+            holder: None,
+            by: None,
+            until: None,
+            crashes: None,
+            kind: None,
+            ahead: None,
+            worker: None,
+            since: None,
+            why: None,
+        };
+        match reason {
+            Reason::NotDue { due } => line.due = Some(due.to_string()),
+            Reason::WaitsForRetry { due, failures } => {
+                line.due = Some(due.to_string());
+                line.failures = Some(*failures);
+            }
+            Reason::WaitsForNames { names } => line.names = Some(names.clone()),
+            Reason::WaitsForHolder { holder } => line.holder = Some(holder.to_string()),
+            Reason::GroupActive { by } => line.by = Some(by.to_string()),
+            Reason::GroupHeld { by, until } => {
+                line.by = Some(by.to_string());
+                line.until = Some(until.to_string());
+            }
+            Reason::Suspect { crashes } => line.crashes = Some(*crashes),
+            Reason::NoWorkerForKind { kind } => line.kind = Some(kind.clone()),
+            Reason::InLine { ahead } => line.ahead = Some(*ahead),
+            Reason::Active {
+                worker,
+                since,
+                until,
+            } => {
+                line.worker = Some(worker.to_string());
+                line.since = Some(since.to_string());
+                line.until = Some(until.to_string());
+            }
+            Reason::Cancelled { reason } => line.why = Some(reason.name()),
+            Reason::Dead { reason } => line.why = Some(reason.name()),
+            _ => {}
+        }
+        line
+    }
+}
+
+fn name_of(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::NotDue { .. } => "not_due",
+        Reason::WaitsForRetry { .. } => "waits_for_retry",
+        Reason::WaitsForNames { .. } => "waits_for_names",
+        Reason::WaitsForHolder { .. } => "waits_for_holder",
+        Reason::QueuePaused => "queue_paused",
+        Reason::GroupActive { .. } => "group_active",
+        Reason::GroupHeld { .. } => "group_held",
+        Reason::Suspect { .. } => "suspect",
+        Reason::NoWorker => "no_worker",
+        Reason::NoWorkerForKind { .. } => "no_worker_for_kind",
+        Reason::InLine { .. } => "in_line",
+        Reason::Active { .. } => "active",
+        Reason::Completed => "completed",
+        Reason::Cancelled { .. } => "cancelled",
+        Reason::Dead { .. } => "dead",
+        _ => "other",
+    }
+}
+
+/// A sentence that tells a person why, and what ends it.
+pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
+    let when = |at: Timestamp| relative(at, now);
+    match reason {
+        Reason::NotDue { due } => format!("it is due {}, at {due}", when(*due)),
+        Reason::WaitsForRetry { due, failures } => {
+            format!(
+                "it waits for its next attempt {}, after {failures} failures",
+                when(*due)
+            )
+        }
+        Reason::WaitsForNames { names } => {
+            format!("it is held until these are cleared: {}", names.join(", "))
+        }
+        Reason::WaitsForHolder { holder } => {
+            format!("it follows the active holder of its unique key, {holder}")
+        }
+        Reason::QueuePaused => {
+            format!("its queue is paused; `punctual queues resume {queue}` ends that")
+        }
+        Reason::GroupActive { by } => format!("a job of its group is active: {by}"),
+        Reason::GroupHeld { by, until } => {
+            format!(
+                "its group is held back by {by}, which is tried again {}",
+                when(*until)
+            )
+        }
+        Reason::Suspect { crashes } => format!(
+            "it is suspect after {crashes} crashes and waits for a worker that runs nothing else"
+        ),
+        Reason::NoWorker => format!(
+            "no worker claimed from {queue} in the last minute; start one, such as `punctual work {queue} --exec CMD`"
+        ),
+        Reason::NoWorkerForKind { kind } => format!(
+            "workers claim from {queue}, but none has a handler for {kind}; deploy one that has"
+        ),
+        Reason::InLine { ahead } => {
+            let others = if *ahead == 1 { "other" } else { "others" };
+            format!("it waits its turn behind {ahead} {others}; more workers shorten that")
+        }
+        Reason::Active {
+            worker,
+            since,
+            until,
+        } => format!(
+            "it runs since {} on worker {worker}; its lease ends {}",
+            when(*since),
+            when(*until)
+        ),
+        Reason::Completed => "it is done".into(),
+        Reason::Cancelled { reason } => format!("it was cancelled: {reason}"),
+        Reason::Dead { reason } => {
+            format!("it is dead: {reason}; `punctual jobs retry ID` sends it back")
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// An instant against now: `in 1h30m`, `5s ago`, `now`.
+fn relative(at: Timestamp, now: Timestamp) -> String {
+    let tidy = |span: std::time::Duration| {
+        let whole = seconds(span.as_secs());
+        format_span(if span >= seconds(10) { whole } else { span })
+    };
+    match at.cmp(&now) {
+        std::cmp::Ordering::Less => format!("{} ago", tidy(now - at)),
+        std::cmp::Ordering::Equal => "now".into(),
+        std::cmp::Ordering::Greater => format!("in {}", tidy(at - now)),
+    }
+}

@@ -1,0 +1,513 @@
+//! Claims, extensions and settlements.
+
+use std::collections::BTreeMap;
+
+use punctual::engine::{
+    Claim, ClaimOrder, Claimed, EnqueueVerdict, Extend, ExtendVerdict, Extended, PageReport,
+    Settle, SettleVerdict, Settled, Settlement, Token, WorkerId, WorkerRecord,
+};
+use punctual::job::Stop;
+use punctual::time::seconds;
+use punctual::{Effect, JobId, NewJob, Outcome};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::job::holder;
+use crate::job_line::{JobLine, SpanText, either, raw};
+use crate::problem::{Problem, Result};
+
+/// A worker as it describes itself.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = Worker)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct WorkerLine {
+    /// A UUID, random per process.
+    id: Option<String>,
+    host: String,
+    version: String,
+    /// The kinds it has handlers for; empty if it takes any.
+    kinds: Vec<String>,
+    slots: Option<u32>,
+    busy: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum OrderLine {
+    #[default]
+    Strict,
+    Turns,
+}
+
+/// A claim; only `queues` is needed.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClaimRequest {
+    /// 1 to 64, in this order.
+    queues: Vec<String>,
+    /// 1 to 1,000, 1 by default.
+    limit: Option<usize>,
+    /// How long to wait for a job, at most 60s, not at all by default.
+    pub(crate) wait: Option<String>,
+    /// 10s by default.
+    lease: Option<SpanText>,
+    #[serde(default)]
+    worker: WorkerLine,
+    #[serde(default)]
+    order: OrderLine,
+    max_bytes: Option<usize>,
+    /// Whether the worker runs nothing else.
+    #[serde(default)]
+    alone: bool,
+    /// 16 hexadecimal digits; the same again answers the same page.
+    nonce: Option<String>,
+}
+
+impl ClaimRequest {
+    pub(crate) fn claim(self) -> Result<Claim> {
+        let id = match &self.worker.id {
+            Some(text) => {
+                let id = uuid::Uuid::try_parse(text)
+                    .map_err(|_| Problem::invalid("the worker's id is not a UUID"))?;
+                WorkerId(id.as_u128())
+            }
+            None => WorkerId::random(),
+        };
+        let limit = self.limit.unwrap_or(1);
+        let mut claim = Claim::new(id, "", limit);
+        if let Some(nonce) = &self.nonce {
+            claim.nonce =
+                hex(nonce).ok_or_else(|| Problem::invalid("nonce is not 16 hexadecimal digits"))?;
+        }
+        claim.worker = WorkerRecord {
+            id,
+            host: self.worker.host,
+            version: self.worker.version,
+            queues: self.queues.clone(),
+            kinds: self.worker.kinds,
+            slots: self.worker.slots.unwrap_or(1),
+            busy: self.worker.busy,
+        };
+        claim.queues = self.queues;
+        claim.order = match self.order {
+            OrderLine::Strict => ClaimOrder::Strict,
+            OrderLine::Turns => ClaimOrder::Turns,
+        };
+        claim.max_bytes = self.max_bytes.unwrap_or(claim.max_bytes);
+        claim.lease = self.lease.map_or(claim.lease, |lease| lease.0);
+        claim.alone = self.alone;
+        claim.in_process = false;
+        Ok(claim)
+    }
+}
+
+fn hex(text: &str) -> Option<u64> {
+    let digits = text.len() == 16 && text.bytes().all(|c| c.is_ascii_hexdigit());
+    digits.then(|| u64::from_str_radix(text, 16).ok())?
+}
+
+/// Reads a token as it is written: `FENCE-NONCE`.
+fn token_of(text: &str) -> Result<Token> {
+    let read = || {
+        let (fence, nonce) = text.split_once('-')?;
+        Some(Token {
+            fence: fence.parse().ok()?,
+            nonce: hex(nonce)?,
+        })
+    };
+    read().ok_or_else(|| {
+        Problem::invalid("a page's token is not one").hint("send it as the claim answered it")
+    })
+}
+
+/// Jobs under one lease.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Page)]
+struct PageLine {
+    token: String,
+    /// The instant the lease ends unless it is extended.
+    deadline: String,
+    jobs: Vec<JobLine>,
+}
+
+/// The answer to a claim.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ClaimAnswer {
+    pages: Vec<PageLine>,
+    now: String,
+    /// The earliest instant at which a claim could answer more by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wake_at: Option<String>,
+    /// Whether jobs wait for a claim that is `alone`.
+    suspects: bool,
+}
+
+impl From<Claimed> for ClaimAnswer {
+    fn from(claimed: Claimed) -> Self {
+        let pages = claimed.pages.iter().map(|page| PageLine {
+            token: page.token.to_string(),
+            deadline: page.deadline.to_string(),
+            jobs: page.jobs.iter().map(JobLine::document).collect(),
+        });
+        Self {
+            pages: pages.collect(),
+            now: claimed.now.to_string(),
+            wake_at: claimed.wake_at.map(|at| at.to_string()),
+            suspects: claimed.suspects,
+        }
+    }
+}
+
+/// One page to extend.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ExtendLine {
+    token: String,
+    /// 10s by default.
+    lease: Option<SpanText>,
+    /// The jobs still worked on.
+    #[serde(default)]
+    jobs: Vec<String>,
+    /// By job, any JSON.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, serde_json::Value>)]
+    progress: BTreeMap<String, Box<RawValue>>,
+}
+
+/// Pages to extend.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExtendRequest {
+    pages: Vec<ExtendLine>,
+}
+
+impl ExtendRequest {
+    pub(crate) fn pages(self) -> Result<Vec<Extend>> {
+        let page = |line: ExtendLine| {
+            let jobs: punctual::Result<Vec<JobId>> =
+                line.jobs.iter().map(|id| id.parse()).collect();
+            let progress = line
+                .progress
+                .into_iter()
+                .map(|(id, note)| Ok((id.parse()?, String::from(Box::<str>::from(note)).into())));
+            Ok(Extend {
+                token: token_of(&line.token)?,
+                lease: line.lease.map_or(seconds(10), |lease| lease.0),
+                progress: progress.collect::<punctual::Result<_>>()?,
+                jobs: jobs?,
+            })
+        };
+        let pages = self.pages.into_iter().enumerate();
+        pages
+            .map(|(index, line)| page(line).map_err(|problem: Problem| problem.index(index)))
+            .collect()
+    }
+}
+
+/// What became of one page's lease.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+enum ExtendedLine {
+    Extended {
+        token: String,
+        deadline: String,
+        /// Jobs that are no longer of this page.
+        lost: Vec<String>,
+        /// Jobs that are asked to stop.
+        cancel_requested: Vec<String>,
+    },
+    Lost {
+        token: String,
+        /// Always true: every job of the page is lost.
+        lease_lost: bool,
+    },
+}
+
+/// The answer to an extension, one per page in order.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ExtendAnswer {
+    pages: Vec<ExtendedLine>,
+    now: String,
+}
+
+impl ExtendAnswer {
+    pub(crate) fn new(tokens: &[Token], extended: Extended) -> Self {
+        let texts = |ids: &[JobId]| ids.iter().map(JobId::to_string).collect();
+        let line = |(token, verdict): (&Token, &ExtendVerdict)| match verdict {
+            ExtendVerdict::Extended {
+                deadline,
+                lost,
+                cancel_requested,
+            } => ExtendedLine::Extended {
+                token: token.to_string(),
+                deadline: deadline.to_string(),
+                lost: texts(lost),
+                cancel_requested: texts(cancel_requested),
+            },
+            _ => ExtendedLine::Lost {
+                token: token.to_string(),
+                lease_lost: true,
+            },
+        };
+        Self {
+            pages: tokens.iter().zip(&extended.verdicts).map(line).collect(),
+            now: extended.now.to_string(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum OutcomeLine {
+    Completed,
+    Retry,
+    Snooze,
+    Cancelled,
+    Dead,
+    Released,
+}
+
+/// What an outcome brings about besides.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum EffectLine {
+    /// A new job.
+    Enqueue(Box<JobLine>),
+    /// Clears a name that a held job waits for.
+    Clear(ClearLine),
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ClearLine {
+    job: String,
+    name: String,
+}
+
+/// How one attempt ended.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = Settlement)]
+#[serde(deny_unknown_fields)]
+struct SettlementLine {
+    id: String,
+    attempt: u32,
+    outcome: OutcomeLine,
+    /// For retry (else by policy) and snooze.
+    after: Option<SpanText>,
+    /// A small result, any JSON.
+    #[serde(default, deserialize_with = "raw")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    result: Option<Box<RawValue>>,
+    result_base64: Option<String>,
+    error: Option<String>,
+    #[serde(default)]
+    effects: Vec<EffectLine>,
+    /// How a cancel was obeyed: `token`, `aborted` or `killed`.
+    stopped: Option<String>,
+}
+
+impl SettlementLine {
+    fn settlement(self) -> Result<Settlement> {
+        let outcome = match (self.outcome, self.after) {
+            (OutcomeLine::Completed, None) => Outcome::Completed,
+            (OutcomeLine::Retry, after) => Outcome::Retry {
+                after: after.map(|span| span.0),
+            },
+            (OutcomeLine::Snooze, Some(after)) => Outcome::Snooze { after: after.0 },
+            (OutcomeLine::Snooze, None) => {
+                return Err(Problem::invalid("snooze needs after").hint("such as \"30s\""));
+            }
+            (OutcomeLine::Cancelled, None) => Outcome::Cancelled,
+            (OutcomeLine::Dead, None) => Outcome::Dead,
+            (OutcomeLine::Released, None) => Outcome::Released,
+            (_, Some(_)) => {
+                return Err(Problem::invalid("after belongs to retry and snooze only"));
+            }
+        };
+        let stopped = self.stopped.as_deref().map(|name| {
+            let known = Stop::ALL.into_iter().find(|stop| stop.name() == name);
+            known.ok_or_else(|| Problem::invalid("stopped is not known"))
+        });
+        let effects = self.effects.into_iter().map(|effect| {
+            Ok(match effect {
+                EffectLine::Enqueue(line) => Effect::Enqueue(Box::new(new_job(*line)?)),
+                EffectLine::Clear(clear) => Effect::Clear {
+                    job: clear.job.parse()?,
+                    name: clear.name,
+                },
+            })
+        });
+        Ok(Settlement {
+            effects: effects.collect::<Result<_>>()?,
+            result: either(&self.result, &self.result_base64, "result")
+                .map_err(|why| Problem::invalid(format!("a settlement {why}")))?,
+            error: self.error,
+            stopped: stopped.transpose()?,
+            ..Settlement::new(self.id.parse()?, self.attempt, outcome)
+        })
+    }
+}
+
+/// The job that a line describes, with an id of its own unless it brings one.
+pub(crate) fn new_job(line: JobLine) -> Result<NewJob> {
+    if line.queue.is_none() {
+        return Err(Problem::invalid("the job names no queue"));
+    }
+    if line.has_history() {
+        return Err(Problem::invalid("the job has a state, so it is not new")
+            .hint("send only what a new job may have"));
+    }
+    line.into_new_job(&NewJob::new("", ""))
+        .map_err(|why| Problem::unread(&format!("the job {why}")))
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = PageReport)]
+#[serde(deny_unknown_fields)]
+struct ReportLine {
+    token: String,
+    settlements: Vec<SettlementLine>,
+    /// Handler start minus due, in microseconds.
+    #[serde(default)]
+    lateness_us: Vec<u64>,
+    /// Run times in microseconds.
+    #[serde(default)]
+    run_time_us: Vec<u64>,
+}
+
+/// How attempts ended, a part per page.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettleRequest {
+    pages: Vec<ReportLine>,
+}
+
+impl SettleRequest {
+    pub(crate) fn settle(self) -> Result<Settle> {
+        let mut count = 0;
+        let mut pages = Vec::with_capacity(self.pages.len());
+        for page in self.pages {
+            let token = token_of(&page.token)?;
+            let mut settlements = Vec::with_capacity(page.settlements.len());
+            for line in page.settlements {
+                let settlement = line.settlement().map_err(|problem| problem.index(count));
+                settlements.push(settlement?);
+                count += 1;
+            }
+            pages.push(PageReport {
+                token,
+                settlements,
+                lateness_us: page.lateness_us,
+                run_time_us: page.run_time_us,
+            });
+        }
+        Ok(Settle { pages })
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct EffectVerdict {
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct SettledLine {
+    id: String,
+    /// `settled`, `repeated` or `lease_lost`.
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<String>,
+    /// One per effect; null for a clear.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    effects: Vec<Option<EffectVerdict>>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct SettledPage {
+    token: String,
+    settlements: Vec<SettledLine>,
+}
+
+/// The answer to a settlement, in the order sent.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SettleAnswer {
+    pages: Vec<SettledPage>,
+    now: String,
+}
+
+/// What the answer to a settlement says of what was asked.
+pub(crate) struct Asked {
+    token: Token,
+    jobs: Vec<(JobId, Vec<Option<JobId>>)>,
+}
+
+impl Asked {
+    pub(crate) fn of(settle: &Settle) -> Vec<Self> {
+        let effect = |effect: &Effect| match effect {
+            Effect::Enqueue(job) => Some(job.id),
+            _ => None,
+        };
+        let page = |page: &PageReport| Self {
+            token: page.token,
+            jobs: (page.settlements.iter())
+                .map(|one| (one.id, one.effects.iter().map(effect).collect()))
+                .collect(),
+        };
+        settle.pages.iter().map(page).collect()
+    }
+}
+
+impl SettleAnswer {
+    pub(crate) fn new(asked: &[Asked], settled: &Settled) -> Self {
+        let pages = asked.iter().zip(&settled.verdicts).map(|(page, verdicts)| {
+            let lines = page.jobs.iter().zip(verdicts);
+            SettledPage {
+                token: page.token.to_string(),
+                settlements: lines.map(|(job, verdict)| line(job, verdict)).collect(),
+            }
+        });
+        Self {
+            pages: pages.collect(),
+            now: settled.now.to_string(),
+        }
+    }
+}
+
+fn line((id, effects): &(JobId, Vec<Option<JobId>>), verdict: &SettleVerdict) -> SettledLine {
+    let mut line = SettledLine {
+        id: id.to_string(),
+        verdict: "lease_lost",
+        state: None,
+        due: None,
+        effects: Vec::new(),
+    };
+    match verdict {
+        SettleVerdict::Settled {
+            state,
+            due,
+            effects: verdicts,
+        } => {
+            let effect = |(id, verdict): (&Option<JobId>, &Option<EnqueueVerdict>)| {
+                verdict.map(|verdict| EffectVerdict {
+                    verdict: verdict.name(),
+                    id: id.map(|id| id.to_string()),
+                    holder: holder(verdict),
+                })
+            };
+            line.verdict = "settled";
+            line.state = Some(state.name());
+            line.due = due.map(|due| due.to_string());
+            line.effects = effects.iter().zip(verdicts).map(effect).collect();
+        }
+        SettleVerdict::Repeated => line.verdict = "repeated",
+        _ => {}
+    }
+    line
+}

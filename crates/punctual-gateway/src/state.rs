@@ -1,0 +1,60 @@
+//! What every route shares.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use punctual::Engine;
+use punctual::time::ManualClock;
+use tokio::sync::watch;
+
+use crate::access::Tokens;
+use crate::meters::Meters;
+use crate::problem::{Problem, Result};
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared(Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) tokens: Tokens,
+    /// Names beside `localhost` and addresses that a `Host` may be.
+    pub(crate) hosts: Vec<String>,
+    /// The clock that a route may move, in tests.
+    pub(crate) clock: Option<ManualClock>,
+    pub(crate) meters: Meters,
+    pub(crate) ending: watch::Sender<bool>,
+}
+
+impl Shared {
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self(Arc::new(inner))
+    }
+
+    /// Ends once the gateway drains.
+    pub(crate) async fn ending(&self) {
+        let mut ending = self.ending.subscribe();
+        // The sender lives as long as this does.
+        let _ = ending.wait_for(|ending| *ending).await;
+    }
+
+    /// What the future answers, unless the gateway ends before: for waits that nobody would miss.
+    pub(crate) async fn unless_ending<T, E: Into<Problem>>(
+        &self,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Result<T> {
+        tokio::select! {
+            biased;
+            answer = future => answer.map_err(Into::into),
+            () = self.ending() => Err(Problem::shutting_down()),
+        }
+    }
+}
+
+impl std::ops::Deref for Shared {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}

@@ -1,0 +1,202 @@
+use std::sync::Arc;
+
+use punctual::MemoryEngine;
+use punctual_gateway::{Gateway, Tokens};
+use serde_json::json;
+
+use crate::support::{ADMIN, OTHER, PRODUCER, READER, WORKER, serve};
+
+#[tokio::test]
+async fn without_a_good_token_nothing_is_told() {
+    let under = serve().await;
+    let bare = [("host", "localhost"), ("content-type", "application/json")];
+    let paths = [
+        "/v1/jobs",
+        "/v1/queues",
+        "/v1/stats",
+        "/v1/info",
+        "/metrics",
+    ];
+    for path in paths {
+        let reply = under.send_with(&bare, "GET", path, "").await;
+        assert_eq!(
+            (reply.status, reply.code().as_str()),
+            (401, "unauthorized"),
+            "{path}"
+        );
+        let wrong = under
+            .send_as("wrong-token-0123456789", "GET", path, "")
+            .await;
+        assert_eq!(
+            (wrong.status, wrong.code().as_str()),
+            (401, "unauthorized"),
+            "{path}"
+        );
+    }
+    for path in ["/", "/page.js", "/openapi.json", "/healthz"] {
+        assert_eq!(
+            under.send_with(&bare, "GET", path, "").await.status,
+            200,
+            "{path}"
+        );
+    }
+    let healthz = under.send_with(&bare, "GET", "/healthz", "").await.json();
+    assert_eq!(healthz, json!({"ok": true}));
+}
+
+#[tokio::test]
+async fn a_scope_allows_its_routes_and_no_other() {
+    let under = serve().await;
+    let requests = [
+        ("GET", "/v1/queues", "", [READER].as_slice()),
+        ("GET", "/v1/jobs", "", &[READER]),
+        ("GET", "/metrics", "", &[READER]),
+        ("POST", "/v1/jobs", r#"{"queue":"a"}"#, &[PRODUCER]),
+        ("POST", "/v1/claims", r#"{"queues":["z"]}"#, &[WORKER]),
+        ("POST", "/v1/extensions", r#"{"pages":[]}"#, &[WORKER]),
+        ("POST", "/v1/settlements", r#"{"pages":[]}"#, &[WORKER]),
+        ("POST", "/v1/queues/pause", r#"{"queue":"a"}"#, &[]),
+        ("POST", "/v1/queues/resume", r#"{"queue":"a"}"#, &[]),
+        (
+            "POST",
+            "/v1/queues/purge",
+            r#"{"queue":"a","dry_run":false}"#,
+            &[],
+        ),
+        (
+            "POST",
+            "/v1/edits",
+            r#"{"action":"cancel","ids":[],"dry_run":true}"#,
+            &[READER],
+        ),
+        ("POST", "/v1/edits", r#"{"action":"cancel","ids":[]}"#, &[]),
+        ("POST", "/v1/calls", "", &[]),
+    ];
+    for (method, path, body, allowed) in requests {
+        for token in [ADMIN, READER, PRODUCER, WORKER] {
+            let reply = under.send_as(token, method, path, body).await;
+            let may = token == ADMIN || allowed.contains(&token);
+            assert_eq!(
+                reply.status != 403,
+                may,
+                "{token} {method} {path}: {reply:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_namespace_looks_like_nothing_at_all() {
+    let under = serve().await;
+    let id = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
+    under
+        .send(
+            "POST",
+            "/v1/jobs",
+            json!({"queue": "a", "id": id}).to_string(),
+        )
+        .await;
+    let unknown = "01994f2e-8a51-7c3e-8000-ffffffffffff";
+    for method in ["GET", "DELETE"] {
+        let told = async |id| {
+            let reply = under
+                .send_as(OTHER, method, &format!("/v1/jobs/{id}"), "")
+                .await;
+            let body = reply.json()["error"]["message"].clone();
+            (reply.status, body, reply.body.len())
+        };
+        assert_eq!(told(id).await, told(unknown).await);
+        assert_eq!(told(id).await.0, 404);
+    }
+    assert_eq!(
+        under.send_as(OTHER, "GET", "/v1/queues", "").await.json()["queues"],
+        json!([])
+    );
+    let authorization = format!("Bearer {OTHER}");
+    let headers = [
+        ("host", "localhost"),
+        ("authorization", &*authorization),
+        ("x-punctual-namespace", "shop"),
+    ];
+    let reply = under.send_with(&headers, "GET", "/v1/queues", "").await;
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (403, "namespace_mismatch")
+    );
+}
+
+#[tokio::test]
+async fn other_sites_and_other_names_are_refused() {
+    let under = serve().await;
+    let authorization = format!("Bearer {ADMIN}");
+    let ask = async |host: &str, origin: &str| {
+        let headers = [
+            ("host", host),
+            ("origin", origin),
+            ("authorization", &*authorization),
+        ];
+        under.send_with(&headers, "GET", "/v1/queues", "").await
+    };
+    assert_eq!(
+        ask("localhost:4180", "http://localhost:4180").await.status,
+        200
+    );
+    assert_eq!(
+        ask("localhost:4180", "http://evil.example").await.code(),
+        "origin_not_allowed"
+    );
+    assert_eq!(
+        ask("evil.example", "http://evil.example").await.code(),
+        "host_not_allowed"
+    );
+    assert_eq!(ask("localhost", "null").await.code(), "origin_not_allowed");
+    let form = [
+        ("host", "localhost"),
+        ("authorization", &*authorization),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
+    let reply = under.send_with(&form, "POST", "/v1/jobs", "queue=a").await;
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (415, "unsupported_media_type")
+    );
+}
+
+#[tokio::test]
+async fn an_address_that_others_can_reach_needs_a_token() {
+    let engine = Arc::new(MemoryEngine::new());
+    let open = Gateway::new(engine.clone(), Tokens::open());
+    let refused = open
+        .serve(([0, 0, 0, 0], 0).into())
+        .await
+        .expect_err("refused");
+    assert!(refused.to_string().contains("PUNCTUAL_TOKEN"), "{refused}");
+    let clock = punctual::time::ManualClock::default();
+    let token = punctual_gateway::Token::parse("0123456789abcdef shop read").expect("a token");
+    let timed = Gateway::new(engine, Tokens::new(vec![token])).test_clock(clock);
+    assert!(timed.serve(([0, 0, 0, 0], 0).into()).await.is_err());
+}
+
+#[tokio::test]
+async fn the_clock_has_no_route_unless_it_is_a_test() {
+    let under = serve().await;
+    let body = r#"{"now":"2026-11-21T10:00:00Z"}"#;
+    let reply = under.send("POST", "/v1/test-clock", body).await;
+    assert!(reply.status == 404 || reply.status == 405, "{reply:?}");
+}
+
+#[tokio::test]
+async fn every_answer_forbids_scripts_from_elsewhere() {
+    let under = serve().await;
+    for path in ["/", "/v1/queues", "/nowhere"] {
+        let reply = under.get(path).await;
+        let policy = reply.headers["content-security-policy"]
+            .to_str()
+            .expect("text");
+        assert!(
+            policy.contains("script-src 'self'") && !policy.contains("unsafe"),
+            "{policy}"
+        );
+        assert_eq!(reply.headers["x-content-type-options"], "nosniff");
+    }
+}

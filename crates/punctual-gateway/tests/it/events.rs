@@ -1,0 +1,163 @@
+use futures_util::SinkExt;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::support::{ADMIN, OTHER, READER, Socket, Under, WORKER, serve};
+
+async fn hello(under: &Under, token: &str) -> Socket {
+    let mut socket = under.socket().await;
+    socket.say(json!({"type": "hello", "token": token})).await;
+    assert_eq!(socket.json().await["type"], "welcome");
+    socket
+}
+
+async fn put(under: &Under, queue: &str) -> String {
+    let reply = under
+        .send("POST", "/v1/jobs", json!({"queue": queue}).to_string())
+        .await;
+    reply.json()["id"].as_str().expect("an id").to_owned()
+}
+
+#[tokio::test]
+async fn a_socket_without_a_good_token_is_closed() {
+    let under = serve().await;
+    for first in [
+        json!({"type": "hello"}),
+        json!({"type": "hello", "token": "x"}),
+        json!({"type": "ping"}),
+    ] {
+        let mut socket = under.socket().await;
+        socket.say(first).await;
+        assert_eq!(socket.closed().await, 4401);
+    }
+}
+
+#[tokio::test]
+async fn watched_changes_are_told_and_others_not() {
+    let under = serve().await;
+    let mut socket = hello(&under, READER).await;
+    socket
+        .say(json!({"type": "watch", "queues": ["mail"], "stats": "250ms"}))
+        .await;
+    assert_eq!(socket.json().await["type"], "watching");
+    put(&under, "other").await;
+    let id = put(&under, "mail").await;
+    let (mut jobs, mut stats) = (Value::Null, Value::Null);
+    while jobs.is_null() || stats["queues"][0]["ready"] != 1 {
+        let frame = socket.json().await;
+        match frame["type"].as_str() {
+            Some("jobs") => jobs = frame,
+            Some("stats") => stats = frame,
+            _ => panic!("{frame}"),
+        }
+    }
+    let changes = jobs["changes"].as_array().expect("changes");
+    assert_eq!(changes.len(), 1, "{jobs}");
+    assert_eq!(
+        (&changes[0]["id"], &changes[0]["state"]),
+        (&json!(id), &json!("ready"))
+    );
+}
+
+#[tokio::test]
+async fn another_namespace_is_not_told() {
+    let under = serve().await;
+    let mut socket = hello(&under, OTHER).await;
+    socket.say(json!({"type": "watch"})).await;
+    assert_eq!(socket.json().await["type"], "watching");
+    put(&under, "mail").await;
+    let own = json!({"queue": "own"}).to_string();
+    under.send_as(OTHER, "POST", "/v1/jobs", own).await;
+    let told = socket.json().await;
+    assert_eq!(told["changes"].as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!(told["changes"][0]["queue"], "own");
+}
+
+#[tokio::test]
+async fn a_reader_that_missed_too_much_is_told_to_look_anew() {
+    let under = serve().await;
+    let mut socket = hello(&under, READER).await;
+    socket.say(json!({"type": "watch"})).await;
+    assert_eq!(socket.json().await["type"], "watching");
+    drop(socket);
+    let many = serde_json::to_string(&vec![json!({"queue": "a"}); 1_000]).expect("JSON");
+    for _ in 0..18 {
+        under.send("POST", "/v1/jobs", many.clone()).await;
+    }
+    let mut socket = under.socket().await;
+    socket
+        .say(json!({"type": "hello", "token": READER, "after": 1}))
+        .await;
+    assert_eq!(socket.json().await["type"], "welcome");
+    socket.say(json!({"type": "watch"})).await;
+    assert_eq!(socket.json().await["type"], "watching");
+    assert_eq!(socket.json().await["type"], "resync");
+}
+
+#[tokio::test]
+async fn a_worker_claims_extends_and_settles_over_the_socket() {
+    let under = serve().await;
+    let mut socket = hello(&under, WORKER).await;
+    socket
+        .say(json!({"type": "claim", "ref": 1, "request": {"queues": ["mail"], "wait": "60s"}}))
+        .await;
+    socket.say(json!({"type": "ping"})).await;
+    assert_eq!(socket.json().await["type"], "pong");
+    let id = put(&under, "mail").await;
+    let claimed = socket.json().await;
+    assert_eq!(
+        (&claimed["type"], &claimed["ref"]),
+        (&json!("claimed"), &json!(1))
+    );
+    let page = &claimed["answer"]["pages"][0];
+    assert_eq!(page["jobs"][0]["id"], id.as_str());
+    let extend = json!({"pages": [{"token": page["token"]}]});
+    socket
+        .say(json!({"type": "extend", "ref": "x", "request": extend}))
+        .await;
+    let extended = socket.json().await;
+    assert_eq!(
+        (&extended["type"], &extended["ref"]),
+        (&json!("extended"), &json!("x"))
+    );
+    let settle = json!({"pages": [{"token": page["token"], "settlements": [
+        {"id": id, "attempt": 1, "outcome": "completed"}]}]});
+    socket
+        .say(json!({"type": "settle", "ref": 3, "request": settle}))
+        .await;
+    let settled = socket.json().await;
+    assert_eq!(
+        settled["answer"]["pages"][0]["settlements"][0]["state"],
+        "completed"
+    );
+    let watch = json!({"type": "watch"});
+    socket.say(watch).await;
+    assert_eq!(socket.json().await["error"]["code"], "forbidden");
+}
+
+#[tokio::test]
+async fn strange_frames_are_refused_and_large_ones_close() {
+    let under = serve().await;
+    let mut socket = hello(&under, ADMIN).await;
+    for strange in [
+        "{",
+        "[]",
+        r#"{"type":"dance"}"#,
+        r#"{"type":"claim","ref":1}"#,
+    ] {
+        socket.0.send(Message::text(strange)).await.expect("sent");
+        assert_eq!(socket.json().await["type"], "error", "{strange}");
+    }
+    // The other end may close before it has read all of this.
+    let _ = socket.0.send(Message::text("x".repeat(9 << 20))).await;
+    assert_eq!(socket.closed().await, 1009);
+}
+
+#[tokio::test]
+async fn a_drain_closes_sockets() {
+    let under = serve().await;
+    let mut socket = hello(&under, ADMIN).await;
+    let drained = tokio::spawn(under.serving.drain(punctual::time::seconds(10)));
+    assert_eq!(socket.closed().await, 1001);
+    assert!(drained.await.expect("no panic"));
+}

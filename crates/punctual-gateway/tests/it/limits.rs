@@ -1,0 +1,154 @@
+use punctual::time::{seconds, within};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{ADMIN, Under, serve};
+
+/// Sends bytes as they are and reads to the end.
+async fn raw(under: &Under, bytes: &[u8]) -> String {
+    let talk = async {
+        let mut stream = TcpStream::connect(under.address)
+            .await
+            .expect("a connection");
+        // It may be closed before everything is sent: that is what some of these are about.
+        let _ = stream.write_all(bytes).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    within(seconds(20), talk).await.expect("an end in time")
+}
+
+#[tokio::test]
+async fn bad_input_is_told_apart() {
+    let under = serve().await;
+    let cases = [
+        ("{\"queue\":", 400, "invalid_json"),
+        ("[", 400, "invalid_json"),
+        ("{\"queue\":\"a\",\"dealy\":\"5m\"}", 422, "invalid_input"),
+        (
+            "{\"queue\":\"a\",\"delay\":\"5 minutes\"}",
+            422,
+            "invalid_delay",
+        ),
+        ("{\"queue\":\"a\",\"delay\":\"-1s\"}", 422, "invalid_delay"),
+        (
+            "{\"queue\":\"a\",\"at\":\"10000-01-01T00:00:00Z\"}",
+            422,
+            "invalid_delay",
+        ),
+        ("{\"queue\":\"a\",\"delay\":5}", 422, "invalid_input"),
+        ("{\"queue\":\"\"}", 422, "invalid_name"),
+        ("{\"queue\":\"..\"}", 422, "invalid_name"),
+        ("{\"queue\":\"a b\"}", 422, "invalid_name"),
+        ("{\"queue\":\"a\\u0000\"}", 422, "invalid_name"),
+        ("{\"queue\":\"a\",\"priority\":10}", 422, "invalid_input"),
+        ("{\"queue\":\"a\",\"id\":\"7\"}", 422, "invalid_input"),
+        ("{\"queue\":\"a\",\"state\":\"dead\"}", 422, "invalid_input"),
+    ];
+    for (body, status, code) in cases {
+        let reply = under.send("POST", "/v1/jobs", body).await;
+        assert_eq!(
+            (reply.status, reply.code().as_str()),
+            (status, code),
+            "{body}: {reply:?}"
+        );
+    }
+    for query in [
+        "limit=0",
+        "limit=-1",
+        "limit=201",
+        "days=9",
+        "state=odd",
+        "cursor=!",
+        "unique=k",
+    ] {
+        assert_eq!(
+            under.get(&format!("/v1/jobs?{query}")).await.status,
+            422,
+            "{query}"
+        );
+    }
+    assert_eq!(under.get("/v1/jobs/7").await.code(), "invalid_input");
+    assert_eq!(
+        under.send("PUT", "/v1/jobs", "").await.code(),
+        "method_not_allowed"
+    );
+    assert_eq!(under.get("/v2/jobs").await.code(), "not_found");
+}
+
+#[tokio::test]
+async fn an_instant_in_the_past_is_late_and_due_now() {
+    let under = serve().await;
+    let body = json!({"queue": "a", "at": "2001-01-01T00:00:00Z"}).to_string();
+    assert_eq!(
+        under.send("POST", "/v1/jobs", body).await.json()["late"],
+        true
+    );
+}
+
+#[tokio::test]
+async fn deep_json_is_a_payload_like_any_other() {
+    let under = serve().await;
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let body = format!("{{\"queue\":\"a\",\"payload\":{deep}}}");
+    assert_eq!(under.send("POST", "/v1/jobs", body).await.status, 201);
+}
+
+#[tokio::test]
+async fn large_payloads_and_bodies_are_refused() {
+    let under = serve().await;
+    let body = format!(
+        "{{\"queue\":\"a\",\"payload\":\"{}\"}}",
+        "x".repeat((256 << 10) - 1)
+    );
+    let reply = under.send("POST", "/v1/jobs", body).await;
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (413, "payload_too_large")
+    );
+    let many = format!("[{}]", vec!["{\"queue\":\"a\"}"; 1_001].join(","));
+    assert_eq!(
+        under.send("POST", "/v1/jobs", many).await.code(),
+        "batch_too_large"
+    );
+    let head = format!(
+        "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {ADMIN}\r\n\
+         content-type: application/json\r\ncontent-length: 1000000000\r\nconnection: close\r\n\r\n"
+    );
+    let mut bytes = head.into_bytes();
+    bytes.resize(bytes.len() + (9 << 20), b' ');
+    let answer = raw(&under, &bytes).await;
+    assert!(
+        answer.is_empty() || answer.contains("body_too_large"),
+        "{answer}"
+    );
+}
+
+#[tokio::test]
+async fn strange_heads_are_refused() {
+    let under = serve().await;
+    let long = format!(
+        "GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n",
+        "x".repeat(70_000)
+    );
+    let answer = raw(&under, long.as_bytes()).await;
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 431"),
+        "{answer}"
+    );
+    let smuggled = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\
+                    content-length: 5\r\n\r\nabcde";
+    assert!(
+        raw(&under, smuggled.as_bytes())
+            .await
+            .starts_with("HTTP/1.1 400")
+    );
+    let nameless = "GET /v1/queues HTTP/1.1\r\nconnection: close\r\n\r\n";
+    assert!(
+        raw(&under, nameless.as_bytes())
+            .await
+            .contains("host_not_allowed")
+    );
+}

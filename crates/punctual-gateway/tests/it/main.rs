@@ -1,0 +1,9 @@
+//! The gateway over real sockets.
+
+mod access;
+mod bulk;
+mod events;
+mod jobs;
+mod limits;
+mod support;
+mod work;

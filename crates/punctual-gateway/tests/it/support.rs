@@ -1,0 +1,192 @@
+//! A gateway on a free port, and requests to it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use punctual::time::{ManualClock, Timestamp, seconds, within};
+use punctual::{Engine, MemoryEngine};
+use punctual_gateway::{Gateway, Serving, Token, Tokens};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+
+pub(crate) const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
+pub(crate) const ADMIN: &str = "admin-token-0123456789";
+pub(crate) const READER: &str = "reader-token-0123456789";
+pub(crate) const PRODUCER: &str = "producer-token-0123456789";
+pub(crate) const WORKER: &str = "worker-token-0123456789";
+pub(crate) const OTHER: &str = "other-shop-token-0123456789";
+
+/// A gateway over a memory engine whose clock stands still.
+pub(crate) struct Under {
+    pub(crate) serving: Serving,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) clock: ManualClock,
+    pub(crate) address: SocketAddr,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: hyper::HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    pub(crate) fn code(&self) -> String {
+        let error = &self.json()["error"];
+        assert_eq!(
+            error["request_id"],
+            self.headers["x-request-id"].to_str().expect("text")
+        );
+        error["code"].as_str().expect("a code").to_owned()
+    }
+}
+
+pub(crate) async fn serve() -> Under {
+    let clock = ManualClock::new(START);
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::with_clock(clock.clone()));
+    let lines = [
+        format!("{ADMIN} shop admin"),
+        format!("{READER} shop read"),
+        format!("{PRODUCER} shop enqueue"),
+        format!("{WORKER} shop work"),
+        format!("{OTHER} other admin"),
+    ];
+    let tokens = lines
+        .iter()
+        .map(|line| Token::parse(line).expect("a token"));
+    let gateway = Gateway::new(engine.clone(), Tokens::new(tokens.collect()));
+    let serving = gateway
+        .serve(([127, 0, 0, 1], 0).into())
+        .await
+        .expect("a free port");
+    let address = serving.address();
+    Under {
+        serving,
+        engine,
+        clock,
+        address,
+    }
+}
+
+impl Under {
+    /// A request with the admin's token.
+    pub(crate) async fn send(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Reply {
+        self.send_as(ADMIN, method, path, body).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, "").await
+    }
+
+    pub(crate) async fn send_as(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        body: impl Into<Bytes>,
+    ) -> Reply {
+        let authorization = format!("Bearer {token}");
+        let headers = [
+            ("host", "localhost"),
+            ("authorization", &*authorization),
+            ("content-type", "application/json"),
+        ];
+        self.send_with(&headers, method, path, body).await
+    }
+
+    pub(crate) async fn send_with(
+        &self,
+        headers: &[(&str, &str)],
+        method: &str,
+        path: &str,
+        body: impl Into<Bytes>,
+    ) -> Reply {
+        let stream = TcpStream::connect(self.address)
+            .await
+            .expect("a connection");
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("HTTP");
+        let driver = tokio::spawn(connection);
+        let mut request = hyper::Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body.into())).expect("a request");
+        let answer = async {
+            let response = sender.send_request(request).await.expect("an answer");
+            let (head, body) = response.into_parts();
+            let bytes = body.collect().await.expect("a body").to_bytes();
+            Reply {
+                status: head.status.as_u16(),
+                headers: head.headers,
+                body: String::from_utf8(bytes.to_vec()).expect("text"),
+            }
+        };
+        let reply = within(seconds(20), answer)
+            .await
+            .expect("an answer in time");
+        drop(sender);
+        let _ = driver.await;
+        reply
+    }
+
+    pub(crate) async fn socket(&self) -> Socket {
+        let stream = TcpStream::connect(self.address)
+            .await
+            .expect("a connection");
+        let uri = format!("ws://{}/v1/events", self.address);
+        let (socket, _) = tokio_tungstenite::client_async(uri, stream)
+            .await
+            .expect("a socket");
+        Socket(socket)
+    }
+}
+
+/// A WebSocket that speaks JSON.
+pub(crate) struct Socket(pub(crate) WebSocketStream<TcpStream>);
+
+impl Socket {
+    pub(crate) async fn say(&mut self, frame: Value) {
+        let text = Message::text(frame.to_string());
+        self.0.send(text).await.expect("a socket that takes it");
+    }
+
+    /// The next frame that is no ping, within 20 s.
+    pub(crate) async fn hear(&mut self) -> Message {
+        loop {
+            let next = within(seconds(20), self.0.next())
+                .await
+                .expect("a frame in time");
+            match next.expect("a frame").expect("a sound frame") {
+                Message::Ping(_) => {}
+                message => return message,
+            }
+        }
+    }
+
+    pub(crate) async fn json(&mut self) -> Value {
+        let message = self.hear().await;
+        let text = message.into_text().expect("text");
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"))
+    }
+
+    /// The code that the other end closes with.
+    pub(crate) async fn closed(&mut self) -> u16 {
+        match self.hear().await {
+            Message::Close(Some(frame)) => frame.code.into(),
+            other => panic!("not closed: {other:?}"),
+        }
+    }
+}

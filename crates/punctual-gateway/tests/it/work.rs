@@ -1,0 +1,162 @@
+use punctual::time::{seconds, within};
+use punctual::{Namespace, NewJob};
+use serde_json::json;
+
+use crate::support::{WORKER, serve};
+
+#[tokio::test]
+async fn a_waiting_claim_ends_the_moment_a_job_is_due() {
+    let under = serve().await;
+    under
+        .send("POST", "/v1/jobs", r#"{"queue":"a","delay":"3s"}"#)
+        .await;
+    let claim = under.send_as(
+        WORKER,
+        "POST",
+        "/v1/claims",
+        r#"{"queues":["a"],"wait":"60s"}"#,
+    );
+    let clock = async {
+        // The claim sleeps on the engine's clock until the job is due, not until its wait is over.
+        while under.clock.next_sleeper() != Some(crate::support::START + seconds(3)) {
+            tokio::task::yield_now().await;
+        }
+        under.clock.advance(seconds(3));
+    };
+    let (page, ()) = tokio::join!(claim, clock);
+    assert_eq!(page.json()["pages"][0]["jobs"][0]["attempt"], 1, "{page:?}");
+}
+
+#[tokio::test]
+async fn a_waiting_claim_takes_a_job_that_is_put_in_meanwhile() {
+    let under = serve().await;
+    let claim = under.send("POST", "/v1/claims", r#"{"queues":["a"],"wait":"60s"}"#);
+    let put = async {
+        while under.clock.next_sleeper().is_none() {
+            tokio::task::yield_now().await;
+        }
+        let shop = Namespace::new("shop").expect("a name");
+        under
+            .engine
+            .enqueue(&shop, vec![NewJob::new("a", "1")])
+            .await
+            .expect("a receipt");
+    };
+    let (page, ()) = tokio::join!(claim, put);
+    assert_eq!(page.json()["pages"][0]["jobs"][0]["payload"], 1);
+}
+
+#[tokio::test]
+async fn a_page_is_extended_settled_in_parts_and_refused_once_lost() {
+    let under = serve().await;
+    let jobs = json!([{"queue": "a"}, {"queue": "a"}]).to_string();
+    under.send("POST", "/v1/jobs", jobs).await;
+    let claim = r#"{"queues":["a"],"limit":2,"lease":"10s","nonce":"00000000000000aa",
+        "worker":{"id":"0f1e2d3c-0000-4000-8000-000000000001","host":"box"}}"#;
+    let page = under.send("POST", "/v1/claims", claim).await.json();
+    let again = under.send("POST", "/v1/claims", claim).await.json();
+    assert_eq!(page["pages"][0]["token"], again["pages"][0]["token"]);
+    let token = &page["pages"][0]["token"];
+    let ids: Vec<_> = (0..2)
+        .map(|n| page["pages"][0]["jobs"][n]["id"].clone())
+        .collect();
+    let extend = json!({"pages": [{"token": token, "lease": "30s", "jobs": ids,
+        "progress": {ids[0].as_str().expect("an id"): {"percent": 40}}}]});
+    let extended = under
+        .send("POST", "/v1/extensions", extend.to_string())
+        .await
+        .json();
+    assert_eq!(extended["pages"][0]["lost"], json!([]), "{extended}");
+    let path = format!("/v1/jobs/{}", ids[0].as_str().expect("an id"));
+    assert_eq!(
+        under.get(&path).await.json()["progress"],
+        json!({"percent": 40})
+    );
+    let settle = |id: &serde_json::Value| {
+        json!({"pages": [{"token": token, "lateness_us": [812], "settlements": [
+            {"id": id, "attempt": 1, "outcome": "completed",
+             "effects": [{"enqueue": {"queue": "next", "payload": {"x": 1}}}]}]}]})
+        .to_string()
+    };
+    let first = under
+        .send("POST", "/v1/settlements", settle(&ids[0]))
+        .await
+        .json();
+    let first = &first["pages"][0]["settlements"][0];
+    assert_eq!(
+        (&first["verdict"], &first["effects"][0]["verdict"]),
+        (&json!("settled"), &json!("created"))
+    );
+    under.clock.advance(seconds(60));
+    under.clock.advance(seconds(60));
+    let late = under
+        .send("POST", "/v1/settlements", settle(&ids[1]))
+        .await
+        .json();
+    let (late, now) = (&late["pages"][0]["settlements"][0]["verdict"], late.clone());
+    assert!(late == "lease_lost" || late == "settled", "{now}");
+    let metrics = under.get("/metrics").await.body;
+    assert!(
+        metrics.contains("punctual_lateness_seconds_bucket{le=\"0.001\"} "),
+        "{metrics}"
+    );
+    let stats = under.get("/v1/stats?history=true&due=true").await.json();
+    assert!(
+        stats["workers"].is_array() && stats["queues"][0]["history"].is_array(),
+        "{stats}"
+    );
+}
+
+#[tokio::test]
+async fn an_old_token_changes_nothing() {
+    let under = serve().await;
+    let settle = json!({"pages": [{"token": "7-00000000000000aa", "settlements": [
+        {"id": "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a", "attempt": 1, "outcome": "completed"}]}]});
+    let reply = under
+        .send("POST", "/v1/settlements", settle.to_string())
+        .await;
+    assert_eq!(
+        reply.json()["pages"][0]["settlements"][0]["verdict"],
+        "lease_lost"
+    );
+    let extend = json!({"pages": [{"token": "7-00000000000000aa"}]}).to_string();
+    let reply = under.send("POST", "/v1/extensions", extend).await.json();
+    assert_eq!(reply["pages"][0]["lease_lost"], true);
+}
+
+#[tokio::test]
+async fn a_drain_answers_those_who_wait_and_ends() {
+    let under = serve().await;
+    let (address, clock) = (under.address, under.clock.clone());
+    let claim = tokio::spawn(async move {
+        let stream = tokio::net::TcpStream::connect(address)
+            .await
+            .expect("a connection");
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut stream = stream;
+        let body = r#"{"queues":["a"],"wait":"60s"}"#;
+        let head = format!(
+            "POST /v1/claims HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {WORKER}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        let mut answer = String::new();
+        stream
+            .read_to_string(&mut answer)
+            .await
+            .expect("an answer and an end");
+        answer
+    });
+    while clock.next_sleeper().is_none() {
+        tokio::task::yield_now().await;
+    }
+    let drained = within(seconds(20), under.serving.drain(seconds(10))).await;
+    assert_eq!(drained, Some(true));
+    let answer = claim.await.expect("no panic");
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.contains("\"pages\":[]"),
+        "{answer}"
+    );
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}

@@ -1,0 +1,150 @@
+//! The twelve verbs as bytes: what a gateway and those who call it speak with each other.
+//!
+//! MessagePack with named fields. It is for the same version on both ends; other programs speak
+//! the JSON of the gateway.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{
+    Claim, Claimed, Control, Controlled, Edit, Edited, Engine, Enqueued, Extend, Extended, Got,
+    Info, List, Listing, Maintained, Namespace, Settle, Settled, Stats, StatsRequest, Target,
+    WaitFor, Waited,
+};
+use crate::error::{Error, ErrorKind, Result, interned};
+use crate::job::NewJob;
+use crate::time::Timestamp;
+
+/// What the bytes are called in a `Content-Type`.
+pub const CONTENT_TYPE: &str = "application/vnd.punctual.calls+msgpack";
+
+/// One call of one verb.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each is named after its verb")]
+pub enum Call {
+    Enqueue(Vec<NewJob>),
+    Claim(Claim),
+    Extend(Vec<Extend>),
+    Settle(Settle),
+    Wait(WaitFor, Timestamp),
+    Get(Vec<Target>, bool),
+    List(List),
+    Edit(Edit),
+    Stats(StatsRequest),
+    Control(Control),
+    Maintain,
+    Info,
+}
+
+/// The answer to a [`Call`], under the same name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each is named after its verb")]
+pub enum Answer {
+    Enqueue(Enqueued),
+    Claim(Claimed),
+    Extend(Extended),
+    Settle(Settled),
+    Wait(Waited),
+    Get(Vec<Option<Got>>),
+    List(Listing),
+    Edit(Edited),
+    Stats(Stats),
+    Control(Controlled),
+    Maintain(Maintained),
+    Info(Info),
+    Failed(Failed),
+}
+
+impl Call {
+    /// Makes the call, for a worker of another process.
+    pub async fn run(self, engine: &dyn Engine, namespace: &Namespace) -> Answer {
+        let answer = match self {
+            Self::Enqueue(jobs) => engine.enqueue(namespace, jobs).await.map(Answer::Enqueue),
+            Self::Claim(claim) => {
+                let claim = Claim {
+                    in_process: false,
+                    ..claim
+                };
+                engine.claim(namespace, claim).await.map(Answer::Claim)
+            }
+            Self::Extend(pages) => engine.extend(namespace, pages).await.map(Answer::Extend),
+            Self::Settle(settle) => engine.settle(namespace, settle).await.map(Answer::Settle),
+            Self::Wait(what, until) => engine.wait(namespace, what, until).await.map(Answer::Wait),
+            Self::Get(targets, explain) => engine
+                .get(namespace, targets, explain)
+                .await
+                .map(Answer::Get),
+            Self::List(list) => engine.list(namespace, list).await.map(Answer::List),
+            Self::Edit(edit) => engine.edit(namespace, edit).await.map(Answer::Edit),
+            Self::Stats(request) => engine.stats(namespace, request).await.map(Answer::Stats),
+            Self::Control(control) => engine
+                .control(namespace, control)
+                .await
+                .map(Answer::Control),
+            Self::Maintain => engine.maintain().await.map(Answer::Maintain),
+            Self::Info => engine.info().await.map(Answer::Info),
+        };
+        answer.unwrap_or_else(|error| Answer::Failed(Failed::from(&error)))
+    }
+}
+
+/// An error that travels: all but its source, which is told as a value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    kind: ErrorKind,
+    message: String,
+    operation: String,
+    context: Vec<(String, String)>,
+}
+
+impl From<&Error> for Failed {
+    fn from(error: &Error) -> Self {
+        let pairs = error
+            .context()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut context: Vec<_> = pairs.collect();
+        if let Some(source) = std::error::Error::source(error) {
+            context.push(("cause".into(), source.to_string()));
+        }
+        Self {
+            kind: error.kind(),
+            message: error.message().to_owned(),
+            operation: error.operation_name().to_owned(),
+            context,
+        }
+    }
+}
+
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
+        let mut error = Self::new(failed.kind, failed.message);
+        if !failed.operation.is_empty() {
+            error = error.operation(interned(&failed.operation));
+        }
+        for (name, value) in &failed.context {
+            error = error.with(interned(name), value);
+        }
+        error
+    }
+}
+
+/// The bytes of a call or an answer.
+pub fn encode(value: &impl Serialize) -> Result<Vec<u8>> {
+    rmp_serde::to_vec_named(value).map_err(|error| {
+        Error::new(ErrorKind::Codec, "a call could not be written as bytes").source(error)
+    })
+}
+
+/// The call or answer that these bytes are.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    rmp_serde::from_slice(bytes).map_err(|error| {
+        let message = "the other end does not speak this version's calls; \
+                       run the same version of punctual on both";
+        Error::new(ErrorKind::Codec, message).source(error)
+    })
+}
+
+#[cfg(test)]
+mod tests;
