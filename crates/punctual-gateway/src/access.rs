@@ -231,7 +231,7 @@ impl Caller {
         namespace: Option<&str>,
         peer: Peer,
     ) -> Result<Self> {
-        if shared.tokens.open || peer == Peer::SameUser {
+        if shared.tokens.open {
             let namespace = namespace.map(Namespace::new).transpose()?;
             return Ok(Self {
                 namespace: namespace.unwrap_or_default(),

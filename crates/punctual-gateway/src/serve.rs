@@ -47,8 +47,6 @@ pub struct Gateway {
 pub(crate) enum Peer {
     /// Over the network, loopback too.
     Network(IpAddr),
-    /// Over a socket that only processes of the same user can open: they need no token.
-    SameUser,
     Unknown,
 }
 
@@ -56,7 +54,7 @@ impl Peer {
     pub(crate) fn address(self) -> Option<IpAddr> {
         match self {
             Self::Network(address) => Some(address),
-            Self::SameUser | Self::Unknown => None,
+            Self::Unknown => None,
         }
     }
 }

@@ -168,7 +168,7 @@ async fn a_list_goes_on_with_its_cursor_to_the_end() {
             };
             cursor = format!("&cursor={next}");
         }
-        let expected = if query == "text=1" { 11 } else { 25 };
+        let expected = if query == "text=1" { 12 } else { 25 };
         assert_eq!(seen.len(), expected, "{query}");
     }
 }
