@@ -79,7 +79,7 @@ impl Gateway {
 
     /// Adds the route that moves this clock, for tests; only loopback may then be served.
     #[must_use]
-    pub fn test_clock(mut self, clock: ManualClock) -> Self {
+    pub fn with_test_clock(mut self, clock: ManualClock) -> Self {
         self.clock = Some(clock);
         self
     }

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use punctual::Namespace;
 use punctual::time::{ManualClock, Timestamp};
 use punctual_gateway::{Gateway, Scope, Token, Tokens};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -81,7 +80,7 @@ impl Args {
         let mut gateway =
             Gateway::new(connection.engine.clone(), access.tokens).hosts(self.host.clone());
         if let Some(clock) = clock {
-            gateway = gateway.test_clock(clock);
+            gateway = gateway.with_test_clock(clock);
         }
         // Listened for before it is announced: whoever reads the announcement may end it.
         let mut signals = Signals::new()?;

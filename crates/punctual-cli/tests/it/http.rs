@@ -16,7 +16,7 @@ impl Harness for OverHttp {
     async fn fresh(&self, limits: Limits) -> Box<dyn Subject> {
         let clock = ManualClock::new(START);
         let engine = Arc::new(MemoryEngine::with_limits(clock.clone(), limits));
-        let gateway = Gateway::new(engine, Tokens::open()).test_clock(clock);
+        let gateway = Gateway::new(engine, Tokens::open()).with_test_clock(clock);
         let serving = gateway
             .serve(([127, 0, 0, 1], 0).into())
             .await

@@ -31,6 +31,9 @@ pub(super) async fn claim(
 /// A lost bell is missed no longer than that.
 const LISTEN_SECONDS_MAX: u64 = 5;
 
+/// How soon a claim tells that suspects wait, instead of waiting for other jobs.
+const SUSPECTS_HEARD_WITHIN: std::time::Duration = seconds(1);
+
 /// Claims until there is something, the wait is over, or the gateway ends.
 pub(crate) async fn claim_for(
     shared: &Shared,
@@ -40,8 +43,16 @@ pub(crate) async fn claim_for(
     let wait = request.wait.clone();
     let claim = request.claim()?;
     let mut claimed = claim_once(shared, caller, &claim).await?;
-    let end = wait_until(claimed.now, wait.as_deref())?;
-    while claimed.pages.is_empty() && claimed.now < end && !(claimed.suspects && !claim.alone) {
+    let started = claimed.now;
+    let mut end = wait_until(started, wait.as_deref())?;
+    while claimed.pages.is_empty() {
+        if claimed.suspects && !claim.alone {
+            // The worker shall hear of them soon, to ask for one once it runs nothing else.
+            end = end.min(started + SUSPECTS_HEARD_WITHIN);
+        }
+        if claimed.now >= end {
+            break;
+        }
         let listen = (claimed.now + seconds(LISTEN_SECONDS_MAX)).min(end);
         let until = claimed.wake_at.map_or(listen, |at| at.min(listen));
         if until <= claimed.now {

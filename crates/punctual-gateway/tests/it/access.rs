@@ -173,7 +173,7 @@ async fn an_address_that_others_can_reach_needs_a_token() {
     assert!(refused.to_string().contains("PUNCTUAL_TOKEN"), "{refused}");
     let clock = punctual::time::ManualClock::default();
     let token = punctual_gateway::Token::parse("0123456789abcdef shop read").expect("a token");
-    let timed = Gateway::new(engine, Tokens::new(vec![token])).test_clock(clock);
+    let timed = Gateway::new(engine, Tokens::new(vec![token])).with_test_clock(clock);
     assert!(timed.serve(([0, 0, 0, 0], 0).into()).await.is_err());
 }
 

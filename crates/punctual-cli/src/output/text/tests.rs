@@ -1,5 +1,5 @@
 use super::*;
-use punctual::time::{millis, minutes, seconds};
+use punctual::time::{minutes, seconds};
 
 #[test]
 fn hostile_characters_are_escaped_and_the_rest_is_left() {
