@@ -6,7 +6,8 @@ local M      -- its `m`: numbers by name
 local kept_rows, kept_count = {}, 0 -- parsed rows by key, trusted only while the bytes are the same
 
 local LIMITS = {sweep = 1000, marks = 1000000, retained = 10000, retained_bytes = 67108864, feed = 16384}
-local SHARD = '>I8I2I8I8I8I8I8I8I8I8I4I4c8'
+local SHARD = '>I8I2I8I8I8I8I8I8I8I8I8I8I8I8I8I4I8c8'
+local SHARD_BYTES = 134
 
 local function clock(base)
   local t = call('TIME')
