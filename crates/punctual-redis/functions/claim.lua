@@ -54,7 +54,7 @@ end
 
 -- Takes one job that is off its list; false if it does not fit.
 local function take_listed(take, r, id, raw)
-  if byte(raw) == 1 and byte(raw, 31) < 2 then
+  if byte(raw) == 1 then
     if not fits(take, raw) then return false end
     add(take, r, id, raw)
     return true
@@ -86,6 +86,19 @@ local function take_side(take, r, lane, member)
   return true
 end
 
+-- Takes a whole list of plain jobs into an empty claim, if they are plain and fit for sure.
+local function all_plain(take, r, ids, records, n)
+  local size, rows = 0, {}
+  for i = 1, n do
+    local raw = records[i]
+    if byte(raw) ~= 1 then return false end
+    size, rows[i] = size + #raw, r
+  end
+  if size > take.bytes then return false end
+  take.n, take.ids, take.records, take.rows, take.size = n, ids, records, rows, size
+  return true
+end
+
 -- Takes at most `most` jobs of a lane.
 local function take_lane(take, r, lane, most)
   local start = take.n
@@ -95,6 +108,7 @@ local function take_lane(take, r, lane, most)
       if (r.L[lane] or 0) == 0 then return end
       local ids, records, stamps, n = Line.pop(r, lane, room())
       if n == 0 then return end
+      if take.n == 0 and all_plain(take, r, ids, records, n) then return end
       for i = 1, n do
         if not take_listed(take, r, ids[i], records[i]) then
           Line.unpop(r, lane, ids, stamps, i)
@@ -151,54 +165,41 @@ local function take_suspect(take, rows)
   return false
 end
 
--- Counts what was taken, opens its page, and answers the page.
+-- Counts what was taken, opens its page, and answers the page: a list of strings.
 local function open_page(take, alone, call_)
-  local n, ids, records = take.n, take.ids, take.records
-  local first, plain, cores, lo, hi = take.rows[1], take.plain and not alone, nil, nil, nil
+  local n, ids, records, rows = take.n, take.ids, take.records, take.rows
+  local first, plain, lo, hi = rows[1], take.plain and not alone, nil, nil
   local lengths = {}
-  if plain then
-    cores = {}
-    for i = 1, n do
-      local raw = records[i]
-      if take.rows[i] ~= first then plain = false end
-      lengths[i], cores[i] = #raw, sub(raw, 12, 27)
-    end
-    lo, hi = sub(cores[1], 1, 8), sub(cores[n], 1, 8)
-    if plain then
-      first.c[READY], first.c[ACTIVE] = first.c[READY] - n, first.c[ACTIVE] + n
-      note(first, 2, n)
-    end
+  for i = 1, n do
+    lengths[i] = #records[i]
+    if rows[i] ~= first then plain = false end
   end
-  if not plain then
-    lo, hi, cores = '\255', '', nil
+  local queues = first.name
+  if plain then
+    lo, hi = sub(records[1], 12, 19), sub(records[n], 12, 19)
+    first.c[READY], first.c[ACTIVE] = first.c[READY] - n, first.c[ACTIVE] + n
+    note(first, 2, n)
+  else
+    lo, hi = '\255', ''
+    local seen = {[queues] = true}
     for i = 1, n do
-      local raw, r = records[i], take.rows[i]
-      local due8 = sub(raw, 12, 19)
-      lengths[i] = #raw
+      local r, due8 = rows[i], sub(records[i], 12, 19)
       if due8 < lo then lo = due8 end
       if due8 > hi then hi = due8 end
       r.c[READY], r.c[ACTIVE] = r.c[READY] - 1, r.c[ACTIVE] + 1
       note(r, 2, 1)
+      if not seen[r.name] then seen[r.name], queues = true, queues .. '\0' .. r.name end
     end
   end
   if M.feed >= S.now then
-    for i = 1, n do changed(ids[i], take.rows[i].name, ACTIVE) end
+    for i = 1, n do changed(ids[i], rows[i].name, ACTIVE) end
   end
-  local fence = max(M.fence + 1, S.now)
+  local fence, all = max(M.fence + 1, S.now), n == 1 and ids[1] or concat(ids)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
-  local queues = first.name
-  if not plain then
-    local seen = {[queues] = true}
-    for i = 2, n do
-      local name = take.rows[i].name
-      if not seen[name] then seen[name], queues = true, queues .. '\0' .. name end
-    end
-  end
-  local all = Page.open(token, call_.worker, call_.lease, ids, lo, hi, alone, queues, cores and concat(cores))
+  Page.open(token, call_.worker, call_.lease, all, n, lo, hi, alone, queues, plain)
   for _, j in ipairs(take.starts or {}) do Unique.free(j) end
-  return token .. pack('>I8I8I2', S.now + call_.lease, S.now, n) .. all .. pack('>' .. rep('I4', n), unpack_list(lengths))
-    .. concat(records)
+  return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
 end
 
 -- The page of a claim whose answer was lost: what is left of it.
@@ -213,7 +214,7 @@ local function page_again(token)
       kept[n], out[n], lengths[n] = ids[i], records[i], pack('>I4', #records[i])
     end
   end
-  return token .. pack('>I8I8I2', Page.deadline(p), p.started, n) .. concat(kept) .. concat(lengths) .. concat(out)
+  return {token, pack('>I8I8I2', Page.deadline(p), p.started, n), concat(kept), concat(lengths), concat(out)}
 end
 
 -- The earliest instant at which a claim of these queues could answer more by time alone; 0: none.
@@ -250,9 +251,9 @@ function Claim.call(base, blob)
   for i = 1, #queues do rows[i] = Row.of(queues[i]) end
   local alone, turns = flags % 2 == 1, floor(flags / 2) % 2 == 1
   local again = call('HGET', S.base .. ':pg', 'n' .. call_.worker .. call_.nonce)
-  local pages = {}
+  local page
   if again then
-    pages[1] = page_again(again)
+    page = page_again(again)
   else
     local take = new_take(limit, max_bytes)
     local suspect = alone and take_suspect(take, rows)
@@ -271,7 +272,7 @@ function Claim.call(base, blob)
         end
       end
     end
-    if take.n > 0 then pages[1] = open_page(take, suspect, call_) end
+    if take.n > 0 then page = open_page(take, suspect, call_) end
   end
   local open, left, suspects = {}, false, false
   for _, r in ipairs(rows) do
@@ -288,7 +289,8 @@ function Claim.call(base, blob)
   end
   local wake = left and S.now or wake_at(open)
   Shard.commit('w' .. call_.worker, u8(S.now) .. sub(blob, at))
-  return pack('>I8I8BB', S.now, wake, suspects and 1 or 0, #pages) .. concat(pages)
+  local head = pack('>I8I8BB', S.now, wake, suspects and 1 or 0, page and 1 or 0)
+  return page and head .. page[1] .. page[2] .. page[3] .. page[4] .. page[5] or head
 end
 
 end

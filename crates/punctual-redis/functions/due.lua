@@ -46,8 +46,7 @@ function Due.move(r, limit)
   local lists = {}
   for i = 1, n do
     local raw = records[i]
-    local tag, sflags = byte(raw, 1), byte(raw, 31)
-    local plain = tag == 1 and sflags < 2
+    local plain = byte(raw) == 1
     if not plain then
       local j = Job.parse(ids[i], raw)
       plain = not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))

@@ -53,8 +53,9 @@ end
 function Edit.one(id, action, map, dry)
   local raw = call('HGET', S.base .. ':b', id)
   if not raw then return NOT_FOUND end
-  if byte(raw) == 7 then
-    if not Settled.mark_counts(raw) then return NOT_FOUND end
+  if byte(raw) >= 7 then
+    raw = Settled.mark(id, raw)
+    if not raw or not Settled.mark_counts(raw) then return NOT_FOUND end
     return edit_mark(id, raw, action, dry)
   end
   local j = Job.parse(id, raw)

@@ -129,9 +129,12 @@ end
 -- One job's enqueue; effects are not bounded by max_pending. Answers verdict, due, late, other id.
 function Enqueue.one(id, due8, late, spec, bounded)
   local raw = call('HGET', S.base .. ':b', id)
-  if raw and byte(raw) == 7 and not Settled.mark_counts(raw) then
-    Settled.reuse(id)
-    raw = nil
+  if raw and byte(raw) >= 7 then
+    raw = Settled.mark(id, raw)
+    if not raw or not Settled.mark_counts(raw) then
+      Settled.reuse(id)
+      raw = nil
+    end
   end
   if raw then
     local first_due, first_late, hash
@@ -202,11 +205,31 @@ local function store_plain(batch, n)
   end
 end
 
+-- Reads a call whose jobs are all plain, of one due, priority and queue, as its head says.
+local function read_uniform(blob, batch, at)
+  local due8, late = due_of(byte(blob, at), sub(blob, at + 1, at + 8), u8(S.now), 0)
+  local prio, ql = byte(blob, at + 9, at + 10)
+  local ids, records, where, size = batch.ids, batch.records, {}, #blob
+  local prefix, due = '\1' .. u8(S.now) .. S.sub .. due8, unp('>I8', due8)
+  batch.parts[1] = {prio = prio, q = sub(blob, at + 11, at + 10 + ql), due = due, score = due > S.now and fmt('%.0f', due) or nil, at = where}
+  at = at + 11 + ql
+  for i = 1, batch.n do
+    local length, id = unp('>I4c16', blob, at)
+    if length < 31 or at + 3 + length > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
+    ids[i], records[i], where[i] = id, prefix .. sub(blob, at + 20, at + 3 + length), i
+    at = at + 4 + length
+  end
+  if late then batch.plain = false end
+  batch.due8, batch.late = due8, late
+  return batch
+end
+
 -- Reads the call's jobs once: ids and records as they would be stored, in parts of one lane and due.
 -- `plain` unless a job needs a look of its own.
 local function read_jobs(blob)
   local flags, n = unp('>BI2', blob, 9)
-  local batch = {ids = {}, records = {}, parts = {}, dues = {}, lates = {}, n = n, plain = flags == 0}
+  local batch = {ids = {}, records = {}, parts = {}, dues = {}, lates = {}, n = n, plain = flags % 2 == 0}
+  if flags >= 2 then return read_uniform(blob, batch, 12) end
   local ids, records, dues, lates = batch.ids, batch.records, batch.dues, batch.lates
   local now8, at, size = u8(S.now), 12, #blob
   local seq = '\1' .. now8 .. S.sub
@@ -257,8 +280,9 @@ end
 
 -- The queue of the first job, to read its row with the shard.
 local function first_queue(blob)
-  local length = byte(blob, 53)
-  return length and sub(blob, 54, 53 + length) or nil
+  local at = byte(blob, 9) >= 2 and 22 or 53
+  local length = byte(blob, at)
+  return length and sub(blob, at + 1, at + length) or nil
 end
 
 -- enqueue. Key: base. Argument: instance 8 | flags 1 | count 2 | jobs. Reply: now 8 | instance 8 | form 1 | receipts.
@@ -276,7 +300,7 @@ function Enqueue.call(base, blob)
   end
   local out, form = {}, 0
   for i = 1, batch.n do
-    local verdict, due8, late, other = Enqueue.one(batch.ids[i], batch.dues[i], batch.lates[i], sub(batch.records[i], 20), true)
+    local verdict, due8, late, other = Enqueue.one(batch.ids[i], batch.dues[i] or batch.due8, batch.lates[i] or batch.late, sub(batch.records[i], 20), true)
     if verdict > 0 or late then form = 1 end
     out[i] = char(verdict) .. due8 .. (late and '\1' or '\0') .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
   end

@@ -46,8 +46,9 @@ function Inspect.get(base, blob)
     views[i], why[i] = '', {}
     local id = not S.empty and Inspect.resolve(target)
     local raw = id and call('HGET', base .. ':b', id)
-    if raw and byte(raw) == 7 then
-      if Settled.mark_counts(raw) then views[i] = id .. '\7' .. raw end
+    if raw and byte(raw) >= 7 then
+      raw = Settled.mark(id, raw)
+      if raw and Settled.mark_counts(raw) then views[i] = id .. '\7' .. raw end
     elseif raw then
       local j = Job.parse(id, raw)
       local state, p = seen_state(j)
@@ -210,7 +211,7 @@ local function all_ids(cursor, limit)
     local found = answer[2]
     for i = 1, #found, 2 do
       local id = found[i]
-      if not seen[id] and byte(found[i + 1]) ~= 7 then
+      if not seen[id] and byte(found[i + 1]) < 7 then
         if #out == limit then break end
         seen[id], answered[#answered + 1] = true, id
         out[#out + 1] = {id}
@@ -259,7 +260,7 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
   local records = get_many(S.base .. ':b', ids)
   for i = 1, #ids do
     local raw = records[i]
-    if raw and byte(raw) ~= 7 then
+    if raw and byte(raw) < 7 then
       local j = Job.parse(ids[i], raw)
       local is, p = seen_state(j)
       if (by ~= 1 or is == state) and passes(f, j, is) then jobs[#jobs + 1] = {j, is, p} end

@@ -50,57 +50,77 @@ function Line.is_live(raw, stamp10)
   if not raw then return false end
   local tag = byte(raw)
   if tag > 2 or sub(raw, 2, 11) > stamp10 then return false end
-  return tag == 1 or not mp.unpack(sub(raw, 36, 35 + unp('>I4', raw, 32))).l
+  if tag == 1 then return true end
+  local length = unp('>I4', raw, 32)
+  return length == 0 or not mp.unpack(sub(raw, 36, 35 + length)).l
 end
 
--- Takes at most `want` live jobs off a lane's list: ids, records, and the stamp of each.
-function Line.pop(r, lane, want)
-  local ids, records, stamps, k = {}, {}, {}, 0
-  local live = r.L[lane] or 0
-  if live == 0 and (r.T[lane] or 0) == 0 then return ids, records, stamps, 0 end
-  want = min(want, live)
-  local key, per_pack, looked = list_of(r, lane), want, 0
-  while k < want and looked < 2000 do
-    local packs = call('LPOP', key, max(1, floor((want - k) / per_pack)))
-    if not packs then
-      r.L[lane], r.T[lane] = k, 0
-      break
+-- The live ones among ids just taken off a list.
+local function sift(r, lane, ids, records, stamps)
+  local out_ids, out_records, out_stamps, k, stale = {}, {}, {}, 0, r.T[lane]
+  for i = 1, #ids do
+    if stale == 0 or Line.is_live(records[i], stamps[i]) then
+      k = k + 1
+      out_ids[k], out_records[k], out_stamps[k] = ids[i], records[i], stamps[i]
+    else
+      stale = stale - 1
     end
-    local fresh, of, m = {}, {}, 0
+  end
+  r.T[lane] = stale
+  return out_ids, out_records, out_stamps, k
+end
+
+-- Takes ids off a list, `want` of them if there are as many: whole packs, and a part of the last.
+local function take_ids(key, want)
+  local ids, stamps, k, per_pack = {}, {}, 0, want
+  while k < want do
+    local packs = call('LPOP', key, max(1, floor((want - k) / per_pack)))
+    if not packs then break end
     for p = 1, #packs do
       local one = packs[p]
       local n = (#one - 10) / 16
+      local take, stamp10 = min(n, want - k), sub(one, 1, 10)
       per_pack = max(1, n)
-      local take = min(n, want - k - m)
-      local stamp10 = sub(one, 1, 10)
       for i = 1, take do
-        m = m + 1
-        fresh[m], of[m] = sub(one, 16 * i - 5, 16 * i + 10), stamp10
+        k = k + 1
+        ids[k], stamps[k] = sub(one, 16 * i - 5, 16 * i + 10), stamp10
       end
-      if k + m >= want then -- the rest goes back to the front, the last pack first
+      if k >= want then -- the rest goes back to the front, the last pack first
         for back = #packs, p + 1, -1 do call('LPUSH', key, packs[back]) end
         if take < n then call('LPUSH', key, stamp10 .. sub(one, 16 * take + 11)) end
         break
       end
     end
-    local found = get_many(S.base .. ':b', fresh)
+  end
+  return ids, stamps, k
+end
+
+-- Takes at most `want` live jobs off a lane's list: ids, records, the stamp of each, and how many.
+function Line.pop(r, lane, want)
+  local live = r.L[lane] or 0
+  if live == 0 and (r.T[lane] or 0) == 0 then return {}, {}, {}, 0 end
+  want = min(want, live)
+  local key = list_of(r, lane)
+  if (r.T[lane] or 0) == 0 then
+    local ids, stamps, k = take_ids(key, want)
+    r.L[lane] = live - k
+    return ids, get_many(S.base .. ':b', ids), stamps, k
+  end
+  local ids, records, stamps, k, looked = {}, {}, {}, 0, 0
+  while k < want and looked < 2000 do
+    local fresh, of, m = take_ids(key, want - k)
+    if m == 0 then
+      live, r.T[lane] = k, 0
+      break
+    end
     looked = looked + m
-    local stale = r.T[lane] or 0
-    if stale == 0 and k == 0 then
-      ids, records, stamps, k = fresh, found, of, m
-    else
-      for i = 1, m do
-        if stale == 0 or Line.is_live(found[i], of[i]) then
-          k = k + 1
-          ids[k], records[k], stamps[k] = fresh[i], found[i], of[i]
-        else
-          stale = stale - 1
-        end
-      end
-      r.T[lane] = stale
+    local f_ids, f_records, f_stamps, n = sift(r, lane, fresh, get_many(S.base .. ':b', fresh), of)
+    for i = 1, n do
+      k = k + 1
+      ids[k], records[k], stamps[k] = f_ids[i], f_records[i], f_stamps[i]
     end
   end
-  r.L[lane] = r.L[lane] - k
+  r.L[lane] = live - k
   return ids, records, stamps, k
 end
 

@@ -1,5 +1,5 @@
 -- Leases. `BASE:pg`: token 16 to a page that never changes (worker 16 | started 8 | lease 8 | lo 8 |
--- hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | due and hash of each if plain); '~' + token to what changes (mp: d which
+-- hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids); '~' + token to what changes (mp: d which
 -- have left, c cancel requested, ls lease, sp spared); 'n' + worker + nonce to its tokens.
 -- `BASE:e`: ends; members lo 8 | hi 8 | token | queues, the earliest and latest due inside, so that a job
 -- in hand finds its page though nothing was written to it.
@@ -114,18 +114,16 @@ function Page.ask_cancel(p, id)
   save_map(p)
 end
 
--- Opens a page over ids; `cores` (due 8, hash 8 each) only if every job is plain and of one queue.
-function Page.open(token, worker, lease, ids, lo, hi, alone, q, cores)
+-- Opens a page over ids, a string of n of them; plain if every job is, and all of one queue.
+function Page.open(token, worker, lease, ids, n, lo, hi, alone, q, plain)
   local now, member = S.now, lo .. hi .. token .. q
-  local flags = (alone and ALONE or 0) + (cores and PLAIN or 0)
-  local all = concat(ids)
-  local blob = worker .. pack('>I8I8', now, lease) .. lo .. hi .. pack('>BI2I2', flags, #ids, #q) .. q .. all .. (cores or '')
+  local flags = (alone and ALONE or 0) + (plain and PLAIN or 0)
+  local blob = worker .. pack('>I8I8', now, lease) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids
   call('HSET', S.base .. ':pg', token, blob, 'n' .. worker .. sub(token, 9), token)
   call('ZADD', S.base .. ':e', fmt('%.0f', now + lease), member)
   duty_at('ends', now + lease)
   if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
   S.ends = nil
-  return all
 end
 
 -- Every lease: members and ends, by end.

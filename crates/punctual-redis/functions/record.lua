@@ -17,7 +17,7 @@ function Job.parse(id, raw)
   local at = 32
   if tag > 1 then
     local length = unp('>I4', raw, 32)
-    j.ext = mp.unpack(sub(raw, 36, 35 + length))
+    j.ext = length > 0 and mp.unpack(sub(raw, 36, 35 + length)) or {}
     at = 36 + length
   else
     j.ext = {}
@@ -50,9 +50,10 @@ end
 function Job.bytes(j, without_payload)
   local tail = without_payload and sub(j.tail, 1, j.cut) or j.tail
   local head = j.enq8 .. j.sub2 .. j.due8 .. j.hash .. j.idx2 .. char(j.prio, j.sflags)
-  if j.tag == 1 and next(j.ext) == nil then return '\1' .. head .. tail end
+  local bare = next(j.ext) == nil
+  if j.tag == 1 and bare and j.sflags < 2 then return '\1' .. head .. tail end
   if j.tag == 1 then j.tag = 2 end
-  local ext = next(j.ext) == nil and '\128' or mp.pack(j.ext)
+  local ext = bare and '\128' or mp.pack(j.ext)
   return char(j.tag) .. head .. pack('>I4', #ext) .. ext .. tail
 end
 
@@ -63,7 +64,7 @@ end
 -- The record of an id that is no mark; nil if there is none.
 function Job.load(id)
   local raw = call('HGET', S.base .. ':b', id)
-  if raw and byte(raw) ~= 7 then return Job.parse(id, raw) end
+  if raw and byte(raw) < 7 then return Job.parse(id, raw) end
 end
 
 -- The order within a line: 20 bytes.

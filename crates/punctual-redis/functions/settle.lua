@@ -81,11 +81,16 @@ local function read_pages(blob)
     p.late, at = read_times(blob, at + 16)
     p.run, at = read_times(blob, at)
     form, at = byte(blob, at), at + 1
-    if form == 1 then
+    if form == 1 or form == 3 then
       p.attempt, p.n = unp('>I4I2', blob, at)
-      p.ids = sub(blob, at + 6, at + 5 + 16 * p.n)
-      at = at + 6 + 16 * p.n
-      if #p.ids ~= 16 * p.n then refuse('invalid_input', 'the call is cut short') end
+      local bytes = 16 * p.n
+      p.ids = sub(blob, at + 6, at + 5 + bytes)
+      at = at + 6 + bytes
+      if form == 3 then
+        p.cores = sub(blob, at, at + bytes - 1)
+        at = at + bytes
+      end
+      if at > #blob + 1 then refuse('invalid_input', 'the call is cut short') end
     else
       p.n = unp('>I2', blob, at)
       at = at + 2
@@ -131,32 +136,36 @@ local function read_pages(blob)
 end
 
 -- Whether a settlement is one that was taken before.
-local function is_repeated(raw, token, attempt)
+local function is_repeated(id, raw, token, attempt)
+  raw = raw and byte(raw) == 8 and Settled.mark(id, raw) or raw
   if not raw then return false end
-  if byte(raw) == 7 then
+  if byte(raw) >= 7 then
     return Settled.mark_counts(raw) and unp('>I4', raw, 27) == attempt and sub(raw, 31, 42) == sub(token, 1, 12)
   end
   local e = Job.parse('', raw).ext
   return e.sa == attempt and e.sk == sub(token, 1, 12)
 end
 
--- Writes marks for plain jobs of a page that completed, by place; `results` by place, if any.
-local function complete_plain(p, ids, places, results)
-  local n, kv = #places, {}
-  local blob, cores = p.blob, p.at + 16 * p.n
-  local finish = char(COMPLETED) .. u8(S.now) .. '\0\0\0\1' .. sub(p.token, 1, 12)
-  if results then
-    for i = 1, n do
-      local at = cores + 16 * places[i] - 16
-      kv[2 * i - 1], kv[2 * i] = ids[i], '\7' .. sub(blob, at, at + 15) .. finish .. (results[i] or '')
-    end
-  else
-    for i = 1, n do
-      local at = cores + 16 * places[i] - 16
-      kv[2 * i - 1], kv[2 * i] = ids[i], '\7' .. sub(blob, at, at + 15) .. finish
-    end
+-- Marks plain jobs of a page that completed: n ids as a list and a string; `cores`, due and hash of
+-- each, if the caller told them; `results` if there are any.
+local function complete_plain(p, ids, n, all, cores, results)
+  if not cores then
+    local records = get_many(S.base .. ':b', ids)
+    for i = 1, n do records[i] = sub(records[i], 12, 27) end
+    cores = concat(records)
   end
-  call_many('HSET', S.base .. ':b', kv)
+  if n >= 8 and not results then
+    Settled.mark_many(ids, n, all, cores, 1, p.token)
+  else
+    local kv = {}
+    local finish = char(COMPLETED) .. u8(S.now) .. '\0\0\0\1' .. sub(p.token, 1, 12)
+    for i = 1, n do
+      kv[2 * i - 1] = ids[i]
+      kv[2 * i] = '\7' .. sub(cores, 16 * i - 15, 16 * i) .. finish .. (results and results[i] or '')
+    end
+    call_many('HSET', S.base .. ':b', kv)
+    Settled.marks(S.now, all, n)
+  end
   local r = Row.of(p.q)
   r.c[ACTIVE] = r.c[ACTIVE] - n
   note(r, 3, n)
@@ -171,13 +180,13 @@ end
 
 -- A whole plain page, or a part of it, completed without anything to say.
 local function settle_plain(p, report)
-  local n, sent, at = report.n, report.ids, p.at
-  local ids, places, whole = {}, {}, false
-  if n == p.n and not p.map and sub(p.blob, at, at + 16 * n - 1) == sent then
-    whole = true
-    for i = 1, n do ids[i], places[i] = sub(sent, 16 * i - 15, 16 * i), i end
+  local n, sent = report.n, report.ids
+  local ids, places = {}, nil
+  if n == p.n and not p.map and sub(p.blob, p.at) == sent then
+    for i = 1, n do ids[i] = sub(sent, 16 * i - 15, 16 * i) end
   else
     local hint, seen = 1, {}
+    places = {}
     for i = 1, n do
       local id = sub(sent, 16 * i - 15, 16 * i)
       local place = Page.place(p, id, hint)
@@ -186,9 +195,8 @@ local function settle_plain(p, report)
       ids[i], places[i], hint = id, place, place + 1
     end
   end
-  complete_plain(p, ids, places)
-  Settled.marks(S.now, sent, n)
-  if whole then Page.close(p) else Page.leave(p, places) end
+  complete_plain(p, ids, n, sent, report.cores)
+  if places then Page.leave(p, places) else Page.close(p) end
   return true
 end
 
@@ -276,7 +284,7 @@ local function settle_one(p, s, raw)
   local place = p and Page.place(p, s.id)
   local j = place and raw and byte(raw) < 3 and Job.parse(s.id, raw)
   if not j or (j.ext.a or 0) + 1 ~= s.attempt then
-    return is_repeated(raw, p and p.token or s.token, s.attempt) and '\1' or '\2'
+    return is_repeated(s.id, raw, p and p.token or s.token, s.attempt) and '\1' or '\2'
   end
   Page.leave(p, {place})
   end_attempt(j, p, s)
@@ -318,8 +326,7 @@ local function settle_items(p, report)
     end
     if #ids > 0 then
       q = p.q
-      complete_plain(p, ids, places, results)
-      Settled.marks(S.now, concat(ids), #ids)
+      complete_plain(p, ids, #ids, concat(ids), nil, results)
       Page.leave(p, places)
     end
   end

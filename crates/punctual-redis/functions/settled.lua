@@ -1,5 +1,8 @@
 -- What becomes of a settled job: kept whole (`BASE:k:STATE:QUEUE` by finish, `BASE:kp` by the end of its
--- retention) or reduced to a mark in its record's place (`BASE:mp`: finished 8, then ids, in order).
+-- retention) or reduced to a mark in its record's place. Marks of jobs that completed together refer (tag 8 |
+-- finished 8 | sub 2 | no 1) to what is said once of all of them: `BASE:md`, finished 8 | sub 2 | no 1 to
+-- attempt 4 | token 12 | n 2 | ids | due and hash of each. `BASE:mp` has all marks in order: finished 8 and
+-- ids, or finished 8 | sub 2 | no 1 and, once a part was pruned, | how many 2.
 do
 
 local RETENTION = {[CANCELLED] = 86400e6, [DEAD] = 2592000e6}
@@ -15,9 +18,37 @@ end
 -- Whether a mark still counts.
 function Settled.mark_counts(raw) return unp('>I8', raw, 19) + WINDOW > S.now end
 
--- Keeps marks, written by the caller, in their order; `ids` is a string of ids, n of them.
-function Settled.marks(finished, ids, n)
-  call('RPUSH', S.base .. ':mp', u8(finished) .. ids)
+-- A mark in full: itself, or what its reference leads to; nil if that is gone.
+function Settled.mark(id, raw)
+  if byte(raw) == 7 then return raw end
+  local all = call('HGET', S.base .. ':md', sub(raw, 2, 12))
+  if not all then return nil end
+  local n, at = unp('>I2', all, 17), 19
+  while at do
+    at = find(all, id, at, true)
+    if not at or at >= 19 + 16 * n then return nil end
+    if (at - 19) % 16 == 0 then break end
+    at = at + 1
+  end
+  local core = 16 * n + at
+  return '\7' .. sub(all, core, core + 15) .. char(COMPLETED) .. sub(raw, 2, 9) .. sub(all, 1, 16)
+end
+
+-- Marks jobs that completed together: ids as a list and a string, cores as a string; all of one
+-- attempt under one token.
+function Settled.mark_many(ids, n, all, cores, attempt, token)
+  S.part = S.part + 1
+  local no = u8(S.now) .. S.sub .. char(S.part % 256)
+  local mark, kv = '\8' .. no, {}
+  for i = 1, n do kv[2 * i - 1], kv[2 * i] = ids[i], mark end
+  call_many('HSET', S.base .. ':b', kv)
+  call('HSET', S.base .. ':md', no, pack('>I4', attempt) .. sub(token, 1, 12) .. pack('>I2', n) .. all .. cores)
+  Settled.marks(S.now, no, n)
+end
+
+-- Keeps n marks, written by the caller, in their order: a string of ids, or a reference.
+function Settled.marks(finished, what, n)
+  call('RPUSH', S.base .. ':mp', #what == 11 and what or u8(finished) .. what)
   M.marks = M.marks + n
   duty_at('mark', finished + WINDOW + 1e6)
   if M.marks > S.limits.marks then Settled.prune_marks(M.marks - S.limits.marks, true) end
@@ -40,10 +71,22 @@ function Settled.prune_marks(limit, any_age)
       break
     end
     call('LPOP', key)
-    local ids, n = {}, (#one - 8) / 16
+    local ids, all, from, n = {}, one, 9, (#one - 8) / 16
+    local no = (#one == 11 or #one == 13) and sub(one, 1, 11)
+    if no then -- a reference; ids before `from` are pruned
+      all = call('HGET', S.base .. ':md', no) or rep('\0', 18)
+      local gone = #one == 13 and unp('>I2', one, 12) or 0
+      from, n = 19 + 16 * gone, unp('>I2', all, 17) - gone
+    end
     local take = min(n, limit - pruned)
-    for i = 1, take do ids[i] = sub(one, 16 * i - 7, 16 * i + 8) end
-    if take < n then call('LPUSH', key, sub(one, 1, 8) .. sub(one, 16 * take + 9)) end
+    for i = 1, take do ids[i] = sub(all, from + 16 * i - 16, from + 16 * i - 1) end
+    if no and take == n then
+      call('HDEL', S.base .. ':md', no)
+    elseif no then
+      call('LPUSH', key, no .. pack('>I2', (from - 19) / 16 + take))
+    elseif take < n then
+      call('LPUSH', key, sub(one, 1, 8) .. sub(one, 16 * take + 9))
+    end
     pruned = pruned + take
     if M.reused > 0 then
       local counts, gone = get_many(S.base .. ':rv', ids), {}
