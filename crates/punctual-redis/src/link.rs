@@ -30,10 +30,6 @@ impl Deadline {
     pub(crate) fn left(&self) -> Duration {
         self.span.saturating_sub(self.watch.elapsed())
     }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.left().is_zero()
-    }
 }
 
 /// Connects to servers, all with the same credentials.
@@ -220,11 +216,6 @@ impl Link {
         if state.live.as_ref().is_some_and(|live| live.generation == generation) {
             state.live = None;
         }
-    }
-
-    /// How many connections it made.
-    pub(crate) fn made(&self) -> u64 {
-        self.state().made
     }
 
     fn known(&self) -> Option<Result<Live>> {

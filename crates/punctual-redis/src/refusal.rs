@@ -83,13 +83,50 @@ pub(crate) fn refused(code: &str, said: &str) -> Error {
     Error::new(kind, message)
 }
 
-/// An error that the functions library answers: a code of [`ErrorKind`] and a text.
+/// The message of a read that found something to be done before it.
+pub(crate) const TOUCH: &str = "touch";
+
+/// An error that the functions answer: `PUNCTUAL CODE MESSAGE`, with numbers at its end.
 fn of_library(code: &str, said: &str) -> Error {
-    let text = match code {
-        "ERR" => said.to_owned(),
-        _ => format!("{code} {said}"),
+    if code != "PUNCTUAL" {
+        let message = format!("redis refused a call: {code} {said}");
+        return Error::new(ErrorKind::Internal, message);
+    }
+    // The server adds where in the functions that was.
+    let said = said.split(" script: ").next().unwrap_or(said).trim_end();
+    let (code, message) = said.split_once(' ').unwrap_or((said, ""));
+    let kind = match code {
+        TOUCH => return Error::new(ErrorKind::Internal, TOUCH),
+        "invalid_input" => ErrorKind::InvalidInput,
+        "invalid_name" => ErrorKind::InvalidName,
+        "invalid_delay" => ErrorKind::InvalidDelay,
+        "payload_too_large" => ErrorKind::PayloadTooLarge,
+        "batch_too_large" => ErrorKind::BatchTooLarge,
+        "version_conflict" => ErrorKind::VersionConflict,
+        "unsupported" => ErrorKind::Unsupported,
+        "data_damaged" => ErrorKind::DataDamaged,
+        "engine_data_missing" => return missing(),
+        _ => ErrorKind::Internal,
     };
-    Error::new(ErrorKind::Internal, format!("redis refused: {text}"))
+    let mut words: Vec<&str> = message.split(' ').collect();
+    let mut numbers = Vec::new();
+    while let Some((name, number)) = words.last().and_then(|word| word.split_once('=')) {
+        let Some(name) = ["index", "version"].into_iter().find(|known| *known == name) else {
+            break;
+        };
+        numbers.push((name, number));
+        words.pop();
+    }
+    let error = Error::new(kind, words.join(" "));
+    let numbers = numbers.into_iter().rev();
+    numbers.fold(error, |error, (name, number)| error.with(name, number))
+}
+
+/// A shard that held jobs holds nothing any more, or another's.
+fn missing() -> Error {
+    let message = "redis has lost the jobs of this namespace: it was flushed, started empty, or \
+         is another server or database; bring the data back, or restart this process to begin anew";
+    Error::new(ErrorKind::DataMissing, message)
 }
 
 /// A server to which there is no connection.

@@ -128,8 +128,11 @@ impl Servers {
     }
 
     /// Every server that answers for slots.
-    pub(crate) async fn masters(&self) -> Result<Vec<Arc<Node>>> {
-        self.look(false).await?;
+    pub(crate) async fn masters(&self, deadline: Deadline) -> Result<Vec<Arc<Node>>> {
+        let mut backoff = Backoff::new(millis(10), millis(400));
+        while let Err(error) = self.look(false).await {
+            self.wait(error, &mut backoff, deadline).await?;
+        }
         let masters = self.topology().masters();
         Ok(masters.iter().map(|host| self.node(host)).collect())
     }
@@ -170,11 +173,9 @@ impl Servers {
         Ok(Link::new(owner.link.host().clone(), self.dialer.clone()))
     }
 
-    /// How many connections were made beyond the first to each server.
-    pub(crate) fn reconnects(&self) -> u64 {
-        let nodes = self.nodes();
-        let again = |node: &Arc<Node>| node.link.made().saturating_sub(1);
-        nodes.values().map(again).sum()
+    /// A node said that another one answers for a slot.
+    pub(crate) fn moved(&self, slot: Slot, to: Host) {
+        self.topology().moved(slot, to);
     }
 
     /// After a failure of a server, who answers for its slots is to be asked anew.

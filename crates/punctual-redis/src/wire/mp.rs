@@ -108,13 +108,7 @@ impl Mp {
         }
     }
 
-    pub(crate) fn packed(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.write(&mut out);
-        out
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Nil => out.push(0xc0),
             Self::Bool(value) => out.push(0xc2 | u8::from(*value)),

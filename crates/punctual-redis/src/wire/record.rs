@@ -86,8 +86,10 @@ pub(crate) fn read_record(
     let mut reader = Reader(bytes);
     let tag = reader.u8()?;
     let enqueued = reader.instant()?;
+    // Which write of its microsecond it was, and after the due its hash and number in its call.
+    reader.take(2)?;
     let due = reader.instant()?;
-    reader.take(2 + 8 + 2)?;
+    reader.take(8 + 2)?;
     let priority = reader.u8()?;
     let flags = reader.u8()?;
     let ext = match tag {
