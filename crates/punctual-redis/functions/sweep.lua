@@ -1,0 +1,105 @@
+-- The sweep before every write: what time brings about is done, a bounded part of each kind.
+do
+
+-- Expires pending jobs whose instant has passed; how many.
+local function expire(limit)
+  local key, expired = S.base .. ':xp', 0
+  local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%.0f', S.now), 'LIMIT', 0, limit)
+  for i = 1, #ids do
+    local j = Job.load(ids[i])
+    if j and Settled.expire_if_late(j) then
+      expired = expired + 1
+    else
+      call('ZREM', key, ids[i]) -- active: looked at again when its attempt ends
+    end
+  end
+  return expired
+end
+
+-- Moves due jobs of all queues, the earliest first; how many.
+local function move_due(limit)
+  local moved = 0
+  while moved < limit do
+    local first = call('ZRANGE', S.base .. ':w', 0, 0, 'WITHSCORES')
+    if not first[1] or tonum(first[2]) > S.now then break end
+    local r = Row.of(first[1])
+    moved = moved + Due.move(r, limit - moved)
+    if r.head > 0 then
+      call('ZADD', S.base .. ':w', fmt('%.0f', r.head), r.name)
+    else
+      call('ZREM', S.base .. ':w', r.name)
+    end
+    r.told = r.head
+  end
+  return moved
+end
+
+local function end_periods(limit)
+  local found = call('ZRANGEBYSCORE', S.base .. ':up', '-inf', fmt('%.0f', S.now), 'LIMIT', 0, limit)
+  for i = 1, #found do
+    call('ZREM', S.base .. ':up', found[i])
+    local nul = find(found[i], '\0', 1, true)
+    Unique.holder(sub(found[i], 1, nul - 1), sub(found[i], nul + 1))
+  end
+end
+
+-- Looks an order by time up: when its first comes.
+local function look(kind, key)
+  local first = call('ZRANGE', S.base .. key, 0, 0, 'WITHSCORES')
+  if first[2] then duty_at(kind, tonum(first[2])) end
+end
+
+-- Does what is due; `all` also prunes marks at the very end of their window. Answers how many
+-- were moved, expired, rescued, pruned.
+function Sweep.run(all)
+  local now, m, limit = S.now, M, S.limits.sweep
+  local moved, expired, rescued, pruned = 0, 0, 0, 0
+  local gap = now - S.since
+  if m.lease > 0 and S.since > 0 and gap >= 1000 and gap * 2 > m.lease then Page.spare(gap) end
+  if now < next_duty(m) and not all then return 0, 0, 0, 0 end
+  if now >= m.expiry then
+    m.expiry = NEVER
+    expired = expire(limit)
+    look('expiry', ':xp')
+  end
+  if now >= m.ends then
+    m.ends = NEVER
+    rescued = Page.rescue(limit)
+    look('ends', ':e')
+  end
+  if now >= m.due then
+    m.due = NEVER
+    moved = move_due(limit)
+    look('due', ':w')
+  end
+  if now >= m.period then
+    m.period = NEVER
+    end_periods(limit)
+    look('period', ':up')
+  end
+  if now >= m.mark or all then
+    m.mark = NEVER
+    pruned = Settled.prune_marks(limit)
+    if pruned >= limit then duty_at('mark', now) end
+  end
+  if now >= m.kept then
+    m.kept = NEVER
+    pruned = pruned + Settled.prune_kept(limit)
+    look('kept', ':kp')
+  end
+  return moved, expired, rescued, pruned
+end
+
+-- maintain: what is due, in bounded parts, and when to come again.
+-- Key: base. Argument: instance, an empty map. Reply: moved, expired, rescued, pruned, next.
+function Sweep.maintain(base, args)
+  local instance = args and sub(args, 1, 8) or BELOW
+  Shard.open(base, instance)
+  if S.since == 0 then return mp.pack({mo = 0, xp = 0, rs = 0, pr = 0, n = S.now}) end
+  local moved, expired, rescued, pruned = Sweep.run(true)
+  Shard.commit()
+  local soon = next_duty(M)
+  return mp.pack({mo = moved, xp = expired, rs = rescued, pr = pruned, n = S.now, i = M.instance, nx = soon < NEVER and soon or nil})
+end
+
+end
