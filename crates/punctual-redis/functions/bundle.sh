@@ -3,7 +3,9 @@
 # With `test`: the library under its test name, whose clock can be moved.
 cd "$(dirname "$0")" || exit 1
 if [ "$1" = test ]; then
-  { echo '#!lua name=punctual_test'; cat $(cat ORDER); } | sed 's/--TEST //; s/punctual_1_/punctual_test_/g'
+  printf "#!lua name=punctual_test\nlocal PREFIX = 'punctual_test_'\n"
+  cat $(cat ORDER) | sed 's/--TEST //'
 else
-  { echo '#!lua name=punctual_1'; cat $(cat ORDER); }
+  printf "#!lua name=punctual_1\nlocal PREFIX = 'punctual_1_'\n"
+  cat $(cat ORDER)
 fi

@@ -90,6 +90,8 @@ local function import(j, past)
   j.due8 = past.du
   j.due = unp('>I8', past.du)
   for _, key in ipairs({'a', 'f', 'c', 's', 'fi', 'er', 're', 'po', 'cd', 'dr', 'sp', 'en'}) do e[key] = past[key] end
+  if type(e.s) == 'string' then e.s = at8(e.s) end
+  if type(e.fi) == 'string' then e.fi = at8(e.fi) end
   if (past.ex or '') ~= (j.opts.ex or '') then e.ex = past.ex or '' end
   e.w = held and past.w or nil
   if past.st == ACTIVE then e.fr = 1 end

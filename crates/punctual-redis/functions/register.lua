@@ -2,7 +2,7 @@
 do
 
 local function verb(name, f, flags)
-  redis.register_function{function_name = 'punctual_1_' .. name, flags = flags, callback = function(keys, args)
+  redis.register_function{function_name = PREFIX .. name, flags = flags, callback = function(keys, args)
     if #keys ~= 1 or #args < 1 then
       return redis.error_reply('PUNCTUAL invalid_input this function takes one key, punctual:{NAMESPACE/SHARD}, and its arguments; see punctual_1_help')
     end
@@ -11,6 +11,10 @@ local function verb(name, f, flags)
 end
 
 local READS, FREES = {'no-writes'}, {'allow-oom'}
+
+-- version. No key. Reply: the number of this library, larger with each change of it.
+redis.register_function{function_name = PREFIX .. 'version', flags = {'no-writes', 'allow-stale', 'allow-oom'},
+  callback = function() return VERSION end}
 
 verb('enqueue', Enqueue.call, {})
 verb('claim', Claim.call, FREES)

@@ -210,8 +210,6 @@ local function problems()
   return out
 end
 
-local VERSION = 1
-
 -- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, n, i}.
 function Stats.info(base, blob)
   if not call then bind() end
