@@ -93,9 +93,9 @@ end
 -- maintain: what is due, in bounded parts, and when to come again.
 -- Key: base. Argument: instance, an empty map. Reply: moved, expired, rescued, pruned, next.
 function Sweep.maintain(base, args)
+  if not call then bind() end
   local instance = args and sub(args, 1, 8) or BELOW
   Shard.open(base, instance)
-  if S.since == 0 then return mp.pack({mo = 0, xp = 0, rs = 0, pr = 0, n = S.now}) end
   local moved, expired, rescued, pruned = Sweep.run(true)
   Shard.commit()
   local soon = next_duty(M)

@@ -158,7 +158,10 @@ impl Calls {
             let map = control::limits(self.limits());
             self.send_map(shard, "control", Kind::Writes, Again::Yes, &map, deadline).await?;
         }
-        self.look(shard, "info", MapWriter::default, deadline).await.map(drop)
+        // A write: whoever looks at a namespace makes its shards, and from then on their instance
+        // is known, and their time never steps back.
+        let map = MapWriter::default();
+        self.send_map(shard, "maintain", Kind::Writes, Again::Yes, &map, deadline).await.map(drop)
     }
 
     /// Tells a shard of a test what its time is; the functions that serve know of no such key.

@@ -52,11 +52,11 @@ impl Library {
     #[cfg(feature = "testing")]
     pub(crate) fn with_test_clock() -> Self {
         let functions = FILES.concat().replace("--TEST ", "");
-        Self::named("punctual_test", functions.replace("punctual_1_", "punctual_test_"))
+        Self::named("punctual_test", functions)
     }
 
     fn named(name: &'static str, functions: String) -> Self {
-        let text = format!("#!lua name={name}\n{functions}");
+        let text = format!("#!lua name={name}\nlocal PREFIX = '{name}_'\n{functions}");
         let version = text.lines().find_map(|line| line.strip_prefix("local VERSION = "));
         let version = version.and_then(|number| number.trim().parse().ok());
         Self {

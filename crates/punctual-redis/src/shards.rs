@@ -37,7 +37,7 @@ impl Shard {
         }
     }
 
-    /// What it called itself first; zeros while it has not.
+    /// What it called itself first; zeros before the first contact.
     pub(crate) fn instance(&self) -> Instance {
         self.known().unwrap_or_default()
     }
@@ -47,10 +47,6 @@ impl Shard {
         if instance != Instance::default() {
             self.known().get_or_insert(instance);
         }
-    }
-
-    pub(crate) fn is_known(&self) -> bool {
-        self.known().is_some()
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Instance>> {

@@ -12,7 +12,7 @@ use crate::calls::Calls;
 use crate::ears::Ears;
 use crate::servers::Again;
 use crate::shards::Shard;
-use crate::wire::mp::{MapWriter, Mp, instant, read_instant};
+use crate::wire::mp::{MapWriter, Mp, read_instant};
 use crate::wire::{damaged, inspect};
 
 /// What those who wait need.
@@ -169,7 +169,7 @@ impl Waiting {
             let ids = ids.iter().map(|id| Mp::from(id.as_bytes().as_slice()));
             map.put("t", ids.collect::<Vec<_>>());
             map.put("p", self.ears.process());
-            map.put("un", instant(until));
+            map.put("un", until.as_micros());
             let reply = self.calls.change(shard, "watch", Again::Yes, &map).await?;
             open |= !reply.get("o").list()?.is_empty();
         }

@@ -5,7 +5,6 @@ use punctual::{Namespace, Result};
 use super::{all, by_shard, put_back};
 use crate::calls::Calls;
 use crate::shards::{nonce_of, of_token};
-use crate::wire::mp::MapWriter;
 use crate::wire::{claim, extend};
 
 impl Calls {
@@ -34,10 +33,6 @@ impl Calls {
             let pack = |instance| claim::request(instance, &claim, woken);
             let reply = self.write(shard, "claim", pack).await?;
             let part = claim::reply(&reply, claim.worker.id)?;
-            if !part.pages.is_empty() && !shard.is_known() {
-                // Its first job came from elsewhere: from now on it must not be another one.
-                self.read(shard, "info", MapWriter::default).await?;
-            }
             let jobs = part.pages.iter().flat_map(|page| &page.jobs);
             claim.limit = claim.limit.saturating_sub(jobs.clone().count());
             let bytes: usize = jobs.map(|job| job.payload.len()).sum();

@@ -29,11 +29,11 @@ fn of_action(edit: &Edit) -> MapWriter {
         Action::Cancel => 0,
         Action::Reschedule(due) => {
             let (kind, value) = match due {
-                Due::Now => (0_u8, 0),
+                Due::Now => (0_u8, 0_u64),
                 Due::After(span) => (1, micros(span)),
                 Due::At(at) => (2, at.as_micros()),
             };
-            map.put("dk", kind).put("v", value);
+            map.put("dk", kind).put("v", value.to_be_bytes().as_slice());
             1
         }
         Action::RunNow => 2,

@@ -156,7 +156,7 @@ fn history(past: &JobRecord) -> Mp {
     }
     for (key, at) in [("s", past.started_at), ("fi", past.finished_at)] {
         if let Some(at) = at {
-            put(key, instant(at));
+            put(key, at.as_micros().into());
         }
     }
     if let Some(error) = &past.last_error {

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use punctual::Result;
+use punctual::time::format_span;
 use punctual::engine::{
     Counts, DueBucket, Maintained, MinuteStats, QueueStats, Stats, StatsRequest, WorkerId,
     WorkerSeen,
@@ -8,7 +9,7 @@ use punctual::engine::{
 
 use super::claim::read_worker;
 use super::mp::{MapWriter, Mp, read_instant};
-use super::{damaged, text};
+use super::damaged;
 
 pub(crate) fn request(request: &StatsRequest) -> MapWriter {
     let mut map = MapWriter::default();
@@ -121,10 +122,21 @@ pub(crate) struct ShardInfo {
 
 pub(crate) fn info(reply: &Mp) -> Result<ShardInfo> {
     let problems = reply.get("pr").list()?.iter();
-    let problems = problems.map(|problem| text(problem.bytes()?));
+    let problems = problems.map(problem);
     Ok(ShardInfo {
         clock_jumps: reply.get("ju").some(Mp::number)?.unwrap_or(0),
         problems: problems.collect::<Result<_>>()?,
         now: read_instant(reply.get("n"))?,
     })
+}
+
+/// `[queue, span, free workers]`
+fn problem(value: &Mp) -> Result<String> {
+    let parts = value.list()?;
+    let waits = format_span(Duration::from_micros(part(parts, 1)?.number()?));
+    let (name, free) = (part(parts, 0)?.text()?, part(parts, 2)?.number()?);
+    Ok(format!(
+        "queue {name}: the oldest due job has waited {waits} while {free} workers are free; \
+         restart the workers, and ask `punctual jobs explain` about the job"
+    ))
 }
