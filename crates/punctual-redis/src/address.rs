@@ -30,7 +30,10 @@ pub(crate) enum Place {
     /// One server.
     Standalone(Host),
     /// The master of that name, as the sentinels tell it.
-    Sentinel { sentinels: Vec<Host>, master: String },
+    Sentinel {
+        sentinels: Vec<Host>,
+        master: String,
+    },
     /// A cluster, some of whose nodes are these.
     Cluster(Vec<Host>),
 }
@@ -88,11 +91,17 @@ impl FromStr for Options {
             }
             "redis+cluster" | "rediss+cluster" => {
                 if !path.is_empty() {
-                    return Err(invalid(format!("{scheme}: has no databases but 0; {FORMS}")));
+                    return Err(invalid(format!(
+                        "{scheme}: has no databases but 0; {FORMS}"
+                    )));
                 }
                 Self::of(Place::Cluster(parse_hosts(hosts, PORT)?))
             }
-            _ => return Err(invalid(format!("redis address of an unknown kind; {FORMS}"))),
+            _ => {
+                return Err(invalid(format!(
+                    "redis address of an unknown kind; {FORMS}"
+                )));
+            }
         };
         read.tls.on = scheme.starts_with("rediss");
         if let Some(user_info) = user_info {
@@ -115,8 +124,8 @@ impl Options {
             "durability" => self.durability = Some(parse_durability(&value)?),
             "shards" => {
                 let shards = value.parse().ok().filter(|n| (1..=1_024).contains(n));
-                self.shards =
-                    shards.ok_or_else(|| invalid("shards is out of range; use 1 to 1024".into()))?;
+                self.shards = shards
+                    .ok_or_else(|| invalid("shards is out of range; use 1 to 1024".into()))?;
             }
             "ca" => self.tls.authority = Some(PathBuf::from(value)),
             "cert" => self.tls.certificate = Some(PathBuf::from(value)),
@@ -173,8 +182,11 @@ fn parse_host(text: &str, default_port: u16) -> Result<Host> {
 fn parse_database(text: &str) -> Result<i64> {
     match text {
         "" => Ok(0),
-        text => (text.parse().ok().filter(|number| (0..=65_535).contains(number)))
-            .ok_or_else(|| invalid("redis database is no number; write such as /0".into())),
+        text => (text
+            .parse()
+            .ok()
+            .filter(|number| (0..=65_535).contains(number)))
+        .ok_or_else(|| invalid("redis database is no number; write such as /0".into())),
     }
 }
 

@@ -47,7 +47,10 @@ impl Calls {
         Ok(Self {
             servers: Servers::new(&options, library.clone())?,
             shards: Shards::new(options.shards),
-            clock: options.clock.clone().unwrap_or_else(|| Arc::new(heard.clone())),
+            clock: options
+                .clock
+                .clone()
+                .unwrap_or_else(|| Arc::new(heard.clone())),
             heard,
             library,
             options,
@@ -73,7 +76,9 @@ impl Calls {
         self.meet(shard, deadline).await?;
         self.register(shard, deadline).await;
         let body = pack(shard.instance());
-        let (reply, took) = self.send(shard, verb, Kind::Writes, Again::Yes, &body, deadline).await?;
+        let (reply, took) = self
+            .send(shard, verb, Kind::Writes, Again::Yes, &body, deadline)
+            .await?;
         if let Some(now) = reply.first_chunk() {
             let now = Timestamp::from_micros(u64::from_be_bytes(*now));
             self.heard.hear(now, took);
@@ -91,7 +96,8 @@ impl Calls {
     ) -> Result<Mp> {
         let deadline = self.deadline();
         self.meet(shard, deadline).await?;
-        self.send_map(shard, verb, Kind::Writes, again, map, deadline).await
+        self.send_map(shard, verb, Kind::Writes, again, map, deadline)
+            .await
     }
 
     /// A call with a map that only looks. If something is due to be done first, it is.
@@ -113,16 +119,27 @@ impl Calls {
         map: impl Fn() -> MapWriter,
         deadline: Deadline,
     ) -> Result<Mp> {
-        let first = self.send_map(shard, verb, Kind::Reads, Again::Yes, &map(), deadline).await;
+        let first = self
+            .send_map(shard, verb, Kind::Reads, Again::Yes, &map(), deadline)
+            .await;
         match first {
             Err(error) if is_touch(&error) => {}
             other => return other,
         }
         let touch = MapWriter::default();
-        self.send_map(shard, "maintain", Kind::Writes, Again::Yes, &touch, deadline).await?;
+        self.send_map(
+            shard,
+            "maintain",
+            Kind::Writes,
+            Again::Yes,
+            &touch,
+            deadline,
+        )
+        .await?;
         let mut again = map();
         again.put("any", 1_u8);
-        self.send_map(shard, verb, Kind::Reads, Again::Yes, &again, deadline).await
+        self.send_map(shard, verb, Kind::Reads, Again::Yes, &again, deadline)
+            .await
     }
 
     /// One shard's part of a `maintain`.
@@ -134,7 +151,9 @@ impl Calls {
 
     /// A command that is no function, to who answers for a shard.
     pub(crate) async fn command(&self, slot: Slot, command: &redis::Cmd) -> Result<Value> {
-        self.servers.call(slot, command, Again::Yes, self.deadline()).await
+        self.servers
+            .call(slot, command, Again::Yes, self.deadline())
+            .await
     }
 
     /// The namespaces that were ever written to, by anybody.
@@ -146,7 +165,9 @@ impl Calls {
 
     /// The first contact with a shard: its bounds are told, its instance is learned.
     async fn meet(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
-        let greeting = shard.greeted.get_or_try_init(|| self.greet(shard, deadline));
+        let greeting = shard
+            .greeted
+            .get_or_try_init(|| self.greet(shard, deadline));
         greeting.await.map(drop)
     }
 
@@ -156,12 +177,15 @@ impl Calls {
         }
         if bounds(self.limits()) != bounds(&Limits::default()) {
             let map = control::limits(self.limits());
-            self.send_map(shard, "control", Kind::Writes, Again::Yes, &map, deadline).await?;
+            self.send_map(shard, "control", Kind::Writes, Again::Yes, &map, deadline)
+                .await?;
         }
         // A write: whoever looks at a namespace makes its shards, and from then on their instance
         // is known, and their time never steps back.
         let map = MapWriter::default();
-        self.send_map(shard, "maintain", Kind::Writes, Again::Yes, &map, deadline).await.map(drop)
+        self.send_map(shard, "maintain", Kind::Writes, Again::Yes, &map, deadline)
+            .await
+            .map(drop)
     }
 
     /// Tells a shard of a test what its time is; the functions that serve know of no such key.
@@ -178,7 +202,10 @@ impl Calls {
             let mut add = cmd("SADD");
             add.arg(NAMESPACES).arg(shard.namespace.as_str());
             let slot = Slot::of_tag(NAMESPACES);
-            self.servers.call(slot, &add, Again::Yes, deadline).await.map(drop)
+            self.servers
+                .call(slot, &add, Again::Yes, deadline)
+                .await
+                .map(drop)
         };
         if let Err(error) = shard.registered.get_or_try_init(note).await {
             tracing::debug!(%error, "the namespace is not noted yet");
@@ -215,7 +242,9 @@ impl Calls {
         body: &[u8],
         deadline: Deadline,
     ) -> Result<(Vec<u8>, Duration)> {
-        let call = self.library.call(kind == Kind::Reads, verb, &shard.base, body);
+        let call = self
+            .library
+            .call(kind == Kind::Reads, verb, &shard.base, body);
         let watch = Stopwatch::start();
         let answer = self.servers.call(shard.slot, &call, again, deadline).await;
         let answer = answer.map_err(|error| error.operation(verb))?;

@@ -79,7 +79,8 @@ impl Checks<'_> {
         let all = settle.pages.iter().flat_map(|page| &page.settlements);
         self.batch(all.clone().count())?;
         for (index, one) in all.enumerate() {
-            self.settlement(one).map_err(|error| error.with("index", index))?;
+            self.settlement(one)
+                .map_err(|error| error.with("index", index))?;
         }
         Ok(())
     }
@@ -104,11 +105,14 @@ impl Checks<'_> {
                 .with("effects", settlement.effects.len())
                 .with("limit", self.limits.effects));
         }
-        settlement.effects.iter().try_for_each(|effect| match effect {
-            Effect::Enqueue(job) => self.job(job),
-            Effect::Clear { name, .. } => check_key("name to clear", name),
-            _ => refuse("this effect is not known to this version"),
-        })
+        settlement
+            .effects
+            .iter()
+            .try_for_each(|effect| match effect {
+                Effect::Enqueue(job) => self.job(job),
+                Effect::Clear { name, .. } => check_key("name to clear", name),
+                _ => refuse("this effect is not known to this version"),
+            })
     }
 
     pub(crate) fn targets(&self, targets: &[Target]) -> Result<()> {
@@ -205,7 +209,9 @@ impl Checks<'_> {
 }
 
 fn queues(queues: &[String]) -> Result<()> {
-    queues.iter().try_for_each(|queue| check_name("queue", queue))
+    queues
+        .iter()
+        .try_for_each(|queue| check_name("queue", queue))
 }
 
 fn lease(lease: Duration) -> Result<()> {

@@ -277,7 +277,10 @@ impl Ear {
     /// is none.
     fn be_awake(self: &Arc<Self>, calls: &Arc<Calls>, queues: &[String]) {
         let mut state = self.state();
-        let is_running = state.running.as_ref().is_some_and(|task| !task.is_finished());
+        let is_running = state
+            .running
+            .as_ref()
+            .is_some_and(|task| !task.is_finished());
         if !is_running {
             let task = tokio::spawn(self.clone().run(calls.clone()));
             state.running = Some(task.abort_handle());
@@ -334,7 +337,13 @@ impl Ear {
         let slot = self.shard.slot;
         let link = match link {
             Some(link) => link,
-            None => link.insert(calls.servers.private_link(slot).await.map_err(|it| it.to_string())?),
+            None => link.insert(
+                calls
+                    .servers
+                    .private_link(slot)
+                    .await
+                    .map_err(|it| it.to_string())?,
+            ),
         };
         let mut live = link.live().await.map_err(|error| error.to_string())?;
         let mut pop = cmd("BZPOPMIN");

@@ -105,7 +105,9 @@ impl RedisEngine {
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<Standing>> {
-        self.standings.lock().unwrap_or_else(PoisonError::into_inner)
+        self.standings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn checks(&self) -> Checks<'_> {
@@ -156,23 +158,31 @@ fn rank(durability: &Durability) -> u8 {
 #[async_trait]
 impl Engine for RedisEngine {
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
-        self.checks().jobs(&jobs).map_err(|error| error.operation("enqueue"))?;
+        self.checks()
+            .jobs(&jobs)
+            .map_err(|error| error.operation("enqueue"))?;
         self.calls.enqueue(namespace, jobs, self.durability).await
     }
 
     async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
-        self.checks().claim(&claim).map_err(|error| error.operation("claim"))?;
+        self.checks()
+            .claim(&claim)
+            .map_err(|error| error.operation("claim"))?;
         let woken = self.waiting.ears.take_heard(namespace, &claim.queues);
         self.calls.claim(namespace, &claim, woken).await
     }
 
     async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
-        self.checks().extends(&pages).map_err(|error| error.operation("extend"))?;
+        self.checks()
+            .extends(&pages)
+            .map_err(|error| error.operation("extend"))?;
         self.calls.extend(namespace, &pages).await
     }
 
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
-        self.checks().settle(&settle).map_err(|error| error.operation("settle"))?;
+        self.checks()
+            .settle(&settle)
+            .map_err(|error| error.operation("settle"))?;
         self.calls.settle(namespace, settle).await
     }
 
@@ -188,29 +198,39 @@ impl Engine for RedisEngine {
         targets: Vec<Target>,
         explain: bool,
     ) -> Result<Vec<Option<Got>>> {
-        self.checks().targets(&targets).map_err(|error| error.operation("get"))?;
+        self.checks()
+            .targets(&targets)
+            .map_err(|error| error.operation("get"))?;
         self.calls.get(namespace, &targets, explain).await
     }
 
     async fn list(&self, namespace: &Namespace, list: List) -> Result<Listing> {
-        self.checks().list(&list).map_err(|error| error.operation("list"))?;
+        self.checks()
+            .list(&list)
+            .map_err(|error| error.operation("list"))?;
         let listed = self.calls.list(namespace, &list).await;
         listed.map_err(|error| error.operation("list"))
     }
 
     async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited> {
-        self.checks().edit(&edit).map_err(|error| error.operation("edit"))?;
+        self.checks()
+            .edit(&edit)
+            .map_err(|error| error.operation("edit"))?;
         let edited = self.calls.edit(namespace, &edit).await;
         edited.map_err(|error| error.operation("edit"))
     }
 
     async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
-        self.checks().stats(&request).map_err(|error| error.operation("stats"))?;
+        self.checks()
+            .stats(&request)
+            .map_err(|error| error.operation("stats"))?;
         self.calls.stats(namespace, &request).await
     }
 
     async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
-        self.checks().control(&control).map_err(|error| error.operation("control"))?;
+        self.checks()
+            .control(&control)
+            .map_err(|error| error.operation("control"))?;
         let controlled = self.calls.control(namespace, &control).await;
         controlled.map_err(|error| error.operation("control"))
     }
@@ -229,7 +249,9 @@ impl Engine for RedisEngine {
             Err(error) => return Err(error.operation("info")),
         };
         let standings = self.standings();
-        let of_servers = standings.iter().flat_map(|standing| standing.problems(self.durability));
+        let of_servers = standings
+            .iter()
+            .flat_map(|standing| standing.problems(self.durability));
         problems.extend(of_servers);
         problems.extend(infos.iter().flat_map(|info| info.problems.iter().cloned()));
         problems.extend(self.keeper.problem());

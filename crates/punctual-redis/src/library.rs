@@ -57,7 +57,9 @@ impl Library {
 
     fn named(name: &'static str, functions: String) -> Self {
         let text = format!("#!lua name={name}\nlocal PREFIX = '{name}_'\n{functions}");
-        let version = text.lines().find_map(|line| line.strip_prefix("local VERSION = "));
+        let version = text
+            .lines()
+            .find_map(|line| line.strip_prefix("local VERSION = "));
         let version = version.and_then(|number| number.trim().parse().ok());
         Self {
             name,

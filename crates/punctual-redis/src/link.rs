@@ -213,7 +213,11 @@ impl Link {
     /// Gives a connection up, unless another one has taken its place.
     pub(crate) fn broken(&self, generation: u64) {
         let mut state = self.state();
-        if state.live.as_ref().is_some_and(|live| live.generation == generation) {
+        if state
+            .live
+            .as_ref()
+            .is_some_and(|live| live.generation == generation)
+        {
             state.live = None;
         }
     }

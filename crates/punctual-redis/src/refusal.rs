@@ -59,7 +59,9 @@ pub(crate) fn refused(code: &str, said: &str) -> Error {
         ),
         "MISCONF" => (
             ErrorKind::EngineFull,
-            format!("redis takes no writes because it cannot save to disk; look at its log ({said})"),
+            format!(
+                "redis takes no writes because it cannot save to disk; look at its log ({said})"
+            ),
         ),
         "NOREPLICAS" => (
             ErrorKind::DurabilityUnavailable,
@@ -72,11 +74,15 @@ pub(crate) fn refused(code: &str, said: &str) -> Error {
         ),
         "NOPERM" => (
             ErrorKind::InvalidInput,
-            format!("redis refuses a command to this user; give it the rules of `punctual doctor` ({said})"),
+            format!(
+                "redis refuses a command to this user; give it the rules of `punctual doctor` ({said})"
+            ),
         ),
         "WRONGTYPE" => (
             ErrorKind::DataDamaged,
-            format!("a key under punctual: holds what is not punctual's; rename or delete it ({said})"),
+            format!(
+                "a key under punctual: holds what is not punctual's; rename or delete it ({said})"
+            ),
         ),
         _ => return of_library(code, said),
     };
@@ -111,7 +117,10 @@ fn of_library(code: &str, said: &str) -> Error {
     let mut words: Vec<&str> = message.split(' ').collect();
     let mut numbers = Vec::new();
     while let Some((name, number)) = words.last().and_then(|word| word.split_once('=')) {
-        let Some(name) = ["index", "version"].into_iter().find(|known| *known == name) else {
+        let Some(name) = ["index", "version"]
+            .into_iter()
+            .find(|known| *known == name)
+        else {
             break;
         };
         numbers.push((name, number));

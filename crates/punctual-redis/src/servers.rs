@@ -157,11 +157,14 @@ impl Servers {
         let live = node.link.live().await?;
         let mut prepared = node.prepared.lock().await;
         if *prepared != live.generation {
-            self.library.ensure(&live, node.link.host()).await.inspect_err(|error| {
-                if error.is_retryable() {
-                    node.link.broken(live.generation);
-                }
-            })?;
+            self.library
+                .ensure(&live, node.link.host())
+                .await
+                .inspect_err(|error| {
+                    if error.is_retryable() {
+                        node.link.broken(live.generation);
+                    }
+                })?;
             *prepared = live.generation;
         }
         Ok(live)

@@ -111,7 +111,9 @@ pub(crate) fn of_id(id: JobId, count: usize) -> usize {
     }
     let folded = id.as_bytes().chunks_exact(8).fold(0, |hash: u64, word| {
         let word = u64::from_be_bytes(word.try_into().unwrap_or_default());
-        (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31)
+        (hash ^ word)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(31)
     });
     (folded % count as u64) as usize
 }

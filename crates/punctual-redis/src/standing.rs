@@ -65,7 +65,9 @@ impl Standing {
             Ok(settings) => {
                 let settings = BTreeMap::<String, String>::from_redis_value(settings);
                 let settings = settings.unwrap_or_default();
-                let missing = SETTINGS.iter().filter(|name| !settings.contains_key(**name));
+                let missing = SETTINGS
+                    .iter()
+                    .filter(|name| !settings.contains_key(**name));
                 let missing = missing.map(ToString::to_string).collect();
                 (settings, missing)
             }
@@ -103,14 +105,21 @@ impl Standing {
         self.check_policy()?;
         let most = self.most();
         let refuse = |what: &str, remedy: &str| {
-            let message = format!("redis at {} cannot keep durability={what}; {remedy}", self.host);
+            let message = format!(
+                "redis at {} cannot keep durability={what}; {remedy}",
+                self.host
+            );
             Err(Error::new(ErrorKind::DurabilityUnavailable, message).operation("connect"))
         };
         match asked {
             None => Ok(most),
             Some(Durability::Memory) => Ok(Durability::Memory),
             Some(Durability::Os | Durability::Fsync) if !self.appendonly => refuse(
-                if asked == Some(Durability::Os) { "os" } else { "fsync" },
+                if asked == Some(Durability::Os) {
+                    "os"
+                } else {
+                    "fsync"
+                },
                 "it keeps no append-only file: set appendonly yes",
             ),
             Some(Durability::Os) => Ok(Durability::Os),
@@ -163,7 +172,10 @@ impl Standing {
     }
 
     fn check_version(&self) -> Result<()> {
-        let numbers = self.version.split_once(' ').map_or("", |(_, version)| version);
+        let numbers = self
+            .version
+            .split_once(' ')
+            .map_or("", |(_, version)| version);
         let mut numbers = numbers.split('.').map(|part| part.parse().unwrap_or(0));
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         if version >= OLDEST {

@@ -89,7 +89,8 @@ impl Topology {
     /// A node said that another one answers for a slot.
     pub(crate) fn moved(&mut self, slot: Slot, host: Host) {
         if !self.fixed {
-            self.ranges.retain(|range| (range.first, range.last) != (slot.0, slot.0));
+            self.ranges
+                .retain(|range| (range.first, range.last) != (slot.0, slot.0));
             let (first, last) = (slot.0, slot.0);
             self.ranges.push(Range { first, last, host });
         }
@@ -160,7 +161,9 @@ async fn slots_of(witness: &Host, dialer: &Dialer) -> Result<Vec<Range>> {
         return Err(broken());
     };
     let ranges: Option<Vec<Range>> = rows.into_iter().map(|row| range(row, witness)).collect();
-    ranges.filter(|ranges| !ranges.is_empty()).ok_or_else(broken)
+    ranges
+        .filter(|ranges| !ranges.is_empty())
+        .ok_or_else(broken)
 }
 
 /// `[first, last, [name, port, id, ...], replica...]`
@@ -189,7 +192,9 @@ async fn master_of(sentinel: &Host, master: &str, dialer: &Dialer) -> Result<Vec
     let mut command = cmd("SENTINEL");
     command.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
     let answer = question(sentinel, &dialer.to_sentinels(), &command).await?;
-    let answer = Option::<(String, u16)>::from_redis_value(answer).ok().flatten();
+    let answer = Option::<(String, u16)>::from_redis_value(answer)
+        .ok()
+        .flatten();
     let (name, port) = answer.ok_or_else(|| {
         let message = format!("the sentinel at {sentinel} knows no master of that name");
         Error::new(ErrorKind::InvalidInput, message).with("master", format!("{master:?}"))

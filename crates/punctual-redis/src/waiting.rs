@@ -140,8 +140,10 @@ impl Waiting {
         let places: Vec<_> = shards.iter().map(watch).collect();
         let mut sleep = self.calls.clock.sleep_until(until);
         loop {
-            let mut rings: Vec<_> =
-                places.iter().map(|place| Box::pin(place.own_rang().notified())).collect();
+            let mut rings: Vec<_> = places
+                .iter()
+                .map(|place| Box::pin(place.own_rang().notified()))
+                .collect();
             for ring in &mut rings {
                 ring.as_mut().enable();
             }
@@ -188,8 +190,10 @@ impl Waiting {
         let mut sleep = self.calls.clock.sleep_until(until);
         let (mut after, forgotten) = self.cursors_of(after, shards.len());
         loop {
-            let mut rings: Vec<_> =
-                places.iter().map(|place| Box::pin(place.own_rang().notified())).collect();
+            let mut rings: Vec<_> = places
+                .iter()
+                .map(|place| Box::pin(place.own_rang().notified()))
+                .collect();
             for ring in &mut rings {
                 ring.as_mut().enable();
             }
@@ -226,7 +230,10 @@ impl Waiting {
         let mut map = MapWriter::default();
         map.put("p", self.ears.process());
         map.put_some("af", after.copied());
-        let reply = self.calls.change(shard, "changes", Again::Yes, &map).await?;
+        let reply = self
+            .calls
+            .change(shard, "changes", Again::Yes, &map)
+            .await?;
         let changes = reply.get("c").list()?.iter().map(change);
         let changes = changes.collect::<Result<_>>()?;
         Ok((changes, reply.get("cu").number()?, reply.get("g").is_set()))

@@ -138,7 +138,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn end(self) -> Result<()> {
-        if self.0.is_empty() { Ok(()) } else { Err(damaged()) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(damaged())
+        }
     }
 }
 

@@ -40,13 +40,37 @@ fn what_cannot_be_kept_is_refused_with_the_remedy() {
     };
     let fsync = Some(Durability::Fsync);
     wrong(|it| it.appendonly = false, fsync, "appendonly yes");
-    wrong(|it| it.appendonly = false, Some(Durability::Os), "appendonly yes");
-    wrong(|it| it.appendfsync = "everysec".into(), fsync, "appendfsync always");
-    wrong(|it| it.no_fsync_on_rewrite = true, fsync, "no-appendfsync-on-rewrite no");
-    wrong(|it| it.unreadable = vec!["appendfsync".into()], fsync, "+config|get");
+    wrong(
+        |it| it.appendonly = false,
+        Some(Durability::Os),
+        "appendonly yes",
+    );
+    wrong(
+        |it| it.appendfsync = "everysec".into(),
+        fsync,
+        "appendfsync always",
+    );
+    wrong(
+        |it| it.no_fsync_on_rewrite = true,
+        fsync,
+        "no-appendfsync-on-rewrite no",
+    );
+    wrong(
+        |it| it.unreadable = vec!["appendfsync".into()],
+        fsync,
+        "+config|get",
+    );
     wrong(|_| (), Some(Durability::Replica(1)), "has 0 connected");
-    wrong(|it| it.maxmemory_policy = "allkeys-lru".into(), None, "noeviction");
-    wrong(|it| it.version = "redis 6.2.14".into(), None, "Redis 7.0 or later");
+    wrong(
+        |it| it.maxmemory_policy = "allkeys-lru".into(),
+        None,
+        "noeviction",
+    );
+    wrong(
+        |it| it.version = "redis 6.2.14".into(),
+        None,
+        "Redis 7.0 or later",
+    );
 }
 
 #[test]

@@ -187,7 +187,6 @@ impl Drop for Running {
     }
 }
 
-
 /// The file of a server's directory.
 impl TestServer {
     /// The path of one of its files, such as its log of commands.

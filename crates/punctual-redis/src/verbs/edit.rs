@@ -43,7 +43,9 @@ impl Calls {
             for (index, places, part) in parts {
                 let named: Vec<&Target> = part.iter().map(|at| &targets[*at]).collect();
                 let map = edit::of_targets(asked, &named);
-                let reply = self.change(&shards[index], "edit", Again::Yes, &map).await?;
+                let reply = self
+                    .change(&shards[index], "edit", Again::Yes, &map)
+                    .await?;
                 let reply = edit::reply(&reply)?;
                 edited.now = edited.now.max(reply.now);
                 edited.matched += reply.matched;
@@ -70,7 +72,9 @@ impl Calls {
         let request = format!("edit {namespace} {filter:?} {:?}", asked.action);
         let walk = Walk::from(cursor.as_ref(), &request, count)?;
         let map = edit::of_filter(asked, filter, walk.inner.as_deref(), *limit);
-        let reply = self.change(&shards[walk.index], "edit", Again::Yes, &map).await?;
+        let reply = self
+            .change(&shards[walk.index], "edit", Again::Yes, &map)
+            .await?;
         let mut part = edit::reply(&reply)?;
         part.cursor = walk.next(part.cursor, count);
         Ok(part)
@@ -106,7 +110,9 @@ impl Calls {
                     cursor: inner.map(|inner| punctual::engine::Cursor(inner.into())),
                     limit: *limit,
                 };
-                let told = self.control_one(&shards[walk.index], &asked, Again::Yes).await?;
+                let told = self
+                    .control_one(&shards[walk.index], &asked, Again::Yes)
+                    .await?;
                 Ok(match told {
                     Controlled::Purged {
                         examined,

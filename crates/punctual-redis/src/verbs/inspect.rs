@@ -23,7 +23,9 @@ impl Calls {
         let count = shards.len();
         let mut found: Vec<Option<Got>> = vec![None; targets.len()];
         for step in 0..count {
-            let open: Vec<usize> = (0..targets.len()).filter(|at| found[*at].is_none()).collect();
+            let open: Vec<usize> = (0..targets.len())
+                .filter(|at| found[*at].is_none())
+                .collect();
             let shard = |at: &usize| (of_target(&targets[*at], count) + step) % count;
             for (index, places, part) in by_shard(open.clone(), count, shard) {
                 let asked: Vec<&Target> = part.iter().map(|at| &targets[*at]).collect();
@@ -53,7 +55,11 @@ impl Calls {
     }
 
     /// Adds up what each shard counts.
-    pub(crate) async fn stats(&self, namespace: &Namespace, request: &StatsRequest) -> Result<Stats> {
+    pub(crate) async fn stats(
+        &self,
+        namespace: &Namespace,
+        request: &StatsRequest,
+    ) -> Result<Stats> {
         let shards = self.shards.of(namespace);
         let mut sum = Stats {
             queues: Vec::new(),
@@ -62,12 +68,18 @@ impl Calls {
             now: Timestamp::ZERO,
         };
         for shard in shards.iter() {
-            let reply = self.read(shard, "stats", || stats::request(request)).await?;
+            let reply = self
+                .read(shard, "stats", || stats::request(request))
+                .await?;
             let part = stats::reply(&reply)?;
             sum.exact &= part.exact;
             sum.now = sum.now.max(part.now);
-            part.queues.into_iter().for_each(|queue| add_queue(&mut sum.queues, queue));
-            part.workers.into_iter().for_each(|seen| add_worker(&mut sum.workers, seen));
+            part.queues
+                .into_iter()
+                .for_each(|queue| add_queue(&mut sum.queues, queue));
+            part.workers
+                .into_iter()
+                .for_each(|seen| add_worker(&mut sum.workers, seen));
         }
         sum.queues.sort_by(|one, other| one.queue.cmp(&other.queue));
         Ok(sum)
@@ -115,7 +127,10 @@ fn add_minute(sum: &mut MinuteStats, part: &MinuteStats) {
 }
 
 fn add_worker(workers: &mut Vec<WorkerSeen>, part: WorkerSeen) {
-    match workers.iter_mut().find(|known| known.worker.id == part.worker.id) {
+    match workers
+        .iter_mut()
+        .find(|known| known.worker.id == part.worker.id)
+    {
         Some(known) => {
             known.leased += part.leased;
             known.seen_at = known.seen_at.max(part.seen_at);

@@ -91,7 +91,12 @@ fn page(reader: &mut Reader<'_>, worker: WorkerId) -> Result<Page> {
     };
     let mut jobs = Vec::with_capacity(ids.len());
     for (id, length) in ids.into_iter().zip(lengths?) {
-        jobs.push(read_record(id, State::Active, Some(holder), reader.take(length)?)?);
+        jobs.push(read_record(
+            id,
+            State::Active,
+            Some(holder),
+            reader.take(length)?,
+        )?);
     }
     Ok(Page {
         token,

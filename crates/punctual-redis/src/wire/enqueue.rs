@@ -36,7 +36,10 @@ pub(crate) fn reply(bytes: &[u8], jobs: &[&NewJob]) -> Result<Reply> {
     let instance = reader.instance()?;
     let receipts = match reader.u8()? {
         0 => Ok(jobs.iter().map(|job| created(job, now)).collect()),
-        1 => jobs.iter().map(|job| receipt(&mut reader, job.id)).collect(),
+        1 => jobs
+            .iter()
+            .map(|job| receipt(&mut reader, job.id))
+            .collect(),
         _ => Err(damaged()),
     };
     Ok(Reply {

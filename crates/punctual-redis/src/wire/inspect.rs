@@ -63,7 +63,9 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
         2 => Reason::WaitsForNames {
             names: told.iter().map(Mp::text).collect::<Result<_>>()?,
         },
-        3 => Reason::WaitsForHolder { holder: id(at(0)?)? },
+        3 => Reason::WaitsForHolder {
+            holder: id(at(0)?)?,
+        },
         4 => Reason::QueuePaused,
         5 => Reason::GroupActive { by: id(at(0)?)? },
         6 => Reason::GroupHeld {
@@ -155,7 +157,9 @@ pub(crate) fn list_reply(reply: &Mp) -> Result<Listing> {
 }
 
 pub(crate) fn cursor(reply: &Mp) -> Result<Option<Cursor>> {
-    let cursor = reply.get("cu").some(|cursor| cursor.bytes().map(<[u8]>::to_vec))?;
+    let cursor = reply
+        .get("cu")
+        .some(|cursor| cursor.bytes().map(<[u8]>::to_vec))?;
     let cursor = cursor.filter(|cursor| !cursor.is_empty());
     Ok(cursor.map(|cursor| Cursor(cursor.into())))
 }

@@ -98,7 +98,10 @@ impl Mp {
                     let key = Self::read_from(reader, depth + 1)?;
                     Ok((key, Self::read_from(reader, depth + 1)?))
                 };
-                (0..length).map(|_| pair(reader)).collect::<Result<_>>().map(Self::Map)
+                (0..length)
+                    .map(|_| pair(reader))
+                    .collect::<Result<_>>()
+                    .map(Self::Map)
             }
             0x90..=0x9f | 0xdc | 0xdd => {
                 let items = (0..length).map(|_| Self::read_from(reader, depth + 1));
@@ -203,7 +206,11 @@ impl Mp {
 
     /// What a closure makes of it, unless it is `Nil`.
     pub(crate) fn some<T>(&self, read: impl FnOnce(&Self) -> Result<T>) -> Result<Option<T>> {
-        if self.is_nil() { Ok(None) } else { read(self).map(Some) }
+        if self.is_nil() {
+            Ok(None)
+        } else {
+            read(self).map(Some)
+        }
     }
 }
 
@@ -285,9 +292,7 @@ pub(crate) fn instant(at: punctual::time::Timestamp) -> Mp {
 /// Reads an instant: eight bytes, or a number.
 pub(crate) fn read_instant(value: &Mp) -> Result<punctual::time::Timestamp> {
     let micros = match value {
-        Mp::Bytes(bytes) => {
-            u64::from_be_bytes(bytes.as_slice().try_into().map_err(|_| damaged())?)
-        }
+        Mp::Bytes(bytes) => u64::from_be_bytes(bytes.as_slice().try_into().map_err(|_| damaged())?),
         value => value.number()?,
     };
     Ok(punctual::time::Timestamp::from_micros(micros))

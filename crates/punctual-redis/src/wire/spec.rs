@@ -41,7 +41,10 @@ fn write_spec(out: &mut Writer, index: usize, job: &NewJob) {
     if packed.len() != before {
         flags |= LOOK_INTO;
     }
-    out.u64(content_hash(job)).u16(index).u8(job.priority).u8(flags);
+    out.u64(content_hash(job))
+        .u16(index)
+        .u8(job.priority)
+        .u8(flags);
     out.name(&job.queue);
     out.name(if job.kind == job.queue { "" } else { &job.kind });
     if !options.is_empty() {
@@ -136,7 +139,10 @@ fn retry(policy: &RetryPolicy) -> Mp {
         RetryPolicy::Linear { base, cap, jitter } => {
             vec![Mp::Int(3), millis(base), millis(cap), (*jitter).into()]
         }
-        RetryPolicy::List(spans) => [Mp::Int(4)].into_iter().chain(spans.iter().map(millis)).collect(),
+        RetryPolicy::List(spans) => [Mp::Int(4)]
+            .into_iter()
+            .chain(spans.iter().map(millis))
+            .collect(),
         // A policy of a later version cannot get here: the contract and this crate are of one version.
         _ => vec![],
     })
@@ -149,7 +155,11 @@ fn history(past: &JobRecord) -> Mp {
     put("st", (past.state as u8).into());
     put("du", instant(past.due));
     put("en", instant(past.enqueued_at));
-    for (key, count) in [("a", past.attempt), ("f", past.failures), ("c", past.crashes)] {
+    for (key, count) in [
+        ("a", past.attempt),
+        ("f", past.failures),
+        ("c", past.crashes),
+    ] {
         if count != 0 {
             put(key, count.into());
         }
@@ -213,7 +223,10 @@ fn field(hash: u64, bytes: &[u8]) -> u64 {
     let mut words = bytes.chunks_exact(8);
     let mut hash = step(hash, bytes.len() as u64);
     for word in words.by_ref() {
-        hash = step(hash, u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        hash = step(
+            hash,
+            u64::from_le_bytes(word.try_into().unwrap_or_default()),
+        );
     }
     let rest = words.remainder();
     if !rest.is_empty() {

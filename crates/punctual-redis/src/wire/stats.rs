@@ -1,15 +1,15 @@
 use std::time::Duration;
 
 use punctual::Result;
-use punctual::time::format_span;
 use punctual::engine::{
     Counts, DueBucket, Maintained, MinuteStats, QueueStats, Stats, StatsRequest, WorkerId,
     WorkerSeen,
 };
+use punctual::time::format_span;
 
 use super::claim::read_worker;
-use super::mp::{MapWriter, Mp, read_instant};
 use super::damaged;
+use super::mp::{MapWriter, Mp, read_instant};
 
 pub(crate) fn request(request: &StatsRequest) -> MapWriter {
     let mut map = MapWriter::default();
@@ -102,7 +102,12 @@ fn worker(value: &Mp) -> Result<WorkerSeen> {
 }
 
 pub(crate) fn maintained(reply: &Mp) -> Result<Maintained> {
-    let count = |key| reply.get(key).some(Mp::number).map(|n| n.unwrap_or(0) as usize);
+    let count = |key| {
+        reply
+            .get(key)
+            .some(Mp::number)
+            .map(|n| n.unwrap_or(0) as usize)
+    };
     Ok(Maintained {
         moved: count("mo")?,
         expired: count("xp")?,

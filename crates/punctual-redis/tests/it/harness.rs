@@ -42,7 +42,10 @@ impl Subject for Connected {
     }
 
     async fn set_time(&self, now: Timestamp) {
-        self.engine.set_time(now).await.expect("the server is there");
+        self.engine
+            .set_time(now)
+            .await
+            .expect("the server is there");
         self.clock.set(now);
     }
 }
