@@ -29,6 +29,7 @@ Engines:
   file:DIR                     a directory on this machine, one process at a time
   file:DIR?durability=os       acknowledged once the system has it: survives a kill, no power cut
   file:DIR?durability=interval(50ms)   the same, on disk 50 ms later
+  file:DIR?reserve=16MiB       set aside for a full disk, 64 MiB by default
 
 Environment: PUNCTUAL_ENGINE, PUNCTUAL_NAMESPACE, PUNCTUAL_OUTPUT stand for the options;
 PUNCTUAL_LOG=info (or error, warn, debug, off) tells more or less of what goes on, on stderr.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual::engine::Durability;
 use punctual::time::parse_span;
-use punctual::{Engine, MemoryEngine};
+use punctual::{Engine, Error, ErrorKind, MemoryEngine};
 use punctual_embedded::{EmbeddedEngine, Options};
 
 use crate::failure::{Exit, Failure, Result};
@@ -25,6 +25,8 @@ pub(crate) enum Address {
     File {
         dir: PathBuf,
         durability: Durability,
+        /// Bytes of the disk to set aside, if not as many as the engine does by itself.
+        reserve: Option<u64>,
     },
 }
 
@@ -77,13 +79,14 @@ impl Address {
                 if place.is_empty() {
                     return Err(refuse("file: names no directory".into()));
                 }
-                let mut durability = Durability::Fsync;
+                let (mut durability, mut reserve) = (Durability::Fsync, None);
                 for option in options {
                     match option.split_once('=') {
                         Some(("durability", value)) => durability = parse_durability(value)?,
+                        Some(("reserve", value)) => reserve = Some(parse_bytes(value)?),
                         _ => {
                             return Err(refuse(format!(
-                                "file: has no option {option:?}; it has durability=fsync, os or interval(50ms)"
+                                "file: has no option {option:?}; it has durability and reserve"
                             )));
                         }
                     }
@@ -91,6 +94,7 @@ impl Address {
                 Ok(Self::File {
                     dir: place.into(),
                     durability,
+                    reserve,
                 })
             }
             "redis" | "rediss" | "redis+sentinel" | "redis+cluster" | "amqp" | "amqps"
@@ -108,6 +112,7 @@ impl Address {
         Self::File {
             dir: dir.into(),
             durability: Durability::Fsync,
+            reserve: None,
         }
     }
 
@@ -118,11 +123,19 @@ impl Address {
                 engine: Arc::new(MemoryEngine::new()),
                 embedded: None,
             }),
-            Self::File { dir, durability } => {
-                let options = Options::default()
+            Self::File {
+                dir,
+                durability,
+                reserve,
+            } => {
+                let mut options = Options::default()
                     .durability(*durability)
                     .create(make == Make::IfMissing);
-                let embedded = Arc::new(EmbeddedEngine::open(dir, options)?);
+                if let Some(bytes) = reserve {
+                    options = options.reserve_bytes(*bytes);
+                }
+                let embedded = EmbeddedEngine::open(dir, options).map_err(unopened)?;
+                let embedded = Arc::new(embedded);
                 Ok(Connection {
                     engine: embedded.clone(),
                     embedded: Some(embedded),
@@ -141,6 +154,36 @@ impl Address {
             .hint("name one with --engine file:DIR")),
         }
     }
+}
+
+/// Why a directory was not opened, with the flag that names another.
+fn unopened(error: Error) -> Failure {
+    let is_missing = error.kind() == ErrorKind::NotFound && !error.message().contains("parent");
+    let failure = Failure::from(error);
+    if is_missing {
+        return failure.hint(
+            "name one with --engine file:DIR or PUNCTUAL_ENGINE; `punctual enqueue` makes a new one",
+        );
+    }
+    failure
+}
+
+fn parse_bytes(text: &str) -> Result<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" => Some(1),
+        "KiB" => Some(1 << 10),
+        "MiB" => Some(1 << 20),
+        "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    let number = digits.parse::<u64>().ok();
+    let bytes = (number.zip(unit)).and_then(|(number, unit)| number.checked_mul(unit));
+    bytes.ok_or_else(|| {
+        let message = format!("{text:?} is no number of bytes");
+        Failure::new(Exit::Usage, "invalid_address", message)
+            .hint("write a number, or one of KiB, MiB or GiB, such as reserve=16MiB")
+    })
 }
 
 fn parse_durability(text: &str) -> Result<Durability> {

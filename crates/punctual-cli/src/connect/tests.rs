@@ -5,6 +5,7 @@ fn file(dir: &str, durability: Durability) -> Address {
     Address::File {
         dir: dir.into(),
         durability,
+        reserve: None,
     }
 }
 
@@ -25,6 +26,15 @@ fn addresses_name_directories_and_durabilities() {
         reads("file:d?durability=interval(50ms)"),
         file("d", Durability::Interval(millis(50)))
     );
+    for (text, bytes) in [("1000", 1_000), ("16MiB", 16 << 20), ("0", 0)] {
+        let address = Address::File {
+            dir: "d".into(),
+            durability: Durability::Os,
+            reserve: Some(bytes),
+        };
+        let read = reads(&format!("file:d?durability=os&reserve={text}"));
+        assert_eq!(read, address);
+    }
 }
 
 #[test]
@@ -37,6 +47,8 @@ fn wrong_addresses_are_refused() {
         "file:d?durability=maybe",
         "file:d?durability=interval(5)",
         "file:d?speed=fast",
+        "file:d?reserve=lots",
+        "file:d?reserve=99999999999GiB",
         "memory:x",
         "redis://127.0.0.1",
         "carrier-pigeon://roof",
