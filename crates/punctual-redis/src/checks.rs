@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use punctual::engine::{
-    Action, Claim, Control, Edit, Extend, List, ListBy, RecordValue, Select, Settle, Settlement,
-    StatsRequest, Target,
+    Action, Claim, Control, Edit, Extend, List, ListBy, PageReport, RecordValue, Select, Settle,
+    Settlement, StatsRequest, Target,
 };
 use punctual::job::{check_key, check_name};
 use punctual::time::{Timestamp, days, millis};
@@ -27,13 +27,7 @@ pub(crate) struct Checks<'a> {
 impl Checks<'_> {
     pub(crate) fn jobs(&self, jobs: &[NewJob]) -> Result<()> {
         self.batch(jobs.len())?;
-        let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
-        if bytes > self.limits.batch_bytes {
-            let message = "call carries too many bytes of payload; send smaller batches";
-            return Err(Error::new(ErrorKind::BatchTooLarge, message)
-                .with("bytes", bytes)
-                .with("limit", self.limits.batch_bytes));
-        }
+        self.bytes(jobs.iter().map(|job| job.payload.len()).sum())?;
         for (index, job) in jobs.iter().enumerate() {
             self.job(job).map_err(|error| error.with("index", index))?;
         }
@@ -76,13 +70,34 @@ impl Checks<'_> {
     }
 
     pub(crate) fn settle(&self, settle: &Settle) -> Result<()> {
+        self.batch(settle.pages.len())?;
         let all = settle.pages.iter().flat_map(|page| &page.settlements);
         self.batch(all.clone().count())?;
+        self.samples("lateness", settle, |page| &page.lateness_us)?;
+        self.samples("run time", settle, |page| &page.run_time_us)?;
+        let effects = all.clone().flat_map(|one| &one.effects);
+        self.bytes(effects.map(payload_bytes).sum())?;
         for (index, one) in all.enumerate() {
             self.settlement(one)
                 .map_err(|error| error.with("index", index))?;
         }
         Ok(())
+    }
+
+    fn samples(
+        &self,
+        what: &str,
+        settle: &Settle,
+        of: impl Fn(&PageReport) -> &Vec<u64>,
+    ) -> Result<()> {
+        let samples: usize = settle.pages.iter().map(|page| of(page).len()).sum();
+        if samples <= self.limits.batch_items {
+            return Ok(());
+        }
+        let message = format!("settle carries too many samples of {what}; send smaller batches");
+        Err(Error::new(ErrorKind::BatchTooLarge, message)
+            .with("samples", samples)
+            .with("limit", self.limits.batch_items))
     }
 
     fn settlement(&self, settlement: &Settlement) -> Result<()> {
@@ -197,6 +212,16 @@ impl Checks<'_> {
         }
     }
 
+    fn bytes(&self, bytes: usize) -> Result<()> {
+        if bytes <= self.limits.batch_bytes {
+            return Ok(());
+        }
+        let message = "call carries too many bytes of payload; send smaller batches";
+        Err(Error::new(ErrorKind::BatchTooLarge, message)
+            .with("bytes", bytes)
+            .with("limit", self.limits.batch_bytes))
+    }
+
     fn batch(&self, items: usize) -> Result<()> {
         if items <= self.limits.batch_items {
             return Ok(());
@@ -205,6 +230,13 @@ impl Checks<'_> {
         Err(Error::new(ErrorKind::BatchTooLarge, message)
             .with("items", items)
             .with("limit", self.limits.batch_items))
+    }
+}
+
+fn payload_bytes(effect: &Effect) -> usize {
+    match effect {
+        Effect::Enqueue(job) => job.payload.len(),
+        _ => 0,
     }
 }
 

@@ -100,8 +100,15 @@ impl RedisEngine {
     }
 
     /// The version of the functions that this crate brings.
-    pub fn functions_version(&self) -> i64 {
-        self.calls.library.version()
+    pub fn functions_version() -> i64 {
+        Library::production().version()
+    }
+
+    /// What the servers say of themselves, whether an engine would start on them or not.
+    pub async fn examine(options: Options) -> Result<Vec<Standing>> {
+        let calls = Calls::new(options, Library::production())?;
+        let examined = examine(&calls).await;
+        examined.map_err(|error| error.operation("connect"))
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<Standing>> {
@@ -138,8 +145,10 @@ pub(crate) async fn examine(calls: &Calls) -> Result<Vec<Standing>> {
     let servers: &Servers = &calls.servers;
     let mut standings = Vec::new();
     for node in servers.masters(calls.deadline()).await? {
-        let live = servers.ready(&node).await?;
-        standings.push(Standing::of(&node, &live, calls.deadline()).await?);
+        let live = node.live().await?;
+        let mut standing = Standing::of(&node, &live, calls.deadline()).await?;
+        standing.functions = calls.library.version_at(&live, node.host()).await?;
+        standings.push(standing);
     }
     Ok(standings)
 }

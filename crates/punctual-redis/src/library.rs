@@ -81,21 +81,24 @@ impl Library {
         call
     }
 
-    /// Loads the functions into a server that has none or older ones; newer ones are respected.
-    pub(crate) async fn ensure(&self, live: &Live, host: &Host) -> Result<()> {
+    /// The version of the functions in a server, if it has them.
+    pub(crate) async fn version_at(&self, live: &Live, host: &Host) -> Result<Option<i64>> {
         let mut ask = cmd("FCALL_RO");
         ask.arg([self.name, "_version"].concat()).arg(0);
         match send(live, &ask, host).await? {
-            Ok(version) => {
-                let there = i64::from_redis_value(version).unwrap_or(0);
-                if there >= self.version {
-                    return Ok(());
-                }
-            }
+            Ok(version) => Ok(i64::from_redis_value(version).ok()),
             Err(error) => match remedy(&error, host) {
-                Remedy::Load => {}
-                _ => return Err(refused(&error, host)),
+                Remedy::Load => Ok(None),
+                _ => Err(refused(&error, host)),
             },
+        }
+    }
+
+    /// Loads the functions into a server that has none or older ones; newer ones are respected.
+    pub(crate) async fn ensure(&self, live: &Live, host: &Host) -> Result<()> {
+        let there = self.version_at(live, host).await?;
+        if there.is_some_and(|version| version >= self.version) {
+            return Ok(());
         }
         let mut load = cmd("FUNCTION");
         load.arg("LOAD").arg("REPLACE").arg(&self.text);

@@ -70,6 +70,11 @@ impl Options {
         Self { durability, ..self }
     }
 
+    /// The durability asked for, if one is.
+    pub fn asked_durability(&self) -> Option<Durability> {
+        self.durability
+    }
+
     /// Into how many shards each namespace is cut, 1 to 1,024; 1 by default. All who use the same
     /// servers must say the same.
     pub fn shards(self, shards: u16) -> Self {

@@ -233,6 +233,11 @@ impl Node {
         self.link.host()
     }
 
+    /// A connection, whether the functions are there or not.
+    pub(crate) async fn live(&self) -> Result<Live> {
+        self.link.live().await
+    }
+
     /// One command to this server and no other, such as a question about its settings.
     pub(crate) async fn ask(
         &self,

@@ -16,6 +16,8 @@ pub struct Standing {
     pub host: String,
     /// `redis` or `valkey`, with its version.
     pub version: String,
+    /// The version of punctual's functions in it, if it has them.
+    pub functions: Option<i64>,
     /// What it does when its memory is full.
     pub maxmemory_policy: String,
     /// Bytes it may use; 0 for no bound.
@@ -82,6 +84,7 @@ impl Standing {
         Ok(Self {
             host: node.host().to_string(),
             version,
+            functions: None,
             maxmemory_policy: match set("maxmemory-policy") {
                 unknown if unknown.is_empty() => told("maxmemory_policy").to_owned(),
                 policy => policy,

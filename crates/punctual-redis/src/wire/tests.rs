@@ -1,5 +1,4 @@
 use super::mp::{MapWriter, Mp};
-use super::*;
 
 fn packed(value: &Mp) -> Vec<u8> {
     let mut out = Vec::new();
