@@ -187,7 +187,15 @@ local function open_page(take, alone, call_)
   local fence = max(M.fence + 1, S.now)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
-  local all = Page.open(token, call_.worker, call_.lease, ids, lo, hi, alone, first.name, cores and concat(cores))
+  local queues = first.name
+  if not plain then
+    local seen = {[queues] = true}
+    for i = 2, n do
+      local name = take.rows[i].name
+      if not seen[name] then seen[name], queues = true, queues .. '\0' .. name end
+    end
+  end
+  local all = Page.open(token, call_.worker, call_.lease, ids, lo, hi, alone, queues, cores and concat(cores))
   for _, j in ipairs(take.starts or {}) do Unique.free(j) end
   return token .. pack('>I8I8I2', S.now + call_.lease, S.now, n) .. all .. pack('>' .. rep('I4', n), unpack_list(lengths))
     .. concat(records)
@@ -211,9 +219,7 @@ end
 -- The earliest instant at which a claim of these queues could answer more by time alone; 0: none.
 local function wake_at(open)
   if #open == 0 then return 0 end
-  local first = call('ZRANGE', S.base .. ':e', 0, 0, 'WITHSCORES')[2]
-  local wake = first and tonum(first) or 0
-  M.ends = first and wake or NEVER
+  local wake = Page.first_end(open) or 0
   for _, r in ipairs(open) do
     if r.head > 0 and (wake == 0 or r.head < wake) then wake = r.head end
   end

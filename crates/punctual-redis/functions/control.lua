@@ -6,7 +6,7 @@ local function obey(name, value)
   local settings = value and byte(value) == 0 and mp.unpack(sub(value, 2)) or {}
   set_flag(r, 8, settings.mp ~= nil)
   set_flag(r, 4, settings.of == 1)
-  r.max = settings.mp or 0
+  r.max, r.rest = settings.mp or 0, nil
 end
 
 local function write_record(map)
@@ -17,7 +17,7 @@ local function write_record(map)
     refuse('version_conflict', 'record was changed since it was read; read it again version=' .. fmt('%.0f', version))
   end
   Sweep.run()
-  M.version = M.version + 1
+  M.version, M.rest = M.version + 1, nil
   if sub(map.na, 1, 6) == 'queue/' then obey(sub(map.na, 7), map.v) end
   if map.v then call('HSET', key, map.na, u8(M.version) .. map.v) else call('HDEL', key, map.na) end
   return {ve = M.version}
@@ -55,7 +55,7 @@ local ACTIONS = {
   end,
   write_record,
   function(map)
-    M.limits_raw = mp.pack(map.v or {})
+    M.limits_raw, M.rest = mp.pack(map.v or {}), nil
     S.limits = limits_of(M)
     return {}
   end,

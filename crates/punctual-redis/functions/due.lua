@@ -7,7 +7,7 @@ local function due_set(r) return S.base .. ':n:' .. r.name end
 -- A queue's earliest due is at most that: sleepers with a later alarm must know.
 function Due.head_at_most(r, due)
   if r.head == 0 or due < r.head then
-    r.head = due
+    r.head, r.rest = due, nil
     duty_at('due', due)
     ring(r)
   end
@@ -15,21 +15,21 @@ end
 
 function Due.add(r, j)
   call('ZADD', due_set(r), fmt('%.0f', j.due), Job.seq(j) .. j.id)
-  r.c[SCHEDULED] = r.c[SCHEDULED] + 1
+  r.c[SCHEDULED], r.rest = r.c[SCHEDULED] + 1, nil
   Due.head_at_most(r, j.due)
 end
 
 -- Looks the earliest due up again.
 function Due.refresh(r)
   local first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')
-  r.head = first[2] and tonum(first[2]) or 0
+  r.head, r.rest = first[2] and tonum(first[2]) or 0, nil
   if r.head > 0 then duty_at('due', r.head) end
 end
 
 -- Takes a job out; whether it was here.
 function Due.remove(r, j)
   if r.c[SCHEDULED] == 0 or call('ZREM', due_set(r), Job.seq(j) .. j.id) == 0 then return false end
-  r.c[SCHEDULED] = r.c[SCHEDULED] - 1
+  r.c[SCHEDULED], r.rest = r.c[SCHEDULED] - 1, nil
   if j.due <= r.head then Due.refresh(r) end
   return true
 end

@@ -185,7 +185,7 @@ local function store_plain(batch, n)
         changed(ids[at], r.name, SCHEDULED)
       end
       call_many('ZADD', S.base .. ':n:' .. r.name, items)
-      r.c[SCHEDULED] = r.c[SCHEDULED] + k
+      r.c[SCHEDULED], r.rest = r.c[SCHEDULED] + k, nil
       Due.head_at_most(r, part.due)
     else
       local list = ids

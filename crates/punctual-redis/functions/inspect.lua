@@ -169,7 +169,7 @@ end
 -- Active jobs, page by page in the order of their fences; cursor: token and place.
 local function active_ids(q, cursor, limit)
   local tokens, out = {}, {}
-  for i, member in ipairs(call('ZRANGE', S.base .. ':e', 0, -1)) do tokens[i] = sub(member, 17) end
+  for i, member in ipairs(call('ZRANGE', S.base .. ':e', 0, -1)) do tokens[i] = sub(member, 17, 32) end
   table.sort(tokens)
   for _, token in ipairs(tokens) do
     if not cursor or token >= sub(cursor, 1, 16) then

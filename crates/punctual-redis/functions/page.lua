@@ -1,13 +1,13 @@
 -- Leases. `BASE:pg`: token 16 to a page that never changes (worker 16 | started 8 | lease 8 | lo 8 |
--- hi 8 | flags 1 | n 2 | qlen, queue | ids | due and hash of each if plain); '~' + token to what changes (mp: d which
+-- hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | due and hash of each if plain); '~' + token to what changes (mp: d which
 -- have left, c cancel requested, ls lease, sp spared); 'n' + worker + nonce to its tokens.
--- `BASE:e`: ends; members lo 8 | hi 8 | token, the earliest and latest due inside, so that a job
+-- `BASE:e`: ends; members lo 8 | hi 8 | token | queues, the earliest and latest due inside, so that a job
 -- in hand finds its page though nothing was written to it.
 do
 
 local ALONE, PLAIN = 1, 2
 
-local function page_member(p) return p.lo .. p.hi .. p.token end
+local function page_member(p) return p.lo .. p.hi .. p.token .. p.q end
 
 -- A page by its token; nil if it is no lease (any more).
 function Page.load(token)
@@ -23,9 +23,9 @@ function Page.load(token)
   local p = {token = token, blob = blob, worker = sub(blob, 1, 16), lo = sub(blob, 33, 40), hi = sub(blob, 41, 48)}
   local flags, n, ql
   p.started, p.lease = unp('>I8I8', blob, 17)
-  flags, n, ql = unp('>BI2B', blob, 49)
+  flags, n, ql = unp('>BI2I2', blob, 49)
   p.alone, p.plain, p.n = flags % 2 == 1, flags >= PLAIN, n
-  p.q, p.at = sub(blob, 53, 52 + ql), 53 + ql
+  p.q, p.at = sub(blob, 54, 53 + ql), 54 + ql
   p.map = found[2] and mp.unpack(found[2]) or nil
   p.lease = p.map and p.map.ls or p.lease
   p.spoilt = p.map and p.map.lo == 1
@@ -116,14 +116,14 @@ end
 
 -- Opens a page over ids; `cores` (due 8, hash 8 each) only if every job is plain and of one queue.
 function Page.open(token, worker, lease, ids, lo, hi, alone, q, cores)
-  local now, member = S.now, lo .. hi .. token
+  local now, member = S.now, lo .. hi .. token .. q
   local flags = (alone and ALONE or 0) + (cores and PLAIN or 0)
   local all = concat(ids)
-  local blob = worker .. pack('>I8I8', now, lease) .. lo .. hi .. pack('>BI2B', flags, #ids, #q) .. q .. all .. (cores or '')
+  local blob = worker .. pack('>I8I8', now, lease) .. lo .. hi .. pack('>BI2I2', flags, #ids, #q) .. q .. all .. (cores or '')
   call('HSET', S.base .. ':pg', token, blob, 'n' .. worker .. sub(token, 9), token)
   call('ZADD', S.base .. ':e', fmt('%.0f', now + lease), member)
   duty_at('ends', now + lease)
-  if M.lease == 0 or lease < M.lease then M.lease = lease end
+  if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
   S.ends = nil
   return all
 end
@@ -132,6 +132,26 @@ end
 local function all_ends()
   if not S.ends then S.ends = call('ZRANGE', S.base .. ':e', 0, -1, 'WITHSCORES') end
   return S.ends
+end
+
+-- The earliest end of a lease with jobs of one of these queues; nil if there is none.
+function Page.first_end(rows)
+  local wanted, any, start = {}, false, 0
+  for _, r in ipairs(rows) do
+    if r.c[ACTIVE] > 0 then wanted[r.name], any = true, true end
+  end
+  while any do
+    local ends = call('ZRANGE', S.base .. ':e', start, start + 99, 'WITHSCORES')
+    for i = 1, #ends, 2 do
+      local queues = sub(ends[i], 33)
+      if wanted[queues] then return tonum(ends[i + 1]) end
+      if find(queues, '\0', 1, true) then
+        for name in queues:gmatch('%Z+') do if wanted[name] then return tonum(ends[i + 1]) end end
+      end
+    end
+    if #ends < 200 then return nil end
+    start = start + 100
+  end
 end
 
 function Page.deadline(p)
@@ -144,7 +164,7 @@ function Page.of(j)
   for i = 1, #ends, 2 do
     local member = ends[i]
     if sub(member, 1, 8) <= due and sub(member, 9, 16) >= due then
-      local p = Page.load(sub(member, 17))
+      local p = Page.load(sub(member, 17, 32))
       local place = p and Page.place(p, j.id)
       if place then
         p.deadline = tonum(ends[i + 1])
@@ -165,7 +185,7 @@ end
 function Page.spare(gap)
   local ends, spared, shortest = all_ends(), false, 0
   for i = 1, #ends, 2 do
-    local p = Page.load(sub(ends[i], 17))
+    local p = Page.load(sub(ends[i], 17, 32))
     if p then
       if gap * 2 > p.lease and not (p.map and p.map.sp) then
         p.map = p.map or {}
@@ -177,7 +197,7 @@ function Page.spare(gap)
       if shortest == 0 or p.lease < shortest then shortest = p.lease end
     end
   end
-  M.lease = shortest
+  M.lease, M.rest = shortest, nil
   if spared then M.jumps = M.jumps + 1 end
 end
 
@@ -217,14 +237,14 @@ function Page.rescue(limit)
   while rescued < limit do
     local first = call('ZRANGE', S.base .. ':e', 0, 0, 'WITHSCORES')
     if not first[1] then
-      M.lease = 0
+      M.lease, M.rest = 0, nil
       break
     end
     if tonum(first[2]) > S.now then
       duty_at('ends', tonum(first[2]))
       break
     end
-    local p = Page.load(sub(first[1], 17))
+    local p = Page.load(sub(first[1], 17, 32))
     if not p then
       call('ZREM', S.base .. ':e', first[1])
     else

@@ -8,7 +8,7 @@ function Place.put(j)
   local r = Row.of(j.q)
   if j.tag == 3 then
     call('ZADD', held_set(r), 0, Job.seq(j) .. j.id)
-    r.c[HELD] = r.c[HELD] + 1
+    r.c[HELD], r.rest = r.c[HELD] + 1, nil
     changed(j.id, j.q, HELD)
   elseif j.due > S.now then
     Due.add(r, j)
@@ -25,7 +25,7 @@ function Place.out(j)
   local r = Row.of(j.q)
   if j.tag == 3 then
     call('ZREM', held_set(r), Job.seq(j) .. j.id)
-    r.c[HELD] = r.c[HELD] - 1
+    r.c[HELD], r.rest = r.c[HELD] - 1, nil
   elseif not Due.remove(r, j) then -- a due job may not have been moved yet: where it lies decides
     Line.down(r, j)
     r.c[READY] = r.c[READY] - 1

@@ -19,7 +19,7 @@ function Settle.extend(base, blob)
         p.map.ls, p.map.sp = lease, nil
         p.lease = lease
         call('HSET', base .. ':pg', '~' .. token, mp.pack(p.map))
-        if M.lease == 0 or lease < M.lease then M.lease = lease end
+        if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
       end
       Page.end_at(p, deadline)
       p.deadline = deadline

@@ -26,7 +26,7 @@ end
 -- An id whose mark is in the order of marks stands for something else now: the prune passes it over once.
 function Settled.reuse(id)
   call('HINCRBY', S.base .. ':rv', id, 1)
-  M.reused = M.reused + 1
+  M.reused, M.rest = M.reused + 1, nil
 end
 
 -- Forgets marks past the window, or the oldest ones whatever their age; how many.
@@ -53,7 +53,7 @@ function Settled.prune_marks(limit, any_age)
         elseif call('HINCRBY', S.base .. ':rv', ids[i], -1) <= 0 then
           call('HDEL', S.base .. ':rv', ids[i])
         end
-        if counts[i] then M.reused = M.reused - 1 end
+        if counts[i] then M.reused, M.rest = M.reused - 1, nil end
       end
       ids = gone
     end
@@ -82,7 +82,7 @@ function Settled.unkeep(j)
   local r, state = Row.of(j.q), j.tag
   call('ZREM', kept_set(j.q, state), Job.seq(j) .. j.id)
   call('ZREM', S.base .. ':kp', j.id)
-  r.c[state] = r.c[state] - 1
+  r.c[state], r.rest = r.c[state] - 1, nil
   r.b[state] = max(0, r.b[state] - kept_bytes(j))
 end
 
@@ -101,7 +101,7 @@ function Settled.keep(j, finished)
   call('ZADD', kept_set(j.q, state), fmt('%.0f', finished), Job.seq(j) .. j.id)
   call('ZADD', S.base .. ':kp', fmt('%.0f', till), j.id)
   duty_at('kept', till)
-  r.c[state] = r.c[state] + 1
+  r.c[state], r.rest = r.c[state] + 1, nil
   r.b[state] = r.b[state] + kept_bytes(j)
   while r.c[state] > S.limits.retained or r.b[state] > S.limits.retained_bytes do
     local oldest = call('ZRANGE', kept_set(j.q, state), 0, 0)[1]

@@ -6,8 +6,12 @@ local M      -- its `m`: numbers by name
 local kept_rows, kept_count = {}, 0 -- parsed rows by key, trusted only while the bytes are the same
 
 local LIMITS = {sweep = 1000, marks = 1000000, retained = 10000, retained_bytes = 67108864, feed = 16384}
-local SHARD = '>I8I2I8I8I8I8I8I8I8I8I8I8I8I8I8I4I8c8'
-local SHARD_BYTES = 134
+-- `m` is written by every call: what changes often first, then the rest as it was read if nothing
+-- of it changed (M.rest), then limits.
+local OFTEN, SELDOM = '>I8I2I8I8c8', '>I8I8I8I8I8I8I8I8I8I8I8I4I8B'
+local OFTEN_BYTES, SHARD_BYTES = 34, 135
+
+local kept_shards, kept_shard_count = {}, 0 -- as kept_rows
 
 local function clock(base)
   local t = call('TIME')
@@ -17,17 +21,19 @@ local function clock(base)
 end
 
 local function read_shard(raw)
-  local m = {}
-  m.last, m.sub, m.fence, m.version, m.due, m.ends, m.expiry, m.kept, m.mark, m.period, m.marks, m.lease, m.watch, m.feed,
-    m.change, m.jumps, m.reused, m.instance = unp(SHARD, raw)
-  if #raw > SHARD_BYTES then m.limits_raw = sub(raw, SHARD_BYTES + 1) end
-  return m
+  local last, sub_, fence, marks, instance = unp(OFTEN, raw)
+  local version, due, ends, expiry, kept, mark, period, lease, watch, feed, change, jumps, reused, behind = unp(SELDOM, raw, OFTEN_BYTES + 1)
+  return {last = last, sub = sub_, fence = fence, marks = marks, instance = instance, version = version, due = due, ends = ends,
+    expiry = expiry, kept = kept, mark = mark, period = period, lease = lease, watch = watch, feed = feed, change = change,
+    jumps = jumps, reused = reused, behind = behind, rest = sub(raw, OFTEN_BYTES + 1), limits_raw = #raw > SHARD_BYTES and sub(raw, SHARD_BYTES + 1) or nil}
 end
 
 local function write_shard(m)
-  local raw = pack(SHARD, m.last, m.sub, m.fence, m.version, m.due, m.ends, m.expiry, m.kept, m.mark, m.period, m.marks,
-    m.lease, m.watch, m.feed, m.change, m.jumps, m.reused, m.instance)
-  return m.limits_raw and raw .. m.limits_raw or raw
+  if not m.rest then
+    m.rest = pack(SELDOM, m.version, m.due, m.ends, m.expiry, m.kept, m.mark, m.period, m.lease, m.watch, m.feed, m.change,
+      m.jumps, m.reused, m.behind) .. (m.limits_raw or '')
+  end
+  return pack(OFTEN, m.last, m.sub, m.fence, m.marks, m.instance) .. m.rest
 end
 
 -- When something is to be done: a job falls due, a lease ends, a job expires, a kept job or a mark
@@ -36,7 +42,7 @@ local NEVER = 2 ^ 62
 
 local function idle_shard(instance)
   return {last = 0, sub = 0, fence = 0, version = 0, due = NEVER, ends = NEVER, expiry = NEVER, kept = NEVER, mark = NEVER,
-    period = NEVER, marks = 0, lease = 0, watch = 0, feed = 0, change = 0, jumps = 0, reused = 0, instance = instance}
+    period = NEVER, marks = 0, lease = 0, watch = 0, feed = 0, change = 0, jumps = 0, reused = 0, behind = 0, instance = instance}
 end
 
 local function next_duty(m)
@@ -65,20 +71,22 @@ local function limits_of(m)
 end
 
 -- A row of a queue: counts by state (c), settled bytes (b), jobs in lists (L) with their stale
--- entries (T), entries of side sets (X), the minute that runs (h), the earliest due (head).
-local ROW = '>BI8I8I8I6I6I6I6I6I6I6I7I7I7I4I4I4I4I4I4I8'
+-- entries (T), entries of side sets (X), the minute that runs (h), the earliest due (head). What changes
+-- often stands first, then the rest as it was read if nothing of it changed (r.rest), then the lanes.
+local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4'
+local ROW_OFTEN_BYTES, ROW_BYTES = 33, 120
 
 local function new_row(name)
-  return {name = name, flags = 1, short = 0, head = 0, told = 0, max = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0}, b = {[4] = 0, [5] = 0, [6] = 0},
-    minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}}
+  return {name = name, flags = 1, short = 0, head = 0, told = 0, max = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
+    b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}}
 end
 
 local function read_row(name, raw)
-  local r = {name = name, L = {}, T = {}, X = {}}
-  local c, b, h, at = {}, {}, {}, nil
-  r.flags, r.short, r.head, r.max, c[0], c[1], c[2], c[3], c[4], c[5], c[6], b[4], b[5], b[6],
-    h[1], h[2], h[3], h[4], h[5], h[6], r.minute, at = unp(ROW, raw)
-  r.c, r.b, r.h, r.told = c, b, h, r.head
+  local r = new_row(name)
+  local c, b, h, at = r.c, r.b, r.h, ROW_BYTES + 1
+  r.flags, r.short, c[2], c[3], h[1], h[2], h[3] = unp(ROW_OFTEN, raw)
+  r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6] = unp(ROW_SELDOM, raw, ROW_OFTEN_BYTES + 1)
+  r.rest, r.told = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), r.head
   while at <= #raw do
     local lane, n, stale = unp('>BI5I5', raw, at)
     if lane < 10 then r.L[lane], r.T[lane] = n, stale else r.X[lane - 10] = n end
@@ -89,8 +97,10 @@ end
 
 local function write_row(r)
   local c, b, h = r.c, r.b, r.h
-  local raw = pack(ROW, r.flags, r.short, r.head, r.max, c[0], c[1], c[2], c[3], c[4], c[5], c[6], b[4], b[5], b[6],
-    h[1], h[2], h[3], h[4], h[5], h[6], r.minute)
+  if not r.rest then
+    r.rest = pack(ROW_SELDOM, r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6])
+  end
+  local raw = pack(ROW_OFTEN, r.flags, r.short, c[2], c[3], h[1], h[2], h[3]) .. r.rest
   for lane, n in pairs(r.L) do
     local stale = r.T[lane] or 0
     if n > 0 or stale > 0 then raw = raw .. pack('>BI5I5', lane, n, stale) end
@@ -100,6 +110,9 @@ local function write_row(r)
   end
   return raw
 end
+
+-- Something of a row changes that seldom does.
+local function seldom(r) r.rest = nil end
 
 -- flags of a row: 1 somebody may sleep without an alarm, 2 paused, 4 dead-letters when full, 8 bounded.
 local function flag(r, bit) return floor(r.flags / bit) % 2 == 1 end
@@ -162,7 +175,9 @@ function Shard.open(base, instance, queues, is_read, any)
     answer = {call('HGET', base .. ':s', 'm')}
   end
   local raw = answer[1]
-  M = raw and read_shard(raw)
+  local kept = kept_shards[base]
+  if kept then kept_shards[base] = nil end
+  M = raw and (kept and kept.raw == raw and kept or read_shard(raw))
   if instance ~= BELOW and not (M and M.instance == instance) then
     refuse('engine_data_missing', 'the data of this shard has vanished or is another one; see the server and its durability')
   end
@@ -174,7 +189,7 @@ function Shard.open(base, instance, queues, is_read, any)
     end
     s.limits = limits_of(M)
     local gap = now - M.last
-    if not any and (gap < 0 or now >= next_duty(M) or (M.lease > 0 and gap >= 1000 and gap * 2 > M.lease)) then
+    if not any and (gap < 0 or now >= next_duty(M) or (M.lease > 0 and gap >= 1000)) then
       refuse('touch', 'call maintain, then this read again')
     end
     s.now = max(now, M.last)
@@ -183,6 +198,8 @@ function Shard.open(base, instance, queues, is_read, any)
   if not M then M = new_shard(base, now) end
   s.limits = limits_of(M)
   local last = M.last
+  local behind = now < last and (M.behind == 1 or last - now >= 1000) and 1 or 0
+  if behind ~= M.behind then M.behind, M.jumps, M.rest = behind, M.jumps + behind, nil end
   if now < last then now = last + 1 end
   if now == last then M.sub = M.sub + 1 else M.sub = 0 end
   if M.sub > 65535 then now, M.sub = now + 1, 0 end
@@ -193,7 +210,7 @@ end
 
 -- Something of that kind is to be done at that instant.
 local function duty_at(kind, at)
-  if at < M[kind] then M[kind] = at end
+  if at < M[kind] then M[kind], M.rest = at, nil end
 end
 
 local function ring(r) r.ring = true end
@@ -214,7 +231,7 @@ end
 local function write_changes()
   local items = {}
   for i, change in ipairs(S.changes) do items[i] = change end
-  M.change = M.change + #items
+  M.change, M.rest = M.change + #items, nil
   call_many('RPUSH', S.base .. ':f', items)
   call('LTRIM', S.base .. ':f', -S.limits.feed, -1)
   local watchers = call('HGETALL', S.base .. ':fw')
@@ -254,6 +271,9 @@ function Shard.commit(field, value)
     kept_rows[S.base .. r.name], kept_count = r, kept_count + 1
   end
   kv[2] = write_shard(M)
+  if not kept_shards[S.base] then kept_shard_count = kept_shard_count + 1 end
+  if kept_shard_count > 1000 then kept_shards, kept_shard_count = {}, 1 end
+  M.raw, kept_shards[S.base] = kv[2], M
   if field then kv[#kv + 1], kv[#kv + 2] = field, value end
   call('HSET', S.base .. ':s', unpack_list(kv))
 end
@@ -263,7 +283,8 @@ local function note(r, what, n)
   local minute = S.now - S.now % MINUTE
   if r.minute ~= minute then
     if r.minute > 0 then Row.close_minute(r) end
-    r.minute, r.h = minute, {0, 0, 0, 0, 0, 0}
+    r.minute, r.h, r.rest = minute, {0, 0, 0, 0, 0, 0}, nil
   end
   r.h[what] = r.h[what] + n
+  if what > 3 then r.rest = nil end
 end

@@ -181,7 +181,7 @@ function Stats.call(base, blob)
     end
     local leased = {}
     for _, member in ipairs(call('ZRANGE', base .. ':e', 0, -1)) do
-      local p = Page.load(sub(member, 17))
+      local p = Page.load(sub(member, 17, 32))
       if p then leased[p.worker] = (leased[p.worker] or 0) + #(Page.rest(p)) end
     end
     for i, w in ipairs(Stats.workers()) do workers[i] = {w.id, w.seen, leased[w.id] or 0, w.raw} end

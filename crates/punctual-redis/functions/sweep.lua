@@ -56,7 +56,12 @@ function Sweep.run(all)
   local moved, expired, rescued, pruned = 0, 0, 0, 0
   local gap = now - S.since
   if m.lease > 0 and S.since > 0 and gap >= 1000 and gap * 2 > m.lease then Page.spare(gap) end
-  if now < next_duty(m) and not all then return 0, 0, 0, 0 end
+  if all then -- lower bounds become true ones
+    m.expiry, m.ends, m.due, m.period, m.kept = 0, 0, 0, 0, 0
+  elseif now < next_duty(m) then
+    return 0, 0, 0, 0
+  end
+  m.rest = nil
   if now >= m.expiry then
     m.expiry = NEVER
     expired = expire(limit)
@@ -95,10 +100,13 @@ end
 function Sweep.maintain(base, args)
   if not call then bind() end
   local instance = args and sub(args, 1, 8) or BELOW
+  if not call then bind() end
   Shard.open(base, instance)
   local moved, expired, rescued, pruned = Sweep.run(true)
+  if S.now % 31 == 0 then Stats.forget_workers() end
   Shard.commit()
-  local soon = next_duty(M)
+  local oldest = call('LINDEX', base .. ':mp', 0)
+  local soon = min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER)
   return mp.pack({mo = moved, xp = expired, rs = rescued, pr = pruned, n = S.now, i = M.instance, nx = soon < NEVER and soon or nil})
 end
 

@@ -35,7 +35,7 @@ function Wait.watch(base, blob)
     end
   end
   if #open > 0 then
-    M.watch = max(M.watch, map.un or 0, S.now + MINUTE)
+    M.watch, M.rest = max(M.watch, map.un or 0, S.now + MINUTE), nil
     call('EXPIRE', key, 86400)
   end
   Shard.commit()
@@ -49,7 +49,7 @@ function Wait.changes(base, blob)
   local map = Inspect.map_of(blob)
   Shard.open(base, sub(blob, 1, 8))
   local recorded = M.feed >= S.now
-  M.feed = S.now + MINUTE
+  M.feed, M.rest = S.now + MINUTE, nil
   call('HSET', base .. ':fw', map.p or BELOW, fmt('%.0f', M.feed))
   local latest, after, out, gap = M.change, map.af, {}, false
   if after then
