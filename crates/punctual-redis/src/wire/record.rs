@@ -16,7 +16,6 @@ use super::{Reader, damaged};
 
 /// A mark, in the place of a record.
 const MARK: u8 = 7;
-const HELD: u8 = 3;
 
 /// Who holds a job, and until when.
 #[derive(Debug, Clone, Copy)]
@@ -123,10 +122,7 @@ pub(crate) fn read_record(
         retry: options.get("rt").some(retry)?.unwrap_or_default(),
         timeout: options.get("to").some(span)?,
         retention: options.get("rn").some(span)?.unwrap_or_default(),
-        wait_for: match tag {
-            HELD => texts(ext.get("w"))?,
-            _ => Vec::new(),
-        },
+        wait_for: texts(ext.get("w"))?,
         queue,
         state,
         due,
