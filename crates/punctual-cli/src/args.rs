@@ -29,6 +29,11 @@ Engines:
   file:DIR                     a directory on this machine, one process at a time
   file:DIR?durability=os       acknowledged once the system has it: survives a kill, no power cut
   file:DIR?durability=interval(50ms)   the same, on disk 50 ms later
+  redis://USER:PASSWORD@HOST:PORT/DB   Redis 7 or Valkey, any number of processes and hosts;
+                               rediss:// encrypts, redis+sentinel://HOST,HOST/MASTER and
+                               redis+cluster://HOST,HOST find their servers by themselves
+  redis://HOST?durability=fsync        refused unless the server keeps it; or memory, os, replica(1)
+  file:DIR?reserve=16MiB       set aside for a full disk, 64 MiB by default
 
 Environment: PUNCTUAL_ENGINE, PUNCTUAL_NAMESPACE, PUNCTUAL_OUTPUT stand for the options;
 PUNCTUAL_LOG=info (or error, warn, debug, off) tells more or less of what goes on, on stderr.
@@ -114,7 +119,7 @@ impl Global {
     pub(crate) async fn session(&self, make: Make) -> Result<Session> {
         Ok(Session {
             namespace: self.namespace()?,
-            engine: self.address()?.open(make)?.engine,
+            engine: self.address()?.open(make).await?.engine,
             out: self.output(),
         })
     }

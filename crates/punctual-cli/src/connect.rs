@@ -1,12 +1,14 @@
 //! The only place that turns an address into an engine.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use punctual::engine::Durability;
 use punctual::time::parse_span;
-use punctual::{Engine, MemoryEngine};
+use punctual::{Engine, Error, ErrorKind, MemoryEngine};
 use punctual_embedded::{EmbeddedEngine, Options};
+use punctual_redis::RedisEngine;
 
 use crate::failure::{Exit, Failure, Result};
 
@@ -14,7 +16,8 @@ use crate::failure::{Exit, Failure, Result};
 pub(crate) const DEFAULT: &str = "file:./punctual-data";
 
 /// The addresses that this build understands, for errors and `--help`.
-pub(crate) const SUPPORTED: &str = "memory: and file:DIR";
+pub(crate) const SUPPORTED: &str = "memory:, file:DIR, redis://HOST, rediss://HOST, \
+     redis+sentinel://HOST,HOST/MASTER and redis+cluster://HOST,HOST";
 
 /// Where an engine is, read from text such as `file:./punctual-data?durability=os`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +28,27 @@ pub(crate) enum Address {
     File {
         dir: PathBuf,
         durability: Durability,
+        /// Bytes of the disk to set aside, if not as many as the engine does by itself.
+        reserve: Option<u64>,
     },
+    /// An engine on servers.
+    Redis(RedisAddress),
+}
+
+/// An address of servers that was read once without a mistake; no log shows the password in it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct RedisAddress(String);
+
+impl fmt::Debug for RedisAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0.parse::<punctual_redis::Options>())
+    }
+}
+
+impl RedisAddress {
+    pub(crate) fn options(&self) -> Result<punctual_redis::Options> {
+        Ok(self.0.parse::<punctual_redis::Options>()?)
+    }
 }
 
 /// An open engine.
@@ -77,13 +100,14 @@ impl Address {
                 if place.is_empty() {
                     return Err(refuse("file: names no directory".into()));
                 }
-                let mut durability = Durability::Fsync;
+                let (mut durability, mut reserve) = (Durability::Fsync, None);
                 for option in options {
                     match option.split_once('=') {
                         Some(("durability", value)) => durability = parse_durability(value)?,
+                        Some(("reserve", value)) => reserve = Some(parse_bytes(value)?),
                         _ => {
                             return Err(refuse(format!(
-                                "file: has no option {option:?}; it has durability=fsync, os or interval(50ms)"
+                                "file: has no option {option:?}; it has durability and reserve"
                             )));
                         }
                     }
@@ -91,10 +115,16 @@ impl Address {
                 Ok(Self::File {
                     dir: place.into(),
                     durability,
+                    reserve,
                 })
             }
-            "redis" | "rediss" | "redis+sentinel" | "redis+cluster" | "amqp" | "amqps"
-            | "kafka" | "http" | "https" => {
+            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+            | "rediss+cluster" => {
+                let read = text.parse::<punctual_redis::Options>();
+                read.map_err(|error| refuse(error.message().to_owned()))?;
+                Ok(Self::Redis(RedisAddress(text.to_owned())))
+            }
+            "amqp" | "amqps" | "kafka" | "http" | "https" => {
                 Err(refuse(format!("{scheme}: is not an engine of this build")))
             }
             _ => Err(refuse(format!(
@@ -108,26 +138,39 @@ impl Address {
         Self::File {
             dir: dir.into(),
             durability: Durability::Fsync,
+            reserve: None,
         }
     }
 
     /// Opens the engine; `make` says whether a directory may be made.
-    pub(crate) fn open(&self, make: Make) -> Result<Connection> {
+    pub(crate) async fn open(&self, make: Make) -> Result<Connection> {
         match self {
             Self::Memory => Ok(Connection {
                 engine: Arc::new(MemoryEngine::new()),
                 embedded: None,
             }),
-            Self::File { dir, durability } => {
-                let options = Options::default()
+            Self::File {
+                dir,
+                durability,
+                reserve,
+            } => {
+                let mut options = Options::default()
                     .durability(*durability)
                     .create(make == Make::IfMissing);
-                let embedded = Arc::new(EmbeddedEngine::open(dir, options)?);
+                if let Some(bytes) = reserve {
+                    options = options.reserve_bytes(*bytes);
+                }
+                let embedded = EmbeddedEngine::open(dir, options).map_err(unopened)?;
+                let embedded = Arc::new(embedded);
                 Ok(Connection {
                     engine: embedded.clone(),
                     embedded: Some(embedded),
                 })
             }
+            Self::Redis(address) => Ok(Connection {
+                engine: Arc::new(RedisEngine::connect(address.options()?).await?),
+                embedded: None,
+            }),
         }
     }
 
@@ -135,12 +178,45 @@ impl Address {
     pub(crate) fn directory(&self, command: &str) -> Result<&PathBuf> {
         match self {
             Self::File { dir, .. } => Ok(dir),
-            Self::Memory => Err(Failure::usage(format!(
-                "{command} works on a directory, and memory: has none"
-            ))
-            .hint("name one with --engine file:DIR")),
+            Self::Memory => Err(no_directory(command, "memory:")),
+            Self::Redis(_) => Err(no_directory(command, "redis:")),
         }
     }
+}
+
+fn no_directory(command: &str, engine: &str) -> Failure {
+    let message = format!("{command} works on a directory, and {engine} has none");
+    Failure::usage(message).hint("name one with --engine file:DIR")
+}
+
+/// Why a directory was not opened, with the flag that names another.
+fn unopened(error: Error) -> Failure {
+    let is_missing = error.kind() == ErrorKind::NotFound && !error.message().contains("parent");
+    let failure = Failure::from(error);
+    if is_missing {
+        return failure.hint(
+            "name one with --engine file:DIR or PUNCTUAL_ENGINE; `punctual enqueue` makes a new one",
+        );
+    }
+    failure
+}
+
+fn parse_bytes(text: &str) -> Result<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" => Some(1),
+        "KiB" => Some(1 << 10),
+        "MiB" => Some(1 << 20),
+        "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    let number = digits.parse::<u64>().ok();
+    let bytes = (number.zip(unit)).and_then(|(number, unit)| number.checked_mul(unit));
+    bytes.ok_or_else(|| {
+        let message = format!("{text:?} is no number of bytes");
+        Failure::new(Exit::Usage, "invalid_address", message)
+            .hint("write a number, or one of KiB, MiB or GiB, such as reserve=16MiB")
+    })
 }
 
 fn parse_durability(text: &str) -> Result<Durability> {

@@ -21,6 +21,10 @@ use crate::commands::work;
 use crate::failure::Failure;
 use crate::output::Format;
 
+/// Jobs are made on one thread and freed on another, for which the system's allocator pays dearly.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(work::REAP) {
         work::reap();
@@ -75,7 +79,8 @@ fn usage(error: &clap::Error) -> ExitCode {
         .next()
         .unwrap_or("wrong usage")
         .trim_start_matches("error: ");
-    let failure = Failure::usage(message).hint("see --help");
+    let tip = lines.find_map(|line| line.trim().strip_prefix("tip: "));
+    let failure = Failure::usage(message).hint(tip.unwrap_or("see --help"));
     let _ = writeln!(
         std::io::stderr().lock(),
         "{}",

@@ -7,6 +7,8 @@ use std::path::Path;
 use punctual::time::{Clock, SystemClock};
 use punctual::{Error, ErrorKind, Result};
 
+use crate::disk::is_full;
+
 /// Holds a directory until it is dropped, or the process ends in whatever way.
 #[derive(Debug)]
 pub(crate) struct Lock {
@@ -23,9 +25,17 @@ impl Lock {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                     "data directory cannot be written; give this user the right to, or name another"
                 }
+                _ if is_full(&error) => {
+                    "disk is full: the data directory cannot be locked; free some space"
+                }
                 _ => "data directory cannot be locked",
             };
-            let error = Error::new(ErrorKind::Io, message).source(error);
+            let kind = if is_full(&error) {
+                ErrorKind::EngineFull
+            } else {
+                ErrorKind::Io
+            };
+            let error = Error::new(kind, message).source(error);
             error.with("directory", path.display())
         };
         let file = OpenOptions::new()

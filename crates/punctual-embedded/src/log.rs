@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use punctual::{Error, ErrorKind, Result};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, is_full};
 pub(crate) use record::FORMAT;
 use record::{HEADER_BYTES, Header, Record, Seed};
 pub(crate) use recovery::{Flaw, Recovery, Tail};
@@ -396,8 +396,11 @@ fn unreadable(error: io::Error, name: &str) -> Error {
 }
 
 fn unwritable(error: io::Error, name: &str) -> Error {
-    let message = "data directory could not be written";
-    Error::new(ErrorKind::Io, message)
-        .with("file", name)
-        .source(error)
+    let (kind, message) = if is_full(&error) {
+        let message = "disk is full: the data directory cannot be written; free some space";
+        (ErrorKind::EngineFull, message)
+    } else {
+        (ErrorKind::Io, "data directory could not be written")
+    };
+    Error::new(kind, message).with("file", name).source(error)
 }

@@ -51,6 +51,17 @@ pub(crate) fn open(
     options: &Options,
 ) -> Result<Parts> {
     options.check()?;
+    match open_once(disk.clone(), open_store, options) {
+        // What was set aside for this day lets the jobs that are there be done.
+        Err(error) if error.kind() == ErrorKind::EngineFull && Space::give_back(&*disk) => {
+            tracing::warn!(%error, "the reserve is given back to open a full disk");
+            open_once(disk, open_store, options)
+        }
+        opened => opened,
+    }
+}
+
+fn open_once(disk: Arc<dyn Disk>, open_store: OpenStore<'_>, options: &Options) -> Result<Parts> {
     match Marker::read(&*disk)? {
         Some(marker) => reopen(disk, marker, open_store, options),
         None => create(disk, open_store, options),
@@ -145,6 +156,11 @@ pub(crate) fn take(path: &Path, create: bool) -> Result<Lock> {
             let message = "data directory does not exist; name one that does";
             return Err(in_directory(Error::new(ErrorKind::NotFound, message), path));
         }
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            let message = "data directory lies in a file; name a path of directories";
+            let error = Error::new(ErrorKind::InvalidInput, message).source(error);
+            return Err(in_directory(error, path));
+        }
         Err(error) => return Err(in_directory(failed(error), path)),
     };
     if !about.is_dir() {
@@ -167,11 +183,22 @@ pub(crate) fn take_any(path: &Path) -> Result<Lock> {
 fn make(path: &Path) -> Result<std::fs::Metadata> {
     let made = std::fs::create_dir(path).and_then(|()| std::fs::metadata(path));
     made.map_err(|error| {
-        let message = match error.kind() {
-            io::ErrorKind::NotFound => "parent of the data directory does not exist; make it first",
-            _ => "data directory cannot be made",
+        let (kind, message) = match error.kind() {
+            io::ErrorKind::NotFound => (
+                ErrorKind::NotFound,
+                "parent of the data directory does not exist; make it first",
+            ),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => (
+                ErrorKind::Io,
+                "data directory cannot be made; give this user the right to, or name another",
+            ),
+            _ if is_full(&error) => (
+                ErrorKind::EngineFull,
+                "disk is full: the data directory cannot be made; free some space",
+            ),
+            _ => (ErrorKind::Io, "data directory cannot be made"),
         };
-        in_directory(Error::new(ErrorKind::Io, message).source(error), path)
+        in_directory(Error::new(kind, message).source(error), path)
     })
 }
 

@@ -62,7 +62,11 @@ impl Space {
         };
         let is_short = !self.is_kept || free < enough;
         if is_short != self.is_short {
-            tracing::warn!(free, is_short, "room on the disk");
+            if is_short {
+                tracing::warn!(free, "disk is nearly full: no new jobs are taken");
+            } else {
+                tracing::info!(free, "disk has room again");
+            }
         }
         self.is_short = is_short;
     }
@@ -85,6 +89,11 @@ impl Space {
             Ok(free) => error.with("free", free),
             Err(_) => error,
         }
+    }
+
+    /// Gives the reserve of a disk back, if there is one.
+    pub(crate) fn give_back(disk: &dyn Disk) -> bool {
+        disk.remove(RESERVE).is_ok()
     }
 
     /// Whether a file of a directory is the reserve, by its name.

@@ -189,7 +189,7 @@ function Shard.open(base, instance, queues, is_read, any)
     end
     s.limits = limits_of(M)
     local gap = now - M.last
-    if not any and (gap < 0 or now >= next_duty(M) or (M.lease > 0 and gap >= 1000)) then
+    if not any and (gap < 0 or now >= next_duty(M) or (M.lease > 0 and (gap >= 1000 or gap * 8 >= M.lease))) then
       refuse('touch', 'call maintain, then this read again')
     end
     s.now = max(now, M.last)

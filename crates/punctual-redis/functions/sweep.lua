@@ -98,6 +98,7 @@ end
 -- maintain: what is due, in bounded parts, and when to come again.
 -- Key: base. Argument: instance, an empty map. Reply: moved, expired, rescued, pruned, next.
 function Sweep.maintain(base, args)
+  if not call then bind() end
   local instance = args and sub(args, 1, 8) or BELOW
   if not call then bind() end
   Shard.open(base, instance)

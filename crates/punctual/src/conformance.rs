@@ -45,6 +45,7 @@ mod stats;
 mod suspects;
 mod unique;
 mod wait;
+mod wake;
 
 pub use harness::{Harness, START, Subject};
 pub use history::{Failure, Histories, check_histories, run_histories};

@@ -26,6 +26,7 @@ mod stats;
 mod sweep;
 mod table;
 mod unique;
+mod wake;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use rows::*;
 pub use signals::{Bells, SettledWatch, Signals};
 pub use table::{Base, RowVisitor, ScanVisitor};
 use table::{Journal, Table};
+use wake::Obstacles;
 
 /// The state of one engine, and the verbs that change it.
 #[derive(Debug)]
@@ -112,6 +114,7 @@ struct Derived {
     expiry_low: Option<ExpiryKey>,
     prune_low: Option<PruneKey>,
     period_low: Option<PeriodKey>,
+    obstacles: Obstacles,
 }
 
 /// A queue, in memory.
@@ -123,6 +126,8 @@ struct Queue {
     due_head: Option<Timestamp>,
     /// When leases of its jobs end.
     lease_ends: BTreeSet<(Timestamp, u64)>,
+    /// The leases of its jobs, by fence.
+    pages: BTreeSet<u64>,
     settings: crate::engine::QueueSettings,
 }
 
@@ -321,6 +326,7 @@ impl Machine {
             row,
             due_head: None,
             lease_ends: BTreeSet::new(),
+            pages: BTreeSet::new(),
             settings: Default::default(),
         };
         self.derived
@@ -364,6 +370,17 @@ impl Machine {
             return Err(error
                 .with("items", items)
                 .with("limit", self.limits.batch_items));
+        }
+        Ok(())
+    }
+
+    /// Checks the payloads of a call.
+    fn check_bytes(&self, bytes: usize) -> Result<()> {
+        if bytes > self.limits.batch_bytes {
+            let message = "call carries too many bytes of payload; send smaller batches";
+            return Err(Error::new(ErrorKind::BatchTooLarge, message)
+                .with("bytes", bytes)
+                .with("limit", self.limits.batch_bytes));
         }
         Ok(())
     }

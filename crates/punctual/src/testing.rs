@@ -2,7 +2,7 @@
 //!
 //! The memory engine takes a clock that stands still until a test moves it, and the worker sleeps
 //! by the engine's clock: what runs is the code that production runs, and a month takes
-//! milliseconds.
+//! milliseconds. What the worker measures itself is real time still: leases, timeouts, graces.
 //!
 //! "Remind after 30 days, retry five times":
 //!

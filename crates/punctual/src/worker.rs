@@ -21,6 +21,7 @@ mod shutdown;
 mod slots;
 mod state;
 mod suspects;
+mod trace;
 mod verdict;
 mod watch;
 
@@ -94,6 +95,16 @@ use crate::time::{Timestamp, days, millis, seconds};
 /// - A kind it has no handler for is put off, never failed.
 /// - Jobs that crashed two workers are run with nothing beside them (see [`isolated`](Self::isolated)).
 ///
+/// # What it shows
+/// Through `tracing`, a span `job` per attempt (id, kind, queue, attempt, and `traceparent` from the
+/// header of that name) and an event per step, never a payload. What an attempt brings about by
+/// [`Context::then`] goes on with its W3C trace context. Through the `metrics` facade, with the recorder installed before the run, by
+/// `queue` and `kind` (its own queues and registered kinds, all others as `other`):
+/// `punctual_claimed_total`, `punctual_settled_total` (and `outcome`), `punctual_retries_total`,
+/// `punctual_lateness_seconds` (due to handler start), `punctual_run_time_seconds`; and without
+/// labels `punctual_active` and `punctual_lease_lost_total`. A [`Queue`](crate::Queue) counts
+/// `punctual_enqueued_total` (and `verdict`).
+///
 /// Dropping the future of a run ends its loops and handlers and hands back nothing: the leases run
 /// out, and each running job counts a crash. End it by its shutdown.
 pub struct Worker(Setup);
@@ -117,6 +128,7 @@ struct Setup {
     lease: Duration,
     drain_limit: Duration,
     abort_grace: Duration,
+    suspect_patience: Duration,
     isolated: bool,
     /// The first mistake in the set-up; a run answers it.
     mistake: Option<String>,
@@ -141,6 +153,7 @@ impl Worker {
             lease: seconds(10),
             drain_limit: seconds(25),
             abort_grace: seconds(2),
+            suspect_patience: seconds(30),
             isolated: false,
             mistake: None,
         })
@@ -316,18 +329,34 @@ impl Worker {
         self
     }
 
-    /// Aborts a handler that long after it was asked to stop; 2 s by default.
+    /// Aborts a handler that long after it was asked to stop, up to a day; 2 s by default.
     #[must_use]
     pub fn abort_grace(mut self, grace: Duration) -> Self {
         self.0.abort_grace = grace;
         self
     }
 
+    /// Waits that long for a handler to end, counted from its start, so that a suspect can run with
+    /// nothing beside it; up to a day, 30 s by default. Until then nothing else is claimed.
+    ///
+    /// If no handler runs longer, a suspect is claimed that long after the worker learns of it
+    /// with a claim, or after the rest from the turn before: four times what that took. If one
+    /// does, the worker goes on with its usual work, and waits longer the longer the suspect does,
+    /// up to five minutes: ten times the longest handler. Any other worker may take it before, and
+    /// one that is idle does so at once. With zero only idle ones do for the first minutes.
+    ///
+    /// Several workers in one process do not know of each other: their suspects are not alone.
+    #[must_use]
+    pub fn suspect_patience(mut self, patience: Duration) -> Self {
+        self.0.suspect_patience = patience;
+        self
+    }
+
     /// Says that each handler runs its job in a process of its own, so that a job that ends its
     /// process harms no other: such a worker claims suspects beside its usual work.
     ///
-    /// Any other worker runs a suspect with nothing beside it. It stops claiming until its
-    /// handlers have ended, at most for a fifth of its time while there is usual work.
+    /// Any other worker runs a suspect with nothing beside it (see
+    /// [`suspect_patience`](Self::suspect_patience)).
     #[must_use]
     pub fn isolated(mut self) -> Self {
         self.0.isolated = true;
@@ -395,6 +424,11 @@ impl Setup {
         // Shorter ones would be lost to the scheduling of a busy machine.
         if self.lease < millis(50) || self.lease > days(1) {
             return refuse("lease is out of range; use 50 ms to 1 day".into());
+        }
+        if self.abort_grace > days(1) || self.suspect_patience > days(1) {
+            return refuse(
+                "abort grace or suspect patience is out of range; use up to 1 day".into(),
+            );
         }
         Ok(())
     }

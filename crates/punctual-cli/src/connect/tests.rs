@@ -5,6 +5,7 @@ fn file(dir: &str, durability: Durability) -> Address {
     Address::File {
         dir: dir.into(),
         durability,
+        reserve: None,
     }
 }
 
@@ -25,6 +26,15 @@ fn addresses_name_directories_and_durabilities() {
         reads("file:d?durability=interval(50ms)"),
         file("d", Durability::Interval(millis(50)))
     );
+    for (text, bytes) in [("1000", 1_000), ("16MiB", 16 << 20), ("0", 0)] {
+        let address = Address::File {
+            dir: "d".into(),
+            durability: Durability::Os,
+            reserve: Some(bytes),
+        };
+        let read = reads(&format!("file:d?durability=os&reserve={text}"));
+        assert_eq!(read, address);
+    }
 }
 
 #[test]
@@ -37,10 +47,32 @@ fn wrong_addresses_are_refused() {
         "file:d?durability=maybe",
         "file:d?durability=interval(5)",
         "file:d?speed=fast",
+        "file:d?reserve=lots",
+        "file:d?reserve=99999999999GiB",
         "memory:x",
-        "redis://127.0.0.1",
+        "redis://",
+        "redis://h:none",
+        "redis://h?durability=interval(50ms)",
+        "redis+sentinel://h",
+        "amqp://127.0.0.1",
         "carrier-pigeon://roof",
     ] {
         assert!(Address::parse(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn addresses_name_servers_and_no_log_shows_their_password() {
+    for text in [
+        "redis://127.0.0.1",
+        "rediss://ann:hunter2@h:6380/2?durability=fsync",
+        "redis+sentinel://:hunter2@a,b:26380/main",
+        "redis+cluster://ann:hunter2@a:7000,b:7001?durability=replica(1)",
+    ] {
+        let address = Address::parse(text).expect(text);
+        assert!(matches!(address, Address::Redis(_)), "{text}");
+        assert!(!format!("{address:?}").contains("hunter2"), "{address:?}");
+    }
+    let refused = Address::parse("redis://ann:hunter2@h?speed=hunter2").expect_err("no option");
+    assert!(!format!("{refused:?}").contains("hunter2"));
 }

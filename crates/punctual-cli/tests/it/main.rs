@@ -12,6 +12,7 @@ mod enqueue;
 mod jobs;
 /// Counting, pausing and emptying queues.
 mod queues;
+mod refused;
 /// Runs the binary in a directory of its own.
 mod support;
 /// What no compiler checks about this repository.

@@ -174,6 +174,19 @@ async fn a_disk_that_is_full_at_once_lets_jobs_be_settled_from_the_reserve() {
 }
 
 #[tokio::test]
+async fn a_full_disk_is_opened_with_the_reserve() {
+    let full = open();
+    let id = enqueue(&full.engine, 1_000).await.expect("there is room");
+    full.engine.close().await.expect("it closes");
+    assert!(full.has_reserve());
+    full.leave(0);
+    let engine = reopen(&full.disk, &full.store, &full.options);
+    assert!(cancel(&engine, id).await.expect("cancel goes on"));
+    let refusal = enqueue(&engine, 10).await.expect_err("there is no room");
+    assert_eq!(refusal.kind(), ErrorKind::EngineFull);
+}
+
+#[tokio::test]
 async fn a_full_disk_lets_more_be_settled_than_the_reserve_could_log() {
     let full = open_with(200_000);
     for _ in 0..10 {

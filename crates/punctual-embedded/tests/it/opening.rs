@@ -126,6 +126,11 @@ fn a_directory_whose_parent_is_missing_is_refused() {
         error.message().contains("parent") && has(&error, "directory", "no/data"),
         "{error}"
     );
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    let parent = parent();
+    fs::write(parent.path().join("file"), "").expect("write");
+    let error = refused(&parent.path().join("file/data"));
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::case::*;
 use crate::engine::{
-    Action, Claim, Control, Extend, Filter, List, ListBy, RecordValue, Select, Settlement, Target,
-    WaitFor,
+    Action, Claim, Control, Extend, Filter, List, ListBy, PageReport, RecordValue, Select, Settle,
+    Settlement, Target, WaitFor,
 };
 use crate::error::{Error, ErrorKind};
 use crate::job::{Due, Effect, JobId, NewJob, Outcome, State};
@@ -265,6 +265,88 @@ pub(super) async fn a_settle_over_its_limits_is_refused(case: Case) {
         "{} bytes kept",
         kept.len()
     );
+}
+
+/// A settle takes 4 MiB of payload in its effects over all its pages, and not more.
+pub(super) async fn a_settle_takes_four_mebibytes_of_effects(case: Case) {
+    let limits = case.info().await.limits;
+    let most = limits.batch_bytes;
+    let follow_ups = |total: usize| -> Vec<NewJob> {
+        let from = (0..total).step_by(limits.payload_bytes);
+        let follow_up = |from| NewJob {
+            payload: vec![b'.'; limits.payload_bytes.min(total - from)].into(),
+            queue: "next".into(),
+            ..job()
+        };
+        from.map(follow_up).collect()
+    };
+    let attempts = [case.active(job()).await, case.active(job()).await];
+    let settle = async |jobs: [&[NewJob]; 2]| {
+        let page = |(attempt, jobs): (&Attempt, &[NewJob])| {
+            let mut ended = attempt.ended(Outcome::Completed);
+            let effects = jobs.iter().cloned().map(Box::new).map(Effect::Enqueue);
+            ended.effects = effects.collect();
+            PageReport::new(attempt.token, vec![ended])
+        };
+        let pages = attempts.iter().zip(jobs).map(page).collect();
+        case.engine()
+            .settle(&case.namespace, Settle { pages })
+            .await
+    };
+    let (half, rest) = (follow_ups(most / 2), follow_ups(most - most / 2 + 1));
+    let error = settle([&half, &rest]).await.expect_err("a byte too much");
+    assert_eq!(error.kind(), ErrorKind::BatchTooLarge, "{error}");
+    for attempt in &attempts {
+        assert_eq!(case.get(attempt.id()).await, attempt.job);
+    }
+    for job in half.iter().chain(&rest) {
+        assert!(case.is_unknown(job.id).await, "the whole call is refused");
+    }
+    let rest = follow_ups(most - most / 2);
+    settle([&half, &rest])
+        .await
+        .expect("what lies at the limit is taken");
+    for job in half.iter().chain(&rest) {
+        assert_eq!(case.state(job.id).await, State::Ready);
+    }
+}
+
+/// A settle takes a thousand pages and as many samples of either kind, and not one more.
+pub(super) async fn a_settle_takes_a_thousand_pages_and_samples(case: Case) {
+    let most = case.info().await.limits.batch_items;
+    let attempt = case.active(job()).await;
+    let token = attempt.token;
+    let report = |lateness: usize, run_time: usize| PageReport {
+        lateness_us: vec![1; lateness],
+        run_time_us: vec![1; run_time],
+        ..PageReport::new(token, vec![attempt.ended(Outcome::Completed)])
+    };
+    let empty = || PageReport::new(token, vec![]);
+    let settle = async |first: PageReport, others: Vec<PageReport>| {
+        let pages = [vec![first], others].concat();
+        let sent = pages.len();
+        let engine = case.engine();
+        let settled = engine.settle(&case.namespace, Settle { pages }).await;
+        settled.map(|settled| (settled.verdicts.len(), sent))
+    };
+    let over_two_pages = PageReport {
+        lateness_us: vec![1; most],
+        ..empty()
+    };
+    for (first, others) in [
+        (report(most + 1, 0), vec![]),
+        (report(0, most + 1), vec![]),
+        (report(1, 0), vec![over_two_pages]),
+        (report(0, 0), vec![empty(); most]),
+    ] {
+        let error = settle(first, others).await.expect_err("one too many");
+        assert_eq!(error.kind(), ErrorKind::BatchTooLarge, "{error}");
+        assert_eq!(case.get(attempt.id()).await, attempt.job);
+    }
+    let (verdicts, sent) = settle(report(most, most), vec![empty(); most - 1])
+        .await
+        .expect("what lies at the limit is taken");
+    assert_eq!(verdicts, sent, "one list of verdicts per page");
 }
 
 /// An extend out of range is refused: a lease of nothing or over a day, too much progress.

@@ -3,7 +3,7 @@
 use super::case::*;
 use crate::engine::Controlled::{Done, Names, Purged, Record, Written};
 use crate::engine::EnqueueVerdict::{Created, Full, Replaced};
-use crate::engine::{Action, Control, OnFull, QueueSettings, RecordValue, VersionedRecord};
+use crate::engine::{Action, Control, Cursor, OnFull, QueueSettings, RecordValue, VersionedRecord};
 use crate::error::ErrorKind;
 use crate::job::{
     CancelReason, DeadReason, Group, JobId, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy,
@@ -58,14 +58,51 @@ pub(super) async fn a_purge_cancels_what_waits(case: Case) {
     let jobs = (0..30).flat_map(|_| [job(), job_in(hours(1))]);
     let sent = case.enqueue_all(jobs.chain([held]).collect()).await;
     let other = case.enqueue(NewJob::new("mail", "{}")).await;
+    assert_eq!(purge(&case, 7).await, 61);
+    for id in sent {
+        let job = case.get(id).await;
+        assert_eq!(
+            (job.state, job.cancelled),
+            (State::Cancelled, Some(CancelReason::Purged))
+        );
+    }
+    assert_eq!(case.state(other).await, State::Ready);
+    case.complete(&running).await;
+}
+
+/// A purge goes on where its last call ended, past the places of groups, and refuses a cursor that
+/// is of no purge.
+pub(super) async fn a_purge_goes_on_at_its_cursor(case: Case) {
+    let of = |group: usize| NewJob {
+        group: Some(Group {
+            key: format!("g{group}"),
+            on_retry: OnRetry::Hold,
+        }),
+        ..job()
+    };
+    case.enqueue_all((0..40).map(|nth| of(nth % 20)).collect())
+        .await;
+    assert_eq!(purge(&case, 3).await, 40);
+    let foreign = Control::Purge {
+        queue: QUEUE.into(),
+        cursor: Some(Cursor(bytes("\u{7f}"))),
+        limit: 3,
+    };
+    let error = case.engine().control(&case.namespace, foreign).await;
+    let error = error.expect_err("a cursor of no purge");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+}
+
+/// Purges to the end, so many per call; answers how many were cancelled.
+async fn purge(case: &Case, limit: usize) -> usize {
     let (mut cursor, mut purged) = (None, 0);
-    loop {
+    for _ in 0..200 {
         let queue = QUEUE.into();
         let answer = case
             .control(Control::Purge {
                 queue,
                 cursor,
-                limit: 7,
+                limit,
             })
             .await;
         let Purged {
@@ -76,23 +113,17 @@ pub(super) async fn a_purge_cancels_what_waits(case: Case) {
         else {
             panic!("a purge answers what it purged, got {answer:?}");
         };
-        assert!(examined <= 7 && matched <= examined, "{examined} examined");
+        assert!(
+            examined <= limit && matched <= examined,
+            "{examined} examined"
+        );
         purged += matched;
         cursor = next;
         if cursor.is_none() {
-            break;
+            return purged;
         }
     }
-    assert_eq!(purged, 61);
-    for id in sent {
-        let job = case.get(id).await;
-        assert_eq!(
-            (job.state, job.cancelled),
-            (State::Cancelled, Some(CancelReason::Purged))
-        );
-    }
-    assert_eq!(case.state(other).await, State::Ready);
-    case.complete(&running).await;
+    panic!("a purge comes to an end");
 }
 
 fn opaque(text: &str) -> Option<RecordValue> {

@@ -2,14 +2,16 @@
 
 use super::START;
 use super::case::*;
+use super::wake::{SOON, assert_claims_at, expiring, in_group, with_key};
 use crate::engine::{
     Action, Claim, Control, Controlled, EnqueueVerdict, Filter, ListBy, QueueSettings, RecordValue,
     SettleVerdict,
 };
 use crate::job::{
-    Due, Effect, Group, JobId, JobRecord, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy,
+    Due, Effect, Group, Hold, JobId, JobRecord, NewJob, OnRetry, Outcome, State, Unique,
+    UniquePolicy,
 };
-use crate::time::{hours, minutes};
+use crate::time::{hours, minutes, seconds};
 
 async fn everything(case: &Case) -> Vec<JobRecord> {
     case.list_by(ListBy::All, Filter::default(), 1_000).await
@@ -254,4 +256,20 @@ pub(super) async fn what_is_gone_stays_gone(mut case: Case) {
     for id in [deleted, expired, refused] {
         assert!(case.is_unknown(id).await);
     }
+}
+
+/// What keeps others back and ends by itself still wakes after an orderly close.
+pub(super) async fn what_ends_by_itself_wakes_after_a_close(mut case: Case) {
+    let at = case.clock() + SOON;
+    let failed = case.active(expiring(in_group(), at)).await;
+    let next = case.enqueue(in_group()).await;
+    case.retry(&failed, hours(1)).await;
+    let period = SOON + seconds(1);
+    case.active(with_key(UniquePolicy::Keep, Hold::For(period)))
+        .await;
+    let follower = with_key(UniquePolicy::After, Hold::UntilSettled);
+    let follower = case.enqueue(follower).await;
+    case.reopen().await;
+    assert_claims_at(&case, at, next).await;
+    assert_claims_at(&case, at + seconds(1), follower).await;
 }

@@ -8,6 +8,7 @@ mod passing;
 mod random;
 mod replay;
 mod request;
+mod scene;
 mod shrink;
 mod verbs;
 
@@ -44,12 +45,17 @@ impl Default for Histories {
 
 impl Histories {
     /// These, unless the environment says otherwise: `PUNCTUAL_SEED` picks one seed,
-    /// `PUNCTUAL_SEEDS` says how many, `PUNCTUAL_STEPS` how long each history is.
+    /// `PUNCTUAL_SEEDS` says how many, or which (`200..300`), `PUNCTUAL_STEPS` how long each is.
     #[must_use]
     pub fn or_from_env(mut self) -> Self {
         let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+        let range = std::env::var("PUNCTUAL_SEEDS").unwrap_or_default();
+        let range = range.split_once("..").map(|(a, b)| (a.parse(), b.parse()));
+        if let Some((Ok(first), Ok(end))) = range {
+            self.seeds = first..end;
+        }
         if let Some(count) = number("PUNCTUAL_SEEDS") {
-            self.seeds = self.seeds.start..self.seeds.start + count;
+            self.seeds.end = self.seeds.start + count;
         }
         if let Some(seed) = number("PUNCTUAL_SEED") {
             self.seeds = seed..seed + 1;

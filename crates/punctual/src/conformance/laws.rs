@@ -320,6 +320,7 @@ macro_rules! __laws {
                 a_pause_is_of_one_queue,
                 a_paused_queue_has_no_wake_at[Delay],
                 a_purge_cancels_what_waits[Delay, HeldJobs],
+                a_purge_goes_on_at_its_cursor[Groups],
                 a_record_is_written_at_its_version[Records],
                 a_version_is_never_used_again[Records],
                 record_names_are_found_by_prefix[Records],
@@ -379,6 +380,12 @@ macro_rules! __laws {
                 changes_are_of_a_namespace[ChangeFeed],
                 a_slow_watcher_is_told_of_the_gap[ChangeFeed],
             }
+            wake {
+                the_expiry_of_what_holds_a_group_back_wakes[Groups, Expiry],
+                the_expiry_of_a_suspect_in_front_wakes[Suspects, Groups, Expiry],
+                the_expiry_of_what_is_followed_wakes[UniqueKeep, UniqueAfter, Expiry],
+                the_end_of_a_followed_period_wakes[UniqueKeep, UniqueAfter],
+            }
             bounds {
                 a_malformed_job_refuses_the_call,
                 a_job_at_its_limits_is_taken[HeldJobs, UniqueKeep],
@@ -386,6 +393,8 @@ macro_rules! __laws {
                 a_call_takes_four_mebibytes,
                 a_claim_out_of_range_is_refused,
                 a_settle_over_its_limits_is_refused,
+                a_settle_takes_four_mebibytes_of_effects[Effects],
+                a_settle_takes_a_thousand_pages_and_samples,
                 an_extend_out_of_range_is_refused,
                 a_look_over_a_batch_is_refused[ListByState, EditByFilter],
                 a_wait_over_its_limits_is_refused,
@@ -452,6 +461,7 @@ macro_rules! __durable_laws {
                 time_does_not_step_back_over_a_crash,
                 what_fell_due_while_down_is_claimed,
                 what_is_gone_stays_gone,
+                what_ends_by_itself_wakes_after_a_close,
             }
         }
     };

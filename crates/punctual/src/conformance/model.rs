@@ -16,6 +16,7 @@ mod pages;
 mod settle;
 mod stats;
 mod unique;
+mod wake;
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ pub enum Control {
     Purge {
         /// The queue.
         queue: String,
-        /// Where the last call ended.
+        /// Where the last call ended; a cursor of anything else is refused (`invalid_input`).
         cursor: Option<Cursor>,
         /// Jobs to examine, 1 to 1,000.
         limit: usize,

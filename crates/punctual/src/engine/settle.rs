@@ -5,6 +5,10 @@ use crate::job::{Effect, JobId, Outcome, State, Stop};
 use crate::time::Timestamp;
 
 /// How attempts ended, a part per page.
+///
+/// One call takes at most [`Limits::batch_items`](crate::Limits) pages, settlements, samples of
+/// lateness and samples of run time, and at most `batch_bytes` of payloads in its effects. With
+/// more of anything it is refused whole, `batch_too_large`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settle {
     /// The pages, in order.

@@ -83,7 +83,7 @@ impl Machine {
         let wake_at = if left {
             Some(self.now)
         } else {
-            self.wake_at(&open)
+            self.wake_at(&open)?
         };
         let suspects = open
             .iter()
@@ -217,6 +217,11 @@ impl Machine {
                 debug_assert!(false, "a lane's count is the number of its places");
                 return Ok(());
             }
+            let alone = |(_, place): &(PlaceKey, Place)| match place {
+                Place::Job(id) => Some(JobKey { namespace, id: *id }),
+                Place::Group(_) => None,
+            };
+            self.look_ahead(&places.iter().filter_map(alone).collect::<Vec<_>>())?;
             for (key, place) in places {
                 let id = self.candidate(&key, &place)?;
                 let job = self.load_indexed(&JobKey { namespace, id })?;
@@ -241,7 +246,7 @@ impl Machine {
                 row.active = (!is_planted(Bug::GroupOvertaken)).then_some(id);
             })?;
         }
-        self.displace(&job)?;
+        self.leave_line(&job)?;
         let status = job.status_mut();
         status.place = State::Active;
         status.attempt += 1;
@@ -381,16 +386,6 @@ impl Machine {
         queues
             .iter()
             .any(|queue| self.lane_counts(*queue)[..lanes].iter().any(|n| *n > 0) || unmoved(queue))
-    }
-
-    /// The earliest instant at which a claim could answer more by the passing of time alone.
-    fn wake_at(&self, queues: &[u32]) -> Option<Timestamp> {
-        let first = |id: &u32| {
-            let queue = self.derived.queues.get(id)?;
-            let lease = queue.lease_ends.first().map(|(at, _)| *at);
-            queue.due_head.into_iter().chain(lease).min()
-        };
-        queues.iter().filter_map(first).min()
     }
 }
 

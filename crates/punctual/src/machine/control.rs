@@ -32,7 +32,7 @@ impl Machine {
                 queue,
                 cursor,
                 limit,
-            } => self.purge(namespace, queue, cursor, limit),
+            } => self.purge(namespace, &queue, cursor.as_ref(), limit),
             Control::Read { name } => {
                 let key = self
                     .namespace(namespace)

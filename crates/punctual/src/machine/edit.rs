@@ -1,6 +1,7 @@
 //! Edit: cancel, reschedule, run now, reprioritise, redrive, delete; purge.
 
 use super::Machine;
+use super::inspect::bad_cursor;
 use super::jobs::Loaded;
 use super::rows::*;
 use crate::engine::{
@@ -10,6 +11,10 @@ use crate::engine::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{CancelReason, Due, JobId, State};
 use crate::time::Timestamp;
+
+/// What a purge cancels, in its order. Held jobs first: a follower must not start, and escape, because
+/// its holder goes. Then where jobs come from that become ready in the meantime.
+const PURGED: [State; 3] = [State::Held, State::Scheduled, State::Ready];
 
 impl Machine {
     /// Changes jobs; see [`Engine::edit`](crate::Engine::edit).
@@ -284,39 +289,52 @@ impl Machine {
     pub(super) fn purge(
         &mut self,
         namespace: &Namespace,
-        queue: String,
-        cursor: Option<Cursor>,
+        queue: &str,
+        cursor: Option<&Cursor>,
         limit: usize,
     ) -> Result<Controlled> {
         self.check_limit(limit)?;
-        let filter = Filter {
-            queue: Some(queue),
-            ..Filter::default()
-        };
-        let mut left = limit;
-        let (mut examined, mut matched) = (0, 0);
-        // What is purged is gone from its index, so each call begins at the start of each state.
-        let _ = cursor;
-        // Held ones first: a follower must not start, and escape, because its holder goes.
-        for state in [State::Held, State::Scheduled, State::Ready] {
-            let queue = filter.queue.clone().unwrap_or_default();
-            let by = ListBy::State { queue, state };
-            let found = self.find(namespace, &by, &filter, None, left)?;
-            examined += found.examined;
-            left = left.saturating_sub(found.examined);
-            for job in found.jobs {
-                matched += 1;
-                self.cancel_waiting(job, CancelReason::Purged)?;
+        let (first, mut after) = match cursor.map(|cursor| cursor.0.as_ref()) {
+            None => (0, None),
+            Some([nth, after @ ..]) if usize::from(*nth) < PURGED.len() => {
+                (usize::from(*nth), Some(after))
             }
-            if left == 0 {
-                break;
+            Some(_) => return Err(bad_cursor()),
+        };
+        let (mut examined, mut matched) = (0, 0);
+        let namespace = self.namespace(namespace);
+        let queue = namespace.and_then(|namespace| self.queue(namespace, queue));
+        let (Some(namespace), Some(queue)) = (namespace, queue) else {
+            return Ok(Controlled::Purged {
+                examined,
+                matched,
+                cursor: None,
+            });
+        };
+        for (nth, state) in PURGED.iter().enumerate().skip(first) {
+            let found = self.by_state(queue, *state, after.take(), limit - examined)?;
+            let last = found.last().map(|(_, after)| after.clone());
+            examined += found.len();
+            for id in found.into_iter().filter_map(|(id, _)| id) {
+                let job = self.load_indexed(&JobKey { namespace, id })?;
+                if job.status.place.is_pending() {
+                    matched += 1;
+                    self.cancel_waiting(job, CancelReason::Purged)?;
+                }
+            }
+            if let (true, Some(last)) = (examined == limit, last) {
+                let cursor = [vec![nth as u8], last].concat();
+                return Ok(Controlled::Purged {
+                    examined,
+                    matched,
+                    cursor: Some(Cursor(cursor.into())),
+                });
             }
         }
-        let cursor = (left == 0).then(|| Cursor(bytes::Bytes::from_static(b"purge")));
         Ok(Controlled::Purged {
             examined,
             matched,
-            cursor,
+            cursor: None,
         })
     }
 

@@ -29,6 +29,13 @@ impl Machine {
         let jobs = self.check_jobs(now, jobs)?;
         self.begin(now)?;
         let namespace = self.namespace_or_new(namespace);
+        let key = |checked: &Checked| JobKey {
+            namespace,
+            id: checked.job.id,
+        };
+        let keys: Vec<_> = jobs.iter().map(key).collect();
+        self.rows.specs.look_ahead(keys.iter())?;
+        self.rows.marks.look_ahead(keys.iter())?;
         jobs.into_iter()
             .map(|job| self.enqueue_one(namespace, job, true))
             .collect()
@@ -37,13 +44,7 @@ impl Machine {
     /// Checks a batch before anything is changed.
     fn check_jobs(&self, now: Timestamp, jobs: Vec<NewJob>) -> Result<Vec<Checked>> {
         self.check_batch(jobs.len())?;
-        let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
-        if bytes > self.limits.batch_bytes {
-            let message = "call carries too many bytes of payload; send smaller batches";
-            return Err(Error::new(ErrorKind::BatchTooLarge, message)
-                .with("bytes", bytes)
-                .with("limit", self.limits.batch_bytes));
-        }
+        self.check_bytes(jobs.iter().map(|job| job.payload.len()).sum())?;
         let check = |(index, job)| {
             self.check_job(now, job)
                 .map_err(|error: Error| error.with("index", index))
@@ -279,6 +280,9 @@ impl Machine {
             _ => self.take_key(&loaded)?,
         }
         self.watch_expiry(&loaded);
+        if loaded.status.is_suspect() {
+            self.note_expiry(&loaded);
+        }
         self.place(&loaded)?;
         if !self.expire_if_late(loaded.clone())? {
             self.changed(&loaded);

@@ -21,8 +21,9 @@ pub(super) struct Found {
     pub(super) cursor: Option<Cursor>,
 }
 
-/// Candidates of an index, each with the cursor that goes on after it.
-type Candidates = Vec<(JobId, Vec<u8>)>;
+/// Entries of an index, each with the cursor that goes on after it; one that stands for no job of
+/// the search is examined all the same, so that a call is bounded.
+pub(super) type Candidates = Vec<(Option<JobId>, Vec<u8>)>;
 
 impl Machine {
     /// Answers jobs; see [`Engine::get`](crate::Engine::get).
@@ -142,6 +143,7 @@ impl Machine {
             .flatten();
         let mut jobs = Vec::new();
         for (id, _) in candidates {
+            let Some(id) = id else { continue };
             let Some(job) = self.load(&JobKey { namespace, id })? else {
                 continue;
             };
@@ -183,7 +185,7 @@ impl Machine {
                     .flatten();
                 let seen = cursor.and_then(<[u8]>::first).copied().unwrap_or(0);
                 let numbered = ids.zip(1..).skip(usize::from(seen)).take(limit);
-                numbered.map(|(id, nth)| (id, vec![nth])).collect()
+                numbered.map(|(id, nth)| (Some(id), vec![nth])).collect()
             }
             ListBy::Group { key, .. } => self.by_group(queue, key, cursor, limit)?,
             ListBy::All => Vec::new(),
@@ -210,11 +212,11 @@ impl Machine {
             .scan(from, Bound::Excluded(&end), false, limit)?;
         Ok(found
             .into_iter()
-            .map(|(key, _)| (key.id, write_cursor(&key)))
+            .map(|(key, _)| (Some(key.id), write_cursor(&key)))
             .collect())
     }
 
-    fn by_state(
+    pub(super) fn by_state(
         &mut self,
         queue: u32,
         state: State,
@@ -240,7 +242,7 @@ impl Machine {
                     .scan(from, Bound::Excluded(&end), false, limit)?;
                 Ok(found
                     .into_iter()
-                    .map(|(key, id)| (id, write_cursor(&key)))
+                    .map(|(key, id)| (Some(id), write_cursor(&key)))
                     .collect())
             }
             State::Scheduled => {
@@ -251,7 +253,7 @@ impl Machine {
                         .page(queue, after.map(|key| (key.due, key.seq)), limit)?;
                 Ok(found
                     .into_iter()
-                    .map(|(key, id)| (id, write_cursor(&key)))
+                    .map(|(key, id)| (Some(id), write_cursor(&key)))
                     .collect())
             }
             State::Ready => self.ready_jobs(queue, cursor, limit),
@@ -287,7 +289,7 @@ impl Machine {
             .scan(Bound::Included(&start), to, true, limit)?;
         Ok(found
             .into_iter()
-            .map(|(key, kept)| (kept.id, write_cursor(&key)))
+            .map(|(key, kept)| (Some(kept.id), write_cursor(&key)))
             .collect())
     }
 
@@ -310,7 +312,7 @@ impl Machine {
                 20 => self.line_jobs(queue, rest, want)?,
                 _ => self.unmoved_jobs(queue, rest, want)?,
             };
-            let stay = |(id, after): (JobId, Vec<u8>)| (id, [vec![part], after].concat());
+            let stay = |(id, after): (Option<JobId>, Vec<u8>)| (id, [vec![part], after].concat());
             found.extend(here.into_iter().map(stay));
             rest = None;
             if found.len() < limit {
@@ -327,23 +329,17 @@ impl Machine {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Candidates> {
-        let mut after: Option<PlaceKey> = read_cursor(after)?;
-        let mut found = Vec::new();
-        loop {
-            let places = self.places_after(queue, lane, after.as_ref(), limit)?;
-            let Some((last, _)) = places.last() else {
-                return Ok(found);
-            };
-            after = Some(last.clone());
-            for (key, place) in places {
-                if let Place::Job(id) = place {
-                    found.push((id, write_cursor(&key)));
-                }
-                if found.len() == limit {
-                    return Ok(found);
-                }
-            }
-        }
+        let after: Option<PlaceKey> = read_cursor(after)?;
+        let places = self.places_after(queue, lane, after.as_ref(), limit)?;
+        let job = |place| match place {
+            Place::Job(id) => Some(id),
+            // Its jobs are found in its line.
+            Place::Group(_) => None,
+        };
+        let found = places.into_iter();
+        Ok(found
+            .map(|(key, place)| (job(place), write_cursor(&key)))
+            .collect())
     }
 
     fn line_jobs(&self, queue: u32, after: Option<&[u8]>, limit: usize) -> Result<Candidates> {
@@ -366,7 +362,7 @@ impl Machine {
             .scan(from, Bound::Excluded(&end), false, limit)?;
         Ok(found
             .into_iter()
-            .map(|(key, entry)| (entry.id, write_cursor(&key)))
+            .map(|(key, entry)| (Some(entry.id), write_cursor(&key)))
             .collect())
     }
 
@@ -382,7 +378,9 @@ impl Machine {
             .due
             .page(queue, after.map(|key| (key.due, key.seq)), limit)?;
         let due = found.into_iter().take_while(|(key, _)| key.due <= self.now);
-        Ok(due.map(|(key, id)| (id, write_cursor(&key))).collect())
+        Ok(due
+            .map(|(key, id)| (Some(id), write_cursor(&key)))
+            .collect())
     }
 
     /// Active jobs, page by page in the order of their fences.
@@ -398,12 +396,8 @@ impl Machine {
                 )
             }
         };
-        let ends = &self.queue_state(queue)?.lease_ends;
-        let mut fences: Vec<u64> = ends.iter().map(|(_, fence)| *fence).collect();
-        fences.retain(|other| *other >= fence);
-        fences.sort_unstable();
         let mut found = Vec::new();
-        for open in fences {
+        for open in self.queue_state(queue)?.pages.range(fence..).copied() {
             let key = FenceKey { fence: open };
             let Some(lease) = self.rows.leases.get(&key)? else {
                 continue;
@@ -411,14 +405,13 @@ impl Machine {
             let skip = if open == fence { place } else { 0 };
             for (index, id) in lease.jobs.iter().enumerate().skip(skip) {
                 let job = self.leased(lease.namespace, *id, open)?;
-                if job.is_some_and(|job| job.spec.queue == queue) {
-                    let mut after = Writer::default();
-                    after.u64(open);
-                    after.u32(index as u32);
-                    found.push((*id, after.0));
-                    if found.len() == limit {
-                        return Ok(found);
-                    }
+                let job = job.filter(|job| job.spec.queue == queue);
+                let mut after = Writer::default();
+                after.u64(open);
+                after.u32(index as u32);
+                found.push((job.map(|job| job.key.id), after.0));
+                if found.len() == limit {
+                    return Ok(found);
                 }
             }
         }
@@ -448,7 +441,7 @@ impl Machine {
             .scan(from, Bound::Included(&end), false, limit)?;
         Ok(found
             .into_iter()
-            .map(|(key, id)| (id, write_cursor(&key)))
+            .map(|(key, id)| (Some(id), write_cursor(&key)))
             .collect())
     }
 }
@@ -465,7 +458,7 @@ fn read_cursor<K: Key>(cursor: Option<&[u8]>) -> Result<Option<K>> {
         .transpose()
 }
 
-fn bad_cursor() -> Error {
+pub(super) fn bad_cursor() -> Error {
     Error::new(
         ErrorKind::InvalidInput,
         "cursor is not of this request; start again without one",

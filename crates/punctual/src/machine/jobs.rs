@@ -57,6 +57,15 @@ impl Machine {
         }))
     }
 
+    /// Reads ahead what [`Machine::load`] will ask of these jobs.
+    pub(super) fn look_ahead(&self, jobs: &[JobKey]) -> Result<()> {
+        let sent = jobs
+            .iter()
+            .filter(|key| !self.derived.active.contains_key(key));
+        self.rows.specs.look_ahead(sent)?;
+        self.rows.status.look_ahead(jobs.iter())
+    }
+
     /// A job that an index names; indexes and records change in the same step.
     pub(super) fn load_indexed(&self, key: &JobKey) -> Result<Loaded> {
         self.load(key)?
@@ -142,8 +151,13 @@ impl Machine {
             self.refresh_due_head(queue, job.status.due)?;
             return self.count(queue, State::Scheduled, false);
         }
+        self.leave_line(job)
+    }
+
+    /// Takes a job that stands in its line out of it.
+    pub(super) fn leave_line(&mut self, job: &Loaded) -> Result<()> {
         self.line_down(job)?;
-        self.count(queue, State::Ready, false)
+        self.count(job.spec.queue, State::Ready, false)
     }
 
     fn due_head_at_most(&mut self, id: u32, due: Timestamp) -> Result<()> {

@@ -222,6 +222,7 @@ impl Machine {
 
     /// The job's group is no longer kept by it as active; `holds` keeps the others back.
     pub(super) fn end_turn(&mut self, job: &Loaded, holds: bool) -> Result<()> {
+        self.note_expiry(job);
         let Some(group) = job.group().map(str::to_owned) else {
             return Ok(());
         };
@@ -263,6 +264,7 @@ impl Derived {
         for id in &page.queues {
             if let Some(queue) = self.queues.get_mut(id) {
                 queue.lease_ends.insert((deadline, fence));
+                queue.pages.insert(fence);
             }
         }
     }
@@ -276,6 +278,7 @@ impl Derived {
         for id in &page.queues {
             if let Some(queue) = self.queues.get_mut(id) {
                 queue.lease_ends.remove(&end);
+                queue.pages.remove(&fence);
             }
         }
     }

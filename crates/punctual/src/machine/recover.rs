@@ -5,6 +5,7 @@ use std::ops::Bound;
 use super::codec::{Reader, damaged};
 use super::rows::*;
 use super::table::{FrozenTable, Mutation, RowVisitor};
+use super::wake::Obstacles;
 use super::{Machine, OpenPage};
 use crate::error::Result;
 use crate::job::State;
@@ -176,6 +177,7 @@ impl Machine {
         self.recover_names()?;
         self.obey_settings()?;
         self.recover_marks()?;
+        self.derived.obstacles = Obstacles::unseen();
         let dead = self.recover_pages()?;
         let mut crashed = 0;
         if !closed {

@@ -55,14 +55,36 @@ impl Machine {
     }
 
     fn check_settle(&self, now: Timestamp, settle: &Settle) -> Result<Vec<Vec<CheckedEffect>>> {
+        self.check_batch(settle.pages.len())?;
         let all = settle.pages.iter().flat_map(|page| &page.settlements);
         self.check_batch(all.clone().count())?;
+        self.check_samples("lateness", settle, |page| &page.lateness_us)?;
+        self.check_samples("run time", settle, |page| &page.run_time_us)?;
+        let effects = all.clone().flat_map(|one| &one.effects);
+        self.check_bytes(effects.map(payload_bytes).sum())?;
         all.enumerate()
             .map(|(index, one)| {
                 self.check_settlement(now, one)
                     .map_err(|error| error.with("index", index))
             })
             .collect()
+    }
+
+    fn check_samples(
+        &self,
+        what: &str,
+        settle: &Settle,
+        of: impl Fn(&PageReport) -> &Vec<u64>,
+    ) -> Result<()> {
+        let samples: usize = settle.pages.iter().map(|page| of(page).len()).sum();
+        if samples > self.limits.batch_items {
+            let message =
+                format!("settle carries too many samples of {what}; send smaller batches");
+            return Err(Error::new(ErrorKind::BatchTooLarge, message)
+                .with("samples", samples)
+                .with("limit", self.limits.batch_items));
+        }
+        Ok(())
     }
 
     fn check_settlement(
@@ -336,6 +358,13 @@ impl Machine {
             self.changed(&job);
         }
         Ok(())
+    }
+}
+
+fn payload_bytes(effect: &Effect) -> usize {
+    match effect {
+        Effect::Enqueue(job) => job.payload.len(),
+        Effect::Clear { .. } => 0,
     }
 }
 

@@ -21,6 +21,7 @@ impl Machine {
         self.free_key(&job)?;
         self.change_members(&job, false)?;
         self.forget_expiry(&job);
+        self.forget_obstacle(&job);
         self.history.settled(job.spec.queue, now, state);
         self.changed(&job);
         self.signals.settled(&job.key);

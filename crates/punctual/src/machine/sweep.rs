@@ -175,6 +175,8 @@ impl Machine {
                 .rows
                 .due
                 .pop(&mut self.journal, queue, until, limit - moved)?;
+            let keys = due.iter().map(|(_, id)| JobKey { namespace, id: *id });
+            self.look_ahead(&keys.collect::<Vec<_>>())?;
             for (key, id) in &due {
                 let job = self.load_indexed(&JobKey { namespace, id: *id })?;
                 debug_assert_eq!(job.due_key(), *key, "the index says what the record says");
@@ -209,7 +211,7 @@ impl Machine {
             .periods
             .scan(from, Bound::Excluded(&end), false, limit)?;
         for (period, ()) in found {
-            self.rows.periods.remove(&mut self.journal, &period);
+            self.forget_period(&period);
             self.holder(period.queue, &period.key)?;
         }
         let next = self

@@ -3,12 +3,15 @@
 //! A table without a base is a plain sorted map. Over a base it is the upper level of a log
 //! structured store: rows put and removed again between two checkpoints never reach the base.
 
+mod ahead;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use self::ahead::Ahead;
 use super::codec::{Reader, Writer, damaged};
 use crate::error::Result;
 
@@ -147,6 +150,8 @@ pub(crate) struct Table<K, V> {
     base: Option<Arc<dyn Base>>,
     bytes: usize,
     gaps: RefCell<Gaps>,
+    /// Holds until the base changes, as the gaps do.
+    ahead: RefCell<Ahead<K, V>>,
 }
 
 /// Ranges without a row in the base, from a start to the end it is filed under: what a scan learned
@@ -181,21 +186,48 @@ impl<K: Key, V: Value> Table<K, V> {
             base,
             bytes: 0,
             gaps: RefCell::default(),
+            ahead: RefCell::default(),
         }
     }
 
     pub(crate) fn get(&self, key: &K) -> Result<Option<V>> {
-        if let Some(slot) = self.recent.get(key) {
-            return Ok(slot.value.clone());
-        }
-        if let Some(slot) = self.frozen.as_ref().and_then(|frozen| frozen.get(key)) {
+        if let Some(slot) = self.slot(key) {
             return Ok(slot.value.clone());
         }
         let Some(base) = &self.base else {
             return Ok(None);
         };
+        if let Some(known) = self.ahead.borrow().get(key) {
+            return Ok(known.clone());
+        }
         let found = base.get(self.number, &bytes_of(key))?;
         found.map(|bytes| V::read(&mut Reader(&bytes))).transpose()
+    }
+
+    /// The row in memory, if the key has one there.
+    fn slot(&self, key: &K) -> Option<&Slot<V>> {
+        let frozen = || self.frozen.as_ref().and_then(|frozen| frozen.get(key));
+        self.recent.get(key).or_else(frozen)
+    }
+
+    /// Reads in one pass what the base has of keys that are about to be asked for.
+    pub(crate) fn look_ahead<'a>(&self, keys: impl Iterator<Item = &'a K>) -> Result<()> {
+        let Some(base) = &self.base else {
+            return Ok(());
+        };
+        let mut asked: Vec<K> = keys
+            .filter(|key| self.slot(key).is_none())
+            .cloned()
+            .collect();
+        asked.sort_unstable();
+        asked.dedup();
+        let found = if asked.len() < ahead::KEYS_MIN {
+            Ahead::default()
+        } else {
+            Ahead::read(&**base, self.number, asked)?
+        };
+        self.ahead.replace(found);
+        Ok(())
     }
 
     /// Puts a row whose key is nowhere in the table.
@@ -356,6 +388,7 @@ impl<K: Key, V: Value> Table<K, V> {
     pub(crate) fn thaw(&mut self) {
         self.frozen = None;
         self.gaps.take();
+        self.ahead.take();
     }
 }
 

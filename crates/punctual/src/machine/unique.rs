@@ -128,6 +128,9 @@ impl Machine {
         if let Some(mut row) = self.rows.unique.get(&text)? {
             debug_assert!(row.follower.is_none(), "a holder has one follower");
             row.follower = Some(follower);
+            if let Some(until) = row.until {
+                self.note_period(queue, key, until);
+            }
             self.rows.unique.put(&mut self.journal, text, row);
         }
         Ok(())
@@ -175,7 +178,7 @@ impl Machine {
                 queue: text.queue,
                 key: text.text.clone(),
             };
-            self.rows.periods.remove(&mut self.journal, &period);
+            self.forget_period(&period);
         }
         self.rows.unique.remove(&mut self.journal, text);
         Ok(())
@@ -194,7 +197,7 @@ impl Machine {
                 queue: text.queue,
                 key: text.text.clone(),
             };
-            self.rows.periods.remove(&mut self.journal, &period);
+            self.forget_period(&period);
         }
         let key = JobKey { namespace, id };
         let job = self.load_indexed(&key)?;

@@ -79,7 +79,8 @@ macro_rules! options {
                 self.edit(|job| job.retention = span)
             }
 
-            /// Carries one more name and value to the handler.
+            /// Carries one more name and value to the handler. A W3C `traceparent` is shown by the
+            /// worker's span and passed on to follow-ups, with its `tracestate`.
             pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
                 let header = (name.into(), value.into());
                 self.edit(|job| job.headers.push(header))

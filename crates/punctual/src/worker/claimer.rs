@@ -15,7 +15,7 @@ use crate::backoff::Backoff;
 use crate::engine::{Claim, ClaimOrder, Claimed, WaitFor, Waited, WorkerRecord};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{JobRecord, Outcome};
-use crate::time::{Timestamp, millis, minutes, seconds, within};
+use crate::time::{Timestamp, millis, minutes, pause, seconds};
 
 /// A bell that was lost costs at most that much engine time.
 const WAIT_MAX: Duration = seconds(1);
@@ -30,7 +30,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
             .setup
             .queues()
             .unwrap_or_else(|_| unreachable!("they were checked at the start")),
-        suspects: Suspects::default(),
+        suspects: Suspects::new(rt.setup.suspect_patience),
         backoff: Backoff::engine(),
         was_alone: false,
         futile: 0,
@@ -89,11 +89,15 @@ impl Claimer {
 
     /// Whether the next claim is for suspects: for an isolated worker, every other one.
     fn is_turn_of_suspects(&mut self) -> bool {
-        if self.rt.setup.isolated {
-            self.suspects.are_waiting() && !self.was_alone
-        } else {
-            self.suspects.is_turn(self.rt.now())
+        if !self.suspects.are_waiting() {
+            return false;
         }
+        if self.rt.setup.isolated {
+            return !self.was_alone;
+        }
+        let now = self.rt.now();
+        let eldest = self.rt.board().eldest(now);
+        self.suspects.is_turn(now, eldest)
     }
 
     /// Sends a claim; an unanswered one again under its nonce, so that its page is not stranded.
@@ -132,13 +136,13 @@ impl Claimer {
     async fn claimed(&mut self, claimed: Claimed, asked: Duration, alone: bool, quiet: bool) {
         let (now, wake_at) = (claimed.now, claimed.wake_at);
         let more = wake_at.is_some_and(|wake_at| wake_at <= now);
-        self.suspects.seen(claimed.suspects);
+        self.suspects.seen(claimed.suspects, self.rt.now());
         let (jobs, suspect) = admit(&self.rt, claimed, asked);
+        if suspect && !self.rt.setup.isolated {
+            // It was claimed so that nothing else runs beside it.
+            self.rest_while_busy().await;
+        }
         if alone {
-            if suspect && !self.rt.setup.isolated {
-                // The claim was made to run nothing else beside it.
-                self.rest_while_busy().await;
-            }
             self.suspects.done(self.rt.now(), jobs > 0);
         } else if jobs == 0 && quiet {
             self.suspects.idle();
@@ -164,11 +168,11 @@ impl Claimer {
 
     /// Sleeps until the engine may have more, by its clock or its bell.
     async fn wait(&mut self, now: Timestamp, wake_at: Option<Timestamp>) {
-        let mut until = wake_at.map_or(now + WAIT_MAX, |at| at.min(now + WAIT_MAX));
-        if let Some(turn_at) = self.suspects.turn_at() {
-            until = until.min(now + turn_at.saturating_sub(self.rt.now()));
-        }
+        let until = wake_at.map_or(now + WAIT_MAX, |at| at.min(now + WAIT_MAX));
         let rt = self.rt.clone();
+        let turn_at = self.suspects.turn_at(rt.now());
+        let rest = turn_at.map_or(Duration::ZERO, |at| at.saturating_sub(rt.now()));
+        let kept_out = self.suspects.are_waiting() && turn_at.is_none() && !rt.setup.isolated;
         let waited = rt
             .engine
             .wait(&rt.namespace, WaitFor::Work(self.queues.names()), until);
@@ -176,6 +180,9 @@ impl Claimer {
             waited = waited => Some(waited),
             () = rt.pulsed(DEAF_SECONDS_MAX) => None,
             () = rt.reached(Phase::Draining) => None,
+            () = pause(rest), if turn_at.is_some() => None,
+            // Suspects wait for what still runs, and for nothing else.
+            () = rt.until(is_dry), if kept_out => None,
             // Ends with the work: what was settled may have brought more.
             () = rt.until(|board| board.is_quiet()), if rt.ends_idle() => None,
         };
@@ -208,24 +215,36 @@ impl Claimer {
     /// nobody's crash but the suspect's own. Whether it came to that in time.
     async fn run_dry(&mut self) -> bool {
         let rt = self.rt.clone();
-        let patience = self.suspects.patience();
-        tokio::select! {
-            dry = within(patience, rt.until(is_dry)) => {
-                if dry.is_none() {
-                    tracing::debug!(?patience, "suspects wait on: handlers did not end");
-                    self.suspects.gave_up(rt.now());
-                }
-                dry.is_some()
+        while rt.phase() == Phase::Claiming {
+            rt.vitals.beat(Loop::Claimer);
+            let now = rt.now();
+            let (dry, eldest) = {
+                let board = rt.board();
+                (is_dry(&board), board.eldest(now))
+            };
+            if dry {
+                return true;
             }
-            () = rt.reached(Phase::Draining) => false,
+            let left = self.suspects.patience_left(now, eldest);
+            if left.is_zero() {
+                tracing::debug!(?eldest, "suspects wait on: handlers did not end");
+                self.suspects.gave_up(now);
+                return false;
+            }
+            tokio::select! {
+                () = self.bounded(rt.until(is_dry)) => {}
+                () = pause(left) => {}
+            }
         }
+        false
     }
 
     /// Waits until what runs has ended and is handed in, however long that takes.
     async fn rest_while_busy(&self) {
-        while self.rt.phase() == Phase::Claiming && !is_dry(&self.rt.board()) {
+        let is_over = |board: &Board| board.is_idle() && board.unsettled() == 0;
+        while self.rt.phase() == Phase::Claiming && !is_over(&self.rt.board()) {
             self.rt.vitals.beat(Loop::Claimer);
-            self.bounded(self.rt.until(is_dry)).await;
+            self.bounded(self.rt.until(is_over)).await;
         }
     }
 
@@ -243,8 +262,9 @@ impl Claimer {
 /// Bells in a row that may be false before the claimer slows down.
 const FUTILE_MAX: u32 = 3;
 
+/// A handler that blocks its thread runs too, though its slot was given up.
 fn is_dry(board: &Board) -> bool {
-    board.is_idle() && board.unsettled() == 0
+    board.is_idle() && board.unsettled() == 0 && board.leaked() == 0
 }
 
 async fn released(rt: &Runtime) {

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Effect, JobId, JobRecord, Limits, NewJob};
 use crate::time::Timestamp;
 use crate::worker::state::States;
+use crate::worker::trace;
 
 /// One attempt as its handler sees it. Cheap to clone.
 #[derive(Clone)]
@@ -156,8 +157,10 @@ impl Context {
 
     /// Enqueues a job in the same step that settles this one: both happen or neither.
     ///
-    /// An attempt that ends in an error sends nothing.
-    pub fn then(&self, job: NewJob) -> Result<()> {
+    /// An attempt that ends in an error sends nothing. The job gets this one's headers
+    /// `traceparent` and `tracestate` if it has no `traceparent` of its own.
+    pub fn then(&self, mut job: NewJob) -> Result<()> {
+        trace::inherit(&self.0.job.headers, &mut job, self.0.limits.header_bytes);
         job.check(&self.0.limits)?;
         self.0.add(Effect::Enqueue(Box::new(job)))
     }

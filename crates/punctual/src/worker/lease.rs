@@ -67,14 +67,11 @@ async fn extend(rt: &Runtime, keys: &[u64], pages: Vec<Extend>, sent: Duration) 
     Ok(())
 }
 
-/// Pages in one call.
-const PAGES_MAX: usize = 1_000;
-
 impl Board {
     /// The pages to prolong by that instant, each with the jobs still worked on.
     fn due_beats(&self, now: Duration, lease: Duration) -> (Vec<u64>, Vec<Extend>) {
         let due = self.pages.iter().filter(|(_, page)| page.beat_at <= now);
-        let mut keys: Vec<u64> = due.map(|(key, _)| *key).take(PAGES_MAX).collect();
+        let mut keys: Vec<u64> = due.map(|(key, _)| *key).take(self.batch_items()).collect();
         keys.sort_unstable();
         let mut extends: Vec<Extend> = keys
             .iter()

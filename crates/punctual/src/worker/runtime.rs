@@ -19,7 +19,7 @@ use super::layer::{Layer, Next};
 use super::meters::{Labels, Meters};
 use super::settler::Outbox;
 use super::slots::{Board, Seed, Start};
-use super::{Setup, claimer, lease, settler, watch as watcher};
+use super::{Setup, claimer, lease, settler, trace, watch as watcher};
 use crate::backoff::Backoff;
 use crate::engine::{Engine, Namespace, WorkerRecord};
 use crate::error::{Error, ErrorKind, Result};
@@ -340,7 +340,8 @@ impl Runtime {
             id = %job.id,
             kind = job.kind,
             queue = job.queue,
-            attempt = job.attempt
+            attempt = job.attempt,
+            traceparent = trace::parent(&job.headers)
         );
         let next = self
             .setup

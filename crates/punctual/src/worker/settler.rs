@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::health::Loop;
 use super::runtime::{Phase, Runtime};
@@ -10,6 +11,7 @@ use crate::backoff::Backoff;
 use crate::engine::{PageReport, Settle, SettleVerdict, Token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::Outcome;
+use crate::time::millis;
 
 /// Batches that are to be answered before anything else is sent: kept outside of the loop, so
 /// that a loop that is started again sends the same content.
@@ -64,15 +66,18 @@ pub(super) async fn run(rt: Arc<Runtime>) {
                 tracing::warn!(%error, jobs = batch.ended.len(), "settle is sent again");
                 rt.vitals.trouble(Loop::Settler, &error);
                 drop(outbox);
-                rt.pause(backoff.pause(), Phase::Over).await;
-                if rt.phase() == Phase::Over {
-                    return;
+                match rt.phase() {
+                    Phase::Over => return,
+                    Phase::Releasing => rt.pause(HURRIED_PAUSE, Phase::Over).await,
+                    _ => rt.pause(backoff.pause(), Phase::Releasing).await,
                 }
             }
         }
     }
 }
 
+/// Between tries while the worker ends: there are seconds left.
+const HURRIED_PAUSE: Duration = millis(100);
 /// Longer than any engine takes; the same content again is `repeated`.
 const SETTLE_SECONDS_MAX: u64 = 30;
 
@@ -115,7 +120,7 @@ fn pages(ended: &[Ended]) -> (Settle, Vec<(usize, usize)>) {
     (settle, places)
 }
 
-fn micros(span: std::time::Duration) -> u64 {
+fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 

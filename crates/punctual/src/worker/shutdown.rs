@@ -57,8 +57,11 @@ pub fn shutdown_signal() -> Shutdown {
     let (count, counted) = tokio::sync::watch::channel(0_u32);
     let mut signals = Signals::new();
     tokio::spawn(async move {
-        while !count.is_closed() {
-            signals.next().await;
+        loop {
+            tokio::select! {
+                () = signals.next() => {}
+                () = count.closed() => return,
+            }
             count.send_modify(|count| *count += 1);
             tracing::info!(signals = *count.borrow(), "asked to end");
         }
@@ -131,8 +134,8 @@ impl Runtime {
             drained = drained => drained.is_some(),
             () = release => false,
         };
+        self.enter(Phase::Releasing);
         if !in_time {
-            self.enter(Phase::Releasing);
             let running = {
                 let mut board = self.board();
                 board.stop_all(Cause::Shutdown, self.now() + RELEASE_GRACE);

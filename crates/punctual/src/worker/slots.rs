@@ -157,6 +157,15 @@ impl Board {
         self.leaked.len()
     }
 
+    /// How long the handler that has run longest has run; one that blocks its thread may never end.
+    pub(super) fn eldest(&self, now: Duration) -> Option<Duration> {
+        if !self.leaked.is_empty() {
+            return Some(Duration::MAX);
+        }
+        let first = self.runs.values().map(|run| run.started).min()?;
+        Some(now.saturating_sub(first))
+    }
+
     /// What to claim now, if anything: free slots, and ahead of them once half of that is used up.
     pub(super) fn room(&self) -> Option<Room> {
         let free = self.slots.saturating_sub(self.runs.len());
@@ -488,6 +497,11 @@ impl Board {
     /// Drops what was taken from the line: its lease is lost.
     pub(super) fn drop_ahead(&mut self, waiting: &Ahead) {
         self.close(waiting.page);
+    }
+
+    /// Items of one call.
+    pub(super) fn batch_items(&self) -> usize {
+        self.seed.limits.batch_items
     }
 
     pub(super) fn grace(&self) -> Duration {

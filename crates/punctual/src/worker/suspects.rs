@@ -10,67 +10,92 @@ use crate::time::{minutes, seconds};
 /// - An idle worker takes them at once.
 /// - A busy one takes them for a second in a row, or one of them if that takes longer, and then
 ///   does its usual work four times as long as that took, waiting included.
-/// - If its handlers do not end within five seconds, it gives up and tries again after four times
-///   as long, with twice the patience, up to five minutes.
+/// - It waits for handlers that have run less long than its patience. One that has run longer may
+///   never end: as long as it runs, there is no turn.
+/// - While a suspect waits in vain the patience grows to a quarter of that wait, up to five
+///   minutes, so that handlers of any shorter span do not keep it out for ever.
+///
+/// So a suspect that a worker has seen waits for the patience at most, if no handler runs longer
+/// than that; and if one does, ten times the longest, up to those five minutes.
 #[derive(Debug, Clone)]
 pub(super) struct Suspects {
-    waiting: bool,
+    least_patience: Duration,
+    waiting_since: Option<Duration>,
+    /// The last turn brought nothing, although they wait: not even an idle worker is to hurry.
+    barren: bool,
     turn_since: Option<Duration>,
     rest_until: Duration,
-    patience: Duration,
 }
 
 const TURN_MAX: Duration = seconds(1);
 const REST_TIMES: u32 = 4;
-const PATIENCE_MIN: Duration = seconds(5);
 const PATIENCE_MAX: Duration = minutes(5);
 
-impl Default for Suspects {
-    fn default() -> Self {
+impl Suspects {
+    /// For handlers that are waited for until they have run for so long.
+    pub(super) fn new(patience: Duration) -> Self {
         Self {
-            waiting: false,
+            least_patience: patience,
+            waiting_since: None,
+            barren: false,
             turn_since: None,
             rest_until: Duration::ZERO,
-            patience: PATIENCE_MIN,
         }
     }
-}
 
-impl Suspects {
     /// A claim said whether suspects wait.
-    pub(super) fn seen(&mut self, waiting: bool) {
-        self.waiting = waiting;
-        if !waiting {
+    pub(super) fn seen(&mut self, waiting: bool, now: Duration) {
+        if waiting {
+            self.waiting_since.get_or_insert(now);
+        } else {
+            self.waiting_since = None;
+            self.barren = false;
             self.turn_since = None;
-            self.patience = PATIENCE_MIN;
         }
     }
 
     pub(super) fn are_waiting(&self) -> bool {
-        self.waiting
+        self.waiting_since.is_some()
     }
 
     /// Usual work has run out: no need to rest from suspects.
     pub(super) fn idle(&mut self) {
-        self.rest_until = Duration::ZERO;
+        if !self.barren {
+            self.rest_until = Duration::ZERO;
+        }
     }
 
-    /// Whether the next claim is to be alone.
-    pub(super) fn is_turn(&mut self, now: Duration) -> bool {
-        let turn = self.waiting && now >= self.rest_until;
+    /// Whether the next claim is to be alone, once the handlers have ended of which the eldest has
+    /// run for so long.
+    pub(super) fn is_turn(&mut self, now: Duration, eldest: Option<Duration>) -> bool {
+        let waits_for = |age| age < self.patience(now);
+        let turn = self.are_waiting() && now >= self.rest_until && eldest.is_none_or(waits_for);
         if turn && self.turn_since.is_none() {
             self.turn_since = Some(now);
         }
         turn
     }
 
-    /// How long to wait for the handlers to end.
-    pub(super) fn patience(&self) -> Duration {
-        self.patience
+    /// How much longer to wait for the handlers to end; with none left, for their outcomes to be
+    /// handed in.
+    pub(super) fn patience_left(&self, now: Duration, eldest: Option<Duration>) -> Duration {
+        let waited = now.saturating_sub(self.turn_since.unwrap_or(now));
+        self.patience(now).saturating_sub(eldest.unwrap_or(waited))
+    }
+
+    fn patience(&self, now: Duration) -> Duration {
+        let waited = now.saturating_sub(self.waiting_since.unwrap_or(now));
+        self.least_patience
+            .max((waited / REST_TIMES).min(PATIENCE_MAX))
     }
 
     /// What a claim alone brought has ended; one that brought nothing ends the turn.
     pub(super) fn done(&mut self, now: Duration, brought: bool) {
+        if brought {
+            // It was the first in line that has waited so long.
+            self.waiting_since = self.waiting_since.map(|_| now);
+        }
+        self.barren = !brought;
         let took = now.saturating_sub(self.turn_since.unwrap_or(now));
         if took >= TURN_MAX || !brought {
             self.rest(now, took.max(TURN_MAX));
@@ -79,8 +104,7 @@ impl Suspects {
 
     /// The handlers did not end in time.
     pub(super) fn gave_up(&mut self, now: Duration) {
-        self.rest(now, self.patience);
-        self.patience = (self.patience * 2).min(PATIENCE_MAX);
+        self.rest(now, now.saturating_sub(self.turn_since.unwrap_or(now)));
     }
 
     fn rest(&mut self, now: Duration, took: Duration) {
@@ -88,9 +112,9 @@ impl Suspects {
         self.turn_since = None;
     }
 
-    /// When the next turn is, if one is due.
-    pub(super) fn turn_at(&self) -> Option<Duration> {
-        self.waiting.then_some(self.rest_until)
+    /// When the next turn is, if only the rest is in its way.
+    pub(super) fn turn_at(&self, now: Duration) -> Option<Duration> {
+        (self.are_waiting() && now < self.rest_until).then_some(self.rest_until)
     }
 }
 

@@ -21,7 +21,11 @@ pub(super) async fn run(rt: Arc<Runtime>) {
         let (notices, stale, next, leaked, busy) = {
             let mut board = rt.board();
             let notices = board.watch(now);
-            let stale = board.release_stale(now);
+            // Whoever winds the worker down hands back what is ahead.
+            let stale = match rt.phase() {
+                Phase::Claiming => board.release_stale(now),
+                _ => 0,
+            };
             let busy = !board.is_idle();
             (notices, stale, board.watch_at(), board.leaked(), busy)
         };

@@ -14,3 +14,4 @@ mod worker_leases;
 mod worker_meters;
 mod worker_shutdown;
 mod worker_suspects;
+mod worker_trace;

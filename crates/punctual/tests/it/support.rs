@@ -278,6 +278,35 @@ pub(crate) async fn until(
     .await
 }
 
+/// Waits until a loop of the worker begins another round.
+pub(crate) async fn until_round(worker: &Worker, name: &str) {
+    let health = worker.health();
+    let age = || {
+        let loops = health.report().loops;
+        loops.into_iter().find(|of| of.name == name).unwrap().age
+    };
+    soon(async {
+        let mut last = age();
+        loop {
+            tokio::task::yield_now().await;
+            let now = age();
+            if now < last {
+                return;
+            }
+            last = now;
+        }
+    })
+    .await;
+}
+
+/// How many jobs are active.
+pub(crate) async fn active(probe: &Probe) -> u64 {
+    let (namespace, all) = (Namespace::default(), StatsRequest::default());
+    let stats = probe.inner.stats(&namespace, all).await.unwrap();
+    let of_queue = |queue: &QueueStats| queue.counts.of(punctual::State::Active);
+    stats.queues.iter().map(of_queue).sum()
+}
+
 /// Waits until the job is settled, and answers its record: it is kept for that.
 pub(crate) async fn settled(probe: &Arc<Probe>, id: JobId) -> JobRecord {
     // Beside the probe: its faults and counts are for the worker.

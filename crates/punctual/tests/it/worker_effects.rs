@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use punctual::engine::Engine;
 use punctual::testing::{assert_enqueued, refute_enqueued};
 use punctual::time::{days, seconds};
 use punctual::worker::HandlerResult;
@@ -143,7 +144,7 @@ async fn progress_goes_with_the_heartbeat() {
     let finish = Arc::new(tokio::sync::Notify::new());
     let finishing = finish.clone();
     let worker = Worker::new(&probe)
-        .lease(punctual::time::millis(60))
+        .lease(seconds(2))
         .handle(move |_: Ping, ctx: Context| {
             let finish = finishing.clone();
             async move {
@@ -158,6 +159,58 @@ async fn progress_goes_with_the_heartbeat() {
     let job = until(&probe, id, |job| job.progress.is_some()).await;
     assert_eq!(job.progress.as_deref(), Some(&b"half way"[..]));
     assert!(probe.calls("extend") >= 2);
+    assert_eq!(job.attempt, 1, "the note is that of the first beat");
     finish.notify_one();
     running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_effects_are_handed_in_by_as_many_calls_as_they_need() {
+    let clock = punctual::time::ManualClock::default();
+    let mut probe = Probe::on(clock);
+    probe.settle_gate = Some(tokio::sync::Semaphore::new(0));
+    let probe = Arc::new(probe);
+    let limits = probe.info().await.unwrap().limits;
+    let (jobs, parts) = (24, 5);
+    let mut ids = Vec::new();
+    for n in 0..jobs {
+        ids.push(send(&probe, n).await);
+    }
+    let part = limits.payload_bytes;
+    let worker = Worker::new(&probe).handle(move |job: Ping, ctx: Context| async move {
+        // The first one sends all that one attempt may.
+        let parts = if job.n == 0 {
+            limits.batch_bytes / part
+        } else {
+            parts
+        };
+        for _ in 0..parts {
+            ctx.then(NewJob::new("parts", vec![b'.'; part]))?;
+        }
+        ctx.result("sent")?;
+        done()
+    });
+    let health = worker.health();
+    let running = background(&worker);
+    // All have ended before the first outcome is answered.
+    soon(async {
+        while probe.settles().is_empty() || health.busy() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    probe.settle_gate.as_ref().unwrap().add_permits(1_000);
+    for id in &ids {
+        let job = settled(&probe, *id).await;
+        assert_eq!(
+            (job.state, job.attempt, job.failures),
+            (State::Completed, 1, 0)
+        );
+    }
+    running.stop().await;
+    for settle in probe.settles() {
+        let settlements = settle.pages.iter().flat_map(|page| &page.settlements);
+        let effects: usize = settlements.map(|one| one.effects.len()).sum();
+        assert!(effects * part <= limits.batch_bytes, "{effects} effects");
+    }
 }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use punctual::engine::Engine;
 use punctual::job::DeadReason;
-use punctual::time::ManualClock;
-use punctual::{State, Worker};
-use tokio::sync::mpsc;
+use punctual::time::{ManualClock, millis, seconds};
+use punctual::{Context, JobId, Queue, State, Worker};
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::support::*;
 
@@ -60,10 +59,11 @@ async fn of_64_jobs_only_the_one_that_ends_its_process_dies() {
     }
 }
 
-/// Enqueues a job that crashed twice in a page with others.
-async fn suspects(probe: &Arc<Probe>, clock: &ManualClock, count: u32) {
+/// Enqueues jobs that crashed twice in a page with others.
+async fn suspects(probe: &Arc<Probe>, clock: &ManualClock, count: u32) -> Vec<JobId> {
+    let mut ids = Vec::new();
     for n in 0..count {
-        send(probe, n).await;
+        ids.push(send(probe, n).await);
     }
     for _ in 0..2 {
         let (worker, _) = process(probe, 0);
@@ -72,18 +72,12 @@ async fn suspects(probe: &Arc<Probe>, clock: &ManualClock, count: u32) {
         running.kill().await;
         leases_run_out(probe, clock).await;
     }
+    ids
 }
 
 async fn until_claimed(probe: &Probe, count: u32) {
     soon(async {
-        loop {
-            let stats = probe
-                .stats(&Default::default(), Default::default())
-                .await
-                .unwrap();
-            if stats.queues[0].counts.of(State::Active) == u64::from(count) {
-                return;
-            }
+        while active(probe).await != u64::from(count) {
             tokio::task::yield_now().await;
         }
     })
@@ -101,7 +95,7 @@ async fn a_suspect_runs_with_nothing_beside_it() {
     let alone = Arc::new(AtomicU32::new(0));
     let worker = Worker::new(&probe).handle({
         let alone = alone.clone();
-        move |_: Ping, ctx: punctual::Context| {
+        move |_: Ping, ctx: Context| {
             let (running, alone) = (running.clone(), alone.clone());
             async move {
                 let beside = running.fetch_add(1, Ordering::SeqCst);
@@ -159,12 +153,89 @@ async fn the_next_suspect_waits_until_the_last_one_is_handed_in() {
     .await;
     // A process that ended now would leave the first one's outcome behind, and it would look as
     // if that had crashed alone. So nobody else is running, whose crash it could be.
-    for _ in 0..1_000 {
-        tokio::task::yield_now().await;
-    }
+    // Its claimer goes round, and could have claimed.
+    until_round(&worker, "claimer").await;
     assert_eq!(starts.load(Ordering::SeqCst), 1);
     probe.settle_gate.as_ref().unwrap().add_permits(100);
     running
         .stop_when(|| starts.load(Ordering::SeqCst) == 2)
         .await;
+}
+
+/// The number of a job whose handler does not end by itself.
+const LONG: u32 = 1_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_runs_on_keeps_a_suspect_out_and_nothing_else() {
+    let (probe, clock) = Probe::new();
+    let suspect = suspects(&probe, &clock, 1).await[0];
+    let long = send(&probe, LONG).await;
+    let end = Arc::new(Semaphore::new(0));
+    let running = Arc::new(AtomicU32::new(0));
+    let worker = Worker::new(&probe).suspect_patience(millis(50)).handle({
+        let end = end.clone();
+        move |job: Ping, ctx: Context| {
+            let (end, running) = (end.clone(), running.clone());
+            async move {
+                let beside = running.fetch_add(1, Ordering::SeqCst);
+                assert!(ctx.crashes() < 2 || beside == 0, "{beside} beside it");
+                if job.n == LONG {
+                    end.acquire().await.unwrap().forget();
+                }
+                running.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+    });
+    let background = background(&worker);
+    for n in 0..200 {
+        let usual = send(&probe, n).await;
+        assert_eq!(settled(&probe, usual).await.state, State::Completed);
+    }
+    assert_eq!(probe.job(long).await.state, State::Active);
+    assert_eq!(probe.job(suspect).await.state, State::Ready);
+    end.add_permits(1);
+    let suspect = settled(&probe, suspect).await;
+    assert_eq!((suspect.state, suspect.failures), (State::Completed, 0));
+    background.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_suspect_does_not_run_beside_a_handler_that_blocks_its_thread() {
+    let (probe, clock) = Probe::new();
+    let suspect = suspects(&probe, &clock, 1).await[0];
+    let (unblock, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Arc::new(std::sync::Mutex::new(blocked));
+    let worker = Worker::new(&probe)
+        .abort_grace(millis(50))
+        .suspect_patience(millis(50))
+        .handle(move |job: Ping| {
+            let blocked = blocked.clone();
+            async move {
+                if job.n == LONG {
+                    let _ = blocked.lock().unwrap().recv();
+                }
+            }
+        });
+    let (queue, health) = (Queue::new(&probe), worker.health());
+    let blocking = queue.enqueue(ping(LONG)).timeout(millis(20)).attempts(1);
+    let blocking = blocking.await.unwrap().id;
+    let running = background(&worker);
+    assert_eq!(settled(&probe, blocking).await.state, State::Dead);
+    assert_eq!(health.leaked(), 1, "its slot is given up, its thread runs");
+    for n in 0..20 {
+        let usual = send(&probe, n).await;
+        assert_eq!(settled(&probe, usual).await.state, State::Completed);
+    }
+    let claims = probe.calls("claim");
+    soon(async {
+        while probe.calls("claim") == claims {
+            clock.advance(seconds(1));
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(probe.job(suspect).await.attempt, 2, "it is not claimed");
+    drop(unblock);
+    assert_eq!(settled(&probe, suspect).await.state, State::Completed);
+    running.stop().await;
 }

@@ -15,7 +15,16 @@ pub(super) fn history(seed: u64, steps: usize, durable: bool) -> Vec<Step> {
         nonces: 0,
         durable,
     };
-    (0..steps).map(|_| generator.step()).collect()
+    let mut history = Vec::with_capacity(steps);
+    while history.len() < steps {
+        if generator.random.percent(2) {
+            history.extend(generator.scene());
+        } else {
+            history.push(generator.step());
+        }
+    }
+    history.truncate(steps);
+    history
 }
 
 /// Few queues, keys, groups and names, so that jobs meet.
@@ -41,8 +50,8 @@ const LEASES: [Duration; 5] = [millis(1), seconds(1), seconds(10), seconds(10), 
 /// One over the last: the call that carries it is refused whole.
 const MALFORMED_PRIORITY: u8 = 10;
 
-struct Generator {
-    random: Random,
+pub(super) struct Generator {
+    pub(super) random: Random,
     sent: Vec<JobPlan>,
     nonces: u16,
     durable: bool,
@@ -220,6 +229,18 @@ impl Generator {
         }
     }
 
+    pub(super) fn nonce(&mut self) -> u16 {
+        self.nonces += 1;
+        self.nonces - 1
+    }
+
+    /// A job like no other.
+    pub(super) fn fresh(&mut self) -> JobPlan {
+        let job = JobPlan::plain(self.sent.len() as u16);
+        self.sent.push(job.clone());
+        job
+    }
+
     fn claim(&mut self) -> ClaimPlan {
         let random = &mut self.random;
         let queues = random.one(&[
@@ -235,9 +256,9 @@ impl Generator {
         let nonce = if again {
             self.nonces - 1 - random.below(u64::from(self.nonces.min(4))) as u16
         } else {
-            self.nonces += 1;
-            self.nonces - 1
+            self.nonce()
         };
+        let random = &mut self.random;
         ClaimPlan {
             worker: random.small(WORKERS),
             queues,

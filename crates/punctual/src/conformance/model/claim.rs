@@ -188,7 +188,11 @@ impl Space {
             .filter(|by| *by != job)
     }
 
-    fn of_same_group(&self, job: usize, is: impl Fn(&super::Entry) -> bool) -> Option<usize> {
+    pub(super) fn of_same_group(
+        &self,
+        job: usize,
+        is: impl Fn(&super::Entry) -> bool,
+    ) -> Option<usize> {
         let entry = &self.jobs[job];
         entry.group_key()?;
         (self.jobs.iter()).position(|other| {
@@ -282,37 +286,6 @@ impl Space {
             },
             suspects: ready(true),
         }
-    }
-
-    /// The next chance, or an earlier lease end of the engine if that is what it says.
-    fn wake_at(&self, now: Timestamp, queues: &[String], choice: Choice<'_>) -> Option<Timestamp> {
-        if queues.iter().all(|queue| self.is_paused(queue)) {
-            return None;
-        }
-        let next = self.next_chance(now, queues);
-        let said = match choice {
-            Choice::Of(claimed) => claimed.wake_at,
-            Choice::Own => None,
-        };
-        let earlier = |said: &Timestamp| next.is_none_or(|next| *said < next);
-        (said.filter(|said| earlier(said) && self.lease_ends.contains(said))).or(next)
-    }
-
-    /// The earliest instant at which a job of these queues falls due or a lease of theirs ends.
-    fn next_chance(&self, now: Timestamp, queues: &[String]) -> Option<Timestamp> {
-        let asked = |job: &super::Entry| {
-            queues
-                .iter()
-                .any(|queue| job.is_in(queue) && !self.is_paused(queue))
-        };
-        (self.jobs.iter())
-            .filter(|job| asked(job))
-            .filter_map(|job| match job.state(now) {
-                State::Scheduled => Some(job.record.due),
-                State::Active => job.record.lease_until,
-                _ => None,
-            })
-            .min()
     }
 }
 

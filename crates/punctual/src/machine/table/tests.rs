@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
@@ -14,11 +15,22 @@ use crate::machine::rows::SeqKey;
 type Stored = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
 
 #[derive(Debug, Default)]
-struct MapBase(Mutex<Stored>);
+struct MapBase {
+    rows: Mutex<Stored>,
+    gets: AtomicUsize,
+    /// Rows that scans visited.
+    visits: AtomicUsize,
+}
 
 impl Base for MapBase {
     fn get(&self, table: u8, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.0.lock().unwrap().get(&(table, key.to_vec())).cloned())
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        Ok(self
+            .rows
+            .lock()
+            .unwrap()
+            .get(&(table, key.to_vec()))
+            .cloned())
     }
 
     fn scan(
@@ -29,13 +41,14 @@ impl Base for MapBase {
         reverse: bool,
         visit: ScanVisitor<'_>,
     ) -> Result<()> {
-        let rows = self.0.lock().unwrap();
+        let rows = self.rows.lock().unwrap();
         let range = rows.range((table, from.to_vec())..(table, to.to_vec()));
         let mut ordered: Vec<_> = range.collect();
         if reverse {
             ordered.reverse();
         }
         for ((_, key), value) in ordered {
+            self.visits.fetch_add(1, Ordering::Relaxed);
             if !visit(key, value)? {
                 break;
             }
@@ -46,7 +59,7 @@ impl Base for MapBase {
 
 impl MapBase {
     fn apply(&self, frozen: &dyn FrozenTable) {
-        let mut rows = self.0.lock().unwrap();
+        let mut rows = self.rows.lock().unwrap();
         let mut last: Option<Vec<u8>> = None;
         frozen
             .rows(&mut |table, key, value| {
@@ -73,6 +86,12 @@ enum Step {
     Thaw,
     /// What is in memory is lost, and read back from the log.
     Crash,
+    /// Reads ahead every `stride`th key of a range.
+    LookAhead {
+        from: u64,
+        to: u64,
+        stride: usize,
+    },
     Scan {
         from: u64,
         to: u64,
@@ -90,6 +109,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Freeze),
         1 => Just(Step::Thaw),
         1 => Just(Step::Crash),
+        2 => (key.clone(), key.clone(), 1..3_usize)
+            .prop_map(|(from, to, stride)| Step::LookAhead { from, to, stride }),
         3 => (key.clone(), key, any::<bool>(), any::<bool>(), 0..9_usize)
             .prop_map(|(from, to, open, reverse, limit)| Step::Scan { from, to, open, reverse, limit }),
     ];
@@ -139,6 +160,10 @@ proptest! {
                     replay(&mut table, &journal.rows.0[applied..]);
                 }
                 Step::Freeze => {}
+                Step::LookAhead { from, to, stride } => {
+                    let keys: Vec<_> = (from..to).step_by(stride).map(key).collect();
+                    table.look_ahead(keys.iter()).unwrap();
+                }
                 Step::Scan { from, to, open, reverse, limit } => {
                     let (first, last) = (key(from), key(to));
                     let from_bound = if open { Bound::Excluded(&first) } else { Bound::Included(&first) };
@@ -191,4 +216,42 @@ fn what_came_and_went_within_a_log_leaves_nothing_after_replay() {
     };
     again.freeze().rows(&mut count).unwrap();
     assert_eq!(left, 0);
+}
+
+/// A table whose base has every second of 2,000 rows, and its base.
+fn stored() -> (Table<SeqKey, u32>, Arc<MapBase>) {
+    let base = Arc::new(MapBase::default());
+    let mut table: Table<SeqKey, u32> = Table::new(3, Some(base.clone()));
+    for seq in (0..2_000).step_by(2) {
+        table.insert(&mut Journal::new(false), key(seq), seq as u32);
+    }
+    base.apply(&*table.freeze());
+    table.thaw();
+    (table, base)
+}
+
+#[test]
+fn neighbours_are_read_ahead_in_one_pass() {
+    let (table, base) = stored();
+    let page: Vec<_> = (500..700).map(key).collect();
+    table.look_ahead(page.iter()).unwrap();
+    for key in &page {
+        let there = key.seq.is_multiple_of(2).then_some(key.seq as u32);
+        assert_eq!(table.get(key).unwrap(), there);
+    }
+    assert_eq!(base.gets.load(Ordering::Relaxed), 0);
+    assert_eq!(base.visits.load(Ordering::Relaxed), 100);
+    table.get(&key(400)).unwrap();
+    assert_eq!(base.gets.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn keys_far_apart_are_not_read_ahead() {
+    let (table, base) = stored();
+    let page: Vec<_> = (0..2_000).step_by(100).map(key).collect();
+    table.look_ahead(page.iter()).unwrap();
+    assert!(base.visits.load(Ordering::Relaxed) < 25);
+    for key in &page {
+        assert_eq!(table.get(key).unwrap(), Some(key.seq as u32));
+    }
 }

@@ -1,0 +1,81 @@
+//! W3C trace context in headers: shown by a job's span, passed on to what the job brings about.
+
+use crate::job::NewJob;
+
+const PARENT: &str = "traceparent";
+const STATE: &str = "tracestate";
+
+type Headers = [(String, String)];
+
+/// The trace that a job belongs to, if its headers name one in a form that is to be trusted.
+pub(super) fn parent(headers: &Headers) -> Option<&str> {
+    let mut named = values(headers, PARENT);
+    // Of several none is the right one.
+    let only = named.next().filter(|_| named.next().is_none())?;
+    is_parent(only).then_some(only)
+}
+
+/// Has a follow-up go on with the trace of its cause, unless it has one of its own or no room:
+/// a job is worth more than its trace.
+pub(super) fn inherit(cause: &Headers, job: &mut NewJob, header_bytes_max: usize) {
+    let Some(parent) = parent(cause) else { return };
+    if values(&job.headers, PARENT).next().is_some() {
+        return;
+    }
+    let own_state = values(&job.headers, STATE).next().is_some();
+    let mut bytes: usize = job.headers.iter().map(size).sum();
+    let mut add = |name: &str, value: &str| {
+        let header = (name.to_owned(), value.to_owned());
+        bytes += size(&header);
+        let fits = bytes <= header_bytes_max;
+        if fits {
+            job.headers.push(header);
+        }
+        fits
+    };
+    if add(PARENT, parent) && !own_state {
+        // Several of them are one list, in their order.
+        let _ = values(cause, STATE).all(|state| add(STATE, state));
+    }
+}
+
+fn values<'a>(headers: &'a Headers, wanted: &str) -> impl Iterator<Item = &'a str> {
+    let named = headers
+        .iter()
+        .filter(move |(name, _)| name.eq_ignore_ascii_case(wanted));
+    named.map(|(_, value)| value.as_str())
+}
+
+fn size((name, value): &(String, String)) -> usize {
+    name.len() + value.len()
+}
+
+/// `version-trace-parent-flags` in lower-case hex; later versions may go on after another dash.
+fn is_parent(text: &str) -> bool {
+    let Some(known) = text.get(..55) else {
+        return false;
+    };
+    let parts: Vec<&str> = known.split('-').collect();
+    let [version, trace, span, flags] = parts[..] else {
+        return false;
+    };
+    let is_hex = |part: &str, digits: usize| {
+        let digit = |c: u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
+        part.len() == digits && part.bytes().all(digit)
+    };
+    let names = |part: &str| part.bytes().any(|c| c != b'0');
+    let ends = match version {
+        "00" => text.len() == 55,
+        "ff" => false,
+        _ => text.len() == 55 || text.as_bytes()[55] == b'-',
+    };
+    ends && is_hex(version, 2)
+        && is_hex(trace, 32)
+        && is_hex(span, 16)
+        && is_hex(flags, 2)
+        && names(trace)
+        && names(span)
+}
+
+#[cfg(test)]
+mod tests;
