@@ -1,4 +1,5 @@
--- What is to become due. Near: `BASE:n:QUEUE`, a sorted set by due; members are seq 12 + id. Far, from the
+-- What is to become due. Near: `BASE:n:QUEUE`, a sorted set by due; members are seq 12 | id | lane 1 | size 2: of
+-- a plain job its priority and bytes, so that it moves to its line unseen; else 255 and 0. Far, from the
 -- row's horizon on: lists of ids, one for 2^32 us (72 minutes), `BASE:t:NUMBER:QUEUE`, whose numbers are in
 -- `BASE:tb:QUEUE`. A list is spread into the near set before its time comes, or when nothing is near: so
 -- the near set knows the earliest due. An entry of a list is a hint: the record says whether it counts.
@@ -11,6 +12,17 @@ local LREM_MAX = 2000 -- longer lists keep what leaves as a stale entry
 local function due_set(r) return S.base .. ':n:' .. r.name end
 local function far_list(r, number) return S.base .. ':t:' .. fmt('%.0f', number) .. ':' .. r.name end
 local function far_numbers(r) return S.base .. ':tb:' .. r.name end
+
+local LOOK = '\255\0\0'
+
+-- How a job of a record moves: plain ones unseen.
+local function manner(tag, prio, size)
+  return tag == 1 and size < 65536 and char(prio) .. pack('>I2', size) or LOOK
+end
+
+local function member_of(j)
+  return Job.seq(j) .. j.id .. manner(j.tag, j.prio, 31 + #j.tail)
+end
 
 -- A queue's earliest due is at most that: sleepers with a later alarm must know.
 function Due.head_at_most(r, due)
@@ -37,8 +49,8 @@ local function horizon_of(r)
   return r.horizon
 end
 
--- Adds jobs: dues, seqs 12 and ids, as lists of the same length.
-function Due.add_many(r, dues, seqs, ids)
+-- Adds jobs: dues, near members and ids, as lists of the same length.
+local function add_many(r, dues, members, ids)
   local horizon, near, far, numbers, earliest, added = horizon_of(r), {}, {}, {}, nil, 0
   local last, score
   for i = 1, #ids do
@@ -46,7 +58,7 @@ function Due.add_many(r, dues, seqs, ids)
     if due < horizon then
       if due ~= last then last, score = due, fmt('%.0f', due) end
       near[#near + 1] = score
-      near[#near + 1] = seqs[i] .. ids[i]
+      near[#near + 1] = members[i]
       if not earliest or due < earliest then earliest = due end
     else
       local number = floor(due / WIDTH)
@@ -76,8 +88,15 @@ function Due.add_many(r, dues, seqs, ids)
   end
 end
 
+-- Adds plain jobs: dues, seqs 12, ids, priorities and sizes of records, as lists of the same length.
+function Due.add_plain(r, dues, seqs, ids, prio, sizes)
+  local members = {}
+  for i = 1, #ids do members[i] = seqs[i] .. ids[i] .. manner(1, prio[i], sizes[i]) end
+  add_many(r, dues, members, ids)
+end
+
 function Due.add(r, j)
-  Due.add_many(r, {j.due}, {Job.seq(j)}, {j.id})
+  add_many(r, {j.due}, {member_of(j)}, {j.id})
 end
 
 -- Spreads a slice of the first far list into the near set; how many entries it looked at.
@@ -94,7 +113,8 @@ local function spread(r)
     local raw = records[i]
     local due = raw and byte(raw) <= 2 and at8(raw, 12)
     if due and floor(due / WIDTH) == tonum(number) and due > S.now - 86400e6 then
-      items[2 * live + 1], items[2 * live + 2] = fmt('%.0f', due), sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i]
+      items[2 * live + 1], items[2 * live + 2] = fmt('%.0f', due), 
+        sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] .. manner(byte(raw), byte(raw, 30), #raw)
       live = live + 1
     end
   end
@@ -130,7 +150,7 @@ end
 -- Takes a job out; whether it was here.
 function Due.remove(r, j)
   if r.c[SCHEDULED] == 0 then return false end
-  if call('ZREM', due_set(r), Job.seq(j) .. j.id) == 0 then
+  if call('ZREM', due_set(r), member_of(j)) == 0 then
     if r.far == 0 or j.due < r.horizon then return false end
     local key = far_list(r, floor(j.due / WIDTH))
     if call('LLEN', key) <= LREM_MAX then call('LREM', key, 1, j.id) end
@@ -152,32 +172,34 @@ function Due.move(r, limit)
   end
   local till = r.far > 0 and min(now, r.horizon - 1) or now
   local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%.0f', till), 'LIMIT', 0, limit)
-  local ids, n = {}, #found
-  for i = 1, n do ids[i] = sub(found[i], 13, 28) end
-  local records = get_many(S.k.b, ids)
-  local lists = {}
+  local lists, n, lo, hi = {}, #found, u8(r.head), nil
+  hi = u8(n == limit and tonum(call('ZSCORE', due_set(r), found[n])) or till)
   for i = 1, n do
-    local raw = records[i]
-    local plain, in_order = byte(raw) == 1, true
-    if not plain then
-      local j = Job.parse(ids[i], raw)
-      in_order = not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
+    local member = found[i]
+    local id, lane, size = sub(member, 13, 28), byte(member, 29), 0
+    local plain, in_order = lane < 255, true
+    if plain then
+      size = unp('>I2', member, 30)
+    else
+      local j = Job.load(id)
+      lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
       if not in_order then Line.up(r, j) end
     end
     if in_order then
-      local lane, due8 = byte(raw, 30), sub(raw, 12, 19)
       local list = lists[lane]
       if not list then
-        list = {ids = {}, kind = 2, size = 0, lo = due8}
+        list = {ids = {}, kind = 2, size = 0}
         lists[lane] = list
       end
-      list.ids[#list.ids + 1] = ids[i]
-      list.size, list.hi = list.size + #raw, due8
+      list.ids[#list.ids + 1] = id
+      list.size = list.size + size
       if not plain then list.kind = 0 end
     end
-    changed(ids[i], r.name, READY)
+    changed(id, r.name, READY)
   end
-  for lane, list in pairs(lists) do Line.push(r, lane, list.ids, list.kind, list.size, list.lo, list.hi) end
+  for lane, list in pairs(lists) do
+    Line.push(r, lane, list.ids, list.kind, list.size, lo, hi)
+  end
   if n > 0 then
     call('ZREMRANGEBYRANK', due_set(r), 0, n - 1)
     r.c[SCHEDULED], r.c[READY] = r.c[SCHEDULED] - n, r.c[READY] + n

@@ -62,7 +62,7 @@ local function oldest_pending(r, except)
     end
   end
   for _, member in ipairs(call('ZRANGE', S.base .. ':n:' .. r.name, 0, k - 1)) do
-    if passes(sub(member, 13)) then return sub(member, 13) end
+    if passes(sub(member, 13, 28)) then return sub(member, 13, 28) end
   end
   for _, member in ipairs(call('ZRANGEBYLEX', S.base .. ':l:' .. r.name, '-', '+', 'LIMIT', 0, k)) do
     if passes(sub(member, -16)) then return sub(member, -16) end
@@ -175,15 +175,16 @@ local function line_up(batch, part)
   local k = part.n or #at
   note(r, 1, k)
   if part.later then
-    local seq, dues, seqs, these = u8(S.now) .. S.sub, {}, {}, ids
+    local seq, dues, seqs, these, prio, sizes = u8(S.now) .. S.sub, {}, {}, ids, {}, {}
     if at then these = {} end
     for i = 1, k do
       local place = at and at[i] or i
       if at then these[i] = ids[place] end
       dues[i] = part.due or unp('>I8', batch.dues[place])
-      seqs[i] = seq .. sub(batch.kv[2 * place], 28, 29)
+      local record = batch.kv[2 * place]
+      seqs[i], prio[i], sizes[i] = seq .. sub(record, 28, 29), byte(record, 30), #record
     end
-    Due.add_many(r, dues, seqs, these)
+    Due.add_plain(r, dues, seqs, these, prio, sizes)
   else
     local list, size = ids, part.size or 0
     if at then
