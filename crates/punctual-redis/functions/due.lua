@@ -6,7 +6,7 @@
 do
 
 local WIDTH, LEAD = 4294967296, 300e6
-local SLICE = 1000 -- ids of a far list spread at a time
+local SLICE = 500 -- ids of a far list spread at a time
 local LREM_MAX = 2000 -- longer lists keep what leaves as a stale entry
 
 local function due_set(r) return S.base .. ':n:' .. r.name end
@@ -108,6 +108,7 @@ local function spread(r)
   end
   local key = far_list(r, tonum(number))
   local ids = call('LPOP', key, SLICE) or {}
+  S.spread = S.spread + #ids
   local records, items, live = get_many(S.k.b, ids), {}, 0
   for i = 1, #ids do
     local raw = records[i]
@@ -134,10 +135,8 @@ end
 -- Looks the earliest due up again; spreads a far list if nothing is near.
 function Due.refresh(r)
   local first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
-  local budget = 4
-  while not first and r.far > 0 and budget > 0 do
+  while not first and r.far > 0 and S.spread < 2 * SLICE do
     spread(r)
-    budget = budget - 1
     first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
   end
   local head = first and tonum(first) or 0
@@ -165,7 +164,7 @@ end
 function Due.move(r, limit)
   local now = S.now
   r = Row.of(r.name)
-  if r.far > 0 and now >= r.horizon - LEAD then spread(r) end
+  if r.far > 0 and now >= r.horizon - LEAD and S.spread < SLICE then spread(r) end
   if r.head == 0 or r.head > now then
     Due.refresh(r)
     if r.head == 0 or r.head > now then return 0 end
