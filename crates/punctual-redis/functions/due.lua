@@ -99,12 +99,16 @@ function Due.add(r, j)
   add_many(r, {j.due}, {member_of(j)}, {j.id})
 end
 
--- Spreads a slice of the first far list into the near set; how many entries it looked at.
-local function spread(r)
+-- Spreads a slice of the first far list into the near set, if its time comes or `now_` is told.
+local function spread(r, now_)
   local number = call('ZRANGE', far_numbers(r), 0, 0)[1]
   if not number then
     r.far, r.rest = 0, nil
-    return 0
+    return
+  end
+  if not now_ and tonum(number) * WIDTH - LEAD > S.now then
+    r.horizon, r.rest = max(r.horizon, tonum(number) * WIDTH), nil
+    return
   end
   local key = far_list(r, tonum(number))
   local ids = call('LPOP', key, SLICE) or {}
@@ -129,14 +133,13 @@ local function spread(r)
     r.horizon = tonum(number) * WIDTH
   end
   r.rest = nil
-  return #ids
 end
 
 -- Looks the earliest due up again; spreads a far list if nothing is near.
 function Due.refresh(r)
   local first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
   while not first and r.far > 0 and S.spread < 2 * SLICE do
-    spread(r)
+    spread(r, true)
     first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
   end
   local head = first and tonum(first) or 0
