@@ -119,7 +119,7 @@ local function store(j, late, follows)
   elseif r.head > 0 and r.head <= S.now then -- a pile is being moved: behind it
     Due.add(r, j)
   else
-    Line.push(r, j.prio, {j.id}, 0, 0)
+    Line.push(r, j.prio, {j.id}, 0)
     r.c[READY] = r.c[READY] + 1
     changed(j.id, j.q, READY)
   end
@@ -183,15 +183,13 @@ local function line_up(batch, part)
     end
     Due.add_plain(r, dues, these, records)
   else
-    local list, size = ids, part.size or 0
-    if at then
-      list = {}
-      for i = 1, k do
-        list[i] = ids[at[i]]
-        size = size + #batch.kv[2 * at[i]]
-      end
+    local list, sizes, kv = at and {} or ids, {}, batch.kv
+    for i = 1, k do
+      local place = at and at[i] or i
+      if at then list[i] = ids[place] end
+      sizes[i] = #kv[2 * place]
     end
-    Line.push(r, part.prio, list, 1, size)
+    Line.push(r, part.prio, list, 1, sizes)
     r.c[READY] = r.c[READY] + k
   end
   if M.feed >= S.now then
@@ -203,7 +201,7 @@ end
 local function read_uniform(blob, batch, at)
   local due8, late = due_of(byte(blob, at), sub(blob, at + 1, at + 8), u8(S.now), 0)
   local prio, ql = byte(blob, at + 9, at + 10)
-  local ids, kv, size, bytes = batch.ids, {}, #blob, 0
+  local ids, kv, size = batch.ids, {}, #blob
   local prefix, due = '\1' .. u8(S.now) .. S.sub .. due8, unp('>I8', due8)
   at = at + 11 + ql
   for i = 1, batch.n do
@@ -211,10 +209,9 @@ local function read_uniform(blob, batch, at)
     local last = at + 3 + length
     if length < 31 or last > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
     ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 20, last)
-    bytes, at = bytes + length, last + 1
+    at = last + 1
   end
-  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, later = due > S.now, n = batch.n,
-    size = bytes + 3 * batch.n}
+  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, later = due > S.now, n = batch.n}
   batch.kv, batch.due8, batch.late = kv, due8, late
   if late then batch.plain = false end
   return batch
@@ -224,16 +221,15 @@ end
 local function read_apart(blob, batch, args)
   local due8, late = due_of(byte(blob, 12), sub(blob, 13, 20), u8(S.now), 0)
   local prio, ql = byte(blob, 21, 22)
-  local ids, kv, bytes, n = batch.ids, {}, 0, batch.n
+  local ids, kv, n = batch.ids, {}, batch.n
   local prefix, due = '\1' .. u8(S.now) .. S.sub .. due8, unp('>I8', due8)
   if #args ~= 2 * n + 1 then refuse('invalid_input', 'the call has not two arguments for each job') end
   for i = 1, 2 * n, 2 do
     local id, record = args[i + 1], prefix .. args[i + 2]
     ids[(i + 1) / 2], kv[i], kv[i + 1] = id, id, record
-    bytes = bytes + #record
     if #id ~= 16 or #record < 33 then refuse('invalid_input', 'a job is cut short index=' .. (i - 1) / 2) end
   end
-  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, later = due > S.now, n = n, size = bytes}
+  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, later = due > S.now, n = n}
   batch.kv, batch.due8, batch.late = kv, due8, late
   if late then batch.plain = false end
   return batch
