@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use punctual::engine::Maintained;
 use punctual::time::{Clock, Stopwatch, Timestamp};
 use punctual::{Error, ErrorKind, Limits, Result};
@@ -167,7 +168,7 @@ impl Calls {
     async fn meet(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
         let greeting = shard
             .greeted
-            .get_or_try_init(|| self.greet(shard, deadline));
+            .get_or_try_init(|| self.greet(shard, deadline).boxed());
         greeting.await.map(drop)
     }
 
@@ -246,8 +247,12 @@ impl Calls {
             .library
             .call(kind == Kind::Reads, verb, &shard.base, body);
         let watch = Stopwatch::start();
-        let answer = self.servers.call(shard.slot, &call, again, deadline).await;
-        let answer = answer.map_err(|error| error.operation(verb))?;
+        // Boxed, as is the greeting: callers nest deep enough without these.
+        let answer = self
+            .servers
+            .call(shard.slot, &call, again, deadline)
+            .boxed();
+        let answer = answer.await.map_err(|error| error.operation(verb))?;
         match answer {
             Value::BulkString(bytes) => Ok((bytes, watch.elapsed())),
             _ => Err(crate::wire::damaged().operation(verb)),
