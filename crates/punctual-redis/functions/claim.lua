@@ -221,6 +221,12 @@ end
 local function wake_at(open)
   if #open == 0 then return 0 end
   local wake = Page.first_end(open) or 0
+  for kind, key in pairs({expiry = ':xp', period = ':up'}) do -- one of these may keep another job back
+    if M[kind] < NEVER then
+      local first = call('ZRANGEBYSCORE', S.base .. key, '(' .. fmt('%.0f', S.now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+      if first and (wake == 0 or tonum(first) < wake) then wake = tonum(first) end
+    end
+  end
   for _, r in ipairs(open) do
     if r.head > 0 and (wake == 0 or r.head < wake) then wake = r.head end
   end
@@ -280,7 +286,7 @@ function Claim.call(base, blob)
     if not flag(r, 2) then
       open[#open + 1] = r
       if Line.has_suspects(r) then suspects = true end
-      if Line.has_work(r, alone) then left, r.ring = true, true end
+      if Line.has_work(r, alone) then left, r.ring = true, 2 end
     end
     if not r.ring then
       set_flag(r, 1, true)

@@ -38,8 +38,10 @@ local ACTIONS = {
     return {d = was and 1 or 0}
   end,
   function(map)
-    local examined, matched, more = Edit.purge(map.q, map.li or 1000)
-    return {ex = examined, ma = matched, cu = more and 'purge' or nil}
+    local limit = map.li or 1000
+    if limit < 1 or limit > 1000 then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
+    local examined, matched, cursor = Edit.purge(map.q, limit, map.cu)
+    return {ex = examined, ma = matched, cu = cursor}
   end,
   function(map)
     local known = call('HGET', S.base .. ':rec', map.na)

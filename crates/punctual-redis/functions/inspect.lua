@@ -225,6 +225,16 @@ local function all_ids(cursor, limit)
   return out
 end
 
+-- Ids of a queue in a state, in their order after a cursor, each with the cursor after it.
+function Inspect.by_state(r, state, cursor, limit)
+  local q = r.name
+  if state == HELD then return by_lex(S.base .. ':h:' .. q, cursor, limit, 13) end
+  if state == SCHEDULED then return by_score(S.base .. ':n:' .. q, cursor, limit) end
+  if state == READY then return ready_ids(r, cursor, limit) end
+  if state == ACTIVE then return active_ids(q, cursor, limit) end
+  return by_score(S.base .. ':k:' .. state .. ':' .. q, cursor, limit, true)
+end
+
 -- Looks through an index: jobs with their states and pages, how many were looked at, where to go on.
 function Inspect.find(by, q, state, key, f, cursor, limit, writes)
   if limit < 1 or limit > 1000 then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
@@ -244,16 +254,8 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
     local from, to = key .. '\0', '(' .. key .. '\1'
     local members = call('ZRANGEBYLEX', S.base .. ':gm:' .. q, cursor and '(' .. cursor or '[' .. from, to, 'LIMIT', 0, limit)
     for i, member in ipairs(members) do found[i] = {sub(member, -16), member} end
-  elseif state == HELD then
-    found = by_lex(S.base .. ':h:' .. q, cursor, limit, 13)
-  elseif state == SCHEDULED then
-    found = by_score(S.base .. ':n:' .. q, cursor, limit)
-  elseif state == READY then
-    found = ready_ids(r, cursor, limit)
-  elseif state == ACTIVE then
-    found = active_ids(q, cursor, limit)
   else
-    found = by_score(S.base .. ':k:' .. state .. ':' .. q, cursor, limit, true)
+    found = Inspect.by_state(r, state, cursor, limit)
   end
   local ids, jobs = {}, {}
   for i = 1, #found do ids[i] = found[i][1] end

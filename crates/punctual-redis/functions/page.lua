@@ -9,12 +9,19 @@ local ALONE, PLAIN = 1, 2
 
 local function page_member(p) return p.lo .. p.hi .. p.token .. p.q end
 
+-- The first queue of a page's bytes.
+function Page.queue_of(blob)
+  local q = sub(blob, 54, 53 + unp('>I2', blob, 52))
+  local nul = find(q, '\0', 1, true)
+  return nul and sub(q, 1, nul - 1) or q
+end
+
 -- A page by its token; nil if it is no lease (any more).
 function Page.load(token)
   local known = S.pages and S.pages[token]
   if known ~= nil then return known or nil end
   S.pages = S.pages or {}
-  local found = call('HMGET', S.base .. ':pg', token, '~' .. token)
+  local found = S.fetched_token == token and S.fetched or call('HMGET', S.base .. ':pg', token, '~' .. token)
   local blob = found[1]
   if not blob then
     S.pages[token] = false

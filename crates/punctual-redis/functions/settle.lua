@@ -346,8 +346,12 @@ end
 -- Reply: now 8, per page 0 (all completed) or 1 and a verdict each.
 function Settle.call(base, blob)
   if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
-  Shard.open(base, sub(blob, 1, 8))
+  if not call then bind() end
+  local token = sub(blob, 11, 26)
+  local page = call('HMGET', base .. ':pg', token, '~' .. token)
+  Shard.open(base, sub(blob, 1, 8), page[1] and {Page.queue_of(page[1])})
   local reports = read_pages(blob)
+  S.fetched, S.fetched_token = page, token
   Sweep.run()
   local out = {}
   for k, report in ipairs(reports) do

@@ -213,7 +213,9 @@ local function duty_at(kind, at)
   if at < M[kind] then M[kind], M.rest = at, nil end
 end
 
-local function ring(r) r.ring = true end
+-- Rings for a queue with the commit: 1 if somebody may sleep without an alarm, 2 also if a claim came
+-- up short not long ago (a claim that leaves work rings on for others).
+local function ring(r) r.ring = 1 end
 
 local function settle_bells()
   local kv = {}
@@ -253,12 +255,12 @@ function Shard.commit(field, value)
   for i = 1, #S.dirty do
     local r = S.dirty[i]
     if r.ring then
-      r.ring = nil
-      if r.flags % 2 == 1 or S.now - r.short < 5e6 then
-        set_flag(r, 1, false)
-        r.short = S.now
+      local idle = r.flags % 2 == 1
+      if idle or r.ring == 2 and S.now - r.short < 5e6 then
+        if idle then r.flags, r.short = r.flags - 1, S.now end
         call('ZADD', S.base .. ':d:' .. r.name, 0, '1')
       end
+      r.ring = nil
     end
     if r.head ~= r.told then
       call(r.head > 0 and 'ZADD' or 'ZREM', S.base .. ':w', unpack_list(r.head > 0 and {fmt('%.0f', r.head), r.name} or {r.name}))
