@@ -13,6 +13,7 @@ use redis::{FromRedisValue, Value, cmd};
 use crate::clock::ServerClock;
 use crate::library::Library;
 use crate::link::Deadline;
+use crate::notes::Notes;
 use crate::options::Options;
 use crate::servers::{Again, Servers};
 use crate::shards::{Shard, Shards};
@@ -30,6 +31,7 @@ pub(crate) struct Calls {
     pub(crate) shards: Shards,
     pub(crate) library: Library,
     pub(crate) options: Options,
+    pub(crate) notes: Notes,
     heard: ServerClock,
     /// The servers' clock, or one that tests move.
     pub(crate) clock: Arc<dyn Clock>,
@@ -52,6 +54,7 @@ impl Calls {
                 .clock
                 .clone()
                 .unwrap_or_else(|| Arc::new(heard.clone())),
+            notes: Notes::default(),
             heard,
             library,
             options,

@@ -12,6 +12,7 @@ mod engine;
 mod keeper;
 mod library;
 mod link;
+mod notes;
 mod options;
 mod refusal;
 mod servers;

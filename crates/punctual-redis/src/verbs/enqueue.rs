@@ -54,7 +54,8 @@ impl Calls {
         }
         let longest = self.limits().result_bytes;
         for (index, places, part) in parts {
-            let pack = |instance| settle::request(instance, &part, longest);
+            let pack =
+                |instance| settle::request(instance, &part, longest, |page| self.notes.of(page));
             let reply = self.write(&shards[index], "settle", pack).await?;
             let reply = settle::reply(&reply, &part)?;
             now = now.max(reply.now);

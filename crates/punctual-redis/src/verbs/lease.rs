@@ -32,7 +32,8 @@ impl Calls {
             claim.nonce = nonce_of(asked.nonce, shard.index, count);
             let pack = |instance| claim::request(instance, &claim, woken);
             let reply = self.write(shard, "claim", pack).await?;
-            let part = claim::reply(&reply, claim.worker.id)?;
+            let (part, notes) = claim::reply(&reply, claim.worker.id)?;
+            self.notes.remember(notes);
             let jobs = part.pages.iter().flat_map(|page| &page.jobs);
             claim.limit = claim.limit.saturating_sub(jobs.clone().count());
             let bytes: usize = jobs.map(|job| job.payload.len()).sum();

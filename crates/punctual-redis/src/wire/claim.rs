@@ -1,9 +1,9 @@
-use punctual::engine::{Claim, ClaimOrder, Claimed, Page, WorkerId, WorkerRecord};
-use punctual::{Result, State};
+use punctual::engine::{Claim, ClaimOrder, Claimed, Page, Token, WorkerId, WorkerRecord};
+use punctual::{JobId, Result, State};
 
 use super::mp::{MapWriter, Mp};
 use super::record::{Holder, number_32, read_record, texts};
-use super::{Instance, Reader, Writer, micros};
+use super::{Instance, Reader, Writer, damaged, micros};
 
 /// The bits of a claim's flags.
 const ALONE: u8 = 1;
@@ -60,25 +60,30 @@ pub(super) fn read_worker(id: WorkerId, bytes: &[u8]) -> Result<WorkerRecord> {
     })
 }
 
-pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Claimed> {
+/// The notes of each page of an answer.
+pub(crate) type PageNotes = Vec<(Token, Vec<Note>)>;
+
+/// What is claimed, and what is to be remembered of it.
+pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<(Claimed, PageNotes)> {
     let mut reader = Reader(bytes);
     let now = reader.instant()?;
     let wake_at = reader.some_instant()?;
     let flags = reader.u8()?;
     let pages = reader.u8()?;
-    let pages: Result<_> = (0..pages).map(|_| page(&mut reader, worker)).collect();
+    let mut notes = Vec::new();
+    let pages = (0..pages).map(|_| page(&mut reader, worker, &mut notes));
     let claimed = Claimed {
-        pages: pages?,
+        pages: pages.collect::<Result<_>>()?,
         now,
         wake_at,
         suspects: flags & 1 != 0,
     };
     reader.end()?;
-    Ok(claimed)
+    Ok((claimed, notes))
 }
 
 /// `token | deadline | started | count | ids | lengths | records`
-fn page(reader: &mut Reader<'_>, worker: WorkerId) -> Result<Page> {
+fn page(reader: &mut Reader<'_>, worker: WorkerId, notes: &mut PageNotes) -> Result<Page> {
     let token = reader.token()?;
     let deadline = reader.instant()?;
     let started = reader.instant()?;
@@ -90,17 +95,25 @@ fn page(reader: &mut Reader<'_>, worker: WorkerId) -> Result<Page> {
         deadline,
     };
     let mut jobs = Vec::with_capacity(ids.len());
+    let mut noted = Vec::with_capacity(ids.len());
     for (id, length) in ids.into_iter().zip(lengths?) {
-        jobs.push(read_record(
-            id,
-            State::Active,
-            Some(holder),
-            reader.take(length)?,
-        )?);
+        let record = reader.take(length)?;
+        noted.push(note_of(id, record)?);
+        jobs.push(read_record(id, State::Active, Some(holder), record)?);
     }
+    notes.push((token, noted));
     Ok(Page {
         token,
         deadline,
         jobs,
     })
+}
+
+/// Due and hash of a claimed job as they stand in its record: a settle that tells them saves the
+/// server a look at it.
+pub(crate) type Note = (JobId, [u8; 16]);
+
+fn note_of(id: JobId, record: &[u8]) -> Result<Note> {
+    let note = record.get(11..27).and_then(|note| note.try_into().ok());
+    Ok((id, note.ok_or_else(damaged)?))
 }
