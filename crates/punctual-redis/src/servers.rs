@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use punctual::backoff::Backoff;
 use punctual::time::{millis, pause, within};
 use punctual::{Error, ErrorKind, Result};
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, Value};
 
 use crate::address::{Host, Place};
 use crate::library::Library;
@@ -63,20 +63,18 @@ impl Servers {
         deadline: Deadline,
     ) -> Result<Value> {
         let mut backoff = Backoff::new(millis(10), millis(400));
-        let mut asked: Option<Host> = None;
-        let mut loads = 0;
+        let (mut loads, mut moves) = (0, 0);
         loop {
-            let (node, ask) = match asked.take() {
-                Some(host) => (self.node(&host), true),
-                None => match self.owner(slot).await {
-                    Ok(node) => (node, false),
-                    Err(error) => {
-                        self.wait(error, &mut backoff, deadline).await?;
-                        continue;
-                    }
-                },
+            let node = match self.owner(slot).await {
+                Ok(node) => node,
+                Err(error) => {
+                    self.wait(error, &mut backoff, deadline).await?;
+                    continue;
+                }
             };
-            let live = match self.ready(&node).await {
+            let host = node.link.host();
+            let ready = within(deadline.left(), self.ready(&node)).await;
+            let live = match ready.unwrap_or_else(|| Err(silent(host))) {
                 Ok(live) => live,
                 Err(error) => {
                     self.forget(&node);
@@ -84,11 +82,9 @@ impl Servers {
                     continue;
                 }
             };
-            let host = node.link.host();
-            let Some(answer) = within(deadline.left(), send(&live, command, ask)).await else {
+            let Some(answer) = within(deadline.left(), send(&live, command)).await else {
                 node.link.broken(live.generation);
-                let message = format!("redis at {host} gave no answer in time");
-                return Err(Error::new(ErrorKind::EngineUnavailable, message));
+                return Err(silent(host));
             };
             let error = match answer {
                 Ok(value) => return Ok(value),
@@ -96,8 +92,10 @@ impl Servers {
             };
             match remedy(&error, host) {
                 Remedy::Final(error) => return Err(error),
-                Remedy::Moved(to) => self.topology().moved(slot, to),
-                Remedy::Ask(to) => asked = Some(to),
+                Remedy::Moved(to) if moves < MOVES_MAX => {
+                    moves += 1;
+                    self.topology().moved(slot, to);
+                }
                 Remedy::Load if loads < 3 => {
                     loads += 1;
                     *node.prepared.lock().await = 0;
@@ -107,7 +105,7 @@ impl Servers {
                          program flushing them?";
                     return Err(Error::new(ErrorKind::EngineUnavailable, message));
                 }
-                Remedy::Later => {
+                Remedy::Moved(_) | Remedy::Later => {
                     self.forget(&node);
                     let message = format!("redis at {host} cannot answer now: {error}");
                     let error = Error::new(ErrorKind::EngineUnavailable, message);
@@ -246,7 +244,7 @@ impl Node {
         deadline: Deadline,
     ) -> Result<Value> {
         let host = self.link.host();
-        match within(deadline.left(), send(live, command, false)).await {
+        match within(deadline.left(), send(live, command)).await {
             Some(Ok(value)) => Ok(value),
             Some(Err(error)) => match remedy(&error, host) {
                 Remedy::Final(error) => Err(error),
@@ -254,22 +252,20 @@ impl Node {
             },
             None => {
                 self.link.broken(live.generation);
-                let message = format!("redis at {host} gave no answer in time");
-                Err(Error::new(ErrorKind::EngineUnavailable, message))
+                Err(silent(host))
             }
         }
     }
 }
 
-async fn send(live: &Live, command: &Cmd, ask: bool) -> redis::RedisResult<Value> {
-    let mut connection = live.connection.clone();
-    if !ask {
-        return command.query_async(&mut connection).await;
-    }
-    // One message, so that nothing of another caller comes between.
-    let mut both = redis::pipe();
-    both.add_command(cmd("ASKING")).ignore();
-    both.add_command(command.clone());
-    let (value,): (Value,) = both.query_async(&mut connection).await?;
-    Ok(value)
+/// Nodes that point at each other are asked again after a pause.
+const MOVES_MAX: u32 = 5;
+
+fn silent(host: &Host) -> Error {
+    let message = format!("redis at {host} gave no answer in time");
+    Error::new(ErrorKind::EngineUnavailable, message)
+}
+
+async fn send(live: &Live, command: &Cmd) -> redis::RedisResult<Value> {
+    command.query_async(&mut live.connection.clone()).await
 }
