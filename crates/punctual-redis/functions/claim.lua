@@ -2,6 +2,9 @@
 do
 
 
+-- A page of fewer jobs is answered with its records: one more round trip would cost more.
+local UNSEEN_MIN = 8
+
 -- What a claim has taken: ids, records, and the queue rows they came from.
 local function new_take(limit, bytes)
   return {limit = limit, bytes = bytes, n = 0, ids = {}, records = {}, rows = {}, size = 0, full = false, plain = true}
@@ -14,17 +17,15 @@ end
 -- Whether one more job fits; the first one always does. Records are longer than payloads, so while
 -- their sum fits nothing need be looked into.
 local function fits(take, raw)
-  if not take.exact then
+  if not take.left then
     take.size = take.size + #raw
     if take.size <= take.bytes then return true end
-    take.exact = true
-    local size = 0
-    for i = 1, take.n do size = size + payload_of(take.records[i]) end
-    take.size = size + payload_of(raw)
-  else
-    take.size = take.size + payload_of(raw)
+    take.left = take.bytes
+    for i = 1, take.n do take.left = take.left - payload_of(take.records[i]) end
   end
-  if take.n > 0 and take.size > take.bytes then take.full = true end
+  local bytes = payload_of(raw)
+  take.full = take.n > 0 and bytes > take.left
+  take.left = max(0, take.left - bytes)
   return not take.full
 end
 
@@ -202,6 +203,29 @@ local function open_page(take, alone, call_)
   return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
 end
 
+-- Takes what one queue has in lists of plain jobs, by priority, and opens a page of it unseen: the claimer
+-- reads the records itself. Answers the page, or nothing if jobs must be looked at.
+local function page_unseen(r, limit, bytes, call_)
+  if flag(r, 2) or M.feed >= S.now or (r.head > 0 and r.head <= S.now) then return nil end
+  for lane, n in pairs(r.X) do if n > 0 and lane < 10 then return nil end end
+  local first = 0
+  while first < 10 and (r.L[first] or 0) == 0 do first = first + 1 end
+  local live = r.L[first] or 0
+  if live < UNSEEN_MIN or limit < UNSEEN_MIN then return nil end
+  if live < limit then
+    for lane, n in pairs(r.L) do if n > 0 and lane ~= first then return nil end end
+  end
+  local all, n, _, lo, hi = Line.take_unseen(r, first, limit, bytes)
+  if not all then return nil end
+  r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
+  note(r, 2, n)
+  local fence = max(M.fence + 1, S.now)
+  M.fence = fence
+  local token = u8(fence) .. call_.nonce
+  Page.open(token, call_.worker, call_.lease, all, n, lo, hi, false, r.name, true)
+  return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, '', ''}
+end
+
 -- The page of a claim whose answer was lost: what is left of it.
 local function page_again(token)
   local p = Page.load(token)
@@ -258,7 +282,10 @@ function Claim.call(base, blob)
   local alone, turns = flags % 2 == 1, floor(flags / 2) % 2 == 1
   local again = call('HGET', S.base .. ':pg', 'n' .. call_.worker .. call_.nonce)
   local page
-  if again then
+  local unseen = not again and flags >= 8 and not alone and not turns and #rows == 1 and page_unseen(rows[1], limit, max_bytes, call_)
+  if unseen then
+    page = unseen
+  elseif again then
     page = page_again(again)
   else
     local take = new_take(limit, max_bytes)
@@ -295,7 +322,7 @@ function Claim.call(base, blob)
   end
   local wake = left and S.now or wake_at(open)
   Shard.commit('w' .. call_.worker, u8(S.now) .. sub(blob, at))
-  local head = pack('>I8I8BB', S.now, wake, suspects and 1 or 0, page and 1 or 0)
+  local head = pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0), page and 1 or 0)
   return page and head .. page[1] .. page[2] .. page[3] .. page[4] .. page[5] or head
 end
 

@@ -46,21 +46,26 @@ function Due.move(r, limit)
   local lists = {}
   for i = 1, n do
     local raw = records[i]
-    local plain = byte(raw) == 1
+    local plain, in_order = byte(raw) == 1, true
     if not plain then
       local j = Job.parse(ids[i], raw)
-      plain = not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
-      if not plain then Line.up(r, j) end
+      in_order = not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
+      if not in_order then Line.up(r, j) end
     end
-    if plain then
-      local lane = byte(raw, 30)
+    if in_order then
+      local lane, due8 = byte(raw, 30), sub(raw, 12, 19)
       local list = lists[lane]
-      if not list then list = {} lists[lane] = list end
-      list[#list + 1] = ids[i]
+      if not list then
+        list = {ids = {}, kind = 2, size = 0, lo = due8}
+        lists[lane] = list
+      end
+      list.ids[#list.ids + 1] = ids[i]
+      list.size, list.hi = list.size + #raw, due8
+      if not plain then list.kind = 0 end
     end
     changed(ids[i], r.name, READY)
   end
-  for lane, list in pairs(lists) do Line.push(r, lane, list) end
+  for lane, list in pairs(lists) do Line.push(r, lane, list.ids, list.kind, list.size, list.lo, list.hi) end
   if n > 0 then
     call('ZREMRANGEBYRANK', due_set(r), 0, n - 1)
     r.c[SCHEDULED], r.c[READY] = r.c[SCHEDULED] - n, r.c[READY] + n

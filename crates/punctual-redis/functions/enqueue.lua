@@ -119,7 +119,7 @@ local function store(j, late, follows)
   elseif r.head > 0 and r.head <= S.now then -- a pile is being moved: behind it
     Due.add(r, j)
   else
-    Line.push(r, j.prio, {j.id})
+    Line.push(r, j.prio, {j.id}, 0, 0)
     r.c[READY] = r.c[READY] + 1
     changed(j.id, j.q, READY)
   end
@@ -196,7 +196,9 @@ local function store_plain(batch, n)
         list = {}
         for i = 1, k do list[i] = ids[part.at[i]] end
       end
-      Line.push(r, part.prio, list)
+      local size = 0
+      for i = 1, k do size = size + #records[part.at[i]] end
+      Line.push(r, part.prio, list, 1, size)
       r.c[READY] = r.c[READY] + k
       if M.feed >= S.now then
         for i = 1, k do changed(list[i], r.name, READY) end

@@ -134,7 +134,7 @@ function Inspect.lane(r, lane, after, limit)
       local packs = call('LRANGE', key, start, start + 99)
       local ids, stamps = {}, {}
       for _, one in ipairs(packs) do
-        for at = 11, #one, 16 do ids[#ids + 1], stamps[#stamps + 1] = sub(one, at, at + 15), sub(one, 1, 10) end
+        for at = Line.ids_from(one), #one, 16 do ids[#ids + 1], stamps[#stamps + 1] = sub(one, at, at + 15), sub(one, 1, 10) end
       end
       local records = get_many(S.base .. ':b', ids)
       for i = 1, #ids do

@@ -214,7 +214,7 @@ local function duty_at(kind, at)
 end
 
 -- Rings for a queue with the commit: 1 if somebody may sleep without an alarm, 2 also if a claim came
--- up short not long ago (a claim that leaves work rings on for others).
+-- up short not long ago (a claim that leaves work rings on for others), 3 in any case.
 local function ring(r) r.ring = 1 end
 
 local function settle_bells()
@@ -256,7 +256,8 @@ function Shard.commit(field, value)
     local r = S.dirty[i]
     if r.ring then
       local idle = r.flags % 2 == 1
-      if idle or r.ring == 2 and S.now - r.short < 5e6 then
+      if flag(r, 2) then -- paused: the resume rings
+      elseif idle or r.ring == 3 or r.ring == 2 and S.now - r.short < 5e6 then
         if idle then r.flags, r.short = r.flags - 1, S.now end
         call('ZADD', S.base .. ':d:' .. r.name, 0, '1')
       end
