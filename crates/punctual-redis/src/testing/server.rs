@@ -101,9 +101,17 @@ impl TestServer {
     pub fn cli(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
         command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
-        let output = command.args(arguments).output().expect("redis-cli runs");
-        let text = [output.stdout, output.stderr].concat();
-        String::from_utf8_lossy(&text).trim_end().to_owned()
+        said(command.args(arguments))
+    }
+
+    /// The same with one more argument at the end, of any length.
+    pub fn cli_with(&self, arguments: &[&str], last: &str) -> String {
+        let path = self.directory.path().join("last-argument");
+        std::fs::write(&path, last).expect("the directory takes a file");
+        let input = std::fs::File::open(&path).expect("it was written");
+        let mut command = Command::new("redis-cli");
+        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-x"]);
+        said(command.args(arguments).stdin(input))
     }
 
     fn signal(&mut self, name: &str) {
@@ -111,6 +119,12 @@ impl TestServer {
         let sent = writeln!(running.watcher, "{name}");
         sent.expect("the watcher listens");
     }
+}
+
+fn said(command: &mut Command) -> String {
+    let output = command.output().expect("redis-cli runs");
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&text).trim_end().to_owned()
 }
 
 impl fmt::Debug for TestServer {
