@@ -71,7 +71,7 @@ end
 local function take_side(take, r, lane, member)
   local kind, rest = sub(member, 22, 22), sub(member, 23)
   local id = kind == 'J' and rest or Group.candidate(r, rest, lane)
-  local raw = id and call('HGET', S.base .. ':b', id)
+  local raw = id and call('HGET', S.k.b, id)
   if not raw or byte(raw) > 2 then -- never so: the record and its places change in one step
     Line.side_remove(r, lane, member)
     return true
@@ -203,18 +203,20 @@ local function open_page(take, alone, call_)
   return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
 end
 
--- Takes what one queue has in lists of plain jobs, by priority, and opens a page of it unseen: the claimer
--- reads the records itself. Answers the page, or nothing if jobs must be looked at.
-local function page_unseen(r, limit, bytes, call_)
+-- Takes plain jobs of one queue off the list of its first priority, and opens a page of them without a
+-- look at each. Answers the page, and whether the claimer is to read the records itself; nothing if jobs must be
+-- looked at.
+local function page_of_plain(r, limit, bytes, call_, may_be_unseen)
   if flag(r, 2) or M.feed >= S.now or (r.head > 0 and r.head <= S.now) then return nil end
   for lane, n in pairs(r.X) do if n > 0 and lane < 10 then return nil end end
-  local first = 0
-  while first < 10 and (r.L[first] or 0) == 0 do first = first + 1 end
-  local live = r.L[first] or 0
-  if live < UNSEEN_MIN or limit < UNSEEN_MIN then return nil end
-  if live < limit then
-    for lane, n in pairs(r.L) do if n > 0 and lane ~= first then return nil end end
+  local first, live, other = 10, 0, false
+  for lane, n in pairs(r.L) do
+    if n > 0 then
+      if first < 10 then other = true end
+      if lane < first then first, live = lane, n end
+    end
   end
+  if first == 10 or (other and live < limit) then return nil end
   local all, n, _, lo, hi = Line.take_unseen(r, first, limit, bytes)
   if not all then return nil end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
@@ -223,14 +225,24 @@ local function page_unseen(r, limit, bytes, call_)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
   Page.open(token, call_.worker, call_.lease, all, n, lo, hi, false, r.name, true)
-  return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, '', ''}
+  local head = pack('>I8I8I2', S.now + call_.lease, S.now, n)
+  if n >= UNSEEN_MIN and may_be_unseen then return {token, head, all, '', ''}, true end
+  if n == 1 then
+    local raw = call('HGET', S.k.b, all)
+    return {token, head, all, pack('>I4', #raw), raw}
+  end
+  local ids, lengths = {}, {}
+  for i = 1, n do ids[i] = sub(all, 16 * i - 15, 16 * i) end
+  local records = get_many(S.k.b, ids)
+  for i = 1, n do lengths[i] = #records[i] end
+  return {token, head, all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
 end
 
 -- The page of a claim whose answer was lost: what is left of it.
 local function page_again(token)
   local p = Page.load(token)
   local ids = p and Page.rest(p) or {}
-  local records, lengths = get_many(S.base .. ':b', ids), {}
+  local records, lengths = get_many(S.k.b, ids), {}
   local kept, out, n = {}, {}, 0
   for i = 1, #ids do
     if records[i] then
@@ -280,13 +292,14 @@ function Claim.call(base, blob)
   local rows = {}
   for i = 1, #queues do rows[i] = Row.of(queues[i]) end
   local alone, turns = flags % 2 == 1, floor(flags / 2) % 2 == 1
-  local again = call('HGET', S.base .. ':pg', 'n' .. call_.worker .. call_.nonce)
-  local page
-  local unseen = not again and flags >= 8 and not alone and not turns and #rows == 1 and page_unseen(rows[1], limit, max_bytes, call_)
-  if unseen then
-    page = unseen
-  elseif again then
+  local again = call('HGET', S.k.pg, 'n' .. call_.worker .. call_.nonce)
+  local page, unseen
+  if not again and not alone and not turns and #rows == 1 then
+    page, unseen = page_of_plain(rows[1], limit, max_bytes, call_, flags >= 8)
+  end
+  if again then
     page = page_again(again)
+  elseif page then -- nothing more to do
   else
     local take = new_take(limit, max_bytes)
     local suspect = alone and take_suspect(take, rows)

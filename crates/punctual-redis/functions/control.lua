@@ -10,7 +10,7 @@ local function obey(name, value)
 end
 
 local function write_record(map)
-  local key = S.base .. ':rec'
+  local key = S.k.rec
   local known = call('HGET', key, map.na)
   local version = known and at8(known) or 0
   if version ~= (map.ex or 0) then
@@ -44,12 +44,12 @@ local ACTIONS = {
     return {ex = examined, ma = matched, cu = cursor}
   end,
   function(map)
-    local known = call('HGET', S.base .. ':rec', map.na)
+    local known = call('HGET', S.k.rec, map.na)
     return known and {ve = at8(known), v = sub(known, 9)} or {}
   end,
   function(map)
     local names, prefix = {}, map.na or ''
-    for _, name in ipairs(call('HKEYS', S.base .. ':rec')) do
+    for _, name in ipairs(call('HKEYS', S.k.rec)) do
       if sub(name, 1, #prefix) == prefix then names[#names + 1] = name end
     end
     table.sort(names)

@@ -42,7 +42,7 @@ function Due.move(r, limit)
   local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%.0f', now), 'LIMIT', 0, limit)
   local ids, n = {}, #found
   for i = 1, n do ids[i] = sub(found[i], 13, 28) end
-  local records = get_many(S.base .. ':b', ids)
+  local records = get_many(S.k.b, ids)
   local lists = {}
   for i = 1, n do
     local raw = records[i]

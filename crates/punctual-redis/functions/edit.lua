@@ -17,7 +17,7 @@ local function edit_mark(id, raw, action, dry)
   if action == 0 and state == CANCELLED then return ALREADY end
   if action ~= 5 then return WRONG_STATE, state end
   if not dry then
-    call('HDEL', S.base .. ':b', id)
+    call('HDEL', S.k.b, id)
     Settled.reuse(id)
   end
   return DONE, state
@@ -51,7 +51,7 @@ end
 
 -- One job's edit; answers a verdict and a state or id.
 function Edit.one(id, action, map, dry)
-  local raw = call('HGET', S.base .. ':b', id)
+  local raw = call('HGET', S.k.b, id)
   if not raw then return NOT_FOUND end
   if byte(raw) >= 7 then
     raw = Settled.mark(id, raw)
@@ -103,7 +103,7 @@ function Edit.one(id, action, map, dry)
   elseif action == 5 and state > ACTIVE then
     if not dry then
       Settled.unkeep(j)
-      call('HDEL', S.base .. ':b', id)
+      call('HDEL', S.k.b, id)
     end
     return DONE, state
   end

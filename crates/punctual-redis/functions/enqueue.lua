@@ -128,7 +128,7 @@ end
 
 -- One job's enqueue; effects are not bounded by max_pending. Answers verdict, due, late, other id.
 function Enqueue.one(id, due8, late, spec, bounded)
-  local raw = call('HGET', S.base .. ':b', id)
+  local raw = call('HGET', S.k.b, id)
   if raw and byte(raw) >= 7 then
     raw = Settled.mark(id, raw)
     if not raw or not Settled.mark_counts(raw) then
@@ -169,41 +169,34 @@ function Enqueue.one(id, due8, late, spec, bounded)
 end
 
 
--- Stores a batch of jobs that are new and plain: no key, no group, no bound, not late.
-local function store_plain(batch, n)
-  local kv, seq = {}, u8(S.now) .. S.sub
-  local ids, records = batch.ids, batch.records
-  for i = 1, n do
-    kv[2 * i - 1], kv[2 * i] = ids[i], records[i]
-  end
-  call_many('HSET', S.base .. ':b', kv)
-  for _, part in ipairs(batch.parts) do
-    local r, k = part.row, #part.at
-    note(r, 1, k)
-    if part.score then
-      local items = {}
+-- Puts the jobs of one lane and due in line: at the places `at` of the batch, or all of it.
+local function line_up(batch, part)
+  local r, ids, at = part.row, batch.ids, part.at
+  local k = part.n or #at
+  note(r, 1, k)
+  if part.score then
+    local items, seq = {}, u8(S.now) .. S.sub
+    for i = 1, k do
+      local place = at and at[i] or i
+      items[2 * i - 1], items[2 * i] = part.score, seq .. sub(batch.kv[2 * place], 28, 29) .. ids[place]
+    end
+    call_many('ZADD', S.base .. ':n:' .. r.name, items)
+    r.c[SCHEDULED], r.rest = r.c[SCHEDULED] + k, nil
+    Due.head_at_most(r, part.due)
+  else
+    local list, size = ids, part.size or 0
+    if at then
+      list = {}
       for i = 1, k do
-        local at = part.at[i]
-        items[2 * i - 1], items[2 * i] = part.score, seq .. sub(records[at], 28, 29) .. ids[at]
-        changed(ids[at], r.name, SCHEDULED)
-      end
-      call_many('ZADD', S.base .. ':n:' .. r.name, items)
-      r.c[SCHEDULED], r.rest = r.c[SCHEDULED] + k, nil
-      Due.head_at_most(r, part.due)
-    else
-      local list = ids
-      if k < n then
-        list = {}
-        for i = 1, k do list[i] = ids[part.at[i]] end
-      end
-      local size = 0
-      for i = 1, k do size = size + #records[part.at[i]] end
-      Line.push(r, part.prio, list, 1, size)
-      r.c[READY] = r.c[READY] + k
-      if M.feed >= S.now then
-        for i = 1, k do changed(list[i], r.name, READY) end
+        list[i] = ids[at[i]]
+        size = size + #batch.kv[2 * at[i]]
       end
     end
+    Line.push(r, part.prio, list, 1, size)
+    r.c[READY] = r.c[READY] + k
+  end
+  if M.feed >= S.now then
+    for i = 1, k do changed(ids[at and at[i] or i], r.name, part.score and SCHEDULED or READY) end
   end
 end
 
@@ -211,18 +204,20 @@ end
 local function read_uniform(blob, batch, at)
   local due8, late = due_of(byte(blob, at), sub(blob, at + 1, at + 8), u8(S.now), 0)
   local prio, ql = byte(blob, at + 9, at + 10)
-  local ids, records, where, size = batch.ids, batch.records, {}, #blob
+  local ids, kv, size, bytes = batch.ids, {}, #blob, 0
   local prefix, due = '\1' .. u8(S.now) .. S.sub .. due8, unp('>I8', due8)
-  batch.parts[1] = {prio = prio, q = sub(blob, at + 11, at + 10 + ql), due = due, score = due > S.now and fmt('%.0f', due) or nil, at = where}
   at = at + 11 + ql
   for i = 1, batch.n do
     local length, id = unp('>I4c16', blob, at)
-    if length < 31 or at + 3 + length > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
-    ids[i], records[i], where[i] = id, prefix .. sub(blob, at + 20, at + 3 + length), i
-    at = at + 4 + length
+    local last = at + 3 + length
+    if length < 31 or last > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
+    ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 20, last)
+    bytes, at = bytes + length, last + 1
   end
+  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, score = due > S.now and fmt('%.0f', due) or nil, n = batch.n,
+    size = bytes + 3 * batch.n}
+  batch.kv, batch.due8, batch.late = kv, due8, late
   if late then batch.plain = false end
-  batch.due8, batch.late = due8, late
   return batch
 end
 
@@ -230,9 +225,10 @@ end
 -- `plain` unless a job needs a look of its own.
 local function read_jobs(blob)
   local flags, n = unp('>BI2', blob, 9)
-  local batch = {ids = {}, records = {}, parts = {}, dues = {}, lates = {}, n = n, plain = flags % 2 == 0}
+  local batch = {ids = {}, parts = {}, n = n, plain = flags % 2 == 0, kv = nil, dues = nil, lates = nil}
   if flags >= 2 then return read_uniform(blob, batch, 12) end
-  local ids, records, dues, lates = batch.ids, batch.records, batch.dues, batch.lates
+  local ids, kv, dues, lates = batch.ids, {}, {}, {}
+  batch.kv, batch.dues, batch.lates = kv, dues, lates
   local now8, at, size = u8(S.now), 12, #blob
   local seq = '\1' .. now8 .. S.sub
   local last_due, last_lane, due8, late, prefix, part, parts = nil, nil, nil, nil, nil, nil, {}
@@ -258,7 +254,7 @@ local function read_jobs(blob)
       end
     end
     part.at[#part.at + 1] = i
-    ids[i], records[i] = id, prefix .. sub(blob, at + 29, at + 3 + length)
+    ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 29, at + 3 + length)
     dues[i], lates[i] = due8, late
     at = at + 4 + length
   end
@@ -271,11 +267,11 @@ local function is_plain(batch)
   for _, part in ipairs(batch.parts) do
     local r = Row.of(part.q)
     part.row = r
-    more[r] = (more[r] or 0) + #part.at
+    more[r] = (more[r] or 0) + (part.n or #part.at)
     if r.head > 0 and r.head <= S.now then return false end
     if flag(r, 8) and Enqueue.pending(r) + more[r] > r.max then return false end
   end
-  local known = get_many(S.base .. ':b', batch.ids)
+  local known = get_many(S.k.b, batch.ids)
   for i = 1, batch.n do if known[i] then return false end end
   return true
 end
@@ -296,13 +292,16 @@ function Enqueue.call(base, blob)
   local batch = read_jobs(blob)
   Sweep.run()
   if is_plain(batch) then
-    store_plain(batch, batch.n)
+    call_many('HSET', S.k.b, batch.kv)
+    for _, part in ipairs(batch.parts) do line_up(batch, part) end
     Shard.commit()
     return u8(S.now) .. M.instance .. '\0'
   end
   local out, form = {}, 0
   for i = 1, batch.n do
-    local verdict, due8, late, other = Enqueue.one(batch.ids[i], batch.dues[i] or batch.due8, batch.lates[i] or batch.late, sub(batch.records[i], 20), true)
+    local due8, late, other = batch.due8 or batch.dues[i], batch.late or batch.lates and batch.lates[i], nil
+    local verdict
+    verdict, due8, late, other = Enqueue.one(batch.ids[i], due8, late, sub(batch.kv[2 * i], 20), true)
     if verdict > 0 or late then form = 1 end
     out[i] = char(verdict) .. due8 .. (late and '\1' or '\0') .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
   end

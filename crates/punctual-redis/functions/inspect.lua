@@ -136,7 +136,7 @@ function Inspect.lane(r, lane, after, limit)
       for _, one in ipairs(packs) do
         for at = Line.ids_from(one), #one, 16 do ids[#ids + 1], stamps[#stamps + 1] = sub(one, at, at + 15), sub(one, 1, 10) end
       end
-      local records = get_many(S.base .. ':b', ids)
+      local records = get_many(S.k.b, ids)
       for i = 1, #ids do
         local raw = records[i]
         if Line.is_live(raw, stamps[i]) then
@@ -170,7 +170,7 @@ end
 -- Active jobs, page by page in the order of their fences; cursor: token and place.
 local function active_ids(q, cursor, limit)
   local tokens, out = {}, {}
-  for i, member in ipairs(call('ZRANGE', S.base .. ':e', 0, -1)) do tokens[i] = sub(member, 17, 32) end
+  for i, member in ipairs(call('ZRANGE', S.k.e, 0, -1)) do tokens[i] = sub(member, 17, 32) end
   table.sort(tokens)
   for _, token in ipairs(tokens) do
     if not cursor or token >= sub(cursor, 1, 16) then
@@ -179,7 +179,7 @@ local function active_ids(q, cursor, limit)
       for i = 1, #ids do
         local here = token .. pack('>I2', places[i])
         if (not cursor or here > cursor) and (not p.plain or p.q == q) then
-          local raw = not p.plain and call('HGET', S.base .. ':b', ids[i])
+          local raw = not p.plain and call('HGET', S.k.b, ids[i])
           if p.plain or raw and Job.parse(ids[i], raw).q == q then
             out[#out + 1] = {ids[i], here}
             if #out == limit then return out end
@@ -207,7 +207,7 @@ local function all_ids(cursor, limit)
     end
   end
   while #out < limit do
-    local answer = call('HSCAN', S.base .. ':b', at, 'COUNT', 100)
+    local answer = call('HSCAN', S.k.b, at, 'COUNT', 100)
     local found = answer[2]
     for i = 1, #found, 2 do
       local id = found[i]
@@ -259,7 +259,7 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
   end
   local ids, jobs = {}, {}
   for i = 1, #found do ids[i] = found[i][1] end
-  local records = get_many(S.base .. ':b', ids)
+  local records = get_many(S.k.b, ids)
   for i = 1, #ids do
     local raw = records[i]
     if raw and byte(raw) < 7 then

@@ -5,7 +5,19 @@
 -- `BASE:x:LANE:QUEUE`, ordered by rank, due and enqueue. A claim merges the two.
 do
 
-local function list_of(r, lane) return S.base .. ':r:' .. lane .. ':' .. r.name end
+local function list_of(r, lane)
+  local keys = r.lists
+  if not keys then
+    keys = {}
+    r.lists = keys
+  end
+  local key = keys[lane]
+  if not key then
+    key = S.base .. ':r:' .. lane .. ':' .. r.name
+    keys[lane] = key
+  end
+  return key
+end
 local function side_of(r, lane) return S.base .. ':x:' .. lane .. ':' .. r.name end
 
 -- Puts jobs in order at the end of a lane's list: one pack. `kind` and `size` as above; `lo`, `hi` for kind 2.
@@ -154,7 +166,7 @@ function Line.pop(r, lane, want)
   if (r.T[lane] or 0) == 0 then
     local ids, stamps, k = take_ids(key, want)
     r.L[lane] = live - k
-    return ids, get_many(S.base .. ':b', ids), stamps, k
+    return ids, get_many(S.k.b, ids), stamps, k
   end
   local ids, records, stamps, k, looked = {}, {}, {}, 0, 0
   while k < want and looked < 2000 do
@@ -164,7 +176,7 @@ function Line.pop(r, lane, want)
       break
     end
     looked = looked + m
-    local f_ids, f_records, f_stamps, n = sift(r, lane, fresh, get_many(S.base .. ':b', fresh), of)
+    local f_ids, f_records, f_stamps, n = sift(r, lane, fresh, get_many(S.k.b, fresh), of)
     for i = 1, n do
       k = k + 1
       ids[k], records[k], stamps[k] = f_ids[i], f_records[i], f_stamps[i]

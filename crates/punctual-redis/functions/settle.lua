@@ -150,7 +150,7 @@ end
 -- each, if the caller told them; `results` if there are any.
 local function complete_plain(p, ids, n, all, cores, results)
   if not cores then
-    local records = get_many(S.base .. ':b', ids)
+    local records = get_many(S.k.b, ids)
     for i = 1, n do records[i] = sub(records[i], 12, 27) end
     cores = concat(records)
   end
@@ -163,7 +163,7 @@ local function complete_plain(p, ids, n, all, cores, results)
       kv[2 * i - 1] = ids[i]
       kv[2 * i] = '\7' .. sub(cores, 16 * i - 15, 16 * i) .. finish .. (results and results[i] or '')
     end
-    call_many('HSET', S.base .. ':b', kv)
+    call_many('HSET', S.k.b, kv)
     Settled.marks(S.now, all, n)
   end
   local r = Row.of(p.q)
@@ -333,7 +333,7 @@ local function settle_items(p, report)
   for i, s in ipairs(items) do
     if not out[i] then
       s.token = report.token
-      local raw = call('HGET', S.base .. ':b', s.id)
+      local raw = call('HGET', S.k.b, s.id)
       local live = p and S.pages[p.token] and p
       out[i] = settle_one(live, s, raw)
       if byte(out[i]) == 0 and not q then q = raw and Job.parse('', raw).q end

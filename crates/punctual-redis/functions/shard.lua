@@ -11,6 +11,21 @@ local LIMITS = {sweep = 1000, marks = 1000000, retained = 10000, retained_bytes 
 local OFTEN, SELDOM = '>I8I2I8I8c8', '>I8I8I8I8I8I8I8I8I8I8I8I4I8B'
 local OFTEN_BYTES, SHARD_BYTES = 34, 135
 
+-- The keys of a shard by their short names, made once.
+local kept_keys, kept_key_count = {}, 0
+local KEYS = {'b', 'e', 'f', 'fw', 'kp', 'md', 'mp', 'pg', 'rec', 'rv', 's', 'u', 'up', 'w', 'ws', 'xp'}
+
+local function keys_of(base)
+  local k = kept_keys[base]
+  if not k then
+    if kept_key_count > 1000 then kept_keys, kept_key_count = {}, 0 end
+    k = {}
+    for _, name in ipairs(KEYS) do k[name] = base .. ':' .. name end
+    kept_keys[base], kept_key_count = k, kept_key_count + 1
+  end
+  return k
+end
+
 local kept_shards, kept_shard_count = {}, 0 -- as kept_rows
 
 local function clock(base)
@@ -134,7 +149,7 @@ end
 function Row.find(name)
   local r = S.rows[name]
   if r == nil then
-    local raw = call('HGET', S.base .. ':s', 'q' .. name)
+    local raw = call('HGET', S.k.s, 'q' .. name)
     r = raw and take_row(name, raw)
     S.rows[name] = r
   end
@@ -159,20 +174,20 @@ end
 -- `maintain` first (touch) where a write would have swept.
 function Shard.open(base, instance, queues, is_read, any)
   if not call then bind() end
-  local s = {base = base, rows = {}, dirty = {}, changes = nil, settled = nil}
+  local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, limits = LIMITS}
   S = s
   local now = clock(base)
   local answer
   if queues and #queues > 0 then
     local names = {'m'}
     for i = 1, #queues do names[i + 1] = 'q' .. queues[i] end
-    answer = call('HMGET', base .. ':s', unpack_list(names))
+    answer = call('HMGET', s.k.s, unpack_list(names))
     for i = 1, #queues do
       local raw = answer[i + 1]
       if s.rows[queues[i]] == nil then s.rows[queues[i]] = raw and take_row(queues[i], raw) end
     end
   else
-    answer = {call('HGET', base .. ':s', 'm')}
+    answer = {call('HGET', s.k.s, 'm')}
   end
   local raw = answer[1]
   local kept = kept_shards[base]
@@ -220,12 +235,12 @@ local function ring(r) r.ring = 1 end
 local function settle_bells()
   local kv = {}
   for i = 1, #S.settled do kv[i] = S.settled[i] end
-  local watchers = get_many(S.base .. ':ws', kv)
+  local watchers = get_many(S.k.ws, kv)
   for i = 1, #kv do
     local of = watchers[i]
     if of then
       for at = 1, #of, 8 do call('ZADD', S.base .. ':p:' .. sub(of, at, at + 7), 0, 's' .. kv[i]) end
-      call('HDEL', S.base .. ':ws', kv[i])
+      call('HDEL', S.k.ws, kv[i])
     end
   end
 end
@@ -234,14 +249,14 @@ local function write_changes()
   local items = {}
   for i, change in ipairs(S.changes) do items[i] = change end
   M.change, M.rest = M.change + #items, nil
-  call_many('RPUSH', S.base .. ':f', items)
-  call('LTRIM', S.base .. ':f', -S.limits.feed, -1)
-  local watchers = call('HGETALL', S.base .. ':fw')
+  call_many('RPUSH', S.k.f, items)
+  call('LTRIM', S.k.f, -S.limits.feed, -1)
+  local watchers = call('HGETALL', S.k.fw)
   for i = 1, #watchers, 2 do
     if tonum(watchers[i + 1]) >= S.now then
       call('ZADD', S.base .. ':p:' .. watchers[i], 0, 'f')
     else
-      call('HDEL', S.base .. ':fw', watchers[i])
+      call('HDEL', S.k.fw, watchers[i])
       call('DEL', S.base .. ':p:' .. watchers[i])
     end
   end
@@ -264,7 +279,7 @@ function Shard.commit(field, value)
       r.ring = nil
     end
     if r.head ~= r.told then
-      call(r.head > 0 and 'ZADD' or 'ZREM', S.base .. ':w', unpack_list(r.head > 0 and {fmt('%.0f', r.head), r.name} or {r.name}))
+      call(r.head > 0 and 'ZADD' or 'ZREM', S.k.w, unpack_list(r.head > 0 and {fmt('%.0f', r.head), r.name} or {r.name}))
       r.told = r.head
     end
     local raw = write_row(r)
@@ -278,7 +293,7 @@ function Shard.commit(field, value)
   if kept_shard_count > 1000 then kept_shards, kept_shard_count = {}, 1 end
   M.raw, kept_shards[S.base] = kv[2], M
   if field then kv[#kv + 1], kv[#kv + 2] = field, value end
-  call('HSET', S.base .. ':s', unpack_list(kv))
+  call('HSET', S.k.s, unpack_list(kv))
 end
 
 -- Counts something in the minute that runs: 1 enqueued, 2 claimed, 3 completed, 4 failed, 5 dead, 6 cancelled.

@@ -59,7 +59,7 @@ end
 
 -- Everything of the shard's state by field, read once per call.
 local function everything()
-  if not S.all then S.all = call('HGETALL', S.base .. ':s') end
+  if not S.all then S.all = call('HGETALL', S.k.s) end
   return S.all
 end
 
@@ -84,7 +84,7 @@ function Stats.forget_workers()
   for i = 1, #all, 2 do
     if sub(all[i], 1, 1) == 'w' and at8(all[i + 1]) + 60 * MINUTE < S.now then gone[#gone + 1] = all[i] end
   end
-  call_many('HDEL', S.base .. ':s', gone)
+  call_many('HDEL', S.k.s, gone)
 end
 
 -- The earliest due among the first of each lane; nil if there is none.
@@ -98,7 +98,7 @@ local function oldest_due(r)
         if not one then break end
         local ids = {}
         for at = Line.ids_from(one), #one, 16 do ids[#ids + 1] = sub(one, at, at + 15) end
-        for _, raw in ipairs(get_many(S.base .. ':b', ids)) do
+        for _, raw in ipairs(get_many(S.k.b, ids)) do
           if not found and Line.is_live(raw, sub(one, 1, 10)) then found = at8(raw, 12) end
         end
         start = start + 1

@@ -3,7 +3,7 @@ do
 
 -- Expires pending jobs whose instant has passed; how many.
 local function expire(limit)
-  local key, expired = S.base .. ':xp', 0
+  local key, expired = S.k.xp, 0
   local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%.0f', S.now), 'LIMIT', 0, limit)
   for i = 1, #ids do
     local j = Job.load(ids[i])
@@ -20,14 +20,14 @@ end
 local function move_due(limit)
   local moved = 0
   while moved < limit do
-    local first = call('ZRANGE', S.base .. ':w', 0, 0, 'WITHSCORES')
+    local first = call('ZRANGE', S.k.w, 0, 0, 'WITHSCORES')
     if not first[1] or tonum(first[2]) > S.now then break end
     local r = Row.of(first[1])
     moved = moved + Due.move(r, limit - moved)
     if r.head > 0 then
-      call('ZADD', S.base .. ':w', fmt('%.0f', r.head), r.name)
+      call('ZADD', S.k.w, fmt('%.0f', r.head), r.name)
     else
-      call('ZREM', S.base .. ':w', r.name)
+      call('ZREM', S.k.w, r.name)
     end
     r.told = r.head
   end
@@ -35,9 +35,9 @@ local function move_due(limit)
 end
 
 local function end_periods(limit)
-  local found = call('ZRANGEBYSCORE', S.base .. ':up', '-inf', fmt('%.0f', S.now), 'LIMIT', 0, limit)
+  local found = call('ZRANGEBYSCORE', S.k.up, '-inf', fmt('%.0f', S.now), 'LIMIT', 0, limit)
   for i = 1, #found do
-    call('ZREM', S.base .. ':up', found[i])
+    call('ZREM', S.k.up, found[i])
     local nul = find(found[i], '\0', 1, true)
     Unique.holder(sub(found[i], 1, nul - 1), sub(found[i], nul + 1))
   end
