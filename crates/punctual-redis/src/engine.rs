@@ -2,16 +2,17 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use punctual::backoff::Backoff;
 use punctual::engine::*;
-use punctual::time::Timestamp;
+use punctual::time::{Timestamp, millis};
 use punctual::{ErrorKind, Namespace, NewJob, Result};
 
 use crate::calls::Calls;
 use crate::checks::Checks;
 use crate::keeper::Keeper;
 use crate::library::Library;
+use crate::link::Deadline;
 use crate::options::Options;
-use crate::servers::Servers;
 use crate::standing::Standing;
 use crate::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
@@ -147,12 +148,22 @@ impl RedisEngine {
 
 /// What every server says of itself.
 pub(crate) async fn examine(calls: &Calls) -> Result<Vec<Standing>> {
-    let servers: &Servers = &calls.servers;
+    let deadline = calls.deadline();
+    let mut backoff = Backoff::new(millis(10), millis(400));
+    loop {
+        match examine_once(calls, deadline).await {
+            Err(error) => calls.servers.wait(error, &mut backoff, deadline).await?,
+            done => return done,
+        }
+    }
+}
+
+async fn examine_once(calls: &Calls, deadline: Deadline) -> Result<Vec<Standing>> {
     let mut standings = Vec::new();
-    for node in servers.masters(calls.deadline()).await? {
+    for node in calls.servers.masters(deadline).await? {
         let live = node.live().await?;
-        let mut standing = Standing::of(&node, &live, calls.deadline()).await?;
-        standing.functions = calls.library.version_at(&live, node.host()).await?;
+        let mut standing = Standing::of(&node, &live, deadline).await?;
+        standing.functions = node.functions(&calls.library, &live).await?;
         standings.push(standing);
     }
     Ok(standings)

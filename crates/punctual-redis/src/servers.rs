@@ -63,7 +63,7 @@ impl Servers {
         deadline: Deadline,
     ) -> Result<Value> {
         let mut backoff = Backoff::new(millis(10), millis(400));
-        let (mut loads, mut moves) = (0, 0);
+        let (mut loads, mut moves, mut broke) = (0, 0, false);
         loop {
             let node = match self.owner(slot).await {
                 Ok(node) => node,
@@ -119,7 +119,9 @@ impl Servers {
                     if again == Again::No {
                         return Err(error);
                     }
-                    self.wait(error, &mut backoff, deadline).await?;
+                    if std::mem::replace(&mut broke, true) {
+                        self.wait(error, &mut backoff, deadline).await?;
+                    }
                 }
             }
         }
@@ -184,7 +186,13 @@ impl Servers {
         self.topology().doubt(node.link.host());
     }
 
-    async fn wait(&self, error: Error, backoff: &mut Backoff, deadline: Deadline) -> Result<()> {
+    /// Pauses after a failure that may pass; hands it back where there is no time or hope left.
+    pub(crate) async fn wait(
+        &self,
+        error: Error,
+        backoff: &mut Backoff,
+        deadline: Deadline,
+    ) -> Result<()> {
         let next = backoff.pause();
         if !error.is_retryable() || deadline.left() <= next {
             return Err(error);
@@ -236,6 +244,12 @@ impl Node {
         self.link.live().await
     }
 
+    /// The version of the functions in this server, if it has them.
+    pub(crate) async fn functions(&self, library: &Library, live: &Live) -> Result<Option<i64>> {
+        let version = library.version_at(live, self.link.host()).await;
+        version.inspect_err(|_| self.link.broken(live.generation))
+    }
+
     /// One command to this server and no other, such as a question about its settings.
     pub(crate) async fn ask(
         &self,
@@ -248,6 +262,10 @@ impl Node {
             Some(Ok(value)) => Ok(value),
             Some(Err(error)) => match remedy(&error, host) {
                 Remedy::Final(error) => Err(error),
+                Remedy::Broken => {
+                    self.link.broken(live.generation);
+                    Err(crate::refusal::unreachable(host, &error))
+                }
                 _ => Err(crate::refusal::unreachable(host, &error)),
             },
             None => {

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use tempfile::TempDir;
@@ -14,6 +14,8 @@ const INSTALL: &str = "tests start a redis-server 7.0 or later of their own and 
 ///
 /// It ends when it is dropped, and when the process of the test ends, however that ends.
 pub struct TestServer {
+    /// The setting that names the port.
+    port_is: &'static str,
     port: u16,
     settings: Vec<String>,
     directory: TempDir,
@@ -28,6 +30,15 @@ impl TestServer {
 
     /// A server with settings as on the command line of redis-server.
     pub fn with(settings: &[&str]) -> Self {
+        Self::on("--port", settings)
+    }
+
+    /// A server that takes encrypted connections only, with settings that name its certificate.
+    pub fn encrypted(settings: &[&str]) -> Self {
+        Self::on("--tls-port", settings)
+    }
+
+    fn on(port_is: &'static str, settings: &[&str]) -> Self {
         let directory = tempfile::Builder::new()
             .prefix("punctual-redis-")
             .tempdir()
@@ -35,9 +46,10 @@ impl TestServer {
         let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
         for _ in 0..50 {
             let port = free_port();
-            match Running::start(port, directory.path(), &settings) {
+            match Running::start(port_is, port, directory.path(), &settings) {
                 Ok(running) => {
                     return Self {
+                        port_is,
                         port,
                         settings,
                         directory,
@@ -84,7 +96,12 @@ impl TestServer {
     /// Starts it again on the same port and directory, after a kill.
     pub fn restart(&mut self) {
         self.running = None;
-        let running = Running::start(self.port, self.directory.path(), &self.settings);
+        let running = Running::start(
+            self.port_is,
+            self.port,
+            self.directory.path(),
+            &self.settings,
+        );
         self.running = Some(running.unwrap_or_else(|said| panic!("no restart: {said}")));
     }
 
@@ -161,12 +178,18 @@ exec redis-server "$@" </dev/null 3<&-"#;
 
 impl Running {
     /// Answers once the server takes connections; else what it said before it ended.
-    fn start(port: u16, directory: &Path, settings: &[String]) -> Result<Self, String> {
+    fn start(
+        port_is: &str,
+        port: u16,
+        directory: &Path,
+        settings: &[String],
+    ) -> Result<Self, String> {
         let found = Command::new("redis-server").arg("--version").output();
         assert!(found.is_ok(), "{INSTALL}");
         let mut server = Command::new("sh")
             .args(["-c", WITH_WATCHER, "redis-server"])
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--dir"])
+            .args(["--port", "0", port_is, &port.to_string()])
+            .args(["--bind", "127.0.0.1", "--dir"])
             .arg(directory)
             .args(["--enable-debug-command", "yes", "--loglevel", "notice"])
             .args(settings)
@@ -198,13 +221,5 @@ impl Drop for Running {
         // Killed and waited for before the watcher's input closes: its pid is no one else's.
         let _ = self.server.kill();
         let _ = self.server.wait();
-    }
-}
-
-/// The file of a server's directory.
-impl TestServer {
-    /// The path of one of its files, such as its log of commands.
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
     }
 }

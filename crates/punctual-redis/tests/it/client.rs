@@ -2,7 +2,7 @@
 
 use punctual::engine::{
     Claim, EnqueueVerdict, Extend, ExtendVerdict, PageReport, Settle, SettleVerdict, Settlement,
-    Target, WorkerId,
+    Target, WaitFor, Waited, WorkerId,
 };
 use punctual::time::seconds;
 use punctual::{Engine, JobId, JobRecord, Namespace, NewJob, Outcome, Result, State};
@@ -127,4 +127,12 @@ pub(crate) async fn drain(engine: &RedisEngine) -> Vec<JobId> {
 pub(crate) async fn state(engine: &RedisEngine, id: JobId) -> Option<State> {
     let got = engine.get(&here(), vec![Target::Id(id)], false).await;
     got.expect("get").remove(0).map(|job| job.state())
+}
+
+/// Waits for work of the queue, at most a minute.
+pub(crate) async fn waits_for_work(engine: &RedisEngine) {
+    let now = engine.info().await.expect("info").now;
+    let what = WaitFor::Work(vec![QUEUE.into()]);
+    let waited = engine.wait(&here(), what, now + seconds(60)).await;
+    assert_eq!(waited.expect("wait"), Waited::Work);
 }

@@ -6,9 +6,15 @@ mod client;
 mod cluster;
 /// The engine keeps the law on one server.
 mod conformance;
+/// A connection that is cut at every byte.
+mod cuts;
 /// Servers that are killed, stopped, emptied, filled.
 mod faults;
+/// Encryption, passwords, users who may do little.
+mod guarded;
 /// Makes engines for all of them.
 mod harness;
 /// The engine and the reference model do the same, step by step.
 mod histories;
+/// Cuts connections.
+mod proxy;

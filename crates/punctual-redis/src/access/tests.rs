@@ -1,0 +1,22 @@
+use super::*;
+use crate::library::Library;
+
+#[test]
+fn every_command_of_the_functions_is_allowed() {
+    let library = Library::production();
+    let mut seen = 0;
+    for part in library.text().split("call").skip(1) {
+        let Some(arguments) = part.strip_prefix("('").or(part.strip_prefix("_many('")) else {
+            continue;
+        };
+        let command = arguments
+            .split('\'')
+            .next()
+            .expect("a split has a first part");
+        seen += 1;
+        let rule = format!("+{}", command.to_lowercase());
+        let allowed = ACL_RULES.split_whitespace().any(|known| known == rule);
+        assert!(allowed, "{rule} is not among the rules");
+    }
+    assert!(seen > 50, "{seen} calls found");
+}
