@@ -1,4 +1,4 @@
-use punctual::engine::{Control, Controlled, Edit, EditVerdict, Edited, Select, Target};
+use punctual::engine::{Control, Controlled, Cursor, Edit, EditVerdict, Edited, Select, Target};
 use punctual::time::Timestamp;
 use punctual::{Namespace, Result};
 
@@ -70,14 +70,18 @@ impl Calls {
         let shards = self.shards.of(namespace);
         let count = shards.len();
         let request = format!("edit {namespace} {filter:?} {:?}", asked.action);
-        let walk = Walk::from(cursor.as_ref(), &request, count)?;
-        let map = edit::of_filter(asked, filter, walk.inner.as_deref(), *limit);
-        let reply = self
-            .change(&shards[walk.index], "edit", Again::Yes, &map)
-            .await?;
-        let mut part = edit::reply(&reply)?;
-        part.cursor = walk.next(part.cursor, count);
-        Ok(part)
+        let mut walk = Walk::from(cursor.as_ref(), &request, count)?;
+        loop {
+            let map = edit::of_filter(asked, filter, walk.inner.as_deref(), *limit);
+            let reply = self
+                .change(&shards[walk.index], "edit", Again::Yes, &map)
+                .await?;
+            let mut part = edit::reply(&reply)?;
+            if part.examined > 0 || !walk.pass_over(part.cursor.is_none(), count) {
+                part.cursor = walk.next(part.cursor, count);
+                return Ok(part);
+            }
+        }
     }
 
     /// Queues are told in every shard; records lie in the first.
@@ -103,28 +107,31 @@ impl Calls {
                 limit,
             } => {
                 let request = format!("purge {namespace} {queue}");
-                let walk = Walk::from(cursor.as_ref(), &request, count)?;
-                let inner = walk.inner.clone();
-                let asked = Control::Purge {
-                    queue: queue.clone(),
-                    cursor: inner.map(|inner| punctual::engine::Cursor(inner.into())),
-                    limit: *limit,
-                };
-                let told = self
-                    .control_one(&shards[walk.index], &asked, Again::Yes)
-                    .await?;
-                Ok(match told {
-                    Controlled::Purged {
+                let mut walk = Walk::from(cursor.as_ref(), &request, count)?;
+                loop {
+                    let inner = walk.inner.clone().map(|inner| Cursor(inner.into()));
+                    let asked = Control::Purge {
+                        queue: queue.clone(),
+                        cursor: inner,
+                        limit: *limit,
+                    };
+                    let told = self.control_one(&shards[walk.index], &asked, Again::Yes);
+                    let Controlled::Purged {
                         examined,
                         matched,
                         cursor,
-                    } => Controlled::Purged {
-                        examined,
-                        matched,
-                        cursor: walk.next(cursor, count),
-                    },
-                    other => other,
-                })
+                    } = told.await?
+                    else {
+                        return Err(crate::wire::damaged());
+                    };
+                    if examined > 0 || !walk.pass_over(cursor.is_none(), count) {
+                        return Ok(Controlled::Purged {
+                            examined,
+                            matched,
+                            cursor: walk.next(cursor, count),
+                        });
+                    }
+                }
             }
             Control::Write { .. } => {
                 // A second sending would meet the version that the first has made.

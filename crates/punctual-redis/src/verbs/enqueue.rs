@@ -98,6 +98,10 @@ fn check_effects(settle: &Settle, count: usize) -> Result<()> {
                          its outcome; use one shard, or enqueue it from the handler";
                     return Err(Error::new(ErrorKind::Unsupported, message).with("id", job.id));
                 }
+                Effect::Clear { job, .. } => {
+                    let message = "clearing a name needs a namespace of one shard";
+                    return Err(Error::new(ErrorKind::Unsupported, message).with("id", job));
+                }
                 _ => {}
             }
         }

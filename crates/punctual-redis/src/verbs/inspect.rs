@@ -45,18 +45,22 @@ impl Calls {
         Ok(found)
     }
 
-    /// Walks shard after shard.
+    /// Walks shard after shard; one that has nothing is passed over at once.
     pub(crate) async fn list(&self, namespace: &Namespace, list: &List) -> Result<Listing> {
         let shards = self.shards.of(namespace);
         let count = shards.len();
         let request = format!("list {namespace} {:?} {:?}", list.by, list.filter);
-        let walk = Walk::from(list.cursor.as_ref(), &request, count)?;
-        let inner = walk.inner.as_deref();
-        let map = || inspect::list_request(list, inner, list.limit);
-        let reply = self.read(&shards[walk.index], "list", map).await?;
-        let mut part = inspect::list_reply(&reply)?;
-        part.cursor = walk.next(part.cursor, count);
-        Ok(part)
+        let mut walk = Walk::from(list.cursor.as_ref(), &request, count)?;
+        loop {
+            let inner = walk.inner.as_deref();
+            let map = || inspect::list_request(list, inner, list.limit);
+            let reply = self.read(&shards[walk.index], "list", map).await?;
+            let mut part = inspect::list_reply(&reply)?;
+            if part.examined > 0 || !walk.pass_over(part.cursor.is_none(), count) {
+                part.cursor = walk.next(part.cursor, count);
+                return Ok(part);
+            }
+        }
     }
 
     /// Adds up what each shard counts.

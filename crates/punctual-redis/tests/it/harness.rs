@@ -12,6 +12,27 @@ pub(crate) type OnServer = On<TestServer>;
 /// Makes engines on clusters of this process.
 pub(crate) type OnCluster = On<TestCluster>;
 
+/// Makes engines on servers of this process, with every namespace in three shards.
+pub(crate) type OnShards = On<InShards>;
+
+/// A server whose users cut their namespaces into three.
+#[derive(Debug)]
+pub(crate) struct InShards(TestServer);
+
+impl Place for InShards {
+    fn start() -> Self {
+        Self(TestServer::start())
+    }
+
+    fn address(&self) -> String {
+        format!("{}?shards=3", self.0.address())
+    }
+
+    fn clear(&self) {
+        self.0.clear();
+    }
+}
+
 /// What an engine can be tested on.
 pub(crate) trait Place: fmt::Debug + Send + Sync + 'static {
     fn start() -> Self;

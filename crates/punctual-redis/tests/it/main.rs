@@ -18,3 +18,5 @@ mod harness;
 mod histories;
 /// Cuts connections.
 mod proxy;
+/// The engine keeps the law over several shards, as far as it can.
+mod several;
