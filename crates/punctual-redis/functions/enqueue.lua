@@ -221,11 +221,31 @@ local function read_uniform(blob, batch, at)
   return batch
 end
 
+-- Reads a uniform call whose ids and specs come as arguments of their own: nothing is copied twice.
+local function read_apart(blob, batch, args)
+  local due8, late = due_of(byte(blob, 12), sub(blob, 13, 20), u8(S.now), 0)
+  local prio, ql = byte(blob, 21, 22)
+  local ids, kv, bytes, n = batch.ids, {}, 0, batch.n
+  local prefix, due = '\1' .. u8(S.now) .. S.sub .. due8, unp('>I8', due8)
+  if #args ~= 2 * n + 1 then refuse('invalid_input', 'the call has not two arguments for each job') end
+  for i = 1, 2 * n, 2 do
+    local id, record = args[i + 1], prefix .. args[i + 2]
+    ids[(i + 1) / 2], kv[i], kv[i + 1] = id, id, record
+    bytes = bytes + #record
+    if #id ~= 16 or #record < 33 then refuse('invalid_input', 'a job is cut short index=' .. (i - 1) / 2) end
+  end
+  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, score = due > S.now and fmt('%.0f', due) or nil, n = n, size = bytes}
+  batch.kv, batch.due8, batch.late = kv, due8, late
+  if late then batch.plain = false end
+  return batch
+end
+
 -- Reads the call's jobs once: ids and records as they would be stored, in parts of one lane and due.
 -- `plain` unless a job needs a look of its own.
-local function read_jobs(blob)
+local function read_jobs(blob, args)
   local flags, n = unp('>BI2', blob, 9)
   local batch = {ids = {}, parts = {}, n = n, plain = flags % 2 == 0, kv = nil, dues = nil, lates = nil}
+  if flags >= 4 then return read_apart(blob, batch, args) end
   if flags >= 2 then return read_uniform(blob, batch, 12) end
   local ids, kv, dues, lates = batch.ids, {}, {}, {}
   batch.kv, batch.dues, batch.lates = kv, dues, lates
@@ -284,12 +304,12 @@ local function first_queue(blob)
 end
 
 -- enqueue. Key: base. Argument: instance 8 | flags 1 | count 2 | jobs. Reply: now 8 | instance 8 | form 1 | receipts.
-function Enqueue.call(base, blob)
+function Enqueue.call(base, blob, args)
   if #blob < 11 then refuse('invalid_input', 'the call is cut short') end
   if not call then bind() end
   local q = first_queue(blob)
   Shard.open(base, sub(blob, 1, 8), q and {q})
-  local batch = read_jobs(blob)
+  local batch = read_jobs(blob, args)
   Sweep.run()
   if is_plain(batch) then
     call_many('HSET', S.k.b, batch.kv)

@@ -310,8 +310,12 @@ local function settle_items(p, report)
       items[i] = {id = sub(report.ids, 16 * i - 15, 16 * i), attempt = report.attempt, outcome = 'completed'}
     end
   end
-  local q
-  if p and p.plain and not p.spoilt then
+  local q, times, once = nil, {}, true
+  for _, s in ipairs(items) do
+    if times[s.id] then once = false end -- the first in order counts: one after the other
+    times[s.id] = true
+  end
+  if once and p and p.plain and not p.spoilt then
     local ids, places, results, hint, seen = {}, {}, {}, 1, {}
     for i, s in ipairs(items) do
       if s.outcome == 'completed' and s.attempt == 1 and not s.effects and not s.error then
