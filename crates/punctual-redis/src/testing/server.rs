@@ -86,6 +86,9 @@ impl TestServer {
     /// Stops it from running without ending it, until [`go_on`](Self::go_on).
     pub fn stop(&mut self) {
         self.signal("STOP");
+        while !self.is_stopped() {
+            std::thread::yield_now();
+        }
     }
 
     /// Lets a stopped one run again.
@@ -129,6 +132,13 @@ impl TestServer {
         let mut command = Command::new("redis-cli");
         command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-x"]);
         said(command.args(arguments).stdin(input))
+    }
+
+    /// Whether the system says so; where it has no `/proc`, nobody is asked.
+    fn is_stopped(&self) -> bool {
+        let running = self.running.as_ref().expect("the server runs");
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.server.id()));
+        stat.map_or(true, |stat| stat.contains(") T "))
     }
 
     fn signal(&mut self, name: &str) {
