@@ -16,6 +16,7 @@ mod link;
 mod notes;
 mod options;
 mod refusal;
+mod replicas;
 mod servers;
 mod shards;
 mod standing;

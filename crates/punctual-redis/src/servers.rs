@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual::backoff::Backoff;
+use punctual::engine::Durability;
 use punctual::time::{millis, pause, within};
 use punctual::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
@@ -11,6 +12,7 @@ use crate::library::Library;
 use crate::link::{Deadline, Dialer, Link, Live};
 use crate::options::Options;
 use crate::refusal::{Remedy, remedy};
+use crate::replicas::{Reached, Replicas};
 use crate::topology::{Slot, Topology};
 
 /// The servers of an engine: who answers for a slot, with one connection to each.
@@ -22,6 +24,8 @@ pub(crate) struct Servers {
     place: Place,
     dialer: Dialer,
     library: Library,
+    /// Replicas that a change must be on before it is answered.
+    wanted: Option<u8>,
     nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
     topology: Mutex<Topology>,
     looking: tokio::sync::Mutex<()>,
@@ -31,15 +35,22 @@ pub(crate) struct Servers {
 #[derive(Debug)]
 pub(crate) struct Node {
     link: Link,
+    /// For changes that wait for replicas, if they do.
+    replicas: Option<Replicas>,
     /// The connection on which the library was last seen; another one may be another server.
     prepared: tokio::sync::Mutex<u64>,
 }
 
-/// Whether a call may be sent again when it is not known whether it was done.
+/// What a call does: whether replicas are to have it, and whether it may be sent again when it is
+/// not known whether it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Again {
-    Yes,
-    No,
+pub(crate) enum Kind {
+    /// It changes nothing, or nothing that is promised.
+    Looks,
+    /// A second sending changes nothing more.
+    Changes,
+    /// A second sending would be another change.
+    ChangesOnce,
 }
 
 impl Servers {
@@ -48,6 +59,10 @@ impl Servers {
             place: options.place.clone(),
             dialer: Dialer::new(options)?,
             library,
+            wanted: match options.durability {
+                Some(Durability::Replica(wanted)) => Some(wanted),
+                _ => None,
+            },
             nodes: Mutex::default(),
             topology: Mutex::new(Topology::of(&options.place)),
             looking: tokio::sync::Mutex::default(),
@@ -59,7 +74,7 @@ impl Servers {
         &self,
         slot: Slot,
         command: &Cmd,
-        again: Again,
+        kind: Kind,
         deadline: Deadline,
     ) -> Result<Value> {
         let mut backoff = Backoff::new(millis(10), millis(400));
@@ -82,13 +97,23 @@ impl Servers {
                     continue;
                 }
             };
-            let Some(answer) = within(deadline.left(), send(&live, command)).await else {
+            let sent = within(deadline.left(), node.send(&live, command, kind)).await;
+            let Some(sent) = sent else {
                 node.link.broken(live.generation);
                 return Err(silent(host));
             };
-            let error = match answer {
-                Ok(value) => return Ok(value),
-                Err(error) => error,
+            let error = match sent {
+                Ok(Reached::Answer(Ok(value))) => return Ok(value),
+                Ok(Reached::Answer(Err(error))) => error,
+                Ok(reached) => {
+                    let error = too_few(&reached, host);
+                    self.wait(error, &mut backoff, deadline).await?;
+                    continue;
+                }
+                Err(error) => {
+                    self.wait(error, &mut backoff, deadline).await?;
+                    continue;
+                }
             };
             match remedy(&error, host) {
                 Remedy::Final(error) => return Err(error),
@@ -116,7 +141,7 @@ impl Servers {
                     self.forget(&node);
                     let message = format!("the connection to redis at {host} broke: {error}");
                     let error = Error::new(ErrorKind::EngineUnavailable, message);
-                    if again == Again::No {
+                    if kind == Kind::ChangesOnce {
                         return Err(error);
                     }
                     if std::mem::replace(&mut broke, true) {
@@ -219,6 +244,9 @@ impl Servers {
         let new = || {
             Arc::new(Node {
                 link: Link::new(host.clone(), self.dialer.clone()),
+                replicas: self.wanted.map(|wanted| {
+                    Replicas::new(wanted, Link::new(host.clone(), self.dialer.clone()))
+                }),
                 prepared: tokio::sync::Mutex::new(0),
             })
         };
@@ -235,6 +263,13 @@ impl Servers {
 }
 
 impl Node {
+    async fn send(&self, live: &Live, command: &Cmd, kind: Kind) -> Result<Reached> {
+        match &self.replicas {
+            Some(replicas) if kind != Kind::Looks => replicas.send(command).await,
+            _ => Ok(Reached::Answer(send(live, command).await)),
+        }
+    }
+
     pub(crate) fn host(&self) -> &Host {
         self.link.host()
     }
@@ -278,6 +313,17 @@ impl Node {
 
 /// Nodes that point at each other are asked again after a pause.
 const MOVES_MAX: u32 = 5;
+
+fn too_few(reached: &Reached, host: &Host) -> Error {
+    let message = match reached {
+        Reached::TooFew(reached) => format!(
+            "only {reached} replicas of redis at {host} took a change in time; whether it is kept is \
+             unknown: start more replicas, and send the same ids again"
+        ),
+        _ => format!("a change was sent to redis at {host} by a caller that has gone"),
+    };
+    Error::new(ErrorKind::EngineUnavailable, message)
+}
 
 fn silent(host: &Host) -> Error {
     let message = format!("redis at {host} gave no answer in time");

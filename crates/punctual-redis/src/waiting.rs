@@ -10,7 +10,7 @@ use punctual::{JobId, Namespace, Result};
 
 use crate::calls::Calls;
 use crate::ears::Ears;
-use crate::servers::Again;
+use crate::servers::Kind;
 use crate::shards::Shard;
 use crate::wire::mp::{MapWriter, Mp, read_instant};
 use crate::wire::{damaged, inspect};
@@ -172,7 +172,10 @@ impl Waiting {
             map.put("t", ids.collect::<Vec<_>>());
             map.put("p", self.ears.process());
             map.put("un", until.as_micros());
-            let reply = self.calls.change(shard, "watch", Again::Yes, &map).await?;
+            let reply = self
+                .calls
+                .change(shard, "watch", Kind::Changes, &map)
+                .await?;
             open |= !reply.get("o").list()?.is_empty();
         }
         Ok(open)
@@ -232,7 +235,7 @@ impl Waiting {
         map.put_some("af", after.copied());
         let reply = self
             .calls
-            .change(shard, "changes", Again::Yes, &map)
+            .change(shard, "changes", Kind::Changes, &map)
             .await?;
         let changes = reply.get("c").list()?.iter().map(change);
         let changes = changes.collect::<Result<_>>()?;

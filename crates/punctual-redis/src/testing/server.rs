@@ -14,8 +14,7 @@ const INSTALL: &str = "tests start a redis-server 7.0 or later of their own and 
 ///
 /// It ends when it is dropped, and when the process of the test ends, however that ends.
 pub struct TestServer {
-    /// The setting that names the port.
-    port_is: &'static str,
+    role: Role,
     port: u16,
     settings: Vec<String>,
     directory: TempDir,
@@ -30,15 +29,20 @@ impl TestServer {
 
     /// A server with settings as on the command line of redis-server.
     pub fn with(settings: &[&str]) -> Self {
-        Self::on("--port", settings)
+        Self::on(Role::Plain, settings)
     }
 
     /// A server that takes encrypted connections only, with settings that name its certificate.
     pub fn encrypted(settings: &[&str]) -> Self {
-        Self::on("--tls-port", settings)
+        Self::on(Role::Encrypted, settings)
     }
 
-    fn on(port_is: &'static str, settings: &[&str]) -> Self {
+    /// A sentinel with these lines as its file.
+    pub(super) fn sentinel(lines: &str) -> Self {
+        Self::on(Role::Sentinel, &[lines])
+    }
+
+    fn on(role: Role, settings: &[&str]) -> Self {
         let directory = tempfile::Builder::new()
             .prefix("punctual-redis-")
             .tempdir()
@@ -46,10 +50,10 @@ impl TestServer {
         let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
         for _ in 0..50 {
             let port = free_port();
-            match Running::start(port_is, port, directory.path(), &settings) {
+            match Running::start(role, port, directory.path(), &settings) {
                 Ok(running) => {
                     return Self {
-                        port_is,
+                        role,
                         port,
                         settings,
                         directory,
@@ -99,12 +103,7 @@ impl TestServer {
     /// Starts it again on the same port and directory, after a kill.
     pub fn restart(&mut self) {
         self.running = None;
-        let running = Running::start(
-            self.port_is,
-            self.port,
-            self.directory.path(),
-            &self.settings,
-        );
+        let running = Running::start(self.role, self.port, self.directory.path(), &self.settings);
         self.running = Some(running.unwrap_or_else(|said| panic!("no restart: {said}")));
     }
 
@@ -175,6 +174,43 @@ fn free_port() -> u16 {
     }
 }
 
+/// What a process of redis-server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Plain,
+    Encrypted,
+    Sentinel,
+}
+
+impl Role {
+    fn arguments(self, command: &mut Command, port: u16, directory: &Path, settings: &[String]) {
+        if self == Self::Sentinel {
+            let file = directory.join("sentinel.conf");
+            let lines = settings.join("\n");
+            std::fs::write(&file, lines).expect("the directory takes a file");
+            command.arg(file).arg("--sentinel");
+        }
+        match self {
+            Self::Encrypted => command.args(["--port", "0", "--tls-port", &port.to_string()]),
+            _ => command.args(["--port", &port.to_string()]),
+        };
+        command.args(["--bind", "127.0.0.1", "--loglevel", "notice", "--dir"]);
+        command.arg(directory);
+        if self != Self::Sentinel {
+            command.args(["--enable-debug-command", "yes"]);
+            command.args(settings);
+        }
+    }
+
+    /// What it says once it takes connections.
+    fn ready(self) -> &'static str {
+        match self {
+            Self::Sentinel => "+monitor master",
+            _ => "Ready to accept connections",
+        }
+    }
+}
+
 /// A process of redis-server, and a shell beside it that passes signals on and ends the server as
 /// soon as nobody holds the other end of its input any more.
 struct Running {
@@ -188,21 +224,13 @@ exec redis-server "$@" </dev/null 3<&-"#;
 
 impl Running {
     /// Answers once the server takes connections; else what it said before it ended.
-    fn start(
-        port_is: &str,
-        port: u16,
-        directory: &Path,
-        settings: &[String],
-    ) -> Result<Self, String> {
+    fn start(role: Role, port: u16, directory: &Path, settings: &[String]) -> Result<Self, String> {
         let found = Command::new("redis-server").arg("--version").output();
         assert!(found.is_ok(), "{INSTALL}");
-        let mut server = Command::new("sh")
-            .args(["-c", WITH_WATCHER, "redis-server"])
-            .args(["--port", "0", port_is, &port.to_string()])
-            .args(["--bind", "127.0.0.1", "--dir"])
-            .arg(directory)
-            .args(["--enable-debug-command", "yes", "--loglevel", "notice"])
-            .args(settings)
+        let mut command = Command::new("sh");
+        command.args(["-c", WITH_WATCHER, "redis-server"]);
+        role.arguments(&mut command, port, directory, settings);
+        let mut server = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -213,7 +241,7 @@ impl Running {
         let mut running = Self { server, watcher };
         let mut said = String::new();
         for line in lines.by_ref().map_while(Result::ok) {
-            if line.contains("Ready to accept connections") {
+            if line.contains(role.ready()) {
                 // The pipe is read on, or the server would stop at a full one.
                 std::thread::spawn(move || lines.for_each(drop));
                 return Ok(running);

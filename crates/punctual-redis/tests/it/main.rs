@@ -8,6 +8,8 @@ mod cluster;
 mod conformance;
 /// A connection that is cut at every byte.
 mod cuts;
+/// Masters that fail, slots that move, replicas that are waited for.
+mod failover;
 /// Servers that are killed, stopped, emptied, filled.
 mod faults;
 /// Encryption, passwords, users who may do little.
