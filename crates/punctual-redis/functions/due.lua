@@ -1,8 +1,28 @@
--- What is to become due: `BASE:n:QUEUE`, a sorted set by due; members are seq 12 + id.
+-- What is to become due. Near: `BASE:n:QUEUE`, a sorted set by due; members are seq 12 | id | lane 1 | size 2: of
+-- a plain job its priority and bytes, so that it moves to its line unseen; else 255 and 0. Far, from the
+-- row's horizon on: lists of ids, one for 2^32 us (72 minutes), `BASE:t:NUMBER:QUEUE`, whose numbers are in
+-- `BASE:tb:QUEUE`. A list is spread into the near set before its time comes, or when nothing is near: so
+-- the near set knows the earliest due. An entry of a list is a hint: the record says whether it counts.
 do
 
+local WIDTH, LEAD = 4294967296, 300e6
+local SLICE = 1000 -- ids of a far list spread at a time
+local LREM_MAX = 2000 -- longer lists keep what leaves as a stale entry
 
 local function due_set(r) return S.base .. ':n:' .. r.name end
+local function far_list(r, number) return S.base .. ':t:' .. fmt('%.0f', number) .. ':' .. r.name end
+local function far_numbers(r) return S.base .. ':tb:' .. r.name end
+
+local LOOK = '\255\0\0'
+
+-- How a job of a record moves: plain ones unseen.
+local function manner(tag, prio, size)
+  return tag == 1 and size < 65536 and char(prio) .. pack('>I2', size) or LOOK
+end
+
+local function member_of(j)
+  return Job.seq(j) .. j.id .. manner(j.tag, j.prio, 31 + #j.tail)
+end
 
 -- A queue's earliest due is at most that: sleepers with a later alarm must know.
 function Due.head_at_most(r, due)
@@ -13,22 +33,129 @@ function Due.head_at_most(r, due)
   end
 end
 
-function Due.add(r, j)
-  call('ZADD', due_set(r), fmt('%.0f', j.due), Job.seq(j) .. j.id)
-  r.c[SCHEDULED], r.rest = r.c[SCHEDULED] + 1, nil
-  Due.head_at_most(r, j.due)
+-- When the sweep is to look at a queue: its earliest due, or the time to spread its next far list.
+function Due.duty(r)
+  local at = r.head
+  if r.far > 0 and (at == 0 or r.horizon - LEAD < at) then at = r.horizon - LEAD end
+  return at
 end
 
--- Looks the earliest due up again.
+-- From where on jobs are far. It stands still while there are any.
+local function horizon_of(r)
+  if r.far == 0 then
+    local horizon = (floor((S.now + LEAD) / WIDTH) + 1) * WIDTH
+    if horizon > r.horizon then r.horizon, r.rest = horizon, nil end
+  end
+  return r.horizon
+end
+
+-- Adds jobs: dues, near members and ids, as lists of the same length.
+local function add_many(r, dues, members, ids)
+  local horizon, near, far, numbers, earliest, added = horizon_of(r), {}, {}, {}, nil, 0
+  local last, score
+  for i = 1, #ids do
+    local due = dues[i]
+    if due < horizon then
+      if due ~= last then last, score = due, fmt('%.0f', due) end
+      near[#near + 1] = score
+      near[#near + 1] = members[i]
+      if not earliest or due < earliest then earliest = due end
+    else
+      local number = floor(due / WIDTH)
+      local list = far[number]
+      if not list then
+        list = {}
+        far[number], numbers[#numbers + 1] = list, number
+      end
+      list[#list + 1] = ids[i]
+      added = added + 1
+    end
+  end
+  call_many('ZADD', due_set(r), near)
+  for i = 1, #numbers do
+    local number = numbers[i]
+    local list = far[number]
+    if call_many('RPUSH', far_list(r, number), list) <= #list then call('ZADD', far_numbers(r), number, number) end
+  end
+  r.c[SCHEDULED], r.far, r.rest = r.c[SCHEDULED] + #ids, r.far + added, nil
+  if earliest then Due.head_at_most(r, earliest) end
+  if added > 0 then
+    if r.head == 0 then
+      Due.refresh(r)
+      ring(r)
+    end
+    duty_at('due', r.horizon - LEAD)
+  end
+end
+
+-- Adds plain jobs: dues, seqs 12, ids, priorities and sizes of records, as lists of the same length.
+function Due.add_plain(r, dues, seqs, ids, prio, sizes)
+  local members = {}
+  for i = 1, #ids do members[i] = seqs[i] .. ids[i] .. manner(1, prio[i], sizes[i]) end
+  add_many(r, dues, members, ids)
+end
+
+function Due.add(r, j)
+  add_many(r, {j.due}, {member_of(j)}, {j.id})
+end
+
+-- Spreads a slice of the first far list into the near set; how many entries it looked at.
+local function spread(r)
+  local number = call('ZRANGE', far_numbers(r), 0, 0)[1]
+  if not number then
+    r.far, r.rest = 0, nil
+    return 0
+  end
+  local key = far_list(r, tonum(number))
+  local ids = call('LPOP', key, SLICE) or {}
+  local records, items, live = get_many(S.k.b, ids), {}, 0
+  for i = 1, #ids do
+    local raw = records[i]
+    local due = raw and byte(raw) <= 2 and at8(raw, 12)
+    if due and floor(due / WIDTH) == tonum(number) and due > S.now - 86400e6 then
+      items[2 * live + 1], items[2 * live + 2] = fmt('%.0f', due), 
+        sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] .. manner(byte(raw), byte(raw, 30), #raw)
+      live = live + 1
+    end
+  end
+  local new = call_many('ZADD', due_set(r), items)
+  r.far = max(0, r.far - new)
+  if #ids < SLICE then
+    call('ZREM', far_numbers(r), number)
+    call('DEL', key)
+    r.horizon = max(r.horizon, (tonum(number) + 1) * WIDTH)
+  else
+    r.horizon = tonum(number) * WIDTH
+  end
+  r.rest = nil
+  return #ids
+end
+
+-- Looks the earliest due up again; spreads a far list if nothing is near.
 function Due.refresh(r)
-  local first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')
-  r.head, r.rest = first[2] and tonum(first[2]) or 0, nil
-  if r.head > 0 then duty_at('due', r.head) end
+  local first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
+  local budget = 4
+  while not first and r.far > 0 and budget > 0 do
+    spread(r)
+    budget = budget - 1
+    first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
+  end
+  local head = first and tonum(first) or 0
+  if r.far > 0 and (head == 0 or head >= r.horizon) then head = r.horizon end
+  r.head, r.rest = head, nil
+  local duty = Due.duty(r)
+  if duty > 0 then duty_at('due', duty) end
 end
 
 -- Takes a job out; whether it was here.
 function Due.remove(r, j)
-  if r.c[SCHEDULED] == 0 or call('ZREM', due_set(r), Job.seq(j) .. j.id) == 0 then return false end
+  if r.c[SCHEDULED] == 0 then return false end
+  if call('ZREM', due_set(r), member_of(j)) == 0 then
+    if r.far == 0 or j.due < r.horizon then return false end
+    local key = far_list(r, floor(j.due / WIDTH))
+    if call('LLEN', key) <= LREM_MAX then call('LREM', key, 1, j.id) end
+    r.far = max(0, r.far - 1)
+  end
   r.c[SCHEDULED], r.rest = r.c[SCHEDULED] - 1, nil
   if j.due <= r.head then Due.refresh(r) end
   return true
@@ -37,41 +164,122 @@ end
 -- Moves what is due to its line, by due and then by enqueue, at most so many; how many.
 function Due.move(r, limit)
   local now = S.now
-  if r.head == 0 or r.head > now then return 0 end
   r = Row.of(r.name)
-  local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%.0f', now), 'LIMIT', 0, limit)
-  local ids, n = {}, #found
-  for i = 1, n do ids[i] = sub(found[i], 13, 28) end
-  local records = get_many(S.k.b, ids)
-  local lists = {}
+  if r.far > 0 and now >= r.horizon - LEAD then spread(r) end
+  if r.head == 0 or r.head > now then
+    Due.refresh(r)
+    if r.head == 0 or r.head > now then return 0 end
+  end
+  local till = r.far > 0 and min(now, r.horizon - 1) or now
+  local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%.0f', till), 'LIMIT', 0, limit)
+  local lists, n, lo, hi = {}, #found, u8(r.head), nil
+  hi = u8(n == limit and tonum(call('ZSCORE', due_set(r), found[n])) or till)
   for i = 1, n do
-    local raw = records[i]
-    local plain, in_order = byte(raw) == 1, true
-    if not plain then
-      local j = Job.parse(ids[i], raw)
-      in_order = not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
+    local member = found[i]
+    local id, lane, size = sub(member, 13, 28), byte(member, 29), 0
+    local plain, in_order = lane < 255, true
+    if plain then
+      size = unp('>I2', member, 30)
+    else
+      local j = Job.load(id)
+      lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
       if not in_order then Line.up(r, j) end
     end
     if in_order then
-      local lane, due8 = byte(raw, 30), sub(raw, 12, 19)
       local list = lists[lane]
       if not list then
-        list = {ids = {}, kind = 2, size = 0, lo = due8}
+        list = {ids = {}, kind = 2, size = 0}
         lists[lane] = list
       end
-      list.ids[#list.ids + 1] = ids[i]
-      list.size, list.hi = list.size + #raw, due8
+      list.ids[#list.ids + 1] = id
+      list.size = list.size + size
       if not plain then list.kind = 0 end
     end
-    changed(ids[i], r.name, READY)
+    changed(id, r.name, READY)
   end
-  for lane, list in pairs(lists) do Line.push(r, lane, list.ids, list.kind, list.size, list.lo, list.hi) end
+  for lane, list in pairs(lists) do
+    Line.push(r, lane, list.ids, list.kind, list.size, lo, hi)
+  end
   if n > 0 then
     call('ZREMRANGEBYRANK', due_set(r), 0, n - 1)
     r.c[SCHEDULED], r.c[READY] = r.c[SCHEDULED] - n, r.c[READY] + n
   end
   Due.refresh(r)
   return n
+end
+
+-- The entries of a far list that count, between two places: due and seq 12 + id of each, with the place.
+local function entries(r, number, from, to)
+  local ids, found, seen = call('LRANGE', far_list(r, number), from, to), {}, {}
+  local records = get_many(S.k.b, ids)
+  for i = 1, #ids do
+    local raw = records[i]
+    local due = raw and byte(raw) <= 2 and not seen[ids[i]] and at8(raw, 12)
+    if due and due >= r.horizon and floor(due / WIDTH) == number then
+      seen[ids[i]] = true
+      found[#found + 1] = {due, sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i], from + i}
+    end
+  end
+  return found, #ids
+end
+
+-- Far jobs of a queue, at most so many after a cursor: ids with the cursor after each. List by list; one of
+-- at most `SORTED` entries by due (cursor: f NUMBER | due | seq, id), a longer one as they came (p NUMBER | place).
+local SORTED = 4096
+
+function Due.far_page(r, cursor, limit)
+  local out, kind, number, due, rest = {}, nil, '-inf', nil, nil
+  if cursor then
+    local bar = find(cursor, '|', 1, true)
+    kind, number, rest = sub(cursor, 1, 1), tonum(sub(cursor, 2, bar - 1)), sub(cursor, bar + 1)
+    if kind == 'f' then
+      bar = find(rest, '|', 1, true)
+      due, rest = tonum(sub(rest, 1, bar - 1)), sub(rest, bar + 1)
+    end
+  end
+  for _, text in ipairs(call('ZRANGEBYSCORE', far_numbers(r), number, '+inf')) do
+    local this = tonum(text)
+    local key, goes_on = far_list(r, this), cursor and this == number
+    if goes_on and kind == 'p' or not goes_on and call('LLEN', key) > SORTED then
+      local place, looked = goes_on and tonum(rest) or 0, nil
+      repeat
+        local found
+        found, looked = entries(r, this, place, place + limit - 1)
+        for i = 1, #found do
+          if #out < limit then out[#out + 1] = {sub(found[i][2], 13), 'p' .. text .. '|' .. fmt('%.0f', found[i][3])} end
+        end
+        place = place + limit
+      until looked < limit or #out == limit
+    else
+      local found = entries(r, this, 0, -1)
+      table.sort(found, function(a, b) return a[1] < b[1] or a[1] == b[1] and a[2] < b[2] end)
+      for i = 1, #found do
+        local one = found[i]
+        local passed = goes_on and (one[1] < due or one[1] == due and one[2] <= rest)
+        if not passed and #out < limit then
+          out[#out + 1] = {sub(one[2], 13), 'f' .. text .. '|' .. fmt('%.0f|', one[1]) .. one[2]}
+        end
+      end
+    end
+    if #out == limit then break end
+  end
+  return out
+end
+
+-- Counts far jobs by due into a histogram: exactly in lists of at most `SORTED` entries, while `budget` lasts;
+-- others as if due when their list begins. Calls count(due, jobs).
+function Due.far_counts(r, budget, count)
+  if r.far == 0 then return end
+  for _, text in ipairs(call('ZRANGE', far_numbers(r), 0, -1)) do
+    local number = tonum(text)
+    local n = call('LLEN', far_list(r, number))
+    if n <= SORTED and n <= budget then
+      budget = budget - n
+      for _, one in ipairs((entries(r, number, 0, -1))) do count(one[1], 1) end
+    else
+      count(max(number * WIDTH, r.horizon), n)
+    end
+  end
 end
 
 end

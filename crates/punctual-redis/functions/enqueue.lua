@@ -62,7 +62,7 @@ local function oldest_pending(r, except)
     end
   end
   for _, member in ipairs(call('ZRANGE', S.base .. ':n:' .. r.name, 0, k - 1)) do
-    if passes(sub(member, 13)) then return sub(member, 13) end
+    if passes(sub(member, 13, 28)) then return sub(member, 13, 28) end
   end
   for _, member in ipairs(call('ZRANGEBYLEX', S.base .. ':l:' .. r.name, '-', '+', 'LIMIT', 0, k)) do
     if passes(sub(member, -16)) then return sub(member, -16) end
@@ -174,15 +174,17 @@ local function line_up(batch, part)
   local r, ids, at = part.row, batch.ids, part.at
   local k = part.n or #at
   note(r, 1, k)
-  if part.score then
-    local items, seq = {}, u8(S.now) .. S.sub
+  if part.later then
+    local seq, dues, seqs, these, prio, sizes = u8(S.now) .. S.sub, {}, {}, ids, {}, {}
+    if at then these = {} end
     for i = 1, k do
       local place = at and at[i] or i
-      items[2 * i - 1], items[2 * i] = part.score, seq .. sub(batch.kv[2 * place], 28, 29) .. ids[place]
+      if at then these[i] = ids[place] end
+      dues[i] = part.due or unp('>I8', batch.dues[place])
+      local record = batch.kv[2 * place]
+      seqs[i], prio[i], sizes[i] = seq .. sub(record, 28, 29), byte(record, 30), #record
     end
-    call_many('ZADD', S.base .. ':n:' .. r.name, items)
-    r.c[SCHEDULED], r.rest = r.c[SCHEDULED] + k, nil
-    Due.head_at_most(r, part.due)
+    Due.add_plain(r, dues, seqs, these, prio, sizes)
   else
     local list, size = ids, part.size or 0
     if at then
@@ -196,7 +198,7 @@ local function line_up(batch, part)
     r.c[READY] = r.c[READY] + k
   end
   if M.feed >= S.now then
-    for i = 1, k do changed(ids[at and at[i] or i], r.name, part.score and SCHEDULED or READY) end
+    for i = 1, k do changed(ids[at and at[i] or i], r.name, part.later and SCHEDULED or READY) end
   end
 end
 
@@ -214,7 +216,7 @@ local function read_uniform(blob, batch, at)
     ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 20, last)
     bytes, at = bytes + length, last + 1
   end
-  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, score = due > S.now and fmt('%.0f', due) or nil, n = batch.n,
+  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, later = due > S.now, n = batch.n,
     size = bytes + 3 * batch.n}
   batch.kv, batch.due8, batch.late = kv, due8, late
   if late then batch.plain = false end
@@ -234,7 +236,7 @@ local function read_apart(blob, batch, args)
     bytes = bytes + #record
     if #id ~= 16 or #record < 33 then refuse('invalid_input', 'a job is cut short index=' .. (i - 1) / 2) end
   end
-  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, score = due > S.now and fmt('%.0f', due) or nil, n = n, size = bytes}
+  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, later = due > S.now, n = n, size = bytes}
   batch.kv, batch.due8, batch.late = kv, due8, late
   if late then batch.plain = false end
   return batch
@@ -264,11 +266,11 @@ local function read_jobs(blob, args)
     if lane ~= last_lane then
       last_lane = lane
       if byte(lane, 2) > 1 then batch.plain = false end
-      local key = sub(lane, 1, 1) .. sub(lane, 4) .. (due8 == now8 and '' or '\0' .. due8)
+      local later = due8 ~= now8
+      local key = later and sub(lane, 4) or sub(lane, 1, 1) .. sub(lane, 3)
       part = parts[key]
       if not part then
-        local due = unp('>I8', due8)
-        part = {prio = byte(lane, 1), q = sub(lane, 4), due = due, score = due8 ~= now8 and fmt('%.0f', due) or nil, at = {}}
+        part = {prio = byte(lane, 1), q = sub(lane, 4), later = later, at = {}}
         parts[key] = part
         batch.parts[#batch.parts + 1] = part
       end

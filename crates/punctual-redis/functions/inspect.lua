@@ -92,7 +92,7 @@ local function by_score(key, after, limit, down)
     for i = 1, #found, 2 do
       local one, at = found[i], tonum(found[i + 1])
       local passed = member and at == tonum(score) and (down and one >= member or not down and one <= member)
-      if not passed and #out < limit then out[#out + 1] = {sub(one, 13), fmt('%.0f|', at) .. one} end
+      if not passed and #out < limit then out[#out + 1] = {sub(one, 13, 28), fmt('%.0f|', at) .. one} end
     end
     if #found < 2 * (limit + 1) then break end
     skip = skip + limit + 1
@@ -225,11 +225,21 @@ local function all_ids(cursor, limit)
   return out
 end
 
+-- Scheduled jobs by due: near ones, then far ones.
+local function scheduled_ids(r, cursor, limit)
+  local is_far = cursor and find(cursor, '^[fp]')
+  local out = is_far and {} or by_score(S.base .. ':n:' .. r.name, cursor, limit)
+  if #out < limit and r.far > 0 then
+    for _, one in ipairs(Due.far_page(r, is_far and cursor or nil, limit - #out)) do out[#out + 1] = one end
+  end
+  return out
+end
+
 -- Ids of a queue in a state, in their order after a cursor, each with the cursor after it.
 function Inspect.by_state(r, state, cursor, limit)
   local q = r.name
   if state == HELD then return by_lex(S.base .. ':h:' .. q, cursor, limit, 13) end
-  if state == SCHEDULED then return by_score(S.base .. ':n:' .. q, cursor, limit) end
+  if state == SCHEDULED then return scheduled_ids(r, cursor, limit) end
   if state == READY then return ready_ids(r, cursor, limit) end
   if state == ACTIVE then return active_ids(q, cursor, limit) end
   return by_score(S.base .. ':k:' .. state .. ':' .. q, cursor, limit, true)

@@ -88,11 +88,11 @@ end
 -- A row of a queue: counts by state (c), settled bytes (b), jobs in lists (L) with their stale
 -- entries (T), entries of side sets (X), the minute that runs (h), the earliest due (head). What changes
 -- often stands first, then the rest as it was read if nothing of it changed (r.rest), then the lanes.
-local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4'
-local ROW_OFTEN_BYTES, ROW_BYTES = 33, 120
+local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4I8I6'
+local ROW_OFTEN_BYTES, ROW_BYTES = 33, 134
 
 local function new_row(name)
-  return {name = name, flags = 1, short = 0, head = 0, told = 0, max = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
+  return {name = name, flags = 1, short = 0, head = 0, told = 0, max = 0, horizon = 0, far = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
     b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}}
 end
 
@@ -100,8 +100,9 @@ local function read_row(name, raw)
   local r = new_row(name)
   local c, b, h, at = r.c, r.b, r.h, ROW_BYTES + 1
   r.flags, r.short, c[2], c[3], h[1], h[2], h[3] = unp(ROW_OFTEN, raw)
-  r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6] = unp(ROW_SELDOM, raw, ROW_OFTEN_BYTES + 1)
-  r.rest, r.told = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), r.head
+  r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6], r.horizon, r.far =
+    unp(ROW_SELDOM, raw, ROW_OFTEN_BYTES + 1)
+  r.rest, r.told = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), Due.duty(r)
   while at <= #raw do
     local lane, n, stale = unp('>BI5I5', raw, at)
     if lane < 10 then r.L[lane], r.T[lane] = n, stale else r.X[lane - 10] = n end
@@ -113,7 +114,8 @@ end
 local function write_row(r)
   local c, b, h = r.c, r.b, r.h
   if not r.rest then
-    r.rest = pack(ROW_SELDOM, r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6])
+    r.rest = pack(ROW_SELDOM, r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6],
+      r.horizon, r.far)
   end
   local raw = pack(ROW_OFTEN, r.flags, r.short, c[2], c[3], h[1], h[2], h[3]) .. r.rest
   for lane, n in pairs(r.L) do
@@ -168,6 +170,12 @@ function Row.of(name)
     S.dirty[#S.dirty + 1] = r
   end
   return r
+end
+
+-- Tells the sweep when to look at a queue.
+function Row.tell(r, duty)
+  if duty > 0 then call('ZADD', S.k.w, fmt('%.0f', duty), r.name) else call('ZREM', S.k.w, r.name) end
+  r.told = duty
 end
 
 -- Opens the shard for a call. `queues` are read with it. A read changes nothing, and asks for
@@ -278,10 +286,8 @@ function Shard.commit(field, value)
       end
       r.ring = nil
     end
-    if r.head ~= r.told then
-      call(r.head > 0 and 'ZADD' or 'ZREM', S.k.w, unpack_list(r.head > 0 and {fmt('%.0f', r.head), r.name} or {r.name}))
-      r.told = r.head
-    end
+    local duty = Due.duty(r)
+    if duty ~= r.told then Row.tell(r, duty) end
     local raw = write_row(r)
     r.raw, r.dirty = raw, nil
     kv[#kv + 1], kv[#kv + 2] = 'q' .. r.name, raw

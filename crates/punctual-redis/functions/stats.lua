@@ -125,20 +125,29 @@ local SPANS = {{60e6, 10}, {600e6, 5}, {3600e6, 23}, {86400e6, 30}}
 
 -- Scheduled jobs in buckets of a minute, ten minutes, an hour and a day.
 local function due_histogram(r)
-  local out, from, key = {}, S.now, S.base .. ':n:' .. r.name
-  local function count(till, last)
-    local first = #out == 0 and from == S.now and '-inf' or fmt('%.0f', from)
-    local n = call('ZCOUNT', key, first, till and '(' .. fmt('%.0f', till) or '+inf')
-    if n > 0 then out[#out + 1] = {from, till or last, n} end
-  end
-  if r.c[SCHEDULED] == 0 then return out end
+  local buckets, from, key = {}, S.now, S.base .. ':n:' .. r.name
+  if r.c[SCHEDULED] == 0 then return buckets end
   for _, span in ipairs(SPANS) do
     for _ = 1, span[2] do
-      count(from + span[1])
+      buckets[#buckets + 1] = {from, from + span[1], 0}
       from = from + span[1]
     end
   end
-  count(nil, 253402300799999999)
+  buckets[#buckets + 1] = {from, 253402300799999999, 0}
+  for i, one in ipairs(buckets) do
+    local low = i == 1 and '-inf' or fmt('%.0f', one[1])
+    one[3] = call('ZCOUNT', key, low, i == #buckets and '+inf' or '(' .. fmt('%.0f', one[2]))
+  end
+  Due.far_counts(r, 10000, function(due, n)
+    for i = #buckets, 1, -1 do
+      if due >= buckets[i][1] or i == 1 then
+        buckets[i][3] = buckets[i][3] + n
+        break
+      end
+    end
+  end)
+  local out = {}
+  for _, one in ipairs(buckets) do if one[3] > 0 then out[#out + 1] = one end end
   return out
 end
 

@@ -18,18 +18,14 @@ end
 
 -- Moves due jobs of all queues, the earliest first; how many.
 local function move_due(limit)
-  local moved = 0
-  while moved < limit do
+  local moved, turns = 0, 0
+  while moved < limit and turns < 20 do
     local first = call('ZRANGE', S.k.w, 0, 0, 'WITHSCORES')
     if not first[1] or tonum(first[2]) > S.now then break end
     local r = Row.of(first[1])
     moved = moved + Due.move(r, limit - moved)
-    if r.head > 0 then
-      call('ZADD', S.k.w, fmt('%.0f', r.head), r.name)
-    else
-      call('ZREM', S.k.w, r.name)
-    end
-    r.told = r.head
+    Row.tell(r, Due.duty(r))
+    turns = turns + 1
   end
   return moved
 end
