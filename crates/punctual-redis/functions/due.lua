@@ -6,8 +6,8 @@
 do
 
 local WIDTH, LEAD = 4294967296, 300e6
-local SLICE = 1000 -- ids of a far list spread at a time
-local LREM_MAX = 2000 -- longer lists keep what leaves as a stale entry
+local SLICE = 500 -- ids of a far list spread at a time
+local LREM_MAX = 2000 -- what leaves a longer list stays as a stale entry, counted
 
 local function due_set(r) return S.base .. ':n:' .. r.name end
 local function far_list(r, number) return S.base .. ':t:' .. fmt('%.0f', number) .. ':' .. r.name end
@@ -44,7 +44,10 @@ end
 local function horizon_of(r)
   if r.far == 0 then
     local horizon = (floor((S.now + LEAD) / WIDTH) + 1) * WIDTH
-    if horizon > r.horizon then r.horizon, r.rest = horizon, nil end
+    if horizon > r.horizon then
+      if r.horizon > 0 and call('EXISTS', far_numbers(r)) == 1 then r.far = 1 else r.horizon = horizon end
+      r.rest = nil
+    end
   end
   return r.horizon
 end
@@ -99,23 +102,49 @@ function Due.add(r, j)
   add_many(r, {j.due}, {member_of(j)}, {j.id})
 end
 
--- Spreads a slice of the first far list into the near set; how many entries it looked at.
-local function spread(r)
+-- `BASE:ts:QUEUE`: ids to how many of their entries in far lists are stale; the earlier ones are.
+local function stale_set(r) return S.base .. ':ts:' .. r.name end
+
+local function counts_of(key, ids)
+  local counts, out = get_many(key, ids), {}
+  for i = 1, #ids do if counts[i] then out[ids[i]] = tonum(counts[i]) end end
+  return out
+end
+
+-- Whether an entry is stale; it is then no longer counted.
+local function is_stale(key, left, id)
+  if not left or not left[id] or left[id] == 0 then return false end
+  left[id] = left[id] - 1
+  if left[id] == 0 then call('HDEL', key, id) else call('HSET', key, id, left[id]) end
+  return true
+end
+
+-- Spreads a slice of the first far list into the near set, if its time comes or `now_` is told.
+local function spread(r, now_)
   local number = call('ZRANGE', far_numbers(r), 0, 0)[1]
   if not number then
     r.far, r.rest = 0, nil
-    return 0
+    return
+  end
+  if not now_ and tonum(number) * WIDTH - LEAD > S.now then
+    r.horizon, r.rest = max(r.horizon, tonum(number) * WIDTH), nil
+    return
   end
   local key = far_list(r, tonum(number))
   local ids = call('LPOP', key, SLICE) or {}
+  S.spread = S.spread + #ids
   local records, items, live = get_many(S.k.b, ids), {}, 0
+  local gone, left = stale_set(r), nil
+  if #ids > 0 and call('EXISTS', gone) == 1 then left = counts_of(gone, ids) end
   for i = 1, #ids do
     local raw = records[i]
-    local due = raw and byte(raw) <= 2 and at8(raw, 12)
-    if due and floor(due / WIDTH) == tonum(number) and due > S.now - 86400e6 then
-      items[2 * live + 1], items[2 * live + 2] = fmt('%.0f', due), 
-        sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] .. manner(byte(raw), byte(raw, 30), #raw)
-      live = live + 1
+    if not is_stale(gone, left, ids[i]) then
+      local due = raw and byte(raw) <= 2 and at8(raw, 12)
+      if due and floor(due / WIDTH) == tonum(number) then
+        items[2 * live + 1] = fmt('%.0f', due)
+        items[2 * live + 2] = sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] .. manner(byte(raw), byte(raw, 30), #raw)
+        live = live + 1
+      end
     end
   end
   local new = call_many('ZADD', due_set(r), items)
@@ -128,16 +157,13 @@ local function spread(r)
     r.horizon = tonum(number) * WIDTH
   end
   r.rest = nil
-  return #ids
 end
 
 -- Looks the earliest due up again; spreads a far list if nothing is near.
 function Due.refresh(r)
   local first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
-  local budget = 4
-  while not first and r.far > 0 and budget > 0 do
-    spread(r)
-    budget = budget - 1
+  while not first and r.far > 0 and S.spread < 2 * SLICE do
+    spread(r, true)
     first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
   end
   local head = first and tonum(first) or 0
@@ -153,7 +179,7 @@ function Due.remove(r, j)
   if call('ZREM', due_set(r), member_of(j)) == 0 then
     if r.far == 0 or j.due < r.horizon then return false end
     local key = far_list(r, floor(j.due / WIDTH))
-    if call('LLEN', key) <= LREM_MAX then call('LREM', key, 1, j.id) end
+    if call('LLEN', key) <= LREM_MAX then call('LREM', key, 1, j.id) else call('HINCRBY', stale_set(r), j.id, 1) end
     r.far = max(0, r.far - 1)
   end
   r.c[SCHEDULED], r.rest = r.c[SCHEDULED] - 1, nil
@@ -165,7 +191,7 @@ end
 function Due.move(r, limit)
   local now = S.now
   r = Row.of(r.name)
-  if r.far > 0 and now >= r.horizon - LEAD then spread(r) end
+  if r.far > 0 and now >= r.horizon - LEAD and S.spread < SLICE then spread(r) end
   if r.head == 0 or r.head > now then
     Due.refresh(r)
     if r.head == 0 or r.head > now then return 0 end

@@ -182,7 +182,7 @@ end
 -- `maintain` first (touch) where a write would have swept.
 function Shard.open(base, instance, queues, is_read, any)
   if not call then bind() end
-  local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, limits = LIMITS}
+  local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, limits = LIMITS}
   S = s
   local now = clock(base)
   local answer

@@ -19,7 +19,7 @@ end
 -- Moves due jobs of all queues, the earliest first; how many.
 local function move_due(limit)
   local moved, turns = 0, 0
-  while moved < limit and turns < 20 do
+  while moved < limit and turns < 20 and S.spread < 500 do
     local first = call('ZRANGE', S.k.w, 0, 0, 'WITHSCORES')
     if not first[1] or tonum(first[2]) > S.now then break end
     local r = Row.of(first[1])
@@ -45,6 +45,9 @@ local function look(kind, key)
   if first[2] then duty_at(kind, tonum(first[2])) end
 end
 
+-- What costs tens of microseconds each is done in smaller slices, so that no call takes long.
+local SLICE = 250
+
 -- Does what is due; `all` also prunes marks at the very end of their window. Answers how many
 -- were moved, expired, rescued, pruned.
 function Sweep.run(all)
@@ -60,12 +63,12 @@ function Sweep.run(all)
   m.rest = nil
   if now >= m.expiry then
     m.expiry = NEVER
-    expired = expire(limit)
+    expired = expire(min(limit, SLICE))
     look('expiry', ':xp')
   end
   if now >= m.ends then
     m.ends = NEVER
-    rescued = Page.rescue(limit)
+    rescued = Page.rescue(min(limit, SLICE))
     look('ends', ':e')
   end
   if now >= m.due then
@@ -85,7 +88,7 @@ function Sweep.run(all)
   end
   if now >= m.kept then
     m.kept = NEVER
-    pruned = pruned + Settled.prune_kept(limit)
+    pruned = pruned + Settled.prune_kept(min(limit, SLICE))
     look('kept', ':kp')
   end
   return moved, expired, rescued, pruned
