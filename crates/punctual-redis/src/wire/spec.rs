@@ -249,3 +249,6 @@ fn field(hash: u64, bytes: &[u8]) -> u64 {
     }
     hash
 }
+
+#[cfg(test)]
+mod tests;
