@@ -250,17 +250,20 @@ local function entries(r, number, from, to)
 end
 
 -- Far jobs of a queue, at most so many after a cursor: ids with the cursor after each. List by list; one of
--- at most `SORTED` entries by due (cursor: f NUMBER | due | seq, id), a longer one as they came (p NUMBER | place).
+-- at most `SORTED` entries by due (cursor: due | seq, id), a longer one as they came (p NUMBER | place).
 local SORTED = 4096
 
 function Due.far_page(r, cursor, limit)
   local out, kind, number, due, rest = {}, nil, '-inf', nil, nil
   if cursor then
     local bar = find(cursor, '|', 1, true)
-    kind, number, rest = sub(cursor, 1, 1), tonum(sub(cursor, 2, bar - 1)), sub(cursor, bar + 1)
-    if kind == 'f' then
-      bar = find(rest, '|', 1, true)
-      due, rest = tonum(sub(rest, 1, bar - 1)), sub(rest, bar + 1)
+    if not bar then refuse('invalid_input', 'cursor is not of this request; start again without one') end
+    kind, rest = sub(cursor, 1, 1), sub(cursor, bar + 1)
+    if kind == 'p' then
+      number = tonum(sub(cursor, 2, bar - 1))
+    else
+      due = tonum(sub(cursor, 1, bar - 1))
+      number = floor(due / WIDTH)
     end
   end
   for _, text in ipairs(call('ZRANGEBYSCORE', far_numbers(r), number, '+inf')) do
@@ -283,7 +286,7 @@ function Due.far_page(r, cursor, limit)
         local one = found[i]
         local passed = goes_on and (one[1] < due or one[1] == due and one[2] <= rest)
         if not passed and #out < limit then
-          out[#out + 1] = {sub(one[2], 13), 'f' .. text .. '|' .. fmt('%.0f|', one[1]) .. one[2]}
+          out[#out + 1] = {sub(one[2], 13), fmt('%.0f|', one[1]) .. one[2]}
         end
       end
     end

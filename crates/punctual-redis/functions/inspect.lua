@@ -91,8 +91,8 @@ local function by_score(key, after, limit, down)
     local found = call(command, key, from, to, 'WITHSCORES', 'LIMIT', skip, limit + 1)
     for i = 1, #found, 2 do
       local one, at = found[i], tonum(found[i + 1])
-      local passed = member and at == tonum(score) and (down and one >= member or not down and one <= member)
-      if not passed and #out < limit then out[#out + 1] = {sub(one, 13, 28), fmt('%.0f|', at) .. one} end
+      local passed = member and at == tonum(score) and (down and sub(one, 1, 28) >= member or not down and sub(one, 1, 28) <= member)
+      if not passed and #out < limit then out[#out + 1] = {sub(one, 13, 28), fmt('%.0f|', at) .. sub(one, 1, 28)} end
     end
     if #found < 2 * (limit + 1) then break end
     skip = skip + limit + 1
@@ -225,12 +225,11 @@ local function all_ids(cursor, limit)
   return out
 end
 
--- Scheduled jobs by due: near ones, then far ones.
+-- Scheduled jobs by due: near ones, then far ones; a job may go from far to near between two calls.
 local function scheduled_ids(r, cursor, limit)
-  local is_far = cursor and find(cursor, '^[fp]')
-  local out = is_far and {} or by_score(S.base .. ':n:' .. r.name, cursor, limit)
+  local out = cursor and sub(cursor, 1, 1) == 'p' and {} or by_score(S.base .. ':n:' .. r.name, cursor, limit)
   if #out < limit and r.far > 0 then
-    for _, one in ipairs(Due.far_page(r, is_far and cursor or nil, limit - #out)) do out[#out + 1] = one end
+    for _, one in ipairs(Due.far_page(r, cursor, limit - #out)) do out[#out + 1] = one end
   end
   return out
 end
