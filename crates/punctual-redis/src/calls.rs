@@ -237,7 +237,10 @@ impl Calls {
         let answer = self.servers.call(shard.slot, &call, kind, deadline).boxed();
         let answer = answer.await.map_err(|error| error.operation(verb))?;
         match answer {
-            Value::BulkString(bytes) => Ok((bytes, watch.elapsed())),
+            Value::BulkString(bytes) => {
+                shard.has_answered();
+                Ok((bytes, watch.elapsed()))
+            }
             _ => Err(crate::wire::damaged().operation(verb)),
         }
     }

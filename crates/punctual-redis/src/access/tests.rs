@@ -20,3 +20,15 @@ fn every_command_of_the_functions_is_allowed() {
     }
     assert!(seen > 50, "{seen} calls found");
 }
+
+#[test]
+fn the_page_names_every_rule() {
+    let page = include_str!("../../../../docs/engines/redis.md");
+    let block = page
+        .split("```text")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let line = block.expect("the page has the line").split_whitespace();
+    let rules: Vec<&str> = line.skip_while(|word| !word.starts_with('~')).collect();
+    assert_eq!(rules, ACL_RULES.split_whitespace().collect::<Vec<_>>());
+}

@@ -1,5 +1,7 @@
 //! Tests of the public interface, on servers of their own.
 
+/// Who is rung for among several processes.
+mod bells;
 /// Calls that tests make.
 mod client;
 /// The engine keeps the law on three masters of a cluster.
