@@ -259,7 +259,7 @@ local function wake_at(open)
   local wake = Page.first_end(open) or 0
   for kind, key in pairs({expiry = ':xp', period = ':up'}) do -- one of these may keep another job back
     if M[kind] < NEVER then
-      local first = call('ZRANGEBYSCORE', S.base .. key, '(' .. fmt('%.0f', S.now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+      local first = call('ZRANGEBYSCORE', S.base .. key, '(' .. fmt('%d', S.now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
       if first and (wake == 0 or tonum(first) < wake) then wake = tonum(first) end
     end
   end

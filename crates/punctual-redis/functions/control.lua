@@ -14,7 +14,7 @@ local function write_record(map)
   local known = call('HGET', key, map.na)
   local version = known and at8(known) or 0
   if version ~= (map.ex or 0) then
-    refuse('version_conflict', 'record was changed since it was read; read it again version=' .. fmt('%.0f', version))
+    refuse('version_conflict', 'record was changed since it was read; read it again version=' .. fmt('%d', version))
   end
   Sweep.run()
   M.version, M.rest = M.version + 1, nil

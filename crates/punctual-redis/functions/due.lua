@@ -10,7 +10,7 @@ local SLICE = 500 -- ids of a far list spread at a time
 local LREM_MAX = 2000 -- what leaves a longer list stays as a stale entry, counted
 
 local function due_set(r) return S.base .. ':n:' .. r.name end
-local function far_list(r, number) return S.base .. ':t:' .. fmt('%.0f', number) .. ':' .. r.name end
+local function far_list(r, number) return S.base .. ':t:' .. fmt('%d', number) .. ':' .. r.name end
 local function far_numbers(r) return S.base .. ':tb:' .. r.name end
 
 local LOOK = '\255\0\0'
@@ -59,7 +59,7 @@ local function add_many(r, dues, members, ids)
   for i = 1, #ids do
     local due = dues[i]
     if due < horizon then
-      if due ~= last then last, score = due, fmt('%.0f', due) end
+      if due ~= last then last, score = due, fmt('%d', due) end
       near[#near + 1] = score
       near[#near + 1] = members[i]
       if not earliest or due < earliest then earliest = due end
@@ -91,10 +91,19 @@ local function add_many(r, dues, members, ids)
   end
 end
 
--- Adds plain jobs: dues, seqs 12, ids, priorities and sizes of records, as lists of the same length.
-function Due.add_plain(r, dues, seqs, ids, prio, sizes)
-  local members = {}
-  for i = 1, #ids do members[i] = seqs[i] .. ids[i] .. manner(1, prio[i], sizes[i]) end
+-- Adds new plain jobs: dues, ids and records as lists of the same length.
+function Due.add_plain(r, dues, ids, records)
+  local members, seq, size, how = {}, u8(S.now) .. S.sub, nil, nil
+  local prio
+  for i = 1, #ids do
+    local record = records[i]
+    local is_prio = byte(record, 30)
+    if #record ~= size or is_prio ~= prio then
+      size, prio = #record, is_prio
+      how = manner(1, prio, size)
+    end
+    members[i] = seq .. sub(record, 28, 29) .. ids[i] .. how
+  end
   add_many(r, dues, members, ids)
 end
 
@@ -141,7 +150,7 @@ local function spread(r, now_)
     if not is_stale(gone, left, ids[i]) then
       local due = raw and byte(raw) <= 2 and at8(raw, 12)
       if due and floor(due / WIDTH) == tonum(number) then
-        items[2 * live + 1] = fmt('%.0f', due)
+        items[2 * live + 1] = fmt('%d', due)
         items[2 * live + 2] = sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] .. manner(byte(raw), byte(raw, 30), #raw)
         live = live + 1
       end
@@ -197,7 +206,7 @@ function Due.move(r, limit)
     if r.head == 0 or r.head > now then return 0 end
   end
   local till = r.far > 0 and min(now, r.horizon - 1) or now
-  local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%.0f', till), 'LIMIT', 0, limit)
+  local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%d', till), 'LIMIT', 0, limit)
   local lists, n, lo, hi = {}, #found, u8(r.head), nil
   hi = u8(n == limit and tonum(call('ZSCORE', due_set(r), found[n])) or till)
   for i = 1, n do
@@ -275,7 +284,7 @@ function Due.far_page(r, cursor, limit)
         local found
         found, looked = entries(r, this, place, place + limit - 1)
         for i = 1, #found do
-          if #out < limit then out[#out + 1] = {sub(found[i][2], 13), 'p' .. text .. '|' .. fmt('%.0f', found[i][3])} end
+          if #out < limit then out[#out + 1] = {sub(found[i][2], 13), 'p' .. text .. '|' .. fmt('%d', found[i][3])} end
         end
         place = place + limit
       until looked < limit or #out == limit
@@ -286,7 +295,7 @@ function Due.far_page(r, cursor, limit)
         local one = found[i]
         local passed = goes_on and (one[1] < due or one[1] == due and one[2] <= rest)
         if not passed and #out < limit then
-          out[#out + 1] = {sub(one[2], 13), fmt('%.0f|', one[1]) .. one[2]}
+          out[#out + 1] = {sub(one[2], 13), fmt('%d|', one[1]) .. one[2]}
         end
       end
     end

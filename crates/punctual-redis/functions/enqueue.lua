@@ -175,16 +175,13 @@ local function line_up(batch, part)
   local k = part.n or #at
   note(r, 1, k)
   if part.later then
-    local seq, dues, seqs, these, prio, sizes = u8(S.now) .. S.sub, {}, {}, ids, {}, {}
-    if at then these = {} end
+    local dues, these, records = {}, at and {} or ids, {}
     for i = 1, k do
       local place = at and at[i] or i
       if at then these[i] = ids[place] end
-      dues[i] = part.due or unp('>I8', batch.dues[place])
-      local record = batch.kv[2 * place]
-      seqs[i], prio[i], sizes[i] = seq .. sub(record, 28, 29), byte(record, 30), #record
+      dues[i], records[i] = part.due or unp('>I8', batch.dues[place]), batch.kv[2 * place]
     end
-    Due.add_plain(r, dues, seqs, these, prio, sizes)
+    Due.add_plain(r, dues, these, records)
   else
     local list, size = ids, part.size or 0
     if at then
@@ -253,24 +250,25 @@ local function read_jobs(blob, args)
   batch.kv, batch.dues, batch.lates = kv, dues, lates
   local now8, at, size = u8(S.now), 12, #blob
   local seq = '\1' .. now8 .. S.sub
-  local last_due, last_lane, due8, late, prefix, part, parts = nil, nil, nil, nil, nil, nil, {}
+  local last_due, last_later, last_lane, due8, late, prefix, part, parts = nil, nil, nil, nil, nil, nil, nil, {}
   for i = 1, n do
     local length, id, told = unp('>I4c16c9', blob, at)
     if length < 40 or at + 3 + length > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
     if told ~= last_due then
       due8, late = due_of(byte(told), sub(told, 2), now8, i - 1)
-      last_due, prefix, last_lane = told, seq .. due8, nil
+      last_due, prefix = told, seq .. due8
+      local later = due8 ~= now8
+      if later ~= last_later then last_lane, last_later = nil, later end
       if late then batch.plain = false end
     end
     local lane = sub(blob, at + 39, at + 41 + byte(blob, at + 41))
     if lane ~= last_lane then
       last_lane = lane
       if byte(lane, 2) > 1 then batch.plain = false end
-      local later = due8 ~= now8
-      local key = later and sub(lane, 4) or sub(lane, 1, 1) .. sub(lane, 3)
+      local key = last_later and sub(lane, 4) or sub(lane, 1, 1) .. sub(lane, 3)
       part = parts[key]
       if not part then
-        part = {prio = byte(lane, 1), q = sub(lane, 4), later = later, at = {}}
+        part = {prio = byte(lane, 1), q = sub(lane, 4), later = last_later, at = {}}
         parts[key] = part
         batch.parts[#batch.parts + 1] = part
       end

@@ -92,7 +92,7 @@ local function by_score(key, after, limit, down)
     for i = 1, #found, 2 do
       local one, at = found[i], tonum(found[i + 1])
       local passed = member and at == tonum(score) and (down and sub(one, 1, 28) >= member or not down and sub(one, 1, 28) <= member)
-      if not passed and #out < limit then out[#out + 1] = {sub(one, 13, 28), fmt('%.0f|', at) .. sub(one, 1, 28)} end
+      if not passed and #out < limit then out[#out + 1] = {sub(one, 13, 28), fmt('%d|', at) .. sub(one, 1, 28)} end
     end
     if #found < 2 * (limit + 1) then break end
     skip = skip + limit + 1

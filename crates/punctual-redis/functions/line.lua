@@ -56,15 +56,6 @@ function Line.up(r, j)
   Line.side_add(r, lane_of(j), side_member(j))
 end
 
--- Takes a ready job out of its lane or line. From a list it leaves a stale entry behind, and never
--- stands in a list again (`l`).
-function Line.down(r, j)
-  if j.opts.g then return Group.down(r, j) end
-  if Line.side_remove(r, lane_of(j), side_member(j)) then return end
-  r.L[j.prio], r.T[j.prio] = r.L[j.prio] - 1, (r.T[j.prio] or 0) + 1
-  j.ext.l = 1
-end
-
 -- Whether an entry of a pack stands for this record.
 function Line.is_live(raw, stamp10)
   if not raw then return false end
@@ -73,6 +64,43 @@ function Line.is_live(raw, stamp10)
   if tag == 1 then return true end
   local length = unp('>I4', raw, 32)
   return length == 0 or not mp.unpack(sub(raw, 36, 35 + length)).l
+end
+
+local looked_to = {} -- by list: the pack at which to go on
+
+-- Takes the stale entries out of one pack of a list.
+local function tidy(r, lane)
+  local key = list_of(r, lane)
+  local at = looked_to[key] or 0
+  local one = call('LINDEX', key, at)
+  looked_to[key] = one and at + 1 or nil
+  if not one then return end
+  local from, ids, left = ids_from(one), {}, {}
+  for i = from, #one, 16 do ids[#ids + 1] = sub(one, i, i + 15) end
+  local records = get_many(S.k.b, ids)
+  for i = 1, #ids do
+    if Line.is_live(records[i], sub(one, 1, 10)) then left[#left + 1] = ids[i] end
+  end
+  if #left < #ids then
+    call('LSET', key, at, sub(one, 1, from - 1) .. concat(left))
+    r.T[lane] = max(0, r.T[lane] - (#ids - #left))
+  end
+end
+
+-- Takes a ready job out of its lane or line. From a list it leaves a stale entry behind, and never
+-- stands in a list again (`l`).
+function Line.down(r, j)
+  if j.opts.g then return Group.down(r, j) end
+  if Line.side_remove(r, lane_of(j), side_member(j)) then return end
+  local lane = j.prio
+  r.L[lane], r.T[lane] = r.L[lane] - 1, (r.T[lane] or 0) + 1
+  j.ext.l = 1
+  if r.L[lane] == 0 then
+    call('DEL', list_of(r, lane))
+    r.T[lane] = 0
+  elseif r.T[lane] > r.L[lane] + 1000 then -- stale entries do not outnumber live ones for long
+    tidy(r, lane)
+  end
 end
 
 -- The live ones among ids just taken off a list.

@@ -127,7 +127,7 @@ function Page.open(token, worker, lease, ids, n, lo, hi, alone, q, plain)
   local flags = (alone and ALONE or 0) + (plain and PLAIN or 0)
   local blob = worker .. pack('>I8I8', now, lease) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids
   call('HSET', S.k.pg, token, blob, 'n' .. worker .. sub(token, 9), token)
-  call('ZADD', S.k.e, fmt('%.0f', now + lease), member)
+  call('ZADD', S.k.e, fmt('%d', now + lease), member)
   duty_at('ends', now + lease)
   if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
   S.ends = nil
@@ -181,7 +181,7 @@ end
 
 -- The lease of a page ends then.
 function Page.end_at(p, deadline)
-  call('ZADD', S.k.e, fmt('%.0f', deadline), page_member(p))
+  call('ZADD', S.k.e, fmt('%d', deadline), page_member(p))
   duty_at('ends', deadline)
   S.ends = nil
 end

@@ -36,7 +36,7 @@ end
 function Place.watch_expiry(j)
   local at = Job.expires(j)
   if at then
-    call('ZADD', S.k.xp, fmt('%.0f', at), j.id)
+    call('ZADD', S.k.xp, fmt('%d', at), j.id)
     duty_at('expiry', at)
   end
 end

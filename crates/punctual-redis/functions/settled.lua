@@ -141,8 +141,8 @@ function Settled.keep(j, finished)
   if retention == 0 then return Settled.drop(j, finished) end
   Job.save(j)
   local till = finished + max(retention, WINDOW)
-  call('ZADD', kept_set(j.q, state), fmt('%.0f', finished), Job.seq(j) .. j.id)
-  call('ZADD', S.k.kp, fmt('%.0f', till), j.id)
+  call('ZADD', kept_set(j.q, state), fmt('%d', finished), Job.seq(j) .. j.id)
+  call('ZADD', S.k.kp, fmt('%d', till), j.id)
   duty_at('kept', till)
   r.c[state], r.rest = r.c[state] + 1, nil
   r.b[state] = r.b[state] + kept_bytes(j)
@@ -191,7 +191,7 @@ end
 -- Removes kept jobs past their retention; how many.
 function Settled.prune_kept(limit)
   local key = S.k.kp
-  local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%.0f', S.now), 'LIMIT', 0, limit)
+  local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
   for i = 1, #ids do
     local j = Job.load(ids[i])
     if j and j.tag > 3 then Settled.forget(j) else call('ZREM', key, ids[i]) end

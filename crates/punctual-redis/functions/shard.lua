@@ -174,7 +174,7 @@ end
 
 -- Tells the sweep when to look at a queue.
 function Row.tell(r, duty)
-  if duty > 0 then call('ZADD', S.k.w, fmt('%.0f', duty), r.name) else call('ZREM', S.k.w, r.name) end
+  if duty > 0 then call('ZADD', S.k.w, fmt('%d', duty), r.name) else call('ZREM', S.k.w, r.name) end
   r.told = duty
 end
 

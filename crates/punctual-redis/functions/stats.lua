@@ -135,8 +135,8 @@ local function due_histogram(r)
   end
   buckets[#buckets + 1] = {from, 253402300799999999, 0}
   for i, one in ipairs(buckets) do
-    local low = i == 1 and '-inf' or fmt('%.0f', one[1])
-    one[3] = call('ZCOUNT', key, low, i == #buckets and '+inf' or '(' .. fmt('%.0f', one[2]))
+    local low = i == 1 and '-inf' or fmt('%d', one[1])
+    one[3] = call('ZCOUNT', key, low, i == #buckets and '+inf' or '(' .. fmt('%d', one[2]))
   end
   Due.far_counts(r, 10000, function(due, n)
     for i = #buckets, 1, -1 do

@@ -4,7 +4,7 @@ do
 -- Expires pending jobs whose instant has passed; how many.
 local function expire(limit)
   local key, expired = S.k.xp, 0
-  local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%.0f', S.now), 'LIMIT', 0, limit)
+  local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
   for i = 1, #ids do
     local j = Job.load(ids[i])
     if j and Settled.expire_if_late(j) then
@@ -31,7 +31,7 @@ local function move_due(limit)
 end
 
 local function end_periods(limit)
-  local found = call('ZRANGEBYSCORE', S.k.up, '-inf', fmt('%.0f', S.now), 'LIMIT', 0, limit)
+  local found = call('ZRANGEBYSCORE', S.k.up, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
   for i = 1, #found do
     call('ZREM', S.k.up, found[i])
     local nul = find(found[i], '\0', 1, true)

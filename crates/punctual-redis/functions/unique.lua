@@ -24,7 +24,7 @@ function Unique.take(j)
   local field = key_field(j.q, o.u)
   if o.uh and o.uh > 0 then
     till = unp('>I8', j.ext.en or j.enq8) + o.uh - 1
-    call('ZADD', S.k.up, fmt('%.0f', till), field)
+    call('ZADD', S.k.up, fmt('%d', till), field)
     duty_at('period', till)
   end
   put_holder(field, {id = j.id, ['until'] = till})
