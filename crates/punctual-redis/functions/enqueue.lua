@@ -86,12 +86,14 @@ end
 local function import(j, past)
   local e, held = j.ext, past.st == HELD and past.w and #past.w > 0
   j.tag = held and 3 or past.st > ACTIVE and past.st or 2
-  if past.du ~= j.due8 then e.rd = j.due8 end
-  j.due8 = past.du
-  j.due = unp('>I8', past.du)
+  local due8 = past.du
+  if past.st == ACTIVE and due8 > u8(S.now) then due8 = u8(S.now) end -- it ran already
+  if due8 ~= j.due8 then e.rd = j.due8 end
+  j.due8, j.due = due8, unp('>I8', due8)
   for _, key in ipairs({'a', 'f', 'c', 's', 'fi', 'er', 're', 'po', 'cd', 'dr', 'sp', 'en'}) do e[key] = past[key] end
   if type(e.s) == 'string' then e.s = at8(e.s) end
   if type(e.fi) == 'string' then e.fi = at8(e.fi) end
+  e.fi = j.tag > 3 and min(e.fi or S.now, S.now) or nil
   if past.ex and past.ex ~= (j.opts.ex or '') then e.ex = past.ex end
   e.w = held and past.w or nil
   if past.st == ACTIVE then e.fr = 1 end
@@ -108,7 +110,7 @@ local function store(j, late, follows)
   if past then
     import(j, past)
     if follows then j.tag, j.ext.fo = 3, follows end
-    if j.tag > 3 then return Settled.keep(j, min(j.ext.fi or S.now, S.now)) end
+    if j.tag > 3 then return Settled.keep(j, j.ext.fi) end
   end
   Job.save(j)
   if o.g then Group.member(r, j, true) end
@@ -158,7 +160,7 @@ function Enqueue.one(id, due8, late, spec, bounded)
     goes[1] = other.id
     goes[2] = holder.follower
   end
-  if bounded and not make_room(r, goes) then return 6, due8, late end
+  if bounded and not (past and past.st > ACTIVE) and not make_room(r, goes) then return 6, due8, late end
   local answer = 0
   if verdict == 'replaces' then
     Unique.replace(other, holder)
