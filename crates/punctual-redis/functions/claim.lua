@@ -2,8 +2,8 @@
 do
 
 
--- A page of fewer jobs is answered with its records: one more round trip would cost more.
-local UNSEEN_MIN = 8
+-- A page of fewer jobs and bytes is answered with its records: one more round trip would cost more.
+local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
 
 -- What a claim has taken: ids, records, and the queue rows they came from.
 local function new_take(limit, bytes)
@@ -217,7 +217,7 @@ local function page_of_plain(r, limit, bytes, call_, may_be_unseen)
     end
   end
   if first == 10 or (other and live < limit) then return nil end
-  local all, n, _, lo, hi = Line.take_unseen(r, first, limit, bytes)
+  local all, n, size, lo, hi = Line.take_unseen(r, first, limit, bytes)
   if not all then return nil end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
@@ -226,7 +226,7 @@ local function page_of_plain(r, limit, bytes, call_, may_be_unseen)
   local token = u8(fence) .. call_.nonce
   Page.open(token, call_.worker, call_.lease, all, n, lo, hi, false, r.name, true)
   local head = pack('>I8I8I2', S.now + call_.lease, S.now, n)
-  if n >= UNSEEN_MIN and may_be_unseen then return {token, head, all, '', ''}, true end
+  if may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES) then return {token, head, all, '', ''}, true end
   if n == 1 then
     local raw = call('HGET', S.k.b, all)
     return {token, head, all, pack('>I4', #raw), raw}
