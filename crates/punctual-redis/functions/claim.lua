@@ -125,7 +125,7 @@ local function take_lane(take, r, lane, most)
       while (at <= n or s <= #side) and room() > 0 do
         local raw = records[at]
         local first = raw and '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29)
-        if s <= #side and (not raw or sub(side[s], 1, 21) < first) then
+        if s <= #side and (not raw or below(sub(side[s], 1, 21), first)) then
           if not take_side(take, r, lane, side[s]) then break end
           s = s + 1
         else
@@ -176,8 +176,8 @@ local function open_page(take, alone, call_)
     local raw, r = records[i], rows[i]
     local due8 = sub(raw, 12, 19) -- over priorities and side sets the first is not the least
     lengths[i] = #raw
-    if due8 < lo then lo = due8 end
-    if due8 > hi then hi = due8 end
+    if below(due8, lo) then lo = due8 end
+    if below(hi, due8) then hi = due8 end
     if r ~= first then
       plain = false
       if not seen[r.name] then seen[r.name], queues = true, queues .. '\0' .. r.name end

@@ -179,10 +179,11 @@ end
 
 -- The page that holds a waiting job, and its place; nil if it is not active.
 function Page.of(j)
-  local ends, due = all_ends(), j.due8
+  local ends, due = all_ends(), j.due
   for i = 1, #ends, 2 do
     local member = ends[i]
-    if sub(member, 1, 8) <= due and sub(member, 9, 16) >= due then
+    local lo, hi = unp('>I8I8', member)
+    if lo <= due and hi >= due then
       local p = Page.load(sub(member, 17, 32))
       local place = p and Page.place(p, j.id)
       if place then
