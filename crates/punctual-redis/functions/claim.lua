@@ -2,8 +2,8 @@
 do
 
 
--- A page of fewer jobs is answered with its records: one more round trip would cost more.
-local UNSEEN_MIN = 8
+-- A page of fewer jobs and bytes is answered with its records: one more round trip would cost more.
+local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
 
 -- What a claim has taken: ids, records, and the queue rows they came from.
 local function new_take(limit, bytes)
@@ -125,7 +125,7 @@ local function take_lane(take, r, lane, most)
       while (at <= n or s <= #side) and room() > 0 do
         local raw = records[at]
         local first = raw and '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29)
-        if s <= #side and (not raw or sub(side[s], 1, 21) < first) then
+        if s <= #side and (not raw or below(sub(side[s], 1, 21), first)) then
           if not take_side(take, r, lane, side[s]) then break end
           s = s + 1
         else
@@ -170,8 +170,10 @@ end
 local function open_page(take, alone, call_)
   local n, ids, records, rows = take.n, take.ids, take.records, take.rows
   local first, plain, lo, hi = rows[1], take.plain and not alone, nil, nil
-  local lengths = {}
+  local lengths, queues, seen = {}, first.name, {[first.name] = true}
+  lo, hi = '\255', ''
   for i = 1, n do
+<<<<<<< HEAD
     lengths[i] = #records[i]
     if rows[i] ~= first then plain = false end
   end
@@ -194,8 +196,19 @@ local function open_page(take, alone, call_)
       if due8 > hi then hi = due8 end
       r.c[READY], r.c[ACTIVE] = r.c[READY] - 1, r.c[ACTIVE] + 1
       note(r, 2, 1)
+=======
+    local raw, r = records[i], rows[i]
+    local due8 = sub(raw, 12, 19) -- over priorities and side sets the first is not the least
+    lengths[i] = #raw
+    if below(due8, lo) then lo = due8 end
+    if below(hi, due8) then hi = due8 end
+    if r ~= first then
+      plain = false
+>>>>>>> redis-lua
       if not seen[r.name] then seen[r.name], queues = true, queues .. '\0' .. r.name end
     end
+    r.c[READY], r.c[ACTIVE] = r.c[READY] - 1, r.c[ACTIVE] + 1
+    note(r, 2, 1)
   end
   if M.feed >= S.now then
     for i = 1, n do changed(ids[i], rows[i].name, ACTIVE) end
@@ -222,7 +235,7 @@ local function page_of_plain(r, limit, bytes, call_, may_be_unseen)
     end
   end
   if first == 10 or (other and live < limit) then return nil end
-  local all, n, _, lo, hi = Line.take_unseen(r, first, limit, bytes)
+  local all, n, size, lo, hi = Line.take_unseen(r, first, limit, bytes)
   if not all then return nil end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
@@ -231,7 +244,7 @@ local function page_of_plain(r, limit, bytes, call_, may_be_unseen)
   local token = u8(fence) .. call_.nonce
   Page.open(token, call_.worker, call_.lease, all, n, lo, hi, false, r.name, true)
   local head = pack('>I8I8I2', S.now + call_.lease, S.now, n)
-  if n >= UNSEEN_MIN and may_be_unseen then return {token, head, all, '', ''}, true end
+  if may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES) then return {token, head, all, '', ''}, true end
   if n == 1 then
     local raw = call('HGET', S.k.b, all)
     return {token, head, all, pack('>I4', #raw), raw}

@@ -52,7 +52,7 @@ local ACTIONS = {
     for _, name in ipairs(call('HKEYS', S.k.rec)) do
       if sub(name, 1, #prefix) == prefix then names[#names + 1] = name end
     end
-    table.sort(names)
+    table.sort(names, below)
     return {na = slice(names, 1, 1000)}
   end,
   write_record,

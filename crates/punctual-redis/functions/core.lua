@@ -30,6 +30,16 @@ end
 local function u8(n) return pack('>I8', n) end
 local function at8(s, i) return (unp('>I8', s, i or 1)) end
 
+-- Whether one string of bytes comes before another. `<` would ask the server's locale.
+local function below(a, b)
+  if a == b then return false end
+  for i = 1, min(#a, #b) do
+    local x, y = byte(a, i), byte(b, i)
+    if x ~= y then return x < y end
+  end
+  return #a < #b
+end
+
 -- A copy of a list's items from i to j, at most 7,000: what one call can take.
 local function slice(list, i, j)
   local out = {}

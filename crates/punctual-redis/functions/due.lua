@@ -290,10 +290,10 @@ function Due.far_page(r, cursor, limit)
       until looked < limit or #out == limit
     else
       local found = entries(r, this, 0, -1)
-      table.sort(found, function(a, b) return a[1] < b[1] or a[1] == b[1] and a[2] < b[2] end)
+      table.sort(found, function(a, b) return a[1] < b[1] or a[1] == b[1] and below(a[2], b[2]) end)
       for i = 1, #found do
         local one = found[i]
-        local passed = goes_on and (one[1] < due or one[1] == due and one[2] <= rest)
+        local passed = goes_on and (one[1] < due or one[1] == due and not below(rest, one[2]))
         if not passed and #out < limit then
           out[#out + 1] = {sub(one[2], 13), fmt('%d|', one[1]) .. one[2]}
         end

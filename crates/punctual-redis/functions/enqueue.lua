@@ -21,7 +21,7 @@ local function due_of(kind, told8, now8, index)
     end
     return due8, false
   end
-  if told8 < now8 then return now8, true end
+  if below(told8, now8) then return now8, true end
   return told8, false
 end
 
@@ -44,7 +44,7 @@ local function first_of(r, lane, k)
       found[#found + 1] = {sub(member, 1, 21), sub(member, 22, 22) == 'J' and rest or Group.candidate(r, rest, lane)}
     end
   end
-  table.sort(found, function(a, b) return a[1] < b[1] end)
+  table.sort(found, function(a, b) return below(a[1], b[1]) end)
   return found
 end
 
@@ -87,7 +87,7 @@ local function import(j, past)
   local e, held = j.ext, past.st == HELD and past.w and #past.w > 0
   j.tag = held and 3 or past.st > ACTIVE and past.st or 2
   local due8 = past.du
-  if past.st == ACTIVE and due8 > u8(S.now) then due8 = u8(S.now) end -- it ran already
+  if past.st == ACTIVE and below(u8(S.now), due8) then due8 = u8(S.now) end -- it ran already
   if due8 ~= j.due8 then e.rd = j.due8 end
   j.due8, j.due = due8, unp('>I8', due8)
   for _, key in ipairs({'a', 'f', 'c', 's', 'fi', 'er', 're', 'po', 'cd', 'dr', 'sp', 'en'}) do e[key] = past[key] end

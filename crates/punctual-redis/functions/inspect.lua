@@ -62,7 +62,7 @@ end
 -- Whether a job passes a filter.
 local function passes(f, j, state)
   if f.q and f.q ~= j.q or f.s and f.s ~= state or f.k and f.k ~= j.kind then return false end
-  if f.df and j.due8 < f.df or f.db and j.due8 >= f.db then return false end
+  if f.df and below(j.due8, f.df) or f.db and not below(j.due8, f.db) then return false end
   return not f.te or f.te == '' or find(j.tail, f.te, j.cut + 1, true) ~= nil
 end
 
@@ -91,7 +91,7 @@ local function by_score(key, after, limit, down)
     local found = call(command, key, from, to, 'WITHSCORES', 'LIMIT', skip, limit + 1)
     for i = 1, #found, 2 do
       local one, at = found[i], tonum(found[i + 1])
-      local passed = member and at == tonum(score) and (down and sub(one, 1, 28) >= member or not down and sub(one, 1, 28) <= member)
+      local passed = member and at == tonum(score) and (down and not below(sub(one, 1, 28), member) or not down and not below(member, sub(one, 1, 28)))
       if not passed and #out < limit then out[#out + 1] = {sub(one, 13, 28), fmt('%d|', at) .. sub(one, 1, 28)} end
     end
     if #found < 2 * (limit + 1) then break end
@@ -143,7 +143,7 @@ local function pack_before(list, after)
     local middle = floor((low + high + 1) / 2)
     local key = first_key(call('LINDEX', list, middle))
     if not key then return low end
-    if key <= after then low = middle else high = middle - 1 end
+    if not below(after, key) then low = middle else high = middle - 1 end
   end
   return max(0, low)
 end
@@ -165,7 +165,7 @@ function Inspect.lane(r, lane, after, limit)
         local raw = records[i]
         if Line.is_live(raw, stamps[i]) then
           local own = '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i]
-          if not after or own > after then found[#found + 1] = {own, ids[i]} end
+          if not after or below(after, own) then found[#found + 1] = {own, ids[i]} end
         end
       end
       if #packs < 10 then break end
@@ -187,7 +187,7 @@ function Inspect.lane(r, lane, after, limit)
       if #members < limit then break end
     end
   end
-  table.sort(found, function(a, b) return a[1] < b[1] end)
+  table.sort(found, function(a, b) return below(a[1], b[1]) end)
   return slice(found, 1, limit)
 end
 
@@ -195,14 +195,14 @@ end
 local function active_ids(q, cursor, limit)
   local tokens, out = {}, {}
   for i, member in ipairs(call('ZRANGE', S.k.e, 0, -1)) do tokens[i] = sub(member, 17, 32) end
-  table.sort(tokens)
+  table.sort(tokens, below)
   for _, token in ipairs(tokens) do
-    if not cursor or token >= sub(cursor, 1, 16) then
+    if not cursor or not below(token, sub(cursor, 1, 16)) then
       local p = Page.load(token)
       local ids, places = Page.rest(p)
       for i = 1, #ids do
         local here = token .. pack('>I2', places[i])
-        if (not cursor or here > cursor) and (not p.plain or p.q == q) then
+        if (not cursor or below(cursor, here)) and (not p.plain or p.q == q) then
           local raw = not p.plain and call('HGET', S.k.b, ids[i])
           if p.plain or raw and Job.parse(ids[i], raw).q == q then
             out[#out + 1] = {ids[i], here}

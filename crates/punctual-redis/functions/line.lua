@@ -72,7 +72,7 @@ end
 function Line.is_live(raw, stamp10)
   if not raw then return false end
   local tag = byte(raw)
-  if tag > 2 or sub(raw, 2, 11) > stamp10 then return false end
+  if tag > 2 or below(stamp10, sub(raw, 2, 11)) then return false end
   if tag == 1 then return true end
   local length = unp('>I4', raw, 32)
   return length == 0 or not mp.unpack(sub(raw, 36, 35 + length)).l
@@ -189,8 +189,8 @@ function Line.take_unseen(r, lane, want, bytes)
     end
     local first, last
     if kind == 1 then first = sub(one, 1, 8) last = first else first, last = sub(one, 15, 22), sub(one, 23, 30) end
-    if not lo or first < lo then lo = first end
-    if not hi or last > hi then hi = last end
+    if not lo or below(first, lo) then lo = first end
+    if not hi or below(hi, last) then hi = last end
     packs[p] = sub(one, froms[p])
   end
   r.L[lane] = live - k

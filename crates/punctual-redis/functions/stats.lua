@@ -205,7 +205,7 @@ local function queue_names(asked)
     local name = sub(all[i], 2)
     if sub(all[i], 1, 1) == 'q' and (not wanted or wanted[name]) then names[#names + 1] = name end
   end
-  table.sort(names)
+  table.sort(names, below)
   return names
 end
 
