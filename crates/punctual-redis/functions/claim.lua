@@ -173,30 +173,6 @@ local function open_page(take, alone, call_)
   local lengths, queues, seen = {}, first.name, {[first.name] = true}
   lo, hi = '\255', ''
   for i = 1, n do
-<<<<<<< HEAD
-    lengths[i] = #records[i]
-    if rows[i] ~= first then plain = false end
-  end
-  local queues = first.name
-  if plain then
-    lo, hi = '\255', '' -- several priorities may be in it
-    for i = 1, n do
-      local due8 = sub(records[i], 12, 19)
-      if due8 < lo then lo = due8 end
-      if due8 > hi then hi = due8 end
-    end
-    first.c[READY], first.c[ACTIVE] = first.c[READY] - n, first.c[ACTIVE] + n
-    note(first, 2, n)
-  else
-    lo, hi = '\255', ''
-    local seen = {[queues] = true}
-    for i = 1, n do
-      local r, due8 = rows[i], sub(records[i], 12, 19)
-      if due8 < lo then lo = due8 end
-      if due8 > hi then hi = due8 end
-      r.c[READY], r.c[ACTIVE] = r.c[READY] - 1, r.c[ACTIVE] + 1
-      note(r, 2, 1)
-=======
     local raw, r = records[i], rows[i]
     local due8 = sub(raw, 12, 19) -- over priorities and side sets the first is not the least
     lengths[i] = #raw
@@ -204,7 +180,6 @@ local function open_page(take, alone, call_)
     if below(hi, due8) then hi = due8 end
     if r ~= first then
       plain = false
->>>>>>> redis-lua
       if not seen[r.name] then seen[r.name], queues = true, queues .. '\0' .. r.name end
     end
     r.c[READY], r.c[ACTIVE] = r.c[READY] - 1, r.c[ACTIVE] + 1
