@@ -202,13 +202,12 @@ function Page.end_at(p, deadline)
 end
 
 -- Nobody could extend while the engine answered nobody: each such page gets one more lease, once.
--- Reads write no clock for a millisecond, or an eighth of a short lease: the silence may be so much shorter.
 function Page.spare(gap)
   local ends, spared, shortest = all_ends(), false, 0
   for i = 1, #ends, 2 do
     local p = Page.load(sub(ends[i], 17, 32))
     if p then
-      if (gap - min(1000, p.lease / 8)) * 2 > p.lease and not (p.map and p.map.sp) then
+      if gap * 2 > p.lease and not (p.map and p.map.sp) then
         p.map = p.map or {}
         p.map.sp = 1
         save_map(p)

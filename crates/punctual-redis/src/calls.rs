@@ -238,7 +238,7 @@ impl Calls {
         let answer = answer.await.map_err(|error| error.operation(verb))?;
         match answer {
             Value::BulkString(bytes) => {
-                shard.has_answered();
+                shard.has_answered(kind == Kind::Looks);
                 Ok((bytes, watch.elapsed()))
             }
             _ => Err(crate::wire::damaged().operation(verb)),

@@ -19,7 +19,7 @@ pub(crate) struct Shard {
     pub(crate) base: String,
     pub(crate) slot: Slot,
     instance: Mutex<Option<Instance>>,
-    answered: Mutex<Option<Stopwatch>>,
+    answered: Mutex<Option<Answered>>,
     /// Set once the servers know its bounds and we know its instance.
     pub(crate) greeted: OnceCell<()>,
     /// Set once the servers know that there is such a namespace.
@@ -53,20 +53,41 @@ impl Shard {
         }
     }
 
-    /// Notes that it answered a call with its instance just now.
-    pub(crate) fn has_answered(&self) {
-        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
+    /// Notes that it answered a call with its instance just now, and whether that was a look.
+    pub(crate) fn has_answered(&self, look: bool) {
+        let since = Stopwatch::start();
+        *self.answered() = Some(Answered { since, look });
     }
 
     /// How long ago it last did.
     pub(crate) fn silence(&self) -> Option<Duration> {
-        let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-        answered.as_ref().map(Stopwatch::elapsed)
+        self.answered().as_ref().map(|last| last.since.elapsed())
+    }
+
+    /// Whether its last answer was to a look.
+    #[cfg(feature = "testing")]
+    pub(crate) fn was_looked_at(&self) -> bool {
+        self.answered().as_ref().is_some_and(|last| last.look)
+    }
+
+    fn answered(&self) -> MutexGuard<'_, Option<Answered>> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Instance>> {
         self.instance.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+#[derive(Debug)]
+struct Answered {
+    since: Stopwatch,
+    /// Whether that was a look, whose instant no shard remembers.
+    #[cfg_attr(
+        not(feature = "testing"),
+        allow(dead_code, reason = "only tests stop time")
+    )]
+    look: bool,
 }
 
 /// The shards that this process has talked to.
