@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use punctual::Namespace;
 use punctual::Result;
 use punctual::engine::Maintained;
@@ -5,13 +7,15 @@ use punctual::engine::Maintained;
 use crate::calls::Calls;
 
 impl Calls {
-    /// Every shard of every namespace that was ever written to, one after the other.
+    /// Every shard of every namespace that was ever written to, or looked at from here, one after
+    /// the other.
     pub(crate) async fn maintain_all(&self) -> Result<Maintained> {
         let mut sum = Maintained::default();
-        for name in self.namespaces().await? {
-            let Ok(namespace) = Namespace::new(name) else {
-                continue;
-            };
+        let written = self.namespaces().await?.into_iter().map(Namespace::new);
+        let seen = self.shards.greeted();
+        let seen = seen.iter().map(|shard| shard.namespace.clone());
+        let namespaces: BTreeSet<Namespace> = written.flatten().chain(seen).collect();
+        for namespace in namespaces {
             for shard in self.shards.of(&namespace).iter() {
                 let part = self.maintain(shard).await?;
                 sum.moved += part.moved;
