@@ -1,5 +1,6 @@
 //! The only place that turns an address into an engine.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use punctual::engine::Durability;
 use punctual::time::parse_span;
 use punctual::{Engine, Error, ErrorKind, MemoryEngine};
 use punctual_embedded::{EmbeddedEngine, Options};
+use punctual_redis::RedisEngine;
 
 use crate::failure::{Exit, Failure, Result};
 
@@ -14,7 +16,21 @@ use crate::failure::{Exit, Failure, Result};
 pub(crate) const DEFAULT: &str = "file:./punctual-data";
 
 /// The addresses that this build understands, for errors and `--help`.
-pub(crate) const SUPPORTED: &str = "memory: and file:DIR";
+pub(crate) const SUPPORTED: &str = "memory:, file:DIR, redis://HOST, rediss://HOST, \
+     redis+sentinel://HOST,HOST/MASTER and redis+cluster://HOST,HOST";
+
+/// The same for a reader with time.
+pub(crate) const ADDRESSES: &str = "\
+Engines:
+  memory:                      ends with the process; for trying things out
+  file:DIR                     a directory on this machine, one process at a time
+  file:DIR?durability=os       acknowledged once the system has it: survives a kill, no power cut
+  file:DIR?durability=interval(50ms)   the same, on disk 50 ms later
+  file:DIR?reserve=16MiB       set aside for a full disk, 64 MiB by default
+  redis://USER:PASSWORD@HOST:PORT/DB   Redis 7 or Valkey, any number of processes and hosts;
+                               rediss:// encrypts, redis+sentinel://HOST,HOST/MASTER and
+                               redis+cluster://HOST,HOST find their servers by themselves
+  redis://HOST?durability=fsync        refused unless the server keeps it; or memory, os, replica(1)";
 
 /// Where an engine is, read from text such as `file:./punctual-data?durability=os`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +44,24 @@ pub(crate) enum Address {
         /// Bytes of the disk to set aside, if not as many as the engine does by itself.
         reserve: Option<u64>,
     },
+    /// An engine on servers.
+    Redis(RedisAddress),
+}
+
+/// An address of servers that was read once without a mistake; no log shows the password in it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct RedisAddress(String);
+
+impl fmt::Debug for RedisAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0.parse::<punctual_redis::Options>())
+    }
+}
+
+impl RedisAddress {
+    pub(crate) fn options(&self) -> Result<punctual_redis::Options> {
+        Ok(self.0.parse::<punctual_redis::Options>()?)
+    }
 }
 
 /// An open engine.
@@ -97,8 +131,13 @@ impl Address {
                     reserve,
                 })
             }
-            "redis" | "rediss" | "redis+sentinel" | "redis+cluster" | "amqp" | "amqps"
-            | "kafka" | "http" | "https" => {
+            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+            | "rediss+cluster" => {
+                let read = text.parse::<punctual_redis::Options>();
+                read.map_err(|error| refuse(error.message().to_owned()))?;
+                Ok(Self::Redis(RedisAddress(text.to_owned())))
+            }
+            "amqp" | "amqps" | "kafka" | "http" | "https" => {
                 Err(refuse(format!("{scheme}: is not an engine of this build")))
             }
             _ => Err(refuse(format!(
@@ -117,7 +156,7 @@ impl Address {
     }
 
     /// Opens the engine; `make` says whether a directory may be made.
-    pub(crate) fn open(&self, make: Make) -> Result<Connection> {
+    pub(crate) async fn open(&self, make: Make) -> Result<Connection> {
         match self {
             Self::Memory => Ok(Connection {
                 engine: Arc::new(MemoryEngine::new()),
@@ -141,6 +180,10 @@ impl Address {
                     embedded: Some(embedded),
                 })
             }
+            Self::Redis(address) => Ok(Connection {
+                engine: Arc::new(RedisEngine::connect(address.options()?).await?),
+                embedded: None,
+            }),
         }
     }
 
@@ -148,12 +191,15 @@ impl Address {
     pub(crate) fn directory(&self, command: &str) -> Result<&PathBuf> {
         match self {
             Self::File { dir, .. } => Ok(dir),
-            Self::Memory => Err(Failure::usage(format!(
-                "{command} works on a directory, and memory: has none"
-            ))
-            .hint("name one with --engine file:DIR")),
+            Self::Memory => Err(no_directory(command, "memory:")),
+            Self::Redis(_) => Err(no_directory(command, "redis:")),
         }
     }
+}
+
+fn no_directory(command: &str, engine: &str) -> Failure {
+    let message = format!("{command} works on a directory, and {engine} has none");
+    Failure::usage(message).hint("name one with --engine file:DIR")
 }
 
 /// Why a directory was not opened, with the flag that names another.

@@ -1,5 +1,7 @@
 //! `punctual doctor`: is the engine well, and does anything wait for a person?
 
+mod servers;
+
 use punctual::engine::{
     Claim, Durability, PageReport, QueueStats, Settle, SettleVerdict, Settlement, Stats,
     StatsRequest, WorkerId,
@@ -11,7 +13,7 @@ use rustix::fs::statvfs;
 use crate::args::{Global, Session};
 use crate::connect::{Address, Make};
 use crate::failure::{Exit, Failure, Result};
-use crate::output::{count, counted, object};
+use crate::output::{Output, count, counted, object};
 
 /// Check the engine and what waits in it
 #[derive(Debug, clap::Args)]
@@ -70,13 +72,18 @@ const DISK_FREE_MIN: u64 = 1 << 30;
 impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let address = global.address()?;
+        let mut checks = servers::checks(&address).await?;
+        if checks.iter().any(|check| check.status == Status::Wrong) {
+            // The engine would refuse to start: what is wrong, and what to do, is said.
+            return tell(&global.output(), &checks);
+        }
         let session = global.session(Make::Never).await?;
-        let mut checks = vec![engine(&session).await?];
+        checks.push(engine(&session).await?);
         checks.extend(health(&session).await?);
         checks.push(probe(&session).await);
         checks.extend(disk(&address));
         checks.extend(queues(&session).await?);
-        tell(&session, &checks)
+        tell(&session.out, &checks)
     }
 }
 
@@ -90,7 +97,7 @@ async fn engine(session: &Session) -> Result<Check> {
         Durability::Memory => Check::warning(
             "engine",
             finding,
-            "jobs end with the process; use file:DIR to keep them",
+            "jobs end with the process that keeps them; use file:DIR, or a server with appendonly yes",
         ),
         _ => Check::good("engine", finding),
     })
@@ -256,14 +263,14 @@ fn queue_checks(queue: &QueueStats, stats: &Stats) -> Vec<Check> {
     checks
 }
 
-fn tell(session: &Session, checks: &[Check]) -> Result<()> {
+fn tell(out: &Output, checks: &[Check]) -> Result<()> {
     let wrong = checks.iter().any(|check| check.status == Status::Wrong);
     let word = |status| match status {
         Status::Good => "ok",
         Status::Warning => "warning",
         Status::Wrong => "wrong",
     };
-    if session.out.is_json() {
+    if out.is_json() {
         let checks: Vec<_> = checks
             .iter()
             .map(|check| {
@@ -273,21 +280,17 @@ fn tell(session: &Session, checks: &[Check]) -> Result<()> {
                 })
             })
             .collect();
-        session
-            .out
-            .json(&object!({"ok": !wrong, "checks": checks}))?;
+        out.json(&object!({"ok": !wrong, "checks": checks}))?;
     } else {
         for check in checks {
             let finding = crate::output::plain(&check.finding);
-            session.out.line(format!(
+            out.line(format!(
                 "{:<8} {:<8} {finding}",
                 word(check.status),
                 check.name
             ))?;
             if let Some(remedy) = &check.remedy {
-                session
-                    .out
-                    .line(format!("{:17} -> {}", "", crate::output::plain(remedy)))?;
+                out.line(format!("{:17} -> {}", "", crate::output::plain(remedy)))?;
             }
         }
     }

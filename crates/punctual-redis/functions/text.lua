@@ -1,0 +1,4 @@
+-- Calls for a person at redis-cli: words in, JSON out.
+do
+
+end
