@@ -8,6 +8,8 @@ mod bells;
 mod by_hand;
 /// What the verbs in words refuse.
 mod by_hand_refusals;
+/// Workers in other languages, killed and stopped.
+mod by_hand_workers;
 /// Calls that tests make.
 mod client;
 /// The engine keeps the law on three masters of a cluster.
