@@ -90,7 +90,7 @@ def run(page):
 
 def listen():
     """Hears the queue's doorbell. One heard while busy is put back for another worker."""
-    bell, ear = f"{KEY}:d:{QUEUE}", redis.Redis.from_url(URL)
+    bell, ear = f"{KEY}:d:{QUEUE}", redis.Redis.from_url(URL, socket_timeout=None)
     while True:
         idle.wait()
         try:
