@@ -6,7 +6,7 @@ do
 local function map_of(blob)
   if #blob < 8 then refuse('invalid_input', 'the call is cut short') end
   local ok, map = pcall(mp.unpack, sub(blob, 9))
-  if not ok or type(map) ~= 'table' then refuse('invalid_input', 'the call is no MessagePack map') end
+  if not ok or type(map) ~= 'table' then refuse('invalid_input', 'the call is no MessagePack map; for calls by hand see punctual_1_help') end
   return map
 end
 Inspect.map_of = map_of

@@ -30,6 +30,11 @@ const FILES: &[&str] = &[
     include_str!("../functions/control.lua"),
     include_str!("../functions/wait.lua"),
     include_str!("../functions/text.lua"),
+    include_str!("../functions/text_json.lua"),
+    include_str!("../functions/text_push.lua"),
+    include_str!("../functions/text_lease.lua"),
+    include_str!("../functions/text_reads.lua"),
+    include_str!("../functions/text_help.lua"),
     include_str!("../functions/register.lua"),
 ];
 

@@ -4,6 +4,12 @@
 mod bad_input;
 /// Who is rung for among several processes.
 mod bells;
+/// The verbs in words.
+mod by_hand;
+/// What the verbs in words refuse.
+mod by_hand_refusals;
+/// Workers in other languages, killed and stopped.
+mod by_hand_workers;
 /// Calls that tests make.
 mod client;
 /// The engine keeps the law on three masters of a cluster.
@@ -18,6 +24,8 @@ mod failover;
 mod faults;
 /// Encryption, passwords, users who may do little.
 mod guarded;
+/// Calls by hand.
+mod hand;
 /// Makes engines for all of them.
 mod harness;
 /// The engine and the reference model do the same, step by step.
