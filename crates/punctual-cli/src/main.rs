@@ -26,7 +26,10 @@ use crate::output::Format;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some(work::REAP) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|arg| arg == work::REAP)
+    {
         work::reap();
         return ExitCode::SUCCESS;
     }

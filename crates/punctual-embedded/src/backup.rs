@@ -152,13 +152,14 @@ fn read_log(marker: Marker, log: Vec<(String, File)>) -> io::Result<Vec<(String,
     Ok(segments)
 }
 
-/// Reads the copy as an opening would: a backup that cannot be opened is none.
+/// Reads the whole copy: a backup that cannot be opened and read is none.
 fn check(to: &Path, marker: Marker) -> Result<()> {
     let disk = Folder::new(to);
     let begins_late = log::first(&disk)
         .map_err(|error| failed(error, to))?
         .is_some_and(|first| first > 1);
     let store = TreeStore::open(&to.join(STORE), begins_late)?;
+    store.verify()?;
     let found = Found::read(&disk, marker.instance, store.applied()?, &mut |_| Ok(()))?;
     found.recovery.finish().map(drop)
 }

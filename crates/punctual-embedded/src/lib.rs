@@ -23,7 +23,7 @@ pub use backup::{Copied, backup, restore};
 pub use engine::EmbeddedEngine;
 pub use opening::Opened;
 pub use options::Options;
-pub use repair::{Cut, Repaired, repair};
+pub use repair::{Cut, Repaired, repair, verify};
 
 /// The program in the README compiles.
 #[cfg(doctest)]

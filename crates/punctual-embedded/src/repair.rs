@@ -40,10 +40,19 @@ pub struct Cut {
 /// damage. The original is kept in a directory of its own beside the data. A directory without
 /// damage stays as it is.
 ///
-/// Damage in the store itself is not mended: restore a backup.
+/// Damage in the store itself is not mended but told: restore a backup.
 pub fn repair(directory: impl AsRef<Path>) -> Result<Repaired> {
     let path = directory.as_ref();
     repair_in(path).map_err(|error| error.operation("repair").with("directory", path.display()))
+}
+
+/// Reads every row of a directory's store, which an opening does not; damage in it is an error.
+///
+/// The log is read by every opening.
+pub fn verify(directory: impl AsRef<Path>) -> Result<()> {
+    let path = directory.as_ref();
+    let _lock = opening::take_any(path)?;
+    TreeStore::open(&path.join(STORE), false)?.verify()
 }
 
 fn repair_in(path: &Path) -> Result<Repaired> {
@@ -61,6 +70,10 @@ fn repair_in(path: &Path) -> Result<Repaired> {
     let found = Found::read(&disk, marker.instance, store.applied()?, &mut |_| Ok(()))?;
     if let Some(flaw) = found.recovery.cut().cut {
         repair.cut(&disk, &flaw).map_err(failed)?;
+    }
+    if repair.done == Repaired::default() {
+        // Nothing that can be mended: is there anything that cannot?
+        store.verify()?;
     }
     Ok(repair.done)
 }

@@ -34,8 +34,15 @@ impl Args {
             return tell(out, dir, &punctual_embedded::repair(dir)?);
         }
         match EmbeddedEngine::open(dir, Options::default().create(false)) {
-            Ok(_) => tell(out, dir, &Repaired::default()),
-            Err(error) if error.kind() == ErrorKind::DataDamaged => {
+            Ok(engine) => {
+                drop(engine);
+                punctual_embedded::verify(dir)?;
+                tell(out, dir, &Repaired::default())
+            }
+            // Of other damage the error itself says what helps.
+            Err(error)
+                if error.kind() == ErrorKind::DataDamaged && error.message().contains("repair") =>
+            {
                 let told = Failure::from(error);
                 Err(told.hint("a backup may have more; `punctual repair --yes` keeps what lies before the damage"))
             }

@@ -91,6 +91,11 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let shares = shares(&self.queues)?;
+        if self.exec.trim().is_empty() {
+            // A shell is content with it, and every job would be completed with nothing done.
+            return Err(Failure::usage("--exec names no command")
+                .hint("name one, such as --exec ./send-mail.sh; `true` does nothing on purpose"));
+        }
         let session = global.session(Make::Never).await?;
         let limits = session.engine.info().await?.limits;
         let reaper = Reaper::start().map_err(|error| {

@@ -227,6 +227,14 @@ fn damage_is_told_and_repaired_only_with_yes() {
     assert!(!punctual.json(&with(&["jobs", "list"])).is_empty());
     let told = punctual.run(&with(&["repair"])).exits(0);
     assert!(told.stdout.contains("is not damaged"), "{told:?}");
+
+    // What a repair cannot mend is not promised to be.
+    punctual.write("punctual-demo/jobs/base/current", "gone");
+    let told = punctual.run(&with(&["repair"])).exits(6);
+    assert!(
+        told.stderr.contains("backup") && !told.stderr.contains("--yes"),
+        "{told:?}"
+    );
 }
 
 /// Flips a bit in the middle of what the log of a directory holds.

@@ -220,6 +220,16 @@ fn a_bad_line_is_named_and_nothing_is_sent_unless_it_is_skipped() {
 }
 
 #[test]
+fn every_line_that_is_left_out_is_named() {
+    let punctual = Punctual::new();
+    punctual.write("bad.jsonl", format!("{}{{}}\n", "[]\n".repeat(1_002)));
+    let args = ["enqueue", "mail", "--from", "bad.jsonl", "--skip-bad"];
+    let told = punctual.run(&args).exits(0);
+    assert!(told.stderr.contains("left out line 1000:"), "{told:?}");
+    assert!(told.stderr.contains("left out 2 more lines"), "{told:?}");
+}
+
+#[test]
 fn a_last_line_without_a_line_feed_is_sent() {
     let punctual = Punctual::new();
     punctual.write("jobs.jsonl", "{\"delay\":\"1h\"}\n{\"delay\":\"2h\"}");

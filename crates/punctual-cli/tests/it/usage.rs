@@ -71,6 +71,15 @@ fn a_command_that_does_not_exist_is_wrong_usage() {
 }
 
 #[test]
+fn arguments_that_are_no_text_are_wrong_usage() {
+    use std::os::unix::ffi::OsStrExt;
+    let punctual = Punctual::new();
+    punctual
+        .run(&[std::ffi::OsStr::from_bytes(b"\xff")])
+        .exits(2);
+}
+
+#[test]
 fn wrong_addresses_name_what_is_supported() {
     let punctual = Punctual::new();
     for address in [

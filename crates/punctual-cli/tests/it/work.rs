@@ -41,6 +41,16 @@ fn the_command_gets_payload_and_job_and_its_output_is_the_result() {
 }
 
 #[test]
+fn no_command_completes_no_job() {
+    let punctual = Punctual::new();
+    let id = punctual.enqueue(&["jobs"]);
+    let args = ["work", "jobs", "--until-idle", "--exec", " "];
+    let told = punctual.run(&args).exits(2);
+    assert!(told.stderr.contains("--exec"), "{told:?}");
+    assert_eq!(punctual.one(&["jobs", "show", &id])["state"], "ready");
+}
+
+#[test]
 fn exit_codes_are_verdicts() {
     let punctual = Punctual::new();
     let failing = punctual.enqueue(&["jobs", "3", "--retry", "fixed:1h"]);

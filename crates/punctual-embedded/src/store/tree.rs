@@ -79,6 +79,15 @@ impl TreeStore {
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
     }
 
+    /// Reads every row: what is damaged is found by its checksum.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let rows = self.read(|visible| self.tree.iter(visible, None));
+        for row in rows {
+            row.into_inner().map_err(|error| self.failed(error))?;
+        }
+        Ok(())
+    }
+
     /// Looks something up in the newest version.
     fn read<T>(&self, look: impl FnOnce(u64) -> T) -> T {
         let visible = self.visible.read().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,7 @@
 /// What is killed.
 mod child;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -27,6 +27,8 @@ struct Told {
     /// Calls of former lives without an answer, and settles of any life.
     unanswered: Vec<Vec<JobId>>,
     settles: BTreeMap<JobId, JobId>,
+    /// Jobs whose settle this life has not answered yet.
+    settling: BTreeSet<JobId>,
     kills: u64,
     counted: u64,
 }
@@ -91,8 +93,9 @@ impl Told {
         }
         child.wait().expect("it is dead");
         self.kills += 1;
-        let counts = !self.enqueues.is_empty() && !self.settles.is_empty();
+        let counts = !self.enqueues.is_empty() && !self.settling.is_empty();
         self.counted += u64::from(counts);
+        self.settling.clear();
         self.unanswered
             .extend(std::mem::take(&mut self.enqueues).into_values());
     }
@@ -108,9 +111,11 @@ impl Told {
             }
             Some(Word::Settles(job, follower)) => {
                 self.settles.insert(job, follower);
+                self.settling.insert(job);
             }
             Some(Word::Settled(job)) => {
                 let follower = self.settles.remove(&job).expect("it was sent");
+                self.settling.remove(&job);
                 self.jobs.insert(job, State::Completed);
                 self.is_waiting(follower);
             }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use punctual::engine::Durability;
 use punctual::{Engine, Error, ErrorKind, JobId, State};
-use punctual_embedded::{EmbeddedEngine, Options, repair};
+use punctual_embedded::{EmbeddedEngine, Options, backup, repair, verify};
 use tempfile::TempDir;
 
 use crate::client::{enqueue, state, work};
@@ -416,6 +416,38 @@ async fn a_flipped_bit_in_a_table_of_the_store_is_never_served_as_data() {
         refused > 3 * whole,
         "{refused} refused, {whole} without effect"
     );
+}
+
+#[tokio::test]
+async fn damage_of_the_store_that_an_opening_does_not_meet_is_told_and_never_copied() {
+    let made = Made::in_store().await;
+    verify(&made.path).expect("nothing is damaged yet");
+    let table = fs::read_dir(made.path.join("base/tables")).expect("tables");
+    let tables = table.map(|entry| entry.expect("file").path());
+    let table = tables.max_by_key(|path| fs::metadata(path).expect("file").len());
+    let table = table.expect("a table");
+    let bytes = fs::read(&table).expect("read").len();
+    let mut offset = 0;
+    loop {
+        offset += bytes / 30;
+        assert!(offset < bytes, "some block is read by no opening");
+        made.flip(&table, offset);
+        let opens = EmbeddedEngine::open(&made.path, options()).is_ok();
+        if opens && look(&made).await.is_err() {
+            break;
+        }
+        made.flip(&table, offset);
+    }
+    let copy = made.path.with_file_name("copy");
+    let told = [
+        verify(&made.path).err(),
+        repair(&made.path).err(),
+        backup(&made.path, copy).err(),
+    ];
+    for error in told {
+        let error = error.expect("it is told");
+        assert_eq!(error.kind(), ErrorKind::DataDamaged, "{error}");
+    }
 }
 
 /// Reads every job; an answer is right or an error.

@@ -4,6 +4,7 @@
 //! structured store: rows put and removed again between two checkpoints never reach the base.
 
 mod ahead;
+mod cleared;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use self::ahead::Ahead;
+use self::cleared::Cleared;
 use super::codec::{Reader, Writer, damaged};
 use crate::error::Result;
 
@@ -150,6 +152,7 @@ pub(crate) struct Table<K, V> {
     base: Option<Arc<dyn Base>>,
     bytes: usize,
     gaps: RefCell<Gaps>,
+    cleared: RefCell<Cleared<K>>,
     /// Holds until the base changes, as the gaps do.
     ahead: RefCell<Ahead<K, V>>,
 }
@@ -161,6 +164,8 @@ struct Gaps(BTreeMap<Vec<u8>, Vec<u8>>);
 
 /// Gaps remembered per table.
 const GAPS_MAX: usize = 4_096;
+/// Removed rows that a scan steps over before the range is worth a note; tests note each.
+const STEPS_MIN: usize = if cfg!(test) { 1 } else { 16 };
 
 impl Gaps {
     fn cover(&self, start: &[u8], end: &[u8]) -> bool {
@@ -186,6 +191,7 @@ impl<K: Key, V: Value> Table<K, V> {
             base,
             bytes: 0,
             gaps: RefCell::default(),
+            cleared: RefCell::default(),
             ahead: RefCell::default(),
         }
     }
@@ -271,6 +277,9 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     fn store(&mut self, key: K, value: Option<V>, fresh: bool) {
+        if value.is_some() {
+            self.cleared.get_mut().put(&key);
+        }
         let weight = key.weight() + value.as_ref().map_or(0, V::weight) + 16;
         self.bytes += weight;
         match self.recent.get_mut(&key) {
@@ -320,14 +329,38 @@ impl<K: Key, V: Value> Table<K, V> {
             }
             return Ok(found);
         }
-        self.merge(from, to, reverse, limit, &mut found)?;
+        let cleared = match from {
+            Bound::Included(key) => self.cleared.borrow().end_after(key).cloned(),
+            _ => None,
+        };
+        let begin = cleared.as_ref().map_or(from, Bound::Included);
+        if is_empty_range(begin, to) {
+            return Ok(found);
+        }
+        let stepped_over = self.merge(begin, to, reverse, limit, &mut found)?;
+        if stepped_over >= STEPS_MIN && !reverse {
+            self.note_cleared(from, to, found.first().map(|(key, _)| key));
+        }
         Ok(found)
+    }
+
+    /// Notes that a scan met no row before the first that it found.
+    fn note_cleared(&self, from: Bound<&K>, to: Bound<&K>, first: Option<&K>) {
+        let end = match to {
+            Bound::Excluded(to) => first.or(Some(to)),
+            _ => first,
+        };
+        if let (Bound::Included(start), Some(end)) = (from, end) {
+            let mut cleared = self.cleared.borrow_mut();
+            cleared.add(start.clone(), end.clone());
+        }
     }
 
     pub(crate) fn first(&self, from: Bound<&K>, to: Bound<&K>) -> Result<Option<(K, V)>> {
         Ok(self.scan(from, to, false, 1)?.pop())
     }
 
+    /// Collects the rows of all levels; answers how many removed ones it stepped over.
     fn merge(
         &self,
         from: Bound<&K>,
@@ -335,7 +368,7 @@ impl<K: Key, V: Value> Table<K, V> {
         reverse: bool,
         limit: usize,
         found: &mut Vec<(K, V)>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let mut upper = Upper::new(&self.recent, self.frozen.as_deref(), from, to, reverse);
         if let Some(base) = &self.base {
             let start = match from {
@@ -365,7 +398,7 @@ impl<K: Key, V: Value> Table<K, V> {
             }
         }
         upper.rest(limit, found);
-        Ok(())
+        Ok(upper.removed)
     }
 
     pub(crate) fn recent_bytes(&self) -> usize {
@@ -394,8 +427,9 @@ impl<K: Key, V: Value> Table<K, V> {
 
 fn is_empty_range<K: Ord>(from: Bound<&K>, to: Bound<&K>) -> bool {
     match (from, to) {
-        (Bound::Included(a), Bound::Excluded(b) | Bound::Included(b)) => a > b,
-        (Bound::Excluded(a), Bound::Excluded(b) | Bound::Included(b)) => a >= b,
+        (Bound::Included(a), Bound::Included(b)) => a > b,
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Excluded(b))
+        | (Bound::Excluded(a), Bound::Included(b)) => a >= b,
         _ => false,
     }
 }
@@ -412,6 +446,8 @@ struct Upper<'a, K, V> {
     frozen: Option<Level<'a, K, V>>,
     reverse: bool,
     last: Option<K>,
+    /// Removed rows that were met.
+    removed: usize,
 }
 
 type Level<'a, K, V> = std::iter::Peekable<Box<dyn Iterator<Item = (&'a K, &'a Slot<V>)> + 'a>>;
@@ -438,6 +474,7 @@ impl<'a, K: Key, V: Value> Upper<'a, K, V> {
             frozen: frozen.map(level),
             reverse,
             last: None,
+            removed: 0,
         }
     }
 
@@ -483,6 +520,7 @@ impl<'a, K: Key, V: Value> Upper<'a, K, V> {
                 Some(next) if next == key || self.precedes(next, key) => {
                     if let Some((key, slot)) = self.next() {
                         self.last = Some(key.clone());
+                        self.removed += usize::from(slot.value.is_none());
                         found.extend(slot.value.clone().map(|value| (key.clone(), value)));
                     }
                 }
@@ -500,6 +538,7 @@ impl<'a, K: Key, V: Value> Upper<'a, K, V> {
             let Some((key, slot)) = self.next() else {
                 return;
             };
+            self.removed += usize::from(slot.value.is_none());
             found.extend(slot.value.clone().map(|value| (key.clone(), value)));
         }
     }

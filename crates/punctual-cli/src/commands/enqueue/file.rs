@@ -18,6 +18,8 @@ use crate::progress::Progress;
 
 /// Bad lines that an error names; the rest are counted.
 const BAD_LINES_SHOWN: usize = 10;
+/// Bad lines that are named when they are left out.
+const LEFT_OUT_SHOWN: usize = 1_000;
 /// Refused jobs that the summary names; the rest are counted.
 const REFUSED_SHOWN: usize = 100;
 
@@ -59,6 +61,11 @@ impl FromFile<'_> {
         for (number, why) in &checked.bad {
             session.out.note(format!("left out line {number}: {why}"));
         }
+        let unnamed = checked.bad_count - checked.bad.len() as u64;
+        if unnamed > 0 {
+            let more = counted(unnamed, "more line");
+            session.out.note(format!("left out {more}"));
+        }
         let summary = self.send(session, &file, &checked, &info.limits).await?;
         self.tell(session, &checked, &summary, &info.durability.to_string())?;
         if summary.refused.is_empty() {
@@ -69,6 +76,11 @@ impl FromFile<'_> {
     }
 
     fn check(&self, file: &File, limits: &Limits) -> Result<Checked> {
+        let shown = if self.skip_bad {
+            LEFT_OUT_SHOWN
+        } else {
+            BAD_LINES_SHOWN
+        };
         let mut checked = Checked {
             hash: FileHash::new(),
             good: 0,
@@ -84,7 +96,7 @@ impl FromFile<'_> {
                 Ok(_) => checked.good += 1,
                 Err(why) => {
                     checked.bad_count += 1;
-                    if checked.bad.len() < BAD_LINES_SHOWN {
+                    if checked.bad.len() < shown {
                         checked.bad.push((line.number, why));
                     }
                 }

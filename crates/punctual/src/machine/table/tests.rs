@@ -255,3 +255,31 @@ fn keys_far_apart_are_not_read_ahead() {
         assert_eq!(table.get(key).unwrap(), Some(key.seq as u32));
     }
 }
+
+#[test]
+fn what_was_taken_from_the_front_is_not_stepped_over_again() {
+    let (mut table, base) = stored();
+    let (start, end) = (key(0), key(2_000));
+    let first = |table: &Table<SeqKey, u32>| {
+        let found = table.first(Bound::Included(&start), Bound::Excluded(&end));
+        found.unwrap().map(|(key, _)| key.seq)
+    };
+    for seq in (0..2_000).step_by(2) {
+        assert_eq!(first(&table), Some(seq));
+        table.remove(&mut Journal::new(false), &key(seq));
+        if seq == 1_000 {
+            base.apply(&*table.freeze());
+            table.thaw();
+        }
+    }
+    assert_eq!(first(&table), None);
+    let visits = base.visits.load(Ordering::Relaxed);
+    assert!(visits < 20 * 1_000, "{visits} rows for 1,000 firsts");
+    // What comes to lie before is found, and what was before it is not asked for again.
+    table.insert(&mut Journal::new(false), key(7), 7);
+    assert_eq!(first(&table), Some(7));
+    table.remove(&mut Journal::new(false), &key(7));
+    table.insert(&mut Journal::new(false), key(3), 3);
+    table.insert(&mut Journal::new(false), key(9), 9);
+    assert_eq!(first(&table), Some(3));
+}
