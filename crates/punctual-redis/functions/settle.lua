@@ -46,8 +46,10 @@ function Settle.extend(base, blob)
     if p then
       local asked = {}
       for _, id in ipairs(p.map and p.map.c or {}) do
-        if Page.place(p, id) then asked[#asked + 1] = id end
+        asked[#asked + 1] = Page.place(p, id) or nil
       end
+      table.sort(asked)
+      for i, place in ipairs(asked) do asked[i] = sub(p.blob, p.at + 16 * place - 16, p.at + 16 * place - 1) end
       out[#out + 1] = '\1' .. u8(p.deadline) .. pack('>I2', #lost) .. concat(lost) .. pack('>I2', #asked) .. concat(asked)
     else
       out[#out + 1] = '\0'

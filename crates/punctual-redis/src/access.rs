@@ -5,9 +5,9 @@
 pub const ACL_RULES: &str = "~punctual:* resetchannels -@all \
      +ping +info +auth +select +role +config|get +cluster|slots +function|load +fcall +fcall_ro \
      +bzpopmin +zmpop +pexpire +sadd +smembers +wait +hmget +zadd \
-     +del +exists +expire +get +hdel +hget +hgetall +hincrby +hkeys +hscan +hset +lindex +llen +lpop \
-     +lpush +lrange +lrem +ltrim +rpush +time +zcount +zlexcount +zrange +zrangebylex +zrangebyscore \
-     +zrem +zremrangebyrank +zscore";
+     +del +exists +expire +get +hdel +hget +hgetall +hincrby +hkeys +hscan +hset +lindex +llen \
+     +lpop +lpush +lrange +lrem +lset +ltrim +rpush +time +zcount +zlexcount +zrange \
+     +zrangebylex +zrangebyscore +zrem +zremrangebyrank +zscore";
 
 #[cfg(test)]
 mod tests;

@@ -71,7 +71,7 @@ pub(crate) fn refused(code: &str, said: &str) -> Error {
         "NOPERM" => (
             ErrorKind::InvalidInput,
             format!(
-                "redis refuses a command to this user; give it the rules of `punctual doctor` ({said})"
+                "redis refuses a command to this user; give it the rules of docs/engines/redis.md ({said})"
             ),
         ),
         "WRONGTYPE" => (

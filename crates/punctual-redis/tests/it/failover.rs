@@ -14,9 +14,15 @@ use crate::client::{connect, drain, enqueue, enqueue_surely, here, job, options,
 
 const PATIENT: std::time::Duration = seconds(20);
 
+/// An engine with time, once its replicas are there.
 async fn patient(address: &str) -> Arc<RedisEngine> {
-    let engine = RedisEngine::connect(options(address).deadline(PATIENT)).await;
-    Arc::new(engine.expect("the servers are there"))
+    loop {
+        match RedisEngine::connect(options(address).deadline(PATIENT)).await {
+            Ok(engine) => return Arc::new(engine),
+            Err(error) if error.kind() == ErrorKind::DurabilityUnavailable => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 /// Sends jobs until told to stop; answers those that were acknowledged.
