@@ -185,6 +185,7 @@ end
 
 -- Whether arguments are words: one packed argument has a byte that no name, id or token has.
 function Text.is_words(args, packed_bytes)
+  if not call then bind() end
   return #args ~= 1 or #args[1] < packed_bytes or not find(args[1], '[%z\128-\255]')
 end
 

@@ -129,7 +129,7 @@ async fn functions_refuse_what_they_cannot_read() {
         for arguments in [
             vec!["FCALL", &function, "0"],
             vec!["FCALL", &function, "1", base],
-            vec!["FCALL", &function, "1", base, "short"],
+            vec!["FCALL", &function, "1", base, "sh{rt"],
             vec![
                 "FCALL",
                 &function,
