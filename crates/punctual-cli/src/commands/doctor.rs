@@ -11,7 +11,7 @@ use rustix::fs::statvfs;
 use crate::args::{Global, Session};
 use crate::connect::{Address, Make};
 use crate::failure::{Exit, Failure, Result};
-use crate::output::{count, counted, object};
+use crate::output::{Output, count, counted, object};
 
 /// Check the engine and what waits in it
 #[derive(Debug, clap::Args)]
@@ -20,8 +20,8 @@ Examples:
   punctual doctor
   punctual doctor --engine file:/var/lib/punctual -o json
 
-Opens the engine, runs one job through it in a namespace of its own, and looks at disk, clock,
-queues and workers. Exit code 1 if something is wrong; warnings do not count.")]
+Opens the engine, runs one job through it in a namespace of its own, looks at disk, clock, queues and
+workers, and reads all that a directory keeps, which takes a while if that is much. Exit code 1 if something is wrong; warnings do not count.")]
 pub(crate) struct Args {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,11 @@ impl Args {
         checks.push(probe(&session).await);
         checks.extend(disk(&address));
         checks.extend(queues(&session).await?);
-        tell(&session, &checks)
+        let out = session.out;
+        // The directory has one holder at a time.
+        drop(session);
+        checks.extend(store(&address));
+        tell(out, &checks)
     }
 }
 
@@ -184,6 +188,21 @@ fn disk(address: &Address) -> Option<Check> {
     })
 }
 
+/// Reads every row of a directory, since a job that goes through shows nothing of the others.
+fn store(address: &Address) -> Option<Check> {
+    let Address::File { dir, .. } = address else {
+        return None;
+    };
+    Some(match punctual_embedded::verify(dir) {
+        Ok(()) => Check::good("store", "every row can be read"),
+        Err(error) => {
+            let (what, remedy) = error.message().split_once("; ").unwrap_or_default();
+            let context: Vec<_> = error.context().map(|(_, value)| value).collect();
+            Check::wrong("store", format!("{what}: {}", context.join(", ")), remedy)
+        }
+    })
+}
+
 async fn queues(session: &Session) -> Result<Vec<Check>> {
     let stats = session
         .engine
@@ -256,14 +275,14 @@ fn queue_checks(queue: &QueueStats, stats: &Stats) -> Vec<Check> {
     checks
 }
 
-fn tell(session: &Session, checks: &[Check]) -> Result<()> {
+fn tell(out: Output, checks: &[Check]) -> Result<()> {
     let wrong = checks.iter().any(|check| check.status == Status::Wrong);
     let word = |status| match status {
         Status::Good => "ok",
         Status::Warning => "warning",
         Status::Wrong => "wrong",
     };
-    if session.out.is_json() {
+    if out.is_json() {
         let checks: Vec<_> = checks
             .iter()
             .map(|check| {
@@ -273,21 +292,17 @@ fn tell(session: &Session, checks: &[Check]) -> Result<()> {
                 })
             })
             .collect();
-        session
-            .out
-            .json(&object!({"ok": !wrong, "checks": checks}))?;
+        out.json(&object!({"ok": !wrong, "checks": checks}))?;
     } else {
         for check in checks {
             let finding = crate::output::plain(&check.finding);
-            session.out.line(format!(
+            out.line(format!(
                 "{:<8} {:<8} {finding}",
                 word(check.status),
                 check.name
             ))?;
             if let Some(remedy) = &check.remedy {
-                session
-                    .out
-                    .line(format!("{:17} -> {}", "", crate::output::plain(remedy)))?;
+                out.line(format!("{:17} -> {}", "", crate::output::plain(remedy)))?;
             }
         }
     }
