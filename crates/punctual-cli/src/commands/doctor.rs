@@ -22,8 +22,9 @@ Examples:
   punctual doctor
   punctual doctor --engine file:/var/lib/punctual -o json
 
-Opens the engine, runs one job through it in a namespace of its own, and looks at disk, clock,
-queues and workers. Exit code 1 if something is wrong; warnings do not count.")]
+Opens the engine, runs one job through it in a namespace of its own, looks at disk, clock, queues and
+workers, and reads all that a directory keeps, which takes a while if that is much. Exit code 1 if
+something is wrong; warnings do not count.")]
 pub(crate) struct Args {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +76,7 @@ impl Args {
         let mut checks = servers::checks(&address).await?;
         if checks.iter().any(|check| check.status == Status::Wrong) {
             // The engine would refuse to start: what is wrong, and what to do, is said.
-            return tell(&global.output(), &checks);
+            return tell(global.output(), &checks);
         }
         let session = global.session(Make::Never).await?;
         checks.push(engine(&session).await?);
@@ -83,7 +84,11 @@ impl Args {
         checks.push(probe(&session).await);
         checks.extend(disk(&address));
         checks.extend(queues(&session).await?);
-        tell(&session.out, &checks)
+        let out = session.out;
+        // The directory has one holder at a time.
+        drop(session);
+        checks.extend(store(&address));
+        tell(out, &checks)
     }
 }
 
@@ -191,6 +196,21 @@ fn disk(address: &Address) -> Option<Check> {
     })
 }
 
+/// Reads every row of a directory, since a job that goes through shows nothing of the others.
+fn store(address: &Address) -> Option<Check> {
+    let Address::File { dir, .. } = address else {
+        return None;
+    };
+    Some(match punctual_embedded::verify(dir) {
+        Ok(()) => Check::good("store", "every row can be read"),
+        Err(error) => {
+            let (what, remedy) = error.message().split_once("; ").unwrap_or_default();
+            let context: Vec<_> = error.context().map(|(_, value)| value).collect();
+            Check::wrong("store", format!("{what}: {}", context.join(", ")), remedy)
+        }
+    })
+}
+
 async fn queues(session: &Session) -> Result<Vec<Check>> {
     let stats = session
         .engine
@@ -263,7 +283,7 @@ fn queue_checks(queue: &QueueStats, stats: &Stats) -> Vec<Check> {
     checks
 }
 
-fn tell(out: &Output, checks: &[Check]) -> Result<()> {
+fn tell(out: Output, checks: &[Check]) -> Result<()> {
     let wrong = checks.iter().any(|check| check.status == Status::Wrong);
     let word = |status| match status {
         Status::Good => "ok",
