@@ -9,6 +9,7 @@ use punctual::time::{ManualClock, parse_span};
 use punctual::{Engine, Error, ErrorKind, MemoryEngine};
 use punctual_client::HttpEngine;
 use punctual_embedded::{EmbeddedEngine, Options};
+use punctual_redis::RedisEngine;
 
 use crate::failure::{Exit, Failure, Result};
 
@@ -19,7 +20,22 @@ pub(crate) const DEFAULT: &str = "file:./punctual-data";
 pub(crate) const TOKEN: &str = "PUNCTUAL_TOKEN";
 
 /// The addresses that this build understands, for errors and `--help`.
-pub(crate) const SUPPORTED: &str = "memory:, file:DIR and http://HOST:PORT";
+pub(crate) const SUPPORTED: &str = "memory:, file:DIR, redis://HOST, rediss://HOST, \
+     redis+sentinel://HOST,HOST/MASTER, redis+cluster://HOST,HOST and http://HOST:PORT";
+
+/// The same for a reader with time.
+pub(crate) const ADDRESSES: &str = "\
+Engines:
+  memory:                      ends with the process; for trying things out
+  file:DIR                     a directory on this machine, one process at a time
+  file:DIR?durability=os       acknowledged once the system has it: survives a kill, no power cut
+  file:DIR?durability=interval(50ms)   the same, on disk 50 ms later
+  file:DIR?reserve=16MiB       set aside for a full disk, 64 MiB by default
+  redis://USER:PASSWORD@HOST:PORT/DB   Redis 7 or Valkey, any number of processes and hosts;
+                               rediss:// encrypts, redis+sentinel://HOST,HOST/MASTER and
+                               redis+cluster://HOST,HOST find their servers by themselves
+  redis://HOST?durability=fsync        refused unless the server keeps it; or memory, os, replica(1)
+  http://127.0.0.1:4180        what `punctual serve` serves there; PUNCTUAL_TOKEN is its token";
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,6 +43,7 @@ impl fmt::Display for Address {
             Self::Memory => f.write_str("memory:"),
             Self::File { dir, .. } => write!(f, "file:{}", dir.display()),
             Self::Gateway { authority } => write!(f, "http://{authority}"),
+            Self::Redis(address) => f.write_str(&address.shown()),
         }
     }
 }
@@ -45,6 +62,32 @@ pub(crate) enum Address {
     },
     /// An engine behind `punctual serve`.
     Gateway { authority: String },
+    /// An engine on servers.
+    Redis(RedisAddress),
+}
+
+/// An address of servers that was read once without a mistake; no log shows the password in it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct RedisAddress(String);
+
+impl fmt::Debug for RedisAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0.parse::<punctual_redis::Options>())
+    }
+}
+
+impl RedisAddress {
+    /// Scheme, hosts and path: neither user nor password nor options.
+    fn shown(&self) -> String {
+        let (scheme, rest) = self.0.split_once("://").unwrap_or(("redis", &self.0));
+        let hosts = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts);
+        let hosts = hosts.split('?').next().unwrap_or(hosts);
+        format!("{scheme}://{hosts}")
+    }
+
+    pub(crate) fn options(&self) -> Result<punctual_redis::Options> {
+        Ok(self.0.parse::<punctual_redis::Options>()?)
+    }
 }
 
 /// An open engine.
@@ -134,8 +177,15 @@ impl Address {
                     authority: authority.into(),
                 })
             }
-            "redis" | "rediss" | "redis+sentinel" | "redis+cluster" | "amqp" | "amqps"
-            | "kafka" | "https" => Err(refuse(format!("{scheme}: is not an engine of this build"))),
+            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+            | "rediss+cluster" => {
+                let read = text.parse::<punctual_redis::Options>();
+                read.map_err(|error| refuse(error.message().to_owned()))?;
+                Ok(Self::Redis(RedisAddress(text.to_owned())))
+            }
+            "amqp" | "amqps" | "kafka" | "https" => {
+                Err(refuse(format!("{scheme}: is not an engine of this build")))
+            }
             _ => Err(refuse(format!(
                 "{scheme:?} is no engine that punctual knows"
             ))),
@@ -152,7 +202,7 @@ impl Address {
     }
 
     /// Opens the engine; `make` says whether a directory may be made.
-    pub(crate) fn open(&self, make: Make) -> Result<Connection> {
+    pub(crate) async fn open(&self, make: Make) -> Result<Connection> {
         match self {
             Self::Memory => Ok(Connection::to(Arc::new(MemoryEngine::new()))),
             Self::Gateway { authority } => {
@@ -178,6 +228,10 @@ impl Address {
                     embedded: Some(embedded),
                 })
             }
+            Self::Redis(address) => {
+                let engine = RedisEngine::connect(address.options()?).await?;
+                Ok(Connection::to(Arc::new(engine)))
+            }
         }
     }
 
@@ -195,12 +249,16 @@ impl Address {
     pub(crate) fn directory(&self, command: &str) -> Result<&PathBuf> {
         match self {
             Self::File { dir, .. } => Ok(dir),
-            Self::Memory | Self::Gateway { .. } => Err(Failure::usage(format!(
-                "{command} works on a directory, and this engine has none here"
-            ))
-            .hint("name one with --engine file:DIR")),
+            Self::Memory => Err(no_directory(command, "memory:")),
+            Self::Redis(_) => Err(no_directory(command, "redis:")),
+            Self::Gateway { .. } => Err(no_directory(command, "http:")),
         }
     }
+}
+
+fn no_directory(command: &str, engine: &str) -> Failure {
+    let message = format!("{command} works on a directory, and {engine} has none");
+    Failure::usage(message).hint("name one with --engine file:DIR")
 }
 
 /// Why a directory was not opened, with the flag that names another.

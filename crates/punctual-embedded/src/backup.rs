@@ -27,7 +27,8 @@ pub struct Copied {
 
 /// Copies a data directory to a new one; everything that was acknowledged before is in it.
 ///
-/// The directory may be in use, by this process or another.
+/// The directory may be in use, by this process or another. The copy is read back; one that fails is
+/// removed again, so that none is left that only looks good.
 ///
 /// ```
 /// # async fn example() -> punctual::Result<()> {
@@ -66,11 +67,51 @@ fn copy(from: &Path, to: &Path) -> Result<Copied> {
     };
     let opened = open_all(from).map_err(|error| failed(error, from))?;
     let log = read_log(marker, opened.log).map_err(|error| failed(error, from))?;
-    make_empty(to)?;
-    let copied = write_all(to, log, opened.store, &opened.format);
-    let copied = copied.map_err(|error| failed(error, to))?;
-    check(to, marker).map_err(|error| in_directory(error, to))?;
+    let is_made = make_empty(to)?;
+    let copied = write_and_check(from, to, marker, log, opened.store, &opened.format);
+    if copied.is_err() {
+        // What is left would look like a copy.
+        clear(to, is_made);
+    }
+    copied
+}
+
+/// Writes everything, reads it back, and only then the file that makes it a data directory.
+fn write_and_check(
+    from: &Path,
+    to: &Path,
+    marker: Marker,
+    log: Vec<(String, Vec<u8>)>,
+    store: Vec<(String, File)>,
+    format: &[u8],
+) -> Result<Copied> {
+    let mut copied = write_all(to, log, store).map_err(|error| failed(error, to))?;
+    check(to, marker).map_err(|error| in_original(error, from, to))?;
+    let written = copied.one(to.join(Marker::NAME), &mut &*format);
+    let written = written.and_then(|()| sync_directory(to));
+    written.map_err(|error| failed(error, to))?;
     Ok(copied)
+}
+
+/// Removes what was written to a directory that was empty, and the directory if it was not there.
+fn clear(to: &Path, is_made: bool) {
+    let cleared = if is_made {
+        fs::remove_dir_all(to)
+    } else {
+        fs::read_dir(to).and_then(|mut entries| {
+            entries.try_for_each(|entry| {
+                let path = entry?.path();
+                if path.is_dir() {
+                    fs::remove_dir_all(path)
+                } else {
+                    fs::remove_file(path)
+                }
+            })
+        })
+    };
+    if let Err(error) = cleared {
+        tracing::warn!(%error, directory = %to.display(), "copy that failed could not be removed");
+    }
 }
 
 /// Files that are kept alive by being open.
@@ -164,27 +205,28 @@ fn check(to: &Path, marker: Marker) -> Result<()> {
     found.recovery.finish().map(drop)
 }
 
-fn make_empty(to: &Path) -> Result<()> {
-    let made = match fs::create_dir(to) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::read_dir(to),
-        made => made.and_then(|()| fs::read_dir(to)),
+/// Makes a directory, or finds it empty; whether it was made.
+fn make_empty(to: &Path) -> Result<bool> {
+    let is_made = match fs::create_dir(to) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        made => made.map(|()| true).map_err(|error| failed(error, to))?,
     };
-    if made.map_err(|error| failed(error, to))?.next().is_some() {
+    let entries = fs::read_dir(to);
+    if entries.map_err(|error| failed(error, to))?.next().is_some() {
         let message = "directory to copy to is not empty; name a new one";
         return Err(in_directory(
             Error::new(ErrorKind::InvalidInput, message),
             to,
         ));
     }
-    Ok(())
+    Ok(is_made)
 }
 
-/// Writes and syncs everything, the file that makes it a data directory last.
+/// Writes and syncs everything but the file that makes it a data directory.
 fn write_all(
     to: &Path,
     log: Vec<(String, Vec<u8>)>,
     store: Vec<(String, File)>,
-    format: &[u8],
 ) -> io::Result<Copied> {
     fs::create_dir(to.join(STORE))?;
     fs::create_dir(to.join(TABLES))?;
@@ -198,8 +240,6 @@ fn write_all(
     for path in [to.join(TABLES), to.join(STORE), to.into()] {
         sync_directory(&path)?;
     }
-    copied.one(to.join(Marker::NAME), &mut &*format)?;
-    sync_directory(to)?;
     Ok(copied)
 }
 
@@ -215,6 +255,19 @@ impl Copied {
 fn failed(error: io::Error, path: &Path) -> Error {
     let error = Error::new(ErrorKind::Io, "data directory could not be copied").source(error);
     in_directory(error, path)
+}
+
+/// Damage that a copy shows is in what was copied; the copy goes.
+fn in_original(error: Error, from: &Path, to: &Path) -> Error {
+    if error.kind() != ErrorKind::DataDamaged {
+        return in_directory(error, to);
+    }
+    let (to, original) = (to.display().to_string(), from.display().to_string());
+    let named = Error::new(error.kind(), error.message());
+    let named = error.context().fold(named, |named, (name, value)| {
+        named.with(name, value.replacen(&to, &original, 1))
+    });
+    in_directory(named, from)
 }
 
 fn in_directory(error: Error, path: &Path) -> Error {

@@ -12,6 +12,7 @@ use crate::lock::Lock;
 use crate::log::{self, Flaw, Log, LogOptions};
 use crate::marker::Marker;
 use crate::options::Options;
+use crate::repair;
 use crate::space::Space;
 use crate::store::Store;
 
@@ -70,11 +71,11 @@ fn open_once(disk: Arc<dyn Disk>, open_store: OpenStore<'_>, options: &Options) 
 
 fn create(disk: Arc<dyn Disk>, open_store: OpenStore<'_>, options: &Options) -> Result<Parts> {
     if log::has_commits(&*disk).map_err(failed)? {
-        return Err(no_marker());
+        return Err(no_marker(&*disk));
     }
     let store = open_store(false)?;
     if store.applied()? > 0 {
-        return Err(no_marker());
+        return Err(no_marker(&*disk));
     }
     let instance = uuid::Uuid::new_v4().as_u128();
     let log = Log::begin(disk.clone(), log_options(options), instance, 0).map_err(failed)?;
@@ -216,6 +217,7 @@ fn refuse_foreign(path: &Path) -> Result<()> {
             || Lock::is_name(name)
             || Space::is_name(name)
             || log::is_name(name)
+            || repair::is_name(name)
     };
     match names.iter().find(|name| !is_ours(name)) {
         Some(foreign) if !names.iter().any(|name| Marker::is_name(name)) => {
@@ -239,9 +241,13 @@ fn log_options(options: &Options) -> LogOptions {
     }
 }
 
-fn no_marker() -> Error {
-    let message =
-        "file `format` is missing beside data; restore it, or the directory from a backup";
+fn no_marker(disk: &dyn Disk) -> Error {
+    let is_told_by_log = log::instance_of(disk).is_ok_and(|instance| instance.is_some());
+    let message = if is_told_by_log {
+        "file `format` is missing beside data; `punctual repair` writes it anew"
+    } else {
+        "file `format` is missing beside data; restore it, or the directory from a backup"
+    };
     Error::new(ErrorKind::DataDamaged, message)
 }
 

@@ -36,6 +36,15 @@ pub struct Cut {
     pub whole_commits: u64,
 }
 
+/// What the directories of damaged originals are called, before their number.
+const ASIDE: &str = "damaged-";
+
+/// Whether a name in a directory is one that repairs give.
+pub(crate) fn is_name(name: &str) -> bool {
+    let number = name.strip_prefix(ASIDE);
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
 /// Makes a damaged directory one that opens: the log is cut after the last commit before the
 /// damage. The original is kept in a directory of its own beside the data. A directory without
 /// damage stays as it is.
@@ -130,7 +139,7 @@ impl Repair<'_> {
     }
 
     fn make_aside(&mut self) -> io::Result<PathBuf> {
-        let aside = (1..).map(|n| self.path.join(format!("damaged-{n}")));
+        let aside = (1..).map(|n| self.path.join(format!("{ASIDE}{n}")));
         for aside in aside {
             match fs::create_dir(&aside) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

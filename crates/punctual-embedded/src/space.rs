@@ -54,9 +54,8 @@ impl Space {
             self.is_kept = self.disk.reserve(RESERVE, self.bytes).is_ok();
             free = self.disk.free_bytes().unwrap_or(0);
         }
-        // A little more than enough before new jobs are let in again: no flutter at the edge.
         let enough = if self.is_short {
-            self.bytes + self.bytes / 4
+            self.let_in_again()
         } else {
             self.bytes
         };
@@ -83,12 +82,29 @@ impl Space {
 
     /// Why there is no room for new jobs.
     pub(crate) fn refusal(&self) -> Error {
-        let message = "disk is nearly full: no new jobs are taken until there is room; settle, cancel or free some";
-        let error = Error::new(ErrorKind::EngineFull, message).with("reserve", self.bytes);
-        match self.disk.free_bytes() {
-            Ok(free) => error.with("free", free),
-            Err(_) => error,
+        if self.bytes == 0 {
+            let message = "disk is full: no new jobs are taken; free some, and open it again";
+            return Error::new(ErrorKind::EngineFull, message);
         }
+        // What was given back has to be kept back again first.
+        let reserve = if self.is_kept { 0 } else { self.bytes };
+        let needed = reserve + self.let_in_again();
+        let free = match self.disk.free_bytes() {
+            Ok(free) => format!("{} MiB are", free >> 20),
+            Err(_) => "too little is".into(),
+        };
+        let message = format!(
+            "disk is nearly full: {free} free, and new jobs are taken from {} MiB on; free some, or set less aside with file:DIR?reserve= (it is {} MiB)",
+            needed.div_ceil(1 << 20),
+            self.bytes.div_ceil(1 << 20),
+        );
+        Error::new(ErrorKind::EngineFull, message)
+    }
+
+    /// What must be free before new jobs are let in again: a little more than enough, so that
+    /// there is no flutter at the edge.
+    fn let_in_again(&self) -> u64 {
+        self.bytes + self.bytes / 4
     }
 
     /// Gives the reserve of a disk back, if there is one.

@@ -7,7 +7,7 @@ use crate::time::millis;
 /// Pauses that double up to a cap, each drawn from half to the whole, so that many clients of an
 /// engine that comes back do not come back at the same instant.
 #[derive(Debug, Clone)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     first: Duration,
     cap: Duration,
     next: Duration,
@@ -15,11 +15,12 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// For loops that go on until they succeed: 50 ms to 5 s.
-    pub(crate) const fn engine() -> Self {
+    pub const fn engine() -> Self {
         Self::new(millis(50), millis(5_000))
     }
 
-    pub(crate) const fn new(first: Duration, cap: Duration) -> Self {
+    /// Pauses from `first`, doubled up to `cap`.
+    pub const fn new(first: Duration, cap: Duration) -> Self {
         Self {
             first,
             cap,
@@ -28,14 +29,14 @@ impl Backoff {
     }
 
     /// The pause before the next try.
-    pub(crate) fn pause(&mut self) -> Duration {
+    pub fn pause(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(self.cap);
         whole.mul_f64(0.5 + draw() / 2.0)
     }
 
     /// After a success the next failure starts small again.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.next = self.first;
     }
 }

@@ -50,6 +50,8 @@ pub enum ErrorKind {
     DataDamaged,
     /// Stored data was written by a newer version.
     DataNewer,
+    /// The store that held jobs holds them no more: it was emptied, or is another one.
+    DataMissing,
     /// The store could not be read or written.
     Io,
     /// A payload could not be encoded or decoded as its type.
@@ -88,6 +90,7 @@ impl ErrorKind {
             Self::DataLocked => "data_locked",
             Self::DataDamaged => "data_damaged",
             Self::DataNewer => "data_newer",
+            Self::DataMissing => "engine_data_missing",
             Self::Io => "io",
             Self::Codec => "codec",
             Self::Handler => "handler",

@@ -3,7 +3,7 @@
 //! The library an application imports: the model of a job and its law, the contract of engines,
 //! the memory engine, and the worker.
 
-mod backoff;
+pub mod backoff;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod engine;

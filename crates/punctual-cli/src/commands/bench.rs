@@ -62,7 +62,7 @@ impl Place {
                 address
             }
         };
-        let connection = address.open(Make::IfMissing)?;
+        let connection = address.open(Make::IfMissing).await?;
         let info = connection.engine.info().await?;
         Ok(Self {
             session: Session {

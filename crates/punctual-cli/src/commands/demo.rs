@@ -123,7 +123,7 @@ impl Args {
         // What was in memory went with its process.
         let kept = global.address()? != Address::Memory;
         if self.fresh || earlier.closed || !kept {
-            refuse_if_held(&jobs)?;
+            refuse_if_held(&jobs).await?;
             remove(&jobs)?;
             remove(&ledger)?;
         } else if earlier.setting.is_some_and(|other| other != setting) {
@@ -138,7 +138,7 @@ impl Args {
             None => Address::of_directory(jobs),
         };
         Ok(Session {
-            engine: address.open(Make::IfMissing)?.engine,
+            engine: address.open(Make::IfMissing).await?.engine,
             namespace: Namespace::new(global.namespace.clone().unwrap_or_else(|| "demo".into()))?,
             out: global.output(),
         })
@@ -229,8 +229,8 @@ fn broken(error: JoinError) -> Failure {
 }
 
 /// Another demo may be at work in there.
-fn refuse_if_held(jobs: &Path) -> Result<()> {
-    match Address::of_directory(jobs).open(Make::Never) {
+async fn refuse_if_held(jobs: &Path) -> Result<()> {
+    match Address::of_directory(jobs).open(Make::Never).await {
         Err(failure) if failure.exit() == Exit::Unavailable => Err(failure),
         _ => Ok(()),
     }

@@ -1,5 +1,7 @@
 //! `punctual doctor`: is the engine well, and does anything wait for a person?
 
+mod servers;
+
 use punctual::engine::{
     Claim, Durability, PageReport, QueueStats, Settle, SettleVerdict, Settlement, Stats,
     StatsRequest, WorkerId,
@@ -11,7 +13,7 @@ use rustix::fs::statvfs;
 use crate::args::{Global, Session};
 use crate::connect::{Address, Make};
 use crate::failure::{Exit, Failure, Result};
-use crate::output::{count, counted, object};
+use crate::output::{Output, count, counted, object};
 
 /// Check the engine and what waits in it
 #[derive(Debug, clap::Args)]
@@ -20,8 +22,9 @@ Examples:
   punctual doctor
   punctual doctor --engine file:/var/lib/punctual -o json
 
-Opens the engine, runs one job through it in a namespace of its own, and looks at disk, clock,
-queues and workers. Exit code 1 if something is wrong; warnings do not count.")]
+Opens the engine, runs one job through it in a namespace of its own, looks at disk, clock, queues and
+workers, and reads all that a directory keeps, which takes a while if that is much. Exit code 1 if
+something is wrong; warnings do not count.")]
 pub(crate) struct Args {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,13 +73,22 @@ const DISK_FREE_MIN: u64 = 1 << 30;
 impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let address = global.address()?;
+        let mut checks = servers::checks(&address).await?;
+        if checks.iter().any(|check| check.status == Status::Wrong) {
+            // The engine would refuse to start: what is wrong, and what to do, is said.
+            return tell(global.output(), &checks);
+        }
         let session = global.session(Make::Never).await?;
-        let mut checks = vec![engine(&session).await?];
+        checks.push(engine(&session).await?);
         checks.extend(health(&session).await?);
         checks.push(probe(&session).await);
         checks.extend(disk(&address));
         checks.extend(queues(&session).await?);
-        tell(&session, &checks)
+        let out = session.out;
+        // The directory has one holder at a time.
+        drop(session);
+        checks.extend(store(&address));
+        tell(out, &checks)
     }
 }
 
@@ -90,7 +102,7 @@ async fn engine(session: &Session) -> Result<Check> {
         Durability::Memory => Check::warning(
             "engine",
             finding,
-            "jobs end with the process; use file:DIR to keep them",
+            "jobs end with the process that keeps them; use file:DIR, or a server with appendonly yes",
         ),
         _ => Check::good("engine", finding),
     })
@@ -184,6 +196,21 @@ fn disk(address: &Address) -> Option<Check> {
     })
 }
 
+/// Reads every row of a directory, since a job that goes through shows nothing of the others.
+fn store(address: &Address) -> Option<Check> {
+    let Address::File { dir, .. } = address else {
+        return None;
+    };
+    Some(match punctual_embedded::verify(dir) {
+        Ok(()) => Check::good("store", "every row can be read"),
+        Err(error) => {
+            let (what, remedy) = error.message().split_once("; ").unwrap_or_default();
+            let context: Vec<_> = error.context().map(|(_, value)| value).collect();
+            Check::wrong("store", format!("{what}: {}", context.join(", ")), remedy)
+        }
+    })
+}
+
 async fn queues(session: &Session) -> Result<Vec<Check>> {
     let stats = session
         .engine
@@ -256,14 +283,14 @@ fn queue_checks(queue: &QueueStats, stats: &Stats) -> Vec<Check> {
     checks
 }
 
-fn tell(session: &Session, checks: &[Check]) -> Result<()> {
+fn tell(out: Output, checks: &[Check]) -> Result<()> {
     let wrong = checks.iter().any(|check| check.status == Status::Wrong);
     let word = |status| match status {
         Status::Good => "ok",
         Status::Warning => "warning",
         Status::Wrong => "wrong",
     };
-    if session.out.is_json() {
+    if out.is_json() {
         let checks: Vec<_> = checks
             .iter()
             .map(|check| {
@@ -273,21 +300,17 @@ fn tell(session: &Session, checks: &[Check]) -> Result<()> {
                 })
             })
             .collect();
-        session
-            .out
-            .json(&object!({"ok": !wrong, "checks": checks}))?;
+        out.json(&object!({"ok": !wrong, "checks": checks}))?;
     } else {
         for check in checks {
             let finding = crate::output::plain(&check.finding);
-            session.out.line(format!(
+            out.line(format!(
                 "{:<8} {:<8} {finding}",
                 word(check.status),
                 check.name
             ))?;
             if let Some(remedy) = &check.remedy {
-                session
-                    .out
-                    .line(format!("{:17} -> {}", "", crate::output::plain(remedy)))?;
+                out.line(format!("{:17} -> {}", "", crate::output::plain(remedy)))?;
             }
         }
     }

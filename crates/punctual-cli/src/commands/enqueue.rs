@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use punctual::engine::{EnqueueVerdict, Receipt};
+use punctual::time::Timestamp;
 use punctual::{JobId, NewJob};
 
 use crate::args::{Global, Session};
@@ -29,7 +30,8 @@ A line of FILE.jsonl is one job; every field is optional but the queue, if none 
 Options given here hold for lines that do not say otherwise. A line without an id gets one from the
 file's content, its queue and its line number: running the same file again sends nothing twice, as
 long as the jobs are there (and two minutes after they settled). --again makes new jobs.
-All lines are checked before the first is sent; a bad one is named by its number.
+All lines are checked before the first is sent: bad ones are named by their numbers, and then none is
+sent, unless --skip-bad leaves them out. Jobs that the engine refuses keep no others back.
 
 Exit code 4 if a job was refused: id_conflict, unique_active or full.";
 
@@ -68,9 +70,9 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let session = global.session(Make::IfMissing).await?;
-        let now = session.engine.info().await?.now;
+        let info = session.engine.info().await?;
         let mut job = NewJob::new(self.queue.clone().unwrap_or_default(), Bytes::new());
-        self.options.apply(&mut job, now)?;
+        self.options.apply(&mut job, info.now)?;
         if let Some(path) = &self.from {
             let file = file::FromFile {
                 path,
@@ -86,6 +88,8 @@ impl Args {
         if self.options.content_type.is_none() {
             job.content_type = content_type_of(&job.payload).into();
         }
+        // A payload beyond its limit may be beyond that of a call too, which would be no help.
+        job.check(&info.limits)?;
         send_one(&session, job).await
     }
 }
@@ -123,6 +127,7 @@ fn content_type_of(payload: &[u8]) -> &'static str {
 
 async fn send_one(session: &Session, job: NewJob) -> Result<()> {
     let (queue, expires_at) = (job.queue.clone(), job.expires_at);
+    let wait_for = job.wait_for.clone();
     let enqueued = session
         .engine
         .enqueue(&session.namespace, vec![job])
@@ -144,7 +149,9 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
             "durability": enqueued.durability.to_string(),
         }))?;
     } else {
-        session.out.line(sentence(receipt, &queue, enqueued.now))?;
+        session
+            .out
+            .line(sentence(receipt, &queue, &wait_for, enqueued.now))?;
         if expires_at.is_some_and(|at| at <= receipt.due) && receipt.verdict.is_accepted() {
             let never = "warning: it expires before it is due, so it will be cancelled and not run";
             session.out.note(never);
@@ -167,15 +174,28 @@ fn holder(receipt: &Receipt) -> Option<JobId> {
     }
 }
 
-fn sentence(receipt: &Receipt, queue: &str, now: punctual::time::Timestamp) -> String {
+fn sentence(receipt: &Receipt, queue: &str, wait_for: &[String], now: Timestamp) -> String {
     let id = receipt.id;
     let due = match (receipt.late, receipt.due <= now) {
         (true, _) => "due now (that instant has passed)".into(),
         (false, true) => "due now".into(),
         (false, false) => format!("due {} ({})", receipt.due, ago(receipt.due, now)),
     };
+    let held = |names: &str, be: &str| match receipt.due <= now {
+        true => format!("held until {names} {be} cleared"),
+        false => format!("held until {names} {be} cleared, then {due}"),
+    };
+    let due = match wait_for {
+        [] => due.clone(),
+        [name] => held(name, "is"),
+        names => held(&names.join(" and "), "are"),
+    };
     match receipt.verdict {
         EnqueueVerdict::Created => format!("created {id} in {queue}, {due}"),
+        // It may have been cleared since.
+        EnqueueVerdict::Duplicate if !wait_for.is_empty() => {
+            format!("duplicate {id}: it was stored before")
+        }
         EnqueueVerdict::Duplicate => format!("duplicate {id}: it was stored before, {due}"),
         EnqueueVerdict::Merged(holder) => {
             format!("merged into {holder}, which holds the same unique key; nothing was added")

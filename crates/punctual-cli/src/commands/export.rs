@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use punctual::engine::{Filter, List, ListBy};
 
@@ -42,13 +42,12 @@ impl Args {
         } else {
             // Whole or not there: a cut export must not look like a good one.
             let part = PathBuf::from(format!("{}.part", self.file.display()));
-            let file =
-                File::create(&part).map_err(|error| Failure::file("write", &part, &error))?;
-            let written = self.write(&session, BufWriter::new(&file)).await?;
-            file.sync_all()
-                .and_then(|()| std::fs::rename(&part, &self.file))
-                .map_err(|error| Failure::file("write", &self.file, &error))?;
-            written
+            let written = self.write_whole(&session, &part).await;
+            if written.is_err() {
+                // It may be that it was never made.
+                let _ = std::fs::remove_file(&part);
+            }
+            written?
         };
         if !to_stdout && session.out.is_json() {
             return session.out.json(&object!({"jobs": written}));
@@ -57,6 +56,16 @@ impl Args {
             .out
             .note(format!("{} exported", counted(written, "job")));
         Ok(())
+    }
+
+    /// Writes a part file and, once it is whole, gives it its name.
+    async fn write_whole(&self, session: &Session, part: &Path) -> Result<u64> {
+        let file = File::create(part).map_err(|error| Failure::file("write", part, &error))?;
+        let written = self.write(session, BufWriter::new(&file)).await?;
+        file.sync_all()
+            .and_then(|()| std::fs::rename(part, &self.file))
+            .map_err(|error| Failure::file("write", &self.file, &error))?;
+        Ok(written)
     }
 
     async fn write(&self, session: &Session, mut to: impl Write) -> Result<u64> {

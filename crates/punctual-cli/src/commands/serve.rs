@@ -75,7 +75,7 @@ impl Args {
         let clock = self.test_clock.then(|| ManualClock::new(Timestamp::ZERO));
         let connection = match &clock {
             Some(clock) => address.open_timed(clock.clone())?,
-            None => address.open(Make::IfMissing)?,
+            None => address.open(Make::IfMissing).await?,
         };
         let mut gateway =
             Gateway::new(connection.engine.clone(), access.tokens).hosts(self.host.clone());

@@ -7,6 +7,7 @@ mod tail;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use punctual::engine::StatsRequest;
 use punctual::time::seconds;
 use punctual::worker::{QueueShare, shutdown_signal};
@@ -139,11 +140,16 @@ impl Args {
             });
             return self.tell_paused(&session).await;
         }
+        let mut run = worker.run_until(shutdown_signal());
+        // Its first step is to check what was asked for.
+        if let Some(refused) = (&mut run).now_or_never() {
+            return Ok(refused?);
+        }
         session.out.note(format!(
             "working on {} with {slots} slots; Ctrl-C lets running jobs end",
             self.queues.join(", ")
         ));
-        Ok(worker.run_until(shutdown_signal()).await?)
+        Ok(run.await?)
     }
 }
 

@@ -55,13 +55,40 @@ fn wrong_addresses_are_refused() {
         "file:d?reserve=lots",
         "file:d?reserve=99999999999GiB",
         "memory:x",
-        "redis://127.0.0.1",
         "http://",
         "http://127.0.0.1:4180/v1",
         "http://name@127.0.0.1:4180",
         "https://127.0.0.1:4180",
+        "redis://",
+        "redis://h:none",
+        "redis://h?durability=interval(50ms)",
+        "redis+sentinel://h",
+        "amqp://127.0.0.1",
         "carrier-pigeon://roof",
     ] {
         assert!(Address::parse(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn addresses_name_servers_and_no_log_shows_their_password() {
+    for text in [
+        "redis://127.0.0.1",
+        "rediss://ann:hunter2@h:6380/2?durability=fsync",
+        "redis+sentinel://:hunter2@a,b:26380/main",
+        "redis+cluster://ann:hunter2@a:7000,b:7001?durability=replica(1)",
+    ] {
+        let address = Address::parse(text).expect(text);
+        assert!(matches!(address, Address::Redis(_)), "{text}");
+        assert!(!format!("{address:?}").contains("hunter2"), "{address:?}");
+    }
+    let refused = Address::parse("redis://ann:hunter2@h?speed=hunter2").expect_err("no option");
+    assert!(!format!("{refused:?}").contains("hunter2"));
+}
+
+#[test]
+fn an_address_is_shown_without_its_password() {
+    let address = Address::parse("redis+sentinel://ann:s3cr@t@a:1,b:2/main?durability=os");
+    let shown = address.map(|address| address.to_string());
+    assert_eq!(shown.ok().as_deref(), Some("redis+sentinel://a:1,b:2/main"));
 }

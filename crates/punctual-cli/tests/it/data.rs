@@ -2,6 +2,9 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
+use punctual::{Engine, JobId, Namespace, NewJob};
+use punctual_embedded::{EmbeddedEngine, Options};
+
 use crate::support::{Punctual, lines};
 
 /// A directory with jobs in many states, and a past.
@@ -235,6 +238,64 @@ fn damage_is_told_and_repaired_only_with_yes() {
         told.stderr.contains("backup") && !told.stderr.contains("--yes"),
         "{told:?}"
     );
+}
+
+#[test]
+fn damage_of_the_store_is_found_by_the_doctor_and_never_copied() {
+    let punctual = Punctual::new();
+    fill_the_store(&punctual);
+    let told = punctual.run(&["doctor"]).exits(0).stdout;
+    assert!(told.contains("every row can be read"), "{told}");
+    let table = break_a_table(&punctual);
+
+    let told = punctual.run(&["doctor"]).exits(1).stdout;
+    assert!(told.contains("wrong    store"), "{told}");
+    assert!(told.contains(&table), "{told}");
+    assert!(told.contains("backup"), "{told}");
+    let error = punctual
+        .run(&["backup", "kept", "-o", "json"])
+        .exits(6)
+        .error();
+    let message = error["message"].as_str().unwrap_or_default();
+    assert!(message.contains(&table), "{error}");
+    punctual.run(&["export", "jobs.jsonl"]).exits(6);
+    for left in ["kept", "jobs.jsonl", "jobs.jsonl.part"] {
+        assert!(!punctual.path(left).exists(), "{left}");
+    }
+}
+
+/// Puts jobs in, with so small a checkpoint that most of them are in the store.
+#[tokio::main(flavor = "current_thread")]
+async fn fill_the_store(punctual: &Punctual) {
+    let options = Options::default().checkpoint_bytes(20_000);
+    let engine = EmbeddedEngine::open(punctual.path("punctual-data"), options).expect("it is new");
+    for _ in 0..100 {
+        let jobs = (0..10).map(|_| NewJob::new("mail", JobId::new().to_string()));
+        let sent = engine.enqueue(&Namespace::default(), jobs.collect()).await;
+        sent.expect("it is taken");
+    }
+    engine.close().await.expect("it ends well");
+}
+
+/// Flips a bit in the largest table of the store where an opening does not meet it.
+fn break_a_table(punctual: &Punctual) -> String {
+    let tables = std::fs::read_dir(punctual.path("punctual-data/base/tables")).expect("tables");
+    let tables = tables.map(|table| table.expect("a table").path());
+    let table = tables
+        .max_by_key(|table| table.metadata().expect("a table").len())
+        .expect("a table");
+    let whole = std::fs::read(&table).expect("a table");
+    for part in 1..30 {
+        let mut bytes = whole.clone();
+        bytes[whole.len() / 30 * part] ^= 1;
+        std::fs::write(&table, bytes).expect("a table");
+        let opens = punctual.run(&["queues", "list"]).code == 0;
+        if opens && punctual.run(&["export"]).code == 6 {
+            let name = table.file_name().expect("a name").to_string_lossy();
+            return format!("punctual-data/base/tables/{name}");
+        }
+    }
+    panic!("some block is read by no opening");
 }
 
 /// Flips a bit in the middle of what the log of a directory holds.

@@ -147,15 +147,43 @@ fn what_cannot_be_a_job_is_wrong_usage() {
         assert!(ran.error()["message"].is_string(), "{args:?}: {ran:?}");
     }
     let args = ["enqueue", "mail", "-", "-o", "json"];
-    let ran = punctual
-        .run_with_input(&args, &vec![b'x'; (256 << 10) + 1])
-        .exits(2);
-    assert_eq!(ran.error()["code"], "payload_too_large");
+    // The second one is over the limit of a whole call, too.
+    for bytes in [(256 << 10) + 1, 26 << 20] {
+        let ran = punctual.run_with_input(&args, &vec![b'x'; bytes]).exits(2);
+        let error = ran.error();
+        assert_eq!(error["code"], "payload_too_large");
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(message.contains("limit: 262144"), "{error}");
+    }
+    let told = punctual.run(&["enqueue", "mail", "--priority", "-1"]);
+    assert!(told.exits(2).stderr.contains("0..=9"));
     assert_eq!(
         punctual.json(&["queues", "list"]).len(),
         0,
         "nothing was stored"
     );
+}
+
+#[test]
+fn a_held_job_is_told_to_be_held() {
+    let punctual = Punctual::new();
+    let held = ["enqueue", "mail", "--wait-for", "stock"];
+    let told = punctual.run(&held).exits(0).stdout;
+    assert!(told.ends_with(", held until stock is cleared\n"), "{told}");
+    let more = ["--wait-for", "money", "--delay", "1h"];
+    let told = punctual.run(&[&held[..], &more].concat()).exits(0).stdout;
+    assert!(
+        told.contains("held until stock and money are cleared, then due "),
+        "{told}"
+    );
+}
+
+#[test]
+fn the_last_second_of_the_year_9999_is_an_instant() {
+    let punctual = Punctual::new();
+    let last = "9999-12-31T23:59:59Z";
+    let sent = punctual.one(&["enqueue", "mail", "--at", last]);
+    assert_eq!(sent["due"], last);
 }
 
 #[test]

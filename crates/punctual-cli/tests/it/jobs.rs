@@ -46,6 +46,14 @@ fn lists_find_jobs_by_queue_state_key_and_text() {
 }
 
 #[test]
+fn a_list_of_no_jobs_is_wrong_usage() {
+    let punctual = Punctual::new();
+    punctual.enqueue(&["mail"]);
+    let told = punctual.run(&["jobs", "list", "--limit", "0"]).exits(2);
+    assert!(told.stderr.contains("--limit"), "{told:?}");
+}
+
+#[test]
 fn explain_says_why_and_what_to_do() {
     let punctual = Punctual::new();
     let id = punctual.enqueue(&["orders", "{}", "--delay", "1h"]);

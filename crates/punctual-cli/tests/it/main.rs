@@ -14,6 +14,8 @@ mod http;
 mod jobs;
 /// Counting, pausing and emptying queues.
 mod queues;
+/// The same on a server, and what doctor says of it.
+mod redis;
 mod refused;
 /// The server, its tokens and its end.
 mod serve;

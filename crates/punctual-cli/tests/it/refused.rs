@@ -174,7 +174,11 @@ fn a_full_disk_refuses_new_jobs_and_lets_the_rest_be_done() {
         assert!(first.starts_with("0 created"), "{ran:?}");
         assert!(refused.starts_with("4 "), "{ran:?}");
         assert!(refused.contains("disk is nearly full"), "{ran:?}");
-        assert!(refused.contains("hint: "), "{ran:?}");
+        assert!(refused.contains("MiB on"), "{ran:?}");
+        assert!(
+            refused.contains("hint: ") && refused.contains("?reserve="),
+            "{ran:?}"
+        );
         assert!(
             before.starts_with("0 ") && before.contains("ready"),
             "{ran:?}"

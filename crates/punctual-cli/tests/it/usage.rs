@@ -84,7 +84,7 @@ fn arguments_that_are_no_text_are_wrong_usage() {
 fn wrong_addresses_name_what_is_supported() {
     let punctual = Punctual::new();
     for address in [
-        "redis://127.0.0.1",
+        "amqp://127.0.0.1",
         "nonsense",
         "file:",
         "file:d?durability=maybe",

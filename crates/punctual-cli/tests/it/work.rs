@@ -51,6 +51,21 @@ fn no_command_completes_no_job() {
 }
 
 #[test]
+fn a_worker_that_is_refused_does_not_say_that_it_works() {
+    let punctual = Punctual::with_data();
+    for wrong in [
+        &["jobs=0"][..],
+        &["jobs", "--concurrency", "0"],
+        &["jobs", "--lease", "1ms"],
+    ] {
+        let told = punctual
+            .run(&[&["work", "--exec", "true"], wrong].concat())
+            .exits(2);
+        assert!(!told.stderr.contains("working on"), "{told:?}");
+    }
+}
+
+#[test]
 fn exit_codes_are_verdicts() {
     let punctual = Punctual::new();
     let failing = punctual.enqueue(&["jobs", "3", "--retry", "fixed:1h"]);

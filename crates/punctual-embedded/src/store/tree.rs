@@ -45,7 +45,7 @@ impl TreeStore {
             let message = "store is missing and the log begins after it; restore the data directory from a backup";
             return Err(Error::new(ErrorKind::DataDamaged, message).with("file", path.display()));
         }
-        let failed = |error| failed(path, error);
+        let failed = |error| failed("store", path, error);
         let (written, visible) = Default::default();
         let tree = Self::config(path, &written, &visible).open();
         let tree = tree.map_err(failed)?;
@@ -79,11 +79,12 @@ impl TreeStore {
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
     }
 
-    /// Reads every row: what is damaged is found by its checksum.
+    /// Reads every row of every table: what is damaged is found by its checksum, and its file named.
     pub(crate) fn verify(&self) -> Result<()> {
-        let rows = self.read(|visible| self.tree.iter(visible, None));
-        for row in rows {
-            row.into_inner().map_err(|error| self.failed(error))?;
+        for table in self.tree.current_version().iter_tables() {
+            for row in table.iter() {
+                row.map_err(|error| failed("file", &table.path, error))?;
+            }
         }
         Ok(())
     }
@@ -109,7 +110,7 @@ impl TreeStore {
     }
 
     fn failed(&self, error: lsm_tree::Error) -> Error {
-        failed(&self.path, error)
+        failed("store", &self.path, error)
     }
 }
 
@@ -221,7 +222,8 @@ fn in_table(table: u8, key: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn failed(path: &Path, error: lsm_tree::Error) -> Error {
+/// An error of the tree, in our words; `what` is at that path.
+fn failed(what: &'static str, path: &Path, error: lsm_tree::Error) -> Error {
     use std::io::ErrorKind::{InvalidData, InvalidInput, NotFound, UnexpectedEof};
     let is_damage = match &error {
         // A length or a place that no file has.
@@ -239,9 +241,14 @@ fn failed(path: &Path, error: lsm_tree::Error) -> Error {
     } else {
         Error::new(ErrorKind::Io, "store could not be read or written")
     };
-    let described = described.with("store", path.display());
-    match error {
-        lsm_tree::Error::Io(error) => described.source(error),
-        other => described.source(other),
-    }
+    let described = described.with(what, path.display());
+    let found = match error {
+        lsm_tree::Error::Io(error) => return described.source(error),
+        lsm_tree::Error::ChecksumMismatch { .. } => "a block does not match its checksum",
+        lsm_tree::Error::Decompress(_) => "a block cannot be decompressed",
+        lsm_tree::Error::InvalidVersion(_) => "a file is of an unknown format",
+        lsm_tree::Error::Unrecoverable => "a file is missing or cannot be read back",
+        _ => "a block is malformed",
+    };
+    described.with("found", found)
 }

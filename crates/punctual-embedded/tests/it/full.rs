@@ -117,6 +117,10 @@ async fn a_disk_that_fills_up_is_foreseen_and_only_enqueue_is_refused() {
         !health.ok && health.problems[0].contains("disk"),
         "{health:?}"
     );
+    let error = enqueue(&full.engine, 10).await.expect_err("it is full");
+    let wanted =
+        "new jobs are taken from 1 MiB on; free some, or set less aside with file:DIR?reserve=";
+    assert!(error.message().contains(wanted), "{error}");
 
     let (done, follower) = work(&full.engine, 10)
         .await

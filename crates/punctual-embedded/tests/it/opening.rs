@@ -9,7 +9,7 @@ use std::process::Command;
 
 use punctual::engine::Durability;
 use punctual::{Engine, Error, ErrorKind, JobId, State};
-use punctual_embedded::{EmbeddedEngine, Options, backup, repair, verify};
+use punctual_embedded::{EmbeddedEngine, Options, backup, repair, restore, verify};
 use tempfile::TempDir;
 
 use crate::client::{enqueue, state, work};
@@ -261,12 +261,11 @@ async fn a_damaged_format_file_is_refused_and_repaired() {
         let error = refused(&made.path);
         assert_eq!(error.kind(), ErrorKind::DataDamaged, "{text:?}");
     }
+    assert!(repair(&made.path).expect("repair").aside.is_some());
     fs::remove_file(&format).expect("remove");
-    assert_eq!(
-        refused(&made.path).kind(),
-        ErrorKind::DataDamaged,
-        "it is missing beside data"
-    );
+    let error = refused(&made.path);
+    assert_eq!(error.kind(), ErrorKind::DataDamaged, "beside data: {error}");
+    assert!(error.message().contains("`punctual repair`"), "{error}");
     assert!(repair(&made.path).expect("repair").format);
     made.assert_whole().await;
 }
@@ -438,16 +437,25 @@ async fn damage_of_the_store_that_an_opening_does_not_meet_is_told_and_never_cop
         }
         made.flip(&table, offset);
     }
-    let copy = made.path.with_file_name("copy");
+    let (copy, empty) = (
+        made.path.with_file_name("copy"),
+        made.path.with_file_name("empty"),
+    );
+    fs::create_dir(&empty).expect("a directory");
     let told = [
         verify(&made.path).err(),
         repair(&made.path).err(),
-        backup(&made.path, copy).err(),
+        backup(&made.path, &copy).err(),
+        restore(&made.path, &empty).err(),
     ];
     for error in told {
         let error = error.expect("it is told");
         assert_eq!(error.kind(), ErrorKind::DataDamaged, "{error}");
+        assert!(has(&error, "file", &table.display().to_string()), "{error}");
+        assert!(!format!("{error:?}").contains("LsmTreeError"), "{error:?}");
     }
+    assert!(!copy.exists(), "it would look like a good one");
+    assert_eq!(fs::read_dir(&empty).expect("it stays").count(), 0);
 }
 
 /// Reads every job; an answer is right or an error.

@@ -39,7 +39,8 @@ pub(super) async fn every_job_comes_over_as_it_was(case: Case) {
     case.retry(&failed, minutes(5)).await;
     let crashed = case.active(job()).await;
     case.leases_run_out().await;
-    let exported = case.list_by(ListBy::All, Filter::default(), 100).await;
+    let mut exported = case.list_by(ListBy::All, Filter::default(), 100).await;
+    exported.sort_by_key(|job| job.id);
     assert_eq!(exported.len(), 8);
     let other = case.another().await;
     other.set_time(case.clock()).await;
@@ -51,7 +52,8 @@ pub(super) async fn every_job_comes_over_as_it_was(case: Case) {
             .iter()
             .all(|receipt| receipt.verdict == EnqueueVerdict::Created)
     );
-    let imported = other.list_by(ListBy::All, Filter::default(), 100).await;
+    let mut imported = other.list_by(ListBy::All, Filter::default(), 100).await;
+    imported.sort_by_key(|job| job.id);
     assert_eq!(imported, exported);
     assert_eq!(other.counts().await, case.counts().await);
     let back = other.get(crashed.id()).await;

@@ -201,7 +201,8 @@ pub enum ListBy {
         /// The key.
         key: String,
     },
-    /// Every job of the namespace, by id: a scan.
+    /// Every job of the namespace, in an order of the engine's own: a scan. A job that comes or
+    /// goes meanwhile may be left out or told twice.
     All,
 }
 

@@ -4,6 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
 use super::Timestamp;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -12,7 +16,10 @@ impl fmt::Display for Timestamp {
         let micros = i64::try_from(self.as_micros()).unwrap_or(i64::MAX);
         match jiff::Timestamp::from_microsecond(micros) {
             Ok(instant) => write!(f, "{instant}"),
-            Err(_) => write!(f, "{micros}us"),
+            Err(_) => match last_day_of(micros) {
+                Some(civil) => write!(f, "{civil}Z"),
+                None => write!(f, "{micros}us"),
+            },
         }
     }
 }
@@ -25,18 +32,44 @@ impl FromStr for Timestamp {
         let invalid = |why: String| {
             Error::new(ErrorKind::InvalidDelay, why).with("value", format!("{text:?}"))
         };
-        let instant: jiff::Timestamp = text.parse().map_err(|_| {
-            invalid(
-                "not an instant; write it like 2026-11-21T10:00:00Z, until the year 9999".into(),
-            )
+        let micros = match text.parse::<jiff::Timestamp>() {
+            Ok(instant) => Some(instant.as_microsecond()),
+            Err(_) => micros_of_last_day(text),
+        };
+        let micros = micros.ok_or_else(|| {
+            let message =
+                "not an instant; write it like 2026-11-21T10:00:00Z, until 9999-12-31T23:59:59Z";
+            invalid(message.into())
         })?;
-        let micros = u64::try_from(instant.as_microsecond())
-            .map_err(|_| invalid("instant lies before 1970".into()))?;
+        let micros =
+            u64::try_from(micros).map_err(|_| invalid("instant lies before 1970".into()))?;
         if micros > Timestamp::MAX.as_micros() {
             return Err(invalid("instant lies after the year 9999".into()));
         }
         Ok(Self::from_micros(micros))
     }
+}
+
+/// The instants of the library end two hours and a day before the year 9999 does, for the sake of
+/// places east and west; its dates do not. So the last ones are read and written two days earlier.
+const SHIFT: SignedDuration = SignedDuration::from_hours(48);
+
+fn last_day_of(micros: i64) -> Option<DateTime> {
+    let earlier = jiff::Timestamp::from_microsecond(micros - SHIFT.as_micros() as i64).ok()?;
+    let earlier = earlier.to_zoned(TimeZone::UTC).datetime();
+    earlier.checked_add(SHIFT).ok()
+}
+
+fn micros_of_last_day(text: &str) -> Option<i64> {
+    let civil: DateTime = text.strip_suffix(['Z', 'z'])?.parse().ok()?;
+    let earlier = civil
+        .checked_sub(SHIFT)
+        .ok()?
+        .to_zoned(TimeZone::UTC)
+        .ok()?;
+    let micros = earlier.timestamp().as_microsecond() + SHIFT.as_micros() as i64;
+    // Before that the library's word is the last one.
+    (micros > jiff::Timestamp::MAX.as_microsecond()).then_some(micros)
 }
 
 const UNITS: [(&str, u64); 6] = [

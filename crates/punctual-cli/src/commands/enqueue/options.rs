@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual::time::{Timestamp, parse_span};
 use punctual::{Due, Group, Hold, JobId, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy};
 
-use clap::ValueEnum;
+use clap::{ValueEnum, value_parser};
 
 use crate::args::{instant_of, span_of};
 use crate::failure::{Failure, Result};
@@ -36,7 +36,7 @@ pub(super) struct Options {
     expires: Option<String>,
 
     /// 0 (first) to 9 (last) [default: 5]
-    #[arg(long, short, value_name = "0..9")]
+    #[arg(long, short, value_name = "0..9", value_parser = value_parser!(u8).range(0..=9), allow_negative_numbers = true)]
     priority: Option<u8>,
 
     /// At most one unsettled job of the queue holds this key

@@ -1,5 +1,6 @@
 //! `punctual jobs list`.
 
+use clap::builder::RangedU64ValueParser;
 use punctual::engine::{List, ListBy};
 use punctual::time::Timestamp;
 use punctual::{JobRecord, State};
@@ -52,12 +53,16 @@ pub(crate) struct Args {
     group: Option<String>,
 
     /// At most that many jobs
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = at_least_one())]
     limit: usize,
 
     /// Every job, however many
     #[arg(long, conflicts_with = "limit")]
     all: bool,
+}
+
+fn at_least_one() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 impl Args {

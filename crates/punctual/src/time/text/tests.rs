@@ -1,6 +1,28 @@
-use super::{exact_span, parse_span};
+use super::*;
 use crate::time::{millis, minutes};
-use std::time::Duration;
+
+#[test]
+fn every_instant_up_to_the_last_is_read_back_as_it_was_written() {
+    let last = Timestamp::MAX.as_micros();
+    for back in [
+        0,
+        1,
+        999_999,
+        3_600_000_000,
+        79_200_000_000,
+        200_000_000_000,
+    ] {
+        let at = Timestamp::from_micros(last - back);
+        assert_eq!(at.to_string().parse::<Timestamp>().ok(), Some(at), "{at}");
+    }
+    assert_eq!(Timestamp::MAX.to_string(), "9999-12-31T23:59:59.999999Z");
+    let late = "10000-01-01T00:00:00Z".parse::<Timestamp>();
+    let error = late.expect_err("it is later than that");
+    assert!(
+        error.message().contains("until 9999-12-31T23:59:59Z"),
+        "{error}"
+    );
+}
 
 #[test]
 fn exact_spans_read_back_as_themselves() {

@@ -1,0 +1,110 @@
+//! What servers say of themselves, and whether they can keep what is asked of them.
+
+use punctual_redis::{RedisEngine, Standing};
+
+use super::Check;
+use crate::connect::Address;
+use crate::failure::Result;
+use crate::output::count;
+
+/// One line per question and server; none for an engine without servers.
+pub(super) async fn checks(address: &Address) -> Result<Vec<Check>> {
+    let Address::Redis(address) = address else {
+        return Ok(Vec::new());
+    };
+    let options = address.options()?;
+    let asked = options.asked_durability();
+    let mut checks = Vec::new();
+    for standing in RedisEngine::examine(options).await? {
+        checks.push(server(&standing));
+        checks.push(keeps(&standing, asked));
+        checks.extend(memory(&standing));
+        checks.extend(troubles(&standing));
+    }
+    Ok(checks)
+}
+
+fn server(standing: &Standing) -> Check {
+    let finding = format!(
+        "{} at {}, functions {} of {}",
+        standing.version,
+        standing.host,
+        standing
+            .functions
+            .map_or("none".into(), |version| version.to_string()),
+        RedisEngine::functions_version(),
+    );
+    match standing.functions {
+        Some(version) if version > RedisEngine::functions_version() => Check::warning(
+            "server",
+            finding,
+            "a newer punctual has been here; it is respected, upgrade this one",
+        ),
+        _ => Check::good("server", finding),
+    }
+}
+
+fn keeps(standing: &Standing, asked: Option<punctual::engine::Durability>) -> Check {
+    let how = match (standing.appendonly, standing.appendfsync.as_str()) {
+        (false, _) => "appendonly no".to_owned(),
+        (true, "") => "appendonly yes, appendfsync not readable".to_owned(),
+        (true, when) => format!("appendonly yes, appendfsync {when}"),
+    };
+    match standing.keeps(asked) {
+        Ok(durability) => Check::good("keeps", format!("{durability}: {how}")),
+        Err(error) => {
+            let message = error.message();
+            let (what, remedy) = message
+                .split_once("; ")
+                .unwrap_or((message, "see its settings"));
+            Check::wrong("keeps", format!("{what} ({how})"), remedy)
+        }
+    }
+}
+
+fn memory(standing: &Standing) -> Option<Check> {
+    let used = count(standing.used_memory >> 20);
+    let policy = &standing.maxmemory_policy;
+    if standing.maxmemory == 0 {
+        let finding = format!("{used} MiB used, without a bound, {policy}");
+        let remedy = "set maxmemory: without it the system ends redis when memory is out";
+        return Some(Check::warning("memory", finding, remedy));
+    }
+    let most = count(standing.maxmemory >> 20);
+    let finding = format!("{used} of {most} MiB used, {policy}");
+    Some(if standing.used_memory > standing.maxmemory / 10 * 9 {
+        let remedy = "raise maxmemory; at the end of it new jobs are refused";
+        Check::warning("memory", finding, remedy)
+    } else {
+        Check::good("memory", finding)
+    })
+}
+
+fn troubles(standing: &Standing) -> Vec<Check> {
+    let mut checks = Vec::new();
+    if standing.write_failed {
+        checks.push(Check::wrong(
+            "disk",
+            "redis cannot write its append-only file",
+            "free space on its disk, and look at its log",
+        ));
+    }
+    if standing.delayed_fsyncs > 0 {
+        checks.push(Check::warning(
+            "disk",
+            format!(
+                "redis answered {} times before it had written, because a sync was slow",
+                count(standing.delayed_fsyncs)
+            ),
+            "a kill at such a time loses what was acknowledged in the last 2 s; use a faster disk",
+        ));
+    }
+    if !standing.unreadable.is_empty() {
+        checks.push(Check::warning(
+            "settings",
+            format!("not readable: {}", standing.unreadable.join(", ")),
+            "allow the user +config|get, so that what is promised can be checked",
+        ));
+    }
+    checks
+}

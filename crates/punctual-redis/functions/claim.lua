@@ -1,0 +1,335 @@
+-- claim: a page of what is ready, under one lease.
+do
+
+
+-- A page of fewer jobs and bytes is answered with its records: one more round trip would cost more.
+local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
+
+-- What a claim has taken: ids, records, and the queue rows they came from.
+local function new_take(limit, bytes)
+  return {limit = limit, bytes = bytes, n = 0, ids = {}, records = {}, rows = {}, size = 0, full = false, plain = true}
+end
+
+local function payload_of(raw)
+  return Job.parse('', raw).payload
+end
+
+-- Whether one more job fits; the first one always does. Records are longer than payloads, so while
+-- their sum fits nothing need be looked into.
+local function fits(take, raw)
+  if not take.left then
+    take.size = take.size + #raw
+    if take.size <= take.bytes then return true end
+    take.left = take.bytes
+    for i = 1, take.n do take.left = take.left - payload_of(take.records[i]) end
+  end
+  local bytes = payload_of(raw)
+  take.full = take.n > 0 and bytes > take.left
+  take.left = max(0, take.left - bytes)
+  return not take.full
+end
+
+local function add(take, r, id, raw)
+  local n = take.n + 1
+  take.n, take.ids[n], take.records[n], take.rows[n] = n, id, raw, r
+end
+
+-- Takes a job that needs a look: a key that is held until the start is freed with the page.
+local function take_one(take, r, j, raw)
+  take.plain = false
+  if j.opts.u and j.opts.uh == 0 then
+    take.starts = take.starts or {}
+    take.starts[#take.starts + 1] = j
+  end
+  add(take, r, j.id, raw)
+end
+
+-- Expires a job that was taken off a list; whether it did.
+local function expired_off_list(r, j)
+  if not Job.has_expired(j) then return false end
+  r.c[READY] = r.c[READY] - 1
+  j.ext.cd = 1
+  Settled.as(j, CANCELLED)
+  return true
+end
+
+-- Takes one job that is off its list; false if it does not fit.
+local function take_listed(take, r, id, raw)
+  if byte(raw) == 1 then
+    if not fits(take, raw) then return false end
+    add(take, r, id, raw)
+    return true
+  end
+  local j = Job.parse(id, raw)
+  if expired_off_list(r, j) then return true end
+  if not fits(take, raw) then return false end
+  take_one(take, r, j, raw)
+  return true
+end
+
+-- Takes one entry of a side set. Answers false if it does not fit.
+local function take_side(take, r, lane, member)
+  local kind, rest = sub(member, 22, 22), sub(member, 23)
+  local id = kind == 'J' and rest or Group.candidate(r, rest, lane)
+  local raw = id and call('HGET', S.k.b, id)
+  if not raw or byte(raw) > 2 then -- never so: the record and its places change in one step
+    Line.side_remove(r, lane, member)
+    return true
+  end
+  local j = Job.parse(id, raw)
+  if Job.has_expired(j) then
+    Settled.cancel_waiting(j, 1)
+    return true
+  end
+  if not fits(take, raw) then return false end
+  if kind == 'J' then Line.side_remove(r, lane, member) else Group.started(r, j) end
+  take_one(take, r, j, raw)
+  return true
+end
+
+-- Takes a whole list of plain jobs into an empty claim, if they are plain and fit for sure.
+local function all_plain(take, r, ids, records, n)
+  local size, rows = 0, {}
+  for i = 1, n do
+    local raw = records[i]
+    if byte(raw) ~= 1 then return false end
+    size, rows[i] = size + #raw, r
+  end
+  if size > take.bytes then return false end
+  take.n, take.ids, take.records, take.rows, take.size = n, ids, records, rows, size
+  return true
+end
+
+-- Takes at most `most` jobs of a lane.
+local function take_lane(take, r, lane, most)
+  local start = take.n
+  local function room() return min(take.limit - take.n, most - (take.n - start)) end
+  while not take.full and room() > 0 do
+    if (r.X[lane] or 0) == 0 then
+      if (r.L[lane] or 0) == 0 then return end
+      local ids, records, stamps, n = Line.pop(r, lane, room())
+      if n == 0 then return end
+      if take.n == 0 and all_plain(take, r, ids, records, n) then return end
+      for i = 1, n do
+        if not take_listed(take, r, ids[i], records[i]) then
+          Line.unpop(r, lane, ids, stamps, i)
+          break
+        end
+      end
+    else
+      local want = room()
+      local side = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, want - 1)
+      local ids, records, stamps, n = {}, {}, {}, 0
+      if lane < 10 then ids, records, stamps, n = Line.pop(r, lane, want) end
+      local at, s = 1, 1
+      while (at <= n or s <= #side) and room() > 0 do
+        local raw = records[at]
+        local first = raw and '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29)
+        if s <= #side and (not raw or below(sub(side[s], 1, 21), first)) then
+          if not take_side(take, r, lane, side[s]) then break end
+          s = s + 1
+        else
+          if not take_listed(take, r, ids[at], raw) then break end
+          at = at + 1
+        end
+      end
+      if at <= n then Line.unpop(r, lane, ids, stamps, at) end
+      if #side == 0 and n == 0 then return end
+    end
+  end
+end
+
+-- Takes from a queue by priority, at most `most`; how many.
+local function take_from(take, r, most)
+  local start = take.n
+  if not r or flag(r, 2) then return 0 end
+  local lanes = {}
+  for lane, n in pairs(r.L) do if n > 0 then lanes[lane] = true end end
+  for lane, n in pairs(r.X) do if n > 0 and lane < 10 then lanes[lane] = true end end
+  for lane = 0, 9 do
+    if take.full or take.n >= take.limit or take.n - start >= most then break end
+    if lanes[lane] then take_lane(take, r, lane, most - (take.n - start)) end
+  end
+  return take.n - start
+end
+
+local function take_suspect(take, rows)
+  take.limit = 1
+  for _, r in ipairs(rows) do
+    if not flag(r, 2) then
+      for lane = 10, 19 do
+        if (r.X[lane] or 0) > 0 then take_lane(take, r, lane, 1) end
+        if take.n > 0 then return true end
+      end
+    end
+  end
+  return false
+end
+
+-- Counts what was taken, opens its page, and answers the page: a list of strings.
+local function open_page(take, alone, call_)
+  local n, ids, records, rows = take.n, take.ids, take.records, take.rows
+  local first, plain, lo, hi = rows[1], take.plain and not alone, nil, nil
+  local lengths, queues, seen = {}, first.name, {[first.name] = true}
+  lo, hi = '\255', ''
+  for i = 1, n do
+    local raw, r = records[i], rows[i]
+    local due8 = sub(raw, 12, 19) -- over priorities and side sets the first is not the least
+    lengths[i] = #raw
+    if below(due8, lo) then lo = due8 end
+    if below(hi, due8) then hi = due8 end
+    if r ~= first then
+      plain = false
+      if not seen[r.name] then seen[r.name], queues = true, queues .. '\0' .. r.name end
+    end
+    r.c[READY], r.c[ACTIVE] = r.c[READY] - 1, r.c[ACTIVE] + 1
+    note(r, 2, 1)
+  end
+  if M.feed >= S.now then
+    for i = 1, n do changed(ids[i], rows[i].name, ACTIVE) end
+  end
+  local fence, all = max(M.fence + 1, S.now), n == 1 and ids[1] or concat(ids)
+  M.fence = fence
+  local token = u8(fence) .. call_.nonce
+  Page.open(token, call_.worker, call_.lease, all, n, lo, hi, alone, queues, plain)
+  for _, j in ipairs(take.starts or {}) do Unique.free(j) end
+  return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
+end
+
+-- Takes plain jobs of one queue off the list of its first priority, and opens a page of them without a
+-- look at each. Answers the page, and whether the claimer is to read the records itself; nothing if jobs must be
+-- looked at.
+local function page_of_plain(r, limit, bytes, call_, may_be_unseen)
+  if flag(r, 2) or M.feed >= S.now or (r.head > 0 and r.head <= S.now) then return nil end
+  for lane, n in pairs(r.X) do if n > 0 and lane < 10 then return nil end end
+  local first, live, other = 10, 0, false
+  for lane, n in pairs(r.L) do
+    if n > 0 then
+      if first < 10 then other = true end
+      if lane < first then first, live = lane, n end
+    end
+  end
+  if first == 10 or (other and live < limit) then return nil end
+  local all, n, size, lo, hi = Line.take_unseen(r, first, limit, bytes)
+  if not all then return nil end
+  r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
+  note(r, 2, n)
+  local fence = max(M.fence + 1, S.now)
+  M.fence = fence
+  local token = u8(fence) .. call_.nonce
+  Page.open(token, call_.worker, call_.lease, all, n, lo, hi, false, r.name, true)
+  local head = pack('>I8I8I2', S.now + call_.lease, S.now, n)
+  if may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES) then return {token, head, all, '', ''}, true end
+  if n == 1 then
+    local raw = call('HGET', S.k.b, all)
+    return {token, head, all, pack('>I4', #raw), raw}
+  end
+  local ids, lengths = {}, {}
+  for i = 1, n do ids[i] = sub(all, 16 * i - 15, 16 * i) end
+  local records = get_many(S.k.b, ids)
+  for i = 1, n do lengths[i] = #records[i] end
+  return {token, head, all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
+end
+
+-- The page of a claim whose answer was lost: what is left of it.
+local function page_again(token)
+  local p = Page.load(token)
+  local ids = p and Page.rest(p) or {}
+  local records, lengths = get_many(S.k.b, ids), {}
+  local kept, out, n = {}, {}, 0
+  for i = 1, #ids do
+    if records[i] then
+      n = n + 1
+      kept[n], out[n], lengths[n] = ids[i], records[i], pack('>I4', #records[i])
+    end
+  end
+  return {token, pack('>I8I8I2', Page.deadline(p), p.started, n), concat(kept), concat(lengths), concat(out)}
+end
+
+-- The earliest instant at which a claim of these queues could answer more by time alone; 0: none.
+local function wake_at(open)
+  if #open == 0 then return 0 end
+  local wake = Page.first_end(open) or 0
+  for kind, key in pairs({expiry = ':xp', period = ':up'}) do -- one of these may keep another job back
+    if M[kind] < NEVER then
+      local first = call('ZRANGEBYSCORE', S.base .. key, '(' .. fmt('%d', S.now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+      if first and (wake == 0 or tonum(first) < wake) then wake = tonum(first) end
+    end
+  end
+  for _, r in ipairs(open) do
+    if r.head > 0 and (wake == 0 or r.head < wake) then wake = r.head end
+  end
+  return wake
+end
+
+-- claim. Key: base. Argument: instance 8 | nonce 8 | worker 16 | lease 8 | limit 2 | max_bytes 4 | flags 1 | queues |
+-- worker record. Reply: now 8 | wake_at 8 | flags 1 | pages 1 | pages.
+function Claim.call(base, blob)
+  if not call then bind() end
+  if #blob < 49 then refuse('invalid_input', 'the call is cut short') end
+  local lease, limit, max_bytes, flags, count = unp('>I8I2I4BB', blob, 33)
+  local call_ = {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease = lease}
+  local queues, at, seen = {}, 49, {}
+  for _ = 1, count do
+    local length = byte(blob, at)
+    if not length then refuse('invalid_input', 'the call is cut short') end
+    local q = sub(blob, at + 1, at + length)
+    if not seen[q] then seen[q], queues[#queues + 1] = true, q end
+    at = at + 1 + length
+  end
+  if count == 0 or count > 64 or limit == 0 or limit > 1000 then
+    refuse('invalid_input', 'claim takes 1 to 64 queues and a limit of 1 to 1,000')
+  end
+  Shard.open(base, sub(blob, 1, 8), queues)
+  Sweep.run()
+  local rows = {}
+  for i = 1, #queues do rows[i] = Row.of(queues[i]) end
+  local alone, turns = flags % 2 == 1, floor(flags / 2) % 2 == 1
+  local again = call('HGET', S.k.pg, 'n' .. call_.worker .. call_.nonce)
+  local page, unseen
+  if not again and not alone and not turns and #rows == 1 then
+    page, unseen = page_of_plain(rows[1], limit, max_bytes, call_, flags >= 8)
+  end
+  if again then
+    page = page_again(again)
+  elseif page then -- nothing more to do
+  else
+    local take = new_take(limit, max_bytes)
+    local suspect = alone and take_suspect(take, rows)
+    if not suspect then
+      take.limit = limit
+      if not turns then
+        for _, r in ipairs(rows) do take_from(take, r, limit) end
+      else
+        local turn = rows
+        while #turn > 0 and take.n < limit and not take.full do
+          local next_turn = {}
+          for _, r in ipairs(turn) do
+            if take_from(take, r, 1) == 1 then next_turn[#next_turn + 1] = r end
+          end
+          turn = next_turn
+        end
+      end
+    end
+    if take.n > 0 then page = open_page(take, suspect, call_) end
+  end
+  local open, left, suspects = {}, false, false
+  for _, r in ipairs(rows) do
+    r.ring = nil -- the claimer takes care itself
+    if not flag(r, 2) then
+      open[#open + 1] = r
+      if Line.has_suspects(r) then suspects = true end
+      if Line.has_work(r, alone) then left, r.ring = true, 2 end
+    end
+    if not r.ring then
+      set_flag(r, 1, true)
+      r.short = S.now
+    end
+  end
+  local wake = left and S.now or wake_at(open)
+  Shard.commit('w' .. call_.worker, u8(S.now) .. sub(blob, at))
+  local head = pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0), page and 1 or 0)
+  return page and head .. page[1] .. page[2] .. page[3] .. page[4] .. page[5] or head
+end
+
+end

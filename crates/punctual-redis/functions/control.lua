@@ -1,0 +1,80 @@
+-- control: pause, resume, purge, and named versioned records, `BASE:rec`: name to version 8 | value.
+do
+
+local function obey(name, value)
+  local r = Row.of(name)
+  local settings = value and byte(value) == 0 and mp.unpack(sub(value, 2)) or {}
+  set_flag(r, 8, settings.mp ~= nil)
+  set_flag(r, 4, settings.of == 1)
+  r.max, r.rest = settings.mp or 0, nil
+end
+
+local function write_record(map)
+  local key = S.k.rec
+  local known = call('HGET', key, map.na)
+  local version = known and at8(known) or 0
+  if version ~= (map.ex or 0) then
+    refuse('version_conflict', 'record was changed since it was read; read it again version=' .. fmt('%d', version))
+  end
+  Sweep.run()
+  M.version, M.rest = M.version + 1, nil
+  if sub(map.na, 1, 6) == 'queue/' then obey(sub(map.na, 7), map.v) end
+  if map.v then call('HSET', key, map.na, u8(M.version) .. map.v) else call('HDEL', key, map.na) end
+  return {ve = M.version}
+end
+
+local ACTIONS = {
+  [0] = function(map)
+    local r = Row.of(map.q)
+    local was = flag(r, 2)
+    set_flag(r, 2, true)
+    return {d = was and 0 or 1}
+  end,
+  function(map)
+    local r = Row.of(map.q)
+    local was = flag(r, 2)
+    set_flag(r, 2, false)
+    if was then r.ring = 3 end
+    return {d = was and 1 or 0}
+  end,
+  function(map)
+    local limit = map.li or 1000
+    if limit < 1 or limit > 1000 then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
+    local examined, matched, cursor = Edit.purge(map.q, limit, map.cu)
+    return {ex = examined, ma = matched, cu = cursor}
+  end,
+  function(map)
+    local known = call('HGET', S.k.rec, map.na)
+    return known and {ve = at8(known), v = sub(known, 9)} or {}
+  end,
+  function(map)
+    local names, prefix = {}, map.na or ''
+    for _, name in ipairs(call('HKEYS', S.k.rec)) do
+      if sub(name, 1, #prefix) == prefix then names[#names + 1] = name end
+    end
+    table.sort(names, below)
+    return {na = slice(names, 1, 1000)}
+  end,
+  write_record,
+  function(map)
+    M.limits_raw, M.rest = mp.pack(map.v or {}), nil
+    S.limits = limits_of(M)
+    return {}
+  end,
+}
+
+-- control. Key: base. Argument: instance, map {c, ...}. Reply: map.
+function Control.call(base, blob)
+  if not call then bind() end
+  local map = Inspect.map_of(blob)
+  local act = ACTIONS[map.c]
+  if not act then refuse('invalid_input', 'no such control') end
+  Shard.open(base, sub(blob, 1, 8))
+  if act ~= write_record then Sweep.run() end
+  local answer = act(map)
+  Shard.commit()
+  answer.n, answer.i = S.now, M.instance
+  return mp.pack(answer)
+end
+
+end

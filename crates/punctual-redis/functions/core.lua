@@ -1,0 +1,68 @@
+-- Punctual's functions for Redis: one library, made of the files of this folder in the order of
+-- ORDER. docs/wire-protocol.md describes calls, replies and records; docs/job-lifecycle.md the law.
+--
+-- This file: the globals, bound at the first call (none can be reached while the library loads).
+
+-- Grows with each change of the library: a newer one is respected, an older one replaced.
+local VERSION = 1
+
+local call, sub, byte, char, rep, find, fmt, concat, floor, min, max, pack, unp, mp, unpack_list, tonum
+local BELOW = '\0\0\0\0\0\0\0\0'
+local WINDOW = 120e6 -- settled_window, us
+local MINUTE = 60e6
+
+-- The parts of the library, each in the file of its name.
+local Shard, Row, Job, Due, Line, Group, Unique, Place, Settled, Page, Sweep = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
+local Enqueue, Claim, Settle, Retry, Edit, Inspect, Explain, Stats, Control, Wait, Text = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
+
+local function bind()
+  call = redis.call
+  sub, byte, char, rep, find, fmt = string.sub, string.byte, string.char, string.rep, string.find, string.format
+  concat, floor, min, max = table.concat, math.floor, math.min, math.max
+  pack, unp, mp, unpack_list, tonum = struct.pack, struct.unpack, cmsgpack, unpack, tonumber
+end
+
+-- Ends the call with an error reply; nothing may have been written before.
+local function refuse(code, message)
+  error({err = 'PUNCTUAL ' .. code .. ' ' .. message})
+end
+
+local function u8(n) return pack('>I8', n) end
+local function at8(s, i) return (unp('>I8', s, i or 1)) end
+
+-- Whether one string of bytes comes before another. `<` would ask the server's locale.
+local function below(a, b)
+  if a == b then return false end
+  for i = 1, min(#a, #b) do
+    local x, y = byte(a, i), byte(b, i)
+    if x ~= y then return x < y end
+  end
+  return #a < #b
+end
+
+-- A copy of a list's items from i to j, at most 7,000: what one call can take.
+local function slice(list, i, j)
+  local out = {}
+  for k = i, min(j, #list) do out[#out + 1] = list[k] end
+  return out
+end
+
+-- Calls with any number of items after the fixed arguments, at most 6,000 a time; sums the answers.
+local function call_many(command, key, items)
+  local n, sum = #items, 0
+  if n <= 6000 then return n > 0 and call(command, key, unpack_list(items)) or 0 end
+  for i = 1, n, 6000 do sum = sum + call(command, key, unpack_list(slice(items, i, i + 5999))) end
+  return sum
+end
+
+-- HMGET of any number of fields; an answer per field.
+local function get_many(key, fields)
+  local n = #fields
+  if n == 0 then return {} end
+  if n <= 6000 then return call('HMGET', key, unpack_list(fields)) end
+  local out = {}
+  for i = 1, n, 6000 do
+    for _, value in ipairs(call('HMGET', key, unpack_list(slice(fields, i, i + 5999)))) do out[#out + 1] = value end
+  end
+  return out
+end

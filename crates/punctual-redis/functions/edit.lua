@@ -1,0 +1,180 @@
+-- edit: cancel, reschedule, run now, reprioritise, redrive, delete; purge.
+do
+
+local DONE, CANCEL_REQUESTED, NOT_FOUND, JOB_ACTIVE, WRONG_STATE, UNIQUE_HELD, ALREADY = 0, 1, 2, 3, 4, 5, 6
+
+-- Changes a pending job and puts it where it then belongs.
+local function move(j, change)
+  Place.out(j)
+  change(j)
+  Job.save(j)
+  Place.put(j)
+  return j.tag == 3 and HELD or j.due > S.now and SCHEDULED or READY
+end
+
+local function edit_mark(id, raw, action, dry)
+  local state = byte(raw, 18) % 8
+  if action == 0 and state == CANCELLED then return ALREADY end
+  if action ~= 5 then return WRONG_STATE, state end
+  if not dry then
+    call('HDEL', S.k.b, id)
+    Settled.reuse(id)
+  end
+  return DONE, state
+end
+
+local function redrive(j, dry)
+  local o, e = j.opts, j.ext
+  if o.u then
+    local holder = Unique.holder(j.q, o.u)
+    if holder and holder.id ~= j.id then return UNIQUE_HELD, holder.id end
+  end
+  if dry then return DONE, READY end
+  Settled.unkeep(j)
+  if not e.rd then e.rd = j.due8 end
+  j.tag, j.due8, j.due = 2, u8(S.now), S.now
+  if Job.has_expired(j) then e.ex = '' end
+  e.f, e.c, e.fi, e.er, e.re, e.dr, e.cr, e.w = nil, nil, nil, nil, nil, nil, nil, nil
+  Job.save(j)
+  Unique.take(j)
+  if o.g then Group.member(Row.of(j.q), j, true) end
+  Place.watch_expiry(j)
+  Place.put(j)
+  return DONE, READY
+end
+
+local function set_due(j, due8)
+  if not j.ext.rd then j.ext.rd = j.due8 end
+  j.due8, j.due, j.ext.fr = due8, unp('>I8', due8), nil
+  if j.tag == 1 then j.tag = 2 end
+end
+
+-- One job's edit; answers a verdict and a state or id.
+function Edit.one(id, action, map, dry)
+  local raw = call('HGET', S.k.b, id)
+  if not raw then return NOT_FOUND end
+  if byte(raw) >= 7 then
+    raw = Settled.mark(id, raw)
+    if not raw or not Settled.mark_counts(raw) then return NOT_FOUND end
+    return edit_mark(id, raw, action, dry)
+  end
+  local j = Job.parse(id, raw)
+  if Settled.expire_if_late(j) then return Edit.one(id, action, map, dry) end
+  local state, p = j.tag, nil
+  if j.tag < 3 then
+    p = j.due <= S.now and Page.of(j) or nil
+    state = p and ACTIVE or j.due > S.now and SCHEDULED or READY
+  elseif j.tag == 3 then
+    state = HELD
+  end
+  if state == ACTIVE then
+    if action ~= 0 then return JOB_ACTIVE end
+    if not dry and not j.ext.cr then
+      j.ext.cr = 1
+      if j.tag == 1 then j.tag = 2 end
+      Job.save(j)
+      Page.ask_cancel(p, id)
+      changed(id, j.q, ACTIVE)
+    end
+    return CANCEL_REQUESTED
+  end
+  local pending = state < ACTIVE
+  if action == 0 and state == CANCELLED then return ALREADY end
+  if action == 0 and pending then
+    if not dry then Settled.cancel_waiting(j, 0) end
+    return DONE, CANCELLED
+  elseif action == 1 and pending then
+    local due8 = map.due8
+    if dry then return DONE, j.tag == 3 and HELD or unp('>I8', due8) > S.now and SCHEDULED or READY end
+    return DONE, move(j, function() set_due(j, due8) end)
+  elseif action == 2 and pending and not j.ext.fo then
+    if not dry and state ~= READY then
+      move(j, function()
+        if j.due > S.now then set_due(j, u8(S.now)) end
+        j.tag, j.ext.w, j.ext.fr = 2, nil, nil
+      end)
+    end
+    return DONE, READY
+  elseif action == 3 and pending then
+    if not dry then move(j, function() j.prio = map.v end) end
+    return DONE, state
+  elseif action == 4 and state == DEAD then
+    return redrive(j, dry)
+  elseif action == 5 and state > ACTIVE then
+    if not dry then
+      Settled.unkeep(j)
+      call('HDEL', S.k.b, id)
+    end
+    return DONE, state
+  end
+  return WRONG_STATE, state
+end
+
+-- edit. Key: base. Argument: instance, map {t or f, cu, li, a, v, dk, d}. Reply: map {v, ex, ma, cu, n, i}.
+function Edit.call(base, blob)
+  if not call then bind() end
+  local map = Inspect.map_of(blob)
+  local action, dry = map.a or 0, map.d == 1
+  Shard.open(base, sub(blob, 1, 8))
+  if action == 1 then map.due8 = Enqueue.due_of(map.dk or 0, map.v or BELOW, u8(S.now), 0) end
+  if action == 3 and not (tonum(map.v) and map.v >= 0 and map.v <= 9) then
+    refuse('invalid_input', 'priority is out of range; use 0 (first) to 9 (last)')
+  end
+  Sweep.run()
+  local out, examined, matched, cursor = {}, 0, 0, nil
+  if map.t then
+    for i, target in ipairs(map.t) do
+      local id = Inspect.resolve(target, true)
+      local verdict, detail = NOT_FOUND, nil
+      if id then verdict, detail = Edit.one(id, action, map, dry) end
+      if verdict ~= NOT_FOUND then matched = matched + 1 end
+      out[i] = {id or '', verdict, detail}
+    end
+    examined = #map.t
+  else
+    local f = map.f or {}
+    local moves = action == 1 or action == 3 -- would meet a job again, further on
+    local by = f.q and f.s and not moves and 1 or 4
+    local jobs
+    jobs, examined, cursor = Inspect.find(by, f.q, f.s, nil, f, map.cu, map.li or 100, true)
+    for i, found in ipairs(jobs) do
+      local verdict, detail = Edit.one(found[1].id, action, map, dry)
+      out[i] = {found[1].id, verdict, detail}
+    end
+    matched = #jobs
+  end
+  Shard.commit()
+  return mp.pack({v = out, ex = examined, ma = matched, cu = cursor, n = S.now, i = M.instance})
+end
+
+local PURGED = {HELD, SCHEDULED, READY}
+
+-- Cancels pending jobs of a queue, held ones first so that no follower starts; the cursor says how far
+-- it came. Answers examined, matched, cursor.
+function Edit.purge(q, limit, cursor)
+  local examined, matched, first, after = 0, 0, 1, nil
+  if cursor then
+    first, after = byte(cursor), sub(cursor, 2)
+    if not first or first < 1 or first > 3 then
+      refuse('invalid_input', 'cursor is not of this request; start again without one')
+    end
+  end
+  local r = Row.find(q)
+  if not r then return 0, 0 end
+  for nth = first, 3 do
+    local found = Inspect.by_state(r, PURGED[nth], after, limit - examined)
+    after = nil
+    examined = examined + #found
+    for _, one in ipairs(found) do
+      local j = Job.load(one[1])
+      if j and j.tag <= 3 then
+        matched = matched + 1
+        Settled.cancel_waiting(j, 3)
+      end
+    end
+    if examined == limit and #found > 0 then return examined, matched, char(nth) .. found[#found][2] end
+  end
+  return examined, matched
+end
+
+end

@@ -1,0 +1,96 @@
+-- explain: why a job has not run, every reason that holds, the weightiest first; numbers as in docs/wire-protocol.md.
+do
+
+local AHEAD_MAX = 1000
+
+-- Workers of the last minute: whether one claims from the queue, and whether one of them takes the kind.
+local function takers(q, kind)
+  local here, takes = false, false
+  for _, w in ipairs(Stats.workers()) do
+    for _, name in ipairs(w.record.q or {}) do
+      if name == q then
+        here = true
+        local kinds = w.record.k or {}
+        if #kinds == 0 then takes = true end
+        for _, known in ipairs(kinds) do if known == kind then takes = true end end
+      end
+    end
+  end
+  return here, takes
+end
+
+-- Jobs that would be claimed before it, counted up to a bound.
+local function ahead_of(r, j)
+  local own = lane_of(j)
+  local ahead, key = 0, '\1' .. Job.key(j)
+  for lane = own >= 10 and 10 or 0, own do
+    local listed, side = r.L[lane] or 0, r.X[lane] or 0
+    if lane < own then
+      ahead = ahead + side + (lane < 10 and listed or 0)
+    elseif side > 0 and not j.opts.g then
+      ahead = ahead + call('ZLEXCOUNT', S.base .. ':x:' .. lane .. ':' .. r.name, '-', '(' .. (j.ext.fr and '\0' .. Job.key(j) or key))
+    end
+    if ahead >= AHEAD_MAX then return AHEAD_MAX end
+  end
+  if own < 10 and (r.L[own] or 0) > 0 and not j.opts.g then -- packs are in order: those pushed before
+    local key, start = S.base .. ':r:' .. own .. ':' .. r.name, 0
+    repeat
+      local packs = call('LRANGE', key, start, start + 9)
+      for i = 1, #packs do
+        local from = Line.ids_from(packs[i])
+        local at = find(packs[i], j.id, from, true)
+        if at then return floor(min(AHEAD_MAX, ahead + (at - from) / 16)) end
+        ahead = ahead + (#packs[i] - from + 1) / 16
+        if ahead >= AHEAD_MAX then return AHEAD_MAX end
+      end
+      start = start + 10
+    until #packs < 10
+  end
+  return floor(min(ahead, AHEAD_MAX))
+end
+
+local function why_ready(j)
+  local r, out = Row.find(j.q), {}
+  if flag(r, 2) then out[1] = {4} end
+  if j.opts.g then
+    local row = Group.row(r, j.opts.g)
+    if row.a then
+      out[#out + 1] = {5, row.a}
+    elseif row.h and row.h ~= j.id then
+      local holding = Job.load(row.h)
+      out[#out + 1] = {6, row.h, holding and holding.due or S.now}
+    end
+  end
+  if is_suspect(j) then out[#out + 1] = {7, j.ext.c} end
+  local here, takes = takers(j.q, j.kind)
+  if not here then out[#out + 1] = {8} elseif not takes then out[#out + 1] = {9} end
+  local ahead = ahead_of(r, j)
+  if #out == 0 or ahead > 0 then out[#out + 1] = {10, ahead} end
+  return out
+end
+
+-- The reasons of a job in a state.
+function Explain.reasons(j, state)
+  if state == ACTIVE then return {{11}} end
+  if state > ACTIVE then return {{state + 8}} end
+  if state == READY then return why_ready(j) end
+  local out = {}
+  if state == HELD then
+    if j.ext.fo then out[1] = {3, j.ext.fo} end
+    local names = j.ext.w or {}
+    if #names > 0 then
+      local reason = {2}
+      for i = 1, #names do reason[i + 1] = names[i] end
+      out[#out + 1] = reason
+    end
+  elseif (j.ext.a or 0) > 0 then
+    out[1] = {1, j.due8, j.ext.f or 0}
+  else
+    out[1] = {0, j.due8}
+  end
+  local r = Row.find(j.q)
+  if r and flag(r, 2) then out[#out + 1] = {4} end
+  return out
+end
+
+end

@@ -1,0 +1,320 @@
+-- get and list: what there is. Reads change nothing: an expired job that no sweep has come to is
+-- answered as the sweep will leave it.
+do
+
+-- The map after the instance.
+local function map_of(blob)
+  if #blob < 8 then refuse('invalid_input', 'the call is cut short') end
+  local ok, map = pcall(mp.unpack, sub(blob, 9))
+  if not ok or type(map) ~= 'table' then refuse('invalid_input', 'the call is no MessagePack map; for calls by hand see punctual_1_help') end
+  return map
+end
+Inspect.map_of = map_of
+
+local function seen_state(j)
+  if j.tag > 3 then return j.tag end
+  local p = j.tag < 3 and j.due <= S.now and Page.of(j) or nil
+  if p then return ACTIVE, p end
+  if Job.has_expired(j) then
+    j.tag, j.ext.cd, j.ext.fi, j.ext.fr = CANCELLED, 1, S.now, nil
+    return CANCELLED
+  end
+  return j.tag == 3 and HELD or j.due > S.now and SCHEDULED or READY
+end
+
+-- A view of a job in a state.
+local function view(j, state, p, without_payload)
+  local active = ''
+  if p then active = p.worker .. u8(p.started) .. u8(p.deadline or Page.deadline(p)) end
+  return j.id .. char(state) .. active .. Job.bytes(j, without_payload)
+end
+
+-- The id that a target names; nil if none.
+function Inspect.resolve(target, writes)
+  if #target == 1 then return #target[1] == 16 and target[1] or nil end
+  local row = (writes and Unique.holder or Unique.seen)(target[1], target[2])
+  return row and row.id
+end
+
+-- get. Key: base. Argument: instance, map {t, x, any}. Reply: map {j, x, n, i}.
+function Inspect.get(base, blob)
+  if not call then bind() end
+  local map = map_of(blob)
+  Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
+  local views, why = {}, {}
+  for i, target in ipairs(map.t or {}) do
+    views[i], why[i] = '', {}
+    local id = not S.empty and Inspect.resolve(target)
+    local raw = id and call('HGET', base .. ':b', id)
+    if raw and byte(raw) >= 7 then
+      raw = Settled.mark(id, raw)
+      if raw and Settled.mark_counts(raw) then views[i] = id .. '\7' .. raw end
+    elseif raw then
+      local j = Job.parse(id, raw)
+      local state, p = seen_state(j)
+      views[i] = view(j, state, p)
+      if map.x then why[i] = Explain.reasons(j, state) end
+    end
+  end
+  return mp.pack({j = views, x = map.x and why or nil, n = S.now, i = M.instance})
+end
+
+-- Whether a job passes a filter.
+local function passes(f, j, state)
+  if f.q and f.q ~= j.q or f.s and f.s ~= state or f.k and f.k ~= j.kind then return false end
+  if f.df and below(j.due8, f.df) or f.db and not below(j.due8, f.db) then return false end
+  return not f.te or f.te == '' or find(j.tail, f.te, j.cut + 1, true) ~= nil
+end
+
+-- Ids of a sorted set ordered by bytes, after a member; each with its member.
+local function by_lex(key, after, limit, cut)
+  local out = {}
+  for i, member in ipairs(call('ZRANGEBYLEX', key, after and '(' .. after or '-', '+', 'LIMIT', 0, limit)) do
+    out[i] = {sub(member, cut), member}
+  end
+  return out
+end
+
+-- Ids of a sorted set by score and then bytes, after (score, member), downwards if told.
+local function by_score(key, after, limit, down)
+  local out, from = {}, down and '+inf' or '-inf'
+  local score, member
+  if after then
+    local bar = find(after, '|', 1, true)
+    if not bar then refuse('invalid_input', 'cursor is not of this request; start again without one') end
+    score, member = sub(after, 1, bar - 1), sub(after, bar + 1)
+    from = score
+  end
+  local command, to = down and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE', down and '-inf' or '+inf'
+  local skip = 0
+  while #out < limit do
+    local found = call(command, key, from, to, 'WITHSCORES', 'LIMIT', skip, limit + 1)
+    for i = 1, #found, 2 do
+      local one, at = found[i], tonum(found[i + 1])
+      local passed = member and at == tonum(score) and (down and not below(sub(one, 1, 28), member) or not down and not below(member, sub(one, 1, 28)))
+      if not passed and #out < limit then out[#out + 1] = {sub(one, 13, 28), fmt('%d|', at) .. sub(one, 1, 28)} end
+    end
+    if #found < 2 * (limit + 1) then break end
+    skip = skip + limit + 1
+  end
+  return out
+end
+
+-- Ready jobs: lane by lane (its list, then its side set), then group by group, then what is due and not moved.
+local function ready_ids(r, cursor, limit)
+  local part, after = 0, nil
+  if cursor then part, after = byte(cursor), #cursor > 1 and sub(cursor, 2) or nil end
+  local out = {}
+  local function put(id, at) out[#out + 1] = {id, char(part) .. at} end
+  while part <= 41 and #out < limit do
+    local want = limit - #out
+    if part < 40 then
+      -- Parts 2 * lane and 2 * lane + 1: merged, so that a line is in order; the odd one is not used.
+      local lane = floor(part / 2)
+      if part % 2 == 0 and ((r.L[lane] or 0) > 0 or (r.X[lane] or 0) > 0) then
+        for _, one in ipairs(Inspect.lane(r, lane, after, want)) do put(one[2], one[1]) end
+      end
+    elseif part == 40 then
+      for _, one in ipairs(by_lex(S.base .. ':l:' .. r.name, after, want, -16)) do put(one[1], one[2]) end
+    elseif r.head > 0 and r.head <= S.now then
+      for _, one in ipairs(by_score(S.base .. ':n:' .. r.name, after, want)) do put(one[1], one[2]) end
+    end
+    after = nil
+    if #out < limit then part = part + 1 end
+  end
+  return out
+end
+
+-- The key of the first live job of a pack; nil if there is none.
+local function first_key(one)
+  local ids = {}
+  for at = Line.ids_from(one), #one, 16 do ids[#ids + 1] = sub(one, at, at + 15) end
+  local records = get_many(S.k.b, ids)
+  for i = 1, #ids do
+    local raw = records[i]
+    if Line.is_live(raw, sub(one, 1, 10)) then return '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] end
+  end
+end
+
+-- The last pack of a list that begins at or before a key: packs are in order, so halving finds it.
+local function pack_before(list, after)
+  local low, high = 0, call('LLEN', list) - 1
+  while low < high do
+    local middle = floor((low + high + 1) / 2)
+    local key = first_key(call('LINDEX', list, middle))
+    if not key then return low end
+    if not below(after, key) then low = middle else high = middle - 1 end
+  end
+  return max(0, low)
+end
+
+-- Jobs of a lane in order after a key, at most so many: {key, id}. Keys are 21 bytes and the id.
+function Inspect.lane(r, lane, after, limit)
+  local found = {}
+  if lane < 10 and (r.L[lane] or 0) > 0 then
+    local key = S.base .. ':r:' .. lane .. ':' .. r.name
+    local start = after and pack_before(key, after) or 0
+    while #found < limit do
+      local packs = call('LRANGE', key, start, start + 9)
+      local ids, stamps = {}, {}
+      for _, one in ipairs(packs) do
+        for at = Line.ids_from(one), #one, 16 do ids[#ids + 1], stamps[#stamps + 1] = sub(one, at, at + 15), sub(one, 1, 10) end
+      end
+      local records = get_many(S.k.b, ids)
+      for i = 1, #ids do
+        local raw = records[i]
+        if Line.is_live(raw, stamps[i]) then
+          local own = '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i]
+          if not after or below(after, own) then found[#found + 1] = {own, ids[i]} end
+        end
+      end
+      if #packs < 10 then break end
+      start = start + 10
+    end
+  end
+  if (r.X[lane] or 0) > 0 then
+    local key, last = S.base .. ':x:' .. lane .. ':' .. r.name, after and '(' .. sub(after, 1, 21) .. 'J' .. sub(after, 22) or '-'
+    local from, k = last, 0
+    while k < limit do
+      local members = call('ZRANGEBYLEX', key, from, '+', 'LIMIT', 0, limit)
+      for _, member in ipairs(members) do
+        if sub(member, 22, 22) == 'J' then
+          found[#found + 1] = {sub(member, 1, 21) .. sub(member, 23), sub(member, 23)}
+          k = k + 1
+        end
+        from = '(' .. member
+      end
+      if #members < limit then break end
+    end
+  end
+  table.sort(found, function(a, b) return below(a[1], b[1]) end)
+  return slice(found, 1, limit)
+end
+
+-- Active jobs, page by page in the order of their fences; cursor: token and place.
+local function active_ids(q, cursor, limit)
+  local tokens, out = {}, {}
+  for i, member in ipairs(call('ZRANGE', S.k.e, 0, -1)) do tokens[i] = sub(member, 17, 32) end
+  table.sort(tokens, below)
+  for _, token in ipairs(tokens) do
+    if not cursor or not below(token, sub(cursor, 1, 16)) then
+      local p = Page.load(token)
+      local ids, places = Page.rest(p)
+      for i = 1, #ids do
+        local here = token .. pack('>I2', places[i])
+        if (not cursor or below(cursor, here)) and (not p.plain or p.q == q) then
+          local raw = not p.plain and call('HGET', S.k.b, ids[i])
+          if p.plain or raw and Job.parse(ids[i], raw).q == q then
+            out[#out + 1] = {ids[i], here}
+            if #out == limit then return out end
+          end
+        end
+      end
+    end
+  end
+  return out
+end
+
+-- Every job is a scan of the hash. The cursor is the scan's, and the ids of its step answered before:
+-- what an edit takes away in between moves nothing.
+local function all_ids(cursor, limit)
+  local out, at, seen, answered = {}, '0', {}, {}
+  if cursor then
+    local bar = find(cursor, ':', 1, true)
+    if not bar or not tonum(sub(cursor, 1, bar - 1)) then
+      refuse('invalid_input', 'cursor is not of this request; start again without one')
+    end
+    at = sub(cursor, 1, bar - 1)
+    for i = bar + 1, #cursor, 16 do
+      answered[#answered + 1] = sub(cursor, i, i + 15)
+      seen[answered[#answered]] = true
+    end
+  end
+  while #out < limit do
+    local answer = call('HSCAN', S.k.b, at, 'COUNT', 100)
+    local found = answer[2]
+    for i = 1, #found, 2 do
+      local id = found[i]
+      if not seen[id] and byte(found[i + 1]) < 7 then
+        if #out == limit then break end
+        seen[id], answered[#answered + 1] = true, id
+        out[#out + 1] = {id}
+      end
+    end
+    if #out == limit then break end
+    at, answered = answer[1], {}
+    if at == '0' then return out end
+  end
+  out[#out][2] = at .. ':' .. concat(answered)
+  return out
+end
+
+-- Scheduled jobs by due: near ones, then far ones; a job may go from far to near between two calls.
+local function scheduled_ids(r, cursor, limit)
+  local out = cursor and sub(cursor, 1, 1) == 'p' and {} or by_score(S.base .. ':n:' .. r.name, cursor, limit)
+  if #out < limit and r.far > 0 then
+    for _, one in ipairs(Due.far_page(r, cursor, limit - #out)) do out[#out + 1] = one end
+  end
+  return out
+end
+
+-- Ids of a queue in a state, in their order after a cursor, each with the cursor after it.
+function Inspect.by_state(r, state, cursor, limit)
+  local q = r.name
+  if state == HELD then return by_lex(S.base .. ':h:' .. q, cursor, limit, 13) end
+  if state == SCHEDULED then return scheduled_ids(r, cursor, limit) end
+  if state == READY then return ready_ids(r, cursor, limit) end
+  if state == ACTIVE then return active_ids(q, cursor, limit) end
+  return by_score(S.base .. ':k:' .. state .. ':' .. q, cursor, limit, true)
+end
+
+-- Looks through an index: jobs with their states and pages, how many were looked at, where to go on.
+function Inspect.find(by, q, state, key, f, cursor, limit, writes)
+  if limit < 1 or limit > 1000 then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
+  local found = {}
+  local r = by ~= 4 and Row.find(q)
+  if by == 4 then
+    found = all_ids(cursor, limit)
+  elseif not r then
+    found = {}
+  elseif by == 2 then
+    local row = (writes and Unique.holder or Unique.seen)(q, key)
+    if row then
+      if not cursor then found[1] = {row.id, '1'} end
+      if row.follower and #found < limit and cursor ~= '2' then found[#found + 1] = {row.follower, '2'} end
+    end
+  elseif by == 3 then
+    local from, to = key .. '\0', '(' .. key .. '\1'
+    local members = call('ZRANGEBYLEX', S.base .. ':gm:' .. q, cursor and '(' .. cursor or '[' .. from, to, 'LIMIT', 0, limit)
+    for i, member in ipairs(members) do found[i] = {sub(member, -16), member} end
+  else
+    found = Inspect.by_state(r, state, cursor, limit)
+  end
+  local ids, jobs = {}, {}
+  for i = 1, #found do ids[i] = found[i][1] end
+  local records = get_many(S.k.b, ids)
+  for i = 1, #ids do
+    local raw = records[i]
+    if raw and byte(raw) < 7 then
+      local j = Job.parse(ids[i], raw)
+      local is, p = seen_state(j)
+      if (by ~= 1 or is == state) and passes(f, j, is) then jobs[#jobs + 1] = {j, is, p} end
+    end
+  end
+  return jobs, #found, #found == limit and found[#found][2] or nil
+end
+
+-- list. Key: base. Argument: instance, map {by, q, s, k, f, cu, li, p, any}. Reply: map {j, ex, cu, n, i}.
+function Inspect.list(base, blob)
+  if not call then bind() end
+  local map = map_of(blob)
+  Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
+  local views, jobs, examined, cursor = {}, {}, 0, nil
+  if not S.empty then
+    jobs, examined, cursor = Inspect.find(map.by or 4, map.q, map.s, map.k, map.f or {}, map.cu, map.li or 100)
+  end
+  for i = 1, #jobs do views[i] = view(jobs[i][1], jobs[i][2], jobs[i][3], map.p ~= 1) end
+  return mp.pack({j = views, ex = examined, cu = cursor, n = S.now, i = M.instance})
+end
+
+end

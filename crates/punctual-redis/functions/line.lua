@@ -1,0 +1,258 @@
+-- Lines: who may be claimed next. Jobs in order stand in lists of packs, `BASE:r:PRIORITY:QUEUE`: now 8 | sub 2 |
+-- kind 1 | size 3 | [lo 8 | hi 8] | ids. Kind 1: plain jobs due at `now`; 2: plain jobs due from lo to hi;
+-- 0: look at each. Size: bytes of the records together, at most. Jobs
+-- out of order (rescued, moved, cleared), suspects and groups stand in side sets,
+-- `BASE:x:LANE:QUEUE`, ordered by rank, due and enqueue. A claim merges the two.
+do
+
+local function list_of(r, lane)
+  local keys = r.lists
+  if not keys then
+    keys = {}
+    r.lists = keys
+  end
+  local key = keys[lane]
+  if not key then
+    key = S.base .. ':r:' .. lane .. ':' .. r.name
+    keys[lane] = key
+  end
+  return key
+end
+local function side_of(r, lane) return S.base .. ':x:' .. lane .. ':' .. r.name end
+
+-- A claim that wants less than a pack copies its rest: so packs are small.
+local PACK = 100
+
+-- Puts jobs in order at the end of a lane's list. `kind` as above; `sizes` bytes of each record if the kind is not
+-- 0; `lo`, `hi` for kind 2.
+function Line.push(r, lane, ids, kind, sizes, lo, hi)
+  local n, packs = #ids, {}
+  local stamp10 = u8(S.now) .. S.sub
+  for from = 1, n, PACK do
+    local last, size = min(n, from + PACK - 1), 0
+    if kind > 0 then
+      for i = from, last do size = size + sizes[i] end
+    end
+    local head = stamp10 .. (size > 16777215 and '\0\0\0\0' or char(kind) .. pack('>I3', size))
+    if kind == 2 and byte(head, 11) == 2 then head = head .. lo .. hi end
+    packs[#packs + 1] = head .. (from == last and ids[from] or concat(ids, '', from, last))
+  end
+  call('RPUSH', list_of(r, lane), unpack_list(packs))
+  r.L[lane] = (r.L[lane] or 0) + n
+  ring(r)
+end
+
+-- Where the ids of a pack begin.
+local function ids_from(pack_) return byte(pack_, 11) == 2 and 31 or 15 end
+Line.ids_from = ids_from
+
+function Line.side_add(r, lane, member)
+  call('ZADD', side_of(r, lane), 0, member)
+  r.X[lane] = (r.X[lane] or 0) + 1
+  ring(r)
+end
+
+function Line.side_remove(r, lane, member)
+  if (r.X[lane] or 0) == 0 or call('ZREM', side_of(r, lane), member) == 0 then return false end
+  r.X[lane] = r.X[lane] - 1
+  return true
+end
+
+local function side_member(j)
+  return (j.ext.fr and '\0' or '\1') .. Job.key(j) .. 'J' .. j.id
+end
+
+-- Puts a ready job in its lane, or in its group's line. Not counted here.
+function Line.up(r, j)
+  if j.opts.g then return Group.up(r, j) end
+  Line.side_add(r, lane_of(j), side_member(j))
+end
+
+-- Whether an entry of a pack stands for this record.
+function Line.is_live(raw, stamp10)
+  if not raw then return false end
+  local tag = byte(raw)
+  if tag > 2 or below(stamp10, sub(raw, 2, 11)) then return false end
+  if tag == 1 then return true end
+  local length = unp('>I4', raw, 32)
+  return length == 0 or not mp.unpack(sub(raw, 36, 35 + length)).l
+end
+
+local looked_to = {} -- by list: the pack at which to go on
+
+-- Takes the stale entries out of one pack of a list.
+local function tidy(r, lane)
+  local key = list_of(r, lane)
+  local at = looked_to[key] or 0
+  local one = call('LINDEX', key, at)
+  looked_to[key] = one and at + 1 or nil
+  if not one then return end
+  local from, ids, left = ids_from(one), {}, {}
+  for i = from, #one, 16 do ids[#ids + 1] = sub(one, i, i + 15) end
+  local records = get_many(S.k.b, ids)
+  for i = 1, #ids do
+    if Line.is_live(records[i], sub(one, 1, 10)) then left[#left + 1] = ids[i] end
+  end
+  if #left < #ids then
+    call('LSET', key, at, sub(one, 1, from - 1) .. concat(left))
+    r.T[lane] = max(0, r.T[lane] - (#ids - #left))
+  end
+end
+
+-- Takes a ready job out of its lane or line. From a list it leaves a stale entry behind, and never
+-- stands in a list again (`l`).
+function Line.down(r, j)
+  if j.opts.g then return Group.down(r, j) end
+  if Line.side_remove(r, lane_of(j), side_member(j)) then return end
+  local lane = j.prio
+  r.L[lane], r.T[lane] = r.L[lane] - 1, (r.T[lane] or 0) + 1
+  j.ext.l = 1
+  if r.L[lane] == 0 then
+    call('DEL', list_of(r, lane))
+    r.T[lane] = 0
+  elseif r.T[lane] > r.L[lane] + 1000 then -- stale entries do not outnumber live ones for long
+    tidy(r, lane)
+  end
+end
+
+-- The live ones among ids just taken off a list.
+local function sift(r, lane, ids, records, stamps)
+  local out_ids, out_records, out_stamps, k, stale = {}, {}, {}, 0, r.T[lane]
+  for i = 1, #ids do
+    if stale == 0 or Line.is_live(records[i], stamps[i]) then
+      k = k + 1
+      out_ids[k], out_records[k], out_stamps[k] = ids[i], records[i], stamps[i]
+    else
+      stale = stale - 1
+    end
+  end
+  r.T[lane] = stale
+  return out_ids, out_records, out_stamps, k
+end
+
+-- Takes packs off a list that hold `want` ids together, if there are as many: the last one in part,
+-- its rest back in front. Answers packs, where their ids begin, how many of each, and how many in all.
+local function take_packs(key, want)
+  local packs, froms, counts, k, per_pack, m = {}, {}, {}, 0, want, 0
+  while k < want do
+    local found = call('LPOP', key, max(1, floor((want - k) / per_pack)))
+    if not found then break end
+    for p = 1, #found do
+      local one = found[p]
+      local from = ids_from(one)
+      local n = (#one - from + 1) / 16
+      local take = min(n, want - k)
+      m, k, per_pack = m + 1, k + take, max(1, n)
+      packs[m], froms[m], counts[m] = one, from, take
+      if k >= want then -- the rest goes back to the front, the last pack first
+        for back = #found, p + 1, -1 do call('LPUSH', key, found[back]) end
+        if take < n then
+          call('LPUSH', key, sub(one, 1, from - 1) .. sub(one, from + 16 * take))
+          packs[m] = sub(one, 1, from - 1 + 16 * take)
+        end
+        break
+      end
+    end
+  end
+  return packs, froms, counts, k
+end
+
+-- Takes ids off a list, `want` of them if there are as many, each with its pack's stamp.
+local function take_ids(key, want)
+  local packs, froms, counts, k = take_packs(key, want)
+  local ids, stamps, at = {}, {}, 0
+  for p = 1, #packs do
+    local one, from, stamp10 = packs[p], froms[p], sub(packs[p], 1, 10)
+    for i = 1, counts[p] do
+      at = at + 1
+      ids[at], stamps[at] = sub(one, from + 16 * i - 16, from + 16 * i - 1), stamp10
+    end
+  end
+  return ids, stamps, k
+end
+
+-- Takes at most `want` plain jobs of a lane unseen, at most `bytes` of records: a string of ids, how many, how
+-- many bytes at most, and their earliest and latest due. Nothing if a pack must be looked at.
+function Line.take_unseen(r, lane, want, bytes)
+  local live = r.L[lane] or 0
+  if live == 0 or (r.T[lane] or 0) > 0 then return nil end
+  local key = list_of(r, lane)
+  local packs, froms, _, k = take_packs(key, min(want, live))
+  local size, lo, hi = 0, nil, nil
+  for p = 1, #packs do
+    local one = packs[p]
+    local kind, of = unp('>BI3', one, 11)
+    size = size + of
+    if kind == 0 or size > bytes then -- as they were; the last one's rest already stands in front
+      for back = #packs, 1, -1 do call('LPUSH', key, packs[back]) end
+      return nil
+    end
+    local first, last
+    if kind == 1 then first = sub(one, 1, 8) last = first else first, last = sub(one, 15, 22), sub(one, 23, 30) end
+    if not lo or below(first, lo) then lo = first end
+    if not hi or below(hi, last) then hi = last end
+    packs[p] = sub(one, froms[p])
+  end
+  r.L[lane] = live - k
+  return #packs == 1 and packs[1] or concat(packs), k, size, lo, hi
+end
+
+-- Takes at most `want` live jobs off a lane's list: ids, records, the stamp of each, and how many.
+function Line.pop(r, lane, want)
+  local live = r.L[lane] or 0
+  if live == 0 and (r.T[lane] or 0) == 0 then return {}, {}, {}, 0 end
+  want = min(want, live)
+  local key = list_of(r, lane)
+  if (r.T[lane] or 0) == 0 then
+    local ids, stamps, k = take_ids(key, want)
+    r.L[lane] = live - k
+    return ids, get_many(S.k.b, ids), stamps, k
+  end
+  local ids, records, stamps, k, looked = {}, {}, {}, 0, 0
+  while k < want and looked < 2000 do
+    local fresh, of, m = take_ids(key, want - k)
+    if m == 0 then
+      live, r.T[lane] = k, 0
+      break
+    end
+    looked = looked + m
+    local f_ids, f_records, f_stamps, n = sift(r, lane, fresh, get_many(S.k.b, fresh), of)
+    for i = 1, n do
+      k = k + 1
+      ids[k], records[k], stamps[k] = f_ids[i], f_records[i], f_stamps[i]
+    end
+  end
+  r.L[lane] = live - k
+  return ids, records, stamps, k
+end
+
+-- Puts jobs from place `from` on back to the front of a lane's list.
+function Line.unpop(r, lane, ids, stamps, from)
+  local key, i = list_of(r, lane), #ids
+  while i >= from do
+    local one, stamp10 = {}, stamps[i]
+    while i >= from and stamps[i] == stamp10 do
+      one[#one + 1] = ids[i]
+      i = i - 1
+    end
+    local n = #one
+    for a = 1, floor(n / 2) do one[a], one[n + 1 - a] = one[n + 1 - a], one[a] end
+    call('LPUSH', key, stamp10 .. '\0\0\0\0' .. concat(one))
+    r.L[lane] = (r.L[lane] or 0) + n
+  end
+end
+
+-- Whether a claim at once could answer something.
+function Line.has_work(r, alone)
+  if not r or flag(r, 2) then return false end
+  for _, n in pairs(r.L) do if n > 0 then return true end end
+  for lane, n in pairs(r.X) do if n > 0 and (lane < 10 or alone) then return true end end
+  return r.head > 0 and r.head <= S.now
+end
+
+function Line.has_suspects(r)
+  for lane, n in pairs(r.X) do if n > 0 and lane >= 10 then return true end end
+  return false
+end
+
+end

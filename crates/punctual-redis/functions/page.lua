@@ -1,0 +1,287 @@
+-- Leases. `BASE:pg`: token 16 to a page that never changes (worker 16 | started 8 | lease 8 | lo 8 |
+-- hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids); '~' + token to what changes (mp: d which
+-- have left, c cancel requested, ls lease, sp spared); 'n' + worker + nonce to its tokens.
+-- `BASE:e`: ends; members lo 8 | hi 8 | token | queues, the earliest and latest due inside, so that a job
+-- in hand finds its page though nothing was written to it.
+do
+
+local ALONE, PLAIN = 1, 2
+
+local function page_member(p) return p.lo .. p.hi .. p.token .. p.q end
+
+-- The first queue of a page's bytes.
+function Page.queue_of(blob)
+  local q = sub(blob, 54, 53 + unp('>I2', blob, 52))
+  local nul = find(q, '\0', 1, true)
+  return nul and sub(q, 1, nul - 1) or q
+end
+
+-- A page by its token; nil if it is no lease (any more).
+function Page.load(token)
+  local known = S.pages and S.pages[token]
+  if known ~= nil then return known or nil end
+  S.pages = S.pages or {}
+  local found = S.fetched_token == token and S.fetched or call('HMGET', S.k.pg, token, '~' .. token)
+  local blob = found[1]
+  if not blob then
+    S.pages[token] = false
+    return nil
+  end
+  local p = {token = token, blob = blob, worker = sub(blob, 1, 16), lo = sub(blob, 33, 40), hi = sub(blob, 41, 48)}
+  local flags, n, ql
+  p.started, p.lease = unp('>I8I8', blob, 17)
+  flags, n, ql = unp('>BI2I2', blob, 49)
+  p.alone, p.plain, p.n = flags % 2 == 1, flags >= PLAIN, n
+  p.q, p.at = sub(blob, 54, 53 + ql), 54 + ql
+  p.map = found[2] and mp.unpack(found[2]) or nil
+  p.lease = p.map and p.map.ls or p.lease
+  p.spoilt = p.map and p.map.lo == 1
+  S.pages[token] = p
+  return p
+end
+
+local function save_map(p)
+  call('HSET', S.k.pg, '~' .. p.token, mp.pack(p.map))
+end
+
+-- The place of a job that has not left; `hint` is where to look first.
+function Page.place(p, id, hint)
+  local blob, at = p.blob, p.at
+  local i = hint
+  if not (i and i <= p.n and sub(blob, at + 16 * i - 16, at + 16 * i - 1) == id) then
+    local from, last = at, at + 16 * p.n
+    i = nil
+    while true do
+      local found = find(blob, id, from, true)
+      if not found or found >= last then break end
+      if (found - at) % 16 == 0 then
+        i = (found - at) / 16 + 1
+        break
+      end
+      from = found + 1
+    end
+  end
+  if i and (p.map and p.map.d and byte(p.map.d, i) == 49 or p.gone and p.gone[i]) then return nil end
+  return i
+end
+
+-- Ids of the jobs that have not left, with their places.
+function Page.rest(p)
+  local ids, places = {}, {}
+  local d = p.map and p.map.d
+  for i = 1, p.n do
+    if not d or byte(d, i) == 48 then
+      ids[#ids + 1], places[#places + 1] = sub(p.blob, p.at + 16 * i - 16, p.at + 16 * i - 1), i
+    end
+  end
+  return ids, places
+end
+
+local function nonce_field(p) return 'n' .. p.worker .. sub(p.token, 9) end
+
+function Page.close(p)
+  call('HDEL', S.k.pg, p.token, '~' .. p.token, nonce_field(p))
+  call('ZREM', S.k.e, page_member(p))
+  S.pages[p.token] = false
+  S.ends = nil
+end
+
+-- Jobs leave their page, by place; the page goes with its last one.
+function Page.leave(p, places)
+  p.map = p.map or {}
+  local d = p.map.d or rep('0', p.n)
+  if #places == 1 then
+    local i = places[1]
+    d = sub(d, 1, i - 1) .. '1' .. sub(d, i + 1)
+  else
+    local left, one = {byte(d, 1, p.n)}, {}
+    for k = 1, #places do left[places[k]] = 49 end
+    for i = 1, p.n do one[i] = left[i] == 49 and '1' or '0' end
+    d = concat(one)
+  end
+  if not find(d, '0', 1, true) then return Page.close(p) end
+  p.map.d = d
+  save_map(p)
+end
+
+-- Something was written to a job of the page: its records must be looked at from now on.
+function Page.spoil(p)
+  if not p.plain or (p.map and p.map.lo) then return end
+  p.map = p.map or {}
+  p.map.lo, p.spoilt = 1, true
+  save_map(p)
+end
+
+-- The cancel of an active job is requested.
+function Page.ask_cancel(p, id)
+  p.map = p.map or {}
+  p.map.c = p.map.c or {}
+  p.map.c[#p.map.c + 1] = id
+  p.map.lo, p.spoilt = 1, true
+  save_map(p)
+end
+
+-- A job leaves its page now, and is written as gone with the others of this call.
+function Page.depart(p, place)
+  if not p.gone then p.gone, p.departed = {}, {} end
+  p.gone[place] = true
+  p.departed[#p.departed + 1] = place
+end
+
+-- Writes what departed; before anything that reads the page anew.
+function Page.settle_departed(p)
+  local places = p.departed
+  p.gone, p.departed = nil, nil
+  if places then Page.leave(p, places) end
+end
+
+-- Opens a page over ids, a string of n of them; plain if every job is, and all of one queue.
+function Page.open(token, worker, lease, ids, n, lo, hi, alone, q, plain)
+  local now, member = S.now, lo .. hi .. token .. q
+  local flags = (alone and ALONE or 0) + (plain and PLAIN or 0)
+  local blob = worker .. pack('>I8I8', now, lease) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids
+  call('HSET', S.k.pg, token, blob, 'n' .. worker .. sub(token, 9), token)
+  call('ZADD', S.k.e, fmt('%d', now + lease), member)
+  duty_at('ends', now + lease)
+  if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
+  S.ends = nil
+end
+
+-- Every lease: members and ends, by end.
+local function all_ends()
+  if not S.ends then S.ends = call('ZRANGE', S.k.e, 0, -1, 'WITHSCORES') end
+  return S.ends
+end
+
+-- The earliest end of a lease with jobs of one of these queues; nil if there is none.
+function Page.first_end(rows)
+  local wanted, any, start = {}, false, 0
+  for _, r in ipairs(rows) do
+    if r.c[ACTIVE] > 0 then wanted[r.name], any = true, true end
+  end
+  while any do
+    local ends = call('ZRANGE', S.k.e, start, start + 99, 'WITHSCORES')
+    for i = 1, #ends, 2 do
+      local queues = sub(ends[i], 33)
+      if wanted[queues] then return tonum(ends[i + 1]) end
+      if find(queues, '\0', 1, true) then
+        for name in queues:gmatch('%Z+') do if wanted[name] then return tonum(ends[i + 1]) end end
+      end
+    end
+    if #ends < 200 then return nil end
+    start = start + 100
+  end
+end
+
+function Page.deadline(p)
+  return tonum(call('ZSCORE', S.k.e, page_member(p)) or 0)
+end
+
+-- The page that holds a waiting job, and its place; nil if it is not active.
+function Page.of(j)
+  local ends, due = all_ends(), j.due
+  for i = 1, #ends, 2 do
+    local member = ends[i]
+    local lo, hi = unp('>I8I8', member)
+    if lo <= due and hi >= due then
+      local p = Page.load(sub(member, 17, 32))
+      local place = p and Page.place(p, j.id)
+      if place then
+        p.deadline = tonum(ends[i + 1])
+        return p, place
+      end
+    end
+  end
+end
+
+-- The lease of a page ends then.
+function Page.end_at(p, deadline)
+  call('ZADD', S.k.e, fmt('%d', deadline), page_member(p))
+  duty_at('ends', deadline)
+  S.ends = nil
+end
+
+-- Nobody could extend while the engine answered nobody: each such page gets one more lease, once.
+function Page.spare(gap)
+  local ends, spared, shortest = all_ends(), false, 0
+  for i = 1, #ends, 2 do
+    local p = Page.load(sub(ends[i], 17, 32))
+    if p then
+      if gap * 2 > p.lease and not (p.map and p.map.sp) then
+        p.map = p.map or {}
+        p.map.sp = 1
+        save_map(p)
+        Page.end_at(p, max(tonum(ends[i + 1]), S.now + p.lease))
+        spared = true
+      end
+      if shortest == 0 or p.lease < shortest then shortest = p.lease end
+    end
+  end
+  M.lease, M.rest = shortest, nil
+  if spared then M.jumps = M.jumps + 1 end
+end
+
+-- What becomes of a job whose lease ran out.
+local function crash(j, p)
+  local e, r = j.ext, Row.of(j.q)
+  r.c[ACTIVE] = r.c[ACTIVE] - 1
+  e.a, e.s = (e.a or 0) + 1, p.started
+  e.c = (e.c or 0) + 1
+  if e.cr then
+    e.cd, e.sp = 0, 3
+    return Settled.as(j, CANCELLED)
+  end
+  if Job.has_expired(j) then
+    e.cd = 1
+    return Settled.as(j, CANCELLED)
+  end
+  if p.alone then
+    e.dr = 2
+    return Settled.as(j, DEAD)
+  end
+  Page.return_to_front(j)
+end
+
+-- Makes a job that was active, and has left its page, ready at the front of its line.
+function Page.return_to_front(j)
+  j.tag = 2
+  j.ext.fr = 1
+  Job.save(j)
+  if j.opts.g then Group.ended(Row.of(j.q), j, false) end
+  Place.put(j)
+end
+
+-- Returns jobs of leases that ran out, a bounded number; how many.
+function Page.rescue(limit)
+  local rescued = 0
+  while rescued < limit do
+    local first = call('ZRANGE', S.k.e, 0, 0, 'WITHSCORES')
+    if not first[1] then
+      M.lease, M.rest = 0, nil
+      break
+    end
+    if tonum(first[2]) > S.now then
+      duty_at('ends', tonum(first[2]))
+      break
+    end
+    local p = Page.load(sub(first[1], 17, 32))
+    if not p then
+      call('ZREM', S.k.e, first[1])
+    else
+      local ids, places = Page.rest(p)
+      local n = min(#ids, limit - rescued)
+      local left = slice(places, 1, n)
+      Page.leave(p, left)
+      for i = n, 1, -1 do
+        local j = Job.load(ids[i])
+        if j then crash(j, p) end
+      end
+      rescued = rescued + n
+      if n == 0 then Page.close(p) end
+    end
+  end
+  if rescued >= limit then duty_at('ends', S.now) end
+  return rescued
+end
+
+end

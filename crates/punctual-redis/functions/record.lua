@@ -1,0 +1,108 @@
+-- One job in hand. A record's bytes: tag 1 | enqueued 2-9 | sub 10-11 | due 12-19 | hash 20-27 |
+-- idx 28-29 | priority 30 | sflags 31 | [elen, ext] | qlen, queue | klen, kind | [olen, opts] | payload.
+
+local HELD, SCHEDULED, READY, ACTIVE, COMPLETED, CANCELLED, DEAD = 0, 1, 2, 3, 4, 5, 6
+
+-- The queue of a record without an ext.
+local function queue_of_spec(raw)
+  return sub(raw, 33, 32 + byte(raw, 32))
+end
+
+-- Takes a record apart.
+function Job.parse(id, raw)
+  local tag = byte(raw)
+  if tag > 6 then refuse('data_damaged', 'a record has a tag that this library does not know; use a newer one') end
+  local j = {id = id, tag = tag, enq8 = sub(raw, 2, 9), sub2 = sub(raw, 10, 11), due8 = sub(raw, 12, 19),
+    hash = sub(raw, 20, 27), idx2 = sub(raw, 28, 29), prio = byte(raw, 30), sflags = byte(raw, 31)}
+  local at = 32
+  if tag > 1 then
+    local length = unp('>I4', raw, 32)
+    j.ext = length > 0 and mp.unpack(sub(raw, 36, 35 + length)) or {}
+    at = 36 + length
+  else
+    j.ext = {}
+  end
+  j.tail = sub(raw, at)
+  local ql = byte(raw, at)
+  j.q = sub(raw, at + 1, at + ql)
+  local kl = byte(raw, at + ql + 1)
+  j.kind = kl > 0 and sub(raw, at + ql + 2, at + ql + 1 + kl) or j.q
+  at = at + ql + 2 + kl
+  if j.sflags % 2 == 1 then
+    local length = unp('>I4', raw, at)
+    j.opts = mp.unpack(sub(raw, at + 4, at + 3 + length))
+    at = at + 4 + length
+  else
+    j.opts = {}
+  end
+  j.payload = #raw - at + 1
+  j.due = unp('>I8', j.due8)
+  j.cut = #j.tail - j.payload
+  return j
+end
+
+local function due_from(j, now)
+  j.due = now
+  j.due8 = u8(now)
+end
+
+-- The bytes of a job; with an ext unless it stands as it was sent.
+function Job.bytes(j, without_payload)
+  local tail = without_payload and sub(j.tail, 1, j.cut) or j.tail
+  local head = j.enq8 .. j.sub2 .. j.due8 .. j.hash .. j.idx2 .. char(j.prio, j.sflags)
+  local bare = next(j.ext) == nil
+  if j.tag == 1 and bare and j.sflags < 2 then return '\1' .. head .. tail end
+  if j.tag == 1 then j.tag = 2 end
+  local ext = bare and '\128' or mp.pack(j.ext)
+  return char(j.tag) .. head .. pack('>I4', #ext) .. ext .. tail
+end
+
+function Job.save(j)
+  call('HSET', S.k.b, j.id, Job.bytes(j))
+end
+
+-- The record of an id that is no mark; nil if there is none.
+function Job.load(id)
+  local raw = call('HGET', S.k.b, id)
+  if raw and byte(raw) < 7 then return Job.parse(id, raw) end
+end
+
+-- The order within a line: 20 bytes.
+function Job.key(j)
+  return j.due8 .. j.enq8 .. j.sub2 .. j.idx2
+end
+
+-- The order of enqueue: 12 bytes.
+function Job.seq(j)
+  return j.enq8 .. j.sub2 .. j.idx2
+end
+
+function Job.expires(j)
+  local ex = j.ext.ex
+  if ex == nil then ex = j.opts.ex end
+  return ex and ex ~= '' and unp('>I8', ex) or nil
+end
+
+function Job.has_expired(j)
+  local at = Job.expires(j)
+  return at and at <= S.now
+end
+
+local function is_suspect(j) return (j.ext.c or 0) >= 2 end
+local function lane_of(j) return is_suspect(j) and j.prio + 10 or j.prio end
+
+-- Tells whoever watches that a job's state is new.
+local function changed(id, q, state)
+  if M.feed >= S.now then
+    S.changes = S.changes or {}
+    S.changes[#S.changes + 1] = mp.pack({id, q, state, S.now})
+  end
+end
+
+-- The state now; `active` as Page.of tells it is asked only for a job that is due.
+function Job.state(j)
+  if j.tag == 3 then return HELD end
+  if j.tag > 3 then return j.tag end
+  if j.due > S.now then return SCHEDULED end
+  return Page.of(j) and ACTIVE or READY
+end

@@ -1,0 +1,49 @@
+-- The names under which the library answers, with what Redis must know of each.
+do
+
+-- Registers a verb. `f` takes its packed argument; `by_hand`, if there is one, words: anything but one
+-- argument of at least so many bytes that is no text.
+local function verb(name, f, flags, by_hand, packed_bytes)
+  redis.register_function{function_name = PREFIX .. name, flags = flags, callback = function(keys, args)
+    if #keys ~= 1 then
+      return redis.error_reply('PUNCTUAL invalid_input ' .. name .. ' takes one key; write FCALL ' .. PREFIX .. name .. " 1 'punctual:{default/0}' and its arguments; see punctual_1_help")
+    end
+    if by_hand and Text.is_words(args, packed_bytes) then return Text.run(by_hand, keys[1], args) end
+    if #args ~= 1 then
+      return redis.error_reply('PUNCTUAL invalid_input ' .. name .. ' takes one packed argument, as in docs/wire-protocol.md; for functions by hand see punctual_1_help')
+    end
+    return f(keys[1], args[1])
+  end}
+end
+
+local READS, FREES = {'no-writes'}, {'allow-oom'}
+
+-- version. No key. Reply: the number of this library, larger with each change of it.
+redis.register_function{function_name = PREFIX .. 'version', flags = {'no-writes', 'allow-stale', 'allow-oom'},
+  callback = function() return VERSION end}
+
+verb('enqueue', Enqueue.call, {})
+verb('claim', Claim.call, FREES, 'claim', 49)
+verb('extend', Settle.extend, FREES, 'extend', 10)
+verb('settle', Settle.call, FREES, 'settle', 10)
+verb('get', Inspect.get, READS, 'get', 9)
+verb('list', Inspect.list, READS)
+verb('edit', Edit.call, FREES)
+verb('stats', Stats.call, READS, 'stats', 9)
+verb('control', Control.call, FREES)
+verb('maintain', Sweep.maintain, FREES)
+verb('info', Stats.info, READS)
+verb('listen', Wait.listen, READS)
+verb('watch', Wait.watch, FREES)
+verb('changes', Wait.changes, FREES)
+
+-- By hand only.
+verb('push', nil, {}, 'push', 1e9)
+verb('cancel', nil, FREES, 'cancel', 1e9)
+verb('explain', nil, FREES, 'explain', 1e9)
+
+-- help. Its keys, if any, are not looked at.
+redis.register_function{function_name = PREFIX .. 'help', flags = {'no-writes', 'allow-stale', 'allow-oom'},
+  callback = function(_, args) return Text.help(args) end}
+
+end

@@ -1,0 +1,383 @@
+-- extend and settle: what workers say of the jobs they hold.
+do
+
+-- extend. Key: base. Argument: instance 8 | pages 2 | per page token 16, lease 8, notes, jobs.
+-- Reply: now 8, per page 0, or 1 | deadline 8 | lost | cancel.
+function Settle.extend(base, blob)
+  if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
+  Shard.open(base, sub(blob, 1, 8))
+  Sweep.run()
+  local count, at, out = unp('>I2', blob, 9), 11, {}
+  for _ = 1, count do
+    local token, lease, notes = unp('>c16I8I2', blob, at)
+    at = at + 26
+    local p = Page.load(token)
+    if p then
+      local deadline = max(Page.deadline(p), S.now + lease)
+      if p.lease ~= lease or (p.map and p.map.sp) then
+        p.map = p.map or {}
+        p.map.ls, p.map.sp = lease, nil
+        p.lease = lease
+        call('HSET', base .. ':pg', '~' .. token, mp.pack(p.map))
+        if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
+      end
+      Page.end_at(p, deadline)
+      p.deadline = deadline
+    end
+    for _ = 1, notes do
+      local id, length = unp('>c16I4', blob, at)
+      local place = p and Page.place(p, id)
+      local j = place and Job.load(id)
+      if j then
+        j.ext.po = sub(blob, at + 20, at + 19 + length)
+        Job.save(j)
+        Page.spoil(p)
+      end
+      at = at + 20 + length
+    end
+    local jobs = unp('>I2', blob, at)
+    at = at + 2
+    local lost = {}
+    for i = 1, jobs do
+      local id = sub(blob, at, at + 15)
+      if p and not Page.place(p, id, i) then lost[#lost + 1] = id end
+      at = at + 16
+    end
+    if p then
+      local asked = {}
+      for _, id in ipairs(p.map and p.map.c or {}) do
+        asked[#asked + 1] = Page.place(p, id) or nil
+      end
+      table.sort(asked)
+      for i, place in ipairs(asked) do asked[i] = sub(p.blob, p.at + 16 * place - 16, p.at + 16 * place - 1) end
+      out[#out + 1] = '\1' .. u8(p.deadline) .. pack('>I2', #lost) .. concat(lost) .. pack('>I2', #asked) .. concat(asked)
+    else
+      out[#out + 1] = '\0'
+    end
+  end
+  Shard.commit()
+  return u8(S.now) .. concat(out)
+end
+
+-- Reads a histogram: buckets and times; answers where it ends.
+local function read_times(blob, at)
+  local count = unp('>I2', blob, at)
+  local times = count > 0 and {} or nil
+  at = at + 2
+  for i = 1, count do
+    local bucket, n = unp('>I2I4', blob, at)
+    times[2 * i - 1], times[2 * i] = bucket, n
+    at = at + 6
+  end
+  return times, at
+end
+
+local OUTCOMES = {[0] = 'completed', 'retry', 'snooze', 'cancelled', 'dead', 'released'}
+
+-- Reads the call before anything is changed.
+local function read_pages(blob)
+  local count, at, pages, jobs = unp('>I2', blob, 9), 11, {}, 0
+  for k = 1, count do
+    local p = {token = sub(blob, at, at + 15)}
+    local form
+    p.late, at = read_times(blob, at + 16)
+    p.run, at = read_times(blob, at)
+    form, at = byte(blob, at), at + 1
+    if form == 1 or form == 3 then
+      p.attempt, p.n = unp('>I4I2', blob, at)
+      local bytes = 16 * p.n
+      p.ids = sub(blob, at + 6, at + 5 + bytes)
+      at = at + 6 + bytes
+      if form == 3 then
+        p.cores = sub(blob, at, at + bytes - 1)
+        at = at + bytes
+      end
+      if at > #blob + 1 then refuse('invalid_input', 'the call is cut short') end
+    else
+      p.n = unp('>I2', blob, at)
+      at = at + 2
+      p.items = {}
+      for i = 1, p.n do
+        local s = {}
+        local outcome, has
+        s.id, s.attempt, outcome, has = unp('>c16I4BB', blob, at)
+        s.outcome = OUTCOMES[outcome] or refuse('invalid_input', 'no such outcome index=' .. jobs + i - 1)
+        at = at + 22
+        if has % 2 == 1 then
+          s.span8 = sub(blob, at, at + 7)
+          if s.outcome ~= 'completed' and unp('>I8', s.span8) + S.now > 253402300799999999 then
+            refuse('invalid_delay', 'span reaches beyond the year 9999 index=' .. jobs + i - 1)
+          end
+          at = at + 8
+        end
+        if floor(has / 2) % 2 == 1 then
+          local length = unp('>I4', blob, at)
+          s.result, at = sub(blob, at + 4, at + 3 + length), at + 4 + length
+        end
+        if floor(has / 4) % 2 == 1 then
+          local length = unp('>I4', blob, at)
+          s.error, at = sub(blob, at + 4, at + 3 + length), at + 4 + length
+        end
+        if floor(has / 8) % 2 == 1 then s.stopped, at = byte(blob, at), at + 1 end
+        if floor(has / 16) % 2 == 1 then
+          local n = unp('>I2', blob, at)
+          s.effects, at = {}, at + 2
+          for e = 1, n do
+            local kind, length = unp('>BI4', blob, at)
+            s.effects[e], at = {kind, sub(blob, at + 5, at + 4 + length)}, at + 5 + length
+            if kind == 0 then Enqueue.check_due(s.effects[e][2], jobs + i - 1) end
+          end
+        end
+        p.items[i] = s
+      end
+    end
+    jobs = jobs + p.n
+    pages[k] = p
+  end
+  return pages
+end
+
+-- Whether a settlement is one that was taken before.
+local function is_repeated(id, raw, token, attempt)
+  raw = raw and byte(raw) == 8 and Settled.mark(id, raw) or raw
+  if not raw then return false end
+  if byte(raw) >= 7 then
+    return Settled.mark_counts(raw) and unp('>I4', raw, 27) == attempt and sub(raw, 31, 42) == sub(token, 1, 12)
+  end
+  local e = Job.parse('', raw).ext
+  return e.sa == attempt and e.sk == sub(token, 1, 12)
+end
+
+-- Marks plain jobs of a page that completed: n ids as a list and a string; `cores`, due and hash of
+-- each, if the caller told them; `results` if there are any.
+local function complete_plain(p, ids, n, all, cores, results)
+  if not cores then
+    local records = get_many(S.k.b, ids)
+    for i = 1, n do records[i] = sub(records[i], 12, 27) end
+    cores = concat(records)
+  end
+  if n >= 8 and not results then
+    Settled.mark_many(ids, n, all, cores, 1, p.token)
+  else
+    local kv = {}
+    local finish = char(COMPLETED) .. u8(S.now) .. '\0\0\0\1' .. sub(p.token, 1, 12)
+    for i = 1, n do
+      kv[2 * i - 1] = ids[i]
+      kv[2 * i] = '\7' .. sub(cores, 16 * i - 15, 16 * i) .. finish .. (results and results[i] or '')
+    end
+    call_many('HSET', S.k.b, kv)
+    Settled.marks(S.now, all, n)
+  end
+  local r = Row.of(p.q)
+  r.c[ACTIVE] = r.c[ACTIVE] - n
+  note(r, 3, n)
+  if M.watch >= S.now then
+    S.settled = S.settled or {}
+    for i = 1, n do S.settled[#S.settled + 1] = ids[i] end
+  end
+  if M.feed >= S.now then
+    for i = 1, n do changed(ids[i], p.q, COMPLETED) end
+  end
+end
+
+-- A whole plain page, or a part of it, completed without anything to say.
+local function settle_plain(p, report)
+  local n, sent = report.n, report.ids
+  local ids, places = {}, nil
+  if n == p.n and not p.map and sub(p.blob, p.at) == sent then
+    for i = 1, n do ids[i] = sub(sent, 16 * i - 15, 16 * i) end
+  else
+    local hint, seen = 1, {}
+    places = {}
+    for i = 1, n do
+      local id = sub(sent, 16 * i - 15, 16 * i)
+      local place = Page.place(p, id, hint)
+      if not place or seen[place] then return false end
+      seen[place] = true
+      ids[i], places[i], hint = id, place, place + 1
+    end
+  end
+  complete_plain(p, ids, n, sent, report.cores)
+  if places then Page.leave(p, places) else Page.close(p) end
+  return true
+end
+
+-- Clears a name that a held job waits for; one that waits for nothing more takes its place.
+local function clear(id, name)
+  local j = Job.load(id)
+  if not j or j.tag ~= 3 or Settled.expire_if_late(j) then return end
+  local left, found = {}, false
+  for _, waits in ipairs(j.ext.w or {}) do
+    if waits == name then found = true else left[#left + 1] = waits end
+  end
+  if not found then return end
+  local runs = #left == 0 and not j.ext.fo
+  if runs then Place.out(j) end
+  j.ext.w = #left > 0 and left or nil
+  if runs then j.tag = 2 end
+  Job.save(j)
+  if runs then Place.put(j) end
+end
+
+local function end_attempt(j, p, s)
+  local e, r = j.ext, Row.of(j.q)
+  r.c[ACTIVE] = r.c[ACTIVE] - 1
+  e.a, e.s = s.attempt, p.started
+  e.sa, e.sk = s.attempt, sub(p.token, 1, 12)
+  if s.error then e.er = s.error end
+  local outcome = s.outcome
+  local failed = outcome == 'retry' or outcome == 'dead'
+  if failed then
+    e.f = (e.f or 0) + 1
+    note(r, 4, 1)
+  end
+  if outcome == 'completed' then
+    e.re = s.result
+    return Settled.as(j, COMPLETED)
+  elseif outcome == 'cancelled' then
+    e.cd = 0
+    e.sp = s.stopped or (e.cr and 1) or nil
+    return Settled.as(j, CANCELLED)
+  elseif outcome == 'dead' then
+    e.dr = 1
+    return Settled.as(j, DEAD)
+  end
+  if e.cr then
+    e.cd, e.sp = 0, s.stopped or 1
+    return Settled.as(j, CANCELLED)
+  end
+  if failed and e.f >= (j.opts.ma or 20) then
+    e.dr = 0
+    return Settled.as(j, DEAD)
+  end
+  if Job.has_expired(j) then
+    e.cd = 1
+    return Settled.as(j, CANCELLED)
+  end
+  if outcome == 'released' then return Page.return_to_front(j) end
+  if not e.rd then e.rd = j.due8 end
+  if s.span8 then
+    j.due8 = Enqueue.plus(S.now, s.span8)
+  else
+    j.due8 = u8(S.now + Retry.span(j.opts.rt, j.id, e.f) * 1000)
+  end
+  j.due = unp('>I8', j.due8)
+  j.tag, e.fr = 2, nil
+  Job.save(j)
+  if j.opts.g then Group.ended(r, j, not j.opts.gp) end
+  Place.put(j)
+end
+
+-- The bytes of one verdict that was taken: the state after its effects, and their verdicts.
+local function verdict_of(j, effects)
+  local now_is = j
+  if #effects > 0 then now_is = Job.load(j.id) or j end
+  local state, due8 = j.tag, BELOW
+  if now_is and now_is.tag <= 3 then
+    state = now_is.tag == 3 and HELD or now_is.due > S.now and SCHEDULED or READY
+    due8 = now_is.due8
+  end
+  local out = {'\0' .. char(state) .. due8 .. pack('>I2', #effects)}
+  for i = 1, #effects do out[i + 1] = effects[i] end
+  return concat(out)
+end
+
+-- Settles one job of a page with all that can be said of it.
+local function settle_one(p, s, raw)
+  local place = p and Page.place(p, s.id)
+  local j = place and raw and byte(raw) < 3 and Job.parse(s.id, raw)
+  if not j or (j.ext.a or 0) + 1 ~= s.attempt then
+    return is_repeated(s.id, raw, p and p.token or s.token, s.attempt) and '\1' or '\2'
+  end
+  Page.depart(p, place)
+  end_attempt(j, p, s)
+  local effects = {}
+  for i, effect in ipairs(s.effects or {}) do
+    if effect[1] == 0 then
+      local verdict, _, _, other = Enqueue.effect(effect[2])
+      effects[i] = char(verdict) .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
+    else
+      clear(sub(effect[2], 1, 16), sub(effect[2], 17))
+      effects[i] = '\255\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+    end
+  end
+  return verdict_of(j, effects)
+end
+
+-- Settles a page item by item; plain ones that completed together.
+local function settle_items(p, report)
+  local items, out = report.items, {}
+  if not items then
+    items = {}
+    for i = 1, report.n do
+      items[i] = {id = sub(report.ids, 16 * i - 15, 16 * i), attempt = report.attempt, outcome = 'completed'}
+    end
+  end
+  local q, times, once = nil, {}, true
+  for _, s in ipairs(items) do
+    if times[s.id] then once = false end -- the first in order counts: one after the other
+    times[s.id] = true
+  end
+  if once and p and p.plain and not p.spoilt then
+    local ids, places, results, hint, seen = {}, {}, {}, 1, {}
+    for i, s in ipairs(items) do
+      if s.outcome == 'completed' and s.attempt == 1 and not s.effects and not s.error then
+        local place = Page.place(p, s.id, hint)
+        if place and not seen[place] then
+          seen[place] = true
+          local k = #ids + 1
+          ids[k], places[k], results[k], hint = s.id, place, s.result or false, place + 1
+          out[i] = '\0' .. char(COMPLETED) .. BELOW .. '\0\0'
+        end
+      end
+    end
+    if #ids > 0 then
+      q = p.q
+      complete_plain(p, ids, #ids, concat(ids), nil, results)
+      Page.leave(p, places)
+    end
+  end
+  local asked, records = {}, nil
+  for i, s in ipairs(items) do if not out[i] then asked[#asked + 1] = s.id end end
+  if once then records = get_many(S.k.b, asked) end
+  local nth = 0
+  for i, s in ipairs(items) do
+    if not out[i] then
+      s.token, nth = report.token, nth + 1
+      local raw
+      if records then raw = records[nth] else raw = call('HGET', S.k.b, s.id) end
+      local live = p and S.pages[p.token] and p
+      out[i] = settle_one(live, s, raw)
+      if byte(out[i]) == 0 and not q then q = raw and Job.parse('', raw).q end
+    end
+  end
+  if p and S.pages[p.token] then Page.settle_departed(p) end
+  return '\1' .. concat(out), q
+end
+
+-- settle. Key: base. Argument: instance 8 | pages 2 | per page token, histograms, form, settlements.
+-- Reply: now 8, per page 0 (all completed) or 1 and a verdict each.
+function Settle.call(base, blob)
+  if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
+  if not call then bind() end
+  local token = sub(blob, 11, 26)
+  local page = call('HMGET', base .. ':pg', token, '~' .. token)
+  Shard.open(base, sub(blob, 1, 8), page[1] and {Page.queue_of(page[1])})
+  local reports = read_pages(blob)
+  S.fetched, S.fetched_token = page, token
+  Sweep.run()
+  local out = {}
+  for k, report in ipairs(reports) do
+    local p, q = Page.load(report.token), nil
+    if p and p.plain and report.ids and report.attempt == 1 and not p.spoilt and report.n > 0 and settle_plain(p, report) then
+      out[k], q = '\0', p.q
+    else
+      out[k], q = settle_items(p, report)
+    end
+    if q and (report.late or report.run) then Stats.measured(q, report.late, report.run) end
+  end
+  Shard.commit()
+  return u8(S.now) .. concat(out)
+end
+
+end

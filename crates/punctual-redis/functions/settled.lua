@@ -1,0 +1,214 @@
+-- What becomes of a settled job: kept whole (`BASE:k:STATE:QUEUE` by finish, `BASE:kp` by the end of its
+-- retention) or reduced to a mark in its record's place. Marks of jobs that completed together refer (tag 8 |
+-- finished 8 | sub 2 | no 1) to what is said once of all of them: `BASE:md`, finished 8 | sub 2 | no 1 to
+-- attempt 4 | token 12 | n 2 | ids | due and hash of each. `BASE:mp` has all marks in order: finished 8 and
+-- ids, or finished 8 | sub 2 | no 1 and, once a part was pruned, | how many 2.
+do
+
+local RETENTION = {[CANCELLED] = 86400e6, [DEAD] = 2592000e6}
+local NO_TOKEN = '\0\0\0\0\0\0\0\0\0\0\0\0'
+
+local function kept_set(q, state) return S.base .. ':k:' .. state .. ':' .. q end
+
+-- A mark's bytes; `core` is due 8 | hash 8, `token` 12 bytes.
+local function mark_of(core, state, late, finished, attempt, token, result)
+  return '\7' .. core .. char(state + (late and 8 or 0)) .. u8(finished) .. pack('>I4', attempt) .. token .. (result or '')
+end
+
+-- Whether a mark still counts.
+function Settled.mark_counts(raw) return unp('>I8', raw, 19) + WINDOW > S.now end
+
+-- A mark in full: itself, or what its reference leads to; nil if that is gone.
+function Settled.mark(id, raw)
+  if byte(raw) == 7 then return raw end
+  local all = call('HGET', S.k.md, sub(raw, 2, 12))
+  if not all then return nil end
+  local n, at = unp('>I2', all, 17), 19
+  while at do
+    at = find(all, id, at, true)
+    if not at or at >= 19 + 16 * n then return nil end
+    if (at - 19) % 16 == 0 then break end
+    at = at + 1
+  end
+  local core = 16 * n + at
+  return '\7' .. sub(all, core, core + 15) .. char(COMPLETED) .. sub(raw, 2, 9) .. sub(all, 1, 16)
+end
+
+-- Marks jobs that completed together: ids as a list and a string, cores as a string; all of one
+-- attempt under one token.
+function Settled.mark_many(ids, n, all, cores, attempt, token)
+  S.part = S.part + 1
+  local no = u8(S.now) .. S.sub .. char(S.part % 256)
+  local mark, kv = '\8' .. no, {}
+  for i = 1, n do kv[2 * i - 1], kv[2 * i] = ids[i], mark end
+  call_many('HSET', S.k.b, kv)
+  call('HSET', S.k.md, no, pack('>I4', attempt) .. sub(token, 1, 12) .. pack('>I2', n) .. all .. cores)
+  Settled.marks(S.now, no, n)
+end
+
+-- Keeps n marks, written by the caller, in their order: a string of ids, or a reference.
+function Settled.marks(finished, what, n, at_once)
+  if n == 1 and finished == S.now and not at_once then -- with the others of this call
+    S.marked = S.marked or {}
+    S.marked[#S.marked + 1] = what
+    return
+  end
+  call('RPUSH', S.k.mp, #what == 11 and what or u8(finished) .. what)
+  M.marks = M.marks + n
+  duty_at('mark', finished + WINDOW + 1e6)
+  if M.marks > S.limits.marks then Settled.prune_marks(M.marks - S.limits.marks, true) end
+end
+
+-- Writes the marks that were kept one by one in this call.
+function Settled.flush_marks()
+  local ids = S.marked
+  S.marked = nil
+  if ids then Settled.marks(S.now, concat(ids), #ids, true) end
+end
+
+-- An id whose mark is in the order of marks stands for something else now: the prune passes it over once.
+function Settled.reuse(id)
+  call('HINCRBY', S.k.rv, id, 1)
+  M.reused, M.rest = M.reused + 1, nil
+end
+
+-- Forgets marks past the window, or the oldest ones whatever their age; how many.
+function Settled.prune_marks(limit, any_age)
+  local key, pruned = S.k.mp, 0
+  while pruned < limit do
+    local one = call('LINDEX', key, 0)
+    if not one then break end
+    if not any_age and at8(one) + WINDOW > S.now then
+      duty_at('mark', at8(one) + WINDOW + 1e6)
+      break
+    end
+    call('LPOP', key)
+    local ids, all, from, n = {}, one, 9, (#one - 8) / 16
+    local no = (#one == 11 or #one == 13) and sub(one, 1, 11)
+    if no then -- a reference; ids before `from` are pruned
+      all = call('HGET', S.k.md, no) or rep('\0', 18)
+      local gone = #one == 13 and unp('>I2', one, 12) or 0
+      from, n = 19 + 16 * gone, unp('>I2', all, 17) - gone
+    end
+    local take = min(n, limit - pruned)
+    for i = 1, take do ids[i] = sub(all, from + 16 * i - 16, from + 16 * i - 1) end
+    if no and take == n then
+      call('HDEL', S.k.md, no)
+    elseif no then
+      call('LPUSH', key, no .. pack('>I2', (from - 19) / 16 + take))
+    elseif take < n then
+      call('LPUSH', key, sub(one, 1, 8) .. sub(one, 16 * take + 9))
+    end
+    pruned = pruned + take
+    if M.reused > 0 then
+      local counts, gone = get_many(S.k.rv, ids), {}
+      for i = 1, take do
+        if not counts[i] then
+          gone[#gone + 1] = ids[i]
+        elseif call('HINCRBY', S.k.rv, ids[i], -1) <= 0 then
+          call('HDEL', S.k.rv, ids[i])
+        end
+        if counts[i] then M.reused, M.rest = M.reused - 1, nil end
+      end
+      ids = gone
+    end
+    call_many('HDEL', S.k.b, ids)
+    M.marks = max(0, M.marks - take)
+  end
+  return pruned
+end
+
+-- Drops a job's record and leaves a mark, while that is worth anything.
+function Settled.drop(j, finished)
+  if finished + WINDOW <= S.now then
+    call('HDEL', S.k.b, j.id)
+    return
+  end
+  local e = j.ext
+  call('HSET', S.k.b, j.id,
+    mark_of((e.rd or j.due8) .. j.hash, j.tag, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re))
+  Settled.marks(finished, j.id, 1)
+end
+
+local function kept_bytes(j) return j.payload + 256 end
+
+-- Takes a kept job out of the orders it stands in.
+function Settled.unkeep(j)
+  local r, state = Row.of(j.q), j.tag
+  call('ZREM', kept_set(j.q, state), Job.seq(j) .. j.id)
+  call('ZREM', S.k.kp, j.id)
+  r.c[state], r.rest = r.c[state] - 1, nil
+  r.b[state] = max(0, r.b[state] - kept_bytes(j))
+end
+
+-- Removes a kept job's record; within the settled window its mark stays.
+function Settled.forget(j)
+  Settled.unkeep(j)
+  Settled.drop(j, j.ext.fi or 0)
+end
+
+function Settled.keep(j, finished)
+  local state, r = j.tag, Row.of(j.q)
+  local retention = RETENTION[state] or j.opts.rn or 0
+  if retention == 0 then return Settled.drop(j, finished) end
+  Job.save(j)
+  local till = finished + max(retention, WINDOW)
+  call('ZADD', kept_set(j.q, state), fmt('%d', finished), Job.seq(j) .. j.id)
+  call('ZADD', S.k.kp, fmt('%d', till), j.id)
+  duty_at('kept', till)
+  r.c[state], r.rest = r.c[state] + 1, nil
+  r.b[state] = r.b[state] + kept_bytes(j)
+  while r.c[state] > S.limits.retained or r.b[state] > S.limits.retained_bytes do
+    local oldest = call('ZRANGE', kept_set(j.q, state), 0, 0)[1]
+    local job = oldest and Job.load(sub(oldest, 13))
+    if not job then break end
+    Settled.forget(job)
+  end
+end
+
+local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
+
+-- Settles a job that stands in no place any more; its reasons are already in its ext.
+function Settled.as(j, state)
+  j.tag = state
+  local e = j.ext
+  e.fi, e.fr = S.now, nil
+  local r = Row.of(j.q)
+  Unique.free(j)
+  if j.opts.g then Group.member(r, j, false) end
+  Place.forget_expiry(j)
+  note(r, NOTED[state], 1)
+  changed(j.id, j.q, state)
+  S.settled = S.settled or {}
+  S.settled[#S.settled + 1] = j.id
+  Settled.keep(j, S.now)
+end
+
+-- Settles a pending job as cancelled: 0 requested, 1 expired, 2 replaced, 3 purged.
+function Settled.cancel_waiting(j, reason)
+  Place.out(j)
+  j.ext.cd = reason
+  if reason == 0 then j.ext.sp = 0 end
+  Settled.as(j, CANCELLED)
+end
+
+-- Expires a pending job whose instant has passed; whether it did.
+function Settled.expire_if_late(j)
+  if j.tag > 3 or not Job.has_expired(j) then return false end
+  if j.tag < 3 and j.due <= S.now and Page.of(j) then return false end
+  Settled.cancel_waiting(j, 1)
+  return true
+end
+
+-- Removes kept jobs past their retention; how many.
+function Settled.prune_kept(limit)
+  local key = S.k.kp
+  local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
+  for i = 1, #ids do
+    local j = Job.load(ids[i])
+    if j and j.tag > 3 then Settled.forget(j) else call('ZREM', key, ids[i]) end
+  end
+  return #ids
+end
+
+end

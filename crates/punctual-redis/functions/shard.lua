@@ -1,0 +1,316 @@
+-- The shard in hand: engine time, what is counted, and the rows of its queues. A call opens it,
+-- changes it, and commits it with one HSET; keys `BASE:s`, fields `m`, `q`..queue, `w`..worker.
+
+local S = {} -- the shard of this call
+local M      -- its `m`: numbers by name
+local kept_rows, kept_count = {}, 0 -- parsed rows by key, trusted only while the bytes are the same
+
+local LIMITS = {sweep = 1000, marks = 1000000, retained = 10000, retained_bytes = 67108864, feed = 16384}
+-- `m` is written by every call: what changes often first, then the rest as it was read if nothing
+-- of it changed (M.rest), then limits.
+local OFTEN, SELDOM = '>I8I2I8I8c8', '>I8I8I8I8I8I8I8I8I8I8I8I4I8B'
+local OFTEN_BYTES, SHARD_BYTES = 34, 135
+
+-- The keys of a shard by their short names, made once.
+local kept_keys, kept_key_count = {}, 0
+local KEYS = {'b', 'e', 'f', 'fw', 'kp', 'md', 'mp', 'pg', 'rec', 'rv', 's', 'u', 'up', 'w', 'ws', 'xp'}
+
+local function keys_of(base)
+  local k = kept_keys[base]
+  if not k then
+    if kept_key_count > 1000 then kept_keys, kept_key_count = {}, 0 end
+    k = {}
+    for _, name in ipairs(KEYS) do k[name] = base .. ':' .. name end
+    kept_keys[base], kept_key_count = k, kept_key_count + 1
+  end
+  return k
+end
+
+local kept_shards, kept_shard_count = {}, 0 -- as kept_rows
+
+local function clock(base)
+  local t = call('TIME')
+  local now = t[1] * 1e6 + t[2]
+  --TEST local told = call('GET', base .. ':clock') now = told and tonum(told) or now
+  return now
+end
+
+local function read_shard(raw)
+  local last, sub_, fence, marks, instance = unp(OFTEN, raw)
+  local version, due, ends, expiry, kept, mark, period, lease, watch, feed, change, jumps, reused, behind = unp(SELDOM, raw, OFTEN_BYTES + 1)
+  return {last = last, sub = sub_, fence = fence, marks = marks, instance = instance, version = version, due = due, ends = ends,
+    expiry = expiry, kept = kept, mark = mark, period = period, lease = lease, watch = watch, feed = feed, change = change,
+    jumps = jumps, reused = reused, behind = behind, rest = sub(raw, OFTEN_BYTES + 1), limits_raw = #raw > SHARD_BYTES and sub(raw, SHARD_BYTES + 1) or nil}
+end
+
+local function write_shard(m)
+  if not m.rest then
+    m.rest = pack(SELDOM, m.version, m.due, m.ends, m.expiry, m.kept, m.mark, m.period, m.lease, m.watch, m.feed, m.change,
+      m.jumps, m.reused, m.behind) .. (m.limits_raw or '')
+  end
+  return pack(OFTEN, m.last, m.sub, m.fence, m.marks, m.instance) .. m.rest
+end
+
+-- When something is to be done: a job falls due, a lease ends, a job expires, a kept job or a mark
+-- goes, a unique key's period ends. Lower bounds; the sweep looks again.
+local NEVER = 2 ^ 62
+
+local function idle_shard(instance)
+  return {last = 0, sub = 0, fence = 0, version = 0, due = NEVER, ends = NEVER, expiry = NEVER, kept = NEVER, mark = NEVER,
+    period = NEVER, marks = 0, lease = 0, watch = 0, feed = 0, change = 0, jumps = 0, reused = 0, behind = 0, instance = instance}
+end
+
+local function next_duty(m)
+  return min(m.due, m.ends, m.expiry, m.kept, m.mark, m.period)
+end
+
+local function new_shard(base, now)
+  local digest = redis.sha1hex(base .. now .. concat(call('TIME'), '.'))
+  local instance = {}
+  for i = 1, 8 do instance[i] = char(tonum(sub(digest, 2 * i - 1, 2 * i), 16)) end
+  local m = idle_shard(concat(instance))
+  m.limits_raw = call('GET', base .. ':limits') or nil
+  return m
+end
+
+local parsed_limits = {}
+local function limits_of(m)
+  local raw = m.limits_raw
+  if not raw then return LIMITS end
+  if not parsed_limits[raw] then
+    local told, limits = mp.unpack(raw), {}
+    for name, value in pairs(LIMITS) do limits[name] = told[name] or value end
+    parsed_limits = {[raw] = limits}
+  end
+  return parsed_limits[raw]
+end
+
+-- A row of a queue: counts by state (c), settled bytes (b), jobs in lists (L) with their stale
+-- entries (T), entries of side sets (X), the minute that runs (h), the earliest due (head). What changes
+-- often stands first, then the rest as it was read if nothing of it changed (r.rest), then the lanes.
+local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4I8I6'
+local ROW_OFTEN_BYTES, ROW_BYTES = 33, 134
+
+local function new_row(name)
+  return {name = name, flags = 1, short = 0, head = 0, told = 0, max = 0, horizon = 0, far = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
+    b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}}
+end
+
+local function read_row(name, raw)
+  local r = new_row(name)
+  local c, b, h, at = r.c, r.b, r.h, ROW_BYTES + 1
+  r.flags, r.short, c[2], c[3], h[1], h[2], h[3] = unp(ROW_OFTEN, raw)
+  r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6], r.horizon, r.far =
+    unp(ROW_SELDOM, raw, ROW_OFTEN_BYTES + 1)
+  r.rest, r.told = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), Due.duty(r)
+  while at <= #raw do
+    local lane, n, stale = unp('>BI5I5', raw, at)
+    if lane < 10 then r.L[lane], r.T[lane] = n, stale else r.X[lane - 10] = n end
+    at = at + 11
+  end
+  return r
+end
+
+local function write_row(r)
+  local c, b, h = r.c, r.b, r.h
+  if not r.rest then
+    r.rest = pack(ROW_SELDOM, r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6],
+      r.horizon, r.far)
+  end
+  local raw = pack(ROW_OFTEN, r.flags, r.short, c[2], c[3], h[1], h[2], h[3]) .. r.rest
+  for lane, n in pairs(r.L) do
+    local stale = r.T[lane] or 0
+    if n > 0 or stale > 0 then raw = raw .. pack('>BI5I5', lane, n, stale) end
+  end
+  for lane, n in pairs(r.X) do
+    if n > 0 then raw = raw .. pack('>BI5I5', lane + 10, n, 0) end
+  end
+  return raw
+end
+
+-- Something of a row changes that seldom does.
+local function seldom(r) r.rest = nil end
+
+-- flags of a row: 1 somebody may sleep without an alarm, 2 paused, 4 dead-letters when full, 8 bounded.
+local function flag(r, bit) return floor(r.flags / bit) % 2 == 1 end
+local function set_flag(r, bit, on)
+  if flag(r, bit) ~= on then r.flags = r.flags + (on and bit or -bit) end
+end
+
+local function take_row(name, raw)
+  local key = S.base .. name
+  local kept = kept_rows[key]
+  if kept then
+    kept_rows[key], kept_count = nil, kept_count - 1
+    if kept.raw == raw then return kept end
+  end
+  return read_row(name, raw)
+end
+
+-- The row of a queue; false if there is none yet.
+function Row.find(name)
+  local r = S.rows[name]
+  if r == nil then
+    local raw = call('HGET', S.k.s, 'q' .. name)
+    r = raw and take_row(name, raw)
+    S.rows[name] = r
+  end
+  return r
+end
+
+-- The row of a queue, to be changed: made if there is none, written with the commit.
+function Row.of(name)
+  local r = S.rows[name] or Row.find(name)
+  if not r then
+    r = new_row(name)
+    S.rows[name] = r
+  end
+  if not r.dirty then
+    r.dirty = true
+    S.dirty[#S.dirty + 1] = r
+  end
+  return r
+end
+
+-- Tells the sweep when to look at a queue.
+function Row.tell(r, duty)
+  if duty > 0 then call('ZADD', S.k.w, fmt('%d', duty), r.name) else call('ZREM', S.k.w, r.name) end
+  r.told = duty
+end
+
+-- Opens the shard for a call. `queues` are read with it. A read changes nothing, and asks for
+-- `maintain` first (touch) where a write would have swept.
+function Shard.open(base, instance, queues, is_read, any)
+  if not call then bind() end
+  local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, limits = LIMITS}
+  S = s
+  local now = clock(base)
+  local answer
+  if queues and #queues > 0 then
+    local names = {'m'}
+    for i = 1, #queues do names[i + 1] = 'q' .. queues[i] end
+    answer = call('HMGET', s.k.s, unpack_list(names))
+    for i = 1, #queues do
+      local raw = answer[i + 1]
+      if s.rows[queues[i]] == nil then s.rows[queues[i]] = raw and take_row(queues[i], raw) end
+    end
+  else
+    answer = {call('HGET', s.k.s, 'm')}
+  end
+  local raw = answer[1]
+  local kept = kept_shards[base]
+  if kept then kept_shards[base] = nil end
+  M = raw and (kept and kept.raw == raw and kept or read_shard(raw))
+  if instance ~= BELOW and not (M and M.instance == instance) then
+    refuse('engine_data_missing', 'the data of this shard has vanished or is another one; see the server and its durability')
+  end
+  if is_read then
+    if not M then
+      s.now, s.empty, s.limits = now, true, LIMITS
+      M = idle_shard(BELOW)
+      return now
+    end
+    s.limits = limits_of(M)
+    local gap = now - M.last
+    if not any and (gap < 0 or now >= next_duty(M) or (M.lease > 0 and (gap >= 1000 or gap * 8 >= M.lease))) then
+      refuse('touch', 'call maintain, then this read again')
+    end
+    s.now = max(now, M.last)
+    return s.now
+  end
+  if not M then M = new_shard(base, now) end
+  s.limits = limits_of(M)
+  local last = M.last
+  local behind = now < last and (M.behind == 1 or last - now >= 1000) and 1 or 0
+  if behind ~= M.behind then M.behind, M.jumps, M.rest = behind, M.jumps + behind, nil end
+  if now < last then now = last + 1 end
+  if now == last then M.sub = M.sub + 1 else M.sub = 0 end
+  if M.sub > 65535 then now, M.sub = now + 1, 0 end
+  M.last, s.now, s.sub, s.part = now, now, pack('>I2', M.sub), 61440
+  s.since = last
+  return now
+end
+
+-- Something of that kind is to be done at that instant.
+local function duty_at(kind, at)
+  if at < M[kind] then M[kind], M.rest = at, nil end
+end
+
+-- Rings for a queue with the commit: 1 if somebody may sleep without an alarm, 2 also if a claim came
+-- up short not long ago (a claim that leaves work rings on for others), 3 in any case.
+local function ring(r) r.ring = 1 end
+
+local function settle_bells()
+  local kv = {}
+  for i = 1, #S.settled do kv[i] = S.settled[i] end
+  local watchers = get_many(S.k.ws, kv)
+  for i = 1, #kv do
+    local of = watchers[i]
+    if of then
+      for at = 1, #of, 8 do call('ZADD', S.base .. ':p:' .. sub(of, at, at + 7), 0, 's' .. kv[i]) end
+      call('HDEL', S.k.ws, kv[i])
+    end
+  end
+end
+
+local function write_changes()
+  local items = {}
+  for i, change in ipairs(S.changes) do items[i] = change end
+  M.change, M.rest = M.change + #items, nil
+  call_many('RPUSH', S.k.f, items)
+  call('LTRIM', S.k.f, -S.limits.feed, -1)
+  local watchers = call('HGETALL', S.k.fw)
+  for i = 1, #watchers, 2 do
+    if tonum(watchers[i + 1]) >= S.now then
+      call('ZADD', S.base .. ':p:' .. watchers[i], 0, 'f')
+    else
+      call('HDEL', S.k.fw, watchers[i])
+      call('DEL', S.base .. ':p:' .. watchers[i])
+    end
+  end
+end
+
+-- Writes what the call has changed, and rings. `field, value` is one more field of the shard.
+function Shard.commit(field, value)
+  if S.marked then Settled.flush_marks() end
+  if S.changed_groups then Group.flush() end
+  if S.settled and M.watch >= S.now then settle_bells() end
+  if S.changes then write_changes() end
+  local kv = {'m', ''}
+  for i = 1, #S.dirty do
+    local r = S.dirty[i]
+    if r.ring then
+      local idle = r.flags % 2 == 1
+      if flag(r, 2) then -- paused: the resume rings
+      elseif idle or r.ring == 3 or r.ring == 2 and S.now - r.short < 5e6 then
+        if idle then r.flags, r.short = r.flags - 1, S.now end
+        call('ZADD', S.base .. ':d:' .. r.name, 0, '1')
+      end
+      r.ring = nil
+    end
+    local duty = Due.duty(r)
+    if duty ~= r.told then Row.tell(r, duty) end
+    local raw = write_row(r)
+    r.raw, r.dirty = raw, nil
+    kv[#kv + 1], kv[#kv + 2] = 'q' .. r.name, raw
+    if kept_count > 500 then kept_rows, kept_count = {}, 0 end
+    kept_rows[S.base .. r.name], kept_count = r, kept_count + 1
+  end
+  kv[2] = write_shard(M)
+  if not kept_shards[S.base] then kept_shard_count = kept_shard_count + 1 end
+  if kept_shard_count > 1000 then kept_shards, kept_shard_count = {}, 1 end
+  M.raw, kept_shards[S.base] = kv[2], M
+  if field then kv[#kv + 1], kv[#kv + 2] = field, value end
+  call('HSET', S.k.s, unpack_list(kv))
+end
+
+-- Counts something in the minute that runs: 1 enqueued, 2 claimed, 3 completed, 4 failed, 5 dead, 6 cancelled.
+local function note(r, what, n)
+  local minute = S.now - S.now % MINUTE
+  if r.minute ~= minute then
+    if r.minute > 0 then Row.close_minute(r) end
+    r.minute, r.h, r.rest = minute, {0, 0, 0, 0, 0, 0}, nil
+  end
+  r.h[what] = r.h[what] + n
+  if what > 3 then r.rest = nil end
+end

@@ -1,0 +1,264 @@
+-- stats and info: counts, the due histogram, history by minutes, workers seen, liveness. `BASE:hi:QUEUE`:
+-- closed minutes, a day of them; `BASE:hb:QUEUE`: buckets of the minute that runs.
+do
+
+local HISTORY = 1440
+
+-- The largest value of a bucket of times.
+local function value_of(bucket)
+  if bucket < 64 then return bucket end
+  local scale = 2 ^ (floor(bucket / 64) - 1)
+  return (bucket % 64 + 65) * scale - 1
+end
+
+-- Times are gathered here and written each second: two commands a bucket and call would cost more than
+-- the call. What is lost with the process is a second of measurements.
+local gathered = {}
+local GATHER = 1e6
+
+-- What was gathered under a key, of this data and no other.
+local function gathered_of(key)
+  local times = gathered[key]
+  return times and times.instance == M.instance and times.of or {}
+end
+
+-- Writes what was gathered of a queue.
+local function write_gathered(q)
+  local key = S.base .. ':hb:' .. q
+  local times = gathered_of(key)
+  gathered[key] = nil
+  for field, n in pairs(times) do call('HINCRBY', key, field, n) end
+end
+
+-- Median and 99th percentile of a kind of the minute that runs; -1 if nothing was measured.
+local function quantiles(times, kind)
+  local buckets, total = {}, 0
+  for field, n in pairs(times) do
+    if sub(field, 1, 1) == kind then
+      buckets[#buckets + 1] = {tonum(sub(field, 2)), n}
+      total = total + n
+    end
+  end
+  if total == 0 then return -1, -1 end
+  table.sort(buckets, function(a, b) return a[1] < b[1] end)
+  local seen, half, most = 0, nil, nil
+  for _, one in ipairs(buckets) do
+    seen = seen + one[2]
+    if not half and seen >= total * 0.5 then half = value_of(one[1]) end
+    if not most and seen >= total * 0.99 then most = value_of(one[1]) end
+  end
+  return half, most
+end
+
+local function minute_of(r)
+  local key, times = S.base .. ':hb:' .. r.name, {}
+  local written = call('HGETALL', key)
+  for i = 1, #written, 2 do times[written[i]] = tonum(written[i + 1]) end
+  for field, n in pairs(gathered_of(key)) do times[field] = (times[field] or 0) + n end
+  local l50, l99 = quantiles(times, 'l')
+  local r50, r99 = quantiles(times, 'r')
+  local h = r.h
+  return {r.minute, h[1], h[2], h[3], h[4], h[5], h[6], l50, l99, r50, r99}
+end
+
+-- The minute of a row is over.
+function Row.close_minute(r)
+  write_gathered(r.name)
+  local key = S.base .. ':hi:' .. r.name
+  call('RPUSH', key, mp.pack(minute_of(r)))
+  call('LTRIM', key, -HISTORY, -1)
+  call('DEL', S.base .. ':hb:' .. r.name)
+end
+
+-- What workers measured: lists of bucket and times.
+function Stats.measured(q, late, run)
+  local r, key = Row.of(q), S.base .. ':hb:' .. q
+  note(r, 3, 0)
+  local times = gathered[key]
+  if not times or times.instance ~= M.instance then
+    times = {since = S.now, of = {}, instance = M.instance}
+    gathered[key] = times
+  end
+  local of = times.of
+  for i = 1, #(late or {}), 2 do
+    local field = 'l' .. late[i]
+    of[field] = (of[field] or 0) + late[i + 1]
+  end
+  for i = 1, #(run or {}), 2 do
+    local field = 'r' .. run[i]
+    of[field] = (of[field] or 0) + run[i + 1]
+  end
+  if S.now - times.since >= GATHER or S.now < times.since then write_gathered(q) end
+end
+
+-- Everything of the shard's state by field, read once per call.
+local function everything()
+  if not S.all then S.all = call('HGETALL', S.k.s) end
+  return S.all
+end
+
+-- Workers that claimed in the last minute.
+function Stats.workers()
+  if S.workers then return S.workers end
+  local out, all = {}, everything()
+  for i = 1, #all, 2 do
+    if sub(all[i], 1, 1) == 'w' and at8(all[i + 1]) + MINUTE >= S.now then
+      local raw = sub(all[i + 1], 9)
+      local ok, record = pcall(mp.unpack, raw)
+      out[#out + 1] = {id = sub(all[i], 2), seen = at8(all[i + 1]), raw = raw, record = ok and type(record) == 'table' and record or {}}
+    end
+  end
+  S.workers = out
+  return out
+end
+
+-- Forgets workers that were not seen for an hour.
+function Stats.forget_workers()
+  local all, gone = everything(), {}
+  for i = 1, #all, 2 do
+    if sub(all[i], 1, 1) == 'w' and at8(all[i + 1]) + 60 * MINUTE < S.now then gone[#gone + 1] = all[i] end
+  end
+  call_many('HDEL', S.k.s, gone)
+end
+
+-- The earliest due among the first of each lane; nil if there is none.
+local function oldest_due(r)
+  local oldest = r.head > 0 and r.head <= S.now and r.head or nil
+  for lane = 0, 19 do
+    if lane < 10 and (r.L[lane] or 0) > 0 then
+      local key, start, found = S.base .. ':r:' .. lane .. ':' .. r.name, 0, nil
+      while not found do
+        local one = call('LINDEX', key, start)
+        if not one then break end
+        local ids = {}
+        for at = Line.ids_from(one), #one, 16 do ids[#ids + 1] = sub(one, at, at + 15) end
+        for _, raw in ipairs(get_many(S.k.b, ids)) do
+          if not found and Line.is_live(raw, sub(one, 1, 10)) then found = at8(raw, 12) end
+        end
+        start = start + 1
+      end
+      if found and (not oldest or found < oldest) then oldest = found end
+    end
+    if (r.X[lane] or 0) > 0 then
+      local member = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, 0)[1]
+      if member then
+        local due = at8(member, 2)
+        if sub(member, 22, 22) == 'G' then
+          local id = Group.candidate(r, sub(member, 23), lane)
+          local j = id and Job.load(id)
+          due = j and j.due or due
+        end
+        if not oldest or due < oldest then oldest = due end
+      end
+    end
+  end
+  return oldest
+end
+
+local SPANS = {{60e6, 10}, {600e6, 5}, {3600e6, 23}, {86400e6, 30}}
+
+-- Scheduled jobs in buckets of a minute, ten minutes, an hour and a day.
+local function due_histogram(r)
+  local buckets, from, key = {}, S.now, S.base .. ':n:' .. r.name
+  if r.c[SCHEDULED] == 0 then return buckets end
+  for _, span in ipairs(SPANS) do
+    for _ = 1, span[2] do
+      buckets[#buckets + 1] = {from, from + span[1], 0}
+      from = from + span[1]
+    end
+  end
+  buckets[#buckets + 1] = {from, 253402300799999999, 0}
+  for i, one in ipairs(buckets) do
+    local low = i == 1 and '-inf' or fmt('%d', one[1])
+    one[3] = call('ZCOUNT', key, low, i == #buckets and '+inf' or '(' .. fmt('%d', one[2]))
+  end
+  Due.far_counts(r, 10000, function(due, n)
+    for i = #buckets, 1, -1 do
+      if due >= buckets[i][1] or i == 1 then
+        buckets[i][3] = buckets[i][3] + n
+        break
+      end
+    end
+  end)
+  local out = {}
+  for _, one in ipairs(buckets) do if one[3] > 0 then out[#out + 1] = one end end
+  return out
+end
+
+local function history_of(r)
+  local out = {}
+  for _, raw in ipairs(call('LRANGE', S.base .. ':hi:' .. r.name, 0, -1)) do
+    local one = mp.unpack(raw)
+    if S.now - one[1] <= HISTORY * MINUTE then out[#out + 1] = one end
+  end
+  if r.minute > 0 and S.now - r.minute <= HISTORY * MINUTE then out[#out + 1] = minute_of(r) end
+  return out
+end
+
+local function queue_names(asked)
+  local names, all, wanted = {}, everything(), nil
+  if asked and #asked > 0 then
+    wanted = {}
+    for _, name in ipairs(asked) do wanted[name] = true end
+  end
+  for i = 1, #all, 2 do
+    local name = sub(all[i], 2)
+    if sub(all[i], 1, 1) == 'q' and (not wanted or wanted[name]) then names[#names + 1] = name end
+  end
+  table.sort(names, below)
+  return names
+end
+
+-- stats. Key: base. Argument: instance, map {q, h, du, any}. Reply: map {q, w, e, n, i}.
+function Stats.call(base, blob)
+  if not call then bind() end
+  local map = Inspect.map_of(blob)
+  Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
+  local queues, workers = {}, {}
+  if not S.empty then
+    for i, name in ipairs(queue_names(map.q)) do
+      local r = Row.find(name)
+      local oldest, c = oldest_due(r), r.c
+      queues[i] = {name, {c[0], c[1], c[2], c[3], c[4], c[5], c[6]}, flag(r, 2) and 1 or 0, oldest and S.now - oldest or -1,
+        map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}}
+    end
+    local leased = {}
+    for _, member in ipairs(call('ZRANGE', base .. ':e', 0, -1)) do
+      local p = Page.load(sub(member, 17, 32))
+      if p then leased[p.worker] = (leased[p.worker] or 0) + #(Page.rest(p)) end
+    end
+    for i, w in ipairs(Stats.workers()) do workers[i] = {w.id, w.seen, leased[w.id] or 0, w.raw} end
+  end
+  return mp.pack({q = queues, w = workers, e = M.due > S.now and 1 or 0, n = S.now, i = M.instance})
+end
+
+-- Queues whose oldest due job waits over 5 s while workers are free: name, span, workers.
+local function problems()
+  local out = {}
+  for _, name in ipairs(queue_names()) do
+    local r, ready = Row.find(name), false
+    for _, n in pairs(r.L) do if n > 0 then ready = true end end
+    for lane, n in pairs(r.X) do if n > 0 and lane < 10 then ready = true end end
+    local oldest = ready and not flag(r, 2) and oldest_due(r)
+    if oldest and S.now - oldest > 5e6 then
+      local free = 0
+      for _, w in ipairs(Stats.workers()) do
+        if w.seen + 5e6 >= S.now and (w.record.b or 0) < (w.record.s or 1) then
+          for _, q in ipairs(w.record.q or {}) do if q == name then free = free + 1 end end
+        end
+      end
+      if free > 0 then out[#out + 1] = {name, S.now - oldest, free} end
+    end
+  end
+  return out
+end
+
+-- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, n, i}.
+function Stats.info(base, blob)
+  if not call then bind() end
+  local map = Inspect.map_of(blob)
+  Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
+  return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), n = S.now, i = M.instance, ma = M.marks})
+end
+
+end

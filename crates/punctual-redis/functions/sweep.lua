@@ -1,0 +1,112 @@
+-- The sweep before every write: what time brings about is done, a bounded part of each kind.
+do
+
+-- Expires pending jobs whose instant has passed; how many.
+local function expire(limit)
+  local key, expired = S.k.xp, 0
+  local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
+  for i = 1, #ids do
+    local j = Job.load(ids[i])
+    if j and Settled.expire_if_late(j) then
+      expired = expired + 1
+    else
+      call('ZREM', key, ids[i]) -- active: looked at again when its attempt ends
+    end
+  end
+  return expired
+end
+
+-- Moves due jobs of all queues, the earliest first; how many.
+local function move_due(limit)
+  local moved, turns = 0, 0
+  while moved < limit and turns < 20 and S.spread < 500 do
+    local first = call('ZRANGE', S.k.w, 0, 0, 'WITHSCORES')
+    if not first[1] or tonum(first[2]) > S.now then break end
+    local r = Row.of(first[1])
+    moved = moved + Due.move(r, limit - moved)
+    Row.tell(r, Due.duty(r))
+    turns = turns + 1
+  end
+  return moved
+end
+
+local function end_periods(limit)
+  local found = call('ZRANGEBYSCORE', S.k.up, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
+  for i = 1, #found do
+    call('ZREM', S.k.up, found[i])
+    local nul = find(found[i], '\0', 1, true)
+    Unique.holder(sub(found[i], 1, nul - 1), sub(found[i], nul + 1))
+  end
+end
+
+-- Looks an order by time up: when its first comes.
+local function look(kind, key)
+  local first = call('ZRANGE', S.base .. key, 0, 0, 'WITHSCORES')
+  if first[2] then duty_at(kind, tonum(first[2])) end
+end
+
+-- What costs tens of microseconds each is done in smaller slices, so that no call takes long.
+local SLICE = 250
+
+-- Does what is due; `all` also prunes marks at the very end of their window. Answers how many
+-- were moved, expired, rescued, pruned.
+function Sweep.run(all)
+  local now, m, limit = S.now, M, S.limits.sweep
+  local moved, expired, rescued, pruned = 0, 0, 0, 0
+  local gap = now - S.since
+  if m.lease > 0 and S.since > 0 and gap >= 1000 and gap * 2 > m.lease then Page.spare(gap) end
+  if all then -- lower bounds become true ones
+    m.expiry, m.ends, m.due, m.period, m.kept = 0, 0, 0, 0, 0
+  elseif now < next_duty(m) then
+    return 0, 0, 0, 0
+  end
+  m.rest = nil
+  if now >= m.expiry then
+    m.expiry = NEVER
+    expired = expire(min(limit, SLICE))
+    look('expiry', ':xp')
+  end
+  if now >= m.ends then
+    m.ends = NEVER
+    rescued = Page.rescue(min(limit, SLICE))
+    look('ends', ':e')
+  end
+  if now >= m.due then
+    m.due = NEVER
+    moved = move_due(limit)
+    look('due', ':w')
+  end
+  if now >= m.period then
+    m.period = NEVER
+    end_periods(limit)
+    look('period', ':up')
+  end
+  if now >= m.mark or all then
+    m.mark = NEVER
+    pruned = Settled.prune_marks(limit)
+    if pruned >= limit then duty_at('mark', now) end
+  end
+  if now >= m.kept then
+    m.kept = NEVER
+    pruned = pruned + Settled.prune_kept(min(limit, SLICE))
+    look('kept', ':kp')
+  end
+  return moved, expired, rescued, pruned
+end
+
+-- maintain: what is due, in bounded parts, and when to come again.
+-- Key: base. Argument: instance, an empty map. Reply: moved, expired, rescued, pruned, next.
+function Sweep.maintain(base, args)
+  if not call then bind() end
+  local instance = args and sub(args, 1, 8) or BELOW
+  if not call then bind() end
+  Shard.open(base, instance)
+  local moved, expired, rescued, pruned = Sweep.run(true)
+  if S.now % 31 == 0 then Stats.forget_workers() end
+  Shard.commit()
+  local oldest = call('LINDEX', base .. ':mp', 0)
+  local soon = min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER)
+  return mp.pack({mo = moved, xp = expired, rs = rescued, pr = pruned, n = S.now, i = M.instance, nx = soon < NEVER and soon or nil})
+end
+
+end

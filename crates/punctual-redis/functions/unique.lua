@@ -1,0 +1,126 @@
+-- Unique keys: at most one unsettled job of a queue holds one. `BASE:u`: queue NUL key to
+-- holder 16 | until 8 | follower 16 or nothing; `BASE:up`: the ends of periods.
+do
+
+
+local function key_field(q, key) return q .. '\0' .. key end
+
+local function put_holder(field, row)
+  call('HSET', S.k.u, field, row.id .. u8(row['until'] or 0) .. (row.follower or ''))
+end
+
+local function raw_holder(field)
+  local raw = call('HGET', S.k.u, field)
+  if not raw then return nil end
+  local till = at8(raw, 17)
+  return {id = sub(raw, 1, 16), ['until'] = till > 0 and till or nil, follower = #raw > 24 and sub(raw, 25, 40) or nil}
+end
+
+-- Lets a stored job hold its key.
+function Unique.take(j)
+  local o = j.opts
+  if not o.u then return end
+  local till = nil
+  local field = key_field(j.q, o.u)
+  if o.uh and o.uh > 0 then
+    till = unp('>I8', j.ext.en or j.enq8) + o.uh - 1
+    call('ZADD', S.k.up, fmt('%d', till), field)
+    duty_at('period', till)
+  end
+  put_holder(field, {id = j.id, ['until'] = till})
+end
+
+local function release_follower(id)
+  local j = Job.load(id)
+  if not j or not j.ext.fo then return end
+  Place.out(j)
+  j.ext.fo = nil
+  if #(j.ext.w or {}) == 0 then
+    j.tag, j.ext.w = 2, nil
+  end
+  Job.save(j)
+  Place.put(j)
+end
+
+-- Ends a holding, and its period if it has one: the key is the follower's, or free.
+function Unique.end_period(field, row)
+  if row['until'] then call('ZREM', S.k.up, field) end
+  if row.follower then
+    local j = Job.load(row.follower)
+    if j then
+      Unique.take(j)
+      return release_follower(row.follower)
+    end
+  end
+  call('HDEL', S.k.u, field)
+end
+
+-- Who holds a key now; one whose period or job has expired does not.
+function Unique.holder(q, key)
+  local field = key_field(q, key)
+  local row = raw_holder(field)
+  if not row then return nil end
+  if row['until'] and row['until'] <= S.now then
+    Unique.end_period(field, row)
+    return Unique.holder(q, key)
+  end
+  local j = Job.load(row.id)
+  if j and Settled.expire_if_late(j) then return raw_holder(field) end
+  return row
+end
+
+-- What a read can say of it: the holder, though its job may have expired unswept.
+function Unique.seen(q, key)
+  local row = raw_holder(key_field(q, key))
+  if row and not (row['until'] and row['until'] <= S.now) then return row end
+end
+
+-- What an enqueue may do about its key: 'free', 'replaces' job, 'follows' id, or a verdict and an id.
+function Unique.verdict(q, opts)
+  local holder = Unique.holder(q, opts.u)
+  if not holder then return 'free' end
+  local j = Job.load(holder.id)
+  if j and not (j.q == q and j.opts.u == opts.u) then j = nil end -- its id may since be another job's
+  local policy = opts.up or 0
+  local active = j and j.tag < 3 and j.due <= S.now and Page.of(j) ~= nil
+  if policy == 1 and active then return 5, holder.id end
+  if policy == 1 and j and j.tag <= 3 then return 'replaces', j, holder end
+  if policy == 2 and active and not holder.follower then return 'follows', holder.id end
+  return 2, policy == 2 and holder.follower or holder.id
+end
+
+function Unique.follow(q, key, follower)
+  local field = key_field(q, key)
+  local row = raw_holder(field)
+  if row then
+    row.follower = follower
+    put_holder(field, row)
+  end
+end
+
+-- The job has settled (or started, if it holds its key until then): its key is free, its follower starts.
+function Unique.free(j)
+  if not j.opts.u then return end
+  local field = key_field(j.q, j.opts.u)
+  local row = raw_holder(field)
+  if not row then return end
+  if row.follower == j.id then
+    row.follower = nil
+    return put_holder(field, row)
+  end
+  if row.id ~= j.id then return end
+  if row.follower then return Unique.end_period(field, row) end
+  if row['until'] and row['until'] > S.now then return end
+  Unique.end_period(field, row)
+end
+
+-- Cancels a waiting holder, and its follower first, because another job takes the key.
+function Unique.replace(j, holder)
+  if holder.follower then
+    local follower = Job.load(holder.follower)
+    if follower then Settled.cancel_waiting(follower, 2) end
+  end
+  Settled.cancel_waiting(j, 2)
+end
+
+end

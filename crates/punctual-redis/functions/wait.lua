@@ -1,0 +1,69 @@
+-- What waiters need: listen, watch, and the feed of changes (`BASE:f`, watched by `BASE:fw`).
+do
+
+
+-- listen. Key: base. Argument: instance, map {q, any}. Reply: map {w, wk, n, i}.
+function Wait.listen(base, blob)
+  if not call then bind() end
+  local map = Inspect.map_of(blob)
+  Shard.open(base, sub(blob, 1, 8), map.q, true, map.any)
+  local work, wake = 0, M.ends < NEVER and M.ends or 0
+  for _, name in ipairs(map.q or {}) do
+    local r = not S.empty and Row.find(name)
+    if r and Line.has_work(r, false) then work = 1 end
+    if r and r.head > 0 and not flag(r, 2) and (wake == 0 or r.head < wake) then wake = r.head end
+  end
+  return mp.pack({w = work, wk = wake > 0 and wake or nil, n = S.now, i = M.instance})
+end
+
+-- watch: registers a process's bell for the settling of jobs, and answers those not settled.
+-- Key: base. Argument: instance, map {t, p, un}. Reply: map {o, n, i}.
+function Wait.watch(base, blob)
+  if not call then bind() end
+  local map = Inspect.map_of(blob)
+  Shard.open(base, sub(blob, 1, 8))
+  Sweep.run()
+  local open, key = {}, base .. ':ws'
+  local records = get_many(base .. ':b', map.t or {})
+  for i, id in ipairs(map.t or {}) do
+    local raw = records[i]
+    if raw and byte(raw) <= 3 then
+      open[#open + 1] = id
+      local of, known = call('HGET', key, id) or '', false
+      for at = 1, #of, 8 do known = known or sub(of, at, at + 7) == map.p end
+      if not known then call('HSET', key, id, of .. map.p) end
+    end
+  end
+  if #open > 0 then
+    M.watch, M.rest = max(M.watch, map.un or 0, S.now + MINUTE), nil
+    call('EXPIRE', key, 86400)
+  end
+  Shard.commit()
+  return mp.pack({o = open, n = S.now, i = M.instance})
+end
+
+-- changes: those after a cursor; keeps the feed recording, and the process's bell ringing, for a minute.
+-- Key: base. Argument: instance, map {p, af}. Reply: map {c, cu, g, n, i}.
+function Wait.changes(base, blob)
+  if not call then bind() end
+  local map = Inspect.map_of(blob)
+  Shard.open(base, sub(blob, 1, 8))
+  local recorded = M.feed >= S.now
+  M.feed, M.rest = S.now + MINUTE, nil
+  call('HSET', base .. ':fw', map.p or BELOW, fmt('%d', M.feed))
+  local latest, after, out, gap = M.change, map.af, {}, false
+  if after then
+    if not recorded then call('DEL', base .. ':f') end
+    local oldest = latest - call('LLEN', base .. ':f') + 1
+    gap = not recorded or after + 1 < oldest or after > latest
+    local cursor = gap and oldest - 1 or after
+    local found = call('LRANGE', base .. ':f', cursor - oldest + 1, cursor - oldest + 1000)
+    for i = 1, #found do out[i] = mp.unpack(found[i]) end
+    latest = cursor + #found
+  end
+  Sweep.run()
+  Shard.commit()
+  return mp.pack({c = out, cu = latest, g = gap and 1 or 0, n = S.now, i = M.instance})
+end
+
+end

@@ -1,0 +1,82 @@
+use super::*;
+
+fn read(text: &str) -> Options {
+    text.parse().expect("a good address")
+}
+
+#[test]
+fn a_plain_address_has_every_default() {
+    let options = read("redis://127.0.0.1");
+    let host = Host {
+        name: "127.0.0.1".into(),
+        port: 6_379,
+    };
+    assert_eq!(options.place, Place::Standalone(host));
+    assert_eq!((options.database, options.shards), (0, 1));
+    assert_eq!(options.durability, None);
+    assert!(!options.tls.on);
+}
+
+#[test]
+fn every_part_of_an_address_is_read() {
+    let options =
+        read("rediss://ann:p%40ss%2Fword@[::1]:7000/3?durability=replica(2)&shards=4&ca=/ca.pem");
+    assert_eq!(options.user.as_deref(), Some("ann"));
+    assert_eq!(options.password, Some(Secret("p@ss/word".into())));
+    assert_eq!(options.database, 3);
+    assert_eq!(options.durability, Some(Durability::Replica(2)));
+    assert_eq!(options.shards, 4);
+    assert!(options.tls.on);
+    assert_eq!(options.tls.authority, Some("/ca.pem".into()));
+    match options.place {
+        Place::Standalone(host) => assert_eq!(host.to_string(), "[::1]:7000"),
+        other => panic!("one server, got {other:?}"),
+    }
+}
+
+#[test]
+fn sentinels_and_clusters_name_several_hosts() {
+    match read("redis+sentinel://:secret@a,b:26380/main/2").place {
+        Place::Sentinel { sentinels, master } => {
+            let names: Vec<_> = sentinels.iter().map(ToString::to_string).collect();
+            assert_eq!(names, ["a:26379", "b:26380"]);
+            assert_eq!(master, "main");
+        }
+        other => panic!("sentinels, got {other:?}"),
+    }
+    match read("redis+cluster://a:7000,b:7001").place {
+        Place::Cluster(hosts) => assert_eq!(hosts.len(), 2),
+        other => panic!("a cluster, got {other:?}"),
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_and_never_the_password() {
+    for wrong in [
+        "redis:secret",
+        "http://u:secret@h",
+        "redis://u:secret@",
+        "redis://u:secret@h:port",
+        "redis://u:secret@h:0",
+        "redis://u:secret@h/x",
+        "redis://u:secret@a,b",
+        "redis://u:not?secret@h",
+        "redis://u:sec%zzret@h",
+        "redis://u:secret@h?durability=secret",
+        "redis://u:secret@h?shards=0",
+        "redis+sentinel://u:secret@h",
+        "redis+cluster://u:secret@h/1",
+        "redis://u:secret@a b",
+    ] {
+        let error = wrong.parse::<Options>().expect_err(wrong);
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{wrong}");
+        let shown = format!("{error:?}");
+        assert!(!shown.contains("secret"), "{wrong}: {shown}");
+    }
+}
+
+#[test]
+fn debug_shows_no_password() {
+    let options = read("redis://ann:hunter2@h");
+    assert!(!format!("{options:?}").contains("hunter2"));
+}

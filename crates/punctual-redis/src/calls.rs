@@ -1,0 +1,263 @@
+//! One call to one shard: its instance in front, its answer's time taken in, its refusal in the
+//! words of the contract.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use punctual::engine::Maintained;
+use punctual::time::{Clock, Stopwatch, Timestamp};
+use punctual::{Error, ErrorKind, Limits, Result};
+use redis::{FromRedisValue, Value, cmd};
+
+use crate::clock::ServerClock;
+use crate::library::Library;
+use crate::link::Deadline;
+use crate::notes::Notes;
+use crate::options::Options;
+use crate::servers::{Kind, Servers};
+use crate::shards::{Shard, Shards};
+use crate::topology::Slot;
+use crate::wire::mp::{MapWriter, Mp, read_instant};
+use crate::wire::{Instance, control, stats};
+
+/// The set of the namespaces that were ever written to.
+const NAMESPACES: &str = "punctual:namespaces";
+
+/// What every verb needs to reach the shards.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pub(crate) servers: Servers,
+    pub(crate) shards: Shards,
+    pub(crate) library: Library,
+    pub(crate) options: Options,
+    pub(crate) notes: Notes,
+    heard: ServerClock,
+    /// The servers' clock, or one that tests move.
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Calls {
+    pub(crate) fn new(options: Options, library: Library) -> Result<Self> {
+        let heard = ServerClock::default();
+        Ok(Self {
+            servers: Servers::new(&options, library.clone())?,
+            shards: Shards::new(options.shards),
+            clock: options
+                .clock
+                .clone()
+                .unwrap_or_else(|| Arc::new(heard.clone())),
+            notes: Notes::default(),
+            heard,
+            library,
+            options,
+        })
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.options.limits
+    }
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline::within(self.options.deadline)
+    }
+
+    /// A packed call that changes something; `pack` is told the shard's instance.
+    pub(crate) async fn write(
+        &self,
+        shard: &Arc<Shard>,
+        verb: &'static str,
+        pack: impl Fn(Instance) -> Vec<u8>,
+    ) -> Result<Vec<u8>> {
+        let deadline = self.deadline();
+        self.meet(shard, deadline).await?;
+        self.register(shard, deadline).await;
+        let body = pack(shard.instance());
+        let (reply, took) = self
+            .send(shard, verb, Kind::Changes, &body, deadline)
+            .await?;
+        if let Some(now) = reply.first_chunk() {
+            let now = Timestamp::from_micros(u64::from_be_bytes(*now));
+            self.heard.hear(now, took);
+        }
+        Ok(reply)
+    }
+
+    /// A call with a map that changes something.
+    pub(crate) async fn change(
+        &self,
+        shard: &Arc<Shard>,
+        verb: &'static str,
+        kind: Kind,
+        map: &MapWriter,
+    ) -> Result<Mp> {
+        let deadline = self.deadline();
+        self.meet(shard, deadline).await?;
+        self.send_map(shard, verb, kind, map, deadline).await
+    }
+
+    /// A call with a map that only looks. If something is due to be done first, it is.
+    pub(crate) async fn read(
+        &self,
+        shard: &Arc<Shard>,
+        verb: &'static str,
+        map: impl Fn() -> MapWriter,
+    ) -> Result<Mp> {
+        let deadline = self.deadline();
+        self.meet(shard, deadline).await?;
+        self.look(shard, verb, map, deadline).await
+    }
+
+    async fn look(
+        &self,
+        shard: &Arc<Shard>,
+        verb: &'static str,
+        map: impl Fn() -> MapWriter,
+        deadline: Deadline,
+    ) -> Result<Mp> {
+        let first = self
+            .send_map(shard, verb, Kind::Looks, &map(), deadline)
+            .await;
+        match first {
+            Err(error) if is_touch(&error) => {}
+            other => return other,
+        }
+        let touch = MapWriter::default();
+        self.send_map(shard, "maintain", Kind::Changes, &touch, deadline)
+            .await?;
+        let mut again = map();
+        again.put("any", 1_u8);
+        self.send_map(shard, verb, Kind::Looks, &again, deadline)
+            .await
+    }
+
+    /// One shard's part of a `maintain`.
+    pub(crate) async fn maintain(&self, shard: &Arc<Shard>) -> Result<Maintained> {
+        let map = MapWriter::default();
+        let reply = self.change(shard, "maintain", Kind::Changes, &map).await?;
+        stats::maintained(&reply)
+    }
+
+    /// A command that is no function, to who answers for a shard.
+    pub(crate) async fn command(&self, slot: Slot, command: &redis::Cmd) -> Result<Value> {
+        self.servers
+            .call(slot, command, Kind::Looks, self.deadline())
+            .await
+    }
+
+    /// The namespaces that were ever written to, by anybody.
+    pub(crate) async fn namespaces(&self) -> Result<Vec<String>> {
+        let slot = Slot::of_tag(NAMESPACES);
+        let answer = self.command(slot, cmd("SMEMBERS").arg(NAMESPACES)).await?;
+        Ok(Vec::from_redis_value(answer).unwrap_or_default())
+    }
+
+    /// The first contact with a shard: its bounds are told, its instance is learned.
+    async fn meet(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
+        let greeting = shard
+            .greeted
+            .get_or_try_init(|| self.greet(shard, deadline).boxed());
+        greeting.await.map(drop)
+    }
+
+    async fn greet(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
+        if self.options.clock.is_some() {
+            self.set_clock(shard, self.clock.now()).await?;
+        }
+        if bounds(self.limits()) != bounds(&Limits::default()) {
+            let map = control::limits(self.limits());
+            self.send_map(shard, "control", Kind::Changes, &map, deadline)
+                .await?;
+        }
+        // A write: whoever looks at a namespace makes its shards, and from then on their instance
+        // is known, and their time never steps back.
+        let map = MapWriter::default();
+        self.send_map(shard, "maintain", Kind::Changes, &map, deadline)
+            .await
+            .map(drop)
+    }
+
+    /// Tells a shard of a test what its time is; the functions that serve know of no such key.
+    pub(crate) async fn set_clock(&self, shard: &Shard, now: Timestamp) -> Result<()> {
+        let key = format!("{}:clock", shard.base);
+        let mut set = cmd("SET");
+        set.arg(key).arg(now.as_micros());
+        self.command(shard.slot, &set).await.map(drop)
+    }
+
+    /// Full memory refuses this; then it is tried again with the next call.
+    async fn register(&self, shard: &Arc<Shard>, deadline: Deadline) {
+        let note = || async {
+            let mut add = cmd("SADD");
+            add.arg(NAMESPACES).arg(shard.namespace.as_str());
+            let slot = Slot::of_tag(NAMESPACES);
+            self.servers
+                .call(slot, &add, Kind::Looks, deadline)
+                .await
+                .map(drop)
+        };
+        if let Err(error) = shard.registered.get_or_try_init(note).await {
+            tracing::debug!(%error, "the namespace is not noted yet");
+        }
+    }
+
+    async fn send_map(
+        &self,
+        shard: &Arc<Shard>,
+        verb: &'static str,
+        kind: Kind,
+        map: &MapWriter,
+        deadline: Deadline,
+    ) -> Result<Mp> {
+        let body = [shard.instance().as_slice(), &map.packed()].concat();
+        let (reply, took) = self.send(shard, verb, kind, &body, deadline).await?;
+        let reply = Mp::read(&reply).map_err(|error| error.operation(verb))?;
+        if let Ok(Some(now)) = reply.get("n").some(read_instant) {
+            self.heard.hear(now, took);
+        }
+        if let Mp::Bytes(instance) = reply.get("i") {
+            shard.learn(instance.as_slice().try_into().unwrap_or_default());
+        }
+        Ok(reply)
+    }
+
+    async fn send(
+        &self,
+        shard: &Arc<Shard>,
+        verb: &'static str,
+        kind: Kind,
+        body: &[u8],
+        deadline: Deadline,
+    ) -> Result<(Vec<u8>, Duration)> {
+        let call = self
+            .library
+            .call(kind == Kind::Looks, verb, &shard.base, body);
+        let watch = Stopwatch::start();
+        // Boxed, as is the greeting: callers nest deep enough without these.
+        let answer = self.servers.call(shard.slot, &call, kind, deadline).boxed();
+        let answer = answer.await.map_err(|error| error.operation(verb))?;
+        match answer {
+            Value::BulkString(bytes) => {
+                shard.has_answered(kind == Kind::Looks);
+                Ok((bytes, watch.elapsed()))
+            }
+            _ => Err(crate::wire::damaged().operation(verb)),
+        }
+    }
+}
+
+/// What the functions are told of the limits; the rest is checked here.
+fn bounds(limits: &Limits) -> [usize; 5] {
+    [
+        limits.sweep,
+        limits.marks,
+        limits.retained,
+        limits.retained_bytes,
+        limits.feed,
+    ]
+}
+
+/// A read found something to be done before it.
+fn is_touch(error: &Error) -> bool {
+    error.kind() == ErrorKind::Internal && error.message() == crate::refusal::TOUCH
+}

@@ -1,0 +1,276 @@
+//! What may be sent, checked before it is: the same rules for every engine.
+
+use std::time::Duration;
+
+use punctual::engine::{
+    Action, Claim, Control, Edit, Extend, List, ListBy, PageReport, RecordValue, Select, Settle,
+    Settlement, StatsRequest, Target,
+};
+use punctual::job::{check_key, check_name};
+use punctual::time::{Timestamp, days, millis};
+use punctual::{Due, Effect, Error, ErrorKind, Limits, NewJob, Outcome, Result};
+
+/// Bytes of one opaque record.
+const RECORD_BYTES_MAX: usize = 64 << 10;
+/// Records whose name begins so are the settings of a queue.
+pub(crate) const QUEUE_PREFIX: &str = "queue/";
+/// Queues that one claim may name.
+const CLAIM_QUEUES_MAX: usize = 64;
+
+/// The bounds of one engine, and about what time it is there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Checks<'a> {
+    pub(crate) limits: &'a Limits,
+    pub(crate) now: Timestamp,
+}
+
+impl Checks<'_> {
+    pub(crate) fn jobs(&self, jobs: &[NewJob]) -> Result<()> {
+        self.batch(jobs.len())?;
+        self.bytes(jobs.iter().map(|job| job.payload.len()).sum())?;
+        for (index, job) in jobs.iter().enumerate() {
+            self.job(job).map_err(|error| error.with("index", index))?;
+        }
+        Ok(())
+    }
+
+    fn job(&self, job: &NewJob) -> Result<()> {
+        job.check(self.limits)?;
+        self.due(job.due).map_err(|error| error.with("id", job.id))
+    }
+
+    pub(crate) fn claim(&self, claim: &Claim) -> Result<()> {
+        if claim.queues.is_empty() || claim.queues.len() > CLAIM_QUEUES_MAX {
+            return refuse("claim names no queue or too many; name 1 to 64");
+        }
+        queues(&claim.queues)?;
+        self.batch(claim.limit)?;
+        if claim.limit == 0 {
+            return refuse("claim asks for no job; use a limit of 1 to 1,000");
+        }
+        lease(claim.lease)
+    }
+
+    pub(crate) fn extends(&self, pages: &[Extend]) -> Result<()> {
+        self.batch(pages.len())?;
+        for page in pages {
+            lease(page.lease)?;
+            self.batch(page.jobs.len().max(page.progress.len()))?;
+            for (id, progress) in &page.progress {
+                if progress.len() > self.limits.result_bytes {
+                    let message = "progress is over the limit";
+                    return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+                        .with("id", id)
+                        .with("bytes", progress.len())
+                        .with("limit", self.limits.result_bytes));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn settle(&self, settle: &Settle) -> Result<()> {
+        self.batch(settle.pages.len())?;
+        let all = settle.pages.iter().flat_map(|page| &page.settlements);
+        self.batch(all.clone().count())?;
+        self.samples("lateness", settle, |page| &page.lateness_us)?;
+        self.samples("run time", settle, |page| &page.run_time_us)?;
+        let effects = all.clone().flat_map(|one| &one.effects);
+        self.bytes(effects.map(payload_bytes).sum())?;
+        for (index, one) in all.enumerate() {
+            self.settlement(one)
+                .map_err(|error| error.with("index", index))?;
+        }
+        Ok(())
+    }
+
+    fn samples(
+        &self,
+        what: &str,
+        settle: &Settle,
+        of: impl Fn(&PageReport) -> &Vec<u64>,
+    ) -> Result<()> {
+        let samples: usize = settle.pages.iter().map(|page| of(page).len()).sum();
+        if samples <= self.limits.batch_items {
+            return Ok(());
+        }
+        let message = format!("settle carries too many samples of {what}; send smaller batches");
+        Err(Error::new(ErrorKind::BatchTooLarge, message)
+            .with("samples", samples)
+            .with("limit", self.limits.batch_items))
+    }
+
+    fn settlement(&self, settlement: &Settlement) -> Result<()> {
+        let bytes = settlement.result.as_ref().map_or(0, |result| result.len());
+        if bytes > self.limits.result_bytes {
+            let message = "result is over the limit; store it elsewhere and keep a reference";
+            return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+                .with("bytes", bytes)
+                .with("limit", self.limits.result_bytes));
+        }
+        match settlement.outcome {
+            Outcome::Retry { after: Some(span) } | Outcome::Snooze { after: span } => {
+                self.span("span", span)?;
+            }
+            _ => {}
+        }
+        if settlement.effects.len() > self.limits.effects {
+            let message = "settlement carries too many effects";
+            return Err(Error::new(ErrorKind::BatchTooLarge, message)
+                .with("effects", settlement.effects.len())
+                .with("limit", self.limits.effects));
+        }
+        settlement
+            .effects
+            .iter()
+            .try_for_each(|effect| match effect {
+                Effect::Enqueue(job) => self.job(job),
+                Effect::Clear { name, .. } => check_key("name to clear", name),
+                _ => refuse("this effect is not known to this version"),
+            })
+    }
+
+    pub(crate) fn targets(&self, targets: &[Target]) -> Result<()> {
+        self.batch(targets.len())?;
+        for (index, target) in targets.iter().enumerate() {
+            if let Target::Unique { queue, key } = target {
+                check_name("queue", queue)
+                    .and_then(|()| check_key("unique key", key))
+                    .map_err(|error| error.with("index", index))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn list(&self, list: &List) -> Result<()> {
+        self.limit(list.limit)?;
+        match &list.by {
+            ListBy::State { queue, .. } => check_name("queue", queue),
+            ListBy::Unique { queue, key } | ListBy::Group { queue, key } => {
+                check_name("queue", queue)?;
+                check_key("key", key)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn edit(&self, edit: &Edit) -> Result<()> {
+        match edit.action {
+            Action::Reprioritise(priority) if priority > 9 => {
+                let message = "priority is out of range; use 0 (first) to 9 (last)";
+                return Err(Error::new(ErrorKind::InvalidInput, message).with("priority", priority));
+            }
+            Action::Reschedule(due) => self.due(due)?,
+            _ => {}
+        }
+        match &edit.select {
+            Select::Targets(targets) => self.targets(targets),
+            Select::Filter { limit, .. } => self.limit(*limit),
+            _ => refuse("this selection is not known to this version"),
+        }
+    }
+
+    pub(crate) fn stats(&self, request: &StatsRequest) -> Result<()> {
+        self.batch(request.queues.len())?;
+        queues(&request.queues)
+    }
+
+    pub(crate) fn control(&self, control: &Control) -> Result<()> {
+        match control {
+            Control::Pause { queue } | Control::Resume { queue } => check_name("queue", queue),
+            Control::Purge { queue, limit, .. } => {
+                check_name("queue", queue)?;
+                self.limit(*limit)
+            }
+            Control::Read { name } => check_name("record", name),
+            Control::Names { prefix } if prefix.is_empty() => Ok(()),
+            Control::Names { prefix } => check_name("record", prefix),
+            Control::Write { name, value, .. } => record(name, value.as_ref()),
+            _ => refuse("this control is not known to this version"),
+        }
+    }
+
+    fn due(&self, due: Due) -> Result<()> {
+        match due {
+            Due::After(span) => self.span("delay", span),
+            Due::Now | Due::At(_) => Ok(()),
+        }
+    }
+
+    fn span(&self, what: &str, span: Duration) -> Result<()> {
+        if self.now.checked_add(span).is_some() {
+            return Ok(());
+        }
+        let message = format!("{what} reaches beyond the year 9999");
+        Err(Error::new(ErrorKind::InvalidDelay, message).with("span", format!("{span:?}")))
+    }
+
+    fn limit(&self, limit: usize) -> Result<()> {
+        match limit {
+            0 => refuse("limit is out of range; use 1 to 1,000"),
+            limit => self.batch(limit),
+        }
+    }
+
+    fn bytes(&self, bytes: usize) -> Result<()> {
+        if bytes <= self.limits.batch_bytes {
+            return Ok(());
+        }
+        let message = "call carries too many bytes of payload; send smaller batches";
+        Err(Error::new(ErrorKind::BatchTooLarge, message)
+            .with("bytes", bytes)
+            .with("limit", self.limits.batch_bytes))
+    }
+
+    fn batch(&self, items: usize) -> Result<()> {
+        if items <= self.limits.batch_items {
+            return Ok(());
+        }
+        let message = "call carries too many items; send smaller batches";
+        Err(Error::new(ErrorKind::BatchTooLarge, message)
+            .with("items", items)
+            .with("limit", self.limits.batch_items))
+    }
+}
+
+fn payload_bytes(effect: &Effect) -> usize {
+    match effect {
+        Effect::Enqueue(job) => job.payload.len(),
+        _ => 0,
+    }
+}
+
+fn queues(queues: &[String]) -> Result<()> {
+    queues
+        .iter()
+        .try_for_each(|queue| check_name("queue", queue))
+}
+
+fn lease(lease: Duration) -> Result<()> {
+    if (millis(1)..=days(1)).contains(&lease) {
+        return Ok(());
+    }
+    let message = "lease is out of range; use 1 ms to 1 day";
+    Err(Error::new(ErrorKind::InvalidInput, message).with("lease", format!("{lease:?}")))
+}
+
+fn record(name: &str, value: Option<&RecordValue>) -> Result<()> {
+    check_name("record", name)?;
+    let queue = name.strip_prefix(QUEUE_PREFIX);
+    queue.map_or(Ok(()), |queue| check_name("queue", queue))?;
+    match (queue, value) {
+        (_, Some(RecordValue::Opaque(bytes))) if bytes.len() > RECORD_BYTES_MAX => {
+            let message = "record is over the limit of 64 KiB";
+            Err(Error::new(ErrorKind::PayloadTooLarge, message).with("bytes", bytes.len()))
+        }
+        (None, Some(RecordValue::Queue(_))) => refuse("queue settings are kept under queue/NAME"),
+        (Some(_), Some(RecordValue::Opaque(_))) => {
+            refuse("records under queue/ are queue settings")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refuse<T>(message: &str) -> Result<T> {
+    Err(Error::new(ErrorKind::InvalidInput, message))
+}

@@ -1,0 +1,311 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use punctual::backoff::Backoff;
+use punctual::engine::*;
+use punctual::time::{Timestamp, millis};
+use punctual::{ErrorKind, Namespace, NewJob, Result};
+
+use crate::calls::Calls;
+use crate::checks::Checks;
+use crate::keeper::Keeper;
+use crate::library::Library;
+use crate::link::Deadline;
+use crate::options::Options;
+use crate::standing::Standing;
+use crate::waiting::Waiting;
+use crate::wire::{mp::MapWriter, stats};
+
+/// Jobs on Redis or Valkey: one server, one with replicas and sentinels, or a cluster.
+///
+/// Any number of processes and hosts may use the same servers. The jobs of a namespace lie under
+/// `punctual:{NAMESPACE/SHARD}`; only the functions that this engine loads into the servers write there.
+///
+/// ```no_run
+/// # async fn example() -> punctual::Result<()> {
+/// use punctual::{Engine, Namespace, NewJob};
+/// use punctual_redis::RedisEngine;
+///
+/// let engine = RedisEngine::connect("redis://127.0.0.1".parse()?).await?;
+/// engine.enqueue(&Namespace::default(), vec![NewJob::new("mail", "{}")]).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct RedisEngine {
+    calls: Arc<Calls>,
+    waiting: Waiting,
+    durability: Durability,
+    standings: Arc<Mutex<Vec<Standing>>>,
+    keeper: Keeper,
+}
+
+impl fmt::Debug for RedisEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RedisEngine")
+    }
+}
+
+impl RedisEngine {
+    /// Connects, loads the functions where they are missing, and makes sure that the servers can
+    /// keep the durability that is asked for.
+    ///
+    /// Refused with the remedy: servers older than 7.0, eviction, and a durability that they are
+    /// not set up for.
+    pub async fn connect(options: Options) -> Result<Self> {
+        let connected = Self::connect_with(options, Library::production()).await;
+        connected.map_err(|error| error.operation("connect"))
+    }
+
+    /// An engine whose clock stands still until a test moves it with [`set_time`](Self::set_time).
+    #[cfg(feature = "testing")]
+    pub async fn connect_with_clock(
+        mut options: Options,
+        clock: punctual::time::ManualClock,
+    ) -> Result<Self> {
+        options.clock = Some(Arc::new(clock));
+        Self::connect_with(options, Library::with_test_clock()).await
+    }
+
+    /// Tells the servers of a test what their time is, before its clock is moved there.
+    ///
+    /// A shard remembers the instants of its writes only, within a millisecond; so that a test need
+    /// not know of that, what a look was answered is written before time goes on.
+    #[cfg(feature = "testing")]
+    pub async fn set_time(&self, now: Timestamp) -> Result<()> {
+        for shard in self.calls.shards.greeted() {
+            if shard.was_looked_at() {
+                self.calls.maintain(&shard).await?;
+            }
+            self.calls.set_clock(&shard, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn connect_with(options: Options, library: Library) -> Result<Self> {
+        let calls = Arc::new(Calls::new(options, library)?);
+        let standings = examine(&calls).await?;
+        let kept: Result<Vec<_>> = standings
+            .iter()
+            .map(|standing| standing.keeps(calls.options.durability))
+            .collect();
+        let weakest = kept?.into_iter().min_by_key(rank);
+        let durability = weakest.unwrap_or(Durability::Memory);
+        let standings = Arc::new(Mutex::new(standings));
+        Ok(Self {
+            waiting: Waiting::new(calls.clone()),
+            keeper: Keeper::start(calls.clone(), standings.clone()),
+            durability,
+            standings,
+            calls,
+        })
+    }
+
+    /// The servers as they described themselves, at most a minute ago.
+    pub fn standings(&self) -> Vec<Standing> {
+        self.known().clone()
+    }
+
+    /// The version of the functions that this crate brings.
+    pub fn functions_version() -> i64 {
+        Library::production().version()
+    }
+
+    /// What the servers say of themselves, whether an engine would start on them or not.
+    pub async fn examine(options: Options) -> Result<Vec<Standing>> {
+        let calls = Calls::new(options, Library::production())?;
+        let examined = examine(&calls).await;
+        examined.map_err(|error| error.operation("connect"))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<Standing>> {
+        self.standings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn checks(&self) -> Checks<'_> {
+        Checks {
+            limits: self.calls.limits(),
+            now: self.calls.clock.now(),
+        }
+    }
+
+    async fn shard_infos(&self) -> Result<Vec<stats::ShardInfo>> {
+        let mut shards = self.calls.shards.greeted();
+        if shards.is_empty() {
+            // There is always one to ask for the time.
+            shards.push(self.calls.shards.of(&Namespace::default())[0].clone());
+        }
+        let mut infos = Vec::with_capacity(shards.len());
+        for shard in shards {
+            let reply = self.calls.read(&shard, "info", MapWriter::default).await?;
+            infos.push(stats::info(&reply)?);
+        }
+        Ok(infos)
+    }
+}
+
+/// What every server says of itself.
+pub(crate) async fn examine(calls: &Calls) -> Result<Vec<Standing>> {
+    let deadline = calls.deadline();
+    let mut backoff = Backoff::new(millis(10), millis(400));
+    loop {
+        match examine_once(calls, deadline).await {
+            Err(error) => calls.servers.wait(error, &mut backoff, deadline).await?,
+            done => return done,
+        }
+    }
+}
+
+async fn examine_once(calls: &Calls, deadline: Deadline) -> Result<Vec<Standing>> {
+    let mut standings = Vec::new();
+    for node in calls.servers.masters(deadline).await? {
+        let live = node.live().await?;
+        let mut standing = Standing::of(&node, &live, deadline).await?;
+        standing.functions = node.functions(&calls.library, &live).await?;
+        standings.push(standing);
+    }
+    Ok(standings)
+}
+
+/// The order of what durabilities promise, the least first.
+fn rank(durability: &Durability) -> u8 {
+    match durability {
+        Durability::Memory => 0,
+        Durability::Os => 1,
+        Durability::Interval(_) => 2,
+        Durability::Fsync => 3,
+        _ => 4,
+    }
+}
+
+#[async_trait]
+impl Engine for RedisEngine {
+    async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
+        self.checks()
+            .jobs(&jobs)
+            .map_err(|error| error.operation("enqueue"))?;
+        self.calls.enqueue(namespace, jobs, self.durability).await
+    }
+
+    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
+        self.checks()
+            .claim(&claim)
+            .map_err(|error| error.operation("claim"))?;
+        let woken = self.waiting.ears.take_heard(namespace, &claim.queues);
+        self.calls.claim(namespace, &claim, woken).await
+    }
+
+    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
+        self.checks()
+            .extends(&pages)
+            .map_err(|error| error.operation("extend"))?;
+        self.calls.extend(namespace, &pages).await
+    }
+
+    async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
+        self.checks()
+            .settle(&settle)
+            .map_err(|error| error.operation("settle"))?;
+        self.calls.settle(namespace, settle).await
+    }
+
+    async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
+        what.check().map_err(|error| error.operation("wait"))?;
+        let waited = self.waiting.wait(namespace, what, until).await;
+        waited.map_err(|error| error.operation("wait"))
+    }
+
+    async fn get(
+        &self,
+        namespace: &Namespace,
+        targets: Vec<Target>,
+        explain: bool,
+    ) -> Result<Vec<Option<Got>>> {
+        self.checks()
+            .targets(&targets)
+            .map_err(|error| error.operation("get"))?;
+        self.calls.get(namespace, &targets, explain).await
+    }
+
+    async fn list(&self, namespace: &Namespace, list: List) -> Result<Listing> {
+        self.checks()
+            .list(&list)
+            .map_err(|error| error.operation("list"))?;
+        let listed = self.calls.list(namespace, &list).await;
+        listed.map_err(|error| error.operation("list"))
+    }
+
+    async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited> {
+        self.checks()
+            .edit(&edit)
+            .map_err(|error| error.operation("edit"))?;
+        let edited = self.calls.edit(namespace, &edit).await;
+        edited.map_err(|error| error.operation("edit"))
+    }
+
+    async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
+        self.checks()
+            .stats(&request)
+            .map_err(|error| error.operation("stats"))?;
+        self.calls.stats(namespace, &request).await
+    }
+
+    async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
+        self.checks()
+            .control(&control)
+            .map_err(|error| error.operation("control"))?;
+        let controlled = self.calls.control(namespace, &control).await;
+        controlled.map_err(|error| error.operation("control"))
+    }
+
+    async fn maintain(&self) -> Result<Maintained> {
+        let maintained = self.calls.maintain_all().await;
+        maintained.map_err(|error| error.operation("maintain"))
+    }
+
+    async fn info(&self) -> Result<Info> {
+        let (mut problems, infos) = match self.shard_infos().await {
+            Ok(infos) => (Vec::new(), infos),
+            Err(error) if error.kind() == ErrorKind::DataMissing => {
+                (vec![error.message().to_owned()], Vec::new())
+            }
+            Err(error) => return Err(error.operation("info")),
+        };
+        let standings = self.standings();
+        let of_servers = standings
+            .iter()
+            .flat_map(|standing| standing.problems(self.durability));
+        problems.extend(of_servers);
+        problems.extend(infos.iter().flat_map(|info| info.problems.iter().cloned()));
+        problems.extend(self.keeper.problem());
+        problems.dedup();
+        let now = infos.iter().map(|info| info.now).max();
+        Ok(Info {
+            engine: "redis",
+            version: env!("CARGO_PKG_VERSION"),
+            capabilities: Capability::ALL.to_vec(),
+            durability: self.durability,
+            limits: *self.calls.limits(),
+            settled_window: SETTLED_WINDOW,
+            clock_jumps: infos.iter().map(|info| info.clock_jumps).sum(),
+            store_bytes: Some(used_memory(&self.calls).await?),
+            health: Health {
+                ok: problems.is_empty(),
+                problems,
+                loops: vec![self.keeper.health()],
+            },
+            now: now.unwrap_or_else(|| self.calls.clock.now()),
+        })
+    }
+}
+
+/// How long a mark counts, as the functions keep it.
+const SETTLED_WINDOW: std::time::Duration = punctual::time::minutes(2);
+
+/// Bytes that the servers use, whatever else they hold included.
+async fn used_memory(calls: &Calls) -> Result<u64> {
+    let standings = examine(calls).await?;
+    Ok(standings.iter().map(|standing| standing.used_memory).sum())
+}

@@ -1,0 +1,133 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+use punctual::engine::LoopHealth;
+use punctual::time::{Stopwatch, millis, minutes, pause, seconds};
+use punctual::{ErrorKind, Result};
+use tokio::task::AbortHandle;
+
+use crate::calls::Calls;
+use crate::engine::examine;
+use crate::standing::Standing;
+
+/// The loop of a process that does the servers' duties when nobody else calls, looks whether the
+/// data are still there, and reads the servers' settings again each minute.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    pulse: Arc<Mutex<Pulse>>,
+    task: Option<AbortHandle>,
+}
+
+#[derive(Debug)]
+struct Pulse {
+    last: Stopwatch,
+    failures: u64,
+    missing: Option<String>,
+}
+
+/// How often it goes round; a bit earlier each time, so that many processes do not march in step.
+const ROUND: std::time::Duration = millis(4_500);
+/// How often the servers' settings are read.
+const EXAMINES: std::time::Duration = minutes(1);
+
+impl Keeper {
+    /// Starts it, unless a test moves the clock and wants nothing done behind its back.
+    pub(crate) fn start(calls: Arc<Calls>, standings: Arc<Mutex<Vec<Standing>>>) -> Self {
+        let pulse = Arc::new(Mutex::new(Pulse {
+            last: Stopwatch::start(),
+            failures: 0,
+            missing: None,
+        }));
+        let task = match calls.options.clock {
+            Some(_) => None,
+            None => Some(tokio::spawn(run(calls, standings, pulse.clone())).abort_handle()),
+        };
+        Self { pulse, task }
+    }
+
+    pub(crate) fn health(&self) -> LoopHealth {
+        let pulse = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
+        LoopHealth {
+            name: "keeper".into(),
+            age: pulse.last.elapsed(),
+            restarts: pulse.failures,
+        }
+    }
+
+    /// What it found wrong with the data.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let pulse = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
+        pulse.missing.clone()
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+async fn run(calls: Arc<Calls>, standings: Arc<Mutex<Vec<Standing>>>, pulse: Arc<Mutex<Pulse>>) {
+    let mut examined = Stopwatch::start();
+    loop {
+        pause(ROUND.mul_f64(0.8 + 0.2 * draw())).await;
+        let kept = keep(&calls).await;
+        if examined.elapsed() >= EXAMINES {
+            match examine(&calls).await {
+                Ok(found) => *standings.lock().unwrap_or_else(PoisonError::into_inner) = found,
+                Err(error) => tracing::debug!(%error, "the servers' settings are not read now"),
+            }
+            examined = Stopwatch::start();
+        }
+        let mut pulse = pulse.lock().unwrap_or_else(PoisonError::into_inner);
+        pulse.last = Stopwatch::start();
+        match kept {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::DataMissing => {
+                if pulse.missing.is_none() {
+                    tracing::error!(%error, "the jobs are gone");
+                }
+                pulse.missing = Some(error.message().to_owned());
+            }
+            Err(error) => {
+                pulse.failures += 1;
+                tracing::debug!(%error, "maintenance failed; trying again");
+            }
+        }
+    }
+}
+
+/// One round over the shards that this process has talked to.
+async fn keep(calls: &Calls) -> Result<()> {
+    for shard in calls.shards.greeted() {
+        // Whoever called it has seen that the data are there, and a claim has done its duties.
+        if shard.silence().is_some_and(|silence| silence < ROUND / 2) {
+            continue;
+        }
+        let mut rounds = 0;
+        loop {
+            let done = calls.maintain(&shard).await?;
+            rounds += 1;
+            // A limit cut it short: on with it, in slices, for a while.
+            let more = done.moved + done.expired + done.rescued + done.pruned > 0;
+            let now = calls.clock.now();
+            if !(more && done.next.is_some_and(|next| next <= now) && rounds < ROUNDS_MAX) {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Slices of work in one round and shard.
+const ROUNDS_MAX: u32 = 100;
+
+/// An even draw from 0 to 1.
+fn draw() -> f64 {
+    let bits = uuid::Uuid::new_v4().as_u128() as u32;
+    f64::from(bits) / f64::from(u32::MAX)
+}
+
+/// The keeper's rounds find lost data in time: within 5 s when nobody calls.
+const _: () = assert!(ROUND.as_millis() < seconds(5).as_millis());

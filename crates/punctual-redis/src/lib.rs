@@ -1,0 +1,33 @@
+//! Durable delayed jobs on Redis or Valkey, for many processes and hosts.
+//!
+//! [`RedisEngine`] keeps the law of [`punctual::engine`] in functions that it loads into the servers;
+//! `docs/wire-protocol.md` says how any other client calls them.
+
+mod access;
+mod address;
+mod calls;
+mod checks;
+mod clock;
+mod ears;
+mod engine;
+mod keeper;
+mod library;
+mod link;
+mod notes;
+mod options;
+mod refusal;
+mod replicas;
+mod servers;
+mod shards;
+mod standing;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod topology;
+mod verbs;
+mod waiting;
+mod wire;
+
+pub use access::ACL_RULES;
+pub use engine::RedisEngine;
+pub use options::Options;
+pub use standing::Standing;

@@ -1,0 +1,157 @@
+use punctual::time::within;
+use punctual::{Error, ErrorKind, Result};
+use redis::{Cmd, FromRedisValue, RedisError, Value, cmd};
+
+use crate::address::Host;
+use crate::link::Live;
+use crate::refusal::{Remedy, remedy};
+
+/// The files of the library, in the order of `functions/ORDER`.
+const FILES: &[&str] = &[
+    include_str!("../functions/core.lua"),
+    include_str!("../functions/shard.lua"),
+    include_str!("../functions/record.lua"),
+    include_str!("../functions/due.lua"),
+    include_str!("../functions/line.lua"),
+    include_str!("../functions/group.lua"),
+    include_str!("../functions/unique.lua"),
+    include_str!("../functions/place.lua"),
+    include_str!("../functions/page.lua"),
+    include_str!("../functions/settled.lua"),
+    include_str!("../functions/sweep.lua"),
+    include_str!("../functions/retry.lua"),
+    include_str!("../functions/enqueue.lua"),
+    include_str!("../functions/claim.lua"),
+    include_str!("../functions/settle.lua"),
+    include_str!("../functions/explain.lua"),
+    include_str!("../functions/inspect.lua"),
+    include_str!("../functions/edit.lua"),
+    include_str!("../functions/stats.lua"),
+    include_str!("../functions/control.lua"),
+    include_str!("../functions/wait.lua"),
+    include_str!("../functions/text.lua"),
+    include_str!("../functions/text_json.lua"),
+    include_str!("../functions/text_push.lua"),
+    include_str!("../functions/text_lease.lua"),
+    include_str!("../functions/text_reads.lua"),
+    include_str!("../functions/text_help.lua"),
+    include_str!("../functions/register.lua"),
+];
+
+/// The functions of the servers, under a name that no other version of the protocol has.
+#[derive(Debug, Clone)]
+pub(crate) struct Library {
+    name: &'static str,
+    text: String,
+    version: i64,
+}
+
+impl Library {
+    /// The library that serves.
+    pub(crate) fn production() -> Self {
+        Self::named("punctual_1", FILES.concat())
+    }
+
+    /// The same with a clock that tests move, under another name: what only that has stands in
+    /// comments that begin with `--TEST`.
+    #[cfg(feature = "testing")]
+    pub(crate) fn with_test_clock() -> Self {
+        let functions = FILES.concat().replace("--TEST ", "");
+        Self::named("punctual_test", functions)
+    }
+
+    fn named(name: &'static str, functions: String) -> Self {
+        let text = format!("#!lua name={name}\nlocal PREFIX = '{name}_'\n{functions}");
+        let version = text
+            .lines()
+            .find_map(|line| line.strip_prefix("local VERSION = "));
+        let version = version.and_then(|number| number.trim().parse().ok());
+        Self {
+            name,
+            version: version.unwrap_or(0),
+            text,
+        }
+    }
+
+    /// The version of the functions that this crate brings.
+    pub(crate) fn version(&self) -> i64 {
+        self.version
+    }
+
+    #[cfg(test)]
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A call of a function with the keys of a shard.
+    pub(crate) fn call(&self, reads: bool, verb: &str, base: &str, body: &[u8]) -> Cmd {
+        let mut call = cmd(if reads { "FCALL_RO" } else { "FCALL" });
+        let name = [self.name, "_", verb].concat();
+        call.arg(name).arg(1).arg(base).arg(body);
+        call
+    }
+
+    /// The version of the functions in a server, if it has them.
+    pub(crate) async fn version_at(&self, live: &Live, host: &Host) -> Result<Option<i64>> {
+        let mut ask = cmd("FCALL_RO");
+        ask.arg([self.name, "_version"].concat()).arg(0);
+        match send(live, &ask, host).await? {
+            Ok(version) => Ok(i64::from_redis_value(version).ok()),
+            Err(error) => match remedy(&error, host) {
+                Remedy::Load => Ok(None),
+                _ => Err(refused(&error, host)),
+            },
+        }
+    }
+
+    /// Loads the functions into a server that has none or older ones; newer ones are respected.
+    pub(crate) async fn ensure(&self, live: &Live, host: &Host) -> Result<()> {
+        let there = self.version_at(live, host).await?;
+        if there.is_some_and(|version| version >= self.version) {
+            return Ok(());
+        }
+        let mut load = cmd("FUNCTION");
+        load.arg("LOAD").arg("REPLACE").arg(&self.text);
+        match send(live, &load, host).await? {
+            Ok(_) => Ok(()),
+            Err(error) => Err(refused(&error, host)),
+        }
+    }
+}
+
+/// How long a server may take to load its functions.
+const LOADING: std::time::Duration = punctual::time::seconds(2);
+
+async fn send(
+    live: &Live,
+    command: &Cmd,
+    host: &Host,
+) -> Result<std::result::Result<Value, RedisError>> {
+    let mut connection = live.connection.clone();
+    let sent = within(LOADING, command.query_async(&mut connection)).await;
+    sent.ok_or_else(|| {
+        let message = format!("redis at {host} gave no answer in time");
+        Error::new(ErrorKind::EngineUnavailable, message)
+    })
+}
+
+fn refused(error: &RedisError, host: &Host) -> Error {
+    let said = error.detail().unwrap_or("");
+    if error.code() == Some("ERR") && said.contains("unknown command") {
+        let message = format!(
+            "redis at {host} has no functions; use Redis 7.0 or later, or Valkey, without renamed \
+             commands"
+        );
+        return Error::new(ErrorKind::Unsupported, message);
+    }
+    match remedy(error, host) {
+        Remedy::Final(refused) => refused,
+        _ => {
+            let message = format!("redis at {host} cannot load the functions: {error}");
+            Error::new(ErrorKind::EngineUnavailable, message)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::Limits;
+use punctual::engine::Durability;
+use punctual::time::{Clock, seconds};
+
+use crate::address::{Place, Secret};
+
+/// Where the servers are, and how an engine uses them.
+///
+/// ```
+/// use punctual::engine::Durability;
+/// use punctual_redis::Options;
+///
+/// let options: Options = "redis://127.0.0.1/0".parse()?;
+/// let options = options.durability(Durability::Fsync);
+/// # Ok::<(), punctual::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(crate) place: Place,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<Secret>,
+    pub(crate) database: i64,
+    pub(crate) tls: Tls,
+    pub(crate) durability: Option<Durability>,
+    pub(crate) shards: u16,
+    pub(crate) limits: Limits,
+    pub(crate) deadline: Duration,
+    /// A clock that tests move; the server's is used without one.
+    pub(crate) clock: Option<Arc<dyn Clock>>,
+}
+
+/// Whether and how the connections are encrypted; the server's certificate is always checked.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tls {
+    pub(crate) on: bool,
+    pub(crate) authority: Option<PathBuf>,
+    pub(crate) certificate: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+}
+
+impl Options {
+    pub(crate) fn of(place: Place) -> Self {
+        Self {
+            place,
+            user: None,
+            password: None,
+            database: 0,
+            tls: Tls::default(),
+            durability: None,
+            shards: 1,
+            limits: Limits::default(),
+            deadline: seconds(5),
+            clock: None,
+        }
+    }
+
+    pub(crate) fn database(self, database: i64) -> Self {
+        Self { database, ..self }
+    }
+
+    /// What an acknowledged change has survived. Without it, the most that the server is set up for.
+    ///
+    /// An engine whose servers cannot keep it refuses to start and says what to change.
+    pub fn durability(self, durability: Durability) -> Self {
+        let durability = Some(durability);
+        Self { durability, ..self }
+    }
+
+    /// The durability asked for, if one is.
+    pub fn asked_durability(&self) -> Option<Durability> {
+        self.durability
+    }
+
+    /// Into how many shards each namespace is cut, 1 to 1,024; 1 by default. All who use the same
+    /// servers must say the same.
+    pub fn shards(self, shards: u16) -> Self {
+        Self { shards, ..self }
+    }
+
+    /// The bounds of calls and of what is kept.
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// How long a call may take, reconnecting and following redirects included; 5 s by default.
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+}

@@ -1,0 +1,153 @@
+//! What a server refuses, in the words of the contract.
+
+use punctual::{Error, ErrorKind};
+use redis::RedisError;
+
+use crate::address::Host;
+
+/// What a caller does about a server's refusal.
+#[derive(Debug)]
+pub(crate) enum Remedy {
+    /// Send it to that node from now on.
+    Moved(Host),
+    /// Look anew who answers for what, and try again a little later.
+    Later,
+    /// Load the library, and try again at once.
+    Load,
+    /// The connection broke: whether it was done is not known.
+    Broken,
+    /// Nothing can be done.
+    Final(Error),
+}
+
+/// Sorts a refusal of a call.
+pub(crate) fn remedy(error: &RedisError, host: &Host) -> Remedy {
+    let code = error.code().unwrap_or("");
+    let said = error.detail().unwrap_or("");
+    match code {
+        "MOVED" => target(said, host).map_or(Remedy::Later, Remedy::Moved),
+        // Half of a shard is there and half here: it is asked again when it has moved.
+        "ASK" => Remedy::Later,
+        "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" | "BUSY"
+        | "UNKILLABLE" => Remedy::Later,
+        "ERR" if said.contains("Function not found") => Remedy::Load,
+        "" => Remedy::Broken,
+        _ => Remedy::Final(refused(code, said)),
+    }
+}
+
+/// `3999 127.0.0.1:6381`; a node that does not know its own name leaves it empty: the one asked.
+fn target(said: &str, asked: &Host) -> Option<Host> {
+    let (name, port) = said.split_once(' ')?.1.rsplit_once(':')?;
+    let name = if name.is_empty() { &asked.name } else { name };
+    Some(Host {
+        name: name.into(),
+        port: port.parse().ok()?,
+    })
+}
+
+/// A refusal that no second try mends.
+pub(crate) fn refused(code: &str, said: &str) -> Error {
+    let (kind, message) = match code {
+        "OOM" => (
+            ErrorKind::EngineFull,
+            "redis has reached its maxmemory; give it more, or let workers empty the queues".into(),
+        ),
+        "MISCONF" => (
+            ErrorKind::EngineFull,
+            format!(
+                "redis takes no writes because it cannot save to disk; look at its log ({said})"
+            ),
+        ),
+        "NOREPLICAS" => (
+            ErrorKind::DurabilityUnavailable,
+            "redis has fewer good replicas than min-replicas-to-write asks for; start them".into(),
+        ),
+        "NOAUTH" | "WRONGPASS" => (
+            ErrorKind::InvalidInput,
+            "redis refuses the user or the password; give them in the address as USER:PASSWORD@"
+                .into(),
+        ),
+        "NOPERM" => (
+            ErrorKind::InvalidInput,
+            format!(
+                "redis refuses a command to this user; give it the rules of docs/engines/redis.md ({said})"
+            ),
+        ),
+        "WRONGTYPE" => (
+            ErrorKind::DataDamaged,
+            format!(
+                "a key under punctual: holds what is not punctual's; rename or delete it ({said})"
+            ),
+        ),
+        _ => return of_library(code, said),
+    };
+    Error::new(kind, message)
+}
+
+/// The message of a read that found something to be done before it.
+pub(crate) const TOUCH: &str = "touch";
+
+/// An error that the functions answer: `PUNCTUAL CODE MESSAGE`, with numbers at its end.
+fn of_library(code: &str, said: &str) -> Error {
+    if code != "PUNCTUAL" {
+        let message = format!("redis refused a call: {code} {said}");
+        return Error::new(ErrorKind::Internal, message);
+    }
+    // The server adds where in the functions that was.
+    let said = said.split(" script: ").next().unwrap_or(said).trim_end();
+    let (code, message) = said.split_once(' ').unwrap_or((said, ""));
+    let kind = match code {
+        TOUCH => return Error::new(ErrorKind::Internal, TOUCH),
+        "invalid_input" => ErrorKind::InvalidInput,
+        "invalid_name" => ErrorKind::InvalidName,
+        "invalid_delay" => ErrorKind::InvalidDelay,
+        "payload_too_large" => ErrorKind::PayloadTooLarge,
+        "batch_too_large" => ErrorKind::BatchTooLarge,
+        "version_conflict" => ErrorKind::VersionConflict,
+        "unsupported" => ErrorKind::Unsupported,
+        "data_damaged" => ErrorKind::DataDamaged,
+        "engine_data_missing" => return missing(),
+        _ => ErrorKind::Internal,
+    };
+    let mut words: Vec<&str> = message.split(' ').collect();
+    let mut numbers = Vec::new();
+    while let Some((name, number)) = words.last().and_then(|word| word.split_once('=')) {
+        let Some(name) = ["index", "version"]
+            .into_iter()
+            .find(|known| *known == name)
+        else {
+            break;
+        };
+        numbers.push((name, number));
+        words.pop();
+    }
+    let error = Error::new(kind, words.join(" "));
+    let numbers = numbers.into_iter().rev();
+    numbers.fold(error, |error, (name, number)| error.with(name, number))
+}
+
+/// A shard that held jobs holds nothing any more, or another's.
+fn missing() -> Error {
+    let message = "redis has lost the jobs of this namespace: it was flushed, started empty, or \
+         is another server or database; bring the data back, or restart this process to begin anew";
+    Error::new(ErrorKind::DataMissing, message)
+}
+
+/// A server to which there is no connection.
+pub(crate) fn unreachable(host: &Host, error: &RedisError) -> Error {
+    match error.code() {
+        Some(code @ ("NOAUTH" | "WRONGPASS" | "NOPERM")) => refused(code, ""),
+        Some("ERR") if error.to_string().contains("DB index") => Error::new(
+            ErrorKind::InvalidInput,
+            "redis has no database of that number; write one that it has",
+        ),
+        _ => {
+            let message = match error.kind() {
+                redis::ErrorKind::AuthenticationFailed => return refused("WRONGPASS", ""),
+                _ => format!("redis at {host} cannot be reached: {error}"),
+            };
+            Error::new(ErrorKind::EngineUnavailable, message)
+        }
+    }
+}

@@ -1,0 +1,335 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use punctual::backoff::Backoff;
+use punctual::engine::Durability;
+use punctual::time::{millis, pause, within};
+use punctual::{Error, ErrorKind, Result};
+use redis::{Cmd, Value};
+
+use crate::address::{Host, Place};
+use crate::library::Library;
+use crate::link::{Deadline, Dialer, Link, Live};
+use crate::options::Options;
+use crate::refusal::{Remedy, remedy};
+use crate::replicas::{Reached, Replicas};
+use crate::topology::{Slot, Topology};
+
+/// The servers of an engine: who answers for a slot, with one connection to each.
+///
+/// A call goes on over broken connections, redirects, failovers and a missing library until its
+/// deadline: every call carries ids or a nonce that make a second sending harmless.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    place: Place,
+    dialer: Dialer,
+    library: Library,
+    /// Replicas that a change must be on before it is answered.
+    wanted: Option<u8>,
+    nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
+    topology: Mutex<Topology>,
+    looking: tokio::sync::Mutex<()>,
+}
+
+/// A server, and whether the functions are there.
+#[derive(Debug)]
+pub(crate) struct Node {
+    link: Link,
+    /// For changes that wait for replicas, if they do.
+    replicas: Option<Replicas>,
+    /// The connection on which the library was last seen; another one may be another server.
+    prepared: tokio::sync::Mutex<u64>,
+}
+
+/// What a call does: whether replicas are to have it, and whether it may be sent again when it is
+/// not known whether it was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It changes nothing, or nothing that is promised.
+    Looks,
+    /// A second sending changes nothing more.
+    Changes,
+    /// A second sending would be another change.
+    ChangesOnce,
+}
+
+impl Servers {
+    pub(crate) fn new(options: &Options, library: Library) -> Result<Self> {
+        Ok(Self {
+            place: options.place.clone(),
+            dialer: Dialer::new(options)?,
+            library,
+            wanted: match options.durability {
+                Some(Durability::Replica(wanted)) => Some(wanted),
+                _ => None,
+            },
+            nodes: Mutex::default(),
+            topology: Mutex::new(Topology::of(&options.place)),
+            looking: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// Sends a command to who answers for a slot.
+    pub(crate) async fn call(
+        &self,
+        slot: Slot,
+        command: &Cmd,
+        kind: Kind,
+        deadline: Deadline,
+    ) -> Result<Value> {
+        let mut backoff = Backoff::new(millis(10), millis(400));
+        let (mut loads, mut moves, mut broke) = (0, 0, false);
+        loop {
+            let node = match self.owner(slot).await {
+                Ok(node) => node,
+                Err(error) => {
+                    self.wait(error, &mut backoff, deadline).await?;
+                    continue;
+                }
+            };
+            let host = node.link.host();
+            let ready = within(deadline.left(), self.ready(&node)).await;
+            let live = match ready.unwrap_or_else(|| Err(silent(host))) {
+                Ok(live) => live,
+                Err(error) => {
+                    self.forget(&node);
+                    self.wait(error, &mut backoff, deadline).await?;
+                    continue;
+                }
+            };
+            let sent = within(deadline.left(), node.send(&live, command, kind)).await;
+            let Some(sent) = sent else {
+                node.link.broken(live.generation);
+                return Err(silent(host));
+            };
+            let error = match sent {
+                Ok(Reached::Answer(Ok(value))) => return Ok(value),
+                Ok(Reached::Answer(Err(error))) => error,
+                Ok(reached) => {
+                    let error = too_few(&reached, host);
+                    self.wait(error, &mut backoff, deadline).await?;
+                    continue;
+                }
+                Err(error) => {
+                    self.wait(error, &mut backoff, deadline).await?;
+                    continue;
+                }
+            };
+            match remedy(&error, host) {
+                Remedy::Final(error) => return Err(error),
+                Remedy::Moved(to) if moves < MOVES_MAX => {
+                    moves += 1;
+                    self.topology().moved(slot, to);
+                }
+                Remedy::Load if loads < 3 => {
+                    loads += 1;
+                    *node.prepared.lock().await = 0;
+                }
+                Remedy::Load => {
+                    let message = "redis loses its functions as soon as they are loaded; is another \
+                         program flushing them?";
+                    return Err(Error::new(ErrorKind::EngineUnavailable, message));
+                }
+                Remedy::Moved(_) | Remedy::Later => {
+                    self.forget(&node);
+                    let message = format!("redis at {host} cannot answer now: {error}");
+                    let error = Error::new(ErrorKind::EngineUnavailable, message);
+                    self.wait(error, &mut backoff, deadline).await?;
+                }
+                Remedy::Broken => {
+                    node.link.broken(live.generation);
+                    self.forget(&node);
+                    let message = format!("the connection to redis at {host} broke: {error}");
+                    let error = Error::new(ErrorKind::EngineUnavailable, message);
+                    if kind == Kind::ChangesOnce {
+                        return Err(error);
+                    }
+                    if std::mem::replace(&mut broke, true) {
+                        self.wait(error, &mut backoff, deadline).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Every server that answers for slots.
+    pub(crate) async fn masters(&self, deadline: Deadline) -> Result<Vec<Arc<Node>>> {
+        let mut backoff = Backoff::new(millis(10), millis(400));
+        while let Err(error) = self.look(false).await {
+            self.wait(error, &mut backoff, deadline).await?;
+        }
+        let masters = self.topology().masters();
+        Ok(masters.iter().map(|host| self.node(host)).collect())
+    }
+
+    /// Who answers for a slot.
+    pub(crate) async fn owner(&self, slot: Slot) -> Result<Arc<Node>> {
+        let known = self.topology().owner(slot);
+        if let Some(host) = known {
+            return Ok(self.node(&host));
+        }
+        self.look(true).await?;
+        let owner = self.topology().owner(slot);
+        let owner = owner.ok_or_else(|| {
+            let message = "no node of the redis cluster answers for a slot; is it complete?";
+            Error::new(ErrorKind::EngineUnavailable, message)
+        })?;
+        Ok(self.node(&owner))
+    }
+
+    /// A connection to a server that has the functions.
+    pub(crate) async fn ready(&self, node: &Node) -> Result<Live> {
+        let live = node.link.live().await?;
+        let mut prepared = node.prepared.lock().await;
+        if *prepared != live.generation {
+            self.library
+                .ensure(&live, node.link.host())
+                .await
+                .inspect_err(|error| {
+                    if error.is_retryable() {
+                        node.link.broken(live.generation);
+                    }
+                })?;
+            *prepared = live.generation;
+        }
+        Ok(live)
+    }
+
+    /// A connection of its own to who answers for a slot, for commands that block.
+    pub(crate) async fn private_link(&self, slot: Slot) -> Result<Link> {
+        let owner = self.owner(slot).await?;
+        Ok(Link::new(owner.link.host().clone(), self.dialer.clone()))
+    }
+
+    /// A node said that another one answers for a slot.
+    pub(crate) fn moved(&self, slot: Slot, to: Host) {
+        self.topology().moved(slot, to);
+    }
+
+    /// After a failure of a server, who answers for its slots is to be asked anew.
+    fn forget(&self, node: &Node) {
+        self.topology().doubt(node.link.host());
+    }
+
+    /// Pauses after a failure that may pass; hands it back where there is no time or hope left.
+    pub(crate) async fn wait(
+        &self,
+        error: Error,
+        backoff: &mut Backoff,
+        deadline: Deadline,
+    ) -> Result<()> {
+        let next = backoff.pause();
+        if !error.is_retryable() || deadline.left() <= next {
+            return Err(error);
+        }
+        pause(next).await;
+        Ok(())
+    }
+
+    /// Asks the servers who answers for what, once for all who want to know.
+    async fn look(&self, needed: bool) -> Result<()> {
+        let before = self.topology().version();
+        let _looking = self.looking.lock().await;
+        let unchanged = self.topology().version() == before;
+        if unchanged && (needed || !self.topology().is_complete()) {
+            let found = self.topology().look(&self.place, &self.dialer);
+            let found = found.await?;
+            self.topology().learn(found);
+        }
+        Ok(())
+    }
+
+    fn node(&self, host: &Host) -> Arc<Node> {
+        let mut nodes = self.nodes();
+        let new = || {
+            Arc::new(Node {
+                link: Link::new(host.clone(), self.dialer.clone()),
+                replicas: self.wanted.map(|wanted| {
+                    Replicas::new(wanted, Link::new(host.clone(), self.dialer.clone()))
+                }),
+                prepared: tokio::sync::Mutex::new(0),
+            })
+        };
+        nodes.entry(host.clone()).or_insert_with(new).clone()
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<Host, Arc<Node>>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn topology(&self) -> MutexGuard<'_, Topology> {
+        self.topology.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Node {
+    async fn send(&self, live: &Live, command: &Cmd, kind: Kind) -> Result<Reached> {
+        match &self.replicas {
+            Some(replicas) if kind != Kind::Looks => replicas.send(command).await,
+            _ => Ok(Reached::Answer(send(live, command).await)),
+        }
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        self.link.host()
+    }
+
+    /// A connection, whether the functions are there or not.
+    pub(crate) async fn live(&self) -> Result<Live> {
+        self.link.live().await
+    }
+
+    /// The version of the functions in this server, if it has them.
+    pub(crate) async fn functions(&self, library: &Library, live: &Live) -> Result<Option<i64>> {
+        let version = library.version_at(live, self.link.host()).await;
+        version.inspect_err(|_| self.link.broken(live.generation))
+    }
+
+    /// One command to this server and no other, such as a question about its settings.
+    pub(crate) async fn ask(
+        &self,
+        live: &Live,
+        command: &Cmd,
+        deadline: Deadline,
+    ) -> Result<Value> {
+        let host = self.link.host();
+        match within(deadline.left(), send(live, command)).await {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(error)) => match remedy(&error, host) {
+                Remedy::Final(error) => Err(error),
+                Remedy::Broken => {
+                    self.link.broken(live.generation);
+                    Err(crate::refusal::unreachable(host, &error))
+                }
+                _ => Err(crate::refusal::unreachable(host, &error)),
+            },
+            None => {
+                self.link.broken(live.generation);
+                Err(silent(host))
+            }
+        }
+    }
+}
+
+/// Nodes that point at each other are asked again after a pause.
+const MOVES_MAX: u32 = 5;
+
+fn too_few(reached: &Reached, host: &Host) -> Error {
+    let message = match reached {
+        Reached::TooFew(reached) => format!(
+            "only {reached} replicas of redis at {host} took a change in time; whether it is kept is \
+             unknown: start more replicas, and send the same ids again"
+        ),
+        _ => format!("a change was sent to redis at {host} by a caller that has gone"),
+    };
+    Error::new(ErrorKind::EngineUnavailable, message)
+}
+
+fn silent(host: &Host) -> Error {
+    let message = format!("redis at {host} gave no answer in time");
+    Error::new(ErrorKind::EngineUnavailable, message)
+}
+
+async fn send(live: &Live, command: &Cmd) -> redis::RedisResult<Value> {
+    command.query_async(&mut live.connection.clone()).await
+}

@@ -1,0 +1,182 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use punctual::engine::{Namespace, Target, Token};
+use punctual::time::Stopwatch;
+use punctual::{JobId, NewJob};
+use tokio::sync::OnceCell;
+
+use crate::topology::Slot;
+use crate::wire::Instance;
+
+/// A slice of a namespace that is one atomic unit: all its keys lie in one slot.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    pub(crate) namespace: Namespace,
+    pub(crate) index: u16,
+    /// What each of its keys begins with.
+    pub(crate) base: String,
+    pub(crate) slot: Slot,
+    instance: Mutex<Option<Instance>>,
+    answered: Mutex<Option<Answered>>,
+    /// Set once the servers know its bounds and we know its instance.
+    pub(crate) greeted: OnceCell<()>,
+    /// Set once the servers know that there is such a namespace.
+    pub(crate) registered: OnceCell<()>,
+}
+
+impl Shard {
+    fn new(namespace: &Namespace, index: u16) -> Self {
+        let tag = format!("{namespace}/{index}");
+        Self {
+            namespace: namespace.clone(),
+            index,
+            base: format!("punctual:{{{tag}}}"),
+            slot: Slot::of_tag(&tag),
+            instance: Mutex::default(),
+            answered: Mutex::default(),
+            greeted: OnceCell::new(),
+            registered: OnceCell::new(),
+        }
+    }
+
+    /// What it called itself first; zeros before the first contact.
+    pub(crate) fn instance(&self) -> Instance {
+        self.known().unwrap_or_default()
+    }
+
+    /// Remembers what it calls itself, once: from then on it must not be another.
+    pub(crate) fn learn(&self, instance: Instance) {
+        if instance != Instance::default() {
+            self.known().get_or_insert(instance);
+        }
+    }
+
+    /// Notes that it answered a call with its instance just now, and whether that was a look.
+    pub(crate) fn has_answered(&self, look: bool) {
+        let since = Stopwatch::start();
+        *self.answered() = Some(Answered { since, look });
+    }
+
+    /// How long ago it last did.
+    pub(crate) fn silence(&self) -> Option<Duration> {
+        self.answered().as_ref().map(|last| last.since.elapsed())
+    }
+
+    /// Whether its last answer was to a look.
+    #[cfg(feature = "testing")]
+    pub(crate) fn was_looked_at(&self) -> bool {
+        self.answered().as_ref().is_some_and(|last| last.look)
+    }
+
+    fn answered(&self) -> MutexGuard<'_, Option<Answered>> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Instance>> {
+        self.instance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+struct Answered {
+    since: Stopwatch,
+    /// Whether that was a look, whose instant no shard remembers.
+    #[cfg_attr(
+        not(feature = "testing"),
+        allow(dead_code, reason = "only tests stop time")
+    )]
+    look: bool,
+}
+
+/// The shards that this process has talked to.
+#[derive(Debug)]
+pub(crate) struct Shards {
+    count: u16,
+    known: Mutex<BTreeMap<Namespace, Arc<[Arc<Shard>]>>>,
+}
+
+impl Shards {
+    pub(crate) fn new(count: u16) -> Self {
+        let known = Mutex::default();
+        Self { count, known }
+    }
+
+    /// The shards of a namespace, in order.
+    pub(crate) fn of(&self, namespace: &Namespace) -> Arc<[Arc<Shard>]> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shards) = known.get(namespace) {
+            return shards.clone();
+        }
+        let new = |index| Arc::new(Shard::new(namespace, index));
+        let shards: Arc<[_]> = (0..self.count).map(new).collect();
+        known.insert(namespace.clone(), shards.clone());
+        shards
+    }
+
+    /// Every shard that this process has talked to.
+    pub(crate) fn greeted(&self) -> Vec<Arc<Shard>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = known.values().flat_map(|shards| shards.iter());
+        let greeted = all.filter(|shard| shard.greeted.initialized());
+        greeted.cloned().collect()
+    }
+}
+
+/// The shard of a job: its group decides, else its unique key, else its id.
+pub(crate) fn of_job(job: &NewJob, count: usize) -> usize {
+    match (&job.group, &job.unique) {
+        (Some(group), _) => of_key(&job.queue, &group.key, count),
+        (None, Some(unique)) => of_key(&job.queue, &unique.key, count),
+        (None, None) => of_id(job.id, count),
+    }
+}
+
+pub(crate) fn of_key(queue: &str, key: &str, count: usize) -> usize {
+    if count == 1 {
+        return 0;
+    }
+    of_id(JobId::derived(queue, key), count)
+}
+
+/// The shard of a job without keys.
+pub(crate) fn of_id(id: JobId, count: usize) -> usize {
+    if count == 1 {
+        return 0;
+    }
+    let folded = id.as_bytes().chunks_exact(8).fold(0, |hash: u64, word| {
+        let word = u64::from_be_bytes(word.try_into().unwrap_or_default());
+        (hash ^ word)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(31)
+    });
+    (folded % count as u64) as usize
+}
+
+/// The shards where a target may be: a key may stand under a group's shard, and an id under a key's.
+pub(crate) fn of_target(target: &Target, count: usize) -> usize {
+    match target {
+        Target::Id(id) => of_id(*id, count),
+        Target::Unique { queue, key } => of_key(queue, key, count),
+    }
+}
+
+/// The bits of a nonce that name the shard, where there are several.
+const SHARD_BITS: u64 = 0x3ff;
+
+/// The nonce that a claim sends to one shard.
+pub(crate) fn nonce_of(nonce: u64, index: u16, count: usize) -> u64 {
+    match count {
+        1 => nonce,
+        _ => nonce & !SHARD_BITS | u64::from(index),
+    }
+}
+
+/// The shard whose lease a token names.
+pub(crate) fn of_token(token: Token, count: usize) -> usize {
+    match count {
+        1 => 0,
+        _ => (token.nonce & SHARD_BITS) as usize % count,
+    }
+}

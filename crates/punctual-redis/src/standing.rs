@@ -1,0 +1,210 @@
+//! What a server is and how it is set up, and what durability that can keep.
+
+use std::collections::BTreeMap;
+
+use punctual::engine::Durability;
+use punctual::{Error, ErrorKind, Result};
+use redis::{FromRedisValue, cmd};
+
+use crate::link::{Deadline, Live};
+use crate::servers::Node;
+
+/// One server, as it describes itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Its host and port.
+    pub host: String,
+    /// `redis` or `valkey`, with its version.
+    pub version: String,
+    /// The version of punctual's functions in it, if it has them.
+    pub functions: Option<i64>,
+    /// What it does when its memory is full.
+    pub maxmemory_policy: String,
+    /// Bytes it may use; 0 for no bound.
+    pub maxmemory: u64,
+    /// Bytes it uses.
+    pub used_memory: u64,
+    /// Whether it logs each change to a file.
+    pub appendonly: bool,
+    /// When it syncs that file: `always`, `everysec` or `no`.
+    pub appendfsync: String,
+    /// Whether it stops syncing while it rewrites that file.
+    pub no_fsync_on_rewrite: bool,
+    /// Replicas that are connected.
+    pub replicas: u64,
+    /// How often a slow disk made it answer before it had written (`aof_delayed_fsync`).
+    pub delayed_fsyncs: u64,
+    /// Whether its last write to that file failed.
+    pub write_failed: bool,
+    /// The settings that its user may not read; what they keep cannot be promised.
+    pub unreadable: Vec<String>,
+}
+
+const SETTINGS: [&str; 5] = [
+    "maxmemory-policy",
+    "maxmemory",
+    "appendonly",
+    "appendfsync",
+    "no-appendfsync-on-rewrite",
+];
+
+/// The oldest server that has functions and all that they use.
+const OLDEST: (u32, u32) = (7, 0);
+
+impl Standing {
+    pub(crate) async fn of(node: &Node, live: &Live, deadline: Deadline) -> Result<Self> {
+        let info = node.ask(live, &cmd("INFO"), deadline).await?;
+        let info = String::from_redis_value(info).unwrap_or_default();
+        let info: BTreeMap<&str, &str> = info
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .collect();
+        let told = |name: &str| info.get(name).copied().unwrap_or_default();
+        let number = |name: &str| told(name).parse().unwrap_or(0);
+        let mut command = cmd("CONFIG");
+        command.arg("GET").arg(&SETTINGS);
+        let (settings, unreadable) = match node.ask(live, &command, deadline).await {
+            Ok(settings) => {
+                let settings = BTreeMap::<String, String>::from_redis_value(settings);
+                let settings = settings.unwrap_or_default();
+                let missing = SETTINGS
+                    .iter()
+                    .filter(|name| !settings.contains_key(**name));
+                let missing = missing.map(ToString::to_string).collect();
+                (settings, missing)
+            }
+            Err(error) if error.is_retryable() => return Err(error),
+            Err(_) => (BTreeMap::new(), SETTINGS.map(String::from).to_vec()),
+        };
+        let set = |name: &str| settings.get(name).cloned().unwrap_or_default();
+        let version = match told("valkey_version") {
+            "" => format!("redis {}", told("redis_version")),
+            version => format!("valkey {version}"),
+        };
+        Ok(Self {
+            host: node.host().to_string(),
+            version,
+            functions: None,
+            maxmemory_policy: match set("maxmemory-policy") {
+                unknown if unknown.is_empty() => told("maxmemory_policy").to_owned(),
+                policy => policy,
+            },
+            maxmemory: number("maxmemory"),
+            used_memory: number("used_memory"),
+            appendonly: told("aof_enabled") == "1",
+            appendfsync: set("appendfsync"),
+            no_fsync_on_rewrite: set("no-appendfsync-on-rewrite") == "yes",
+            replicas: number("connected_slaves"),
+            delayed_fsyncs: number("aof_delayed_fsync"),
+            write_failed: told("aof_last_write_status") == "err",
+            unreadable,
+        })
+    }
+
+    /// The durability that this server keeps: the one asked for, or the most it can without
+    /// replicas. Refused with the remedy if it cannot.
+    pub fn keeps(&self, asked: Option<Durability>) -> Result<Durability> {
+        self.check_version()?;
+        self.check_policy()?;
+        let most = self.most();
+        let refuse = |what: &str, remedy: &str| {
+            let message = format!(
+                "redis at {} cannot keep durability={what}; {remedy}",
+                self.host
+            );
+            Err(Error::new(ErrorKind::DurabilityUnavailable, message).operation("connect"))
+        };
+        match asked {
+            None => Ok(most),
+            Some(Durability::Memory) => Ok(Durability::Memory),
+            Some(Durability::Os | Durability::Fsync) if !self.appendonly => refuse(
+                if asked == Some(Durability::Os) {
+                    "os"
+                } else {
+                    "fsync"
+                },
+                "it keeps no append-only file: set appendonly yes",
+            ),
+            Some(Durability::Os) => Ok(Durability::Os),
+            Some(Durability::Fsync) if !self.unreadable.is_empty() => refuse(
+                "fsync",
+                "its user may not read appendfsync: allow +config|get",
+            ),
+            Some(Durability::Fsync) if self.appendfsync != "always" => refuse(
+                "fsync",
+                "it syncs its append-only file later: set appendfsync always",
+            ),
+            Some(Durability::Fsync) if self.no_fsync_on_rewrite => refuse(
+                "fsync",
+                "it does not sync during a rewrite: set no-appendfsync-on-rewrite no",
+            ),
+            Some(Durability::Fsync) => Ok(Durability::Fsync),
+            Some(Durability::Replica(wanted)) if self.replicas < u64::from(wanted) => refuse(
+                &format!("replica({wanted})"),
+                &format!("it has {} connected: start more", self.replicas),
+            ),
+            Some(Durability::Replica(wanted)) => Ok(Durability::Replica(wanted)),
+            Some(other) => refuse(
+                &other.to_string(),
+                "redis has memory, os, fsync and replica(n)",
+            ),
+        }
+    }
+
+    /// What is wrong now with a server that was good when the engine started, with the remedies.
+    pub fn problems(&self, asked: Durability) -> Vec<String> {
+        let mut problems = Vec::new();
+        if let Err(error) = self.keeps(Some(asked)) {
+            problems.push(error.message().to_owned());
+        }
+        if self.write_failed {
+            problems.push(format!(
+                "redis at {} cannot write its append-only file; free space on its disk",
+                self.host
+            ));
+        }
+        problems
+    }
+
+    fn most(&self) -> Durability {
+        match (self.appendonly, self.appendfsync.as_str()) {
+            (true, "always") if !self.no_fsync_on_rewrite => Durability::Fsync,
+            (true, _) => Durability::Os,
+            (false, _) => Durability::Memory,
+        }
+    }
+
+    fn check_version(&self) -> Result<()> {
+        let numbers = self
+            .version
+            .split_once(' ')
+            .map_or("", |(_, version)| version);
+        let mut numbers = numbers.split('.').map(|part| part.parse().unwrap_or(0));
+        let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        if version >= OLDEST {
+            return Ok(());
+        }
+        let message = format!(
+            "{} at {} has no functions; use Redis 7.0 or later, or Valkey",
+            self.version, self.host
+        );
+        Err(Error::new(ErrorKind::Unsupported, message).operation("connect"))
+    }
+
+    /// Eviction removes what was acknowledged, whatever the durability.
+    fn check_policy(&self) -> Result<()> {
+        if self.maxmemory_policy == "noeviction" || self.maxmemory_policy.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "redis at {} removes keys when its memory is full; set maxmemory-policy noeviction",
+            self.host
+        );
+        Err(Error::new(ErrorKind::DurabilityUnavailable, message)
+            .operation("connect")
+            .with("maxmemory-policy", &self.maxmemory_policy))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use super::*;
+
+fn good() -> Standing {
+    Standing {
+        host: "h:6379".into(),
+        version: "redis 7.0.15".into(),
+        maxmemory_policy: "noeviction".into(),
+        appendonly: true,
+        appendfsync: "always".into(),
+        ..Standing::default()
+    }
+}
+
+fn refusal(standing: &Standing, asked: Option<Durability>) -> String {
+    standing.keeps(asked).expect_err("refused").to_string()
+}
+
+#[test]
+fn a_server_keeps_the_most_it_is_set_up_for() {
+    let every_second = Standing {
+        appendfsync: "everysec".into(),
+        ..good()
+    };
+    let in_memory = Standing {
+        appendonly: false,
+        ..good()
+    };
+    assert_eq!(good().keeps(None).unwrap(), Durability::Fsync);
+    assert_eq!(every_second.keeps(None).unwrap(), Durability::Os);
+    assert_eq!(in_memory.keeps(None).unwrap(), Durability::Memory);
+}
+
+#[test]
+fn what_cannot_be_kept_is_refused_with_the_remedy() {
+    let wrong = |change: fn(&mut Standing), asked, remedy: &str| {
+        let mut standing = good();
+        change(&mut standing);
+        let said = refusal(&standing, asked);
+        assert!(said.contains(remedy), "{said}");
+    };
+    let fsync = Some(Durability::Fsync);
+    wrong(|it| it.appendonly = false, fsync, "appendonly yes");
+    wrong(
+        |it| it.appendonly = false,
+        Some(Durability::Os),
+        "appendonly yes",
+    );
+    wrong(
+        |it| it.appendfsync = "everysec".into(),
+        fsync,
+        "appendfsync always",
+    );
+    wrong(
+        |it| it.no_fsync_on_rewrite = true,
+        fsync,
+        "no-appendfsync-on-rewrite no",
+    );
+    wrong(
+        |it| it.unreadable = vec!["appendfsync".into()],
+        fsync,
+        "+config|get",
+    );
+    wrong(|_| (), Some(Durability::Replica(1)), "has 0 connected");
+    wrong(
+        |it| it.maxmemory_policy = "allkeys-lru".into(),
+        None,
+        "noeviction",
+    );
+    wrong(
+        |it| it.version = "redis 6.2.14".into(),
+        None,
+        "Redis 7.0 or later",
+    );
+}
+
+#[test]
+fn an_always_that_pauses_for_rewrites_is_no_fsync() {
+    let pauses = Standing {
+        no_fsync_on_rewrite: true,
+        ..good()
+    };
+    assert_eq!(pauses.keeps(None).unwrap(), Durability::Os);
+}

@@ -1,0 +1,120 @@
+use super::TestServer;
+
+/// Three masters of one cluster, without replicas.
+#[derive(Debug)]
+pub struct TestCluster {
+    nodes: Vec<TestServer>,
+}
+
+const SETTINGS: [&str; 10] = [
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    "--cluster-enabled",
+    "yes",
+    "--cluster-node-timeout",
+    "2000",
+    "--cluster-config-file",
+    "nodes.conf",
+];
+
+/// The 16,384 slots, in three parts.
+const PARTS: [(u16, u16); 3] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
+
+impl TestCluster {
+    /// Answers once every node knows that all slots are covered.
+    pub fn start() -> Self {
+        let nodes: Vec<_> = PARTS.map(|_| TestServer::with(&SETTINGS)).into();
+        for (node, (first, last)) in nodes.iter().zip(PARTS) {
+            let (first, last) = (first.to_string(), last.to_string());
+            node.cli(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
+        }
+        // Without epochs of their own the first to speak would win slots that two claim.
+        for (node, epoch) in nodes.iter().zip(["1", "2", "3"]) {
+            node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", epoch]);
+        }
+        for node in &nodes[1..] {
+            let port = node.port().to_string();
+            nodes[0].cli(&["CLUSTER", "MEET", "127.0.0.1", &port]);
+        }
+        let cluster = Self { nodes };
+        while !cluster.is_whole() {
+            std::thread::yield_now();
+        }
+        cluster
+    }
+
+    /// Its nodes.
+    pub fn nodes(&mut self) -> &mut [TestServer] {
+        &mut self.nodes
+    }
+
+    /// The address of its first node, without options.
+    pub fn address(&self) -> String {
+        format!("redis+cluster://127.0.0.1:{}", self.nodes[0].port())
+    }
+
+    /// Moves the slot of a key to the node of that number, all its keys at once, as an operator does.
+    pub fn move_slot(&self, key: &str, to: usize) {
+        let slot = self.nodes[0].cli(&["CLUSTER", "KEYSLOT", key]);
+        let (from, to) = (self.owner(&slot), &self.nodes[to]);
+        if from.port() == to.port() {
+            return;
+        }
+        let (source, target) = (id(from), id(to));
+        to.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source]);
+        from.cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target]);
+        let port = to.port().to_string();
+        loop {
+            let keys = from.cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "3"]);
+            if keys.is_empty() {
+                break;
+            }
+            let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            let arguments: Vec<&str> = migrate.into_iter().chain(keys.lines()).collect();
+            from.cli(&arguments);
+        }
+        for node in [to, from] {
+            node.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &target]);
+        }
+    }
+
+    fn owner(&self, slot: &str) -> &TestServer {
+        let slot: u16 = slot.parse().expect("a number");
+        let holds = |node: &&TestServer| {
+            let nodes = node.cli(&["CLUSTER", "NODES"]);
+            let own = nodes.lines().find(|line| line.contains("myself"));
+            let ranges = own.unwrap_or_default().split(' ').skip(8);
+            ranges.filter(|range| !range.starts_with('[')).any(|range| {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                let bounds = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
+                bounds.is_some_and(|(first, last)| (first..=last).contains(&slot))
+            })
+        };
+        self.nodes
+            .iter()
+            .find(holds)
+            .expect("every slot has an owner")
+    }
+
+    /// Removes every key of every node.
+    pub fn clear(&self) {
+        for node in &self.nodes {
+            node.cli(&["FLUSHALL"]);
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        let whole = |node: &TestServer| {
+            let info = node.cli(&["CLUSTER", "INFO"]);
+            info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+        };
+        self.nodes.iter().all(whole)
+    }
+}
+
+/// The name of a node among the others.
+fn id(node: &TestServer) -> String {
+    node.cli(&["CLUSTER", "MYID"])
+}

@@ -1,0 +1,149 @@
+use std::collections::BTreeMap;
+
+use punctual::engine::{
+    Counts, Got, List, Listing, MinuteStats, QueueStats, Stats, StatsRequest, Target, WorkerSeen,
+};
+use punctual::time::Timestamp;
+use punctual::{Namespace, Result};
+
+use super::{Walk, by_shard};
+use crate::calls::Calls;
+use crate::shards::of_target;
+use crate::wire::{inspect, stats};
+
+impl Calls {
+    /// Asks where a target must be, and for those that are not there, everywhere else.
+    pub(crate) async fn get(
+        &self,
+        namespace: &Namespace,
+        targets: &[Target],
+        explain: bool,
+    ) -> Result<Vec<Option<Got>>> {
+        let shards = self.shards.of(namespace);
+        let count = shards.len();
+        let mut found: Vec<Option<Got>> = vec![None; targets.len()];
+        for step in 0..count {
+            let open: Vec<usize> = (0..targets.len())
+                .filter(|at| found[*at].is_none())
+                .collect();
+            let shard = |at: &usize| (of_target(&targets[*at], count) + step) % count;
+            let mut parts = by_shard(open.clone(), count, shard);
+            if parts.is_empty() && step == 0 {
+                // An empty call is one all the same: the shard's time goes on.
+                parts.push((0, Vec::new(), Vec::new()));
+            }
+            for (index, places, part) in parts {
+                let asked: Vec<&Target> = part.iter().map(|at| &targets[*at]).collect();
+                let map = || inspect::get_request(&asked, explain);
+                let reply = self.read(&shards[index], "get", map).await?;
+                let got = inspect::get_reply(&reply, asked.len(), explain)?;
+                for (place, got) in places.into_iter().zip(got) {
+                    found[open[place]] = got;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Walks shard after shard; one that has nothing is passed over at once.
+    pub(crate) async fn list(&self, namespace: &Namespace, list: &List) -> Result<Listing> {
+        let shards = self.shards.of(namespace);
+        let count = shards.len();
+        let request = format!("list {namespace} {:?} {:?}", list.by, list.filter);
+        let mut walk = Walk::from(list.cursor.as_ref(), &request, count)?;
+        loop {
+            let inner = walk.inner.as_deref();
+            let map = || inspect::list_request(list, inner, list.limit);
+            let reply = self.read(&shards[walk.index], "list", map).await?;
+            let mut part = inspect::list_reply(&reply)?;
+            if part.examined > 0 || !walk.pass_over(part.cursor.is_none(), count) {
+                part.cursor = walk.next(part.cursor, count);
+                return Ok(part);
+            }
+        }
+    }
+
+    /// Adds up what each shard counts.
+    pub(crate) async fn stats(
+        &self,
+        namespace: &Namespace,
+        request: &StatsRequest,
+    ) -> Result<Stats> {
+        let shards = self.shards.of(namespace);
+        let mut sum = Stats {
+            queues: Vec::new(),
+            workers: Vec::new(),
+            exact: true,
+            now: Timestamp::ZERO,
+        };
+        for shard in shards.iter() {
+            let reply = self
+                .read(shard, "stats", || stats::request(request))
+                .await?;
+            let part = stats::reply(&reply)?;
+            sum.exact &= part.exact;
+            sum.now = sum.now.max(part.now);
+            part.queues
+                .into_iter()
+                .for_each(|queue| add_queue(&mut sum.queues, queue));
+            part.workers
+                .into_iter()
+                .for_each(|seen| add_worker(&mut sum.workers, seen));
+        }
+        sum.queues.sort_by(|one, other| one.queue.cmp(&other.queue));
+        Ok(sum)
+    }
+}
+
+fn add_queue(queues: &mut Vec<QueueStats>, part: QueueStats) {
+    let Some(sum) = queues.iter_mut().find(|known| known.queue == part.queue) else {
+        queues.push(part);
+        return;
+    };
+    let added = |state: usize| sum.counts.0[state] + part.counts.0[state];
+    sum.counts = Counts(std::array::from_fn(added));
+    sum.paused |= part.paused;
+    sum.oldest_due = sum.oldest_due.max(part.oldest_due);
+    sum.due.extend(part.due);
+    sum.due.sort_by_key(|bucket| (bucket.from, bucket.until));
+    sum.due.dedup_by(|next, first| {
+        let same = (first.from, first.until) == (next.from, next.until);
+        if same {
+            first.jobs += next.jobs;
+        }
+        same
+    });
+    let mut minutes: BTreeMap<Timestamp, MinuteStats> = BTreeMap::new();
+    for minute in sum.history.drain(..).chain(part.history) {
+        match minutes.get_mut(&minute.minute) {
+            Some(known) => add_minute(known, &minute),
+            None => drop(minutes.insert(minute.minute, minute)),
+        }
+    }
+    sum.history = minutes.into_values().collect();
+}
+
+fn add_minute(sum: &mut MinuteStats, part: &MinuteStats) {
+    sum.enqueued += part.enqueued;
+    sum.claimed += part.claimed;
+    sum.completed += part.completed;
+    sum.failed += part.failed;
+    sum.dead += part.dead;
+    sum.cancelled += part.cancelled;
+    // Of two medians the worse is told: never better than it was.
+    sum.lateness_us = sum.lateness_us.max(part.lateness_us);
+    sum.run_time_us = sum.run_time_us.max(part.run_time_us);
+}
+
+fn add_worker(workers: &mut Vec<WorkerSeen>, part: WorkerSeen) {
+    match workers
+        .iter_mut()
+        .find(|known| known.worker.id == part.worker.id)
+    {
+        Some(known) => {
+            known.leased += part.leased;
+            known.seen_at = known.seen_at.max(part.seen_at);
+        }
+        None => workers.push(part),
+    }
+}

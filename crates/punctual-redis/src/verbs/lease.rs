@@ -1,0 +1,95 @@
+use punctual::engine::{Claim, Claimed, Extend, Extended};
+use punctual::time::Timestamp;
+use punctual::{JobId, Namespace, Result};
+use redis::{FromRedisValue, cmd};
+
+use super::{all, by_shard, put_back};
+use crate::calls::Calls;
+use crate::shards::{Shard, nonce_of, of_token};
+use crate::wire::{claim, damaged, extend};
+
+impl Calls {
+    /// Asks shard by shard until there is enough. The nonce picks the first: the same one again
+    /// goes the same way, and finds the same pages.
+    pub(crate) async fn claim(
+        &self,
+        namespace: &Namespace,
+        asked: &Claim,
+        woken: bool,
+    ) -> Result<Claimed> {
+        let shards = self.shards.of(namespace);
+        let count = shards.len();
+        let first = (asked.nonce >> 32) as usize % count;
+        let mut claim = asked.clone();
+        claim.max_bytes = claim.max_bytes.min(self.limits().batch_bytes);
+        let mut claimed = Claimed {
+            pages: Vec::new(),
+            now: Timestamp::ZERO,
+            wake_at: None,
+            suspects: false,
+        };
+        for step in 0..count {
+            let shard = &shards[(first + step) % count];
+            claim.nonce = nonce_of(asked.nonce, shard.index, count);
+            let pack = |instance| claim::request(instance, &claim, woken);
+            let reply = self.write(shard, "claim", pack).await?;
+            let mut reply = claim::reply(&reply, claim.worker.id)?;
+            if let Some(page) = reply.unseen.take() {
+                let records = self.records(shard, &page.ids).await?;
+                reply.add(page, records.iter().map(Option::as_deref))?;
+            }
+            self.notes.remember(reply.notes);
+            let part = reply.claimed;
+            let jobs = part.pages.iter().flat_map(|page| &page.jobs);
+            claim.limit = claim.limit.saturating_sub(jobs.clone().count());
+            let bytes: usize = jobs.map(|job| job.payload.len()).sum();
+            claim.max_bytes = claim.max_bytes.saturating_sub(bytes);
+            claimed.now = claimed.now.max(part.now);
+            claimed.suspects |= part.suspects;
+            claimed.wake_at = claimed.wake_at.into_iter().chain(part.wake_at).min();
+            let alone = claim.alone && !part.pages.is_empty();
+            claimed.pages.extend(part.pages);
+            if claim.limit == 0 || claim.max_bytes == 0 || alone {
+                if step + 1 < count {
+                    claimed.wake_at = Some(claimed.now);
+                }
+                break;
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// The records of jobs, as they stand.
+    async fn records(&self, shard: &Shard, ids: &[JobId]) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut read = cmd("HMGET");
+        read.arg(format!("{}:b", shard.base));
+        for id in ids {
+            read.arg(id.as_bytes());
+        }
+        let records = self.command(shard.slot, &read).await?;
+        let records = Vec::<Option<Vec<u8>>>::from_redis_value(records);
+        records.map_err(|_| damaged())
+    }
+
+    pub(crate) async fn extend(&self, namespace: &Namespace, pages: &[Extend]) -> Result<Extended> {
+        let shards = self.shards.of(namespace);
+        let count = shards.len();
+        let mut verdicts = vec![None; pages.len()];
+        let mut now = Timestamp::ZERO;
+        let mut parts = by_shard(pages, count, |page: &&Extend| of_token(page.token, count));
+        if parts.is_empty() {
+            parts.push((0, Vec::new(), Vec::new()));
+        }
+        for (index, places, part) in parts {
+            let pack = |instance| extend::request(instance, &part);
+            let reply = self.write(&shards[index], "extend", pack).await?;
+            let reply = extend::reply(&reply, part.len())?;
+            now = now.max(reply.now);
+            put_back(&mut verdicts, &places, reply.verdicts)?;
+        }
+        Ok(Extended {
+            verdicts: all(verdicts)?,
+            now,
+        })
+    }
+}

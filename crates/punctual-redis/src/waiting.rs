@@ -1,0 +1,316 @@
+//! Waiting for work, for jobs to settle, for changes: look, listen, look again.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::select_all;
+use punctual::engine::{Change, StatsRequest, WaitFor, Waited};
+use punctual::time::{Stopwatch, Timestamp, millis, pause, seconds};
+use punctual::{JobId, Namespace, Result};
+
+use crate::calls::Calls;
+use crate::ears::Ears;
+use crate::servers::Kind;
+use crate::shards::Shard;
+use crate::wire::mp::{MapWriter, Mp, read_instant};
+use crate::wire::{damaged, inspect};
+
+/// What those who wait need.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    calls: Arc<Calls>,
+    pub(crate) ears: Ears,
+    /// Where in each of several shards a cursor of changes stands.
+    cursors: Mutex<Cursors>,
+    crowd: Mutex<Option<Crowd>>,
+}
+
+/// How many workers there were when that was last asked.
+#[derive(Debug)]
+struct Crowd {
+    asked: Stopwatch,
+    workers: u32,
+}
+
+#[derive(Debug, Default)]
+struct Cursors {
+    next: u64,
+    known: VecDeque<(u64, BTreeMap<u16, u64>)>,
+}
+
+/// How often one who waits alone looks for himself, in case that a bell was lost with who heard it.
+const LOOKS_AGAIN: Duration = seconds(1);
+/// How often somebody looks where many wait: together they look no less often than one alone.
+const SOMEBODY_LOOKS: Duration = millis(25);
+/// How long it is believed how many there are.
+const CROWD_STAYS: Duration = seconds(60);
+/// A registration of a watcher lasts a minute.
+const WATCHES_AGAIN: Duration = seconds(30);
+/// Cursors that are remembered where there are several shards.
+const CURSORS_MAX: usize = 256;
+
+impl Waiting {
+    pub(crate) fn new(calls: Arc<Calls>) -> Self {
+        Self {
+            calls,
+            ears: Ears::new(),
+            cursors: Mutex::default(),
+            crowd: Mutex::default(),
+        }
+    }
+
+    pub(crate) async fn wait(
+        &self,
+        namespace: &Namespace,
+        what: WaitFor,
+        until: Timestamp,
+    ) -> Result<Waited> {
+        match what {
+            WaitFor::Work(queues) => self.work(namespace, &queues, until).await,
+            WaitFor::Settled(ids) => self.settled(namespace, &ids, until).await,
+            WaitFor::Changes(after) => self.changes(namespace, after, until).await,
+            _ => Err(damaged()),
+        }
+    }
+
+    async fn work(
+        &self,
+        namespace: &Namespace,
+        queues: &[String],
+        mut until: Timestamp,
+    ) -> Result<Waited> {
+        let shards = self.calls.shards.of(namespace);
+        if self.calls.clock.now() >= until {
+            return self.rang_before(&shards, queues).await;
+        }
+        let listen = |shard| self.ears.of(shard).listen(&self.calls, queues);
+        let mut places: Vec<_> = shards.iter().map(listen).collect();
+        loop {
+            let rings = places.iter_mut().map(|place| Box::pin(place.rung()));
+            tokio::select! {
+                biased;
+                _ = select_all(rings) => return Ok(Waited::Work),
+                () = self.calls.clock.sleep_until(until) => return Ok(Waited::TimedOut),
+                () = self.doubts(namespace) => {}
+            }
+            match self.look(&shards, queues).await {
+                Ok((true, _)) => return Ok(Waited::Work),
+                Ok((false, wake_at)) => until = wake_at.map_or(until, |at| at.min(until)),
+                Err(error) if error.is_retryable() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Ends when it is time to look for oneself; a test's clock says nothing of that.
+    async fn doubts(&self, namespace: &Namespace) {
+        match &self.calls.options.clock {
+            None => pause(LOOKS_AGAIN.max(SOMEBODY_LOOKS * self.crowd(namespace).await)).await,
+            Some(_) => std::future::pending().await,
+        }
+    }
+
+    /// About how many workers there are.
+    async fn crowd(&self, namespace: &Namespace) -> u32 {
+        let known = || self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(crowd) = known()
+            .as_ref()
+            .filter(|it| it.asked.elapsed() < CROWD_STAYS)
+        {
+            return crowd.workers;
+        }
+        let asked = Stopwatch::start();
+        let stats = self.calls.stats(namespace, &StatsRequest::default()).await;
+        let workers = stats.map_or(1, |stats| stats.workers.len() as u32);
+        *known() = Some(Crowd { asked, workers });
+        workers
+    }
+
+    async fn rang_before(&self, shards: &[Arc<Shard>], queues: &[String]) -> Result<Waited> {
+        let mut rang = false;
+        for shard in shards {
+            rang |= self.ears.of(shard).drain(&self.calls, queues).await?;
+        }
+        Ok(if rang { Waited::Work } else { Waited::TimedOut })
+    }
+
+    /// Whether a claim could answer now, and when the next could.
+    async fn look(
+        &self,
+        shards: &[Arc<Shard>],
+        queues: &[String],
+    ) -> Result<(bool, Option<Timestamp>)> {
+        let mut wake_at = None;
+        for shard in shards {
+            let map = || {
+                let mut map = MapWriter::default();
+                map.put("q", queues.iter().map(Mp::from).collect::<Vec<_>>());
+                map
+            };
+            let reply = self.calls.read(shard, "listen", map).await?;
+            if reply.get("w").is_set() {
+                return Ok((true, None));
+            }
+            let next = reply.get("wk").some(read_instant)?;
+            let next = next.filter(|next| *next != Timestamp::ZERO);
+            wake_at = wake_at.into_iter().chain(next).min();
+        }
+        Ok((false, wake_at))
+    }
+
+    async fn settled(
+        &self,
+        namespace: &Namespace,
+        ids: &[JobId],
+        until: Timestamp,
+    ) -> Result<Waited> {
+        let shards = self.calls.shards.of(namespace);
+        let watch = |shard| self.ears.of(shard).watch(&self.calls);
+        let places: Vec<_> = shards.iter().map(watch).collect();
+        let mut sleep = self.calls.clock.sleep_until(until);
+        loop {
+            let mut rings: Vec<_> = places
+                .iter()
+                .map(|place| Box::pin(place.own_rang().notified()))
+                .collect();
+            for ring in &mut rings {
+                ring.as_mut().enable();
+            }
+            if !self.are_open(&shards, ids, until).await? {
+                return Ok(Waited::Settled);
+            }
+            tokio::select! {
+                _ = select_all(rings) => {}
+                () = &mut sleep => return Ok(Waited::TimedOut),
+                () = pause(WATCHES_AGAIN) => {}
+            }
+        }
+    }
+
+    /// Whether one of the jobs is known and not settled; its settling rings from then on.
+    async fn are_open(
+        &self,
+        shards: &[Arc<Shard>],
+        ids: &[JobId],
+        until: Timestamp,
+    ) -> Result<bool> {
+        let mut open = false;
+        for shard in shards {
+            let mut map = MapWriter::default();
+            let ids = ids.iter().map(|id| Mp::from(id.as_bytes().as_slice()));
+            map.put("t", ids.collect::<Vec<_>>());
+            map.put("p", self.ears.process());
+            map.put("un", until.as_micros());
+            let reply = self
+                .calls
+                .change(shard, "watch", Kind::Changes, &map)
+                .await?;
+            open |= !reply.get("o").list()?.is_empty();
+        }
+        Ok(open)
+    }
+
+    async fn changes(
+        &self,
+        namespace: &Namespace,
+        after: Option<u64>,
+        until: Timestamp,
+    ) -> Result<Waited> {
+        let shards = self.calls.shards.of(namespace);
+        let watch = |shard| self.ears.of(shard).watch(&self.calls);
+        let places: Vec<_> = shards.iter().map(watch).collect();
+        let mut sleep = self.calls.clock.sleep_until(until);
+        let (mut after, forgotten) = self.cursors_of(after, shards.len());
+        loop {
+            let mut rings: Vec<_> = places
+                .iter()
+                .map(|place| Box::pin(place.own_rang().notified()))
+                .collect();
+            for ring in &mut rings {
+                ring.as_mut().enable();
+            }
+            let mut changes = Vec::new();
+            let mut gap = forgotten;
+            for shard in shards.iter() {
+                let (part, cursor, missed) = self.feed(shard, after.get(&shard.index)).await?;
+                after.insert(shard.index, cursor);
+                changes.extend(part);
+                gap |= missed;
+            }
+            changes.sort_by_key(|change| change.at);
+            let is_news = gap || !changes.is_empty();
+            if !is_news {
+                tokio::select! {
+                    _ = select_all(rings) => continue,
+                    () = pause(WATCHES_AGAIN) => continue,
+                    () = &mut sleep => {}
+                }
+            }
+            return Ok(Waited::Changes {
+                changes,
+                cursor: self.cursor_for(after),
+                gap,
+            });
+        }
+    }
+
+    async fn feed(
+        &self,
+        shard: &Arc<Shard>,
+        after: Option<&u64>,
+    ) -> Result<(Vec<Change>, u64, bool)> {
+        let mut map = MapWriter::default();
+        map.put("p", self.ears.process());
+        map.put_some("af", after.copied());
+        let reply = self
+            .calls
+            .change(shard, "changes", Kind::Changes, &map)
+            .await?;
+        let changes = reply.get("c").list()?.iter().map(change);
+        let changes = changes.collect::<Result<_>>()?;
+        Ok((changes, reply.get("cu").number()?, reply.get("g").is_set()))
+    }
+
+    /// Where each shard stands for a cursor, and whether that was forgotten. With one shard the
+    /// cursor is that shard's.
+    fn cursors_of(&self, cursor: Option<u64>, count: usize) -> (BTreeMap<u16, u64>, bool) {
+        match cursor {
+            None => (BTreeMap::new(), false),
+            Some(cursor) if count == 1 => (BTreeMap::from([(0, cursor)]), false),
+            Some(cursor) => {
+                let cursors = self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+                let found = cursors.known.iter().find(|(known, _)| *known == cursor);
+                let found = found.map(|(_, after)| after.clone());
+                (found.clone().unwrap_or_default(), found.is_none())
+            }
+        }
+    }
+
+    fn cursor_for(&self, after: BTreeMap<u16, u64>) -> u64 {
+        if let (1, Some(only)) = (after.len(), after.values().next()) {
+            return *only;
+        }
+        let mut cursors = self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+        cursors.next += 1;
+        let cursor = cursors.next;
+        cursors.known.push_back((cursor, after));
+        if cursors.known.len() > CURSORS_MAX {
+            cursors.known.pop_front();
+        }
+        cursor
+    }
+}
+
+/// `[id, queue, state, at]`
+fn change(value: &Mp) -> Result<Change> {
+    let [id, queue, state, at] = value.list()? else {
+        return Err(damaged());
+    };
+    Ok(Change {
+        id: inspect::id(id)?,
+        queue: queue.text()?,
+        state: inspect::state(state)?,
+        at: read_instant(at)?,
+    })
+}

@@ -1,0 +1,166 @@
+use punctual::engine::{Claim, ClaimOrder, Claimed, Page, Token, WorkerId, WorkerRecord};
+use punctual::{JobId, Result, State};
+
+use super::mp::{MapWriter, Mp};
+use super::record::{Holder, number_32, read_record, texts};
+use super::{Instance, Reader, Writer, damaged, micros};
+
+/// The bits of a claim's flags.
+const ALONE: u8 = 1;
+const IN_TURNS: u8 = 2;
+const WOKEN: u8 = 4;
+const READS: u8 = 8;
+/// The bits of an answer's flags.
+const SUSPECTS: u8 = 1;
+const UNSEEN: u8 = 2;
+
+pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool) -> Vec<u8> {
+    let mut flags = READS;
+    for (set, bit) in [
+        (claim.alone, ALONE),
+        (claim.order == ClaimOrder::Turns, IN_TURNS),
+        (woken, WOKEN),
+    ] {
+        flags |= if set { bit } else { 0 };
+    }
+    let mut out = Writer::default();
+    out.bytes(&instance);
+    out.u64(claim.nonce);
+    out.bytes(&claim.worker.id.0.to_be_bytes());
+    out.u64(micros(claim.lease));
+    out.u16(claim.limit);
+    out.u32(claim.max_bytes);
+    out.u8(flags).u8(claim.queues.len() as u8);
+    for queue in &claim.queues {
+        out.name(queue);
+    }
+    out.bytes(&worker_record(&claim.worker));
+    out.0
+}
+
+fn worker_record(worker: &WorkerRecord) -> Vec<u8> {
+    let names = |names: &[String]| names.iter().map(Mp::from).collect::<Vec<_>>();
+    let mut map = MapWriter::default();
+    map.put("h", &worker.host);
+    map.put("v", &worker.version);
+    map.put("q", names(&worker.queues));
+    map.put("k", names(&worker.kinds));
+    map.put("s", worker.slots);
+    map.put("b", worker.busy);
+    map.packed()
+}
+
+/// What a worker said of itself.
+pub(super) fn read_worker(id: WorkerId, bytes: &[u8]) -> Result<WorkerRecord> {
+    let map = Mp::read(bytes)?;
+    Ok(WorkerRecord {
+        id,
+        host: map.get("h").text()?,
+        version: map.get("v").text()?,
+        queues: texts(map.get("q"))?,
+        kinds: texts(map.get("k"))?,
+        slots: number_32(map.get("s"))?,
+        busy: number_32(map.get("b"))?,
+    })
+}
+
+/// What was claimed. The jobs of an unseen page are to be read before it is whole.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) claimed: Claimed,
+    pub(crate) notes: PageNotes,
+    pub(crate) unseen: Option<Unseen>,
+}
+
+/// The notes of each page of an answer.
+pub(crate) type PageNotes = Vec<(Token, Vec<Note>)>;
+
+/// A page whose records its claimer reads.
+#[derive(Debug)]
+pub(crate) struct Unseen {
+    token: Token,
+    holder: Holder,
+    pub(crate) ids: Vec<JobId>,
+}
+
+pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
+    let mut reader = Reader(bytes);
+    let now = reader.instant()?;
+    let wake_at = reader.some_instant()?;
+    let flags = reader.u8()?;
+    let count = reader.u8()?;
+    let mut reply = Reply {
+        claimed: Claimed {
+            pages: Vec::new(),
+            now,
+            wake_at,
+            suspects: flags & SUSPECTS != 0,
+        },
+        notes: Vec::new(),
+        unseen: None,
+    };
+    for _ in 0..count {
+        let head = head(&mut reader, worker)?;
+        if flags & UNSEEN != 0 {
+            reply.unseen = Some(head);
+            break;
+        }
+        let lengths: Result<Vec<usize>> = head.ids.iter().map(|_| reader.u32()).collect();
+        let records = lengths?.into_iter().map(|length| reader.take(length));
+        let records: Vec<&[u8]> = records.collect::<Result<_>>()?;
+        reply.add(head, records.into_iter().map(Some))?;
+    }
+    reader.end()?;
+    Ok(reply)
+}
+
+/// `token | deadline | started | count | ids`
+fn head(reader: &mut Reader<'_>, worker: WorkerId) -> Result<Unseen> {
+    let token = reader.token()?;
+    let deadline = reader.instant()?;
+    let started = reader.instant()?;
+    Ok(Unseen {
+        token,
+        holder: Holder {
+            worker,
+            started,
+            deadline,
+        },
+        ids: reader.ids()?,
+    })
+}
+
+impl Reply {
+    /// Adds a page with its jobs' records, in order; a job whose record is gone is of it no more.
+    pub(crate) fn add<'a>(
+        &mut self,
+        page: Unseen,
+        records: impl Iterator<Item = Option<&'a [u8]>>,
+    ) -> Result<()> {
+        let mut jobs = Vec::with_capacity(page.ids.len());
+        let mut notes = Vec::with_capacity(page.ids.len());
+        for (id, record) in page.ids.into_iter().zip(records) {
+            let Some(record) = record else { continue };
+            notes.push(note_of(id, record)?);
+            jobs.push(read_record(id, State::Active, Some(page.holder), record)?);
+        }
+        if !jobs.is_empty() {
+            self.notes.push((page.token, notes));
+            self.claimed.pages.push(Page {
+                token: page.token,
+                deadline: page.holder.deadline,
+                jobs,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Due and hash of a claimed job as they stand in its record: a settle that tells them saves the
+/// server a look at it.
+pub(crate) type Note = (JobId, [u8; 16]);
+
+fn note_of(id: JobId, record: &[u8]) -> Result<Note> {
+    let note = record.get(11..27).and_then(|note| note.try_into().ok());
+    Ok((id, note.ok_or_else(damaged)?))
+}

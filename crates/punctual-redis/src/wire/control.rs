@@ -1,0 +1,121 @@
+use bytes::Bytes;
+use punctual::engine::{
+    Control, Controlled, Cursor, OnFull, QueueSettings, RecordValue, VersionedRecord,
+};
+use punctual::{Limits, Result};
+
+use super::mp::{MapWriter, Mp};
+use super::record::texts;
+use super::{damaged, inspect};
+
+/// The kinds of a record's value.
+const SETTINGS: u8 = 0;
+const OPAQUE: u8 = 1;
+
+pub(crate) fn request(control: &Control) -> MapWriter {
+    let mut map = MapWriter::default();
+    match control {
+        Control::Pause { queue } => map.put("c", 0_u8).put("q", queue),
+        Control::Resume { queue } => map.put("c", 1_u8).put("q", queue),
+        Control::Purge {
+            queue,
+            cursor,
+            limit,
+        } => {
+            let cursor = cursor.as_ref().map(|cursor| cursor.0.as_ref());
+            map.put("c", 2_u8).put("q", queue).put("li", *limit);
+            map.put_some("cu", cursor)
+        }
+        Control::Read { name } => map.put("c", 3_u8).put("na", name),
+        Control::Names { prefix } => map.put("c", 4_u8).put("na", prefix),
+        Control::Write {
+            name,
+            expected,
+            value,
+        } => {
+            map.put("c", 5_u8).put("na", name).put("ex", *expected);
+            map.put_some("v", value.as_ref().map(packed))
+        }
+        // The contract and this crate are of one version.
+        _ => &mut map,
+    };
+    map
+}
+
+/// The bounds that the functions obey.
+pub(crate) fn limits(limits: &Limits) -> MapWriter {
+    let bounds = [
+        ("sweep", limits.sweep),
+        ("marks", limits.marks),
+        ("retained", limits.retained),
+        ("retained_bytes", limits.retained_bytes),
+        ("feed", limits.feed),
+    ];
+    let pair = |(name, bound): (&str, usize)| (Mp::from(name), Mp::from(bound));
+    let mut map = MapWriter::default();
+    map.put("c", 6_u8);
+    map.put("v", Mp::Map(bounds.map(pair).into()));
+    map
+}
+
+fn packed(value: &RecordValue) -> Mp {
+    let mut bytes = Vec::new();
+    match value {
+        RecordValue::Queue(settings) => {
+            let mut map = MapWriter::default();
+            map.put_some("mp", settings.max_pending);
+            if settings.on_full == OnFull::DeadLetterOldest {
+                map.put("of", 1_u8);
+            }
+            bytes.push(SETTINGS);
+            bytes.extend(map.packed());
+        }
+        RecordValue::Opaque(opaque) => {
+            bytes.push(OPAQUE);
+            bytes.extend_from_slice(opaque);
+        }
+        _ => {}
+    }
+    Mp::Bytes(bytes)
+}
+
+fn unpacked(bytes: &[u8]) -> Result<RecordValue> {
+    match bytes.split_first() {
+        Some((&SETTINGS, rest)) => {
+            let map = Mp::read(rest)?;
+            let on_full = match map.get("of").is_set() {
+                true => OnFull::DeadLetterOldest,
+                false => OnFull::Refuse,
+            };
+            Ok(RecordValue::Queue(QueueSettings {
+                max_pending: map.get("mp").some(Mp::number)?,
+                on_full,
+            }))
+        }
+        Some((&OPAQUE, rest)) => Ok(RecordValue::Opaque(Bytes::copy_from_slice(rest))),
+        _ => Err(damaged()),
+    }
+}
+
+pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
+    Ok(match control {
+        Control::Pause { .. } | Control::Resume { .. } => Controlled::Done(reply.get("d").is_set()),
+        Control::Purge { .. } => Controlled::Purged {
+            examined: reply.get("ex").number()? as usize,
+            matched: reply.get("ma").number()? as usize,
+            cursor: cursor(reply)?,
+        },
+        Control::Read { .. } => {
+            let version = reply.get("ve").some(Mp::number)?;
+            let value = reply.get("v").some(|value| unpacked(value.bytes()?))?;
+            let record = version.zip(value);
+            Controlled::Record(record.map(|(version, value)| VersionedRecord { version, value }))
+        }
+        Control::Names { .. } => Controlled::Names(texts(reply.get("na"))?),
+        _ => Controlled::Written(reply.get("ve").number()?),
+    })
+}
+
+fn cursor(reply: &Mp) -> Result<Option<Cursor>> {
+    inspect::cursor(reply)
+}

@@ -1,0 +1,82 @@
+use punctual::engine::{Action, Edit, EditVerdict, Edited, Filter, Target};
+use punctual::{JobId, Result};
+
+use super::mp::{MapWriter, Mp, read_instant};
+use super::spec::due_of;
+use super::{damaged, inspect};
+
+pub(crate) fn of_targets(edit: &Edit, targets: &[&Target]) -> MapWriter {
+    let mut map = of_action(edit);
+    map.put("t", inspect::targets(targets));
+    map
+}
+
+pub(crate) fn of_filter(
+    edit: &Edit,
+    filter: &Filter,
+    cursor: Option<&[u8]>,
+    limit: usize,
+) -> MapWriter {
+    let mut map = of_action(edit);
+    map.put("f", inspect::filter(filter).unwrap_or(Mp::Map(Vec::new())));
+    map.put_some("cu", cursor);
+    map.put("li", limit);
+    map
+}
+
+fn of_action(edit: &Edit) -> MapWriter {
+    let mut map = MapWriter::default();
+    let number: u8 = match edit.action {
+        Action::Cancel => 0,
+        Action::Reschedule(due) => {
+            let (kind, value) = due_of(due);
+            map.put("dk", kind).put("v", value.to_be_bytes().as_slice());
+            1
+        }
+        Action::RunNow => 2,
+        Action::Reprioritise(priority) => {
+            map.put("v", priority);
+            3
+        }
+        Action::Redrive => 4,
+        // The last that there is: the contract and this crate are of one version.
+        _ => 5,
+    };
+    map.put("a", number);
+    if edit.dry_run {
+        map.put("d", 1_u8);
+    }
+    map
+}
+
+pub(crate) fn reply(reply: &Mp) -> Result<Edited> {
+    let verdicts = reply.get("v").list()?.iter().map(verdict);
+    Ok(Edited {
+        verdicts: verdicts.collect::<Result<_>>()?,
+        examined: reply.get("ex").number()? as usize,
+        matched: reply.get("ma").number()? as usize,
+        cursor: inspect::cursor(reply)?,
+        now: read_instant(reply.get("n"))?,
+    })
+}
+
+/// `[id or "", verdict, state or id]`
+fn verdict(value: &Mp) -> Result<(Option<JobId>, EditVerdict)> {
+    let parts = value.list()?;
+    let at = |index: usize| parts.get(index).ok_or_else(damaged);
+    let id = match at(0)?.bytes()? {
+        [] => None,
+        _ => Some(inspect::id(at(0)?)?),
+    };
+    let verdict = match at(1)?.number()? {
+        0 => EditVerdict::Done(inspect::state(at(2)?)?),
+        1 => EditVerdict::CancelRequested,
+        2 => EditVerdict::NotFound,
+        3 => EditVerdict::JobActive,
+        4 => EditVerdict::WrongState(inspect::state(at(2)?)?),
+        5 => EditVerdict::UniqueHeld(inspect::id(at(2)?)?),
+        6 => EditVerdict::AlreadyCancelled,
+        _ => return Err(damaged()),
+    };
+    Ok((id, verdict))
+}

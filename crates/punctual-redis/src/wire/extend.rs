@@ -1,0 +1,42 @@
+use punctual::Result;
+use punctual::engine::{Extend, ExtendVerdict, Extended};
+
+use super::{Instance, Reader, Writer, damaged, micros};
+
+pub(crate) fn request(instance: Instance, pages: &[&Extend]) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.bytes(&instance).u16(pages.len());
+    for page in pages {
+        out.token(page.token).u64(micros(page.lease));
+        out.u16(page.progress.len());
+        for (id, progress) in &page.progress {
+            out.id(*id).long(progress);
+        }
+        out.u16(page.jobs.len());
+        for id in &page.jobs {
+            out.id(*id);
+        }
+    }
+    out.0
+}
+
+pub(crate) fn reply(bytes: &[u8], pages: usize) -> Result<Extended> {
+    let mut reader = Reader(bytes);
+    let now = reader.instant()?;
+    let verdicts: Result<_> = (0..pages).map(|_| verdict(&mut reader)).collect();
+    let verdicts = verdicts?;
+    reader.end()?;
+    Ok(Extended { verdicts, now })
+}
+
+fn verdict(reader: &mut Reader<'_>) -> Result<ExtendVerdict> {
+    match reader.u8()? {
+        0 => Ok(ExtendVerdict::LeaseLost),
+        1 => Ok(ExtendVerdict::Extended {
+            deadline: reader.instant()?,
+            lost: reader.ids()?,
+            cancel_requested: reader.ids()?,
+        }),
+        _ => Err(damaged()),
+    }
+}

@@ -1,0 +1,235 @@
+//! A job as stored, and the views that the functions answer.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use punctual::engine::{Got, WorkerId};
+use punctual::job::{CancelReason, DeadReason, Stop};
+use punctual::time::Timestamp;
+use punctual::{
+    Group, Hold, JobId, JobRecord, OnRetry, Result, RetryPolicy, State, Unique, UniquePolicy,
+};
+
+use super::mp::{Mp, read_instant};
+use super::spec::{CONTENT_TYPE, HAS_OPTIONS, MAX_ATTEMPTS};
+use super::{Reader, damaged};
+
+/// A mark, in the place of a record.
+const MARK: u8 = 7;
+
+/// Who holds a job, and until when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holder {
+    pub(crate) worker: WorkerId,
+    pub(crate) started: Timestamp,
+    pub(crate) deadline: Timestamp,
+}
+
+/// What a view shows: nothing for an empty one.
+pub(crate) fn read_view(bytes: &[u8]) -> Result<Option<Got>> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let mut reader = Reader(bytes);
+    let id = reader.id()?;
+    let state = reader.u8()?;
+    if state == MARK {
+        return read_mark(id, reader).map(Some);
+    }
+    let state = state_of(state.into())?;
+    let holder = match state {
+        State::Active => Some(Holder {
+            worker: WorkerId(u128::from(reader.u64()?) << 64 | u128::from(reader.u64()?)),
+            started: reader.instant()?,
+            deadline: reader.instant()?,
+        }),
+        _ => None,
+    };
+    let job = read_record(id, state, holder, reader.0)?;
+    Ok(Some(Got::Job(Box::new(job), None)))
+}
+
+/// The job of a view that must show one.
+pub(crate) fn read_job_view(bytes: &[u8]) -> Result<JobRecord> {
+    match read_view(bytes)? {
+        Some(Got::Job(job, _)) => Ok(*job),
+        _ => Err(damaged()),
+    }
+}
+
+/// `7 | due | hash 8 | state + 8 * late | finished | attempt u32 | token 12 | result...`
+fn read_mark(id: JobId, mut reader: Reader<'_>) -> Result<Got> {
+    if reader.u8()? != MARK {
+        return Err(damaged());
+    }
+    reader.take(16)?;
+    let state = state_of((reader.u8()? & 7).into())?;
+    let finished_at = reader.instant()?;
+    reader.take(16)?;
+    let result = Some(Bytes::copy_from_slice(reader.0)).filter(|result| !result.is_empty());
+    Ok(Got::Mark {
+        id,
+        state,
+        result,
+        finished_at,
+    })
+}
+
+/// A record as it stands in a state; an active one under its holder.
+pub(crate) fn read_record(
+    id: JobId,
+    state: State,
+    holder: Option<Holder>,
+    bytes: &[u8],
+) -> Result<JobRecord> {
+    let mut reader = Reader(bytes);
+    let tag = reader.u8()?;
+    let enqueued = reader.instant()?;
+    // Which write of its microsecond it was, and after the due its hash and number in its call.
+    reader.take(2)?;
+    let due = reader.instant()?;
+    reader.take(8 + 2)?;
+    let priority = reader.u8()?;
+    let flags = reader.u8()?;
+    let ext = match tag {
+        2..=6 => Mp::read(reader.long()?)?,
+        1 => Mp::Nil,
+        _ => return Err(damaged()),
+    };
+    let queue = reader.name()?;
+    let kind = reader.name()?;
+    let options = match flags & HAS_OPTIONS {
+        0 => Mp::Nil,
+        _ => Mp::read(reader.long()?)?,
+    };
+    let count = |key| ext.get(key).some(number_32);
+    let active = holder.is_some();
+    Ok(JobRecord {
+        id,
+        kind: if kind.is_empty() { queue.clone() } else { kind },
+        payload: Bytes::copy_from_slice(reader.0),
+        content_type: (options.get("ct").some(Mp::text)?).unwrap_or_else(|| CONTENT_TYPE.into()),
+        headers: headers(options.get("hd"))?,
+        expires_at: match ext.get("ex") {
+            Mp::Nil => options.get("ex").some(read_instant)?,
+            Mp::Bytes(none) if none.is_empty() => None,
+            at => Some(read_instant(at)?),
+        },
+        priority,
+        unique: unique(&options)?,
+        group: group(&options)?,
+        max_attempts: options.get("ma").some(number_32)?.unwrap_or(MAX_ATTEMPTS),
+        retry: options.get("rt").some(retry)?.unwrap_or_default(),
+        timeout: options.get("to").some(span)?,
+        retention: options.get("rn").some(span)?.unwrap_or_default(),
+        wait_for: texts(ext.get("w"))?,
+        queue,
+        state,
+        due,
+        attempt: count("a")?.unwrap_or(0) + u32::from(active),
+        failures: count("f")?.unwrap_or(0),
+        crashes: count("c")?.unwrap_or(0),
+        enqueued_at: ext.get("en").some(read_instant)?.unwrap_or(enqueued),
+        started_at: match holder {
+            Some(holder) => Some(holder.started),
+            None => ext.get("s").some(read_instant)?,
+        },
+        finished_at: ext.get("fi").some(read_instant)?,
+        last_error: ext.get("er").some(Mp::text)?,
+        result: ext.get("re").some(note)?,
+        progress: ext.get("po").some(note)?,
+        cancel_requested: ext.get("cr").is_set(),
+        cancelled: ext.get("cd").some(|it| one_of(it, &CancelReason::ALL))?,
+        dead: ext.get("dr").some(|it| one_of(it, &DeadReason::ALL))?,
+        stopped: ext.get("sp").some(|it| one_of(it, &Stop::ALL))?,
+        worker: holder.map(|holder| holder.worker.0),
+        lease_until: holder.map(|holder| holder.deadline),
+    })
+}
+
+pub(crate) fn state_of(number: usize) -> Result<State> {
+    State::ALL.get(number).copied().ok_or_else(damaged)
+}
+
+fn one_of<T: Copy>(number: &Mp, all: &[T]) -> Result<T> {
+    let index = number.number()? as usize;
+    all.get(index).copied().ok_or_else(damaged)
+}
+
+pub(crate) fn number_32(value: &Mp) -> Result<u32> {
+    u32::try_from(value.number()?).map_err(|_| damaged())
+}
+
+fn span(value: &Mp) -> Result<Duration> {
+    Ok(Duration::from_micros(value.number()?))
+}
+
+fn note(value: &Mp) -> Result<Bytes> {
+    Ok(Bytes::copy_from_slice(value.bytes()?))
+}
+
+pub(crate) fn texts(value: &Mp) -> Result<Vec<String>> {
+    value.list()?.iter().map(Mp::text).collect()
+}
+
+fn headers(value: &Mp) -> Result<Vec<(String, String)>> {
+    let pairs = value.list()?.chunks(2).map(|pair| match pair {
+        [name, value] => Ok((name.text()?, value.text()?)),
+        _ => Err(damaged()),
+    });
+    pairs.collect()
+}
+
+fn unique(options: &Mp) -> Result<Option<Unique>> {
+    let Some(key) = options.get("u").some(Mp::text)? else {
+        return Ok(None);
+    };
+    let policy = match options.get("up") {
+        Mp::Nil | Mp::Int(0) => UniquePolicy::Keep,
+        Mp::Int(1) => UniquePolicy::Replace,
+        Mp::Int(2) => UniquePolicy::After,
+        _ => return Err(damaged()),
+    };
+    let hold = match options.get("uh").some(Mp::number)? {
+        None => Hold::UntilSettled,
+        Some(0) => Hold::UntilStarted,
+        Some(span) => Hold::For(Duration::from_micros(span - 1)),
+    };
+    Ok(Some(Unique { key, policy, hold }))
+}
+
+fn group(options: &Mp) -> Result<Option<Group>> {
+    let Some(key) = options.get("g").some(Mp::text)? else {
+        return Ok(None);
+    };
+    let on_retry = match options.get("gp").is_set() {
+        true => OnRetry::Pass,
+        false => OnRetry::Hold,
+    };
+    Ok(Some(Group { key, on_retry }))
+}
+
+fn retry(value: &Mp) -> Result<RetryPolicy> {
+    let millis = |value: &Mp| value.number().map(Duration::from_millis);
+    Ok(match value.list()? {
+        [Mp::Int(1), base, factor, cap, jitter] => RetryPolicy::Exponential {
+            base: millis(base)?,
+            factor: factor.float()?,
+            cap: millis(cap)?,
+            jitter: jitter.is_set(),
+        },
+        [Mp::Int(2), span, jitter] => RetryPolicy::Fixed {
+            span: millis(span)?,
+            jitter: jitter.is_set(),
+        },
+        [Mp::Int(3), base, cap, jitter] => RetryPolicy::Linear {
+            base: millis(base)?,
+            cap: millis(cap)?,
+            jitter: jitter.is_set(),
+        },
+        [Mp::Int(4), spans @ ..] => {
+            RetryPolicy::List(spans.iter().map(millis).collect::<Result<_>>()?)
+        }
+        _ => return Err(damaged()),
+    })
+}

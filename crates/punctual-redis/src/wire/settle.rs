@@ -1,0 +1,213 @@
+use std::collections::BTreeMap;
+
+use punctual::engine::{EnqueueVerdict, PageReport, SettleVerdict, Settled, Settlement};
+use punctual::{Effect, Outcome, Result, State};
+
+use super::enqueue::verdict_of;
+use super::record::state_of;
+use super::spec::write_job;
+use super::{Instance, Reader, Writer, damaged, micros};
+
+/// What a settlement says besides its outcome, in this order.
+const SPAN: u8 = 1;
+const RESULT: u8 = 2;
+const ERROR: u8 = 4;
+const STOPPED: u8 = 8;
+const EFFECTS: u8 = 16;
+
+/// The verdict of a clear.
+const CLEARED: u8 = 255;
+
+/// `notes` tells what was remembered of a job when it was claimed.
+pub(crate) fn request(
+    instance: Instance,
+    pages: &[&PageReport],
+    error_bytes: usize,
+    notes: impl Fn(&PageReport) -> Option<Vec<[u8; 16]>>,
+) -> Vec<u8> {
+    let mut out = Writer::default();
+    let mut effects = 0;
+    out.bytes(&instance).u16(pages.len());
+    for page in pages {
+        out.token(page.token);
+        histogram(&mut out, &page.lateness_us);
+        histogram(&mut out, &page.run_time_us);
+        match plain_attempt(&page.settlements) {
+            Some(attempt) => {
+                let notes = notes(page);
+                out.u8(if notes.is_some() { 3 } else { 1 });
+                out.u32(attempt as usize).u16(page.settlements.len());
+                for settlement in &page.settlements {
+                    out.id(settlement.id);
+                }
+                for note in notes.into_iter().flatten() {
+                    out.bytes(&note);
+                }
+            }
+            None => {
+                out.u8(2).u16(page.settlements.len());
+                for settlement in &page.settlements {
+                    write_settlement(&mut out, settlement, error_bytes, &mut effects);
+                }
+            }
+        }
+    }
+    out.0
+}
+
+/// The attempt of all, if all are completed with nothing else to say.
+fn plain_attempt(settlements: &[Settlement]) -> Option<u32> {
+    let attempt = settlements.first()?.attempt;
+    let plain = |one: &Settlement| {
+        one.attempt == attempt
+            && one.outcome == Outcome::Completed
+            && one.result.is_none()
+            && one.error.is_none()
+            && one.stopped.is_none()
+            && one.effects.is_empty()
+    };
+    settlements.iter().all(plain).then_some(attempt)
+}
+
+fn write_settlement(out: &mut Writer, one: &Settlement, error_bytes: usize, effects: &mut usize) {
+    let (outcome, span) = match one.outcome {
+        Outcome::Completed => (0, None),
+        Outcome::Retry { after } => (1, after),
+        Outcome::Snooze { after } => (2, Some(after)),
+        Outcome::Cancelled => (3, None),
+        Outcome::Dead => (4, None),
+        // The last that there is: the contract and this crate are of one version.
+        _ => (5, None),
+    };
+    let has = [
+        (span.is_some(), SPAN),
+        (one.result.is_some(), RESULT),
+        (one.error.is_some(), ERROR),
+        (one.stopped.is_some(), STOPPED),
+        (!one.effects.is_empty(), EFFECTS),
+    ];
+    let has = has.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum();
+    out.id(one.id).u32(one.attempt as usize).u8(outcome).u8(has);
+    if let Some(span) = span {
+        out.u64(micros(span));
+    }
+    if let Some(result) = &one.result {
+        out.long(result);
+    }
+    if let Some(error) = &one.error {
+        out.long(bounded(error, error_bytes).as_bytes());
+    }
+    if let Some(stopped) = one.stopped {
+        out.u8(stopped as u8);
+    }
+    if !one.effects.is_empty() {
+        out.u16(one.effects.len());
+        for effect in &one.effects {
+            write_effect(out, effect, *effects);
+            *effects += 1;
+        }
+    }
+}
+
+fn write_effect(out: &mut Writer, effect: &Effect, index: usize) {
+    let mut body = Writer::default();
+    match effect {
+        Effect::Enqueue(job) => {
+            write_job(&mut body, index, job);
+            out.u8(0);
+        }
+        Effect::Clear { job, name } => {
+            body.id(*job).bytes(name.as_bytes());
+            out.u8(1);
+        }
+        _ => return,
+    }
+    out.long(&body.0);
+}
+
+/// A text cut to the limit, at a character.
+fn bounded(text: &str, bytes: usize) -> &str {
+    let mut end = text.len().min(bytes);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Measurements, counted in buckets that are at most 1/64 wide.
+fn histogram(out: &mut Writer, measured: &[u64]) {
+    let mut buckets = BTreeMap::<u16, u32>::new();
+    for value in measured {
+        *buckets.entry(bucket(*value)).or_default() += 1;
+    }
+    out.u16(buckets.len());
+    for (bucket, times) in buckets {
+        out.u16(bucket.into()).u32(times as usize);
+    }
+}
+
+/// The bucket of a value: itself below 64, else by its highest bit and the six after it.
+pub(super) fn bucket(value: u64) -> u16 {
+    if value < 64 {
+        return value as u16;
+    }
+    let highest = value.ilog2();
+    let within = (value >> (highest - 6)) - 64;
+    (64 * u64::from(highest - 5) + within) as u16
+}
+
+pub(crate) fn reply(bytes: &[u8], pages: &[&PageReport]) -> Result<Settled> {
+    let mut reader = Reader(bytes);
+    let now = reader.instant()?;
+    let mut verdicts = Vec::with_capacity(pages.len());
+    for page in pages {
+        let count = page.settlements.len();
+        verdicts.push(match reader.u8()? {
+            0 => vec![all_completed(); count],
+            1 => {
+                let verdicts = (0..count).map(|_| verdict(&mut reader));
+                verdicts.collect::<Result<_>>()?
+            }
+            _ => return Err(damaged()),
+        });
+    }
+    reader.end()?;
+    Ok(Settled { verdicts, now })
+}
+
+fn all_completed() -> SettleVerdict {
+    SettleVerdict::Settled {
+        state: State::Completed,
+        due: None,
+        effects: Vec::new(),
+    }
+}
+
+fn verdict(reader: &mut Reader<'_>) -> Result<SettleVerdict> {
+    match reader.u8()? {
+        0 => {
+            let state = state_of(reader.u8()?.into())?;
+            let due = reader.some_instant()?;
+            let count = reader.u16()?;
+            let effects = (0..count).map(|_| effect_verdict(reader));
+            let effects = effects.collect::<Result<_>>()?;
+            Ok(SettleVerdict::Settled {
+                state,
+                due,
+                effects,
+            })
+        }
+        1 => Ok(SettleVerdict::Repeated),
+        2 => Ok(SettleVerdict::LeaseLost),
+        _ => Err(damaged()),
+    }
+}
+
+fn effect_verdict(reader: &mut Reader<'_>) -> Result<Option<EnqueueVerdict>> {
+    let number = reader.u8()?;
+    let other = reader.id()?;
+    match number {
+        CLEARED => Ok(None),
+        number => verdict_of(number, other).map(Some),
+    }
+}

@@ -1,0 +1,255 @@
+//! A job as sent.
+
+use bytes::Bytes;
+use punctual::{
+    Due, Group, Hold, JobRecord, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
+};
+
+use super::mp::{MapWriter, Mp, instant};
+use super::{Writer, micros};
+
+/// The content type that is not written.
+pub(super) const CONTENT_TYPE: &str = "application/json";
+/// The attempts that are not written.
+pub(super) const MAX_ATTEMPTS: u32 = 20;
+
+/// The bits of a spec's flags: options follow; the engine has to look into them; an ext follows.
+pub(super) const HAS_OPTIONS: u8 = 1;
+const LOOK_INTO: u8 = 2;
+
+/// `id | due kind | due | spec`
+pub(crate) fn write_job(out: &mut Writer, index: usize, job: &NewJob) {
+    let (kind, due) = due_of(job.due);
+    out.id(job.id).u8(kind).u64(due);
+    write_spec(out, index, job);
+}
+
+/// Which kind of due it is, and the number of microseconds that says it.
+pub(super) fn due_of(due: Due) -> (u8, u64) {
+    match due {
+        Due::Now => (0, 0),
+        Due::After(span) => (1, micros(span)),
+        Due::At(at) => (2, at.as_micros()),
+    }
+}
+
+/// Whether nothing of a job's options is of the functions' business.
+pub(super) fn is_plain(job: &NewJob) -> bool {
+    job.expires_at.is_none()
+        && job.unique.is_none()
+        && job.group.is_none()
+        && job.retention.is_zero()
+        && job.wait_for.is_empty()
+        && job.history.is_none()
+}
+
+pub(super) fn write_spec(out: &mut Writer, index: usize, job: &NewJob) {
+    let mut options = MapWriter::default();
+    first_group(&mut options, job);
+    let mut flags = 0;
+    if !is_plain(job) {
+        second_group(&mut options, job);
+        flags |= LOOK_INTO;
+    }
+    if !options.is_empty() {
+        flags |= HAS_OPTIONS;
+    }
+    out.u64(content_hash(job))
+        .u16(index)
+        .u8(job.priority)
+        .u8(flags);
+    out.name(&job.queue);
+    out.name(if job.kind == job.queue { "" } else { &job.kind });
+    if !options.is_empty() {
+        out.long(&options.packed());
+    }
+    out.bytes(&job.payload);
+}
+
+/// What only the worker reads.
+fn first_group(options: &mut MapWriter, job: &NewJob) {
+    if job.content_type != CONTENT_TYPE {
+        options.put("ct", &job.content_type);
+    }
+    if !job.headers.is_empty() {
+        let pair = |(name, value): &(String, String)| [Mp::from(name), Mp::from(value)];
+        options.put("hd", job.headers.iter().flat_map(pair).collect::<Vec<_>>());
+    }
+    if job.max_attempts != MAX_ATTEMPTS {
+        options.put("ma", job.max_attempts);
+    }
+    if job.retry != RetryPolicy::default() {
+        options.put("rt", retry(&job.retry));
+    }
+    options.put_some("to", job.timeout.map(micros));
+}
+
+/// What the functions look into.
+fn second_group(options: &mut MapWriter, job: &NewJob) {
+    options.put_some("ex", job.expires_at.map(instant));
+    if let Some(Unique { key, policy, hold }) = &job.unique {
+        options.put("u", key);
+        options.put(
+            "up",
+            match policy {
+                UniquePolicy::Keep => 0_u8,
+                UniquePolicy::Replace => 1,
+                UniquePolicy::After => 2,
+            },
+        );
+        match hold {
+            Hold::UntilSettled => {}
+            Hold::UntilStarted => {
+                options.put("uh", 0_u8);
+            }
+            Hold::For(span) => {
+                options.put("uh", micros(*span).saturating_add(1));
+            }
+        }
+    }
+    if let Some(Group { key, on_retry }) = &job.group {
+        options.put("g", key);
+        if *on_retry == OnRetry::Pass {
+            options.put("gp", 1_u8);
+        }
+    }
+    if !job.retention.is_zero() {
+        options.put("rn", micros(job.retention));
+    }
+    if !job.wait_for.is_empty() {
+        options.put("w", names(&job.wait_for));
+    }
+    options.put_some("hi", job.history.as_deref().map(history));
+}
+
+/// Names without repeats, in the order of their first.
+fn names(names: &[String]) -> Mp {
+    let mut once: Vec<&String> = Vec::with_capacity(names.len());
+    for name in names {
+        if !once.contains(&name) {
+            once.push(name);
+        }
+    }
+    Mp::List(once.into_iter().map(Mp::from).collect())
+}
+
+fn retry(policy: &RetryPolicy) -> Mp {
+    let millis = |span: &std::time::Duration| Mp::from(span.as_millis() as u64);
+    Mp::List(match policy {
+        RetryPolicy::Exponential {
+            base,
+            factor,
+            cap,
+            jitter,
+        } => vec![
+            Mp::Int(1),
+            millis(base),
+            Mp::Float(*factor),
+            millis(cap),
+            (*jitter).into(),
+        ],
+        RetryPolicy::Fixed { span, jitter } => vec![Mp::Int(2), millis(span), (*jitter).into()],
+        RetryPolicy::Linear { base, cap, jitter } => {
+            vec![Mp::Int(3), millis(base), millis(cap), (*jitter).into()]
+        }
+        RetryPolicy::List(spans) => [Mp::Int(4)]
+            .into_iter()
+            .chain(spans.iter().map(millis))
+            .collect(),
+        // A policy of a later version cannot get here: the contract and this crate are of one version.
+        _ => vec![],
+    })
+}
+
+/// What an import knows of a job's past.
+fn history(past: &JobRecord) -> Mp {
+    let mut map = Vec::new();
+    let mut put = |key: &str, value: Mp| map.push((Mp::from(key), value));
+    put("st", (past.state as u8).into());
+    put("du", instant(past.due));
+    put("en", instant(past.enqueued_at));
+    for (key, count) in [
+        ("a", past.attempt),
+        ("f", past.failures),
+        ("c", past.crashes),
+    ] {
+        if count != 0 {
+            put(key, count.into());
+        }
+    }
+    for (key, at) in [("s", past.started_at), ("fi", past.finished_at)] {
+        if let Some(at) = at {
+            put(key, at.as_micros().into());
+        }
+    }
+    if let Some(error) = &past.last_error {
+        put("er", error.into());
+    }
+    let note = |bytes: &Bytes| Mp::from(bytes.as_ref());
+    for (key, bytes) in [("re", &past.result), ("po", &past.progress)] {
+        if let Some(bytes) = bytes {
+            put(key, note(bytes));
+        }
+    }
+    if past.cancel_requested {
+        put("cr", Mp::Int(1));
+    }
+    if let Some(reason) = past.cancelled {
+        put("cd", (reason as u8).into());
+    }
+    if let Some(reason) = past.dead {
+        put("dr", (reason as u8).into());
+    }
+    if let Some(stopped) = past.stopped {
+        put("sp", (stopped as u8).into());
+    }
+    if past.state == State::Held {
+        let as_it_was = past.wait_for.iter().map(Mp::from);
+        put("w", Mp::List(as_it_was.collect()));
+    }
+    Mp::Map(map)
+}
+
+/// What tells two jobs of one id apart: queue, kind, payload, content type and headers, in 64 bits.
+///
+/// FNV-1a over words of eight bytes, little-endian, each multiplication followed by a rotation by
+/// 29; each field is its length and then its bytes, filled up with zeros. The vectors are in
+/// `docs/vectors/content_hash.tsv`.
+pub(crate) fn content_hash(job: &NewJob) -> u64 {
+    let headers = job.headers.iter().flat_map(|(name, value)| [name, value]);
+    let texts = [&job.queue, &job.kind];
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    for text in texts {
+        hash = field(hash, text.as_bytes());
+    }
+    hash = field(hash, &job.payload);
+    for text in [&job.content_type].into_iter().chain(headers) {
+        hash = field(hash, text.as_bytes());
+    }
+    hash
+}
+
+fn field(hash: u64, bytes: &[u8]) -> u64 {
+    let step = |hash: u64, word: u64| {
+        let product = (hash ^ word).wrapping_mul(0x0100_0000_01b3);
+        product.rotate_left(29)
+    };
+    let mut words = bytes.chunks_exact(8);
+    let mut hash = step(hash, bytes.len() as u64);
+    for word in words.by_ref() {
+        hash = step(
+            hash,
+            u64::from_le_bytes(word.try_into().unwrap_or_default()),
+        );
+    }
+    let rest = words.remainder();
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        hash = step(hash, u64::from_le_bytes(word));
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests;

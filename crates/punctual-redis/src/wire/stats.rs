@@ -1,0 +1,147 @@
+use std::time::Duration;
+
+use punctual::Result;
+use punctual::engine::{
+    Counts, DueBucket, Maintained, MinuteStats, QueueStats, Stats, StatsRequest, WorkerId,
+    WorkerSeen,
+};
+use punctual::time::format_span;
+
+use super::claim::read_worker;
+use super::damaged;
+use super::mp::{MapWriter, Mp, read_instant};
+
+pub(crate) fn request(request: &StatsRequest) -> MapWriter {
+    let mut map = MapWriter::default();
+    if !request.queues.is_empty() {
+        map.put("q", request.queues.iter().map(Mp::from).collect::<Vec<_>>());
+    }
+    if request.history {
+        map.put("h", 1_u8);
+    }
+    if request.due {
+        map.put("du", 1_u8);
+    }
+    map
+}
+
+pub(crate) fn reply(reply: &Mp) -> Result<Stats> {
+    let queues = reply.get("q").list()?.iter().map(queue);
+    let workers = reply.get("w").list()?.iter().map(worker);
+    Ok(Stats {
+        queues: queues.collect::<Result<_>>()?,
+        workers: workers.collect::<Result<_>>()?,
+        exact: reply.get("e").is_set(),
+        now: read_instant(reply.get("n"))?,
+    })
+}
+
+fn part(parts: &[Mp], index: usize) -> Result<&Mp> {
+    parts.get(index).ok_or_else(damaged)
+}
+
+/// `[name, counts of 7, paused, oldest_due span or -1, due, history]`
+fn queue(value: &Mp) -> Result<QueueStats> {
+    let parts = value.list()?;
+    let counts = part(parts, 1)?.list()?.iter().map(Mp::number);
+    let counts = counts.collect::<Result<Vec<_>>>()?;
+    let oldest = part(parts, 3)?.int()?;
+    let due = part(parts, 4)?.list()?.iter().map(bucket);
+    let history = part(parts, 5)?.list()?.iter().map(minute);
+    Ok(QueueStats {
+        queue: part(parts, 0)?.text()?,
+        counts: Counts(counts.try_into().map_err(|_| damaged())?),
+        paused: part(parts, 2)?.is_set(),
+        oldest_due: u64::try_from(oldest).ok().map(Duration::from_micros),
+        due: due.collect::<Result<_>>()?,
+        history: history.collect::<Result<_>>()?,
+    })
+}
+
+fn bucket(value: &Mp) -> Result<DueBucket> {
+    let parts = value.list()?;
+    Ok(DueBucket {
+        from: read_instant(part(parts, 0)?)?,
+        until: read_instant(part(parts, 1)?)?,
+        jobs: part(parts, 2)?.number()?,
+    })
+}
+
+/// `[minute, six counts, lateness at 50 and 99, run time at 50 and 99]`
+fn minute(value: &Mp) -> Result<MinuteStats> {
+    let parts = value.list()?;
+    let count = |index| part(parts, index)?.number();
+    let measured = |index| {
+        let (median, most) = (part(parts, index)?.int()?, part(parts, index + 1)?.int()?);
+        let (median, most) = (u64::try_from(median).ok(), u64::try_from(most).ok());
+        Ok::<_, punctual::Error>(median.zip(most))
+    };
+    Ok(MinuteStats {
+        minute: read_instant(part(parts, 0)?)?,
+        enqueued: count(1)?,
+        claimed: count(2)?,
+        completed: count(3)?,
+        failed: count(4)?,
+        dead: count(5)?,
+        cancelled: count(6)?,
+        lateness_us: measured(7)?,
+        run_time_us: measured(9)?,
+    })
+}
+
+/// `[id 16, seen_at, leased, worker record]`
+fn worker(value: &Mp) -> Result<WorkerSeen> {
+    let parts = value.list()?;
+    let id = part(parts, 0)?.bytes()?.try_into().map_err(|_| damaged())?;
+    let id = WorkerId(u128::from_be_bytes(id));
+    Ok(WorkerSeen {
+        worker: read_worker(id, part(parts, 3)?.bytes()?)?,
+        seen_at: read_instant(part(parts, 1)?)?,
+        leased: part(parts, 2)?.number()? as usize,
+    })
+}
+
+pub(crate) fn maintained(reply: &Mp) -> Result<Maintained> {
+    let count = |key| {
+        reply
+            .get(key)
+            .some(Mp::number)
+            .map(|n| n.unwrap_or(0) as usize)
+    };
+    Ok(Maintained {
+        moved: count("mo")?,
+        expired: count("xp")?,
+        rescued: count("rs")?,
+        pruned: count("pr")?,
+        next: reply.get("nx").some(read_instant)?,
+    })
+}
+
+/// What a shard says of itself.
+#[derive(Debug)]
+pub(crate) struct ShardInfo {
+    pub(crate) clock_jumps: u64,
+    pub(crate) problems: Vec<String>,
+    pub(crate) now: punctual::time::Timestamp,
+}
+
+pub(crate) fn info(reply: &Mp) -> Result<ShardInfo> {
+    let problems = reply.get("pr").list()?.iter();
+    let problems = problems.map(problem);
+    Ok(ShardInfo {
+        clock_jumps: reply.get("ju").some(Mp::number)?.unwrap_or(0),
+        problems: problems.collect::<Result<_>>()?,
+        now: read_instant(reply.get("n"))?,
+    })
+}
+
+/// `[queue, span, free workers]`
+fn problem(value: &Mp) -> Result<String> {
+    let parts = value.list()?;
+    let waits = format_span(Duration::from_micros(part(parts, 1)?.number()?));
+    let (name, free) = (part(parts, 0)?.text()?, part(parts, 2)?.number()?);
+    Ok(format!(
+        "queue {name}: the oldest due job has waited {waits} while {free} workers are free; \
+         restart the workers, and ask `punctual jobs explain` about the job"
+    ))
+}

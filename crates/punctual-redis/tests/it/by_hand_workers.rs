@@ -1,0 +1,224 @@
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use punctual::time::{Stopwatch, millis, seconds};
+
+use crate::hand::{Hand, text};
+
+/// The lease of every worker here, and how long a job runs that says nothing: more than two leases.
+const LEASE_MS: &str = "2000";
+const JOB_SECONDS: &str = "5";
+
+/// A worker of `examples/` in one of the languages.
+#[derive(Debug, Clone, Copy)]
+enum Language {
+    Python,
+    Node,
+}
+
+impl Language {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::Node => "node",
+        }
+    }
+
+    /// The interpreter and the example's file.
+    ///
+    /// # Panics
+    /// If something is missing, with how to install it.
+    fn command(self) -> [PathBuf; 2] {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        match self {
+            Self::Python => [python(), examples.join("python-redis/worker.py")],
+            Self::Node => {
+                let folder = examples.join("node-redis");
+                assert!(
+                    runs(Command::new("node").arg("--version")),
+                    "this test runs a worker in Node and found none; install Node 18 or later and npm \
+                     (Debian, Ubuntu: sudo apt-get install nodejs npm)"
+                );
+                assert!(
+                    folder.join("node_modules/redis").exists(),
+                    "this test runs a worker in Node that needs the package redis; \
+                     run: npm ci --prefix examples/node-redis"
+                );
+                ["node".into(), folder.join("worker.mjs")]
+            }
+        }
+    }
+}
+
+/// A python3 that has redis-py: the one that `scripts/test` makes, or the system's.
+fn python() -> PathBuf {
+    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../python-redis/bin/python");
+    let has_redis = |python: &PathBuf| runs(Command::new(python).args(["-c", "import redis"]));
+    [made, "python3".into()]
+        .into_iter()
+        .find(has_redis)
+        .expect(
+            "this test runs a worker in Python and found no python3 with redis-py; install both \
+             (Debian, Ubuntu: sudo apt-get install python3 python3-redis; elsewhere: pip install redis)",
+        )
+}
+
+fn runs(command: &mut Command) -> bool {
+    let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+/// A process, and a shell beside it that passes signals on and kills it as soon as nobody holds the
+/// other end of its input any more.
+struct Worker {
+    process: Child,
+    watcher: ChildStdin,
+    lines: Receiver<String>,
+    name: &'static str,
+}
+
+const WITH_WATCHER: &str = r#"exec 3<&0
+( while read -r name; do kill -s "$name" $$; done; kill -s KILL $$ ) <&3 >/dev/null 2>&1 &
+exec "$@" </dev/null 3<&-"#;
+
+impl Worker {
+    fn start(language: Language, hand: &Hand) -> Self {
+        let mut process = Command::new("sh")
+            .args(["-c", WITH_WATCHER, "worker"])
+            .args(language.command())
+            .env("REDIS_URL", hand.server.address())
+            .envs([("LEASE_MS", LEASE_MS), ("JOB_SECONDS", JOB_SECONDS)])
+            .env("WORKER_NAME", language.name())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the system starts a process");
+        let watcher = process.stdin.take().expect("the input is piped");
+        let said = BufReader::new(process.stdout.take().expect("the output is piped")).lines();
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            said.map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
+        let worker = Self {
+            process,
+            watcher,
+            lines,
+            name: language.name(),
+        };
+        worker.says("claims from files");
+        worker
+    }
+
+    /// Awaits a line with these words.
+    fn says(&self, words: &str) {
+        self.says_while(words, || {});
+    }
+
+    /// Awaits a line with these words, and does something again and again meanwhile.
+    fn says_while(&self, words: &str, meanwhile: impl Fn()) {
+        let mut before = Vec::new();
+        let waiting = Stopwatch::start();
+        while waiting.elapsed() < seconds(60) {
+            match self.lines.recv_timeout(millis(100)) {
+                Ok(line) if line.contains(words) => return,
+                Ok(line) => before.push(line),
+                Err(_) => meanwhile(),
+            }
+        }
+        panic!("{} never said {words:?}, only {before:#?}", self.name);
+    }
+
+    fn signal(&mut self, name: &str) {
+        writeln!(self.watcher, "{name}").expect("the watcher listens");
+    }
+
+    /// Ends it as `kill -9` does.
+    fn kill(mut self) {
+        self.process.kill().expect("it runs");
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A short job and one of more than two leases; their ids.
+fn push_two(hand: &Hand) -> [String; 2] {
+    let push = |payload: &str| {
+        let pushed = hand.call("push", &["files", payload, "RETENTION", "600000"]);
+        text(&pushed, "id").to_owned()
+    };
+    [push(r#"{"seconds":0.01}"#), push("{}")]
+}
+
+fn finished_by(hand: &Hand, id: &str, worker: Language, attempt: u32) {
+    let told = hand.call("get", &[id]);
+    assert_eq!(told["job"]["state"], "completed", "{told}");
+    assert_eq!(told["job"]["result"]["by"], worker.name(), "{told}");
+    assert_eq!(told["job"]["attempt"], attempt, "{told}");
+}
+
+/// One worker is killed in the middle of a page that it has settled in part; the other finishes it.
+async fn a_kill_hands_over(killed: Language, other: Language) {
+    let hand = Hand::new().await;
+    let [short, long] = push_two(&hand);
+    let first = Worker::start(killed, &hand);
+    first.says(&format!("settled {short} completed: settled"));
+    assert_eq!(hand.call("get", &[&long])["job"]["state"], "active");
+    first.kill();
+    let second = Worker::start(other, &hand);
+    second.says(&format!("started {long} attempt 2"));
+    // Each of these calls would return the job if its lease were not extended.
+    second.says_while(&format!("settled {long} completed: settled"), || {
+        hand.call("explain", &[&long]);
+    });
+    finished_by(&hand, &short, killed, 1);
+    finished_by(&hand, &long, other, 2);
+    assert_eq!(hand.call("get", &[&long])["job"]["crashes"], 1);
+}
+
+/// One worker is stopped for longer than its lease; it says so, lets the job be, and goes on.
+async fn a_lost_lease_is_survived(stopped: Language, other: Language) {
+    let hand = Hand::new().await;
+    let [short, long] = push_two(&hand);
+    let mut first = Worker::start(stopped, &hand);
+    first.says(&format!("settled {short} completed: settled"));
+    first.signal("STOP");
+    let second = Worker::start(other, &hand);
+    second.says(&format!("started {long} attempt 2"));
+    first.signal("CONT");
+    first.says("lease lost");
+    second.says(&format!("settled {long} completed: settled"));
+    finished_by(&hand, &long, other, 2);
+    second.kill();
+    let [_, next] = push_two(&hand);
+    first.says(&format!("settled {next} completed: settled"));
+    finished_by(&hand, &next, stopped, 1);
+}
+
+#[tokio::test]
+async fn a_killed_python_worker_leaves_its_job_to_node() {
+    a_kill_hands_over(Language::Python, Language::Node).await;
+}
+
+#[tokio::test]
+async fn a_killed_node_worker_leaves_its_job_to_python() {
+    a_kill_hands_over(Language::Node, Language::Python).await;
+}
+
+#[tokio::test]
+async fn a_python_worker_survives_a_lost_lease() {
+    a_lost_lease_is_survived(Language::Python, Language::Node).await;
+}
+
+#[tokio::test]
+async fn a_node_worker_survives_a_lost_lease() {
+    a_lost_lease_is_survived(Language::Node, Language::Python).await;
+}

@@ -1,0 +1,3 @@
+use crate::harness::OnServer;
+
+punctual::conformance::suite!(OnServer::default());

@@ -1,0 +1,36 @@
+//! Tests of the public interface, on servers of their own.
+
+/// What is wrong from the start.
+mod bad_input;
+/// Who is rung for among several processes.
+mod bells;
+/// The verbs in words.
+mod by_hand;
+/// What the verbs in words refuse.
+mod by_hand_refusals;
+/// Workers in other languages, killed and stopped.
+mod by_hand_workers;
+/// Calls that tests make.
+mod client;
+/// The engine keeps the law on three masters of a cluster.
+mod cluster;
+/// The engine keeps the law on one server.
+mod conformance;
+/// A connection that is cut at every byte.
+mod cuts;
+/// Masters that fail, slots that move, replicas that are waited for.
+mod failover;
+/// Servers that are killed, stopped, emptied, filled.
+mod faults;
+/// Encryption, passwords, users who may do little.
+mod guarded;
+/// Calls by hand.
+mod hand;
+/// Makes engines for all of them.
+mod harness;
+/// The engine and the reference model do the same, step by step.
+mod histories;
+/// Cuts connections.
+mod proxy;
+/// The engine keeps the law over several shards, as far as it can.
+mod several;

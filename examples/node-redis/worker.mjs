@@ -1,0 +1,149 @@
+#!/usr/bin/env node
+// A Punctual worker with nothing but the npm package `redis`.
+//
+// It claims a page of jobs, runs them beside each other, extends the lease meanwhile, settles each job
+// as it ends and keeps the rest, and stops at once when the lease is lost. See README.md beside this file.
+
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createClient } from "redis";
+
+const {
+  REDIS_URL = "redis://127.0.0.1:6379",
+  PUNCTUAL_KEY = "punctual:{default/0}",
+  QUEUE = "files",
+  LEASE_MS = "10000",
+  JOB_SECONDS = "20",
+  WORKER_NAME = `${hostname()}-${process.pid}`,
+} = process.env;
+
+const say = (text) => console.log(`${WORKER_NAME}: ${text}`);
+const connect = async () => {
+  const client = createClient({ url: REDIS_URL });
+  client.on("error", (error) => say(`redis: ${error.message}`));
+  return client.connect();
+};
+const server = await connect();
+const ear = await connect();
+
+/** One function by hand: words in, one line of JSON out; throws what the server refuses. */
+async function call(name, ...words) {
+  return JSON.parse(await server.sendCommand(["FCALL", `punctual_1_${name}`, "1", PUNCTUAL_KEY, ...words]));
+}
+
+/** The work itself. Ends early when `lost` is aborted: then somebody else runs the job. */
+async function handle(job, lost) {
+  const seconds = job.payload?.seconds ?? Number(JOB_SECONDS);
+  await sleep(seconds * 1000, undefined, { signal: lost });
+  return { by: WORKER_NAME, seconds };
+}
+
+/** Extends a page at a third of its lease until it is done, or lost. */
+async function keep(token, done, lost) {
+  while (!done.aborted) {
+    await sleep(LEASE_MS / 3, undefined, { signal: done }).catch(() => {});
+    if (done.aborted) return;
+    try {
+      const answer = await call("extend", token, "LEASE", LEASE_MS);
+      if (answer.verdict === "lease_lost") return lost.abort();
+    } catch (error) {
+      say(`extend failed, trying again: ${error.message}`);
+    }
+  }
+}
+
+/** Hands in one job of the page, the others stay in it; whether that counted. */
+async function settle(token, job, lost, ...outcome) {
+  while (!lost.aborted) {
+    try {
+      const [answer] = (await call("settle", token, job.id, ...outcome)).jobs;
+      say(`settled ${job.id} ${outcome[0]}: ${answer.verdict}`);
+      return answer.verdict !== "lease_lost";
+    } catch (error) {
+      say(`settle failed, trying again: ${error.message}`);
+      await sleep(500); // the same settle again answers `repeated`
+    }
+  }
+  return false;
+}
+
+/** Runs a job and settles it; whether that counted. */
+async function runOne(token, job, lost) {
+  say(`started ${job.id} attempt ${job.attempt}`);
+  let outcome;
+  try {
+    outcome = ["completed", "RESULT", JSON.stringify(await handle(job, lost))];
+  } catch (error) {
+    // The job's own failure: another attempt, by its retry policy.
+    outcome = ["retry", "ERROR", String(error).slice(0, 2000)];
+  }
+  return settle(token, job, lost, ...outcome);
+}
+
+/** Runs the jobs of a page beside each other. */
+async function run({ token, jobs }) {
+  const done = new AbortController();
+  const lost = new AbortController();
+  const keeper = keep(token, done.signal, lost);
+  const counted = await Promise.all(jobs.map((job) => runOne(token, job, lost.signal)));
+  if (counted.includes(false)) say("lease lost: somebody else has the jobs of this page");
+  done.abort();
+  await keeper;
+}
+
+let wake; // set while this worker waits: ends that, told whether the bell rang
+let listening = false;
+let stopping = false;
+process.on("SIGTERM", () => {
+  stopping = true;
+  wake?.(false);
+});
+
+/** Hears the queue's doorbell once. One heard while busy is put back for another worker. */
+async function listen() {
+  if (listening) return;
+  listening = true;
+  const key = `${PUNCTUAL_KEY}:d:${QUEUE}`;
+  try {
+    await ear.sendCommand(["BZPOPMIN", key, "0"]);
+    if (wake) wake(true);
+    else await ear.sendCommand(["ZADD", key, "0", "1"]);
+  } catch (error) {
+    say(`not listening for now: ${error.message}`);
+  }
+  listening = false;
+}
+
+/** Waits until `wake_at`, or the bell; five seconds at most, should a bell be lost. */
+function waitForWork(wakeInMs = 5000) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => wake(false), Math.min(wakeInMs, 5000));
+    wake = (heard) => {
+      clearTimeout(timer);
+      wake = undefined;
+      resolve(heard);
+    };
+    listen();
+  });
+}
+
+say(`claims from ${QUEUE}`);
+let nonce = randomUUID();
+let heard = false;
+while (!stopping) {
+  let page;
+  try {
+    const words = ["LIMIT", "10", "LEASE", LEASE_MS, "WORKER", WORKER_NAME, "NONCE", nonce];
+    page = await call("claim", QUEUE, ...words, ...(heard ? ["RUNG"] : []));
+  } catch (error) {
+    say(`claim failed, trying again: ${error.message}`);
+    await sleep(1000);
+    continue; // with the same nonce: if the page was opened, it is answered again
+  }
+  nonce = randomUUID();
+  heard = false;
+  if (page.jobs.length > 0) await run(page);
+  else heard = await waitForWork(page.wake_in_ms);
+}
+process.exit(0);

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""A Punctual worker with nothing but redis-py.
+
+It claims a page of jobs, extends the lease while they run, settles each job as it ends and keeps the
+rest, and stops at once when the lease is lost. See README.md beside this file.
+"""
+
+import json
+import os
+import signal
+import socket
+import threading
+import uuid
+
+import redis
+
+URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
+KEY = os.environ.get("PUNCTUAL_KEY", "punctual:{default/0}")
+QUEUE = os.environ.get("QUEUE", "files")
+LEASE_MS = int(os.environ.get("LEASE_MS", "10000"))
+JOB_SECONDS = float(os.environ.get("JOB_SECONDS", "20"))
+NAME = os.environ.get("WORKER_NAME", f"{socket.gethostname()}-{os.getpid()}")
+
+server = redis.Redis.from_url(URL, decode_responses=True)
+stopping, idle, rung = threading.Event(), threading.Event(), threading.Event()
+
+
+def call(function, *words):
+    """One function by hand: words in, one line of JSON out; raises what the server refuses."""
+    return json.loads(server.execute_command("FCALL", f"punctual_1_{function}", 1, KEY, *words))
+
+
+def handle(job, page_lost):
+    """The work itself. Looks at `page_lost` now and then: then somebody else runs the job."""
+    payload = job.get("payload")
+    seconds = payload.get("seconds", JOB_SECONDS) if isinstance(payload, dict) else JOB_SECONDS
+    page_lost.wait(seconds)
+    return {"by": NAME, "seconds": seconds}
+
+
+def keep(token, done, lost):
+    """Extends a page at a third of its lease until it is done, or lost."""
+    while not done.wait(LEASE_MS / 3000):
+        try:
+            answer = call("extend", token, "LEASE", LEASE_MS)
+        except redis.RedisError as error:
+            say(f"extend failed, trying again: {error}")
+            continue
+        if answer["verdict"] == "lease_lost":
+            lost.set()
+            return
+
+
+def settle(token, job, lost, *outcome):
+    """Hands in one job of the page, the others stay in it; whether that counted."""
+    while not lost.is_set():
+        try:
+            answer = call("settle", token, job["id"], *outcome)["jobs"][0]
+        except redis.ConnectionError:
+            lost.wait(0.5)  # the same settle again answers `repeated`
+            continue
+        say(f"settled {job['id']} {outcome[0]}: {answer['verdict']}")
+        return answer["verdict"] != "lease_lost"
+    return False
+
+
+def run_one(job, lost):
+    """Runs a job; its outcome, in words of settle."""
+    if stopping.is_set():
+        return ["released"]
+    say(f"started {job['id']} attempt {job['attempt']}")
+    try:
+        return ["completed", "RESULT", json.dumps(handle(job, lost))]
+    except Exception as error:  # the job's own failure: another attempt, by its retry policy
+        return ["retry", "ERROR", str(error)[:2000]]
+
+
+def run(page):
+    """Runs the jobs of a page, one after the other."""
+    token, done, lost = page["token"], threading.Event(), threading.Event()
+    keeper = threading.Thread(target=keep, args=(token, done, lost))
+    keeper.start()
+    for job in page["jobs"]:
+        if not settle(token, job, lost, *run_one(job, lost)):
+            say("lease lost: somebody else has the jobs of this page")
+            break
+    done.set()
+    keeper.join()
+
+
+def listen():
+    """Hears the queue's doorbell. One heard while busy is put back for another worker."""
+    bell, ear = f"{KEY}:d:{QUEUE}", redis.Redis.from_url(URL, socket_timeout=None)
+    while True:
+        idle.wait()
+        try:
+            ear.bzpopmin(bell, 0)
+            rung.set() if idle.is_set() else ear.zadd(bell, {"1": 0})
+        except redis.RedisError:
+            stopping.wait(1)
+
+
+def say(text):
+    print(f"{NAME}: {text}", flush=True)
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    threading.Thread(target=listen, daemon=True).start()
+    say(f"claims from {QUEUE}")
+    nonce, heard = uuid.uuid4().hex, False
+    while not stopping.is_set():
+        try:
+            rings = ["RUNG"] if heard else []
+            page = call("claim", QUEUE, "LIMIT", 10, "LEASE", LEASE_MS, "WORKER", NAME, "NONCE", nonce, *rings)
+        except redis.RedisError as error:
+            say(f"claim failed, trying again: {error}")
+            stopping.wait(1)
+            continue  # with the same nonce: if the page was opened, it is answered again
+        nonce, heard = uuid.uuid4().hex, False
+        if page["jobs"]:
+            run(page)
+            continue
+        idle.set()  # until wake_at, or the bell; five seconds at most, should a bell be lost
+        heard = rung.wait(min(page.get("wake_in_ms", 5000) / 1000, 5))
+        idle.clear()
+        rung.clear()
+
+
+if __name__ == "__main__":
+    main()
