@@ -69,7 +69,7 @@ export class FakeEngine {
   #oldest() {
     const oldest = new Map();
     for (const job of this.jobs.values()) {
-      if (job.state !== "ready") continue;
+      if (job.state !== "ready" || job.group) continue; // a group that is kept back does not count
       const at = Date.parse(job.due);
       oldest.set(job.queue, Math.min(oldest.get(job.queue) ?? Infinity, at));
     }

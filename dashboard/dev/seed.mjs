@@ -61,10 +61,11 @@ export function seed({ jobs: count, queues: queueCount, now }) {
     jobs.set(id, job);
     return job;
   };
+  const ended = (at) => ({ started_at: iso(at - 10_040), finished_at: iso(at) });
   const dead = (queue, kind, error, extra) =>
     add({
       queue, kind, state: "dead", dead: "exhausted", attempt: 5, failures: 5, max_attempts: 5, last_error: error,
-      due: iso(now - 7_200_000), started_at: iso(now - 300_000 * draw() - 1_000), finished_at: iso(now - 300_000 * draw()),
+      due: iso(now - 7_200_000), ...ended(now - 300_000 * draw()),
       payload: JSON.stringify({ to: `user${Math.floor(draw() * 900)}@example.org`, template: "receipt" }), ...extra,
     });
 

@@ -143,25 +143,31 @@ function Choices({ help }: { help?: () => void }) {
   const words = useWords();
   const now = useStore(theme);
   const next: Record<Theme, Theme> = { auto: "dark", dark: "light", light: "auto" };
-  const sign: Record<Theme, string> = { auto: "◐", dark: "●", light: "○" };
+  const sign: Record<Theme, string> = { auto: "◐", dark: "☾", light: "☀" };
   return (
     <span class="choices">
       <button class="plain" title={words.theme[now]} aria-label={words.theme[now]} onClick={() => theme.set(next[now])}>{sign[now]}</button>
       <button class="plain" title={words.otherLanguage} aria-label={words.otherLanguage} onClick={() => language.set(language.get() === "en" ? "zh" : "en")}>{words.language}</button>
       {help ? <button class="plain" title={words.keys.title} aria-label={words.keys.title} onClick={help}>?</button> : null}
-      {help && token.get() ? <button class="plain" title={words.auth.out} aria-label={words.auth.out} onClick={() => (token.set(""), refused.set(true))}>⏻</button> : null}
     </span>
   );
 }
 
 function Help({ close }: { close(): void }) {
-  const { keys } = useWords();
+  const words = useWords();
+  const { keys, auth } = words;
+  const about = useStore(known);
   const rows: [string, string][] = [
     ["/", keys.search], ["j  k", `${keys.down}, ${keys.up}`], ["Enter", keys.open], ["x", keys.select], ["r", keys.refresh], ["g o", keys.overview], ["g j", keys.jobs], ["g d", keys.dead], ["g w", keys.workers], ["e", keys.enqueue], ["Esc", keys.close], ["?", keys.help],
   ];
   return (
     <Dialog title={keys.title} close={close}>
       <dl class="fields keys">{rows.map(([key, text]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{text}</dd></div>)}</dl>
+      {about ? <p class="dim">{about.engine} {about.version} · {about.durability} · {about.namespace} · {about.scopes.join(", ")}</p> : null}
+      <footer>
+        {token.get() ? <button onClick={() => (token.set(""), refused.set(true))}>{auth.out}</button> : null}
+        <button class="main" onClick={close}>{words.bulk.close}</button>
+      </footer>
     </Dialog>
   );
 }

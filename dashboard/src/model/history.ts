@@ -16,10 +16,15 @@ export interface Series {
   run99: (number | null)[];
 }
 
-/** The last `minutes` in steps of `step` minutes; counts are sums per minute, p99 the worst, p50 weighted by claims. */
+/**
+ * The last `minutes` in steps of `step` minutes; counts are per minute, p99 the worst, p50 weighted by claims.
+ * The step that is not over yet counts by its full minutes, and is left out while it has none.
+ */
 export function series(histories: (Minute[] | undefined)[], now: number, minutes: number, step: number): Series {
   const width = step * 60_000;
-  const last = Math.floor(now / width);
+  const fullMinutes = Math.floor((now % width) / 60_000);
+  const last = Math.floor(now / width) - (fullMinutes ? 0 : 1);
+  const thisMinute = Math.floor(now / 60_000) * 60_000;
   const first = last - Math.ceil(minutes / step) + 1;
   const count = last - first + 1;
   const zeros = () => new Array<number>(count).fill(0);
@@ -29,8 +34,9 @@ export function series(histories: (Minute[] | undefined)[], now: number, minutes
   for (const history of histories) {
     for (const minute of history ?? []) {
       const index = Math.floor(Date.parse(minute.minute) / width) - first;
-      if (index < 0 || index >= count) continue;
-      for (const name of ["enqueued", "completed", "failed", "dead"] as const) sums[name][index]! += minute[name] / step;
+      if (index < 0 || index >= count || Date.parse(minute.minute) >= thisMinute) continue;
+      const weight = index === count - 1 && fullMinutes ? fullMinutes : step;
+      for (const name of ["enqueued", "completed", "failed", "dead"] as const) sums[name][index]! += minute[name] / weight;
       if (minute.lateness_us) late.add(index, minute.lateness_us.p50, minute.lateness_us.p99, minute.claimed);
       if (minute.run_time_us) run.add(index, minute.run_time_us.p50, minute.run_time_us.p99, minute.completed + minute.failed);
     }

@@ -21,33 +21,37 @@ export interface Problem {
 
 /** As the engine's own rule of health: the oldest due job may wait that long while workers are free. */
 const OVERDUE_MS = 5_000;
+/** With free workers that is soon as bad as it gets: something is broken. */
+const STUCK_MS = 15_000;
 /** With busy workers a queue is a backlog, and wrong only after a while. */
 const BACKLOG_MS = 60_000;
+const BACKLOG_BAD_MS = 300_000;
 const LATE_US = 1_000_000;
 const FAILED_SHARE = 0.2;
 const FAILED_MIN = 5;
 const RECENT_MINUTES = 5;
 
 export interface Recent {
-  claimed: number;
+  /** Completed in the full minutes. */
   completed: number;
   failed: number;
   dead: number;
-  enqueued: number;
+  /** Attempts that ended, completed or failed. */
+  ended: number;
   lateness99: number | null;
 }
 
-/** The last five minutes of a queue. */
+/** The last five full minutes of a queue; failures and dead letters of the present minute too. */
 export function recent(history: Minute[] | undefined, now: number): Recent {
-  const since = now - RECENT_MINUTES * 60_000;
-  const sum: Recent = { claimed: 0, completed: 0, failed: 0, dead: 0, enqueued: 0, lateness99: null };
+  const present = Math.floor(now / 60_000) * 60_000;
+  const sum: Recent = { completed: 0, failed: 0, dead: 0, ended: 0, lateness99: null };
   for (const minute of history ?? []) {
-    if (Date.parse(minute.minute) < since - 60_000) continue;
-    sum.claimed += minute.claimed;
-    sum.completed += minute.completed;
+    const at = Date.parse(minute.minute);
+    if (at < present - RECENT_MINUTES * 60_000) continue;
     sum.failed += minute.failed;
     sum.dead += minute.dead;
-    sum.enqueued += minute.enqueued;
+    sum.ended += minute.completed + minute.failed;
+    if (at < present) sum.completed += minute.completed;
     if (minute.lateness_us) sum.lateness99 = Math.max(sum.lateness99 ?? 0, minute.lateness_us.p99);
   }
   return sum;
@@ -73,7 +77,7 @@ export function problemsOf(queue: QueueNow, workers: WorkerNow[], past: Recent |
       const full = busy >= slots;
       if (!full || waits > BACKLOG_MS) {
         const hint = full ? say.allBusy(busy, slots) : say.someFree;
-        found.push({ ...overdue, level: waits > BACKLOG_MS ? "bad" : "warn", text: say.overdue(queue.ready, span(waits)), hint });
+        found.push({ ...overdue, level: waits > (full ? BACKLOG_BAD_MS : STUCK_MS) ? "bad" : "warn", text: say.overdue(queue.ready, span(waits)), hint });
       }
     }
   }
@@ -85,7 +89,7 @@ function troubles(queue: string, past: Recent, words: Words): Problem[] {
   const say = words.problems;
   const found: Problem[] = [];
   if (past.dead > 0) found.push({ level: "bad", queue, state: "dead", text: say.newDead(past.dead), weight: past.dead });
-  const share = past.failed / Math.max(1, past.failed + past.completed);
+  const share = past.failed / Math.max(1, past.ended);
   if (past.failed >= FAILED_MIN && share >= FAILED_SHARE) {
     found.push({ level: "warn", queue, text: say.failing(Math.round(share * 100), past.failed), weight: past.failed });
   }

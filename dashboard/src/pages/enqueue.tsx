@@ -89,10 +89,11 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
             {field("retention", text.retention, "1h")}
             {field("wait_for", text.waitFor, "paid, picked")}
           </div>
-        ) : (
-          <button type="button" onClick={() => setMore(true)}>{text.more}</button>
-        )}
-        <p><button class="main" type="submit" disabled={!ready}>{text.send}</button></p>
+        ) : null}
+        <p class="buttons-row">
+          <button class="main" type="submit" disabled={!ready}>{text.send}</button>
+          {more ? null : <button type="button" onClick={() => setMore(true)}>{text.more}</button>}
+        </p>
       </form>
       {error ? <Failure error={error} /> : null}
       {receipt ? (

@@ -102,7 +102,7 @@ function Attempts({ job }: { job: JobDetail }) {
   const ended = job.finished_at ?? (job.state === "active" ? new Date(engineNow()).toISOString() : undefined);
   const late = job.started_at && job.attempt > 0 ? Date.parse(job.started_at) - Date.parse(job.due) : null;
   return (
-    <Panel title={words.job.attempts} hint={words.job.lastOne}>
+    <Panel title={words.job.attempts} hint={job.last_error === undefined ? undefined : words.job.lastOne}>
       {job.attempt === 0 ? <p class="dim">{words.job.never}</p> : (
         <p>
           {words.job.attemptOf(job.attempt, job.failures, job.max_attempts)}
@@ -112,7 +112,7 @@ function Attempts({ job }: { job: JobDetail }) {
           {late !== null && late >= 0 && (job.state === "active" || job.state === "completed") ? <> · {words.job.waited(span(late))}</> : null}
         </p>
       )}
-      <progress class={job.state === "dead" ? "full" : ""} max={job.max_attempts} value={job.failures} title={words.job.attemptOf(job.attempt, job.failures, job.max_attempts)} />
+      {job.attempt > 0 ? <progress class={job.state === "dead" ? "bad" : "full"} max={job.max_attempts} value={job.failures} title={words.job.attemptOf(job.attempt, job.failures, job.max_attempts)} /> : null}
       {job.failures > 0 && job.state === "scheduled" ? <p>{words.job.next} <When at={job.due} /></p> : null}
       {seen.length ? (
         <>

@@ -79,13 +79,13 @@ function options(host: HTMLElement, lines: Line[], logarithmic: boolean, tell: {
   return {
     width: host.clientWidth,
     height: HEIGHT,
-    padding: [6, 4, 0, 0],
+    padding: [6, 14, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false } },
     scales: { x: { time: true }, y: logarithmic ? { distr: 3, range: decades } : { range: (_, __, max) => [0, Math.max(1, max * 1.08)] } },
     axes: [
       { ...axis, size: 22, space: 60, values: (_, ticks) => ticks.map((tick) => hourMinute(new Date(tick * 1_000))) },
-      { ...axis, size: 58, space: 26, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : tell.current(tick))), ...(logarithmic && { filter: wholeDecades }) },
+      { ...axis, size: 58, space: 26, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : tell.current(tick))), ...(logarithmic && { filter: wholeDecades, grid: { ...axis.grid, filter: wholeDecades } }) },
     ],
     series: [
       {},
@@ -140,7 +140,7 @@ export function Bars({ bars, mark, tell, link, label }: BarsProps) {
         const inside = (
           <>
             <span class="many">{bar.jobs ? short(bar.jobs) : ""}</span>
-            <span class="bar" style={{ height: `${bar.jobs ? Math.max(2, (bar.jobs / most) * 84) : 0}px` }} />
+            <span class="bar" style={{ height: `${bar.jobs ? Math.max(2, (bar.jobs / most) * 92) : 0}px` }} />
             <span class="mark">{mark(bar, index)}</span>
           </>
         );

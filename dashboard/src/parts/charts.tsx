@@ -70,10 +70,11 @@ export function Charts({ histories, due, now, queue, note }: Props) {
         </Panel>
       ) : null}
       <Panel
-        title={charts.due} hint={`${charts.sum(sum)}${later ? ` · ${charts.later(later)}` : ""}`}
+        title={charts.due}
         side={<Tabs label={charts.range} of={DUE_RANGES} name={(one) => charts[one]} value={ahead} set={setAhead} />}
       >
         <div title={charts.bounded}>
+          <p class="caption"><b>{charts.sum(sum)}</b>{later ? ` · ${charts.later(later)}` : ""}</p>
           <Bars
             label={charts.due} bars={bars} mark={(bar, index) => marks(bar.from, index)} tell={charts.sum}
             link={(bar) => toJobs({ state: "scheduled", queue, from: new Date(bar.from).toISOString(), before: new Date(bar.until).toISOString() })}

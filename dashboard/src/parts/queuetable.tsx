@@ -94,7 +94,7 @@ function QueueRow({ queue, level, past, narrow }: { queue: QueueNow; level: Prob
           </a>
         ))}
       </span>
-      <span class={`n oldest ${level ? `${level}-text` : ""}`}>{oldest === undefined ? (narrow ? "" : "–") : span(oldest)}</span>
+      <span class={`n oldest ${level && oldest !== undefined ? `${level}-text` : ""}`}>{oldest === undefined ? (narrow ? "" : "–") : span(oldest)}</span>
       {narrow ? null : <span class="n">{past?.lateness99 != null ? micros(past.lateness99) : "–"}</span>}
       {narrow ? null : <span class="n">{rate === null ? "–" : short(rate < 10 ? Math.round(rate * 10) / 10 : Math.round(rate))}</span>}
     </div>

@@ -88,7 +88,7 @@ export function Panel({ title, hint, side, children, class: extra = "" }: PanelP
     <section class={`panel ${extra}`}>
       <header>
         <h2>{title}</h2>
-        {hint ? <span class="dim hint">{hint}</span> : null}
+        {hint ? <span class="dim hint" title={hint}>{hint}</span> : null}
         {side ? <span class="side">{side}</span> : null}
       </header>
       {children}
