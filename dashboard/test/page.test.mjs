@@ -193,7 +193,7 @@ test("payloads, errors, keys and headers of others are text and nothing else", a
     const job = find((one) => one.last_error === text);
     await visit(`#/jobs/${job.id}`, {}, async (page) => {
       await page.waitForSelector(".tree");
-      await page.getByRole("button", { name: "text" }).click();
+      await page.getByRole("button", { name: "text", exact: true }).click();
       const seen = await page.evaluate(() => ({
         pwned: window.pwned, foreign: document.querySelectorAll("main :is(script, img, svg, iframe, object, embed, style, link)").length, text: document.querySelector("main").innerText,
       }));
@@ -216,7 +216,7 @@ test("numbers beyond 2^53 and repeated names are shown as they were sent", async
     const tree = await page.locator(".tree").innerText();
     assert.match(tree, /big: 12345678901234567890\.10/);
     assert.equal(tree.match(/same: /g).length, 2);
-    await page.getByRole("button", { name: "text" }).click();
+    await page.getByRole("button", { name: "text", exact: true }).click();
     assert.equal(await page.locator("main pre").first().innerText(), job.payload);
   });
 });

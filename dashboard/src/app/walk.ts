@@ -16,6 +16,8 @@ export interface Walk {
   busy: boolean;
   stopped: boolean;
   error: ApiError | null;
+  /** Whether a job is among `jobs`. */
+  has(id: string): boolean;
   more(): void;
   stop(): void;
   again(): void;
@@ -58,6 +60,7 @@ export function useWalk(key: string, plan: Query[] | null, concerns: (change: Ch
     busy: !fits || now.busy,
     stopped: fits && now.stopped,
     error: fits ? now.error : null,
+    has: (id) => walker.current?.known.has(id) ?? false,
     more: () => walker.current?.more(),
     stop: () => walker.current?.stop(),
     again: () => setRound((old) => old + 1),
@@ -75,7 +78,7 @@ class Walker {
   busy = false;
   stopped = false;
   error: ApiError | null = null;
-  private known = new Set<string>();
+  readonly known = new Set<string>();
   private at = 0;
   private cursor: string | undefined;
   private first = true;

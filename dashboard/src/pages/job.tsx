@@ -21,7 +21,8 @@ import { useWords } from "../words";
 
 export function JobPage({ id }: { id: string }) {
   const words = useWords();
-  const admin = may(useStore(known), "admin");
+  const access = useStore(known);
+  const admin = may(access, "admin");
   const read = useRead(`job ${id}`, (stop) => getJob(id, stop), { every: 5_000, on: (change) => change.id === id });
   const [doing, setDoing] = useState<ActionName | null>(null);
   useKeys({ r: () => read.again(), Escape: () => history.back() }, doing === null);
@@ -56,7 +57,7 @@ export function JobPage({ id }: { id: string }) {
         <span class="dim"><a href={toQueue(job.queue)}>{job.queue}</a> / {job.kind}</span>
         <span class="actions">
           {actions.map((name) => <button key={name} data-action={name} class={name === "cancel" || name === "delete" ? "danger" : name === "redrive" ? "main" : ""} onClick={() => act(name)}>{words.actions[name]}</button>)}
-          <a class="button" href={href(["enqueue"], { copy: job.id })}>{words.actions.copy}</a>
+          {may(access, "enqueue") ? <a class="button" href={href(["enqueue"], { copy: job.id })}>{words.actions.copy}</a> : null}
         </span>
       </header>
       {read.error ? <Failure error={read.error} again={read.again} /> : null}

@@ -18,7 +18,8 @@ import { useWords } from "../words";
 
 export function QueuePage({ name, state }: { name: string; state: State | undefined }) {
   const words = useWords();
-  const admin = may(useStore(known), "admin");
+  const access = useStore(known);
+  const admin = may(access, "admin");
   const read = useRead(`queue ${name}`, (stop) => stats({ queues: [name], history: true, due: true }, stop), { every: 10_000, on: (change) => change.queue === name });
   const limit = useRead(`settings ${name}`, (stop) => settings(name, stop)).data;
   const [purging, setPurging] = useState(false);
@@ -47,7 +48,7 @@ export function QueuePage({ name, state }: { name: string; state: State | undefi
         {queue.paused ? <span class="badge">{words.queues.paused}</span> : null}
         <span class="dim">{queue.oldest_due_ms === undefined ? words.totals.nothingDue : `${words.queues.oldest} ${span(queue.oldest_due_ms)}`} · {limit?.max_pending === undefined ? words.queue.noLimit : words.queue.maxPending(limit.max_pending)}</span>
         <span class="actions">
-          <a class="button" href={href(["enqueue"], { queue: name })}>{words.nav.enqueue}</a>
+          {may(access, "enqueue") ? <a class="button" href={href(["enqueue"], { queue: name })}>{words.nav.enqueue}</a> : null}
           {admin ? <button class={queue.paused ? "main" : ""} onClick={() => pause(!queue.paused)}>{queue.paused ? words.queue.resume : words.queue.pause}</button> : null}
           {admin ? <button class="danger" onClick={() => setPurging(true)}>{words.queue.purge}</button> : null}
         </span>

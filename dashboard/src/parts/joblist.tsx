@@ -1,11 +1,11 @@
 // A list of jobs: read as far as somebody scrolls, chosen from, edited, kept fresh.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { type Change, type Job, type Query, type State, isPending, isSettled } from "../api/types";
 import { known, may } from "../app/access";
 import { useKeys } from "../app/keys";
 import { go, toJob } from "../app/route";
 import { useStore } from "../app/store";
-import { useWalk } from "../app/walk";
+import { type Walk, useWalk } from "../app/walk";
 import type { Scope } from "../model/bulk";
 import { isScan, toFilter } from "../model/search";
 import { useWords } from "../words";
@@ -41,9 +41,7 @@ export function JobList({ query, plan, total, withQueue }: Props) {
   const admin = may(useStore(known), "admin");
   const key = JSON.stringify(query);
   const concerns = (change: Change) => (!query.queue || change.queue === query.queue) && !query.unique && !query.group;
-  const walk = useWalk(key, plan, (change) => concerns(change) && (!query.state || change.state === query.state || walkHas(change.id)));
-  const ids = useMemo(() => new Set(walk.jobs.map((job) => job.id)), [walk.jobs, walk.jobs.length]);
-  const walkHas = (id: string) => ids.has(id);
+  const walk: Walk = useWalk(key, plan, (change) => concerns(change) && (!query.state || change.state === query.state || walk.has(change.id)));
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [all, setAll] = useState(false);
   const [current, setCurrent] = useState(-1);
@@ -53,7 +51,7 @@ export function JobList({ query, plan, total, withQueue }: Props) {
 
   const clear = () => (setSelected(new Set()), setAll(false));
   useEffect(() => (clear(), setCurrent(-1)), [key]);
-  const chosen = walk.jobs.filter((job) => selected.has(job.id));
+  const chosen = selected.size ? walk.jobs.filter((job) => selected.has(job.id)) : [];
   const changes = walk.stale + walk.changed.size;
   const resting = !selected.size && !all && !doing && current < 0 && walk.jobs.length <= 400 && !walk.busy;
   useEffect(() => {
