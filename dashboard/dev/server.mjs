@@ -132,7 +132,10 @@ function upgrade(state, request, socket) {
         if (state.token && sent.token !== state.token) return own.end(4401);
         own.send({ type: "welcome", namespace: "default", scopes: state.scopes, now: new Date().toISOString() });
       }
-      if (sent.type === "watch") state.engine.watchers.add(watcher);
+      if (sent.type === "watch") {
+        state.engine.watchers.add(watcher);
+        own.send({ type: "watching", cursor });
+      }
       if (sent.type === "ping") own.send({ type: "pong" });
     },
     close() {

@@ -60,6 +60,8 @@ function receive(text: string) {
   if (message.type === "welcome") {
     failures = 0;
     socket?.send(JSON.stringify({ type: "watch" }));
+  } else if (message.type === "watching") {
+    // What happens from here on is told: reading now misses nothing.
     liveState.set("live");
     resync();
   } else if (message.type === "resync") {

@@ -48,7 +48,7 @@ class Reader {
       const text = this.string();
       return { kind: "string", start, end: this.at, text };
     }
-    const word = /^(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/.exec(this.text.slice(start, start + 400))?.[0];
+    const word = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)/.exec(this.text.slice(start, start + 400))?.[0];
     if (!word) throw new Error("not JSON");
     this.at += word.length;
     return { kind: /^[tfn]/.test(word) ? "word" : "number", start, end: this.at, text: word };
