@@ -5,7 +5,7 @@ import { useRead } from "../app/query";
 import { go, toJobs } from "../app/route";
 import { SEARCH_FIELDS, type Search, expected, isScan, isState, plan, toQuery } from "../model/search";
 import { JobList } from "../parts/joblist";
-import { Failure, short } from "../parts/small";
+import { Failure, inView, short } from "../parts/small";
 import { sumOf } from "../parts/queuetable";
 import { useWords } from "../words";
 
@@ -20,7 +20,7 @@ export function Jobs({ params }: { params: URLSearchParams }) {
   const needsQueue = (search.unique || search.group) && !search.queue;
   return (
     <>
-      <nav class="states-tabs" aria-label={words.list.state}>
+      <nav class="states-tabs" aria-label={words.list.state} ref={inView}>
         <a aria-current={search.state ? undefined : "true"} href={toJobs({ ...search, state: undefined })}>{words.filter.any}</a>
         {STATES.map((state) => (
           <a key={state} class={`s-${state} ${sums[state] ? "" : "zero"}`} aria-current={search.state === state ? "true" : undefined} href={toJobs({ ...search, state })}>

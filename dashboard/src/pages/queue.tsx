@@ -12,7 +12,7 @@ import { Charts } from "../parts/charts";
 import { Dialog, tell } from "../parts/dialog";
 import { JobList } from "../parts/joblist";
 import { Problems } from "../parts/problems";
-import { Failure, count } from "../parts/small";
+import { Failure, count, inView } from "../parts/small";
 import { WorkerTable } from "../parts/workertable";
 import { useWords } from "../words";
 
@@ -57,7 +57,7 @@ export function QueuePage({ name, state }: { name: string; state: State | undefi
       {queue.paused && !problems.length ? <div class="note warn">{words.queue.pausedNote}</div> : null}
       <Charts histories={[queue.history]} due={[queue.due]} now={Date.parse(now)} queue={name} />
       {mine.length ? <WorkerTable workers={mine} /> : null}
-      <nav class="states-tabs" aria-label={words.list.state}>
+      <nav class="states-tabs" aria-label={words.list.state} ref={inView}>
         {STATES.map((one) => (
           <a key={one} class={`s-${one} ${queue[one] ? "" : "zero"}`} aria-current={one === chosen ? "true" : undefined} href={href(["queues", name, one])} onClick={(event) => (event.preventDefault(), go(href(["queues", name, one]), true))}>
             {words.state[one]} <b>{count(queue[one])}</b>

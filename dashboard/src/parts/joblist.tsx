@@ -22,7 +22,7 @@ interface Props {
 }
 
 const ROW = 32;
-const ROW_NARROW = 62;
+const ROW_NARROW = 80;
 /** A list that nobody has scrolled or chosen from is read anew by itself, at most that often. */
 const FRESH_MS = 2_000;
 

@@ -30,6 +30,12 @@ export function useMedia(query: string): boolean {
 
 export const useNarrow = () => useMedia("(max-width: 720px)");
 
+/** Brings the chosen one of a row of links into sight where the row is wider than the screen. */
+export function inView(row: HTMLElement | null) {
+  const chosen = row?.querySelector<HTMLElement>("[aria-current]");
+  if (row && chosen) row.scrollLeft = chosen.offsetLeft - row.offsetLeft - (row.clientWidth - chosen.clientWidth) / 2;
+}
+
 export const count = (value: number) => Math.round(value).toLocaleString("en");
 
 /** `12,345` as `12.3k` where room is short. */
