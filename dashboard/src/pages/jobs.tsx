@@ -20,7 +20,7 @@ export function Jobs({ params }: { params: URLSearchParams }) {
   const needsQueue = (search.unique || search.group) && !search.queue;
   return (
     <>
-      <nav class="states-tabs" aria-label={words.list.state} ref={inView}>
+      <nav key={counts.data ? "counted" : ""} class="states-tabs" aria-label={words.list.state} ref={inView}>
         <a aria-current={search.state ? undefined : "true"} href={toJobs({ ...search, state: undefined })}>{words.filter.any}</a>
         {STATES.map((state) => (
           <a key={state} class={`s-${state} ${sums[state] ? "" : "zero"}`} aria-current={search.state === state ? "true" : undefined} href={toJobs({ ...search, state })}>

@@ -25,6 +25,8 @@ const ROW = 32;
 const ROW_NARROW = 80;
 /** A list that nobody has scrolled or chosen from is read anew by itself, at most that often. */
 const FRESH_MS = 2_000;
+/** Scrolled less than that, somebody looks at the top of the list. */
+const TOP_PX = 400;
 
 /** What may be done to jobs of a state; without a state, all of it. */
 export function actionsFor(state: State | undefined): ActionName[] {
@@ -56,7 +58,7 @@ export function JobList({ query, plan, total, withQueue }: Props) {
   const resting = !selected.size && !all && !doing && current < 0 && walk.jobs.length <= 400 && !walk.busy;
   useEffect(() => {
     if (!changes || !resting) return;
-    const timer = setTimeout(() => scrollY < 400 && !document.hidden && walk.again(), FRESH_MS);
+    const timer = setTimeout(() => scrollY < TOP_PX && !document.hidden && walk.again(), FRESH_MS);
     return () => clearTimeout(timer);
   }, [changes > 0, resting]);
 
@@ -108,7 +110,7 @@ export function JobList({ query, plan, total, withQueue }: Props) {
             {isScan(query) || query.text || query.kind ? <span class="dim">{words.list.examined(walk.examined)}</span> : null}
             {walk.busy && walk.examined > 0 ? <button onClick={walk.stop}>{words.list.stop}</button> : null}
             {walk.stopped && !walk.done && !walk.busy ? <button onClick={walk.more}>{words.list.goOn}</button> : null}
-            {changes > 0 ? <button class="fresh" onClick={() => (scrollTo(0, 0), walk.again())}>{words.list.changed(changes)} · {words.list.refresh}</button> : null}
+            {changes > 0 && !(resting && scrollY < TOP_PX) ? <button class="fresh" onClick={() => (scrollTo(0, 0), walk.again())}>{words.list.changed(changes)} · {words.list.refresh}</button> : null}
           </>
         )}
       </div>
