@@ -8,6 +8,12 @@ const assets = new URL("../crates/punctual-gateway/assets/", import.meta.url);
 const here = (path) => new URL(path, import.meta.url);
 const FIRST_PAINT_BYTES_MAX = 150_000; // compressed, everything the page loads
 
+/** Their licences ask to be passed on with their code. */
+async function licences() {
+  const texts = await Promise.all(["preact", "uplot"].map(async (name) => `${name}\n${(await readFile(here(`node_modules/${name}/LICENSE`), "utf8")).trim()}`));
+  return `/*! Contains:\n\n${texts.join("\n\n")}\n*/`.replaceAll("\r", "");
+}
+
 async function bundle() {
   const result = await build({
     entryPoints: { app: here("src/main.tsx").pathname },
@@ -21,6 +27,7 @@ async function bundle() {
     jsxImportSource: "preact",
     legalComments: "none",
     charset: "utf8",
+    banner: { js: await licences() },
     logLevel: "warning",
   });
   const files = new Map(result.outputFiles.map((file) => [file.path.split("/").pop(), Buffer.from(file.contents)]));
