@@ -46,3 +46,7 @@ bench-embedded:
     cargo run --release -p punctual-bench --bin embedded -- life
     cargo run --release -p punctual-bench --bin embedded -- pending
     cargo run --release -p punctual-bench --bin embedded -- passed
+
+# The dashboard: types, whether the committed page is what its sources build, every page in a browser
+dashboard:
+    scripts/dashboard

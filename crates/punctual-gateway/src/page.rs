@@ -11,21 +11,26 @@ use crate::problem::Problem;
 /// A file, its type, its bytes.
 type Asset = (&'static str, &'static str, &'static [u8]);
 
-const ASSETS: [Asset; 3] = [
+const ASSETS: [Asset; 4] = [
     (
         "index.html",
         "text/html; charset=utf-8",
         include_bytes!("../assets/index.html"),
     ),
     (
-        "page.css",
+        "app.css",
         "text/css; charset=utf-8",
-        include_bytes!("../assets/page.css"),
+        include_bytes!("../assets/app.css"),
     ),
     (
-        "page.js",
+        "app.js",
         "text/javascript; charset=utf-8",
-        include_bytes!("../assets/page.js"),
+        include_bytes!("../assets/app.js"),
+    ),
+    (
+        "icon.svg",
+        "image/svg+xml",
+        include_bytes!("../assets/icon.svg"),
     ),
 ];
 

@@ -33,7 +33,7 @@ async fn without_a_good_token_nothing_is_told() {
             "{path}"
         );
     }
-    for path in ["/", "/page.js", "/openapi.json", "/healthz"] {
+    for path in ["/", "/app.js", "/openapi.json", "/healthz"] {
         assert_eq!(
             under.send_with(&bare, "GET", path, "").await.status,
             200,

@@ -1,0 +1,152 @@
+// A stand-in for the gateway, to build and test the page without Rust: `npm run dev`.
+import { createServer } from "node:http";
+import { readFile } from "node:fs/promises";
+import { gzipSync } from "node:zlib";
+import { pathToFileURL } from "node:url";
+import { FakeEngine, Refused } from "./engine.mjs";
+import { readSent, writeJob } from "./wire.mjs";
+import { accept } from "./socket.mjs";
+
+const assets = new URL("../../crates/punctual-gateway/assets/", import.meta.url);
+const CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8", svg: "image/svg+xml" };
+
+/** Starts it; `token` null for none, `live` whether jobs go on by themselves. */
+export async function start({ port = 0, token = "dev", scopes = ["admin", "read", "enqueue", "work"], live = true, jobs, queues } = {}) {
+  const engine = new FakeEngine({ jobs, queues });
+  const sockets = new Set();
+  const state = { engine, token, scopes, calls: [], sockets };
+  const server = createServer((request, response) => void answer(state, request, response));
+  server.on("upgrade", (request, socket) => upgrade(state, request, socket));
+  await new Promise((ready) => server.listen(port, "127.0.0.1", ready));
+  const timer = live ? setInterval(() => engine.tick(), 1_000) : null;
+  const stop = () => {
+    clearInterval(timer);
+    for (const socket of sockets) socket.destroy();
+    server.closeAllConnections();
+    return new Promise((done) => server.close(done));
+  };
+  return Object.assign(state, { url: `http://127.0.0.1:${server.address().port}/`, stop });
+}
+
+async function answer(state, request, response) {
+  const url = new URL(request.url, "http://localhost");
+  try {
+    if (!url.pathname.startsWith("/v1/")) return await file(url.pathname, response);
+    const { token } = state;
+    if (token && request.headers.authorization !== `Bearer ${token}`) throw new Refused(401, "unauthorized", "no valid token", "send Authorization: Bearer TOKEN");
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const sent = Buffer.concat(chunks).toString("utf8");
+    state.calls.push(`${request.method} ${url.pathname}`);
+    const [status, text] = route(state, request.method, url.pathname.slice(4), url.searchParams, sent);
+    const bytes = gzipSync(text, { level: 1 });
+    response.writeHead(status, { "content-type": "application/json", "content-encoding": "gzip", "cache-control": "no-store" }).end(bytes);
+  } catch (error) {
+    const known = error instanceof Refused ? error : new Refused(500, "internal", String(error.stack));
+    const body = { error: { code: known.code, message: known.message, hint: known.hint, request_id: "dev-1" } };
+    response.writeHead(known.status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  }
+}
+
+async function file(path, response) {
+  const name = path === "/" ? "index.html" : path.slice(1);
+  if (!/^[\w.]+$/.test(name)) return void response.writeHead(404).end();
+  const bytes = await readFile(new URL(name, assets)).catch(() => null);
+  if (!bytes) return void response.writeHead(404).end();
+  response.writeHead(200, { "content-type": TYPES[name.split(".").pop()], "content-security-policy": CSP, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer" }).end(bytes);
+}
+
+function route(state, method, path, params, sent) {
+  const { engine, scopes } = state;
+  const now = () => new Date(engine.now()).toISOString();
+  const ok = (value) => [200, JSON.stringify({ ...value, now: now() })];
+  const admin = () => {
+    if (!scopes.includes("admin")) throw new Refused(403, "forbidden", "the token has no scope admin");
+  };
+  const body = sent ? readSent(sent) : {};
+  if (path === "info") return ok({ ...engine.info(), namespace: "default", scopes });
+  if (path === "stats") return ok(engine.stats({ queues: params.getAll("queue"), history: params.get("history") === "true", due: params.get("due") === "true" }));
+  if (path === "jobs" && method === "GET") {
+    const { limit, cursor, payloads, ...query } = Object.fromEntries(params);
+    const listing = engine.list(query, { cursor, limit: Number(limit ?? 50) });
+    const jobs = listing.jobs.map((job) => writeJob(job, payloads !== "false")).join(",");
+    const rest = JSON.stringify({ examined: listing.examined, cursor: listing.cursor, now: now() });
+    return [200, `{"jobs":[${jobs}],${rest.slice(1)}`];
+  }
+  if (path === "jobs") {
+    const many = Array.isArray(body.value);
+    const receipts = (many ? body.value : [body.value]).map((job, n) => engine.enqueue(job, body.payloads[n]));
+    return many ? ok({ receipts, durability: "memory" }) : [201, JSON.stringify({ ...receipts[0], durability: "memory", now: now() })];
+  }
+  if (path.startsWith("jobs/")) {
+    const job = engine.jobs.get(path.slice(5));
+    if (!job) throw new Refused(404, "not_found", "no such job");
+    const more = JSON.stringify({ explain: engine.explain(job), now: now() });
+    return [200, `${writeJob(job, true).slice(0, -1)},${more.slice(1)}`];
+  }
+  if (path === "edits") {
+    const { action, ids, targets, filter, cursor, limit = 1_000, dry_run: dryRun } = body.value;
+    if (!dryRun) admin();
+    return ok(engine.edit(action, { ids: ids ?? targets?.map((target) => target.id), filter, cursor, limit, dryRun: !!dryRun }));
+  }
+  const switched = /^queues\/(pause|resume)$/.exec(path)?.[1];
+  if (switched) {
+    admin();
+    const queue = engine.queues.get(body.value.queue);
+    queue.paused = switched === "pause";
+    return ok({ queue: queue.queue, paused: queue.paused, changed: true });
+  }
+  if (path === "queues/purge") {
+    const { queue, dry_run: dryRun } = body.value;
+    const found = [...engine.jobs.values()].filter((job) => job.queue === queue && ["held", "scheduled", "ready"].includes(job.state));
+    if (dryRun) return ok({ queue, dry_run: true, pending: found.length });
+    admin();
+    const part = found.slice(0, 1_000);
+    for (const job of part) engine.move(job, "cancelled", { cancelled: "purged", finished_at: now() });
+    return ok({ queue, dry_run: false, examined: part.length, cancelled: part.length, ...(found.length > part.length && { cursor: "more" }) });
+  }
+  if (path === "queues/settings") return ok({ queue: params.get("queue"), on_full: "refuse", version: 0 });
+  throw new Refused(404, "not_found", "no such route");
+}
+
+function upgrade(state, request, socket) {
+  state.sockets.add(socket);
+  let changes = [];
+  let timer = null;
+  let cursor = 0;
+  const watcher = (change) => {
+    changes.push(change);
+    timer ??= setTimeout(() => {
+      timer = null;
+      const last = new Map(changes.map((one) => [one.id, one]));
+      changes = [];
+      if (last.size > 1_000) own.send({ type: "resync", cursor: ++cursor });
+      else own.send({ type: "jobs", changes: [...last.values()], cursor: ++cursor });
+    }, 50);
+  };
+  const own = accept(request, socket, {
+    text(message) {
+      const sent = JSON.parse(message);
+      if (sent.type === "hello") {
+        if (state.token && sent.token !== state.token) return own.end(4401);
+        own.send({ type: "welcome", namespace: "default", scopes: state.scopes, now: new Date().toISOString() });
+      }
+      if (sent.type === "watch") {
+        state.engine.watchers.add(watcher);
+        own.send({ type: "watching", cursor });
+      }
+      if (sent.type === "ping") own.send({ type: "pong" });
+    },
+    close() {
+      clearTimeout(timer);
+      state.sockets.delete(socket);
+      state.engine.watchers.delete(watcher);
+    },
+  });
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+  const { url } = await start({ port: Number(process.env.PORT ?? 4190), jobs: Number(process.env.JOBS ?? 100_000), queues: Number(process.env.QUEUES ?? 1_000) });
+  console.log(`${url}#token=dev`);
+}

@@ -1,0 +1,62 @@
+// The routes of docs/http-api.md that the page uses.
+import { learnNow } from "../model/time";
+import { query, request, requestText } from "./http";
+import type { Action, Edited, Filter, Info, Job, JobDetail, Listing, Query, QueueSettings, Receipt, Stats, Target } from "./types";
+
+/** The most jobs that one list, or targets that one edit, may have. */
+export const LIST_MAX = 200;
+export const TARGETS_MAX = 1_000;
+
+async function timed<T extends { now?: string }>(answer: Promise<T>): Promise<T> {
+  const value = await answer;
+  learnNow(value.now);
+  return value;
+}
+
+export const info = (stop?: AbortSignal) => timed(request<Info>("GET", "info", undefined, stop));
+
+export function stats(of: { queues?: string[]; history?: boolean; due?: boolean }, stop?: AbortSignal): Promise<Stats> {
+  const params = new URLSearchParams();
+  for (const queue of of.queues ?? []) params.append("queue", queue);
+  if (of.history) params.set("history", "true");
+  if (of.due) params.set("due", "true");
+  const text = params.toString();
+  return timed(request<Stats>("GET", `stats${text && `?${text}`}`, undefined, stop));
+}
+
+export interface Page {
+  cursor?: string;
+  limit?: number;
+  payloads?: boolean;
+}
+
+export function list(of: Query, page: Page = {}, stop?: AbortSignal): Promise<Listing> {
+  const fields = { ...of, limit: page.limit ?? LIST_MAX, payloads: page.payloads ?? false, cursor: page.cursor };
+  return timed(request<Listing>("GET", `jobs${query(fields)}`, undefined, stop));
+}
+
+/** A job with its explanation, and the answer's own text: payloads are shown byte for byte. */
+export async function job(id: string, stop?: AbortSignal): Promise<{ job: JobDetail; source: string }> {
+  const source = await requestText("GET", `jobs/${encodeURIComponent(id)}?explain=true`, undefined, stop);
+  const job = JSON.parse(source) as JobDetail;
+  learnNow(job.now);
+  return { job, source };
+}
+
+export const editTargets = (action: Action, targets: Target[], dryRun: boolean, stop?: AbortSignal) =>
+  timed(request<Edited>("POST", "edits", { action, targets, dry_run: dryRun }, stop));
+
+export const editFilter = (action: Action, filter: Filter, dryRun: boolean, cursor?: string, stop?: AbortSignal) =>
+  timed(request<Edited>("POST", "edits", { action, filter, dry_run: dryRun, limit: 1_000, ...(cursor && { cursor }) }, stop));
+
+/** Enqueues one job whose text is JSON already, so that its payload keeps every byte. */
+export const enqueueText = (body: string) => timed(request<Receipt & { now?: string }>("POST", "jobs", body));
+export const enqueueMany = (jobs: Partial<Job>[]) => timed(request<{ receipts: Receipt[]; now?: string }>("POST", "jobs", jobs));
+
+export const setPaused = (queue: string, paused: boolean) =>
+  request<{ changed: boolean }>("POST", `queues/${paused ? "pause" : "resume"}`, { queue });
+export const purgeCount = (queue: string) => request<{ pending: number }>("POST", "queues/purge", { queue, dry_run: true });
+export const purge = (queue: string, cursor?: string) =>
+  request<{ examined: number; cancelled: number; cursor?: string }>("POST", "queues/purge", { queue, dry_run: false, ...(cursor && { cursor }) });
+
+export const settings = (queue: string, stop?: AbortSignal) => request<QueueSettings>("GET", `queues/settings${query({ queue })}`, undefined, stop);

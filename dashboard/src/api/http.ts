@@ -1,0 +1,71 @@
+// One door for every request: token, time limit, and one form of error.
+import { store } from "../app/store";
+import { token } from "../app/settings";
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly hint = "",
+    readonly requestId = "",
+  ) {
+    super(message);
+  }
+}
+
+/** The gateway refused the token: the page asks for another. */
+export const refused = store(false);
+/** Since when requests fail; null while the gateway answers. */
+export const downSince = store<number | null>(null);
+
+const ANSWER_MS_MAX = 20_000;
+
+export async function request<T>(method: string, path: string, body?: unknown, stop?: AbortSignal): Promise<T> {
+  return JSON.parse(await requestText(method, path, body, stop)) as T;
+}
+
+export async function requestText(method: string, path: string, body?: unknown, stop?: AbortSignal): Promise<string> {
+  const headers: Record<string, string> = { accept: "application/json" };
+  if (token.get()) headers.authorization = `Bearer ${token.get()}`;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  const limit = AbortSignal.timeout(ANSWER_MS_MAX);
+  const signal = stop ? AbortSignal.any([stop, limit]) : limit;
+  let response: Response;
+  let text: string;
+  try {
+    const sent = body === undefined ? null : typeof body === "string" ? body : JSON.stringify(body);
+    response = await fetch(`v1/${path}`, { method, headers, body: sent, signal, cache: "no-store" });
+    text = await response.text();
+  } catch (error) {
+    if (stop?.aborted) throw error;
+    if (downSince.get() === null) downSince.set(Date.now());
+    throw new ApiError(0, "unreachable", "the gateway does not answer");
+  }
+  downSince.set(null);
+  if (response.ok) {
+    refused.set(false);
+    return text || "null";
+  }
+  throw refusal(response.status, text);
+}
+
+function refusal(status: number, text: string): ApiError {
+  if (status === 401) refused.set(true);
+  try {
+    const { error } = JSON.parse(text) as { error: Record<string, string> };
+    return new ApiError(status, error.code ?? "", error.message ?? "", error.hint, error.request_id);
+  } catch {
+    return new ApiError(status, `http_${status}`, `the gateway answered ${status}`);
+  }
+}
+
+/** A query string of what is there. */
+export function query(fields: Record<string, string | number | boolean | null | undefined>): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(fields)) {
+    if (value !== undefined && value !== null && value !== "") params.set(name, String(value));
+  }
+  const text = params.toString();
+  return text && `?${text}`;
+}

@@ -1,0 +1,202 @@
+// The gateway's shapes, as docs/http-api.md has them. Instants are RFC 3339, spans text such as "30m".
+
+export const STATES = ["held", "scheduled", "ready", "active", "completed", "cancelled", "dead"] as const;
+export type State = (typeof STATES)[number];
+export const isSettled = (state: State) => state === "completed" || state === "cancelled" || state === "dead";
+export const isPending = (state: State) => state === "held" || state === "scheduled" || state === "ready";
+
+export type Counts = Record<State, number>;
+
+export interface Quantiles {
+  p50: number;
+  p99: number;
+}
+
+/** One minute; spans in microseconds. */
+export interface Minute {
+  minute: string;
+  enqueued: number;
+  claimed: number;
+  completed: number;
+  failed: number;
+  dead: number;
+  cancelled: number;
+  lateness_us?: Quantiles;
+  run_time_us?: Quantiles;
+}
+
+export interface DueBucket {
+  from: string;
+  until?: string;
+  jobs: number;
+}
+
+export interface QueueNow extends Counts {
+  queue: string;
+  paused: boolean;
+  oldest_due_ms?: number;
+  due?: DueBucket[];
+  history?: Minute[];
+}
+
+export interface WorkerNow {
+  id: string;
+  host: string;
+  version: string;
+  queues: string[];
+  kinds: string[];
+  slots: number;
+  busy: number;
+  leased: number;
+  seen_at: string;
+}
+
+export interface Stats {
+  queues: QueueNow[];
+  workers: WorkerNow[];
+  exact: boolean;
+  now: string;
+}
+
+export interface QueueSettings {
+  queue: string;
+  max_pending?: number;
+  on_full: "refuse" | "dead_letter_oldest";
+  version: number;
+}
+
+export interface Unique {
+  key: string;
+  policy?: "keep" | "replace" | "after";
+  hold?: string;
+}
+
+export interface Group {
+  key: string;
+  on_retry?: "hold" | "pass";
+}
+
+export interface Job {
+  id: string;
+  queue: string;
+  kind: string;
+  state: State;
+  due: string;
+  priority: number;
+  attempt: number;
+  failures: number;
+  crashes: number;
+  max_attempts: number;
+  enqueued_at: string;
+  started_at?: string;
+  finished_at?: string;
+  expires_at?: string;
+  unique?: string | Unique;
+  group?: string | Group;
+  retry?: Record<string, unknown> & { policy: string };
+  timeout?: string;
+  retention?: string;
+  wait_for?: string[];
+  headers?: Record<string, string> | [string, string][];
+  content_type?: string;
+  payload?: unknown;
+  payload_base64?: string;
+  result?: unknown;
+  result_base64?: string;
+  progress?: unknown;
+  progress_base64?: string;
+  last_error?: string;
+  cancel_requested?: boolean;
+  cancelled?: string;
+  dead?: string;
+  stopped?: string;
+  worker?: string;
+  lease_until?: string;
+  /** Only a mark is left: most fields above are not there. */
+  mark?: boolean;
+}
+
+export interface Reason {
+  reason: string;
+  text?: string;
+  [field: string]: unknown;
+}
+
+export interface JobDetail extends Job {
+  explain?: Reason[];
+  now: string;
+}
+
+export interface Filter {
+  queue?: string;
+  state?: State;
+  kind?: string;
+  text?: string;
+  due_from?: string;
+  due_before?: string;
+}
+
+/** What a list looks for: a filter, or a key of one queue. */
+export interface Query extends Filter {
+  unique?: string;
+  group?: string;
+}
+
+export interface Listing {
+  jobs: Job[];
+  examined: number;
+  cursor?: string;
+  now: string;
+}
+
+export type Target = { id: string } | { queue: string; unique: string };
+
+export type Simple = "cancel" | "run_now" | "redrive" | "delete";
+export type Action = Simple | { reschedule: { delay: string } | { at: string } } | { reprioritise: number };
+
+export interface Verdict {
+  target?: number;
+  id?: string;
+  verdict: string;
+  state?: State;
+  holder?: string;
+}
+
+export interface Edited {
+  dry_run: boolean;
+  examined: number;
+  matched: number;
+  changed: number;
+  verdicts: Record<string, number>;
+  jobs: Verdict[];
+  cursor?: string;
+  now: string;
+}
+
+export interface Info {
+  engine: string;
+  version: string;
+  namespace: string;
+  durability: string;
+  clock_jumps: number;
+  store_bytes?: number;
+  health: { ok: boolean; problems: string[] };
+  scopes: string[];
+  now: string;
+}
+
+export interface Change {
+  id: string;
+  queue: string;
+  state: State;
+  at: string;
+}
+
+export interface Receipt {
+  id: string;
+  verdict: string;
+  due: string;
+  late?: boolean;
+  holder?: string;
+  durability?: string;
+}

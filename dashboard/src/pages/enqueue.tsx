@@ -1,0 +1,132 @@
+import { useEffect, useState } from "preact/hooks";
+import { enqueueText, job as getJob } from "../api/client";
+import type { ApiError } from "../api/http";
+import type { Receipt } from "../api/types";
+import { toJob } from "../app/route";
+import { withPayload } from "../model/bulk";
+import { rawField, readJson } from "../model/json";
+import { clock, readInstant, readSpan } from "../model/time";
+import { keyText } from "../parts/jobrow";
+import { Failure, Panel } from "../parts/small";
+import { useWords } from "../words";
+
+const EMPTY = { queue: "", kind: "", payload: "{}", due: "", priority: "", unique: "", policy: "keep", group: "", max_attempts: "", timeout: "", expires: "", retention: "", wait_for: "" };
+type Form = typeof EMPTY;
+
+export function Enqueue({ params }: { params: URLSearchParams }) {
+  const words = useWords();
+  const copy = params.get("copy");
+  const [form, setForm] = useState<Form>({ ...EMPTY, queue: params.get("queue") ?? "" });
+  const [more, setMore] = useState(false);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [receipt, setReceipt] = useState<Receipt | null>(null);
+  const [busy, setBusy] = useState(false);
+
+  useEffect(() => {
+    if (!copy) return;
+    getJob(copy).then(({ job, source }) => {
+      setMore(true);
+      setForm({
+        ...EMPTY, queue: job.queue, kind: job.kind, payload: rawField(source, "payload") ?? "{}", priority: String(job.priority), group: keyText(job.group) ?? "", unique: keyText(job.unique) ?? "",
+        max_attempts: String(job.max_attempts), timeout: job.timeout ?? "", retention: job.retention === "0s" ? "" : (job.retention ?? ""),
+      });
+    }, setError);
+  }, [copy]);
+
+  const bad = {
+    payload: form.payload.trim() !== "" && readJson(form.payload) === null,
+    due: form.due !== "" && readSpan(form.due) === null && readInstant(form.due) === null,
+    expires: form.expires !== "" && readInstant(form.expires) === null,
+  };
+  const ready = form.queue !== "" && !bad.payload && !bad.due && !bad.expires && !busy;
+  const send = async (event: Event) => {
+    event.preventDefault();
+    if (!ready) return;
+    setBusy(true);
+    setError(null);
+    setReceipt(null);
+    try {
+      setReceipt(await enqueueText(body(form)));
+    } catch (failure) {
+      setError(failure as ApiError);
+    }
+    setBusy(false);
+  };
+  const field = (name: keyof Form, label: string, hint = "", type = "text") => (
+    <label class="field">
+      <span>{label}</span>
+      <input type={type as "text"} name={name} value={form[name]} placeholder={hint} spellcheck={false} autocomplete="off" aria-invalid={name in bad && bad[name as keyof typeof bad]} onInput={(event) => setForm({ ...form, [name]: event.currentTarget.value })} />
+    </label>
+  );
+  const text = words.enqueue;
+  return (
+    <Panel title={text.title} class="enqueue">
+      <form onSubmit={send}>
+        <div class="grid">
+          {field("queue", text.queue)}
+          {field("kind", text.kind, text.kindHint)}
+          {field("due", text.delay, text.delayHint)}
+        </div>
+        <label class="field">
+          <span>{text.payload}</span>
+          <textarea name="payload" rows={8} spellcheck={false} aria-invalid={bad.payload} value={form.payload} onInput={(event) => setForm({ ...form, payload: event.currentTarget.value })} />
+          {bad.payload ? <small class="bad-text">{text.badJson} {why(form.payload)}</small> : null}
+        </label>
+        {more ? (
+          <div class="grid">
+            {field("priority", text.priority, "5", "number")}
+            {field("unique", text.unique)}
+            <label class="field">
+              <span>{text.policy}</span>
+              <select name="policy" value={form.policy} onChange={(event) => setForm({ ...form, policy: event.currentTarget.value })}>
+                {(["keep", "replace", "after"] as const).map((policy) => <option key={policy} value={policy}>{text[policy]}</option>)}
+              </select>
+            </label>
+            {field("group", text.group)}
+            {field("max_attempts", text.attempts, "20", "number")}
+            {field("timeout", text.timeout, "30s")}
+            {field("expires", text.expires, words.filter.spanHint)}
+            {field("retention", text.retention, "1h")}
+            {field("wait_for", text.waitFor, "paid, picked")}
+          </div>
+        ) : null}
+        <p class="buttons-row">
+          <button class="main" type="submit" disabled={!ready}>{text.send}</button>
+          {more ? null : <button type="button" onClick={() => setMore(true)}>{text.more}</button>}
+        </p>
+      </form>
+      {error ? <Failure error={error} /> : null}
+      {receipt ? (
+        <div class="note ok" role="status" data-verdict={receipt.verdict}>
+          <b>{words.verdict[receipt.verdict] ?? receipt.verdict}</b>. {words.field.due}: {clock(receipt.due)} · <a href={toJob(receipt.holder && receipt.verdict === "merged" ? receipt.holder : receipt.id)}>{text.open}</a> <code>{receipt.id}</code>
+          {receipt.durability ? <span class="dim"> {receipt.durability}</span> : null}
+        </div>
+      ) : null}
+    </Panel>
+  );
+}
+
+function why(text: string): string {
+  try {
+    JSON.parse(text);
+    return "";
+  } catch (error) {
+    return (error as Error).message.slice(0, 120);
+  }
+}
+
+/** The body as sent: fields that were left empty stay away, the payload keeps every byte. */
+function body(form: Form): string {
+  const number = (text: string) => (text === "" ? undefined : Number(text));
+  const span = readSpan(form.due);
+  const fields = {
+    queue: form.queue, kind: form.kind || undefined,
+    ...(form.due === "" ? {} : span === null ? { at: readInstant(form.due) } : { delay: form.due.replaceAll(/\s/g, "") }),
+    priority: number(form.priority), max_attempts: number(form.max_attempts),
+    unique: form.unique ? (form.policy === "keep" ? form.unique : { key: form.unique, policy: form.policy }) : undefined,
+    group: form.group || undefined, timeout: form.timeout || undefined, retention: form.retention || undefined,
+    expires_at: form.expires ? readInstant(form.expires) : undefined,
+    wait_for: form.wait_for ? form.wait_for.split(",").map((name) => name.trim()).filter(Boolean) : undefined,
+  };
+  return withPayload(fields, form.payload.trim() || null);
+}

@@ -1,0 +1,210 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { editTargets, job as getJob, list } from "../api/client";
+import { listen } from "../api/live";
+import { type Change, type Job, type JobDetail, isSettled } from "../api/types";
+import { known, may } from "../app/access";
+import { useKeys } from "../app/keys";
+import { useRead } from "../app/query";
+import { href, toJob, toJobs, toQueue } from "../app/route";
+import { useStore } from "../app/store";
+import { prepareUndo } from "../model/bulk";
+import { rawField } from "../model/json";
+import { clock, engineNow, span } from "../model/time";
+import { type ActionName, Bulk, undoAction } from "../parts/bulk";
+import { tell } from "../parts/dialog";
+import { Explain } from "../parts/explain";
+import { actionsFor } from "../parts/joblist";
+import { about, keyText } from "../parts/jobrow";
+import { Payload, visible } from "../parts/payload";
+import { Failure, Panel, StateTag, When, useTick } from "../parts/small";
+import { useWords } from "../words";
+
+export function JobPage({ id }: { id: string }) {
+  const words = useWords();
+  const access = useStore(known);
+  const admin = may(access, "admin");
+  const read = useRead(`job ${id}`, (stop) => getJob(id, stop), { every: 5_000, on: (change) => change.id === id });
+  const [doing, setDoing] = useState<ActionName | null>(null);
+  useKeys({ r: () => read.again(), Escape: () => history.back() }, doing === null);
+  if (!read.data) {
+    if (read.error?.status === 404) return <p class="empty">{words.job.missing}</p>;
+    return read.error ? <Failure error={read.error} again={read.again} /> : <p class="empty">{words.list.loading}</p>;
+  }
+  const { job, source } = read.data;
+  if (job.mark) return <Mark job={job} source={source} />;
+  const actions = admin ? actionsFor(job.state) : [];
+  const act = (name: ActionName) => (name === "run_now" || name === "redrive" ? void atOnce(name) : setDoing(name));
+  const atOnce = async (name: "run_now" | "redrive") => {
+    try {
+      const scope = { jobs: [job] };
+      const counted = { examined: 1, changed: 1, verdicts: {}, ids: [job.id], allIds: true, done: true };
+      const undo = await prepareUndo(name, scope, counted, new AbortController().signal);
+      const verdict = (await editTargets(name, [{ id: job.id }], false)).jobs[0];
+      const done = verdict?.verdict === "done";
+      const text = `${words.actions[name]}: ${words.verdict[verdict?.verdict ?? ""] ?? verdict?.verdict}`;
+      tell({ text, bad: !done, ...(done && undo && { action: undoAction(undo, words, read.again) }) });
+      read.again();
+    } catch (error) {
+      tell({ text: (error as Error).message, bad: true });
+    }
+  };
+  return (
+    <>
+      <header class="title">
+        <h1><code>{job.id}</code></h1>
+        <StateTag state={job.state} />
+        {job.cancel_requested ? <span class="badge">{words.job.cancelRequested}</span> : null}
+        <span class="dim"><a href={toQueue(job.queue)}>{job.queue}</a> / {job.kind}</span>
+        <span class="actions">
+          {actions.map((name) => <button key={name} data-action={name} class={name === "cancel" || name === "delete" ? "danger" : name === "redrive" ? "main" : ""} onClick={() => act(name)}>{words.actions[name]}</button>)}
+          {may(access, "enqueue") ? <a class="button" href={href(["enqueue"], { copy: job.id })}>{words.actions.copy}</a> : null}
+        </span>
+      </header>
+      {read.error ? <Failure error={read.error} again={read.again} /> : null}
+      <section class={`why s-${job.state}`}><Explain job={job} reasons={job.explain ?? []} /></section>
+      <div class="columns">
+        <div>
+          {job.last_error !== undefined ? (
+            <Panel title={words.job.error} class="error"><pre class={job.state === "dead" ? "bad-text" : ""}>{visible(job.last_error)}</pre></Panel>
+          ) : null}
+          <Panel title={words.job.payload} hint={job.content_type}>
+            <Payload text={rawField(source, "payload")} base64={job.payload_base64} />
+          </Panel>
+          {job.result !== undefined || job.result_base64 !== undefined ? <Panel title={words.job.result}><Payload text={rawField(source, "result")} base64={job.result_base64} /></Panel> : null}
+          {job.progress !== undefined || job.progress_base64 !== undefined ? <Panel title={words.job.progress}><Payload text={rawField(source, "progress")} base64={job.progress_base64} /></Panel> : null}
+          <Headers job={job} />
+        </div>
+        <div>
+          <Attempts job={job} />
+          <Related job={job} />
+          <Fields job={job} />
+        </div>
+      </div>
+      {doing ? <Bulk name={doing} scope={{ jobs: [job] }} close={() => setDoing(null)} changed={read.again} /> : null}
+    </>
+  );
+}
+
+function Mark({ job, source }: { job: JobDetail; source: string }) {
+  const words = useWords();
+  return (
+    <>
+      <header class="title"><h1><code>{job.id}</code></h1><StateTag state={job.state} /></header>
+      <p>{words.job.mark} <When at={job.finished_at} /></p>
+      {job.result !== undefined ? <Panel title={words.job.result}><Payload text={rawField(source, "result")} /></Panel> : null}
+    </>
+  );
+}
+
+function Attempts({ job }: { job: JobDetail }) {
+  useTick();
+  const words = useWords();
+  const seen = useSeen(job.id);
+  const ended = job.finished_at ?? (job.state === "active" ? new Date(engineNow()).toISOString() : undefined);
+  const late = job.started_at && job.attempt > 0 ? Date.parse(job.started_at) - Date.parse(job.due) : null;
+  return (
+    <Panel title={words.job.attempts} hint={job.last_error === undefined ? undefined : words.job.lastOne}>
+      {job.attempt === 0 ? <p class="dim">{words.job.never}</p> : (
+        <p>
+          {words.job.attemptOf(job.attempt, job.failures, job.max_attempts)}
+          {job.crashes ? <b class="bad-text"> · {words.job.crashes(job.crashes)}</b> : null}
+          {job.crashes >= 2 && !isSettled(job.state) ? <b class="bad-text"> · {words.job.suspect}</b> : null}
+          {job.started_at && ended && (isSettled(job.state) || job.state === "active") ? <> · {(job.state === "active" ? words.job.runs : words.job.ran)(span(Date.parse(ended) - Date.parse(job.started_at)))}</> : null}
+          {late !== null && late >= 0 && (job.state === "active" || job.state === "completed") ? <> · {words.job.waited(span(late))}</> : null}
+        </p>
+      )}
+      {job.attempt > 0 ? <progress class={job.state === "dead" ? "bad" : "full"} max={job.max_attempts} value={job.failures} title={words.job.attemptOf(job.attempt, job.failures, job.max_attempts)} /> : null}
+      {job.failures > 0 && job.state === "scheduled" ? <p>{words.job.next} <When at={job.due} /></p> : null}
+      {seen.length ? (
+        <>
+          <h3>{words.job.seen}</h3>
+          <ul class="seen">{seen.map((change, index) => <li key={index}><time>{clock(change.at)}</time> <StateTag state={change.state} /></li>)}</ul>
+        </>
+      ) : null}
+    </Panel>
+  );
+}
+
+/** The changes of one job since the page was opened. */
+function useSeen(id: string): Change[] {
+  const [seen, setSeen] = useState<Change[]>([]);
+  useEffect(() => {
+    setSeen([]);
+    return listen({
+      changes: (changes) => {
+        const own = changes.filter((change) => change.id === id);
+        if (own.length) setSeen((old) => [...old, ...own].slice(-20));
+      },
+      resync: () => {},
+    });
+  }, [id]);
+  return seen;
+}
+
+/** Whoever shares a key with the job: its follower or holder, and the jobs of its group. */
+function Related({ job }: { job: Job }) {
+  const words = useWords();
+  const unique = keyText(job.unique);
+  const group = keyText(job.group);
+  const read = useRead(`related ${job.id}`, async (stop) => {
+    const [keyed, grouped] = await Promise.all([
+      unique ? list({ queue: job.queue, unique }, { limit: 10 }, stop) : null,
+      group ? list({ queue: job.queue, group }, { limit: 20 }, stop) : null,
+    ]);
+    const others = (jobs: Job[] = []) => jobs.filter((other) => other.id !== job.id);
+    return { keyed: others(keyed?.jobs), grouped: others(grouped?.jobs) };
+  });
+  const { keyed = [], grouped = [] } = read.data ?? {};
+  const line = (other: Job, relation: string) => (
+    <li key={`${relation}${other.id}`}>
+      <a class="id" href={toJob(other.id)}>{other.id.slice(0, 8)}…{other.id.slice(-4)}</a> <StateTag state={other.state} /> <span class="dim">{relation} · {visible(about(other, words.why).text.slice(0, 80))}</span>
+    </li>
+  );
+  return (
+    <Panel title={words.job.related}>
+      <ul class="running">
+        {keyed.map((other) => line(other, isSettled(job.state) || other.state === "active" ? words.job.holder : words.job.follower))}
+        {grouped.map((other) => line(other, words.job.sameGroup))}
+        {read.data && !keyed.length && !grouped.length ? <li class="dim">{words.job.noneRelated}</li> : null}
+        {job.state === "dead" ? <li><a href={toJobs({ queue: job.queue, state: "dead", kind: job.kind })}>{words.job.sameKind}</a></li> : null}
+      </ul>
+    </Panel>
+  );
+}
+
+function Headers({ job }: { job: Job }) {
+  const words = useWords();
+  const pairs = Array.isArray(job.headers) ? job.headers : Object.entries(job.headers ?? {});
+  if (!pairs.length) return null;
+  return (
+    <Panel title={words.job.headers}>
+      <dl class="fields">{pairs.map(([name, value], index) => <div key={index}><dt>{visible(name)}</dt><dd><code>{visible(value)}</code></dd></div>)}</dl>
+    </Panel>
+  );
+}
+
+const INSTANTS = ["due", "enqueued_at", "started_at", "finished_at", "expires_at", "lease_until"] as const;
+const REST = ["priority", "unique", "group", "wait_for", "attempt", "failures", "crashes", "max_attempts", "retry", "timeout", "retention", "cancelled", "dead", "stopped", "worker"] as const;
+
+function Fields({ job }: { job: JobDetail }) {
+  const words = useWords();
+  const rest = useMemo(() => REST.filter((name) => job[name] !== undefined), [job]);
+  const value = (name: (typeof REST)[number]) => {
+    const given = job[name];
+    if (name === "cancelled" || name === "dead" || name === "stopped") return `${given}: ${words.why[String(given)] ?? ""}`;
+    if (Array.isArray(given)) return given.join(", ");
+    if (typeof given !== "object") return String(given);
+    return Object.entries(given).map(([part, text]) => `${part} ${Array.isArray(text) ? text.join(" ") : text}`).join(", ");
+  };
+  return (
+    <Panel title={words.job.fields}>
+      <dl class="fields">
+        <div><dt>{words.field.id}</dt><dd><code>{job.id}</code></dd></div>
+        <div><dt>{words.field.queue}</dt><dd>{job.queue}</dd></div>
+        <div><dt>{words.field.kind}</dt><dd>{job.kind}</dd></div>
+        {INSTANTS.filter((name) => job[name]).map((name) => <div key={name}><dt>{words.field[name]}</dt><dd><When at={job[name]} /> <span class="dim">{clock(job[name]!)}</span></dd></div>)}
+        {rest.map((name) => <div key={name}><dt>{words.field[name] ?? name}</dt><dd>{visible(value(name))}</dd></div>)}
+      </dl>
+    </Panel>
+  );
+}

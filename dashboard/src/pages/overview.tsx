@@ -1,0 +1,95 @@
+import { useMemo } from "preact/hooks";
+import { stats } from "../api/client";
+import { downSince } from "../api/http";
+import { type QueueNow, STATES, type Stats } from "../api/types";
+import { known } from "../app/access";
+import { useRead } from "../app/query";
+import { toJobs } from "../app/route";
+import { useStore } from "../app/store";
+import { type Problem, problemsOf, problemsOfEngine, recent, sortProblems } from "../model/problems";
+import { span } from "../model/time";
+import { Charts } from "../parts/charts";
+import { Problems } from "../parts/problems";
+import { QueueTable, sumOf } from "../parts/queuetable";
+import { Failure, count, short, useTick } from "../parts/small";
+import { WorkerTable } from "../parts/workertable";
+import { useWords } from "../words";
+
+/** History is read for the queues that have most to tell; one answer has 24 hours of each. */
+const HISTORY_QUEUES_MAX = 32;
+const COUNTS_MS = 5_000;
+const HISTORY_MS = 15_000;
+
+const weight = (queue: QueueNow) => queue.active * 1e6 + queue.ready * 1e3 + queue.scheduled + queue.held + queue.completed + queue.dead;
+
+function useHistory(now: Stats | null) {
+  const names = useMemo(() => [...(now?.queues ?? [])].sort((a, b) => weight(b) - weight(a)).slice(0, HISTORY_QUEUES_MAX).map((queue) => queue.queue), [now !== null]);
+  const read = useRead(`history ${names.join()}`, (stop) => (names.length ? stats({ queues: names, history: true, due: true }, stop) : Promise.resolve(null)), { every: HISTORY_MS });
+  return { data: read.data, partial: (now?.queues.length ?? 0) > names.length };
+}
+
+export function Overview() {
+  const words = useWords();
+  useTick(5_000);
+  const counts = useRead("stats", (stop) => stats({}, stop), { every: COUNTS_MS, on: () => true });
+  const history = useHistory(counts.data);
+  const info = useStore(known);
+  const down = useStore(downSince);
+  const now = counts.data;
+  const engineNow = now ? Date.parse(now.now) : Date.now();
+
+  const past = useMemo(
+    () => new Map((history.data?.queues ?? []).map((queue) => [queue.queue, recent(queue.history, Date.parse(history.data!.now))])),
+    [history.data],
+  );
+  const problems = useMemo(() => {
+    const found: Problem[] = (now?.queues ?? []).flatMap((queue) => problemsOf(queue, now!.workers, past.get(queue.queue) ?? null, words));
+    found.push(...problemsOfEngine(info, found, words));
+    return sortProblems(found);
+  }, [now, past, info, words]);
+  const histories = useMemo(() => history.data?.queues.map((queue) => queue.history) ?? [], [history.data]);
+  const due = useMemo(() => history.data?.queues.map((queue) => queue.due) ?? [], [history.data]);
+
+  if (!now) return counts.error ? <Failure error={counts.error} again={counts.again} /> : <p class="empty">{words.list.loading}</p>;
+  const shown: Problem[] = down === null ? problems : [{ level: "bad", text: words.problems.unreachable(span(Date.now() - down)), weight: 1e15 }, ...problems];
+  return (
+    <>
+      <Problems problems={shown} calm={now.queues.length ? words.problems.noneMore(now.queues.length, now.workers.length) : words.problems.noJobs} />
+      <Totals now={now} past={[...past.values()].reduce((sum, one) => sum + one.completed, 0) / 5} />
+      <Charts histories={histories} due={due} now={engineNow} note={history.partial ? words.charts.busiest(HISTORY_QUEUES_MAX) : undefined} />
+      <QueueTable queues={now.queues} problems={problems} past={past} />
+      <WorkerTable workers={now.workers} />
+    </>
+  );
+}
+
+function Totals({ now, past }: { now: Stats; past: number }) {
+  const words = useWords();
+  const sums = sumOf(now.queues);
+  const oldest = Math.max(-1, ...now.queues.filter((queue) => !queue.paused).map((queue) => queue.oldest_due_ms ?? -1));
+  const slots = now.workers.reduce((sum, worker) => sum + worker.slots, 0);
+  const busy = now.workers.reduce((sum, worker) => sum + worker.busy, 0);
+  return (
+    <section class="totals">
+      {STATES.map((state) => (
+        <a key={state} class={`total s-${state} ${sums[state] ? "" : "zero"}`} href={toJobs({ state })} title={`${words.stateMeans[state]}: ${count(sums[state])}`} data-state={state}>
+          <b>{short(sums[state])}</b>
+          <span>{words.state[state]}</span>
+        </a>
+      ))}
+      <span class={`total ${oldest > 5_000 ? "bad-text" : ""}`}>
+        <b>{oldest < 0 ? "–" : span(oldest)}</b>
+        <span>{oldest < 0 ? words.totals.nothingDue : words.totals.oldest}</span>
+      </span>
+      <span class="total">
+        <b>{short(Math.round(past))}</b>
+        <span>{words.totals.perMinute}</span>
+      </span>
+      <a class={`total ${now.workers.length ? "" : "warn-text"}`} href="#/workers" title={words.totals.slots(busy, slots)}>
+        <b>{count(now.workers.length)}</b>
+        <span>{words.totals.workers}</span>
+      </a>
+      {now.exact ? null : <span class="dim">{words.totals.inexact}</span>}
+    </section>
+  );
+}

@@ -1,0 +1,113 @@
+import { useState } from "preact/hooks";
+import { purge, purgeCount, setPaused, settings, stats } from "../api/client";
+import { type QueueNow, STATES, type State } from "../api/types";
+import { known, may } from "../app/access";
+import { useRead } from "../app/query";
+import { go, href, toJobs } from "../app/route";
+import { useStore } from "../app/store";
+import { problemsOf, recent, sortProblems } from "../model/problems";
+import { expected, plan } from "../model/search";
+import { span } from "../model/time";
+import { Charts } from "../parts/charts";
+import { Dialog, tell } from "../parts/dialog";
+import { JobList } from "../parts/joblist";
+import { Problems } from "../parts/problems";
+import { Failure, count, inView } from "../parts/small";
+import { WorkerTable } from "../parts/workertable";
+import { useWords } from "../words";
+
+export function QueuePage({ name, state }: { name: string; state: State | undefined }) {
+  const words = useWords();
+  const access = useStore(known);
+  const admin = may(access, "admin");
+  const read = useRead(`queue ${name}`, (stop) => stats({ queues: [name], history: true, due: true }, stop), { every: 10_000, on: (change) => change.queue === name });
+  const limit = useRead(`settings ${name}`, (stop) => settings(name, stop)).data;
+  const [purging, setPurging] = useState(false);
+  const queue = read.data?.queues[0];
+  if (!read.data) return read.error ? <Failure error={read.error} again={read.again} /> : <p class="empty">{words.list.loading}</p>;
+  if (!queue) return <p class="empty">{words.queue.missing}</p>;
+  const { workers, now } = read.data;
+  const mine = workers.filter((worker) => worker.queues.includes(name));
+  const problems = sortProblems(problemsOf(queue, workers, recent(queue.history, Date.parse(now)), words)).map(({ queue: _, ...problem }) => problem);
+  const chosen = state ?? first(queue);
+  const query = { queue: name, state: chosen };
+  const pause = async (paused: boolean) => {
+    try {
+      await setPaused(name, paused);
+      const undo = paused ? words.queue.resume : words.queue.pause;
+      tell({ text: `${name}: ${paused ? words.queue.pause : words.queue.resume}`, action: { text: `${words.bulk.undo} (${undo})`, run: async () => (await setPaused(name, !paused), read.again(), undo) } });
+      read.again();
+    } catch (error) {
+      tell({ text: (error as Error).message, bad: true });
+    }
+  };
+  return (
+    <>
+      <header class="title">
+        <h1>{name}</h1>
+        {queue.paused ? <span class="badge">{words.queues.paused}</span> : null}
+        <span class="dim">{queue.oldest_due_ms === undefined ? words.totals.nothingDue : `${words.queues.oldest} ${span(queue.oldest_due_ms)}`} · {limit?.max_pending === undefined ? words.queue.noLimit : words.queue.maxPending(limit.max_pending)}</span>
+        <span class="actions">
+          {may(access, "enqueue") ? <a class="button" href={href(["enqueue"], { queue: name })}>{words.nav.enqueue}</a> : null}
+          {admin ? <button class={queue.paused ? "main" : ""} onClick={() => pause(!queue.paused)}>{queue.paused ? words.queue.resume : words.queue.pause}</button> : null}
+          {admin ? <button class="danger" onClick={() => setPurging(true)}>{words.queue.purge}</button> : null}
+        </span>
+      </header>
+      {problems.length ? <Problems problems={problems} calm="" /> : null}
+      {queue.paused && !problems.length ? <div class="note warn">{words.queue.pausedNote}</div> : null}
+      <Charts histories={[queue.history]} due={[queue.due]} now={Date.parse(now)} queue={name} />
+      {mine.length ? <WorkerTable workers={mine} /> : null}
+      <nav class="states-tabs" aria-label={words.list.state} ref={inView}>
+        {STATES.map((one) => (
+          <a key={one} class={`s-${one} ${queue[one] ? "" : "zero"}`} aria-current={one === chosen ? "true" : undefined} href={href(["queues", name, one])} onClick={(event) => (event.preventDefault(), go(href(["queues", name, one]), true))}>
+            {words.state[one]} <b>{count(queue[one])}</b>
+          </a>
+        ))}
+        <a class="side" href={toJobs({ queue: name })}>{words.queue.seeAll}</a>
+      </nav>
+      <JobList query={query} plan={plan(query, [queue])} total={expected(query, [queue])} withQueue={false} />
+      {purging ? <Purge queue={name} close={() => (setPurging(false), read.again())} /> : null}
+    </>
+  );
+}
+
+/** The state that tells most: what is wrong or waits before what is done. */
+function first(queue: QueueNow): State {
+  const order: State[] = ["ready", "active", "dead", "scheduled", "held", "cancelled", "completed"];
+  return order.find((state) => queue[state] > 0) ?? "scheduled";
+}
+
+function Purge({ queue, close }: { queue: string; close(): void }) {
+  const words = useWords();
+  const dry = useRead(`purge ${queue}`, () => purgeCount(queue));
+  const [done, setDone] = useState<number | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const doIt = async () => {
+    let sum = 0;
+    let cursor: string | undefined;
+    setDone(0);
+    try {
+      do {
+        const answer = await purge(queue, cursor);
+        sum += answer.cancelled;
+        cursor = answer.cursor;
+        setDone(sum);
+      } while (cursor);
+      tell({ text: `${words.queue.purgeTitle(queue)}: ${words.bulk.done(sum)}` });
+      close();
+    } catch (failure) {
+      setError((failure as Error).message);
+    }
+  };
+  return (
+    <Dialog title={words.queue.purgeTitle(queue)} close={close}>
+      <p>{words.queue.purgeText}</p>
+      <p><b class="big">{done !== null ? count(done) : dry.data ? count(dry.data.pending) : "…"}</b> {done === null ? words.bulk.would : ""}</p>
+      {error ?? dry.error ? <p class="bad-text">{error ?? dry.error?.message}</p> : null}
+      <footer>
+        <button onClick={close}>{words.bulk.cancel}</button>
+        <button class="danger" disabled={!dry.data?.pending || done !== null} onClick={doIt}>{words.queue.purgeDo(dry.data?.pending ?? 0)}</button>
+      </footer>
+    </Dialog>
+  );
+}

@@ -1,0 +1,78 @@
+// Dialogs and notices.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { store, useStore } from "../app/store";
+import { useWords } from "../words";
+
+interface Props {
+  title: string;
+  close(): void;
+  children: ComponentChildren;
+  wide?: boolean;
+}
+
+export function Dialog({ title, close, children, wide }: Props) {
+  const box = useRef<HTMLDialogElement>(null);
+  useEffect(() => box.current?.showModal(), []);
+  return (
+    <dialog ref={box} class={wide ? "wide" : ""} aria-label={title} onCancel={(event) => (event.preventDefault(), close())} onClick={(event) => event.target === box.current && close()}>
+      <div class="inside">
+        <h2>{title}</h2>
+        {children}
+      </div>
+    </dialog>
+  );
+}
+
+export interface Notice {
+  text: string;
+  bad?: boolean;
+  action?: { text: string; run(): Promise<string> };
+}
+
+interface Shown extends Notice {
+  key: number;
+}
+
+const notices = store<Shown[]>([]);
+/** Time to read, and to undo. */
+const SHOWN_MS = 8_000;
+const SHOWN_WITH_ACTION_MS = 30_000;
+const SHOWN_MAX = 4;
+let lastKey = 0;
+
+export function tell(notice: Notice) {
+  const key = ++lastKey;
+  notices.set([...notices.get(), { ...notice, key }].slice(-SHOWN_MAX));
+  setTimeout(() => dismiss(key), notice.action ? SHOWN_WITH_ACTION_MS : SHOWN_MS);
+}
+
+const dismiss = (key: number) => notices.set(notices.get().filter((notice) => notice.key !== key));
+
+export function Notices() {
+  const words = useWords();
+  return (
+    <div class="notices" role="status" aria-live="polite">
+      {useStore(notices).map(({ key, text, bad, action }) => (
+        <div key={key} class={bad ? "notice bad" : "notice"}>
+          <span>{text}</span>
+          {action ? (
+            <button
+              onClick={async () => {
+                dismiss(key);
+                try {
+                  tell({ text: await action.run() });
+                } catch (error) {
+                  tell({ text: String((error as Error).message), bad: true });
+                }
+              }}
+            >
+              {action.text}
+            </button>
+          ) : null}
+          <button class="plain" aria-label={words.bulk.close} onClick={() => dismiss(key)}>×</button>
+        </div>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,8 @@
+import { language } from "../app/settings";
+import { useStore } from "../app/store";
+import { en, type Words } from "./en";
+import { zh } from "./zh";
+
+export type { Words } from "./en";
+
+export const useWords = (): Words => (useStore(language) === "zh" ? zh : en);

@@ -1,0 +1,113 @@
+// What the page reckons, without a browser.
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { build } from "esbuild";
+
+const SOURCES = ["json", "search", "time", "history", "problems", "bulk"];
+let folder;
+const model = {};
+before(async () => {
+  globalThis.sessionStorage = { getItem: () => null, setItem() {} };
+  globalThis.localStorage = globalThis.sessionStorage;
+  globalThis.location = { hash: "" };
+  globalThis.document = { documentElement: { dataset: {} } };
+  globalThis.navigator ??= { language: "en" };
+  folder = await mkdtemp(join(tmpdir(), "punctual-model-"));
+  const entryPoints = Object.fromEntries([...SOURCES.map((name) => [name, `src/model/${name}.ts`]), ["en", "src/words/en.ts"], ["zh", "src/words/zh.ts"]]);
+  await build({ entryPoints, bundle: true, format: "esm", outdir: folder, outExtension: { ".js": ".mjs" }, logLevel: "error" });
+  for (const name of Object.keys(entryPoints)) Object.assign(model, await import(join(folder, `${name}.mjs`)));
+});
+after(() => rm(folder, { recursive: true, force: true }));
+
+test("JSON is read as JSON.parse reads it, or refused as it refuses", () => {
+  const good = ['{"a":[1,-2.5e3,"x\\n\\u0041",true,null,{}]}', " [ ] ", '"\\\\"', "0", '{"a":1,"a":2}'];
+  const bad = ["", "{", "[1,]", "{a:1}", "01", "'x'", '{"a":1}x', "nul", '"\u0001"', "[1 2]", "1e", "-"];
+  for (const text of good) assert.ok(model.readJson(text), text);
+  for (const text of bad) {
+    assert.equal(model.readJson(text), null, text);
+    assert.throws(() => JSON.parse(text));
+  }
+  assert.equal(model.readJson("[".repeat(100_000)), null);
+});
+
+test("a field of an answer is cut out byte for byte", () => {
+  const text = '{"id":"x","payload": {"n": 12345678901234567890.10, "s":"}\\""} ,"state":"dead"}';
+  assert.equal(model.rawField(text, "payload"), '{"n": 12345678901234567890.10, "s":"}\\""}');
+  assert.equal(model.rawField(text, "none"), null);
+});
+
+test("a body keeps the text of its payload", () => {
+  assert.equal(model.withPayload({ queue: "q" }, "{ \"n\":1.0 }"), '{"queue":"q","payload":{ "n":1.0 }}');
+  assert.equal(model.withPayload({}, "1"), '{"payload":1}');
+});
+
+test("a search is read into fields, and the rest is text", () => {
+  assert.deepEqual(model.readSearch('queue:mail state:dead unique:"order 7" refund now'), { queue: "mail", state: "dead", unique: "order 7", text: "refund now" });
+  assert.deepEqual(model.readSearch("customer:42 x"), { text: "customer:42 x" });
+  assert.deepEqual(model.readSearch("group:customer:42"), { group: "customer:42" });
+});
+
+test("a list with a queue or a state goes by an index, and over full queues only", () => {
+  const counts = { held: 0, scheduled: 0, ready: 0, active: 0, completed: 0, cancelled: 0, dead: 0 };
+  const queues = [{ ...counts, queue: "a", dead: 1 }, { ...counts, queue: "b" }, { ...counts, queue: "c", dead: 5, ready: 1 }];
+  assert.deepEqual(model.plan({ state: "dead" }, queues).map((one) => one.queue), ["c", "a"]);
+  assert.deepEqual(model.plan({ queue: "c", text: "x" }, queues).map((one) => one.state), ["ready", "dead"]);
+  assert.deepEqual(model.plan({ text: "x" }, queues), [{ text: "x" }]);
+  assert.equal(model.expected({ state: "dead" }, queues), 6);
+  assert.equal(model.expected({ state: "dead", kind: "k" }, queues), null);
+  assert.equal(model.toFilter({}), null, "an empty filter would be every job");
+  assert.equal(model.toFilter({ queue: "a", unique: "k" }), null);
+});
+
+test("spans and instants are read and told", () => {
+  assert.equal(model.readSpan("1h30m"), 5_400_000);
+  assert.equal(model.readSpan("1.5s"), 1_500);
+  for (const text of ["", "5", "1h x", "h"]) assert.equal(model.readSpan(text), null, text);
+  assert.equal(model.readInstant("next week"), null);
+  assert.ok(Math.abs(Date.parse(model.readInstant("-30m")) - Date.now() + 1_800_000) < 1_000);
+  assert.deepEqual([0.21, 4.25, 950, 4_200, 200_000, 7_500_000, 1e9].map(model.span), ["210 µs", "4.3 ms", "950 ms", "4.2 s", "3m 20s", "2h 5m", "11d"]);
+});
+
+test("history of several queues is one: counts summed, p99 the worst, the present minute left out", () => {
+  const now = Date.parse("2026-11-21T10:05:30Z");
+  const minute = (at, completed, p99) => ({ minute: at, enqueued: 0, claimed: completed, completed, failed: 0, dead: 0, cancelled: 0, lateness_us: { p50: p99 / 2, p99 } });
+  const a = [minute("2026-11-21T10:04:00Z", 10, 2_000), minute("2026-11-21T10:05:00Z", 99, 9_000)];
+  const b = [minute("2026-11-21T10:04:00Z", 5, 4_000)];
+  const { at, completed, late99 } = model.series([a, b], now, 3, 1);
+  assert.equal(at.at(-1), Date.parse("2026-11-21T10:04:00Z") / 1_000);
+  assert.deepEqual(completed, [0, 0, 15]);
+  assert.deepEqual(late99, [null, null, 4]);
+});
+
+test("what falls due is counted once, in the bar of its time or later", () => {
+  const now = Date.parse("2026-11-21T10:00:00Z");
+  const bucket = (from, until, jobs) => ({ from: new Date(now + from * 60_000).toISOString(), until: new Date(now + until * 60_000).toISOString(), jobs });
+  const buckets = [bucket(0, 1, 3), bucket(1, 2, 4), bucket(20, 30, 5), bucket(60, 120, 7)];
+  for (const range of ["tenMinutes", "hour", "day", "month"]) {
+    const { bars, later } = model.dueBars(buckets, now, range);
+    assert.equal(bars.reduce((sum, bar) => sum + bar.jobs, later), 19, range);
+  }
+  assert.deepEqual(model.dueBars(buckets, now, "hour").bars.map((bar) => bar.jobs), [7, 0, 5, 0, 0, 0]);
+});
+
+test("trouble is named once, the worst first", () => {
+  const queue = { queue: "q", paused: false, held: 0, scheduled: 0, ready: 3, active: 0, completed: 0, cancelled: 0, dead: 0, oldest_due_ms: 20_000 };
+  const worker = { id: "w", host: "h", version: "", queues: ["q"], kinds: [], slots: 2, busy: 0, leased: 0, seen_at: "" };
+  const of = (fields, workers, past = null) => model.problemsOf({ ...queue, ...fields }, workers, past, model.en);
+  assert.match(of({}, [])[0].text, /no worker claims/);
+  assert.equal(of({}, [worker])[0].level, "bad", "free workers and a job that waits: something is broken");
+  assert.deepEqual(of({}, [{ ...worker, busy: 2 }]), [], "twenty seconds behind busy workers is no alarm");
+  assert.equal(of({ oldest_due_ms: 90_000 }, [{ ...worker, busy: 2 }])[0].level, "warn");
+  assert.equal(of({ paused: true }, [])[0].level, "warn");
+  assert.deepEqual(of({ oldest_due_ms: 2_000 }, []), []);
+  const past = { completed: 10, ended: 20, failed: 10, dead: 2, lateness99: 2_000_000 };
+  assert.deepEqual(model.sortProblems(of({ ready: 0, oldest_due_ms: undefined }, [], past)).map((one) => one.level), ["bad", "warn", "warn"]);
+});
+
+test("both languages have the same words", () => {
+  const shape = (words) => Object.entries(words).map(([name, value]) => (value && typeof value === "object" ? `${name}{${shape(value)}}` : name)).sort().join();
+  assert.equal(shape(model.zh), shape(model.en));
+});

@@ -1,0 +1,393 @@
+// The page in a real browser, against the stand-in for the gateway.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { HOSTILE } from "../dev/seed.mjs";
+import { start } from "../dev/server.mjs";
+import { launch, open } from "./browser.mjs";
+
+let browser;
+let gateway;
+before(async () => {
+  browser = await launch();
+  gateway = await start({ jobs: 4_000, queues: 1_000, live: false });
+});
+after(async () => {
+  await browser?.close();
+  await gateway?.stop();
+});
+
+const find = (wanted, of = gateway) => [...of.engine.jobs.values()].find(wanted);
+const many = (wanted, of = gateway) => [...of.engine.jobs.values()].filter(wanted).length;
+const live = (page) => page.waitForSelector(".live[data-live=live]");
+const dead = (job) => job.queue === "webhooks" && job.state === "dead";
+
+async function visit(path, options = {}, work) {
+  const { page, complaints } = await open(browser, options.of?.url ?? gateway.url, { path, ...options });
+  try {
+    await work(page);
+    assert.deepEqual(complaints.filter((one) => !options.allow?.test(one)), [], "errors, or what the policy refused");
+  } finally {
+    await page.close();
+  }
+}
+
+const PAGES = () => ({
+  overview: ["#/", ".totals"], queue: ["#/queues/webhooks", ".joblist .job"], jobs: ["#/jobs?state=dead", ".joblist .job"], job: [`#/jobs/${find(dead).id}`, ".explain li"], workers: ["#/workers", ".worker .fold"], enqueue: ["#/enqueue", "textarea"],
+});
+
+test("a page that breaks the policy is noticed", async () => {
+  const { page, complaints } = await open(browser, gateway.url);
+  await page.evaluate(() => document.body.insertAdjacentHTML("beforeend", `<p style="color:red" onclick="1">x</p>`));
+  await page.waitForTimeout(200);
+  assert.notDeepEqual(complaints, []);
+  await page.close();
+});
+
+for (const language of ["en", "zh"]) {
+  for (const name of ["overview", "queue", "jobs", "job", "workers", "enqueue"]) {
+    test(`${name} opens without an error in ${language}, and fits a phone`, async () => {
+      const [path, sign] = PAGES()[name];
+      const init = `localStorage.setItem("punctual.language", "${language}")`;
+      await visit(path, { width: 390, height: 844, init }, async (page) => {
+        await page.waitForSelector(sign);
+        await live(page);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        assert.equal(wide, 0, "pixels wider than the phone");
+        assert.equal(await page.evaluate(() => document.documentElement.lang), language === "zh" ? "zh-CN" : "en");
+      });
+    });
+  }
+}
+
+test("what is wrong stands first and says what helps", async () => {
+  await visit("#/", {}, async (page) => {
+    const first = page.locator(".verdict li").first();
+    await page.waitForSelector(".verdict li.bad");
+    assert.match(await first.innerText(), /uploads\/video\s+70\d jobs due, the oldest for .*; no worker claims from this queue/);
+    assert.match(await first.locator("code").innerText(), /^punctual work uploads\/video --exec CMD$/);
+    assert.match(await page.locator(".verdict li.warn").first().innerText(), /search:index\s+paused while 60 jobs wait/);
+  });
+});
+
+test("with nothing wrong the page says so in one line", async () => {
+  const calm = await start({ jobs: 0, queues: 1, live: false });
+  calm.engine.jobs.clear();
+  calm.engine.counts.clear();
+  for (const queue of calm.engine.queues.values()) queue.history = [];
+  await visit("#/", { of: calm }, async (page) => {
+    await page.waitForSelector(".verdict.ok");
+    assert.equal(await page.locator(".verdict li").count(), 0);
+  });
+  await calm.stop();
+});
+
+test("a thousand queues are a table of which only what is seen is drawn", async () => {
+  await visit("#/", {}, async (page) => {
+    await page.waitForSelector(".queue-row[data-queue]");
+    assert.equal(await page.locator(".queues [role=table]").getAttribute("aria-rowcount"), "1000");
+    assert.ok((await page.locator(".queue-row[data-queue]").count()) < 80);
+    await page.fill(".queues input[type=search]", "tenant-0977");
+    await page.waitForFunction(() => document.querySelectorAll(".queue-row[data-queue]").length === 1);
+    await page.fill(".queues input[type=search]", "");
+    await page.getByRole("columnheader", { name: /^queue/ }).getByRole("button").click();
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    await page.waitForSelector('.queue-row[data-queue="uploads/video"], .queue-row[data-queue="webhooks"]');
+  });
+});
+
+test("a change is seen in the overview, the list and the job while the page is open", async () => {
+  const job = find((one) => one.queue === "orders" && one.state === "scheduled");
+  await visit(`#/jobs/${job.id}`, {}, async (page) => {
+    await live(page);
+    await page.waitForSelector("h1 + .s-scheduled");
+    gateway.engine.move(job, "ready", { due: new Date().toISOString() });
+    await page.waitForSelector("h1 + .s-ready", { timeout: 3_000 });
+    await page.waitForSelector(".seen .s-ready");
+    await page.goto(`${gateway.url}#/`);
+    const held = () => page.locator(".total[data-state=held] b").innerText();
+    await page.waitForSelector(".total[data-state=held]");
+    const before = Number(await held());
+    gateway.engine.enqueue({ queue: "mail", wait_for: ["x"] }, "{}");
+    await page.waitForFunction((n) => Number(document.querySelector(".total[data-state=held] b").textContent) === n, before + 1, { timeout: 4_000 });
+    await page.goto(`${gateway.url}#/jobs?queue=mail&state=held`);
+    await page.waitForSelector(".joblist .job[data-id]");
+    const rows = await page.locator(".joblist .job[data-id]").count();
+    gateway.engine.enqueue({ queue: "mail", wait_for: ["y"] }, "{}");
+    await page.waitForFunction((n) => document.querySelectorAll(".joblist .job[data-id]").length === n, rows + 1, { timeout: 6_000 });
+  });
+});
+
+test("after the feed was cut the page says so, connects again and reads what it missed", async () => {
+  await visit("#/", {}, async (page) => {
+    await live(page);
+    const before = Number(await page.locator(".total[data-state=held] b").innerText());
+    for (const socket of gateway.sockets) socket.destroy();
+    await page.waitForSelector(".live[data-live=lost]");
+    gateway.engine.enqueue({ queue: "mail", wait_for: ["z"] }, "{}");
+    await live(page);
+    await page.waitForFunction((n) => Number(document.querySelector(".total[data-state=held] b").textContent) === n, before + 1, { timeout: 4_000 });
+  });
+});
+
+test("a gateway that is gone is the first thing that the page says", async () => {
+  const own = await start({ jobs: 300, queues: 8, live: false });
+  // The browser itself complains of each connection that is refused.
+  await visit("#/", { of: own, allow: /ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|WebSocket/ }, async (page) => {
+    await live(page);
+    await own.stop();
+    await page.waitForSelector(".live.down", { timeout: 15_000 });
+    await page.waitForFunction(() => /has not answered/.test(document.querySelector(".verdict li")?.textContent ?? ""));
+  });
+});
+
+test("all dead letters of a queue are counted by a dry run and then redriven", async () => {
+  const own = await start({ jobs: 2_000, queues: 8, live: false });
+  await visit("#/queues/webhooks/dead", { of: own }, async (page) => {
+    await page.waitForSelector(".joblist .job[data-id]");
+    await page.locator(".joblist .job[data-id] input").first().click();
+    await page.getByRole("button", { name: "all that match (40)" }).click();
+    await page.locator("[data-action=redrive]").click();
+    await page.waitForSelector("dialog .big[data-changed='40']");
+    assert.equal(many(dead, own), 40, "a dry run changes nothing");
+    await page.getByRole("button", { name: "Redrive 40 jobs" }).click();
+    await page.waitForSelector(".notice");
+    assert.equal(many(dead, own), 0);
+    assert.equal(many((job) => job.queue === "webhooks" && job.state === "ready" && job.failures === 0, own), 40);
+    await page.waitForSelector(".joblist .empty");
+  });
+  await own.stop();
+});
+
+test("a rescheduled job is put back by undo", async () => {
+  const job = find((one) => one.queue === "riders" && one.state === "scheduled");
+  const { due } = job;
+  await visit(`#/jobs/${job.id}`, {}, async (page) => {
+    await page.locator("[data-action=reschedule]").click();
+    await page.fill("dialog input", "2h");
+    await page.getByRole("button", { name: "Reschedule 1 job" }).click();
+    await page.waitForSelector(".notice");
+    assert.notEqual(job.due, due);
+    await page.getByRole("button", { name: "Undo" }).click();
+    await page.waitForFunction(() => /put back/.test(document.querySelector(".notices")?.textContent ?? ""));
+    assert.equal(job.due, due);
+  });
+});
+
+test("a cancelled job is enqueued again by undo, its payload byte for byte", async () => {
+  const job = find((one) => one.kind === "mail.big");
+  await visit(`#/jobs/${job.id}`, {}, async (page) => {
+    await page.locator("[data-action=cancel]").click();
+    await page.getByRole("button", { name: "Cancel 1 job" }).click();
+    await page.waitForSelector(".notice");
+    assert.equal(job.state, "cancelled");
+    await page.getByRole("button", { name: /Undo/ }).click();
+    await page.waitForFunction(() => /put back/.test(document.querySelector(".notices")?.textContent ?? ""));
+    const copy = find((one) => one.kind === "mail.big" && one.state === "scheduled");
+    assert.equal(copy.payload, job.payload);
+    assert.equal(copy.due, job.due);
+  });
+});
+
+test("payloads, errors, keys and headers of others are text and nothing else", async () => {
+  for (const [index, text] of HOSTILE.entries()) {
+    const job = find((one) => one.last_error === text);
+    await visit(`#/jobs/${job.id}`, {}, async (page) => {
+      await page.waitForSelector(".tree");
+      await page.getByRole("button", { name: "text", exact: true }).click();
+      const seen = await page.evaluate(() => ({
+        pwned: window.pwned, foreign: document.querySelectorAll("main :is(script, img, svg, iframe, object, embed, style, link)").length, text: document.querySelector("main").innerText,
+      }));
+      assert.equal(seen.pwned, undefined);
+      assert.equal(seen.foreign, 0);
+      if (index < 5) assert.ok(seen.text.includes(text), `${text} is to be read`);
+      assert.ok(!/[\u202a-\u202e\u2066-\u2069\u200b\u001b]/.test(seen.text), "what hides or turns text is written as its number");
+    });
+  }
+  await visit("#/jobs?queue=mail&state=dead", {}, async (page) => {
+    await page.waitForSelector(".joblist .job[data-id]");
+    assert.equal(await page.evaluate(() => window.pwned), undefined);
+    assert.equal(await page.locator("main :is(script, img, svg, iframe)").count(), 0);
+  });
+});
+
+test("numbers beyond 2^53 and repeated names are shown as they were sent", async () => {
+  const job = find((one) => one.kind === "mail.big");
+  await visit(`#/jobs/${job.id}`, {}, async (page) => {
+    const tree = await page.locator(".tree").innerText();
+    assert.match(tree, /big: 12345678901234567890\.10/);
+    assert.equal(tree.match(/same: /g).length, 2);
+    await page.getByRole("button", { name: "text", exact: true }).click();
+    assert.equal(await page.locator("main pre").first().innerText(), job.payload);
+  });
+});
+
+test("without a token the page asks, refuses a wrong one and lets the right one in", async () => {
+  await visit("#/", { token: null }, async (page) => {
+    await page.waitForSelector("form.login");
+    await page.fill("input[name=token]", "wrong");
+    await page.getByRole("button", { name: "Enter" }).click();
+    await page.getByText("not accepted").waitFor();
+    await page.fill("input[name=token]", "dev");
+    await page.getByRole("button", { name: "Enter" }).click();
+    await page.waitForSelector(".totals");
+    await live(page);
+  });
+});
+
+test("the token of the printed address is taken and leaves the address", async () => {
+  await visit("#token=dev", { token: null }, async (page) => {
+    await page.waitForSelector(".totals");
+    assert.ok(!page.url().includes("dev"), page.url());
+    assert.ok(!(await page.evaluate(() => JSON.stringify(localStorage))).includes("dev"));
+  });
+});
+
+test("a token that may only read sees no buttons that change anything", async () => {
+  const own = await start({ jobs: 500, queues: 8, live: false, scopes: ["read"] });
+  for (const path of ["#/queues/webhooks/dead", `#/jobs/${find(dead, own).id}`]) {
+    await visit(path, { of: own }, async (page) => {
+      await page.waitForSelector(".joblist .job[data-id], .explain li");
+      await page.waitForFunction(() => !document.querySelector("[data-action], button.danger, .pick input"));
+      assert.equal(await page.getByRole("link", { name: "Enqueue", exact: true }).count(), 0);
+    });
+  }
+  await own.stop();
+});
+
+test("a hundred thousand jobs scroll, and only what is seen is drawn", async () => {
+  const own = await start({ jobs: 100_000, queues: 1, live: false });
+  const scheduled = many((job) => job.queue === "orders" && job.state === "scheduled", own);
+  await visit("#/jobs?queue=orders&state=scheduled", { of: own }, async (page) => {
+    page.setDefaultTimeout(60_000);
+    await page.waitForSelector(".joblist .job[data-id]");
+    await page.evaluate(() => setInterval(() => scrollTo(0, document.body.scrollHeight), 20));
+    await page.waitForFunction((n) => Number(document.querySelector(".joblist").dataset.loaded) === n, scheduled);
+    assert.ok(scheduled > 60_000);
+    assert.ok((await page.locator(".joblist .job[data-id]").count()) < 80);
+    const last = [...own.engine.jobs.values()].filter((job) => job.queue === "orders" && job.state === "scheduled").sort((a, b) => (a.due < b.due ? -1 : 1)).at(-1);
+    await page.waitForSelector(`.job[data-id="${last.id}"]`);
+  });
+  await own.stop();
+});
+
+test("a search that looks at every job shows its progress and can be stopped", async () => {
+  const own = await start({ jobs: 60_000, queues: 8, live: false });
+  await visit("#/jobs?text=nothing-has-this", { of: own }, async (page) => {
+    await page.getByRole("button", { name: "Stop" }).click();
+    await page.getByRole("button", { name: "Go on" }).waitFor();
+    const examined = Number((await page.locator(".listbar .dim").first().innerText()).replace(/\D/g, ""));
+    assert.ok(examined > 0 && examined < 60_000, `${examined} looked at`);
+    await page.getByRole("button", { name: "Go on" }).click();
+    await page.waitForSelector(".joblist > .empty");
+    assert.match(await page.locator(".listbar .dim").first().innerText(), /60,000 looked at/);
+  });
+  await own.stop();
+});
+
+test("a search finds by id, queue, kind, text, unique and group key, and time", async () => {
+  const job = find((one) => one.group && one.state === "ready");
+  await visit("#/", {}, async (page) => {
+    const search = async (text) => {
+      await page.waitForSelector(".totals, .joblist, .why");
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("/");
+      await page.keyboard.type(text);
+      await page.keyboard.press("Enter");
+    };
+    await page.waitForSelector(".totals");
+    await search(job.id);
+    await page.getByRole("heading", { name: job.id }).waitFor();
+    await search("riders");
+    await page.getByRole("heading", { name: "riders" }).waitFor();
+    const onlyRow = (id) => page.waitForFunction((one) => [...document.querySelectorAll(".joblist .job[data-id]")].map((row) => row.dataset.id).join() === one, id);
+    await search("queue:orders group:customer:42 state:ready");
+    await onlyRow(job.id);
+    const keyed = find((one) => one.queue === "orders" && one.unique && one.state === "scheduled");
+    await search(`queue:orders unique:${keyed.unique}`);
+    await onlyRow(keyed.id);
+    await search(`queue:mail kind:mail.raw`);
+    await onlyRow(find((one) => one.kind === "mail.raw").id);
+    await search(`queue:orders "order\\":7001"`);
+    await page.waitForSelector(".joblist");
+    await search(`queue:orders state:held from:-1h before:2h`);
+    await onlyRow(find((one) => one.queue === "orders" && one.state === "held").id);
+  });
+});
+
+test("the keyboard goes through lists and pages", async () => {
+  await visit("#/", {}, async (page) => {
+    await page.waitForSelector(".totals");
+    await page.keyboard.press("g");
+    await page.keyboard.press("d");
+    await page.waitForSelector(".joblist .job[data-id]");
+    for (const key of ["j", "j", "x", "j", "x"]) await page.keyboard.press(key);
+    await page.getByText("2 selected").waitFor();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("j");
+    const id = await page.locator(".job.current").getAttribute("data-id");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: id }).waitFor();
+    await page.keyboard.press("?");
+    await page.waitForSelector("dialog .keys");
+  });
+});
+
+test("the form enqueues, keeps the payload byte for byte and refuses what is no JSON", async () => {
+  await visit("#/enqueue?queue=mail", {}, async (page) => {
+    await page.fill("textarea", "{nope");
+    assert.ok(await page.getByRole("button", { name: "Enqueue" }).isDisabled());
+    const payload = '{"n": 9007199254740993,  "to":"ann"}';
+    await page.fill("textarea", payload);
+    await page.fill("input[name=due]", "30m");
+    await page.fill("input[name=kind]", "mail.form");
+    await page.getByRole("button", { name: "Enqueue" }).click();
+    await page.waitForSelector("[data-verdict=created]");
+    const job = find((one) => one.kind === "mail.form");
+    assert.equal(job.payload, payload);
+    assert.equal(job.state, "scheduled");
+    await page.fill("input[name=queue]", "no spaces");
+    await page.getByRole("button", { name: "Enqueue" }).click();
+    await page.getByText("use 1 to 128 of").waitFor();
+  });
+});
+
+test("a queue is paused, says so, and is resumed by undo", async () => {
+  await visit("#/queues/parcels", {}, async (page) => {
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.waitForSelector(".title .badge");
+    assert.equal(gateway.engine.queues.get("parcels").paused, true);
+    await page.getByRole("button", { name: /Undo/ }).click();
+    await page.waitForFunction(() => !document.querySelector(".title .badge"));
+    assert.equal(gateway.engine.queues.get("parcels").paused, false);
+  });
+});
+
+test("a purge is counted before it is done", async () => {
+  const own = await start({ jobs: 3_000, queues: 8, live: false });
+  const waits = (job) => job.queue === "uploads/video" && ["held", "scheduled", "ready"].includes(job.state);
+  await visit("#/queues/uploads%2Fvideo", { of: own }, async (page) => {
+    const before = many(waits, own);
+    await page.getByRole("button", { name: "Purge…" }).click();
+    await page.getByRole("button", { name: `Cancel ${before.toLocaleString("en")} jobs` }).click();
+    await page.waitForSelector(".notice");
+    assert.equal(many(waits, own), 0);
+  });
+  await own.stop();
+});
+
+test("dark and light differ, and the choice stays", async () => {
+  await visit("#/", {}, async (page) => {
+    const back = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const seen = new Set();
+    for (let turn = 0; turn < 3; turn += 1) {
+      seen.add(await back());
+      await page.locator(".choices button").first().click();
+      await page.waitForTimeout(50);
+    }
+    assert.equal(seen.size, 2);
+    await page.locator(".choices button").first().click();
+    const chosen = await page.evaluate(() => document.documentElement.dataset.theme);
+    await page.reload();
+    assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), chosen);
+  });
+});
