@@ -227,17 +227,18 @@ impl Machine {
         if self.journal.rows.0.is_empty() {
             return Ok(Vec::new());
         }
+        Ok(self.end_step(false))
+    }
+
+    /// The mutations of a step with the counters after it; whether it is that of an orderly close.
+    fn end_step(&mut self, closed: bool) -> Vec<u8> {
         self.counters.now = self.now;
-        self.counters.closed = false;
-        let counters = self.counters.clone();
-        self.rows.counters.put(
-            &mut self.journal,
-            NameKey {
-                name: String::new(),
-            },
-            counters,
-        );
-        Ok(std::mem::take(&mut self.journal.rows.0))
+        self.counters.closed = closed;
+        let (name, counters) = (String::new(), self.counters.clone());
+        self.rows
+            .counters
+            .put(&mut self.journal, NameKey { name }, counters);
+        std::mem::take(&mut self.journal.rows.0)
     }
 
     /// Bytes of the step so far, about; they grow with each change.

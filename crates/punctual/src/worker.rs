@@ -325,19 +325,19 @@ impl Worker {
     /// 25 s by default.
     #[must_use]
     pub fn drain_limit(mut self, limit: Duration) -> Self {
-        self.0.drain_limit = limit;
+        self.0.drain_limit = limit.min(SPAN_MAX);
         self
     }
 
-    /// Aborts a handler that long after it was asked to stop, up to a day; 2 s by default.
+    /// Aborts a handler that long after it was asked to stop; 2 s by default.
     #[must_use]
     pub fn abort_grace(mut self, grace: Duration) -> Self {
-        self.0.abort_grace = grace;
+        self.0.abort_grace = grace.min(SPAN_MAX);
         self
     }
 
     /// Waits that long for a handler to end, counted from its start, so that a suspect can run with
-    /// nothing beside it; up to a day, 30 s by default. Until then nothing else is claimed.
+    /// nothing beside it; 30 s by default. Until then nothing else is claimed.
     ///
     /// If no handler runs longer, a suspect is claimed that long after the worker learns of it
     /// with a claim, or after the rest from the turn before: four times what that took. If one
@@ -348,7 +348,7 @@ impl Worker {
     /// Several workers in one process do not know of each other: their suspects are not alone.
     #[must_use]
     pub fn suspect_patience(mut self, patience: Duration) -> Self {
-        self.0.suspect_patience = patience;
+        self.0.suspect_patience = patience.min(SPAN_MAX);
         self
     }
 
@@ -425,11 +425,6 @@ impl Setup {
         if self.lease < millis(50) || self.lease > days(1) {
             return refuse("lease is out of range; use 50 ms to 1 day".into());
         }
-        if self.abort_grace > days(1) || self.suspect_patience > days(1) {
-            return refuse(
-                "abort grace or suspect patience is out of range; use up to 1 day".into(),
-            );
-        }
         Ok(())
     }
 
@@ -482,6 +477,8 @@ impl Setup {
     }
 }
 
+/// As good as for ever, and no sum of instants overflows.
+const SPAN_MAX: Duration = days(365);
 /// Slots of one worker: beyond this its pages would outgrow its calls.
 const SLOTS_MAX: usize = 10_000;
 

@@ -8,10 +8,12 @@ mod show;
 
 use clap::Subcommand;
 use punctual::engine::{Got, Target};
+use punctual::time::Timestamp;
 
 use crate::args::{Global, Session};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
+use select::Named;
 
 /// Look at jobs and change them
 #[derive(Debug, Subcommand)]
@@ -40,21 +42,29 @@ impl Command {
     }
 }
 
-/// Gets what was named, in batches, and answers it with its name.
-async fn get_all(
+/// Gets what was named, in batches, and shows what there is of it, with engine time.
+async fn show_named(
     session: &Session,
-    targets: Vec<Target>,
+    named: &Named,
     explain: bool,
-) -> Result<Vec<(Target, Option<Got>)>> {
-    let mut all = Vec::with_capacity(targets.len());
-    for batch in targets.chunks(session.engine.info().await?.limits.batch_items) {
+    mut show: impl FnMut(Got, Timestamp) -> Result<()>,
+) -> Result<()> {
+    let targets = named.targets()?;
+    let info = session.engine.info().await?;
+    let mut unknown = Vec::new();
+    for batch in targets.chunks(info.limits.batch_items) {
         let got = session
             .engine
             .get(&session.namespace, batch.to_vec(), explain)
             .await?;
-        all.extend(batch.iter().cloned().zip(got));
+        for (target, got) in batch.iter().zip(got) {
+            match got {
+                Some(got) => show(got, info.now)?,
+                None => unknown.push(name_of(target)),
+            }
+        }
     }
-    Ok(all)
+    missing(&unknown)
 }
 
 fn name_of(target: &Target) -> String {

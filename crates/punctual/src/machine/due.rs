@@ -139,11 +139,7 @@ impl DueIndex {
                 Ok(next.map(Timestamp::from_micros))
             }
             Self::Rows(rows) => {
-                let end = DueKey {
-                    queue: queue + 1,
-                    due: Timestamp::ZERO,
-                    seq: 0,
-                };
+                let end = DueKey::start_of(queue + 1);
                 let first = rows.scan(queue, Bound::Excluded(&end), 1)?.pop();
                 let low = first.as_ref().map_or(end, |(key, _)| key.clone());
                 rows.lows.insert(queue, low);
@@ -177,11 +173,7 @@ impl DueIndex {
                     .collect())
             }
             Self::Rows(rows) => {
-                let end = DueKey {
-                    queue: queue + 1,
-                    due: Timestamp::ZERO,
-                    seq: 0,
-                };
+                let end = DueKey::start_of(queue + 1);
                 match after {
                     None => rows.scan(queue, Bound::Excluded(&end), limit),
                     Some((due, seq)) => {
@@ -215,11 +207,7 @@ impl DueIndex {
 
 impl DueRows {
     fn scan(&self, queue: u32, end: Bound<&DueKey>, limit: usize) -> Result<Vec<(DueKey, JobId)>> {
-        let start = DueKey {
-            queue,
-            due: Timestamp::ZERO,
-            seq: 0,
-        };
+        let start = DueKey::start_of(queue);
         let low = self.lows.get(&queue).unwrap_or(&start);
         self.table.scan(Bound::Included(low), end, false, limit)
     }

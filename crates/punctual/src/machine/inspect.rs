@@ -343,14 +343,7 @@ impl Machine {
     }
 
     fn line_jobs(&self, queue: u32, after: Option<&[u8]>, limit: usize) -> Result<Candidates> {
-        let key = |queue| LineKey {
-            queue,
-            group: String::new(),
-            priority: 0,
-            rank: 0,
-            due: Timestamp::ZERO,
-            seq: 0,
-        };
+        let key = |queue| LineKey::start_of(queue, "", 0);
         let (start, end) = (key(queue), key(queue + 1));
         let after: Option<LineKey> = read_cursor(after)?;
         let from = after

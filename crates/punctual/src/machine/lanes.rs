@@ -9,7 +9,6 @@ use super::jobs::Loaded;
 use super::rows::*;
 use crate::error::Result;
 use crate::job::{JobId, State};
-use crate::time::Timestamp;
 
 /// Lanes of suspects begin here.
 pub(super) const SUSPECT_LANE: u8 = 10;
@@ -126,20 +125,10 @@ impl Machine {
         lane: u8,
         limit: usize,
     ) -> Result<Vec<(PlaceKey, Place)>> {
-        let start = PlaceKey {
-            queue,
-            lane,
-            rank: 0,
-            at: Timestamp::ZERO,
-            seq: 0,
-        };
-        let end = PlaceKey {
-            queue,
-            lane: lane + 1,
-            rank: 0,
-            at: Timestamp::ZERO,
-            seq: 0,
-        };
+        let (start, end) = (
+            PlaceKey::start_of(queue, lane),
+            PlaceKey::start_of(queue, lane + 1),
+        );
         let low = self.derived.lane_lows.get(&(queue, lane)).unwrap_or(&start);
         let found =
             self.rows
@@ -159,20 +148,10 @@ impl Machine {
         after: Option<&PlaceKey>,
         limit: usize,
     ) -> Result<Vec<(PlaceKey, Place)>> {
-        let start = PlaceKey {
-            queue,
-            lane,
-            rank: 0,
-            at: Timestamp::ZERO,
-            seq: 0,
-        };
-        let end = PlaceKey {
-            queue,
-            lane: lane + 1,
-            rank: 0,
-            at: Timestamp::ZERO,
-            seq: 0,
-        };
+        let (start, end) = (
+            PlaceKey::start_of(queue, lane),
+            PlaceKey::start_of(queue, lane + 1),
+        );
         let low = self.derived.lane_lows.get(&(queue, lane)).unwrap_or(&start);
         let from = match after {
             Some(after) if after >= low => Bound::Excluded(after),
@@ -217,14 +196,7 @@ impl Machine {
         after: Option<&LineKey>,
         limit: usize,
     ) -> Result<Vec<(LineKey, LineEntry)>> {
-        let key = |priority| LineKey {
-            queue,
-            group: group.to_owned(),
-            priority,
-            rank: 0,
-            due: Timestamp::ZERO,
-            seq: 0,
-        };
+        let key = |priority| LineKey::start_of(queue, group, priority);
         let (start, end) = (key(priority), key(priority + 1));
         let from = after.map_or(Bound::Included(&start), Bound::Excluded);
         self.rows
@@ -234,14 +206,7 @@ impl Machine {
 
     /// The first ready jobs of a queue that have a group, by its key.
     pub(super) fn lines_of(&self, queue: u32, limit: usize) -> Result<Vec<JobId>> {
-        let key = |queue| LineKey {
-            queue,
-            group: String::new(),
-            priority: 0,
-            rank: 0,
-            due: Timestamp::ZERO,
-            seq: 0,
-        };
+        let key = |queue| LineKey::start_of(queue, "", 0);
         let (start, end) = (Bound::Included(key(queue)), Bound::Excluded(key(queue + 1)));
         let found = (self.rows.lines).scan(start.as_ref(), end.as_ref(), false, limit)?;
         Ok(found.into_iter().map(|(_, entry)| entry.id).collect())

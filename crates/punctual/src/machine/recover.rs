@@ -270,17 +270,7 @@ impl Machine {
     pub fn close(&mut self, now: Timestamp) -> Result<Vec<u8>> {
         self.now = self.now.max(now);
         self.save_changed_queues();
-        self.counters.now = self.now;
-        self.counters.closed = true;
-        let counters = self.counters.clone();
-        self.rows.counters.put(
-            &mut self.journal,
-            NameKey {
-                name: String::new(),
-            },
-            counters,
-        );
-        Ok(std::mem::take(&mut self.journal.rows.0))
+        Ok(self.end_step(true))
     }
 
     /// Bytes of rows in memory that the base does not have yet, about.

@@ -141,6 +141,17 @@ key!(
     DueKey { queue: u32, due: Timestamp, seq: u64 }
 );
 
+impl DueKey {
+    /// At or before every due of a queue.
+    pub(crate) fn start_of(queue: u32) -> Self {
+        Self {
+            queue,
+            due: Timestamp::ZERO,
+            seq: 0,
+        }
+    }
+}
+
 impl Value for JobId {
     fn write(&self, to: &mut Writer) {
         to.id(*self);
@@ -170,6 +181,19 @@ key!(
         seq: u64,
     }
 );
+
+impl PlaceKey {
+    /// At or before every place of a lane.
+    pub(crate) fn start_of(queue: u32, lane: u8) -> Self {
+        Self {
+            queue,
+            lane,
+            rank: 0,
+            at: Timestamp::ZERO,
+            seq: 0,
+        }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Place {
@@ -203,6 +227,20 @@ key!(
     /// A ready job in its group's line.
     LineKey { queue: u32, group: String, priority: u8, rank: u8, due: Timestamp, seq: u64 }
 );
+
+impl LineKey {
+    /// At or before every place of a priority of a group; no group comes before all of a queue.
+    pub(crate) fn start_of(queue: u32, group: &str, priority: u8) -> Self {
+        Self {
+            queue,
+            group: group.to_owned(),
+            priority,
+            rank: 0,
+            due: Timestamp::ZERO,
+            seq: 0,
+        }
+    }
+}
 
 row!(
     /// Who stands in a line.

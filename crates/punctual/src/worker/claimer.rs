@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::context::Lease;
 use super::health::Loop;
 use super::queues::Queues;
-use super::runtime::{Idle, Phase, Runtime};
+use super::runtime::{HURRIED_PAUSE, Idle, Phase, Runtime};
 use super::slots::{Beat, Board, Room};
 use super::suspects::Suspects;
 use crate::backoff::Backoff;
@@ -23,6 +23,7 @@ const WAIT_MAX: Duration = seconds(1);
 const DEAF_SECONDS_MAX: u64 = 4;
 /// A claim that is not answered is sent again, under the same nonce.
 const CLAIM_SECONDS_MAX: u64 = 10;
+const INFO_SECONDS_MAX: u64 = 5;
 
 pub(super) async fn run(rt: Arc<Runtime>) {
     let mut claimer = Claimer {
@@ -41,6 +42,13 @@ pub(super) async fn run(rt: Arc<Runtime>) {
         claimer.rt.vitals.beat(Loop::Claimer);
         claimer.round().await;
     }
+    let rt = claimer.rt.clone();
+    tokio::select! {
+        () = claimer.ask_again() => {}
+        () = released(&rt) => {}
+    }
+    rt.board().claiming = false;
+    rt.changed();
 }
 
 struct Claimer {
@@ -74,15 +82,41 @@ impl Claimer {
             Ok(claimed) => {
                 self.backoff.reset();
                 self.rt.vitals.well(Loop::Claimer);
+                if !self.rt.board().knows_limits() {
+                    self.learn_limits().await;
+                }
                 self.claimed(claimed, asked, alone, quiet).await;
             }
             Err(error) => {
-                self.rt.board().claiming = false;
-                self.rt.changed();
+                // A page may be ours: it is still being claimed, until that is known.
+                if error.kind() == ErrorKind::BatchTooLarge {
+                    self.learn_limits().await;
+                }
                 let pause = self.backoff.pause();
                 tracing::warn!(%error, ?pause, "claim failed; trying again");
                 self.rt.vitals.trouble(Loop::Claimer, &error);
                 self.rt.pause(pause, Phase::Draining).await;
+            }
+        }
+    }
+
+    /// Asks what one call may carry: the engine did not say so at the start, or is another one now.
+    async fn learn_limits(&self) {
+        let rt = &self.rt;
+        let asked = rt.answer("info", INFO_SECONDS_MAX, rt.engine.info()).await;
+        if let Ok(info) = asked {
+            rt.board().set_limits(info.limits);
+        }
+    }
+
+    /// A worker that ends asks for the page whose answer was lost, to hand it back: else its jobs
+    /// would wait for the lease to end, and count a crash.
+    async fn ask_again(&mut self) {
+        while self.rt.nonce.load(Ordering::Relaxed) != 0 {
+            let asked = self.rt.now();
+            match self.claim(Room { jobs: 1, bytes: 1 }, false).await {
+                Ok(claimed) => drop(admit(&self.rt, claimed, asked)),
+                Err(_) => self.rt.pause(HURRIED_PAUSE, Phase::Over).await,
             }
         }
     }
@@ -180,7 +214,7 @@ impl Claimer {
             waited = waited => Some(waited),
             () = rt.pulsed(DEAF_SECONDS_MAX) => None,
             () = rt.reached(Phase::Draining) => None,
-            () = pause(rest), if turn_at.is_some() => None,
+            () = pause(rest), if turn_at.is_some() && rest <= WAIT_MAX => None,
             // Suspects wait for what still runs, and for nothing else.
             () = rt.until(is_dry), if kept_out => None,
             // Ends with the work: what was settled may have brought more.

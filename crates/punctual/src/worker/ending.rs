@@ -45,9 +45,9 @@ pub(super) fn settlement(
         Some(Cause::Lost) => return None,
         Some(Cause::Requested) => stopped_on_request(verdict),
         Some(Cause::TimedOut) => timed_out(&attempt.job, verdict),
-        // An attempt that we cut short is no failure of the job.
+        // An attempt that we cut short is no failure of the job, unless it is one for good.
         Some(Cause::Unsure | Cause::Shutdown) => verdict
-            .filter(|verdict| verdict.error.is_none())
+            .filter(|verdict| verdict.error.is_none() || verdict.outcome == Outcome::Dead)
             .unwrap_or_else(|| Verdict::new(Outcome::Released)),
     };
     let mut settlement =
@@ -60,7 +60,7 @@ pub(super) fn settlement(
         settlement.effects = output.effects;
         if verdict.outcome == Outcome::Completed {
             let result = verdict.result.or(output.result);
-            settlement.result = result.filter(|bytes| bytes.len() <= attempt.limits.result_bytes);
+            settlement.result = result.filter(|bytes| fits(attempt, bytes.len()));
         }
     }
     Some(settlement)
@@ -93,6 +93,20 @@ fn timed_out(job: &JobRecord, verdict: Option<Verdict>) -> Verdict {
             },
         },
     }
+}
+
+/// A result that is too large is no reason to do the job again.
+fn fits(attempt: &Attempt, bytes: usize) -> bool {
+    let fits = bytes <= attempt.limits.result_bytes;
+    if !fits {
+        tracing::warn!(
+            id = %attempt.job.id,
+            bytes,
+            limit = attempt.limits.result_bytes,
+            "result is over the limit and left out; store it elsewhere and keep a reference"
+        );
+    }
+    fits
 }
 
 /// At most that many bytes, whole characters.

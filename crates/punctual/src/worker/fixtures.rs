@@ -72,6 +72,7 @@ pub(super) fn board(slots: usize) -> Board {
         worker: WorkerId::random(),
         states: States::default(),
         limits: Arc::new(Limits::default()),
+        limits_known: true,
     };
     let mut board = Board::new(slots, crate::time::seconds(2), seed);
     board.set_engine_time(CLAIMED_AT, Duration::ZERO);

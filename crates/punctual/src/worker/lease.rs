@@ -172,3 +172,6 @@ impl Board {
         waiting.len() + stopped
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,8 +101,8 @@ impl Running {
         setup.check()?;
         // Without an answer the defaults will do: the loops go on until the engine is there.
         let limits = match within(seconds(5), setup.engine.info()).await {
-            Some(Ok(info)) => info.limits,
-            _ => Limits::default(),
+            Some(Ok(info)) => Some(info.limits),
+            _ => None,
         };
         let rt = Arc::new(Runtime::new(setup, limits, until_idle));
         rt.vitals.running(true);
@@ -155,11 +155,12 @@ where
 }
 
 impl Runtime {
-    fn new(setup: Arc<Setup>, limits: Limits, until_idle: bool) -> Self {
+    fn new(setup: Arc<Setup>, limits: Option<Limits>, until_idle: bool) -> Self {
         let seed = Seed {
             worker: setup.id,
             states: setup.states.clone(),
-            limits: Arc::new(limits),
+            limits: Arc::new(limits.unwrap_or_default()),
+            limits_known: limits.is_some(),
         };
         Self {
             engine: setup.engine.clone(),
@@ -303,11 +304,15 @@ impl Runtime {
         if self.phase() > Phase::Claiming {
             return;
         }
-        let (starts, was_idle) = {
+        let (starts, was_idle, lapsed) = {
             let mut board = self.board();
-            let was_idle = board.runs.is_empty();
-            (board.start(self.now()), was_idle)
+            let (was_idle, unsettled) = (board.runs.is_empty(), board.unsettled());
+            let starts = board.start(self.now());
+            (starts, was_idle, board.unsettled() > unsettled)
         };
+        if lapsed {
+            self.settle.notify_one();
+        }
         let soon = |start: &Start| start.ctx.job().timeout.is_some_and(|t| t < WATCH_ROUND);
         let ring = (was_idle && !starts.is_empty()) || starts.iter().any(soon);
         for start in starts {
@@ -368,6 +373,8 @@ impl Runtime {
     }
 }
 
+/// Between tries while the worker ends: there are seconds left.
+pub(super) const HURRIED_PAUSE: Duration = millis(100);
 /// The watch goes round at least that often, and has the other loops go round too.
 pub(super) const PULSE: Duration = seconds(1);
 /// While jobs run, the watch goes round that often; what ends later needs no bell.

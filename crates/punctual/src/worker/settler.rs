@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::health::Loop;
-use super::runtime::{Phase, Runtime};
+use super::runtime::{HURRIED_PAUSE, Phase, Runtime};
 use super::slots::Ended;
 use crate::backoff::Backoff;
-use crate::engine::{PageReport, Settle, SettleVerdict, Token};
+use crate::engine::{PageReport, Settle, SettleVerdict, Settlement, Token};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::Outcome;
-use crate::time::millis;
+use crate::job::{Effect, Outcome};
 
 /// Batches that are to be answered before anything else is sent: kept outside of the loop, so
 /// that a loop that is started again sends the same content.
@@ -76,8 +75,6 @@ pub(super) async fn run(rt: Arc<Runtime>) {
     }
 }
 
-/// Between tries while the worker ends: there are seconds left.
-const HURRIED_PAUSE: Duration = millis(100);
 /// Longer than any engine takes; the same content again is `repeated`.
 const SETTLE_SECONDS_MAX: u64 = 30;
 
@@ -138,6 +135,7 @@ fn note(rt: &Runtime, ended: &[Ended], verdicts: &[SettleVerdict]) {
                 );
             }
             _ => {
+                warn_of_effects(settlement, verdict);
                 rt.meters.settled(ended.labels, &settlement.outcome);
                 tracing::debug!(
                     id = %settlement.id,
@@ -146,6 +144,25 @@ fn note(rt: &Runtime, ended: &[Ended], verdicts: &[SettleVerdict]) {
                     "settled"
                 );
             }
+        }
+    }
+}
+
+/// What was not put in although it was sent: the handler is over, and cannot be told.
+fn warn_of_effects(settlement: &Settlement, verdict: &SettleVerdict) {
+    let SettleVerdict::Settled { effects, .. } = verdict else {
+        return;
+    };
+    for (effect, verdict) in settlement.effects.iter().zip(effects) {
+        if let (Effect::Enqueue(job), Some(verdict)) = (effect, verdict)
+            && !verdict.is_accepted()
+        {
+            tracing::warn!(
+                id = %settlement.id,
+                follow_up = %job.id,
+                verdict = verdict.name(),
+                "a follow-up was not taken"
+            );
         }
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Seed {
     pub(super) worker: WorkerId,
     pub(super) states: States,
     pub(super) limits: Arc<Limits>,
+    /// Whether the engine told them; else they are the defaults.
+    pub(super) limits_known: bool,
 }
 
 /// A page that this worker holds.
@@ -259,6 +261,11 @@ impl Board {
             let Some(leased) = self.pages.get(&waiting.page) else {
                 continue;
             };
+            if leased.trip_at <= now {
+                // It would be stopped at once, or run beside its next attempt.
+                self.end_ahead(&waiting, Outcome::Released, None);
+                continue;
+            }
             let started_at = self.engine.0 + now.saturating_sub(self.engine.1);
             let lateness = started_at - waiting.job.due;
             let timeout_at = waiting.job.timeout.map(|timeout| now + timeout);
@@ -497,6 +504,15 @@ impl Board {
     /// Drops what was taken from the line: its lease is lost.
     pub(super) fn drop_ahead(&mut self, waiting: &Ahead) {
         self.close(waiting.page);
+    }
+
+    pub(super) fn knows_limits(&self) -> bool {
+        self.seed.limits_known
+    }
+
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        self.seed.limits = Arc::new(limits);
+        self.seed.limits_known = true;
     }
 
     /// Items of one call.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use punctual::engine::*;
+use punctual::job::Limits;
 use punctual::time::{Clock, ManualClock, Timestamp, seconds, within};
 use punctual::{
     Error, ErrorKind, Job, JobId, JobRecord, MemoryEngine, NewJob, Queue, Result, Worker,
@@ -65,8 +66,16 @@ impl Probe {
     }
 
     pub(crate) fn on(clock: impl Clock) -> Self {
+        Self::over(MemoryEngine::with_clock(clock))
+    }
+
+    pub(crate) fn limited(limits: Limits) -> Self {
+        Self::over(MemoryEngine::with_limits(ManualClock::default(), limits))
+    }
+
+    fn over(engine: MemoryEngine) -> Self {
         Self {
-            inner: Arc::new(MemoryEngine::with_clock(clock)),
+            inner: Arc::new(engine),
             state: Mutex::default(),
             settle_gate: None,
         }

@@ -221,3 +221,45 @@ async fn one_outcome_that_the_engine_refuses_does_not_hold_up_the_others() {
     }
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_whose_answer_was_lost_is_handed_back_by_a_worker_that_ends() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    // The first one takes effect; by its second try the worker has been told to end.
+    probe.fail("claim", [UNANSWERED, DOWN, DOWN]);
+    let (worker, starts) = counting(&probe);
+    let mut running = background(&worker);
+    until(&probe, id, |job| job.state == State::Active).await;
+    running.drain();
+    running.ended().await;
+    let job = probe.job(id).await;
+    assert_eq!((job.state, job.attempt), (State::Ready, 1));
+    assert_eq!((job.failures, job.crashes), (0, 0));
+    assert_eq!(starts.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_that_were_not_told_at_the_start_are_asked_for_later() {
+    let mut small = punctual::job::Limits::default();
+    (small.batch_items, small.payload_bytes) = (10, 1_000);
+    let mut large = small;
+    (large.batch_items, large.payload_bytes) = (1_000, 1 << 20);
+    for limits in [small, large] {
+        let probe = Arc::new(Probe::limited(limits));
+        probe.fail("info", [DOWN]);
+        let mut ids = Vec::new();
+        for n in 0..30 {
+            ids.push(send(&probe, n).await);
+        }
+        let worker = Worker::new(&probe).handle(move |_: Ping, ctx: Context| async move {
+            ctx.then(NewJob::new("after", vec![b'.'; limits.payload_bytes]))
+        });
+        let running = background(&worker);
+        for id in ids {
+            let job = settled(&probe, id).await;
+            assert_eq!((job.state, job.failures), (State::Completed, 0));
+        }
+        running.stop().await;
+    }
+}

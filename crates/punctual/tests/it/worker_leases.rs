@@ -1,6 +1,7 @@
 //! Leases: cancelled, timed out, lost and blocked handlers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual::job::Stop;
 use punctual::time::{millis, seconds};
@@ -241,4 +242,26 @@ async fn a_killed_worker_hands_nothing_back() {
     leases_run_out(&probe, &clock).await;
     let job = probe.job(id).await;
     assert_eq!((job.state, job.crashes), (State::Ready, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spans_without_end_are_taken() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let worker = quick(&probe)
+        .abort_grace(Duration::MAX)
+        .drain_limit(Duration::MAX)
+        .suspect_patience(Duration::MAX)
+        .handle(|_: Ping, ctx: Context| async move {
+            ctx.cancelled().await;
+            Outcome::Cancelled
+        });
+    let health = worker.health();
+    let running = background(&worker);
+    until(&probe, id, |job| job.state == State::Active).await;
+    Queue::new(&probe).cancel(id).await.unwrap();
+    assert_eq!(settled(&probe, id).await.state, State::Cancelled);
+    let loops = health.report().loops;
+    assert!(loops.iter().all(|of| of.restarts == 0), "{loops:?}");
+    running.stop().await;
 }

@@ -4,7 +4,7 @@ use punctual::engine::{Got, Reason};
 use punctual::time::Timestamp;
 
 use super::select::Named;
-use super::{get_all, missing, name_of};
+use super::show_named;
 use crate::args::Session;
 use crate::failure::Result;
 use crate::output::{Object, ago, object};
@@ -24,47 +24,43 @@ pub(crate) struct Args {
 
 impl Args {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
-        let targets = self.named.targets()?;
-        let now = session.engine.info().await?.now;
-        let mut unknown = Vec::new();
-        for (target, got) in get_all(session, targets, true).await? {
-            match got {
-                Some(Got::Job(job, explanation)) => {
-                    let reasons = explanation.map(|e| e.reasons).unwrap_or_default();
-                    if session.out.is_json() {
-                        session.out.json(&object!({
-                            "id": job.id.to_string(),
-                            "state": job.state.name(),
-                            "reasons": reasons.iter().map(as_json).collect::<Vec<_>>(),
-                        }))?;
-                        continue;
-                    }
-                    session.out.line(format!("{}  {}", job.id, job.state))?;
-                    for reason in &reasons {
-                        session
-                            .out
-                            .line(format!("  {}", in_words(reason, &job.queue, now)))?;
-                    }
+        show_named(session, &self.named, true, |got, now| match got {
+            Got::Job(job, explanation) => {
+                let reasons = explanation.map(|e| e.reasons).unwrap_or_default();
+                if session.out.is_json() {
+                    return session.out.json(&object!({
+                        "id": job.id.to_string(),
+                        "state": job.state.name(),
+                        "reasons": reasons.iter().map(as_json).collect::<Vec<_>>(),
+                    }));
                 }
-                Some(Got::Mark {
-                    id,
-                    state,
-                    finished_at,
-                    ..
-                }) => {
-                    if session.out.is_json() {
-                        let reasons = [object!({"reason": state.name()})];
-                        session.out.json(&object!({"id": id.to_string(), "state": state.name(), "reasons": reasons}))?;
-                    } else {
-                        session
-                            .out
-                            .line(format!("{id}  {state} {}", ago(finished_at, now)))?;
-                    }
-                }
-                _ => unknown.push(name_of(&target)),
+                session.out.line(format!("{}  {}", job.id, job.state))?;
+                reasons.iter().try_for_each(|reason| {
+                    let words = in_words(reason, &job.queue, now);
+                    session.out.line(format!("  {words}"))
+                })
             }
-        }
-        missing(&unknown)
+            Got::Mark {
+                id,
+                state,
+                finished_at,
+                ..
+            } => {
+                if session.out.is_json() {
+                    let reasons = [object!({"reason": state.name()})];
+                    return session.out.json(&object!({
+                        "id": id.to_string(),
+                        "state": state.name(),
+                        "reasons": reasons,
+                    }));
+                }
+                let ended = ago(finished_at, now);
+                session.out.line(format!("{id}  {state} {ended}"))
+            }
+            // Of an engine that knows more.
+            _ => Ok(()),
+        })
+        .await
     }
 }
 

@@ -5,7 +5,7 @@ use punctual::engine::{Got, WorkerId};
 use punctual::time::{Timestamp, format_span};
 
 use super::select::Named;
-use super::{get_all, missing, name_of};
+use super::show_named;
 use crate::args::Session;
 use crate::failure::Result;
 use crate::job_line::{JobLine, base64_of};
@@ -29,57 +29,44 @@ pub(crate) struct Args {
 
 impl Args {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
-        let targets = self.named.targets()?;
-        let now = session.engine.info().await?.now;
-        let mut unknown = Vec::new();
-        for (index, (target, got)) in get_all(session, targets, false)
-            .await?
-            .into_iter()
-            .enumerate()
-        {
-            if index > 0 && !session.out.is_json() {
+        let mut is_first = true;
+        show_named(session, &self.named, false, |got, now| {
+            if !std::mem::take(&mut is_first) && !session.out.is_json() {
                 session.out.line("")?;
             }
             match got {
-                Some(Got::Job(job, _)) if session.out.is_json() => {
-                    session.out.json(&JobLine::from(&*job))?;
+                Got::Job(job, _) if session.out.is_json() => {
+                    session.out.json(&JobLine::from(&*job))
                 }
-                Some(Got::Job(job, _)) => session.out.card(&fields(&job, now))?,
-                Some(Got::Mark {
+                Got::Job(job, _) => session.out.card(&fields(&job, now)),
+                Got::Mark {
                     id,
                     state,
                     result,
                     finished_at,
-                }) => {
+                } => {
                     if session.out.is_json() {
-                        session.out.json(&object!({
+                        return session.out.json(&object!({
                             "id": id.to_string(),
                             "state": state.name(),
                             "result_base64": result.map(|bytes| base64_of(&bytes)),
                             "finished_at": finished_at.to_string(),
                             "mark": true,
-                        }))?;
-                    } else {
-                        session.out.card(&[
-                            ("id", id.to_string()),
-                            (
-                                "state",
-                                format!(
-                                    "{state} {} (only this mark is left)",
-                                    ago(finished_at, now)
-                                ),
-                            ),
-                            (
-                                "result",
-                                result.map(|bytes| shown(&bytes)).unwrap_or_default(),
-                            ),
-                        ])?;
+                        }));
                     }
+                    let ended = ago(finished_at, now);
+                    let result = result.map(|bytes| shown(&bytes));
+                    session.out.card(&[
+                        ("id", id.to_string()),
+                        ("state", format!("{state} {ended} (only this mark is left)")),
+                        ("result", result.unwrap_or_default()),
+                    ])
                 }
-                _ => unknown.push(name_of(&target)),
+                // Of an engine that knows more.
+                _ => Ok(()),
             }
-        }
-        missing(&unknown)
+        })
+        .await
     }
 }
 

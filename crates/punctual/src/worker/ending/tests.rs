@@ -117,6 +117,29 @@ fn what_the_worker_cuts_short_is_released_and_no_failure() {
 }
 
 #[test]
+fn what_is_dead_stays_dead_however_it_was_stopped() {
+    for cause in [
+        Cause::Requested,
+        Cause::TimedOut,
+        Cause::Shutdown,
+        Cause::Unsure,
+    ] {
+        let settlement = handed_in(Some(Verdict::dead("no such order")), Some(cause));
+        assert_eq!(settlement.outcome, Outcome::Dead, "{cause:?}");
+        assert_eq!(settlement.error.as_deref(), Some("no such order"));
+    }
+}
+
+#[test]
+fn a_result_over_the_limit_is_left_out_and_the_rest_stays() {
+    let large = Verdict::completed().result(vec![0; (8 << 10) + 1]);
+    let settlement = handed_in(Some(large), None);
+    assert_eq!(settlement.outcome, Outcome::Completed);
+    assert_eq!(settlement.result, None);
+    assert_eq!(settlement.effects.len(), 1);
+}
+
+#[test]
 fn a_long_error_is_cut_between_characters() {
     assert_eq!(cut("äöü".into(), 3), "ä");
     assert_eq!(cut("äöü".into(), 6), "äöü");

@@ -232,3 +232,31 @@ fn a_batch_is_bounded_in_bytes() {
     assert_eq!(outcomes(&mut board).len(), 2);
     assert_eq!(outcomes(&mut board).len(), 2);
 }
+
+#[test]
+fn a_job_whose_lease_nears_its_end_is_not_started() {
+    let mut board = board(2);
+    add_page(&mut board, records(1));
+    assert_eq!(board.start(NOW + seconds(8)).len(), 0);
+    assert_eq!(outcomes(&mut board), [Outcome::Released]);
+    assert!(board.is_quiet());
+    add_page(&mut board, records(1));
+    assert_eq!(board.start(NOW + millis(7_999)).len(), 1);
+}
+
+#[test]
+fn limits_that_come_later_hold_from_then_on() {
+    let mut board = board(20);
+    board.set_limits(Limits {
+        batch_items: 7,
+        ..Limits::default()
+    });
+    assert_eq!(board.room().unwrap().jobs, 7);
+    add_page(&mut board, records(10));
+    for start in board.start(NOW) {
+        assert_eq!(start.ctx.shared().limits.batch_items, 7);
+        board.finish(start.key, Some(Verdict::completed()), NOW);
+    }
+    assert_eq!(outcomes(&mut board).len(), 7);
+    assert_eq!(outcomes(&mut board).len(), 3);
+}

@@ -1,0 +1,101 @@
+use super::*;
+use crate::job::Limits;
+use crate::time::seconds;
+use crate::worker::Interrupt;
+use crate::worker::fixtures::{CLAIMED_AT, LABELS, board, lease, record};
+
+const NOW: Duration = seconds(100);
+const LEASE: Duration = seconds(10);
+
+/// A board with one slot and a page of two jobs: one runs, one waits for the slot.
+fn one_runs_one_waits() -> (Board, u64, [JobId; 2]) {
+    let mut board = board(1);
+    let page = board.add_page(lease(1), Beat::new(NOW, LEASE));
+    let jobs = [record(), record()];
+    let ids = [jobs[0].id, jobs[1].id];
+    for job in jobs {
+        board.add_job(page, job, LABELS, NOW);
+    }
+    assert_eq!(board.start(NOW).len(), 1);
+    (board, page, ids)
+}
+
+fn extended(lost: &[JobId], cancel_requested: &[JobId]) -> ExtendVerdict {
+    ExtendVerdict::Extended {
+        deadline: CLAIMED_AT + LEASE,
+        lost: lost.to_vec(),
+        cancel_requested: cancel_requested.to_vec(),
+    }
+}
+
+fn answer(board: &mut Board, page: u64, verdict: &ExtendVerdict) -> usize {
+    board.extended(page, verdict, Beat::new(NOW, LEASE), NOW)
+}
+
+#[test]
+fn a_cancelled_job_that_waits_for_a_slot_is_not_started() {
+    let (mut board, page, [runs, waits]) = one_runs_one_waits();
+    answer(&mut board, page, &extended(&[], &[waits]));
+    assert!(board.ahead.is_empty());
+    let ended = board.take_ended();
+    let settlement = &ended[0].settlement;
+    assert_eq!((ended.len(), settlement.id), (1, waits));
+    assert_eq!(settlement.outcome, Outcome::Cancelled);
+    assert_eq!(settlement.stopped, Some(Stop::BeforeStart));
+    let run = board.runs.values().next().unwrap();
+    assert_eq!((run.ctx.id(), run.ctx.interrupt()), (runs, None));
+}
+
+#[test]
+fn a_cancelled_job_that_runs_is_asked_to_stop() {
+    let (mut board, page, [runs, _]) = one_runs_one_waits();
+    answer(&mut board, page, &extended(&[], &[runs]));
+    let run = board.runs.values().next().unwrap();
+    assert_eq!(run.ctx.interrupt(), Some(Interrupt::CancelRequested));
+    assert_eq!(
+        board.ahead.len(),
+        1,
+        "the other one is none of its business"
+    );
+    assert_eq!(board.take_ended().len(), 0);
+}
+
+#[test]
+fn nothing_is_handed_in_of_jobs_that_are_lost() {
+    let (mut board, page, [runs, waits]) = one_runs_one_waits();
+    assert_eq!(answer(&mut board, page, &extended(&[waits], &[])), 1);
+    assert!(board.ahead.is_empty());
+    assert_eq!(answer(&mut board, page, &extended(&[runs], &[])), 1);
+    assert_eq!(answer(&mut board, page, &extended(&[runs], &[])), 0, "once");
+    let (key, run) = board.runs.iter().next().unwrap();
+    assert_eq!(run.ctx.interrupt(), Some(Interrupt::LeaseLost));
+    let key = *key;
+    board.finish(key, None, NOW);
+    assert_eq!(board.take_ended().len(), 0);
+    assert!(board.is_quiet() && board.pages.is_empty());
+}
+
+#[test]
+fn a_page_that_is_lost_takes_all_its_jobs_along() {
+    let (mut board, page, _) = one_runs_one_waits();
+    assert_eq!(answer(&mut board, page, &ExtendVerdict::LeaseLost), 2);
+    assert!(board.ahead.is_empty() && board.pages.is_empty());
+    let run = board.runs.values().next().unwrap();
+    assert_eq!(run.ctx.interrupt(), Some(Interrupt::LeaseLost));
+    assert!(board.start(NOW).is_empty());
+    assert_eq!(board.take_ended().len(), 0);
+}
+
+#[test]
+fn heartbeats_keep_to_the_batch_of_the_engine() {
+    let mut board = board(1);
+    board.set_limits(Limits {
+        batch_items: 2,
+        ..Limits::default()
+    });
+    for fence in 1..=3 {
+        board.add_page(lease(fence), Beat::new(NOW, LEASE));
+    }
+    let (keys, pages) = board.due_beats(NOW + LEASE, LEASE);
+    assert_eq!((keys.len(), pages.len()), (2, 2));
+}
