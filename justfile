@@ -39,3 +39,10 @@ bench *options:
 # The timing wheel beside a heap, a tree and DelayQueue
 bench-timers *options:
     cargo run --release -p punctual-bench --bin timers -- {{options}}
+
+# The embedded engine beside its disk, beanstalkd and a bare store (apt-get install beanstalkd)
+bench-embedded:
+    cargo run --release -p punctual-bench --bin embedded -- callers
+    cargo run --release -p punctual-bench --bin embedded -- life
+    cargo run --release -p punctual-bench --bin embedded -- pending
+    cargo run --release -p punctual-bench --bin embedded -- passed

@@ -23,18 +23,9 @@ Examples:
   punctual work mail --exec ./send-mail.sh        run a command per job
   punctual jobs list --queue mail                 what waits, runs and failed
   punctual jobs explain ID                        why a job has not run yet
+";
 
-Engines:
-  memory:                      ends with the process; for trying things out
-  file:DIR                     a directory on this machine, one process at a time
-  file:DIR?durability=os       acknowledged once the system has it: survives a kill, no power cut
-  file:DIR?durability=interval(50ms)   the same, on disk 50 ms later
-  redis://USER:PASSWORD@HOST:PORT/DB   Redis 7 or Valkey, any number of processes and hosts;
-                               rediss:// encrypts, redis+sentinel://HOST,HOST/MASTER and
-                               redis+cluster://HOST,HOST find their servers by themselves
-  redis://HOST?durability=fsync        refused unless the server keeps it; or memory, os, replica(1)
-  file:DIR?reserve=16MiB       set aside for a full disk, 64 MiB by default
-
+const REST: &str = "
 Environment: PUNCTUAL_ENGINE, PUNCTUAL_NAMESPACE, PUNCTUAL_OUTPUT stand for the options;
 PUNCTUAL_LOG=info (or error, warn, debug, off) tells more or less of what goes on, on stderr.
 
@@ -44,9 +35,13 @@ Exit codes:
   2  wrong usage or malformed input  6  stored data damaged, or of a newer version
   3  no such job, queue or file";
 
+fn help() -> String {
+    [EXAMPLES, connect::ADDRESSES, REST].join("\n")
+}
+
 /// Durable delayed jobs, on time.
 #[derive(Debug, Parser)]
-#[command(name = "punctual", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "punctual", version, after_help = help(), max_term_width = 100)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 pub(crate) struct Cli {
     #[command(flatten)]

@@ -19,6 +19,19 @@ pub(crate) const DEFAULT: &str = "file:./punctual-data";
 pub(crate) const SUPPORTED: &str = "memory:, file:DIR, redis://HOST, rediss://HOST, \
      redis+sentinel://HOST,HOST/MASTER and redis+cluster://HOST,HOST";
 
+/// The same for a reader with time.
+pub(crate) const ADDRESSES: &str = "\
+Engines:
+  memory:                      ends with the process; for trying things out
+  file:DIR                     a directory on this machine, one process at a time
+  file:DIR?durability=os       acknowledged once the system has it: survives a kill, no power cut
+  file:DIR?durability=interval(50ms)   the same, on disk 50 ms later
+  file:DIR?reserve=16MiB       set aside for a full disk, 64 MiB by default
+  redis://USER:PASSWORD@HOST:PORT/DB   Redis 7 or Valkey, any number of processes and hosts;
+                               rediss:// encrypts, redis+sentinel://HOST,HOST/MASTER and
+                               redis+cluster://HOST,HOST find their servers by themselves
+  redis://HOST?durability=fsync        refused unless the server keeps it; or memory, os, replica(1)";
+
 /// Where an engine is, read from text such as `file:./punctual-data?durability=os`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {

@@ -78,8 +78,9 @@ const NAP_MIN: Duration = millis(1);
 const RETRY: Duration = millis(100);
 /// A log below this is not worth a checkpoint of its own: it is read in milliseconds.
 const LOG_MIN: u64 = 4 << 20;
-/// Recent rows may be this many times what a checkpoint takes, then calls wait for the store.
-const RECENT_MAX: usize = 4;
+/// While a checkpoint is taken, recent rows may be this many times what one takes, then calls wait for
+/// the store. It bounds memory, and what is replayed after a kill.
+const RECENT_MAX: usize = 1;
 
 /// Answers by what they wait for.
 #[derive(Default)]
@@ -323,7 +324,7 @@ impl Committer {
             return;
         }
         let is_long = self.log.bytes() > 2 * self.options.segment_bytes / sooner as u64;
-        let is_large = recent > 2 * enough;
+        let is_large = recent > enough * 3 / 2;
         if is_large || ((recent > enough || is_long) && !self.store.is_behind()) {
             self.checkpoint();
         }

@@ -2,6 +2,9 @@
 do
 
 
+-- A page of fewer jobs is answered with its records: one more round trip would cost more.
+local UNSEEN_MIN = 8
+
 -- What a claim has taken: ids, records, and the queue rows they came from.
 local function new_take(limit, bytes)
   return {limit = limit, bytes = bytes, n = 0, ids = {}, records = {}, rows = {}, size = 0, full = false, plain = true}
@@ -14,17 +17,15 @@ end
 -- Whether one more job fits; the first one always does. Records are longer than payloads, so while
 -- their sum fits nothing need be looked into.
 local function fits(take, raw)
-  if not take.exact then
+  if not take.left then
     take.size = take.size + #raw
     if take.size <= take.bytes then return true end
-    take.exact = true
-    local size = 0
-    for i = 1, take.n do size = size + payload_of(take.records[i]) end
-    take.size = size + payload_of(raw)
-  else
-    take.size = take.size + payload_of(raw)
+    take.left = take.bytes
+    for i = 1, take.n do take.left = take.left - payload_of(take.records[i]) end
   end
-  if take.n > 0 and take.size > take.bytes then take.full = true end
+  local bytes = payload_of(raw)
+  take.full = take.n > 0 and bytes > take.left
+  take.left = max(0, take.left - bytes)
   return not take.full
 end
 
@@ -70,7 +71,7 @@ end
 local function take_side(take, r, lane, member)
   local kind, rest = sub(member, 22, 22), sub(member, 23)
   local id = kind == 'J' and rest or Group.candidate(r, rest, lane)
-  local raw = id and call('HGET', S.base .. ':b', id)
+  local raw = id and call('HGET', S.k.b, id)
   if not raw or byte(raw) > 2 then -- never so: the record and its places change in one step
     Line.side_remove(r, lane, member)
     return true
@@ -202,11 +203,46 @@ local function open_page(take, alone, call_)
   return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
 end
 
+-- Takes plain jobs of one queue off the list of its first priority, and opens a page of them without a
+-- look at each. Answers the page, and whether the claimer is to read the records itself; nothing if jobs must be
+-- looked at.
+local function page_of_plain(r, limit, bytes, call_, may_be_unseen)
+  if flag(r, 2) or M.feed >= S.now or (r.head > 0 and r.head <= S.now) then return nil end
+  for lane, n in pairs(r.X) do if n > 0 and lane < 10 then return nil end end
+  local first, live, other = 10, 0, false
+  for lane, n in pairs(r.L) do
+    if n > 0 then
+      if first < 10 then other = true end
+      if lane < first then first, live = lane, n end
+    end
+  end
+  if first == 10 or (other and live < limit) then return nil end
+  local all, n, _, lo, hi = Line.take_unseen(r, first, limit, bytes)
+  if not all then return nil end
+  r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
+  note(r, 2, n)
+  local fence = max(M.fence + 1, S.now)
+  M.fence = fence
+  local token = u8(fence) .. call_.nonce
+  Page.open(token, call_.worker, call_.lease, all, n, lo, hi, false, r.name, true)
+  local head = pack('>I8I8I2', S.now + call_.lease, S.now, n)
+  if n >= UNSEEN_MIN and may_be_unseen then return {token, head, all, '', ''}, true end
+  if n == 1 then
+    local raw = call('HGET', S.k.b, all)
+    return {token, head, all, pack('>I4', #raw), raw}
+  end
+  local ids, lengths = {}, {}
+  for i = 1, n do ids[i] = sub(all, 16 * i - 15, 16 * i) end
+  local records = get_many(S.k.b, ids)
+  for i = 1, n do lengths[i] = #records[i] end
+  return {token, head, all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
+end
+
 -- The page of a claim whose answer was lost: what is left of it.
 local function page_again(token)
   local p = Page.load(token)
   local ids = p and Page.rest(p) or {}
-  local records, lengths = get_many(S.base .. ':b', ids), {}
+  local records, lengths = get_many(S.k.b, ids), {}
   local kept, out, n = {}, {}, 0
   for i = 1, #ids do
     if records[i] then
@@ -221,6 +257,12 @@ end
 local function wake_at(open)
   if #open == 0 then return 0 end
   local wake = Page.first_end(open) or 0
+  for kind, key in pairs({expiry = ':xp', period = ':up'}) do -- one of these may keep another job back
+    if M[kind] < NEVER then
+      local first = call('ZRANGEBYSCORE', S.base .. key, '(' .. fmt('%d', S.now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+      if first and (wake == 0 or tonum(first) < wake) then wake = tonum(first) end
+    end
+  end
   for _, r in ipairs(open) do
     if r.head > 0 and (wake == 0 or r.head < wake) then wake = r.head end
   end
@@ -250,10 +292,14 @@ function Claim.call(base, blob)
   local rows = {}
   for i = 1, #queues do rows[i] = Row.of(queues[i]) end
   local alone, turns = flags % 2 == 1, floor(flags / 2) % 2 == 1
-  local again = call('HGET', S.base .. ':pg', 'n' .. call_.worker .. call_.nonce)
-  local page
+  local again = call('HGET', S.k.pg, 'n' .. call_.worker .. call_.nonce)
+  local page, unseen
+  if not again and not alone and not turns and #rows == 1 then
+    page, unseen = page_of_plain(rows[1], limit, max_bytes, call_, flags >= 8)
+  end
   if again then
     page = page_again(again)
+  elseif page then -- nothing more to do
   else
     local take = new_take(limit, max_bytes)
     local suspect = alone and take_suspect(take, rows)
@@ -280,7 +326,7 @@ function Claim.call(base, blob)
     if not flag(r, 2) then
       open[#open + 1] = r
       if Line.has_suspects(r) then suspects = true end
-      if Line.has_work(r, alone) then left, r.ring = true, true end
+      if Line.has_work(r, alone) then left, r.ring = true, 2 end
     end
     if not r.ring then
       set_flag(r, 1, true)
@@ -289,7 +335,7 @@ function Claim.call(base, blob)
   end
   local wake = left and S.now or wake_at(open)
   Shard.commit('w' .. call_.worker, u8(S.now) .. sub(blob, at))
-  local head = pack('>I8I8BB', S.now, wake, suspects and 1 or 0, page and 1 or 0)
+  local head = pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0), page and 1 or 0)
   return page and head .. page[1] .. page[2] .. page[3] .. page[4] .. page[5] or head
 end
 

@@ -10,11 +10,11 @@ local function obey(name, value)
 end
 
 local function write_record(map)
-  local key = S.base .. ':rec'
+  local key = S.k.rec
   local known = call('HGET', key, map.na)
   local version = known and at8(known) or 0
   if version ~= (map.ex or 0) then
-    refuse('version_conflict', 'record was changed since it was read; read it again version=' .. fmt('%.0f', version))
+    refuse('version_conflict', 'record was changed since it was read; read it again version=' .. fmt('%d', version))
   end
   Sweep.run()
   M.version, M.rest = M.version + 1, nil
@@ -34,20 +34,22 @@ local ACTIONS = {
     local r = Row.of(map.q)
     local was = flag(r, 2)
     set_flag(r, 2, false)
-    if was then ring(r) end
+    if was then r.ring = 3 end
     return {d = was and 1 or 0}
   end,
   function(map)
-    local examined, matched, more = Edit.purge(map.q, map.li or 1000)
-    return {ex = examined, ma = matched, cu = more and 'purge' or nil}
+    local limit = map.li or 1000
+    if limit < 1 or limit > 1000 then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
+    local examined, matched, cursor = Edit.purge(map.q, limit, map.cu)
+    return {ex = examined, ma = matched, cu = cursor}
   end,
   function(map)
-    local known = call('HGET', S.base .. ':rec', map.na)
+    local known = call('HGET', S.k.rec, map.na)
     return known and {ve = at8(known), v = sub(known, 9)} or {}
   end,
   function(map)
     local names, prefix = {}, map.na or ''
-    for _, name in ipairs(call('HKEYS', S.base .. ':rec')) do
+    for _, name in ipairs(call('HKEYS', S.k.rec)) do
       if sub(name, 1, #prefix) == prefix then names[#names + 1] = name end
     end
     table.sort(names)

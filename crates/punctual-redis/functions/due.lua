@@ -1,8 +1,28 @@
--- What is to become due: `BASE:n:QUEUE`, a sorted set by due; members are seq 12 + id.
+-- What is to become due. Near: `BASE:n:QUEUE`, a sorted set by due; members are seq 12 | id | lane 1 | size 2: of
+-- a plain job its priority and bytes, so that it moves to its line unseen; else 255 and 0. Far, from the
+-- row's horizon on: lists of ids, one for 2^32 us (72 minutes), `BASE:t:NUMBER:QUEUE`, whose numbers are in
+-- `BASE:tb:QUEUE`. A list is spread into the near set before its time comes, or when nothing is near: so
+-- the near set knows the earliest due. An entry of a list is a hint: the record says whether it counts.
 do
 
+local WIDTH, LEAD = 4294967296, 300e6
+local SLICE = 500 -- ids of a far list spread at a time
+local LREM_MAX = 2000 -- what leaves a longer list stays as a stale entry, counted
 
 local function due_set(r) return S.base .. ':n:' .. r.name end
+local function far_list(r, number) return S.base .. ':t:' .. fmt('%d', number) .. ':' .. r.name end
+local function far_numbers(r) return S.base .. ':tb:' .. r.name end
+
+local LOOK = '\255\0\0'
+
+-- How a job of a record moves: plain ones unseen.
+local function manner(tag, prio, size)
+  return tag == 1 and size < 65536 and char(prio) .. pack('>I2', size) or LOOK
+end
+
+local function member_of(j)
+  return Job.seq(j) .. j.id .. manner(j.tag, j.prio, 31 + #j.tail)
+end
 
 -- A queue's earliest due is at most that: sleepers with a later alarm must know.
 function Due.head_at_most(r, due)
@@ -13,22 +33,164 @@ function Due.head_at_most(r, due)
   end
 end
 
-function Due.add(r, j)
-  call('ZADD', due_set(r), fmt('%.0f', j.due), Job.seq(j) .. j.id)
-  r.c[SCHEDULED], r.rest = r.c[SCHEDULED] + 1, nil
-  Due.head_at_most(r, j.due)
+-- When the sweep is to look at a queue: its earliest due, or the time to spread its next far list.
+function Due.duty(r)
+  local at = r.head
+  if r.far > 0 and (at == 0 or r.horizon - LEAD < at) then at = r.horizon - LEAD end
+  return at
 end
 
--- Looks the earliest due up again.
+-- From where on jobs are far. It stands still while there are any.
+local function horizon_of(r)
+  if r.far == 0 then
+    local horizon = (floor((S.now + LEAD) / WIDTH) + 1) * WIDTH
+    if horizon > r.horizon then
+      if r.horizon > 0 and call('EXISTS', far_numbers(r)) == 1 then r.far = 1 else r.horizon = horizon end
+      r.rest = nil
+    end
+  end
+  return r.horizon
+end
+
+-- Adds jobs: dues, near members and ids, as lists of the same length.
+local function add_many(r, dues, members, ids)
+  local horizon, near, far, numbers, earliest, added = horizon_of(r), {}, {}, {}, nil, 0
+  local last, score
+  for i = 1, #ids do
+    local due = dues[i]
+    if due < horizon then
+      if due ~= last then last, score = due, fmt('%d', due) end
+      near[#near + 1] = score
+      near[#near + 1] = members[i]
+      if not earliest or due < earliest then earliest = due end
+    else
+      local number = floor(due / WIDTH)
+      local list = far[number]
+      if not list then
+        list = {}
+        far[number], numbers[#numbers + 1] = list, number
+      end
+      list[#list + 1] = ids[i]
+      added = added + 1
+    end
+  end
+  call_many('ZADD', due_set(r), near)
+  for i = 1, #numbers do
+    local number = numbers[i]
+    local list = far[number]
+    if call_many('RPUSH', far_list(r, number), list) <= #list then call('ZADD', far_numbers(r), number, number) end
+  end
+  r.c[SCHEDULED], r.far, r.rest = r.c[SCHEDULED] + #ids, r.far + added, nil
+  if earliest then Due.head_at_most(r, earliest) end
+  if added > 0 then
+    if r.head == 0 then
+      Due.refresh(r)
+      ring(r)
+    end
+    duty_at('due', r.horizon - LEAD)
+  end
+end
+
+-- Adds new plain jobs: dues, ids and records as lists of the same length.
+function Due.add_plain(r, dues, ids, records)
+  local members, seq, size, how = {}, u8(S.now) .. S.sub, nil, nil
+  local prio
+  for i = 1, #ids do
+    local record = records[i]
+    local is_prio = byte(record, 30)
+    if #record ~= size or is_prio ~= prio then
+      size, prio = #record, is_prio
+      how = manner(1, prio, size)
+    end
+    members[i] = seq .. sub(record, 28, 29) .. ids[i] .. how
+  end
+  add_many(r, dues, members, ids)
+end
+
+function Due.add(r, j)
+  add_many(r, {j.due}, {member_of(j)}, {j.id})
+end
+
+-- `BASE:ts:QUEUE`: ids to how many of their entries in far lists are stale; the earlier ones are.
+local function stale_set(r) return S.base .. ':ts:' .. r.name end
+
+local function counts_of(key, ids)
+  local counts, out = get_many(key, ids), {}
+  for i = 1, #ids do if counts[i] then out[ids[i]] = tonum(counts[i]) end end
+  return out
+end
+
+-- Whether an entry is stale; it is then no longer counted.
+local function is_stale(key, left, id)
+  if not left or not left[id] or left[id] == 0 then return false end
+  left[id] = left[id] - 1
+  if left[id] == 0 then call('HDEL', key, id) else call('HSET', key, id, left[id]) end
+  return true
+end
+
+-- Spreads a slice of the first far list into the near set, if its time comes or `now_` is told.
+local function spread(r, now_)
+  local number = call('ZRANGE', far_numbers(r), 0, 0)[1]
+  if not number then
+    r.far, r.rest = 0, nil
+    return
+  end
+  if not now_ and tonum(number) * WIDTH - LEAD > S.now then
+    r.horizon, r.rest = max(r.horizon, tonum(number) * WIDTH), nil
+    return
+  end
+  local key = far_list(r, tonum(number))
+  local ids = call('LPOP', key, SLICE) or {}
+  S.spread = S.spread + #ids
+  local records, items, live = get_many(S.k.b, ids), {}, 0
+  local gone, left = stale_set(r), nil
+  if #ids > 0 and call('EXISTS', gone) == 1 then left = counts_of(gone, ids) end
+  for i = 1, #ids do
+    local raw = records[i]
+    if not is_stale(gone, left, ids[i]) then
+      local due = raw and byte(raw) <= 2 and at8(raw, 12)
+      if due and floor(due / WIDTH) == tonum(number) then
+        items[2 * live + 1] = fmt('%d', due)
+        items[2 * live + 2] = sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] .. manner(byte(raw), byte(raw, 30), #raw)
+        live = live + 1
+      end
+    end
+  end
+  local new = call_many('ZADD', due_set(r), items)
+  r.far = max(0, r.far - new)
+  if #ids < SLICE then
+    call('ZREM', far_numbers(r), number)
+    call('DEL', key)
+    r.horizon = max(r.horizon, (tonum(number) + 1) * WIDTH)
+  else
+    r.horizon = tonum(number) * WIDTH
+  end
+  r.rest = nil
+end
+
+-- Looks the earliest due up again; spreads a far list if nothing is near.
 function Due.refresh(r)
-  local first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')
-  r.head, r.rest = first[2] and tonum(first[2]) or 0, nil
-  if r.head > 0 then duty_at('due', r.head) end
+  local first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
+  while not first and r.far > 0 and S.spread < 2 * SLICE do
+    spread(r, true)
+    first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
+  end
+  local head = first and tonum(first) or 0
+  if r.far > 0 and (head == 0 or head >= r.horizon) then head = r.horizon end
+  r.head, r.rest = head, nil
+  local duty = Due.duty(r)
+  if duty > 0 then duty_at('due', duty) end
 end
 
 -- Takes a job out; whether it was here.
 function Due.remove(r, j)
-  if r.c[SCHEDULED] == 0 or call('ZREM', due_set(r), Job.seq(j) .. j.id) == 0 then return false end
+  if r.c[SCHEDULED] == 0 then return false end
+  if call('ZREM', due_set(r), member_of(j)) == 0 then
+    if r.far == 0 or j.due < r.horizon then return false end
+    local key = far_list(r, floor(j.due / WIDTH))
+    if call('LLEN', key) <= LREM_MAX then call('LREM', key, 1, j.id) else call('HINCRBY', stale_set(r), j.id, 1) end
+    r.far = max(0, r.far - 1)
+  end
   r.c[SCHEDULED], r.rest = r.c[SCHEDULED] - 1, nil
   if j.due <= r.head then Due.refresh(r) end
   return true
@@ -37,36 +199,125 @@ end
 -- Moves what is due to its line, by due and then by enqueue, at most so many; how many.
 function Due.move(r, limit)
   local now = S.now
-  if r.head == 0 or r.head > now then return 0 end
   r = Row.of(r.name)
-  local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%.0f', now), 'LIMIT', 0, limit)
-  local ids, n = {}, #found
-  for i = 1, n do ids[i] = sub(found[i], 13, 28) end
-  local records = get_many(S.base .. ':b', ids)
-  local lists = {}
-  for i = 1, n do
-    local raw = records[i]
-    local plain = byte(raw) == 1
-    if not plain then
-      local j = Job.parse(ids[i], raw)
-      plain = not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
-      if not plain then Line.up(r, j) end
-    end
-    if plain then
-      local lane = byte(raw, 30)
-      local list = lists[lane]
-      if not list then list = {} lists[lane] = list end
-      list[#list + 1] = ids[i]
-    end
-    changed(ids[i], r.name, READY)
+  if r.far > 0 and now >= r.horizon - LEAD and S.spread < SLICE then spread(r) end
+  if r.head == 0 or r.head > now then
+    Due.refresh(r)
+    if r.head == 0 or r.head > now then return 0 end
   end
-  for lane, list in pairs(lists) do Line.push(r, lane, list) end
+  local till = r.far > 0 and min(now, r.horizon - 1) or now
+  local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%d', till), 'LIMIT', 0, limit)
+  local lists, n, lo, hi = {}, #found, u8(r.head), nil
+  hi = u8(n == limit and tonum(call('ZSCORE', due_set(r), found[n])) or till)
+  for i = 1, n do
+    local member = found[i]
+    local id, lane, size = sub(member, 13, 28), byte(member, 29), 0
+    local plain, in_order = lane < 255, true
+    if plain then
+      size = unp('>I2', member, 30)
+    else
+      local j = Job.load(id)
+      lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
+      if not in_order then Line.up(r, j) end
+    end
+    if in_order then
+      local list = lists[lane]
+      if not list then
+        list = {ids = {}, kind = 2, size = 0}
+        lists[lane] = list
+      end
+      list.ids[#list.ids + 1] = id
+      list.size = list.size + size
+      if not plain then list.kind = 0 end
+    end
+    changed(id, r.name, READY)
+  end
+  for lane, list in pairs(lists) do
+    Line.push(r, lane, list.ids, list.kind, list.size, lo, hi)
+  end
   if n > 0 then
     call('ZREMRANGEBYRANK', due_set(r), 0, n - 1)
     r.c[SCHEDULED], r.c[READY] = r.c[SCHEDULED] - n, r.c[READY] + n
   end
   Due.refresh(r)
   return n
+end
+
+-- The entries of a far list that count, between two places: due and seq 12 + id of each, with the place.
+local function entries(r, number, from, to)
+  local ids, found, seen = call('LRANGE', far_list(r, number), from, to), {}, {}
+  local records = get_many(S.k.b, ids)
+  for i = 1, #ids do
+    local raw = records[i]
+    local due = raw and byte(raw) <= 2 and not seen[ids[i]] and at8(raw, 12)
+    if due and due >= r.horizon and floor(due / WIDTH) == number then
+      seen[ids[i]] = true
+      found[#found + 1] = {due, sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i], from + i}
+    end
+  end
+  return found, #ids
+end
+
+-- Far jobs of a queue, at most so many after a cursor: ids with the cursor after each. List by list; one of
+-- at most `SORTED` entries by due (cursor: due | seq, id), a longer one as they came (p NUMBER | place).
+local SORTED = 4096
+
+function Due.far_page(r, cursor, limit)
+  local out, kind, number, due, rest = {}, nil, '-inf', nil, nil
+  if cursor then
+    local bar = find(cursor, '|', 1, true)
+    if not bar then refuse('invalid_input', 'cursor is not of this request; start again without one') end
+    kind, rest = sub(cursor, 1, 1), sub(cursor, bar + 1)
+    if kind == 'p' then
+      number = tonum(sub(cursor, 2, bar - 1))
+    else
+      due = tonum(sub(cursor, 1, bar - 1))
+      number = floor(due / WIDTH)
+    end
+  end
+  for _, text in ipairs(call('ZRANGEBYSCORE', far_numbers(r), number, '+inf')) do
+    local this = tonum(text)
+    local key, goes_on = far_list(r, this), cursor and this == number
+    if goes_on and kind == 'p' or not goes_on and call('LLEN', key) > SORTED then
+      local place, looked = goes_on and tonum(rest) or 0, nil
+      repeat
+        local found
+        found, looked = entries(r, this, place, place + limit - 1)
+        for i = 1, #found do
+          if #out < limit then out[#out + 1] = {sub(found[i][2], 13), 'p' .. text .. '|' .. fmt('%d', found[i][3])} end
+        end
+        place = place + limit
+      until looked < limit or #out == limit
+    else
+      local found = entries(r, this, 0, -1)
+      table.sort(found, function(a, b) return a[1] < b[1] or a[1] == b[1] and a[2] < b[2] end)
+      for i = 1, #found do
+        local one = found[i]
+        local passed = goes_on and (one[1] < due or one[1] == due and one[2] <= rest)
+        if not passed and #out < limit then
+          out[#out + 1] = {sub(one[2], 13), fmt('%d|', one[1]) .. one[2]}
+        end
+      end
+    end
+    if #out == limit then break end
+  end
+  return out
+end
+
+-- Counts far jobs by due into a histogram: exactly in lists of at most `SORTED` entries, while `budget` lasts;
+-- others as if due when their list begins. Calls count(due, jobs).
+function Due.far_counts(r, budget, count)
+  if r.far == 0 then return end
+  for _, text in ipairs(call('ZRANGE', far_numbers(r), 0, -1)) do
+    local number = tonum(text)
+    local n = call('LLEN', far_list(r, number))
+    if n <= SORTED and n <= budget then
+      budget = budget - n
+      for _, one in ipairs((entries(r, number, 0, -1))) do count(one[1], 1) end
+    else
+      count(max(number * WIDTH, r.horizon), n)
+    end
+  end
 end
 
 end

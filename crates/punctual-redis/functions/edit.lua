@@ -17,7 +17,7 @@ local function edit_mark(id, raw, action, dry)
   if action == 0 and state == CANCELLED then return ALREADY end
   if action ~= 5 then return WRONG_STATE, state end
   if not dry then
-    call('HDEL', S.base .. ':b', id)
+    call('HDEL', S.k.b, id)
     Settled.reuse(id)
   end
   return DONE, state
@@ -51,7 +51,7 @@ end
 
 -- One job's edit; answers a verdict and a state or id.
 function Edit.one(id, action, map, dry)
-  local raw = call('HGET', S.base .. ':b', id)
+  local raw = call('HGET', S.k.b, id)
   if not raw then return NOT_FOUND end
   if byte(raw) >= 7 then
     raw = Settled.mark(id, raw)
@@ -103,7 +103,7 @@ function Edit.one(id, action, map, dry)
   elseif action == 5 and state > ACTIVE then
     if not dry then
       Settled.unkeep(j)
-      call('HDEL', S.base .. ':b', id)
+      call('HDEL', S.k.b, id)
     end
     return DONE, state
   end
@@ -147,23 +147,34 @@ function Edit.call(base, blob)
   return mp.pack({v = out, ex = examined, ma = matched, cu = cursor, n = S.now, i = M.instance})
 end
 
--- Cancels pending jobs of a queue, held ones first so that no follower starts; examined, matched.
-function Edit.purge(q, limit)
-  local left, examined, matched = limit, 0, 0
-  for _, state in ipairs({HELD, SCHEDULED, READY}) do
-    if left > 0 then
-      local jobs, looked = Inspect.find(1, q, state, nil, {}, nil, left, true)
-      examined, left = examined + looked, left - looked
-      for _, found in ipairs(jobs) do
-        local j = Job.load(found[1].id)
-        if j and j.tag <= 3 then
-          matched = matched + 1
-          Settled.cancel_waiting(j, 3)
-        end
-      end
+local PURGED = {HELD, SCHEDULED, READY}
+
+-- Cancels pending jobs of a queue, held ones first so that no follower starts; the cursor says how far
+-- it came. Answers examined, matched, cursor.
+function Edit.purge(q, limit, cursor)
+  local examined, matched, first, after = 0, 0, 1, nil
+  if cursor then
+    first, after = byte(cursor), sub(cursor, 2)
+    if not first or first < 1 or first > 3 then
+      refuse('invalid_input', 'cursor is not of this request; start again without one')
     end
   end
-  return examined, matched, left == 0
+  local r = Row.find(q)
+  if not r then return 0, 0 end
+  for nth = first, 3 do
+    local found = Inspect.by_state(r, PURGED[nth], after, limit - examined)
+    after = nil
+    examined = examined + #found
+    for _, one in ipairs(found) do
+      local j = Job.load(one[1])
+      if j and j.tag <= 3 then
+        matched = matched + 1
+        Settled.cancel_waiting(j, 3)
+      end
+    end
+    if examined == limit and #found > 0 then return examined, matched, char(nth) .. found[#found][2] end
+  end
+  return examined, matched
 end
 
 end

@@ -62,7 +62,7 @@ local function oldest_pending(r, except)
     end
   end
   for _, member in ipairs(call('ZRANGE', S.base .. ':n:' .. r.name, 0, k - 1)) do
-    if passes(sub(member, 13)) then return sub(member, 13) end
+    if passes(sub(member, 13, 28)) then return sub(member, 13, 28) end
   end
   for _, member in ipairs(call('ZRANGEBYLEX', S.base .. ':l:' .. r.name, '-', '+', 'LIMIT', 0, k)) do
     if passes(sub(member, -16)) then return sub(member, -16) end
@@ -119,7 +119,7 @@ local function store(j, late, follows)
   elseif r.head > 0 and r.head <= S.now then -- a pile is being moved: behind it
     Due.add(r, j)
   else
-    Line.push(r, j.prio, {j.id})
+    Line.push(r, j.prio, {j.id}, 0, 0)
     r.c[READY] = r.c[READY] + 1
     changed(j.id, j.q, READY)
   end
@@ -128,7 +128,7 @@ end
 
 -- One job's enqueue; effects are not bounded by max_pending. Answers verdict, due, late, other id.
 function Enqueue.one(id, due8, late, spec, bounded)
-  local raw = call('HGET', S.base .. ':b', id)
+  local raw = call('HGET', S.k.b, id)
   if raw and byte(raw) >= 7 then
     raw = Settled.mark(id, raw)
     if not raw or not Settled.mark_counts(raw) then
@@ -169,39 +169,33 @@ function Enqueue.one(id, due8, late, spec, bounded)
 end
 
 
--- Stores a batch of jobs that are new and plain: no key, no group, no bound, not late.
-local function store_plain(batch, n)
-  local kv, seq = {}, u8(S.now) .. S.sub
-  local ids, records = batch.ids, batch.records
-  for i = 1, n do
-    kv[2 * i - 1], kv[2 * i] = ids[i], records[i]
-  end
-  call_many('HSET', S.base .. ':b', kv)
-  for _, part in ipairs(batch.parts) do
-    local r, k = part.row, #part.at
-    note(r, 1, k)
-    if part.score then
-      local items = {}
+-- Puts the jobs of one lane and due in line: at the places `at` of the batch, or all of it.
+local function line_up(batch, part)
+  local r, ids, at = part.row, batch.ids, part.at
+  local k = part.n or #at
+  note(r, 1, k)
+  if part.later then
+    local dues, these, records = {}, at and {} or ids, {}
+    for i = 1, k do
+      local place = at and at[i] or i
+      if at then these[i] = ids[place] end
+      dues[i], records[i] = part.due or unp('>I8', batch.dues[place]), batch.kv[2 * place]
+    end
+    Due.add_plain(r, dues, these, records)
+  else
+    local list, size = ids, part.size or 0
+    if at then
+      list = {}
       for i = 1, k do
-        local at = part.at[i]
-        items[2 * i - 1], items[2 * i] = part.score, seq .. sub(records[at], 28, 29) .. ids[at]
-        changed(ids[at], r.name, SCHEDULED)
-      end
-      call_many('ZADD', S.base .. ':n:' .. r.name, items)
-      r.c[SCHEDULED], r.rest = r.c[SCHEDULED] + k, nil
-      Due.head_at_most(r, part.due)
-    else
-      local list = ids
-      if k < n then
-        list = {}
-        for i = 1, k do list[i] = ids[part.at[i]] end
-      end
-      Line.push(r, part.prio, list)
-      r.c[READY] = r.c[READY] + k
-      if M.feed >= S.now then
-        for i = 1, k do changed(list[i], r.name, READY) end
+        list[i] = ids[at[i]]
+        size = size + #batch.kv[2 * at[i]]
       end
     end
+    Line.push(r, part.prio, list, 1, size)
+    r.c[READY] = r.c[READY] + k
+  end
+  if M.feed >= S.now then
+    for i = 1, k do changed(ids[at and at[i] or i], r.name, part.later and SCHEDULED or READY) end
   end
 end
 
@@ -209,54 +203,78 @@ end
 local function read_uniform(blob, batch, at)
   local due8, late = due_of(byte(blob, at), sub(blob, at + 1, at + 8), u8(S.now), 0)
   local prio, ql = byte(blob, at + 9, at + 10)
-  local ids, records, where, size = batch.ids, batch.records, {}, #blob
+  local ids, kv, size, bytes = batch.ids, {}, #blob, 0
   local prefix, due = '\1' .. u8(S.now) .. S.sub .. due8, unp('>I8', due8)
-  batch.parts[1] = {prio = prio, q = sub(blob, at + 11, at + 10 + ql), due = due, score = due > S.now and fmt('%.0f', due) or nil, at = where}
   at = at + 11 + ql
   for i = 1, batch.n do
     local length, id = unp('>I4c16', blob, at)
-    if length < 31 or at + 3 + length > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
-    ids[i], records[i], where[i] = id, prefix .. sub(blob, at + 20, at + 3 + length), i
-    at = at + 4 + length
+    local last = at + 3 + length
+    if length < 31 or last > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
+    ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 20, last)
+    bytes, at = bytes + length, last + 1
   end
+  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, later = due > S.now, n = batch.n,
+    size = bytes + 3 * batch.n}
+  batch.kv, batch.due8, batch.late = kv, due8, late
   if late then batch.plain = false end
-  batch.due8, batch.late = due8, late
+  return batch
+end
+
+-- Reads a uniform call whose ids and specs come as arguments of their own: nothing is copied twice.
+local function read_apart(blob, batch, args)
+  local due8, late = due_of(byte(blob, 12), sub(blob, 13, 20), u8(S.now), 0)
+  local prio, ql = byte(blob, 21, 22)
+  local ids, kv, bytes, n = batch.ids, {}, 0, batch.n
+  local prefix, due = '\1' .. u8(S.now) .. S.sub .. due8, unp('>I8', due8)
+  if #args ~= 2 * n + 1 then refuse('invalid_input', 'the call has not two arguments for each job') end
+  for i = 1, 2 * n, 2 do
+    local id, record = args[i + 1], prefix .. args[i + 2]
+    ids[(i + 1) / 2], kv[i], kv[i + 1] = id, id, record
+    bytes = bytes + #record
+    if #id ~= 16 or #record < 33 then refuse('invalid_input', 'a job is cut short index=' .. (i - 1) / 2) end
+  end
+  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, later = due > S.now, n = n, size = bytes}
+  batch.kv, batch.due8, batch.late = kv, due8, late
+  if late then batch.plain = false end
   return batch
 end
 
 -- Reads the call's jobs once: ids and records as they would be stored, in parts of one lane and due.
 -- `plain` unless a job needs a look of its own.
-local function read_jobs(blob)
+local function read_jobs(blob, args)
   local flags, n = unp('>BI2', blob, 9)
-  local batch = {ids = {}, records = {}, parts = {}, dues = {}, lates = {}, n = n, plain = flags % 2 == 0}
+  local batch = {ids = {}, parts = {}, n = n, plain = flags % 2 == 0, kv = nil, dues = nil, lates = nil}
+  if flags >= 4 then return read_apart(blob, batch, args) end
   if flags >= 2 then return read_uniform(blob, batch, 12) end
-  local ids, records, dues, lates = batch.ids, batch.records, batch.dues, batch.lates
+  local ids, kv, dues, lates = batch.ids, {}, {}, {}
+  batch.kv, batch.dues, batch.lates = kv, dues, lates
   local now8, at, size = u8(S.now), 12, #blob
   local seq = '\1' .. now8 .. S.sub
-  local last_due, last_lane, due8, late, prefix, part, parts = nil, nil, nil, nil, nil, nil, {}
+  local last_due, last_later, last_lane, due8, late, prefix, part, parts = nil, nil, nil, nil, nil, nil, nil, {}
   for i = 1, n do
     local length, id, told = unp('>I4c16c9', blob, at)
     if length < 40 or at + 3 + length > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
     if told ~= last_due then
       due8, late = due_of(byte(told), sub(told, 2), now8, i - 1)
-      last_due, prefix, last_lane = told, seq .. due8, nil
+      last_due, prefix = told, seq .. due8
+      local later = due8 ~= now8
+      if later ~= last_later then last_lane, last_later = nil, later end
       if late then batch.plain = false end
     end
     local lane = sub(blob, at + 39, at + 41 + byte(blob, at + 41))
     if lane ~= last_lane then
       last_lane = lane
       if byte(lane, 2) > 1 then batch.plain = false end
-      local key = sub(lane, 1, 1) .. sub(lane, 4) .. (due8 == now8 and '' or '\0' .. due8)
+      local key = last_later and sub(lane, 4) or sub(lane, 1, 1) .. sub(lane, 3)
       part = parts[key]
       if not part then
-        local due = unp('>I8', due8)
-        part = {prio = byte(lane, 1), q = sub(lane, 4), due = due, score = due8 ~= now8 and fmt('%.0f', due) or nil, at = {}}
+        part = {prio = byte(lane, 1), q = sub(lane, 4), later = last_later, at = {}}
         parts[key] = part
         batch.parts[#batch.parts + 1] = part
       end
     end
     part.at[#part.at + 1] = i
-    ids[i], records[i] = id, prefix .. sub(blob, at + 29, at + 3 + length)
+    ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 29, at + 3 + length)
     dues[i], lates[i] = due8, late
     at = at + 4 + length
   end
@@ -269,11 +287,11 @@ local function is_plain(batch)
   for _, part in ipairs(batch.parts) do
     local r = Row.of(part.q)
     part.row = r
-    more[r] = (more[r] or 0) + #part.at
+    more[r] = (more[r] or 0) + (part.n or #part.at)
     if r.head > 0 and r.head <= S.now then return false end
     if flag(r, 8) and Enqueue.pending(r) + more[r] > r.max then return false end
   end
-  local known = get_many(S.base .. ':b', batch.ids)
+  local known = get_many(S.k.b, batch.ids)
   for i = 1, batch.n do if known[i] then return false end end
   return true
 end
@@ -286,21 +304,24 @@ local function first_queue(blob)
 end
 
 -- enqueue. Key: base. Argument: instance 8 | flags 1 | count 2 | jobs. Reply: now 8 | instance 8 | form 1 | receipts.
-function Enqueue.call(base, blob)
+function Enqueue.call(base, blob, args)
   if #blob < 11 then refuse('invalid_input', 'the call is cut short') end
   if not call then bind() end
   local q = first_queue(blob)
   Shard.open(base, sub(blob, 1, 8), q and {q})
-  local batch = read_jobs(blob)
+  local batch = read_jobs(blob, args)
   Sweep.run()
   if is_plain(batch) then
-    store_plain(batch, batch.n)
+    call_many('HSET', S.k.b, batch.kv)
+    for _, part in ipairs(batch.parts) do line_up(batch, part) end
     Shard.commit()
     return u8(S.now) .. M.instance .. '\0'
   end
   local out, form = {}, 0
   for i = 1, batch.n do
-    local verdict, due8, late, other = Enqueue.one(batch.ids[i], batch.dues[i] or batch.due8, batch.lates[i] or batch.late, sub(batch.records[i], 20), true)
+    local due8, late, other = batch.due8 or batch.dues[i], batch.late or batch.lates and batch.lates[i], nil
+    local verdict
+    verdict, due8, late, other = Enqueue.one(batch.ids[i], due8, late, sub(batch.kv[2 * i], 20), true)
     if verdict > 0 or late then form = 1 end
     out[i] = char(verdict) .. due8 .. (late and '\1' or '\0') .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
   end

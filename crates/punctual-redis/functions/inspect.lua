@@ -91,8 +91,8 @@ local function by_score(key, after, limit, down)
     local found = call(command, key, from, to, 'WITHSCORES', 'LIMIT', skip, limit + 1)
     for i = 1, #found, 2 do
       local one, at = found[i], tonum(found[i + 1])
-      local passed = member and at == tonum(score) and (down and one >= member or not down and one <= member)
-      if not passed and #out < limit then out[#out + 1] = {sub(one, 13), fmt('%.0f|', at) .. one} end
+      local passed = member and at == tonum(score) and (down and sub(one, 1, 28) >= member or not down and sub(one, 1, 28) <= member)
+      if not passed and #out < limit then out[#out + 1] = {sub(one, 13, 28), fmt('%d|', at) .. sub(one, 1, 28)} end
     end
     if #found < 2 * (limit + 1) then break end
     skip = skip + limit + 1
@@ -134,9 +134,9 @@ function Inspect.lane(r, lane, after, limit)
       local packs = call('LRANGE', key, start, start + 99)
       local ids, stamps = {}, {}
       for _, one in ipairs(packs) do
-        for at = 11, #one, 16 do ids[#ids + 1], stamps[#stamps + 1] = sub(one, at, at + 15), sub(one, 1, 10) end
+        for at = Line.ids_from(one), #one, 16 do ids[#ids + 1], stamps[#stamps + 1] = sub(one, at, at + 15), sub(one, 1, 10) end
       end
-      local records = get_many(S.base .. ':b', ids)
+      local records = get_many(S.k.b, ids)
       for i = 1, #ids do
         local raw = records[i]
         if Line.is_live(raw, stamps[i]) then
@@ -170,7 +170,7 @@ end
 -- Active jobs, page by page in the order of their fences; cursor: token and place.
 local function active_ids(q, cursor, limit)
   local tokens, out = {}, {}
-  for i, member in ipairs(call('ZRANGE', S.base .. ':e', 0, -1)) do tokens[i] = sub(member, 17, 32) end
+  for i, member in ipairs(call('ZRANGE', S.k.e, 0, -1)) do tokens[i] = sub(member, 17, 32) end
   table.sort(tokens)
   for _, token in ipairs(tokens) do
     if not cursor or token >= sub(cursor, 1, 16) then
@@ -179,7 +179,7 @@ local function active_ids(q, cursor, limit)
       for i = 1, #ids do
         local here = token .. pack('>I2', places[i])
         if (not cursor or here > cursor) and (not p.plain or p.q == q) then
-          local raw = not p.plain and call('HGET', S.base .. ':b', ids[i])
+          local raw = not p.plain and call('HGET', S.k.b, ids[i])
           if p.plain or raw and Job.parse(ids[i], raw).q == q then
             out[#out + 1] = {ids[i], here}
             if #out == limit then return out end
@@ -207,7 +207,7 @@ local function all_ids(cursor, limit)
     end
   end
   while #out < limit do
-    local answer = call('HSCAN', S.base .. ':b', at, 'COUNT', 100)
+    local answer = call('HSCAN', S.k.b, at, 'COUNT', 100)
     local found = answer[2]
     for i = 1, #found, 2 do
       local id = found[i]
@@ -223,6 +223,25 @@ local function all_ids(cursor, limit)
   end
   out[#out][2] = at .. ':' .. concat(answered)
   return out
+end
+
+-- Scheduled jobs by due: near ones, then far ones; a job may go from far to near between two calls.
+local function scheduled_ids(r, cursor, limit)
+  local out = cursor and sub(cursor, 1, 1) == 'p' and {} or by_score(S.base .. ':n:' .. r.name, cursor, limit)
+  if #out < limit and r.far > 0 then
+    for _, one in ipairs(Due.far_page(r, cursor, limit - #out)) do out[#out + 1] = one end
+  end
+  return out
+end
+
+-- Ids of a queue in a state, in their order after a cursor, each with the cursor after it.
+function Inspect.by_state(r, state, cursor, limit)
+  local q = r.name
+  if state == HELD then return by_lex(S.base .. ':h:' .. q, cursor, limit, 13) end
+  if state == SCHEDULED then return scheduled_ids(r, cursor, limit) end
+  if state == READY then return ready_ids(r, cursor, limit) end
+  if state == ACTIVE then return active_ids(q, cursor, limit) end
+  return by_score(S.base .. ':k:' .. state .. ':' .. q, cursor, limit, true)
 end
 
 -- Looks through an index: jobs with their states and pages, how many were looked at, where to go on.
@@ -244,20 +263,12 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
     local from, to = key .. '\0', '(' .. key .. '\1'
     local members = call('ZRANGEBYLEX', S.base .. ':gm:' .. q, cursor and '(' .. cursor or '[' .. from, to, 'LIMIT', 0, limit)
     for i, member in ipairs(members) do found[i] = {sub(member, -16), member} end
-  elseif state == HELD then
-    found = by_lex(S.base .. ':h:' .. q, cursor, limit, 13)
-  elseif state == SCHEDULED then
-    found = by_score(S.base .. ':n:' .. q, cursor, limit)
-  elseif state == READY then
-    found = ready_ids(r, cursor, limit)
-  elseif state == ACTIVE then
-    found = active_ids(q, cursor, limit)
   else
-    found = by_score(S.base .. ':k:' .. state .. ':' .. q, cursor, limit, true)
+    found = Inspect.by_state(r, state, cursor, limit)
   end
   local ids, jobs = {}, {}
   for i = 1, #found do ids[i] = found[i][1] end
-  local records = get_many(S.base .. ':b', ids)
+  local records = get_many(S.k.b, ids)
   for i = 1, #ids do
     local raw = records[i]
     if raw and byte(raw) < 7 then

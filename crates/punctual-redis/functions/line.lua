@@ -1,18 +1,38 @@
--- Lines: who may be claimed next. Jobs in order stand in lists of packs, `BASE:r:PRIORITY:QUEUE`; jobs
+-- Lines: who may be claimed next. Jobs in order stand in lists of packs, `BASE:r:PRIORITY:QUEUE`: now 8 | sub 2 |
+-- kind 1 | size 3 | [lo 8 | hi 8] | ids. Kind 1: plain jobs due at `now`; 2: plain jobs due from lo to hi;
+-- 0: look at each. Size: bytes of the records together, at most. Jobs
 -- out of order (rescued, moved, cleared), suspects and groups stand in side sets,
 -- `BASE:x:LANE:QUEUE`, ordered by rank, due and enqueue. A claim merges the two.
 do
 
-local function list_of(r, lane) return S.base .. ':r:' .. lane .. ':' .. r.name end
+local function list_of(r, lane)
+  local keys = r.lists
+  if not keys then
+    keys = {}
+    r.lists = keys
+  end
+  local key = keys[lane]
+  if not key then
+    key = S.base .. ':r:' .. lane .. ':' .. r.name
+    keys[lane] = key
+  end
+  return key
+end
 local function side_of(r, lane) return S.base .. ':x:' .. lane .. ':' .. r.name end
-local function stamp() return u8(S.now) .. S.sub end
 
--- Puts jobs in order at the end of a lane's list: one pack.
-function Line.push(r, lane, ids)
-  call('RPUSH', list_of(r, lane), stamp() .. concat(ids))
+-- Puts jobs in order at the end of a lane's list: one pack. `kind` and `size` as above; `lo`, `hi` for kind 2.
+function Line.push(r, lane, ids, kind, size, lo, hi)
+  if size > 16777215 then kind, size = 0, 0 end
+  local head = u8(S.now) .. S.sub .. char(kind) .. pack('>I3', size)
+  if kind == 2 then head = head .. lo .. hi end
+  call('RPUSH', list_of(r, lane), head .. (#ids == 1 and ids[1] or concat(ids)))
   r.L[lane] = (r.L[lane] or 0) + #ids
   ring(r)
 end
+
+-- Where the ids of a pack begin.
+local function ids_from(pack_) return byte(pack_, 11) == 2 and 31 or 15 end
+Line.ids_from = ids_from
 
 function Line.side_add(r, lane, member)
   call('ZADD', side_of(r, lane), 0, member)
@@ -36,15 +56,6 @@ function Line.up(r, j)
   Line.side_add(r, lane_of(j), side_member(j))
 end
 
--- Takes a ready job out of its lane or line. From a list it leaves a stale entry behind, and never
--- stands in a list again (`l`).
-function Line.down(r, j)
-  if j.opts.g then return Group.down(r, j) end
-  if Line.side_remove(r, lane_of(j), side_member(j)) then return end
-  r.L[j.prio], r.T[j.prio] = r.L[j.prio] - 1, (r.T[j.prio] or 0) + 1
-  j.ext.l = 1
-end
-
 -- Whether an entry of a pack stands for this record.
 function Line.is_live(raw, stamp10)
   if not raw then return false end
@@ -53,6 +64,43 @@ function Line.is_live(raw, stamp10)
   if tag == 1 then return true end
   local length = unp('>I4', raw, 32)
   return length == 0 or not mp.unpack(sub(raw, 36, 35 + length)).l
+end
+
+local looked_to = {} -- by list: the pack at which to go on
+
+-- Takes the stale entries out of one pack of a list.
+local function tidy(r, lane)
+  local key = list_of(r, lane)
+  local at = looked_to[key] or 0
+  local one = call('LINDEX', key, at)
+  looked_to[key] = one and at + 1 or nil
+  if not one then return end
+  local from, ids, left = ids_from(one), {}, {}
+  for i = from, #one, 16 do ids[#ids + 1] = sub(one, i, i + 15) end
+  local records = get_many(S.k.b, ids)
+  for i = 1, #ids do
+    if Line.is_live(records[i], sub(one, 1, 10)) then left[#left + 1] = ids[i] end
+  end
+  if #left < #ids then
+    call('LSET', key, at, sub(one, 1, from - 1) .. concat(left))
+    r.T[lane] = max(0, r.T[lane] - (#ids - #left))
+  end
+end
+
+-- Takes a ready job out of its lane or line. From a list it leaves a stale entry behind, and never
+-- stands in a list again (`l`).
+function Line.down(r, j)
+  if j.opts.g then return Group.down(r, j) end
+  if Line.side_remove(r, lane_of(j), side_member(j)) then return end
+  local lane = j.prio
+  r.L[lane], r.T[lane] = r.L[lane] - 1, (r.T[lane] or 0) + 1
+  j.ext.l = 1
+  if r.L[lane] == 0 then
+    call('DEL', list_of(r, lane))
+    r.T[lane] = 0
+  elseif r.T[lane] > r.L[lane] + 1000 then -- stale entries do not outnumber live ones for long
+    tidy(r, lane)
+  end
 end
 
 -- The live ones among ids just taken off a list.
@@ -70,29 +118,71 @@ local function sift(r, lane, ids, records, stamps)
   return out_ids, out_records, out_stamps, k
 end
 
--- Takes ids off a list, `want` of them if there are as many: whole packs, and a part of the last.
-local function take_ids(key, want)
-  local ids, stamps, k, per_pack = {}, {}, 0, want
+-- Takes packs off a list that hold `want` ids together, if there are as many: the last one in part,
+-- its rest back in front. Answers packs, where their ids begin, how many of each, and how many in all.
+local function take_packs(key, want)
+  local packs, froms, counts, k, per_pack, m = {}, {}, {}, 0, want, 0
   while k < want do
-    local packs = call('LPOP', key, max(1, floor((want - k) / per_pack)))
-    if not packs then break end
-    for p = 1, #packs do
-      local one = packs[p]
-      local n = (#one - 10) / 16
-      local take, stamp10 = min(n, want - k), sub(one, 1, 10)
-      per_pack = max(1, n)
-      for i = 1, take do
-        k = k + 1
-        ids[k], stamps[k] = sub(one, 16 * i - 5, 16 * i + 10), stamp10
-      end
+    local found = call('LPOP', key, max(1, floor((want - k) / per_pack)))
+    if not found then break end
+    for p = 1, #found do
+      local one = found[p]
+      local from = ids_from(one)
+      local n = (#one - from + 1) / 16
+      local take = min(n, want - k)
+      m, k, per_pack = m + 1, k + take, max(1, n)
+      packs[m], froms[m], counts[m] = one, from, take
       if k >= want then -- the rest goes back to the front, the last pack first
-        for back = #packs, p + 1, -1 do call('LPUSH', key, packs[back]) end
-        if take < n then call('LPUSH', key, stamp10 .. sub(one, 16 * take + 11)) end
+        for back = #found, p + 1, -1 do call('LPUSH', key, found[back]) end
+        if take < n then
+          call('LPUSH', key, sub(one, 1, from - 1) .. sub(one, from + 16 * take))
+          packs[m] = sub(one, 1, from - 1 + 16 * take)
+        end
         break
       end
     end
   end
+  return packs, froms, counts, k
+end
+
+-- Takes ids off a list, `want` of them if there are as many, each with its pack's stamp.
+local function take_ids(key, want)
+  local packs, froms, counts, k = take_packs(key, want)
+  local ids, stamps, at = {}, {}, 0
+  for p = 1, #packs do
+    local one, from, stamp10 = packs[p], froms[p], sub(packs[p], 1, 10)
+    for i = 1, counts[p] do
+      at = at + 1
+      ids[at], stamps[at] = sub(one, from + 16 * i - 16, from + 16 * i - 1), stamp10
+    end
+  end
   return ids, stamps, k
+end
+
+-- Takes at most `want` plain jobs of a lane unseen, at most `bytes` of records: a string of ids, how many, how
+-- many bytes at most, and their earliest and latest due. Nothing if a pack must be looked at.
+function Line.take_unseen(r, lane, want, bytes)
+  local live = r.L[lane] or 0
+  if live == 0 or (r.T[lane] or 0) > 0 then return nil end
+  local key = list_of(r, lane)
+  local packs, froms, _, k = take_packs(key, min(want, live))
+  local size, lo, hi = 0, nil, nil
+  for p = 1, #packs do
+    local one = packs[p]
+    local kind, of = unp('>BI3', one, 11)
+    size = size + of
+    if kind == 0 or size > bytes then -- as they were; the last one's rest already stands in front
+      for back = #packs, 1, -1 do call('LPUSH', key, packs[back]) end
+      return nil
+    end
+    local first, last
+    if kind == 1 then first = sub(one, 1, 8) last = first else first, last = sub(one, 15, 22), sub(one, 23, 30) end
+    if not lo or first < lo then lo = first end
+    if not hi or last > hi then hi = last end
+    packs[p] = sub(one, froms[p])
+  end
+  r.L[lane] = live - k
+  return #packs == 1 and packs[1] or concat(packs), k, size, lo, hi
 end
 
 -- Takes at most `want` live jobs off a lane's list: ids, records, the stamp of each, and how many.
@@ -104,7 +194,7 @@ function Line.pop(r, lane, want)
   if (r.T[lane] or 0) == 0 then
     local ids, stamps, k = take_ids(key, want)
     r.L[lane] = live - k
-    return ids, get_many(S.base .. ':b', ids), stamps, k
+    return ids, get_many(S.k.b, ids), stamps, k
   end
   local ids, records, stamps, k, looked = {}, {}, {}, 0, 0
   while k < want and looked < 2000 do
@@ -114,7 +204,7 @@ function Line.pop(r, lane, want)
       break
     end
     looked = looked + m
-    local f_ids, f_records, f_stamps, n = sift(r, lane, fresh, get_many(S.base .. ':b', fresh), of)
+    local f_ids, f_records, f_stamps, n = sift(r, lane, fresh, get_many(S.k.b, fresh), of)
     for i = 1, n do
       k = k + 1
       ids[k], records[k], stamps[k] = f_ids[i], f_records[i], f_stamps[i]
@@ -135,7 +225,7 @@ function Line.unpop(r, lane, ids, stamps, from)
     end
     local n = #one
     for a = 1, floor(n / 2) do one[a], one[n + 1 - a] = one[n + 1 - a], one[a] end
-    call('LPUSH', key, stamp10 .. concat(one))
+    call('LPUSH', key, stamp10 .. '\0\0\0\0' .. concat(one))
     r.L[lane] = (r.L[lane] or 0) + n
   end
 end

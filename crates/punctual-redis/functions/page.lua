@@ -9,12 +9,19 @@ local ALONE, PLAIN = 1, 2
 
 local function page_member(p) return p.lo .. p.hi .. p.token .. p.q end
 
+-- The first queue of a page's bytes.
+function Page.queue_of(blob)
+  local q = sub(blob, 54, 53 + unp('>I2', blob, 52))
+  local nul = find(q, '\0', 1, true)
+  return nul and sub(q, 1, nul - 1) or q
+end
+
 -- A page by its token; nil if it is no lease (any more).
 function Page.load(token)
   local known = S.pages and S.pages[token]
   if known ~= nil then return known or nil end
   S.pages = S.pages or {}
-  local found = call('HMGET', S.base .. ':pg', token, '~' .. token)
+  local found = S.fetched_token == token and S.fetched or call('HMGET', S.k.pg, token, '~' .. token)
   local blob = found[1]
   if not blob then
     S.pages[token] = false
@@ -34,7 +41,7 @@ function Page.load(token)
 end
 
 local function save_map(p)
-  call('HSET', S.base .. ':pg', '~' .. p.token, mp.pack(p.map))
+  call('HSET', S.k.pg, '~' .. p.token, mp.pack(p.map))
 end
 
 -- The place of a job that has not left; `hint` is where to look first.
@@ -73,8 +80,8 @@ end
 local function nonce_field(p) return 'n' .. p.worker .. sub(p.token, 9) end
 
 function Page.close(p)
-  call('HDEL', S.base .. ':pg', p.token, '~' .. p.token, nonce_field(p))
-  call('ZREM', S.base .. ':e', page_member(p))
+  call('HDEL', S.k.pg, p.token, '~' .. p.token, nonce_field(p))
+  call('ZREM', S.k.e, page_member(p))
   S.pages[p.token] = false
   S.ends = nil
 end
@@ -119,8 +126,8 @@ function Page.open(token, worker, lease, ids, n, lo, hi, alone, q, plain)
   local now, member = S.now, lo .. hi .. token .. q
   local flags = (alone and ALONE or 0) + (plain and PLAIN or 0)
   local blob = worker .. pack('>I8I8', now, lease) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids
-  call('HSET', S.base .. ':pg', token, blob, 'n' .. worker .. sub(token, 9), token)
-  call('ZADD', S.base .. ':e', fmt('%.0f', now + lease), member)
+  call('HSET', S.k.pg, token, blob, 'n' .. worker .. sub(token, 9), token)
+  call('ZADD', S.k.e, fmt('%d', now + lease), member)
   duty_at('ends', now + lease)
   if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
   S.ends = nil
@@ -128,7 +135,7 @@ end
 
 -- Every lease: members and ends, by end.
 local function all_ends()
-  if not S.ends then S.ends = call('ZRANGE', S.base .. ':e', 0, -1, 'WITHSCORES') end
+  if not S.ends then S.ends = call('ZRANGE', S.k.e, 0, -1, 'WITHSCORES') end
   return S.ends
 end
 
@@ -139,7 +146,7 @@ function Page.first_end(rows)
     if r.c[ACTIVE] > 0 then wanted[r.name], any = true, true end
   end
   while any do
-    local ends = call('ZRANGE', S.base .. ':e', start, start + 99, 'WITHSCORES')
+    local ends = call('ZRANGE', S.k.e, start, start + 99, 'WITHSCORES')
     for i = 1, #ends, 2 do
       local queues = sub(ends[i], 33)
       if wanted[queues] then return tonum(ends[i + 1]) end
@@ -153,7 +160,7 @@ function Page.first_end(rows)
 end
 
 function Page.deadline(p)
-  return tonum(call('ZSCORE', S.base .. ':e', page_member(p)) or 0)
+  return tonum(call('ZSCORE', S.k.e, page_member(p)) or 0)
 end
 
 -- The page that holds a waiting job, and its place; nil if it is not active.
@@ -174,7 +181,7 @@ end
 
 -- The lease of a page ends then.
 function Page.end_at(p, deadline)
-  call('ZADD', S.base .. ':e', fmt('%.0f', deadline), page_member(p))
+  call('ZADD', S.k.e, fmt('%d', deadline), page_member(p))
   duty_at('ends', deadline)
   S.ends = nil
 end
@@ -233,7 +240,7 @@ end
 function Page.rescue(limit)
   local rescued = 0
   while rescued < limit do
-    local first = call('ZRANGE', S.base .. ':e', 0, 0, 'WITHSCORES')
+    local first = call('ZRANGE', S.k.e, 0, 0, 'WITHSCORES')
     if not first[1] then
       M.lease, M.rest = 0, nil
       break
@@ -244,7 +251,7 @@ function Page.rescue(limit)
     end
     local p = Page.load(sub(first[1], 17, 32))
     if not p then
-      call('ZREM', S.base .. ':e', first[1])
+      call('ZREM', S.k.e, first[1])
     else
       local ids, places = Page.rest(p)
       local n = min(#ids, limit - rescued)

@@ -36,13 +36,13 @@ end
 function Place.watch_expiry(j)
   local at = Job.expires(j)
   if at then
-    call('ZADD', S.base .. ':xp', fmt('%.0f', at), j.id)
+    call('ZADD', S.k.xp, fmt('%d', at), j.id)
     duty_at('expiry', at)
   end
 end
 
 function Place.forget_expiry(j)
-  if j.opts.ex then call('ZREM', S.base .. ':xp', j.id) end
+  if j.opts.ex then call('ZREM', S.k.xp, j.id) end
 end
 
 end

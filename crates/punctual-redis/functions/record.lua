@@ -58,12 +58,12 @@ function Job.bytes(j, without_payload)
 end
 
 function Job.save(j)
-  call('HSET', S.base .. ':b', j.id, Job.bytes(j))
+  call('HSET', S.k.b, j.id, Job.bytes(j))
 end
 
 -- The record of an id that is no mark; nil if there is none.
 function Job.load(id)
-  local raw = call('HGET', S.base .. ':b', id)
+  local raw = call('HGET', S.k.b, id)
   if raw and byte(raw) < 7 then return Job.parse(id, raw) end
 end
 

@@ -21,7 +21,7 @@ function Settled.mark_counts(raw) return unp('>I8', raw, 19) + WINDOW > S.now en
 -- A mark in full: itself, or what its reference leads to; nil if that is gone.
 function Settled.mark(id, raw)
   if byte(raw) == 7 then return raw end
-  local all = call('HGET', S.base .. ':md', sub(raw, 2, 12))
+  local all = call('HGET', S.k.md, sub(raw, 2, 12))
   if not all then return nil end
   local n, at = unp('>I2', all, 17), 19
   while at do
@@ -41,14 +41,14 @@ function Settled.mark_many(ids, n, all, cores, attempt, token)
   local no = u8(S.now) .. S.sub .. char(S.part % 256)
   local mark, kv = '\8' .. no, {}
   for i = 1, n do kv[2 * i - 1], kv[2 * i] = ids[i], mark end
-  call_many('HSET', S.base .. ':b', kv)
-  call('HSET', S.base .. ':md', no, pack('>I4', attempt) .. sub(token, 1, 12) .. pack('>I2', n) .. all .. cores)
+  call_many('HSET', S.k.b, kv)
+  call('HSET', S.k.md, no, pack('>I4', attempt) .. sub(token, 1, 12) .. pack('>I2', n) .. all .. cores)
   Settled.marks(S.now, no, n)
 end
 
 -- Keeps n marks, written by the caller, in their order: a string of ids, or a reference.
 function Settled.marks(finished, what, n)
-  call('RPUSH', S.base .. ':mp', #what == 11 and what or u8(finished) .. what)
+  call('RPUSH', S.k.mp, #what == 11 and what or u8(finished) .. what)
   M.marks = M.marks + n
   duty_at('mark', finished + WINDOW + 1e6)
   if M.marks > S.limits.marks then Settled.prune_marks(M.marks - S.limits.marks, true) end
@@ -56,13 +56,13 @@ end
 
 -- An id whose mark is in the order of marks stands for something else now: the prune passes it over once.
 function Settled.reuse(id)
-  call('HINCRBY', S.base .. ':rv', id, 1)
+  call('HINCRBY', S.k.rv, id, 1)
   M.reused, M.rest = M.reused + 1, nil
 end
 
 -- Forgets marks past the window, or the oldest ones whatever their age; how many.
 function Settled.prune_marks(limit, any_age)
-  local key, pruned = S.base .. ':mp', 0
+  local key, pruned = S.k.mp, 0
   while pruned < limit do
     local one = call('LINDEX', key, 0)
     if not one then break end
@@ -74,14 +74,14 @@ function Settled.prune_marks(limit, any_age)
     local ids, all, from, n = {}, one, 9, (#one - 8) / 16
     local no = (#one == 11 or #one == 13) and sub(one, 1, 11)
     if no then -- a reference; ids before `from` are pruned
-      all = call('HGET', S.base .. ':md', no) or rep('\0', 18)
+      all = call('HGET', S.k.md, no) or rep('\0', 18)
       local gone = #one == 13 and unp('>I2', one, 12) or 0
       from, n = 19 + 16 * gone, unp('>I2', all, 17) - gone
     end
     local take = min(n, limit - pruned)
     for i = 1, take do ids[i] = sub(all, from + 16 * i - 16, from + 16 * i - 1) end
     if no and take == n then
-      call('HDEL', S.base .. ':md', no)
+      call('HDEL', S.k.md, no)
     elseif no then
       call('LPUSH', key, no .. pack('>I2', (from - 19) / 16 + take))
     elseif take < n then
@@ -89,18 +89,18 @@ function Settled.prune_marks(limit, any_age)
     end
     pruned = pruned + take
     if M.reused > 0 then
-      local counts, gone = get_many(S.base .. ':rv', ids), {}
+      local counts, gone = get_many(S.k.rv, ids), {}
       for i = 1, take do
         if not counts[i] then
           gone[#gone + 1] = ids[i]
-        elseif call('HINCRBY', S.base .. ':rv', ids[i], -1) <= 0 then
-          call('HDEL', S.base .. ':rv', ids[i])
+        elseif call('HINCRBY', S.k.rv, ids[i], -1) <= 0 then
+          call('HDEL', S.k.rv, ids[i])
         end
         if counts[i] then M.reused, M.rest = M.reused - 1, nil end
       end
       ids = gone
     end
-    call_many('HDEL', S.base .. ':b', ids)
+    call_many('HDEL', S.k.b, ids)
     M.marks = max(0, M.marks - take)
   end
   return pruned
@@ -109,11 +109,11 @@ end
 -- Drops a job's record and leaves a mark, while that is worth anything.
 function Settled.drop(j, finished)
   if finished + WINDOW <= S.now then
-    call('HDEL', S.base .. ':b', j.id)
+    call('HDEL', S.k.b, j.id)
     return
   end
   local e = j.ext
-  call('HSET', S.base .. ':b', j.id,
+  call('HSET', S.k.b, j.id,
     mark_of((e.rd or j.due8) .. j.hash, j.tag, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re))
   Settled.marks(finished, j.id, 1)
 end
@@ -124,7 +124,7 @@ local function kept_bytes(j) return j.payload + 256 end
 function Settled.unkeep(j)
   local r, state = Row.of(j.q), j.tag
   call('ZREM', kept_set(j.q, state), Job.seq(j) .. j.id)
-  call('ZREM', S.base .. ':kp', j.id)
+  call('ZREM', S.k.kp, j.id)
   r.c[state], r.rest = r.c[state] - 1, nil
   r.b[state] = max(0, r.b[state] - kept_bytes(j))
 end
@@ -141,8 +141,8 @@ function Settled.keep(j, finished)
   if retention == 0 then return Settled.drop(j, finished) end
   Job.save(j)
   local till = finished + max(retention, WINDOW)
-  call('ZADD', kept_set(j.q, state), fmt('%.0f', finished), Job.seq(j) .. j.id)
-  call('ZADD', S.base .. ':kp', fmt('%.0f', till), j.id)
+  call('ZADD', kept_set(j.q, state), fmt('%d', finished), Job.seq(j) .. j.id)
+  call('ZADD', S.k.kp, fmt('%d', till), j.id)
   duty_at('kept', till)
   r.c[state], r.rest = r.c[state] + 1, nil
   r.b[state] = r.b[state] + kept_bytes(j)
@@ -190,8 +190,8 @@ end
 
 -- Removes kept jobs past their retention; how many.
 function Settled.prune_kept(limit)
-  local key = S.base .. ':kp'
-  local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%.0f', S.now), 'LIMIT', 0, limit)
+  local key = S.k.kp
+  local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
   for i = 1, #ids do
     local j = Job.load(ids[i])
     if j and j.tag > 3 then Settled.forget(j) else call('ZREM', key, ids[i]) end

@@ -11,6 +11,21 @@ local LIMITS = {sweep = 1000, marks = 1000000, retained = 10000, retained_bytes 
 local OFTEN, SELDOM = '>I8I2I8I8c8', '>I8I8I8I8I8I8I8I8I8I8I8I4I8B'
 local OFTEN_BYTES, SHARD_BYTES = 34, 135
 
+-- The keys of a shard by their short names, made once.
+local kept_keys, kept_key_count = {}, 0
+local KEYS = {'b', 'e', 'f', 'fw', 'kp', 'md', 'mp', 'pg', 'rec', 'rv', 's', 'u', 'up', 'w', 'ws', 'xp'}
+
+local function keys_of(base)
+  local k = kept_keys[base]
+  if not k then
+    if kept_key_count > 1000 then kept_keys, kept_key_count = {}, 0 end
+    k = {}
+    for _, name in ipairs(KEYS) do k[name] = base .. ':' .. name end
+    kept_keys[base], kept_key_count = k, kept_key_count + 1
+  end
+  return k
+end
+
 local kept_shards, kept_shard_count = {}, 0 -- as kept_rows
 
 local function clock(base)
@@ -73,11 +88,11 @@ end
 -- A row of a queue: counts by state (c), settled bytes (b), jobs in lists (L) with their stale
 -- entries (T), entries of side sets (X), the minute that runs (h), the earliest due (head). What changes
 -- often stands first, then the rest as it was read if nothing of it changed (r.rest), then the lanes.
-local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4'
-local ROW_OFTEN_BYTES, ROW_BYTES = 33, 120
+local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4I8I6'
+local ROW_OFTEN_BYTES, ROW_BYTES = 33, 134
 
 local function new_row(name)
-  return {name = name, flags = 1, short = 0, head = 0, told = 0, max = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
+  return {name = name, flags = 1, short = 0, head = 0, told = 0, max = 0, horizon = 0, far = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
     b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}}
 end
 
@@ -85,8 +100,9 @@ local function read_row(name, raw)
   local r = new_row(name)
   local c, b, h, at = r.c, r.b, r.h, ROW_BYTES + 1
   r.flags, r.short, c[2], c[3], h[1], h[2], h[3] = unp(ROW_OFTEN, raw)
-  r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6] = unp(ROW_SELDOM, raw, ROW_OFTEN_BYTES + 1)
-  r.rest, r.told = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), r.head
+  r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6], r.horizon, r.far =
+    unp(ROW_SELDOM, raw, ROW_OFTEN_BYTES + 1)
+  r.rest, r.told = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), Due.duty(r)
   while at <= #raw do
     local lane, n, stale = unp('>BI5I5', raw, at)
     if lane < 10 then r.L[lane], r.T[lane] = n, stale else r.X[lane - 10] = n end
@@ -98,7 +114,8 @@ end
 local function write_row(r)
   local c, b, h = r.c, r.b, r.h
   if not r.rest then
-    r.rest = pack(ROW_SELDOM, r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6])
+    r.rest = pack(ROW_SELDOM, r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6],
+      r.horizon, r.far)
   end
   local raw = pack(ROW_OFTEN, r.flags, r.short, c[2], c[3], h[1], h[2], h[3]) .. r.rest
   for lane, n in pairs(r.L) do
@@ -134,7 +151,7 @@ end
 function Row.find(name)
   local r = S.rows[name]
   if r == nil then
-    local raw = call('HGET', S.base .. ':s', 'q' .. name)
+    local raw = call('HGET', S.k.s, 'q' .. name)
     r = raw and take_row(name, raw)
     S.rows[name] = r
   end
@@ -155,24 +172,30 @@ function Row.of(name)
   return r
 end
 
+-- Tells the sweep when to look at a queue.
+function Row.tell(r, duty)
+  if duty > 0 then call('ZADD', S.k.w, fmt('%d', duty), r.name) else call('ZREM', S.k.w, r.name) end
+  r.told = duty
+end
+
 -- Opens the shard for a call. `queues` are read with it. A read changes nothing, and asks for
 -- `maintain` first (touch) where a write would have swept.
 function Shard.open(base, instance, queues, is_read, any)
   if not call then bind() end
-  local s = {base = base, rows = {}, dirty = {}, changes = nil, settled = nil}
+  local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, limits = LIMITS}
   S = s
   local now = clock(base)
   local answer
   if queues and #queues > 0 then
     local names = {'m'}
     for i = 1, #queues do names[i + 1] = 'q' .. queues[i] end
-    answer = call('HMGET', base .. ':s', unpack_list(names))
+    answer = call('HMGET', s.k.s, unpack_list(names))
     for i = 1, #queues do
       local raw = answer[i + 1]
       if s.rows[queues[i]] == nil then s.rows[queues[i]] = raw and take_row(queues[i], raw) end
     end
   else
-    answer = {call('HGET', base .. ':s', 'm')}
+    answer = {call('HGET', s.k.s, 'm')}
   end
   local raw = answer[1]
   local kept = kept_shards[base]
@@ -213,17 +236,19 @@ local function duty_at(kind, at)
   if at < M[kind] then M[kind], M.rest = at, nil end
 end
 
-local function ring(r) r.ring = true end
+-- Rings for a queue with the commit: 1 if somebody may sleep without an alarm, 2 also if a claim came
+-- up short not long ago (a claim that leaves work rings on for others), 3 in any case.
+local function ring(r) r.ring = 1 end
 
 local function settle_bells()
   local kv = {}
   for i = 1, #S.settled do kv[i] = S.settled[i] end
-  local watchers = get_many(S.base .. ':ws', kv)
+  local watchers = get_many(S.k.ws, kv)
   for i = 1, #kv do
     local of = watchers[i]
     if of then
       for at = 1, #of, 8 do call('ZADD', S.base .. ':p:' .. sub(of, at, at + 7), 0, 's' .. kv[i]) end
-      call('HDEL', S.base .. ':ws', kv[i])
+      call('HDEL', S.k.ws, kv[i])
     end
   end
 end
@@ -232,14 +257,14 @@ local function write_changes()
   local items = {}
   for i, change in ipairs(S.changes) do items[i] = change end
   M.change, M.rest = M.change + #items, nil
-  call_many('RPUSH', S.base .. ':f', items)
-  call('LTRIM', S.base .. ':f', -S.limits.feed, -1)
-  local watchers = call('HGETALL', S.base .. ':fw')
+  call_many('RPUSH', S.k.f, items)
+  call('LTRIM', S.k.f, -S.limits.feed, -1)
+  local watchers = call('HGETALL', S.k.fw)
   for i = 1, #watchers, 2 do
     if tonum(watchers[i + 1]) >= S.now then
       call('ZADD', S.base .. ':p:' .. watchers[i], 0, 'f')
     else
-      call('HDEL', S.base .. ':fw', watchers[i])
+      call('HDEL', S.k.fw, watchers[i])
       call('DEL', S.base .. ':p:' .. watchers[i])
     end
   end
@@ -253,17 +278,16 @@ function Shard.commit(field, value)
   for i = 1, #S.dirty do
     local r = S.dirty[i]
     if r.ring then
-      r.ring = nil
-      if r.flags % 2 == 1 or S.now - r.short < 5e6 then
-        set_flag(r, 1, false)
-        r.short = S.now
+      local idle = r.flags % 2 == 1
+      if flag(r, 2) then -- paused: the resume rings
+      elseif idle or r.ring == 3 or r.ring == 2 and S.now - r.short < 5e6 then
+        if idle then r.flags, r.short = r.flags - 1, S.now end
         call('ZADD', S.base .. ':d:' .. r.name, 0, '1')
       end
+      r.ring = nil
     end
-    if r.head ~= r.told then
-      call(r.head > 0 and 'ZADD' or 'ZREM', S.base .. ':w', unpack_list(r.head > 0 and {fmt('%.0f', r.head), r.name} or {r.name}))
-      r.told = r.head
-    end
+    local duty = Due.duty(r)
+    if duty ~= r.told then Row.tell(r, duty) end
     local raw = write_row(r)
     r.raw, r.dirty = raw, nil
     kv[#kv + 1], kv[#kv + 2] = 'q' .. r.name, raw
@@ -275,7 +299,7 @@ function Shard.commit(field, value)
   if kept_shard_count > 1000 then kept_shards, kept_shard_count = {}, 1 end
   M.raw, kept_shards[S.base] = kv[2], M
   if field then kv[#kv + 1], kv[#kv + 2] = field, value end
-  call('HSET', S.base .. ':s', unpack_list(kv))
+  call('HSET', S.k.s, unpack_list(kv))
 end
 
 -- Counts something in the minute that runs: 1 enqueued, 2 claimed, 3 completed, 4 failed, 5 dead, 6 cancelled.

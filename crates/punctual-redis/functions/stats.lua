@@ -59,7 +59,7 @@ end
 
 -- Everything of the shard's state by field, read once per call.
 local function everything()
-  if not S.all then S.all = call('HGETALL', S.base .. ':s') end
+  if not S.all then S.all = call('HGETALL', S.k.s) end
   return S.all
 end
 
@@ -84,7 +84,7 @@ function Stats.forget_workers()
   for i = 1, #all, 2 do
     if sub(all[i], 1, 1) == 'w' and at8(all[i + 1]) + 60 * MINUTE < S.now then gone[#gone + 1] = all[i] end
   end
-  call_many('HDEL', S.base .. ':s', gone)
+  call_many('HDEL', S.k.s, gone)
 end
 
 -- The earliest due among the first of each lane; nil if there is none.
@@ -97,8 +97,8 @@ local function oldest_due(r)
         local one = call('LINDEX', key, start)
         if not one then break end
         local ids = {}
-        for at = 11, #one, 16 do ids[#ids + 1] = sub(one, at, at + 15) end
-        for _, raw in ipairs(get_many(S.base .. ':b', ids)) do
+        for at = Line.ids_from(one), #one, 16 do ids[#ids + 1] = sub(one, at, at + 15) end
+        for _, raw in ipairs(get_many(S.k.b, ids)) do
           if not found and Line.is_live(raw, sub(one, 1, 10)) then found = at8(raw, 12) end
         end
         start = start + 1
@@ -125,20 +125,29 @@ local SPANS = {{60e6, 10}, {600e6, 5}, {3600e6, 23}, {86400e6, 30}}
 
 -- Scheduled jobs in buckets of a minute, ten minutes, an hour and a day.
 local function due_histogram(r)
-  local out, from, key = {}, S.now, S.base .. ':n:' .. r.name
-  local function count(till, last)
-    local first = #out == 0 and from == S.now and '-inf' or fmt('%.0f', from)
-    local n = call('ZCOUNT', key, first, till and '(' .. fmt('%.0f', till) or '+inf')
-    if n > 0 then out[#out + 1] = {from, till or last, n} end
-  end
-  if r.c[SCHEDULED] == 0 then return out end
+  local buckets, from, key = {}, S.now, S.base .. ':n:' .. r.name
+  if r.c[SCHEDULED] == 0 then return buckets end
   for _, span in ipairs(SPANS) do
     for _ = 1, span[2] do
-      count(from + span[1])
+      buckets[#buckets + 1] = {from, from + span[1], 0}
       from = from + span[1]
     end
   end
-  count(nil, 253402300799999999)
+  buckets[#buckets + 1] = {from, 253402300799999999, 0}
+  for i, one in ipairs(buckets) do
+    local low = i == 1 and '-inf' or fmt('%d', one[1])
+    one[3] = call('ZCOUNT', key, low, i == #buckets and '+inf' or '(' .. fmt('%d', one[2]))
+  end
+  Due.far_counts(r, 10000, function(due, n)
+    for i = #buckets, 1, -1 do
+      if due >= buckets[i][1] or i == 1 then
+        buckets[i][3] = buckets[i][3] + n
+        break
+      end
+    end
+  end)
+  local out = {}
+  for _, one in ipairs(buckets) do if one[3] > 0 then out[#out + 1] = one end end
   return out
 end
 

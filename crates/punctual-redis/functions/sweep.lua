@@ -3,8 +3,8 @@ do
 
 -- Expires pending jobs whose instant has passed; how many.
 local function expire(limit)
-  local key, expired = S.base .. ':xp', 0
-  local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%.0f', S.now), 'LIMIT', 0, limit)
+  local key, expired = S.k.xp, 0
+  local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
   for i = 1, #ids do
     local j = Job.load(ids[i])
     if j and Settled.expire_if_late(j) then
@@ -18,26 +18,22 @@ end
 
 -- Moves due jobs of all queues, the earliest first; how many.
 local function move_due(limit)
-  local moved = 0
-  while moved < limit do
-    local first = call('ZRANGE', S.base .. ':w', 0, 0, 'WITHSCORES')
+  local moved, turns = 0, 0
+  while moved < limit and turns < 20 and S.spread < 500 do
+    local first = call('ZRANGE', S.k.w, 0, 0, 'WITHSCORES')
     if not first[1] or tonum(first[2]) > S.now then break end
     local r = Row.of(first[1])
     moved = moved + Due.move(r, limit - moved)
-    if r.head > 0 then
-      call('ZADD', S.base .. ':w', fmt('%.0f', r.head), r.name)
-    else
-      call('ZREM', S.base .. ':w', r.name)
-    end
-    r.told = r.head
+    Row.tell(r, Due.duty(r))
+    turns = turns + 1
   end
   return moved
 end
 
 local function end_periods(limit)
-  local found = call('ZRANGEBYSCORE', S.base .. ':up', '-inf', fmt('%.0f', S.now), 'LIMIT', 0, limit)
+  local found = call('ZRANGEBYSCORE', S.k.up, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
   for i = 1, #found do
-    call('ZREM', S.base .. ':up', found[i])
+    call('ZREM', S.k.up, found[i])
     local nul = find(found[i], '\0', 1, true)
     Unique.holder(sub(found[i], 1, nul - 1), sub(found[i], nul + 1))
   end
@@ -48,6 +44,9 @@ local function look(kind, key)
   local first = call('ZRANGE', S.base .. key, 0, 0, 'WITHSCORES')
   if first[2] then duty_at(kind, tonum(first[2])) end
 end
+
+-- What costs tens of microseconds each is done in smaller slices, so that no call takes long.
+local SLICE = 250
 
 -- Does what is due; `all` also prunes marks at the very end of their window. Answers how many
 -- were moved, expired, rescued, pruned.
@@ -64,12 +63,12 @@ function Sweep.run(all)
   m.rest = nil
   if now >= m.expiry then
     m.expiry = NEVER
-    expired = expire(limit)
+    expired = expire(min(limit, SLICE))
     look('expiry', ':xp')
   end
   if now >= m.ends then
     m.ends = NEVER
-    rescued = Page.rescue(limit)
+    rescued = Page.rescue(min(limit, SLICE))
     look('ends', ':e')
   end
   if now >= m.due then
@@ -89,7 +88,7 @@ function Sweep.run(all)
   end
   if now >= m.kept then
     m.kept = NEVER
-    pruned = pruned + Settled.prune_kept(limit)
+    pruned = pruned + Settled.prune_kept(min(limit, SLICE))
     look('kept', ':kp')
   end
   return moved, expired, rescued, pruned

@@ -6,11 +6,11 @@ do
 local function key_field(q, key) return q .. '\0' .. key end
 
 local function put_holder(field, row)
-  call('HSET', S.base .. ':u', field, row.id .. u8(row['until'] or 0) .. (row.follower or ''))
+  call('HSET', S.k.u, field, row.id .. u8(row['until'] or 0) .. (row.follower or ''))
 end
 
 local function raw_holder(field)
-  local raw = call('HGET', S.base .. ':u', field)
+  local raw = call('HGET', S.k.u, field)
   if not raw then return nil end
   local till = at8(raw, 17)
   return {id = sub(raw, 1, 16), ['until'] = till > 0 and till or nil, follower = #raw > 24 and sub(raw, 25, 40) or nil}
@@ -24,7 +24,7 @@ function Unique.take(j)
   local field = key_field(j.q, o.u)
   if o.uh and o.uh > 0 then
     till = unp('>I8', j.ext.en or j.enq8) + o.uh - 1
-    call('ZADD', S.base .. ':up', fmt('%.0f', till), field)
+    call('ZADD', S.k.up, fmt('%d', till), field)
     duty_at('period', till)
   end
   put_holder(field, {id = j.id, ['until'] = till})
@@ -44,7 +44,7 @@ end
 
 -- Ends a holding, and its period if it has one: the key is the follower's, or free.
 function Unique.end_period(field, row)
-  if row['until'] then call('ZREM', S.base .. ':up', field) end
+  if row['until'] then call('ZREM', S.k.up, field) end
   if row.follower then
     local j = Job.load(row.follower)
     if j then
@@ -52,7 +52,7 @@ function Unique.end_period(field, row)
       return release_follower(row.follower)
     end
   end
-  call('HDEL', S.base .. ':u', field)
+  call('HDEL', S.k.u, field)
 end
 
 -- Who holds a key now; one whose period or job has expired does not.

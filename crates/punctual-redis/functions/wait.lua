@@ -50,7 +50,7 @@ function Wait.changes(base, blob)
   Shard.open(base, sub(blob, 1, 8))
   local recorded = M.feed >= S.now
   M.feed, M.rest = S.now + MINUTE, nil
-  call('HSET', base .. ':fw', map.p or BELOW, fmt('%.0f', M.feed))
+  call('HSET', base .. ':fw', map.p or BELOW, fmt('%d', M.feed))
   local latest, after, out, gap = M.change, map.af, {}, false
   if after then
     if not recorded then call('DEL', base .. ':f') end

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use punctual::engine::Maintained;
 use punctual::time::{Clock, Stopwatch, Timestamp};
 use punctual::{Error, ErrorKind, Limits, Result};
@@ -12,8 +13,9 @@ use redis::{FromRedisValue, Value, cmd};
 use crate::clock::ServerClock;
 use crate::library::Library;
 use crate::link::Deadline;
+use crate::notes::Notes;
 use crate::options::Options;
-use crate::servers::{Again, Servers};
+use crate::servers::{Kind, Servers};
 use crate::shards::{Shard, Shards};
 use crate::topology::Slot;
 use crate::wire::mp::{MapWriter, Mp, read_instant};
@@ -29,16 +31,10 @@ pub(crate) struct Calls {
     pub(crate) shards: Shards,
     pub(crate) library: Library,
     pub(crate) options: Options,
+    pub(crate) notes: Notes,
     heard: ServerClock,
     /// The servers' clock, or one that tests move.
     pub(crate) clock: Arc<dyn Clock>,
-}
-
-/// Whether a call changes anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Reads,
-    Writes,
 }
 
 impl Calls {
@@ -51,6 +47,7 @@ impl Calls {
                 .clock
                 .clone()
                 .unwrap_or_else(|| Arc::new(heard.clone())),
+            notes: Notes::default(),
             heard,
             library,
             options,
@@ -77,7 +74,7 @@ impl Calls {
         self.register(shard, deadline).await;
         let body = pack(shard.instance());
         let (reply, took) = self
-            .send(shard, verb, Kind::Writes, Again::Yes, &body, deadline)
+            .send(shard, verb, Kind::Changes, &body, deadline)
             .await?;
         if let Some(now) = reply.first_chunk() {
             let now = Timestamp::from_micros(u64::from_be_bytes(*now));
@@ -91,13 +88,12 @@ impl Calls {
         &self,
         shard: &Arc<Shard>,
         verb: &'static str,
-        again: Again,
+        kind: Kind,
         map: &MapWriter,
     ) -> Result<Mp> {
         let deadline = self.deadline();
         self.meet(shard, deadline).await?;
-        self.send_map(shard, verb, Kind::Writes, again, map, deadline)
-            .await
+        self.send_map(shard, verb, kind, map, deadline).await
     }
 
     /// A call with a map that only looks. If something is due to be done first, it is.
@@ -120,39 +116,32 @@ impl Calls {
         deadline: Deadline,
     ) -> Result<Mp> {
         let first = self
-            .send_map(shard, verb, Kind::Reads, Again::Yes, &map(), deadline)
+            .send_map(shard, verb, Kind::Looks, &map(), deadline)
             .await;
         match first {
             Err(error) if is_touch(&error) => {}
             other => return other,
         }
         let touch = MapWriter::default();
-        self.send_map(
-            shard,
-            "maintain",
-            Kind::Writes,
-            Again::Yes,
-            &touch,
-            deadline,
-        )
-        .await?;
+        self.send_map(shard, "maintain", Kind::Changes, &touch, deadline)
+            .await?;
         let mut again = map();
         again.put("any", 1_u8);
-        self.send_map(shard, verb, Kind::Reads, Again::Yes, &again, deadline)
+        self.send_map(shard, verb, Kind::Looks, &again, deadline)
             .await
     }
 
     /// One shard's part of a `maintain`.
     pub(crate) async fn maintain(&self, shard: &Arc<Shard>) -> Result<Maintained> {
         let map = MapWriter::default();
-        let reply = self.change(shard, "maintain", Again::Yes, &map).await?;
+        let reply = self.change(shard, "maintain", Kind::Changes, &map).await?;
         stats::maintained(&reply)
     }
 
     /// A command that is no function, to who answers for a shard.
     pub(crate) async fn command(&self, slot: Slot, command: &redis::Cmd) -> Result<Value> {
         self.servers
-            .call(slot, command, Again::Yes, self.deadline())
+            .call(slot, command, Kind::Looks, self.deadline())
             .await
     }
 
@@ -167,7 +156,7 @@ impl Calls {
     async fn meet(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
         let greeting = shard
             .greeted
-            .get_or_try_init(|| self.greet(shard, deadline));
+            .get_or_try_init(|| self.greet(shard, deadline).boxed());
         greeting.await.map(drop)
     }
 
@@ -177,13 +166,13 @@ impl Calls {
         }
         if bounds(self.limits()) != bounds(&Limits::default()) {
             let map = control::limits(self.limits());
-            self.send_map(shard, "control", Kind::Writes, Again::Yes, &map, deadline)
+            self.send_map(shard, "control", Kind::Changes, &map, deadline)
                 .await?;
         }
         // A write: whoever looks at a namespace makes its shards, and from then on their instance
         // is known, and their time never steps back.
         let map = MapWriter::default();
-        self.send_map(shard, "maintain", Kind::Writes, Again::Yes, &map, deadline)
+        self.send_map(shard, "maintain", Kind::Changes, &map, deadline)
             .await
             .map(drop)
     }
@@ -203,7 +192,7 @@ impl Calls {
             add.arg(NAMESPACES).arg(shard.namespace.as_str());
             let slot = Slot::of_tag(NAMESPACES);
             self.servers
-                .call(slot, &add, Again::Yes, deadline)
+                .call(slot, &add, Kind::Looks, deadline)
                 .await
                 .map(drop)
         };
@@ -217,12 +206,11 @@ impl Calls {
         shard: &Arc<Shard>,
         verb: &'static str,
         kind: Kind,
-        again: Again,
         map: &MapWriter,
         deadline: Deadline,
     ) -> Result<Mp> {
         let body = [shard.instance().as_slice(), &map.packed()].concat();
-        let (reply, took) = self.send(shard, verb, kind, again, &body, deadline).await?;
+        let (reply, took) = self.send(shard, verb, kind, &body, deadline).await?;
         let reply = Mp::read(&reply).map_err(|error| error.operation(verb))?;
         if let Ok(Some(now)) = reply.get("n").some(read_instant) {
             self.heard.hear(now, took);
@@ -238,18 +226,21 @@ impl Calls {
         shard: &Arc<Shard>,
         verb: &'static str,
         kind: Kind,
-        again: Again,
         body: &[u8],
         deadline: Deadline,
     ) -> Result<(Vec<u8>, Duration)> {
         let call = self
             .library
-            .call(kind == Kind::Reads, verb, &shard.base, body);
+            .call(kind == Kind::Looks, verb, &shard.base, body);
         let watch = Stopwatch::start();
-        let answer = self.servers.call(shard.slot, &call, again, deadline).await;
-        let answer = answer.map_err(|error| error.operation(verb))?;
+        // Boxed, as is the greeting: callers nest deep enough without these.
+        let answer = self.servers.call(shard.slot, &call, kind, deadline).boxed();
+        let answer = answer.await.map_err(|error| error.operation(verb))?;
         match answer {
-            Value::BulkString(bytes) => Ok((bytes, watch.elapsed())),
+            Value::BulkString(bytes) => {
+                shard.has_answered();
+                Ok((bytes, watch.elapsed()))
+            }
             _ => Err(crate::wire::damaged().operation(verb)),
         }
     }

@@ -2,16 +2,17 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use punctual::backoff::Backoff;
 use punctual::engine::*;
-use punctual::time::Timestamp;
+use punctual::time::{Timestamp, millis};
 use punctual::{ErrorKind, Namespace, NewJob, Result};
 
 use crate::calls::Calls;
 use crate::checks::Checks;
 use crate::keeper::Keeper;
 use crate::library::Library;
+use crate::link::Deadline;
 use crate::options::Options;
-use crate::servers::Servers;
 use crate::standing::Standing;
 use crate::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
@@ -67,9 +68,15 @@ impl RedisEngine {
     }
 
     /// Tells the servers of a test what their time is, before its clock is moved there.
+    ///
+    /// A shard remembers the instants of its writes only; so that a test need not know of that, a
+    /// step back begins with a write.
     #[cfg(feature = "testing")]
     pub async fn set_time(&self, now: Timestamp) -> Result<()> {
         for shard in self.calls.shards.greeted() {
+            if now < self.calls.clock.now() {
+                self.calls.maintain(&shard).await?;
+            }
             self.calls.set_clock(&shard, now).await?;
         }
         Ok(())
@@ -125,11 +132,10 @@ impl RedisEngine {
     }
 
     async fn shard_infos(&self) -> Result<Vec<stats::ShardInfo>> {
-        // There is always one to ask for the time.
-        let first = self.calls.shards.of(&Namespace::default())[0].clone();
         let mut shards = self.calls.shards.greeted();
-        if !shards.iter().any(|shard| shard.base == first.base) {
-            shards.push(first);
+        if shards.is_empty() {
+            // There is always one to ask for the time.
+            shards.push(self.calls.shards.of(&Namespace::default())[0].clone());
         }
         let mut infos = Vec::with_capacity(shards.len());
         for shard in shards {
@@ -142,12 +148,22 @@ impl RedisEngine {
 
 /// What every server says of itself.
 pub(crate) async fn examine(calls: &Calls) -> Result<Vec<Standing>> {
-    let servers: &Servers = &calls.servers;
+    let deadline = calls.deadline();
+    let mut backoff = Backoff::new(millis(10), millis(400));
+    loop {
+        match examine_once(calls, deadline).await {
+            Err(error) => calls.servers.wait(error, &mut backoff, deadline).await?,
+            done => return done,
+        }
+    }
+}
+
+async fn examine_once(calls: &Calls, deadline: Deadline) -> Result<Vec<Standing>> {
     let mut standings = Vec::new();
-    for node in servers.masters(calls.deadline()).await? {
+    for node in calls.servers.masters(deadline).await? {
         let live = node.live().await?;
-        let mut standing = Standing::of(&node, &live, calls.deadline()).await?;
-        standing.functions = calls.library.version_at(&live, node.host()).await?;
+        let mut standing = Standing::of(&node, &live, deadline).await?;
+        standing.functions = node.functions(&calls.library, &live).await?;
         standings.push(standing);
     }
     Ok(standings)

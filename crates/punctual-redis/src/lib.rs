@@ -3,6 +3,7 @@
 //! [`RedisEngine`] keeps the law of [`punctual::engine`] in functions that it loads into the servers;
 //! `docs/wire-protocol.md` says how any other client calls them.
 
+mod access;
 mod address;
 mod calls;
 mod checks;
@@ -12,8 +13,10 @@ mod engine;
 mod keeper;
 mod library;
 mod link;
+mod notes;
 mod options;
 mod refusal;
+mod replicas;
 mod servers;
 mod shards;
 mod standing;
@@ -24,6 +27,7 @@ mod verbs;
 mod waiting;
 mod wire;
 
+pub use access::ACL_RULES;
 pub use engine::RedisEngine;
 pub use options::Options;
 pub use standing::Standing;

@@ -73,6 +73,11 @@ impl Library {
         self.version
     }
 
+    #[cfg(test)]
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// A call of a function with the keys of a shard.
     pub(crate) fn call(&self, reads: bool, verb: &str, base: &str, body: &[u8]) -> Cmd {
         let mut call = cmd(if reads { "FCALL_RO" } else { "FCALL" });

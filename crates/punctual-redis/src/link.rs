@@ -52,7 +52,7 @@ impl Dialer {
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let mut settings = RedisConnectionInfo::default()
             .set_db(options.database)
-            .set_lib_name("punctual", env!("CARGO_PKG_VERSION"));
+            .set_skip_set_lib_name();
         if let Some(user) = &options.user {
             settings = settings.set_username(user);
         }

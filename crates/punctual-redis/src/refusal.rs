@@ -10,8 +10,6 @@ use crate::address::Host;
 pub(crate) enum Remedy {
     /// Send it to that node from now on.
     Moved(Host),
-    /// Send this one to that node, with leave.
-    Ask(Host),
     /// Look anew who answers for what, and try again a little later.
     Later,
     /// Load the library, and try again at once.
@@ -27,11 +25,9 @@ pub(crate) fn remedy(error: &RedisError, host: &Host) -> Remedy {
     let code = error.code().unwrap_or("");
     let said = error.detail().unwrap_or("");
     match code {
-        "MOVED" | "ASK" => match target(said, host) {
-            Some(to) if code == "MOVED" => Remedy::Moved(to),
-            Some(to) => Remedy::Ask(to),
-            None => Remedy::Later,
-        },
+        "MOVED" => target(said, host).map_or(Remedy::Later, Remedy::Moved),
+        // Half of a shard is there and half here: it is asked again when it has moved.
+        "ASK" => Remedy::Later,
         "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" | "BUSY"
         | "UNKILLABLE" => Remedy::Later,
         "ERR" if said.contains("Function not found") => Remedy::Load,

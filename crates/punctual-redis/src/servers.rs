@@ -2,15 +2,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual::backoff::Backoff;
+use punctual::engine::Durability;
 use punctual::time::{millis, pause, within};
 use punctual::{Error, ErrorKind, Result};
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, Value};
 
 use crate::address::{Host, Place};
 use crate::library::Library;
 use crate::link::{Deadline, Dialer, Link, Live};
 use crate::options::Options;
 use crate::refusal::{Remedy, remedy};
+use crate::replicas::{Reached, Replicas};
 use crate::topology::{Slot, Topology};
 
 /// The servers of an engine: who answers for a slot, with one connection to each.
@@ -22,6 +24,8 @@ pub(crate) struct Servers {
     place: Place,
     dialer: Dialer,
     library: Library,
+    /// Replicas that a change must be on before it is answered.
+    wanted: Option<u8>,
     nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
     topology: Mutex<Topology>,
     looking: tokio::sync::Mutex<()>,
@@ -31,15 +35,22 @@ pub(crate) struct Servers {
 #[derive(Debug)]
 pub(crate) struct Node {
     link: Link,
+    /// For changes that wait for replicas, if they do.
+    replicas: Option<Replicas>,
     /// The connection on which the library was last seen; another one may be another server.
     prepared: tokio::sync::Mutex<u64>,
 }
 
-/// Whether a call may be sent again when it is not known whether it was done.
+/// What a call does: whether replicas are to have it, and whether it may be sent again when it is
+/// not known whether it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Again {
-    Yes,
-    No,
+pub(crate) enum Kind {
+    /// It changes nothing, or nothing that is promised.
+    Looks,
+    /// A second sending changes nothing more.
+    Changes,
+    /// A second sending would be another change.
+    ChangesOnce,
 }
 
 impl Servers {
@@ -48,6 +59,10 @@ impl Servers {
             place: options.place.clone(),
             dialer: Dialer::new(options)?,
             library,
+            wanted: match options.durability {
+                Some(Durability::Replica(wanted)) => Some(wanted),
+                _ => None,
+            },
             nodes: Mutex::default(),
             topology: Mutex::new(Topology::of(&options.place)),
             looking: tokio::sync::Mutex::default(),
@@ -59,24 +74,22 @@ impl Servers {
         &self,
         slot: Slot,
         command: &Cmd,
-        again: Again,
+        kind: Kind,
         deadline: Deadline,
     ) -> Result<Value> {
         let mut backoff = Backoff::new(millis(10), millis(400));
-        let mut asked: Option<Host> = None;
-        let mut loads = 0;
+        let (mut loads, mut moves, mut broke) = (0, 0, false);
         loop {
-            let (node, ask) = match asked.take() {
-                Some(host) => (self.node(&host), true),
-                None => match self.owner(slot).await {
-                    Ok(node) => (node, false),
-                    Err(error) => {
-                        self.wait(error, &mut backoff, deadline).await?;
-                        continue;
-                    }
-                },
+            let node = match self.owner(slot).await {
+                Ok(node) => node,
+                Err(error) => {
+                    self.wait(error, &mut backoff, deadline).await?;
+                    continue;
+                }
             };
-            let live = match self.ready(&node).await {
+            let host = node.link.host();
+            let ready = within(deadline.left(), self.ready(&node)).await;
+            let live = match ready.unwrap_or_else(|| Err(silent(host))) {
                 Ok(live) => live,
                 Err(error) => {
                     self.forget(&node);
@@ -84,20 +97,30 @@ impl Servers {
                     continue;
                 }
             };
-            let host = node.link.host();
-            let Some(answer) = within(deadline.left(), send(&live, command, ask)).await else {
+            let sent = within(deadline.left(), node.send(&live, command, kind)).await;
+            let Some(sent) = sent else {
                 node.link.broken(live.generation);
-                let message = format!("redis at {host} gave no answer in time");
-                return Err(Error::new(ErrorKind::EngineUnavailable, message));
+                return Err(silent(host));
             };
-            let error = match answer {
-                Ok(value) => return Ok(value),
-                Err(error) => error,
+            let error = match sent {
+                Ok(Reached::Answer(Ok(value))) => return Ok(value),
+                Ok(Reached::Answer(Err(error))) => error,
+                Ok(reached) => {
+                    let error = too_few(&reached, host);
+                    self.wait(error, &mut backoff, deadline).await?;
+                    continue;
+                }
+                Err(error) => {
+                    self.wait(error, &mut backoff, deadline).await?;
+                    continue;
+                }
             };
             match remedy(&error, host) {
                 Remedy::Final(error) => return Err(error),
-                Remedy::Moved(to) => self.topology().moved(slot, to),
-                Remedy::Ask(to) => asked = Some(to),
+                Remedy::Moved(to) if moves < MOVES_MAX => {
+                    moves += 1;
+                    self.topology().moved(slot, to);
+                }
                 Remedy::Load if loads < 3 => {
                     loads += 1;
                     *node.prepared.lock().await = 0;
@@ -107,7 +130,7 @@ impl Servers {
                          program flushing them?";
                     return Err(Error::new(ErrorKind::EngineUnavailable, message));
                 }
-                Remedy::Later => {
+                Remedy::Moved(_) | Remedy::Later => {
                     self.forget(&node);
                     let message = format!("redis at {host} cannot answer now: {error}");
                     let error = Error::new(ErrorKind::EngineUnavailable, message);
@@ -118,10 +141,12 @@ impl Servers {
                     self.forget(&node);
                     let message = format!("the connection to redis at {host} broke: {error}");
                     let error = Error::new(ErrorKind::EngineUnavailable, message);
-                    if again == Again::No {
+                    if kind == Kind::ChangesOnce {
                         return Err(error);
                     }
-                    self.wait(error, &mut backoff, deadline).await?;
+                    if std::mem::replace(&mut broke, true) {
+                        self.wait(error, &mut backoff, deadline).await?;
+                    }
                 }
             }
         }
@@ -186,7 +211,13 @@ impl Servers {
         self.topology().doubt(node.link.host());
     }
 
-    async fn wait(&self, error: Error, backoff: &mut Backoff, deadline: Deadline) -> Result<()> {
+    /// Pauses after a failure that may pass; hands it back where there is no time or hope left.
+    pub(crate) async fn wait(
+        &self,
+        error: Error,
+        backoff: &mut Backoff,
+        deadline: Deadline,
+    ) -> Result<()> {
         let next = backoff.pause();
         if !error.is_retryable() || deadline.left() <= next {
             return Err(error);
@@ -213,6 +244,9 @@ impl Servers {
         let new = || {
             Arc::new(Node {
                 link: Link::new(host.clone(), self.dialer.clone()),
+                replicas: self.wanted.map(|wanted| {
+                    Replicas::new(wanted, Link::new(host.clone(), self.dialer.clone()))
+                }),
                 prepared: tokio::sync::Mutex::new(0),
             })
         };
@@ -229,6 +263,13 @@ impl Servers {
 }
 
 impl Node {
+    async fn send(&self, live: &Live, command: &Cmd, kind: Kind) -> Result<Reached> {
+        match &self.replicas {
+            Some(replicas) if kind != Kind::Looks => replicas.send(command).await,
+            _ => Ok(Reached::Answer(send(live, command).await)),
+        }
+    }
+
     pub(crate) fn host(&self) -> &Host {
         self.link.host()
     }
@@ -236,6 +277,12 @@ impl Node {
     /// A connection, whether the functions are there or not.
     pub(crate) async fn live(&self) -> Result<Live> {
         self.link.live().await
+    }
+
+    /// The version of the functions in this server, if it has them.
+    pub(crate) async fn functions(&self, library: &Library, live: &Live) -> Result<Option<i64>> {
+        let version = library.version_at(live, self.link.host()).await;
+        version.inspect_err(|_| self.link.broken(live.generation))
     }
 
     /// One command to this server and no other, such as a question about its settings.
@@ -246,30 +293,43 @@ impl Node {
         deadline: Deadline,
     ) -> Result<Value> {
         let host = self.link.host();
-        match within(deadline.left(), send(live, command, false)).await {
+        match within(deadline.left(), send(live, command)).await {
             Some(Ok(value)) => Ok(value),
             Some(Err(error)) => match remedy(&error, host) {
                 Remedy::Final(error) => Err(error),
+                Remedy::Broken => {
+                    self.link.broken(live.generation);
+                    Err(crate::refusal::unreachable(host, &error))
+                }
                 _ => Err(crate::refusal::unreachable(host, &error)),
             },
             None => {
                 self.link.broken(live.generation);
-                let message = format!("redis at {host} gave no answer in time");
-                Err(Error::new(ErrorKind::EngineUnavailable, message))
+                Err(silent(host))
             }
         }
     }
 }
 
-async fn send(live: &Live, command: &Cmd, ask: bool) -> redis::RedisResult<Value> {
-    let mut connection = live.connection.clone();
-    if !ask {
-        return command.query_async(&mut connection).await;
-    }
-    // One message, so that nothing of another caller comes between.
-    let mut both = redis::pipe();
-    both.add_command(cmd("ASKING")).ignore();
-    both.add_command(command.clone());
-    let (value,): (Value,) = both.query_async(&mut connection).await?;
-    Ok(value)
+/// Nodes that point at each other are asked again after a pause.
+const MOVES_MAX: u32 = 5;
+
+fn too_few(reached: &Reached, host: &Host) -> Error {
+    let message = match reached {
+        Reached::TooFew(reached) => format!(
+            "only {reached} replicas of redis at {host} took a change in time; whether it is kept is \
+             unknown: start more replicas, and send the same ids again"
+        ),
+        _ => format!("a change was sent to redis at {host} by a caller that has gone"),
+    };
+    Error::new(ErrorKind::EngineUnavailable, message)
+}
+
+fn silent(host: &Host) -> Error {
+    let message = format!("redis at {host} gave no answer in time");
+    Error::new(ErrorKind::EngineUnavailable, message)
+}
+
+async fn send(live: &Live, command: &Cmd) -> redis::RedisResult<Value> {
+    command.query_async(&mut live.connection.clone()).await
 }

@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use punctual::engine::{Namespace, Target, Token};
+use punctual::time::Stopwatch;
 use punctual::{JobId, NewJob};
 use tokio::sync::OnceCell;
 
@@ -17,6 +19,7 @@ pub(crate) struct Shard {
     pub(crate) base: String,
     pub(crate) slot: Slot,
     instance: Mutex<Option<Instance>>,
+    answered: Mutex<Option<Stopwatch>>,
     /// Set once the servers know its bounds and we know its instance.
     pub(crate) greeted: OnceCell<()>,
     /// Set once the servers know that there is such a namespace.
@@ -32,6 +35,7 @@ impl Shard {
             base: format!("punctual:{{{tag}}}"),
             slot: Slot::of_tag(&tag),
             instance: Mutex::default(),
+            answered: Mutex::default(),
             greeted: OnceCell::new(),
             registered: OnceCell::new(),
         }
@@ -47,6 +51,17 @@ impl Shard {
         if instance != Instance::default() {
             self.known().get_or_insert(instance);
         }
+    }
+
+    /// Notes that it answered a call with its instance just now.
+    pub(crate) fn has_answered(&self) {
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
+    }
+
+    /// How long ago it last did.
+    pub(crate) fn silence(&self) -> Option<Duration> {
+        let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        answered.as_ref().map(Stopwatch::elapsed)
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Instance>> {

@@ -80,6 +80,16 @@ impl Walk {
         })
     }
 
+    /// Goes on to the next shard, if this one is at its end and there is one.
+    fn pass_over(&mut self, is_at_end: bool, count: usize) -> bool {
+        let goes_on = is_at_end && self.index + 1 < count;
+        if goes_on {
+            self.index += 1;
+            self.inner = None;
+        }
+        goes_on
+    }
+
     /// The cursor after a step in this shard.
     fn next(&self, inner: Option<Cursor>, count: usize) -> Option<Cursor> {
         let (index, inner) = match inner {

@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::select_all;
-use punctual::engine::{Change, WaitFor, Waited};
-use punctual::time::{Timestamp, pause, seconds};
+use punctual::engine::{Change, StatsRequest, WaitFor, Waited};
+use punctual::time::{Stopwatch, Timestamp, millis, pause, seconds};
 use punctual::{JobId, Namespace, Result};
 
 use crate::calls::Calls;
 use crate::ears::Ears;
-use crate::servers::Again;
+use crate::servers::Kind;
 use crate::shards::Shard;
 use crate::wire::mp::{MapWriter, Mp, read_instant};
 use crate::wire::{damaged, inspect};
@@ -22,6 +23,14 @@ pub(crate) struct Waiting {
     pub(crate) ears: Ears,
     /// Where in each of several shards a cursor of changes stands.
     cursors: Mutex<Cursors>,
+    crowd: Mutex<Option<Crowd>>,
+}
+
+/// How many workers there were when that was last asked.
+#[derive(Debug)]
+struct Crowd {
+    asked: Stopwatch,
+    workers: u32,
 }
 
 #[derive(Debug, Default)]
@@ -30,10 +39,14 @@ struct Cursors {
     known: VecDeque<(u64, BTreeMap<u16, u64>)>,
 }
 
-/// How often one who waits looks for himself, in case that a bell was lost with who heard it.
-const LOOKS_AGAIN: std::time::Duration = seconds(1);
+/// How often one who waits alone looks for himself, in case that a bell was lost with who heard it.
+const LOOKS_AGAIN: Duration = seconds(1);
+/// How often somebody looks where many wait: together they look no less often than one alone.
+const SOMEBODY_LOOKS: Duration = millis(25);
+/// How long it is believed how many there are.
+const CROWD_STAYS: Duration = seconds(60);
 /// A registration of a watcher lasts a minute.
-const WATCHES_AGAIN: std::time::Duration = seconds(30);
+const WATCHES_AGAIN: Duration = seconds(30);
 /// Cursors that are remembered where there are several shards.
 const CURSORS_MAX: usize = 256;
 
@@ -43,6 +56,7 @@ impl Waiting {
             calls,
             ears: Ears::new(),
             cursors: Mutex::default(),
+            crowd: Mutex::default(),
         }
     }
 
@@ -78,7 +92,7 @@ impl Waiting {
                 biased;
                 _ = select_all(rings) => return Ok(Waited::Work),
                 () = self.calls.clock.sleep_until(until) => return Ok(Waited::TimedOut),
-                () = self.doubts() => {}
+                () = self.doubts(namespace) => {}
             }
             match self.look(&shards, queues).await {
                 Ok((true, _)) => return Ok(Waited::Work),
@@ -90,11 +104,27 @@ impl Waiting {
     }
 
     /// Ends when it is time to look for oneself; a test's clock says nothing of that.
-    async fn doubts(&self) {
+    async fn doubts(&self, namespace: &Namespace) {
         match &self.calls.options.clock {
-            None => pause(LOOKS_AGAIN).await,
+            None => pause(LOOKS_AGAIN.max(SOMEBODY_LOOKS * self.crowd(namespace).await)).await,
             Some(_) => std::future::pending().await,
         }
+    }
+
+    /// About how many workers there are.
+    async fn crowd(&self, namespace: &Namespace) -> u32 {
+        let known = || self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(crowd) = known()
+            .as_ref()
+            .filter(|it| it.asked.elapsed() < CROWD_STAYS)
+        {
+            return crowd.workers;
+        }
+        let asked = Stopwatch::start();
+        let stats = self.calls.stats(namespace, &StatsRequest::default()).await;
+        let workers = stats.map_or(1, |stats| stats.workers.len() as u32);
+        *known() = Some(Crowd { asked, workers });
+        workers
     }
 
     async fn rang_before(&self, shards: &[Arc<Shard>], queues: &[String]) -> Result<Waited> {
@@ -172,7 +202,10 @@ impl Waiting {
             map.put("t", ids.collect::<Vec<_>>());
             map.put("p", self.ears.process());
             map.put("un", until.as_micros());
-            let reply = self.calls.change(shard, "watch", Again::Yes, &map).await?;
+            let reply = self
+                .calls
+                .change(shard, "watch", Kind::Changes, &map)
+                .await?;
             open |= !reply.get("o").list()?.is_empty();
         }
         Ok(open)
@@ -232,7 +265,7 @@ impl Waiting {
         map.put_some("af", after.copied());
         let reply = self
             .calls
-            .change(shard, "changes", Again::Yes, &map)
+            .change(shard, "changes", Kind::Changes, &map)
             .await?;
         let changes = reply.get("c").list()?.iter().map(change);
         let changes = changes.collect::<Result<_>>()?;

@@ -339,11 +339,12 @@ impl Worker {
     /// Waits that long for a handler to end, counted from its start, so that a suspect can run with
     /// nothing beside it; 30 s by default. Until then nothing else is claimed.
     ///
-    /// If no handler runs longer, a suspect is claimed that long after the worker learns of it
-    /// with a claim, or after the rest from the turn before: four times what that took. If one
+    /// If no handler runs longer, a suspect is claimed within twice that span after the worker
+    /// learns of it with a claim, or after the rest from the turn before: four times what that
+    /// took. Half of it is to keep workers from standing still all at the same time. If one
     /// does, the worker goes on with its usual work, and waits longer the longer the suspect does,
     /// up to five minutes: ten times the longest handler. Any other worker may take it before, and
-    /// one that is idle does so at once. With zero only idle ones do for the first minutes.
+    /// one that is idle does so at once.
     ///
     /// Several workers in one process do not know of each other: their suspects are not alone.
     #[must_use]

@@ -122,7 +122,7 @@ fn content_type_of(payload: &[u8]) -> &'static str {
 }
 
 async fn send_one(session: &Session, job: NewJob) -> Result<()> {
-    let queue = job.queue.clone();
+    let (queue, expires_at) = (job.queue.clone(), job.expires_at);
     let enqueued = session
         .engine
         .enqueue(&session.namespace, vec![job])
@@ -145,6 +145,10 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
         }))?;
     } else {
         session.out.line(sentence(receipt, &queue, enqueued.now))?;
+        if expires_at.is_some_and(|at| at <= receipt.due) && receipt.verdict.is_accepted() {
+            let never = "warning: it expires before it is due, so it will be cancelled and not run";
+            session.out.note(never);
+        }
     }
     if receipt.verdict.is_accepted() {
         Ok(())

@@ -7,16 +7,17 @@ mod tail;
 use std::sync::Arc;
 use std::time::Duration;
 
+use punctual::engine::StatsRequest;
 use punctual::time::seconds;
 use punctual::worker::{QueueShare, shutdown_signal};
-use punctual::{Context, JobRecord, Worker};
+use punctual::{Context, JobRecord, State, Worker};
 
 use self::exec::Exec;
 use self::group::Reaper;
-use crate::args::{Global, span_of};
+use crate::args::{Global, Session, span_of};
 use crate::connect::Make;
 use crate::failure::{Failure, Result};
-use crate::output::ago;
+use crate::output::{ago, counted};
 
 pub(crate) use group::{REAP, reap};
 
@@ -131,13 +132,35 @@ impl Args {
                 Some(at) => format!("nothing more is due; the next job is due {}", ago(at, now)),
                 None => "nothing more is due".into(),
             });
-            return Ok(());
+            return self.tell_paused(&session).await;
         }
         session.out.note(format!(
             "working on {} with {slots} slots; Ctrl-C lets running jobs end",
             self.queues.join(", ")
         ));
         Ok(worker.run_until(shutdown_signal()).await?)
+    }
+}
+
+impl Args {
+    /// Says which of the queues are paused with work in them, as their rest looks like idleness.
+    async fn tell_paused(&self, session: &Session) -> Result<()> {
+        let name = |queue: &String| queue.split('=').next().unwrap_or_default().to_owned();
+        let request = StatsRequest {
+            queues: self.queues.iter().map(name).collect(),
+            ..StatsRequest::default()
+        };
+        let stats = session.engine.stats(&session.namespace, request).await?;
+        for queue in stats.queues.iter().filter(|queue| queue.paused) {
+            let (name, ready) = (&queue.queue, queue.counts.of(State::Ready));
+            if ready > 0 {
+                let jobs = counted(ready, "ready job");
+                session.out.note(format!(
+                    "{name} is paused with {jobs}; `punctual queues resume {name}` lets them start"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 

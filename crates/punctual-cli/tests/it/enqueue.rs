@@ -276,3 +276,15 @@ fn a_file_that_is_not_there_is_not_found() {
         .exits(3);
     assert!(ran.stderr.contains("none.jsonl"), "{ran:?}");
 }
+
+#[test]
+fn a_job_that_expires_before_it_is_due_is_warned_of() {
+    let punctual = Punctual::new();
+    let sends = |args: &[&str]| {
+        let ran = punctual.run(&[&["enqueue", "mail", "{}"], args].concat());
+        ran.exits(0).stderr
+    };
+    assert!(sends(&["--delay", "1h", "--expires", "30m"]).contains("expires before"));
+    assert!(sends(&["--expires", "2020-01-01T00:00:00Z"]).contains("expires before"));
+    assert_eq!(sends(&["--delay", "30m", "--expires", "1h"]), "");
+}

@@ -12,6 +12,8 @@ mod enqueue;
 mod jobs;
 /// Counting, pausing and emptying queues.
 mod queues;
+/// The same on a server, and what doctor says of it.
+mod redis;
 mod refused;
 /// Runs the binary in a directory of its own.
 mod support;

@@ -25,9 +25,13 @@ fn queues_are_counted_paused_resumed_and_purged() {
     assert_eq!(punctual.one(&["queues", "pause", "mail"])["changed"], false);
     let table = punctual.run(&["queues", "list"]).exits(0).stdout;
     assert!(table.contains("mail (paused)"), "{table}");
-    punctual
+    let rests = punctual
         .run(&["work", "mail", "--exec", "true", "--until-idle"])
         .exits(0);
+    assert!(
+        rests.stderr.contains("mail is paused with 1 ready job"),
+        "{rests:?}"
+    );
     assert_eq!(
         punctual.one(&["queues", "list", "mail"])["ready"],
         1,

@@ -74,7 +74,7 @@ fn a_command_that_does_not_exist_is_wrong_usage() {
 fn wrong_addresses_name_what_is_supported() {
     let punctual = Punctual::new();
     for address in [
-        "redis://127.0.0.1",
+        "amqp://127.0.0.1",
         "nonsense",
         "file:",
         "file:d?durability=maybe",

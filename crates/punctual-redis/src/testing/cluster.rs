@@ -55,6 +55,49 @@ impl TestCluster {
         format!("redis+cluster://127.0.0.1:{}", self.nodes[0].port())
     }
 
+    /// Moves the slot of a key to the node of that number, all its keys at once, as an operator does.
+    pub fn move_slot(&self, key: &str, to: usize) {
+        let slot = self.nodes[0].cli(&["CLUSTER", "KEYSLOT", key]);
+        let (from, to) = (self.owner(&slot), &self.nodes[to]);
+        if from.port() == to.port() {
+            return;
+        }
+        let (source, target) = (id(from), id(to));
+        to.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source]);
+        from.cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target]);
+        let port = to.port().to_string();
+        loop {
+            let keys = from.cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "3"]);
+            if keys.is_empty() {
+                break;
+            }
+            let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            let arguments: Vec<&str> = migrate.into_iter().chain(keys.lines()).collect();
+            from.cli(&arguments);
+        }
+        for node in [to, from] {
+            node.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &target]);
+        }
+    }
+
+    fn owner(&self, slot: &str) -> &TestServer {
+        let slot: u16 = slot.parse().expect("a number");
+        let holds = |node: &&TestServer| {
+            let nodes = node.cli(&["CLUSTER", "NODES"]);
+            let own = nodes.lines().find(|line| line.contains("myself"));
+            let ranges = own.unwrap_or_default().split(' ').skip(8);
+            ranges.filter(|range| !range.starts_with('[')).any(|range| {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                let bounds = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
+                bounds.is_some_and(|(first, last)| (first..=last).contains(&slot))
+            })
+        };
+        self.nodes
+            .iter()
+            .find(holds)
+            .expect("every slot has an owner")
+    }
+
     /// Removes every key of every node.
     pub fn clear(&self) {
         for node in &self.nodes {
@@ -69,4 +112,9 @@ impl TestCluster {
         };
         self.nodes.iter().all(whole)
     }
+}
+
+/// The name of a node among the others.
+fn id(node: &TestServer) -> String {
+    node.cli(&["CLUSTER", "MYID"])
 }

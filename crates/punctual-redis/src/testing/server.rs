@@ -1,7 +1,7 @@
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use tempfile::TempDir;
@@ -14,6 +14,7 @@ const INSTALL: &str = "tests start a redis-server 7.0 or later of their own and 
 ///
 /// It ends when it is dropped, and when the process of the test ends, however that ends.
 pub struct TestServer {
+    role: Role,
     port: u16,
     settings: Vec<String>,
     directory: TempDir,
@@ -28,6 +29,20 @@ impl TestServer {
 
     /// A server with settings as on the command line of redis-server.
     pub fn with(settings: &[&str]) -> Self {
+        Self::on(Role::Plain, settings)
+    }
+
+    /// A server that takes encrypted connections only, with settings that name its certificate.
+    pub fn encrypted(settings: &[&str]) -> Self {
+        Self::on(Role::Encrypted, settings)
+    }
+
+    /// A sentinel with these lines as its file.
+    pub(super) fn sentinel(lines: &str) -> Self {
+        Self::on(Role::Sentinel, &[lines])
+    }
+
+    fn on(role: Role, settings: &[&str]) -> Self {
         let directory = tempfile::Builder::new()
             .prefix("punctual-redis-")
             .tempdir()
@@ -35,9 +50,10 @@ impl TestServer {
         let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
         for _ in 0..50 {
             let port = free_port();
-            match Running::start(port, directory.path(), &settings) {
+            match Running::start(role, port, directory.path(), &settings) {
                 Ok(running) => {
                     return Self {
+                        role,
                         port,
                         settings,
                         directory,
@@ -74,6 +90,9 @@ impl TestServer {
     /// Stops it from running without ending it, until [`go_on`](Self::go_on).
     pub fn stop(&mut self) {
         self.signal("STOP");
+        while !self.is_stopped() {
+            std::thread::yield_now();
+        }
     }
 
     /// Lets a stopped one run again.
@@ -84,7 +103,7 @@ impl TestServer {
     /// Starts it again on the same port and directory, after a kill.
     pub fn restart(&mut self) {
         self.running = None;
-        let running = Running::start(self.port, self.directory.path(), &self.settings);
+        let running = Running::start(self.role, self.port, self.directory.path(), &self.settings);
         self.running = Some(running.unwrap_or_else(|said| panic!("no restart: {said}")));
     }
 
@@ -101,9 +120,24 @@ impl TestServer {
     pub fn cli(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
         command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
-        let output = command.args(arguments).output().expect("redis-cli runs");
-        let text = [output.stdout, output.stderr].concat();
-        String::from_utf8_lossy(&text).trim_end().to_owned()
+        said(command.args(arguments))
+    }
+
+    /// The same with one more argument at the end, of any length.
+    pub fn cli_with(&self, arguments: &[&str], last: &str) -> String {
+        let path = self.directory.path().join("last-argument");
+        std::fs::write(&path, last).expect("the directory takes a file");
+        let input = std::fs::File::open(&path).expect("it was written");
+        let mut command = Command::new("redis-cli");
+        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-x"]);
+        said(command.args(arguments).stdin(input))
+    }
+
+    /// Whether the system says so; where it has no `/proc`, nobody is asked.
+    fn is_stopped(&self) -> bool {
+        let running = self.running.as_ref().expect("the server runs");
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.server.id()));
+        stat.map_or(true, |stat| stat.contains(") T "))
     }
 
     fn signal(&mut self, name: &str) {
@@ -111,6 +145,12 @@ impl TestServer {
         let sent = writeln!(running.watcher, "{name}");
         sent.expect("the watcher listens");
     }
+}
+
+fn said(command: &mut Command) -> String {
+    let output = command.output().expect("redis-cli runs");
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&text).trim_end().to_owned()
 }
 
 impl fmt::Debug for TestServer {
@@ -134,6 +174,43 @@ fn free_port() -> u16 {
     }
 }
 
+/// What a process of redis-server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Plain,
+    Encrypted,
+    Sentinel,
+}
+
+impl Role {
+    fn arguments(self, command: &mut Command, port: u16, directory: &Path, settings: &[String]) {
+        if self == Self::Sentinel {
+            let file = directory.join("sentinel.conf");
+            let lines = settings.join("\n");
+            std::fs::write(&file, lines).expect("the directory takes a file");
+            command.arg(file).arg("--sentinel");
+        }
+        match self {
+            Self::Encrypted => command.args(["--port", "0", "--tls-port", &port.to_string()]),
+            _ => command.args(["--port", &port.to_string()]),
+        };
+        command.args(["--bind", "127.0.0.1", "--loglevel", "notice", "--dir"]);
+        command.arg(directory);
+        if self != Self::Sentinel {
+            command.args(["--enable-debug-command", "yes"]);
+            command.args(settings);
+        }
+    }
+
+    /// What it says once it takes connections.
+    fn ready(self) -> &'static str {
+        match self {
+            Self::Sentinel => "+monitor master",
+            _ => "Ready to accept connections",
+        }
+    }
+}
+
 /// A process of redis-server, and a shell beside it that passes signals on and ends the server as
 /// soon as nobody holds the other end of its input any more.
 struct Running {
@@ -147,15 +224,13 @@ exec redis-server "$@" </dev/null 3<&-"#;
 
 impl Running {
     /// Answers once the server takes connections; else what it said before it ended.
-    fn start(port: u16, directory: &Path, settings: &[String]) -> Result<Self, String> {
+    fn start(role: Role, port: u16, directory: &Path, settings: &[String]) -> Result<Self, String> {
         let found = Command::new("redis-server").arg("--version").output();
         assert!(found.is_ok(), "{INSTALL}");
-        let mut server = Command::new("sh")
-            .args(["-c", WITH_WATCHER, "redis-server"])
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--dir"])
-            .arg(directory)
-            .args(["--enable-debug-command", "yes", "--loglevel", "notice"])
-            .args(settings)
+        let mut command = Command::new("sh");
+        command.args(["-c", WITH_WATCHER, "redis-server"]);
+        role.arguments(&mut command, port, directory, settings);
+        let mut server = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -166,7 +241,7 @@ impl Running {
         let mut running = Self { server, watcher };
         let mut said = String::new();
         for line in lines.by_ref().map_while(Result::ok) {
-            if line.contains("Ready to accept connections") {
+            if line.contains(role.ready()) {
                 // The pipe is read on, or the server would stop at a full one.
                 std::thread::spawn(move || lines.for_each(drop));
                 return Ok(running);
@@ -184,13 +259,5 @@ impl Drop for Running {
         // Killed and waited for before the watcher's input closes: its pid is no one else's.
         let _ = self.server.kill();
         let _ = self.server.wait();
-    }
-}
-
-/// The file of a server's directory.
-impl TestServer {
-    /// The path of one of its files, such as its log of commands.
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
     }
 }

@@ -1,10 +1,10 @@
-use punctual::engine::{Control, Controlled, Edit, EditVerdict, Edited, Select, Target};
+use punctual::engine::{Control, Controlled, Cursor, Edit, EditVerdict, Edited, Select, Target};
 use punctual::time::Timestamp;
 use punctual::{Namespace, Result};
 
 use super::{Walk, by_shard};
 use crate::calls::Calls;
-use crate::servers::Again;
+use crate::servers::Kind;
 use crate::shards::of_target;
 use crate::wire::{control, edit};
 
@@ -44,7 +44,7 @@ impl Calls {
                 let named: Vec<&Target> = part.iter().map(|at| &targets[*at]).collect();
                 let map = edit::of_targets(asked, &named);
                 let reply = self
-                    .change(&shards[index], "edit", Again::Yes, &map)
+                    .change(&shards[index], "edit", Kind::Changes, &map)
                     .await?;
                 let reply = edit::reply(&reply)?;
                 edited.now = edited.now.max(reply.now);
@@ -70,14 +70,18 @@ impl Calls {
         let shards = self.shards.of(namespace);
         let count = shards.len();
         let request = format!("edit {namespace} {filter:?} {:?}", asked.action);
-        let walk = Walk::from(cursor.as_ref(), &request, count)?;
-        let map = edit::of_filter(asked, filter, walk.inner.as_deref(), *limit);
-        let reply = self
-            .change(&shards[walk.index], "edit", Again::Yes, &map)
-            .await?;
-        let mut part = edit::reply(&reply)?;
-        part.cursor = walk.next(part.cursor, count);
-        Ok(part)
+        let mut walk = Walk::from(cursor.as_ref(), &request, count)?;
+        loop {
+            let map = edit::of_filter(asked, filter, walk.inner.as_deref(), *limit);
+            let reply = self
+                .change(&shards[walk.index], "edit", Kind::Changes, &map)
+                .await?;
+            let mut part = edit::reply(&reply)?;
+            if part.examined > 0 || !walk.pass_over(part.cursor.is_none(), count) {
+                part.cursor = walk.next(part.cursor, count);
+                return Ok(part);
+            }
+        }
     }
 
     /// Queues are told in every shard; records lie in the first.
@@ -92,7 +96,7 @@ impl Calls {
             Control::Pause { .. } | Control::Resume { .. } => {
                 let mut changed = false;
                 for shard in shards.iter() {
-                    let told = self.control_one(shard, asked, Again::Yes).await?;
+                    let told = self.control_one(shard, asked, Kind::Changes).await?;
                     changed |= told == Controlled::Done(true);
                 }
                 Ok(Controlled::Done(changed))
@@ -103,38 +107,43 @@ impl Calls {
                 limit,
             } => {
                 let request = format!("purge {namespace} {queue}");
-                let walk = Walk::from(cursor.as_ref(), &request, count)?;
-                let inner = walk.inner.clone();
-                let asked = Control::Purge {
-                    queue: queue.clone(),
-                    cursor: inner.map(|inner| punctual::engine::Cursor(inner.into())),
-                    limit: *limit,
-                };
-                let told = self
-                    .control_one(&shards[walk.index], &asked, Again::Yes)
-                    .await?;
-                Ok(match told {
-                    Controlled::Purged {
+                let mut walk = Walk::from(cursor.as_ref(), &request, count)?;
+                loop {
+                    let inner = walk.inner.clone().map(|inner| Cursor(inner.into()));
+                    let asked = Control::Purge {
+                        queue: queue.clone(),
+                        cursor: inner,
+                        limit: *limit,
+                    };
+                    let told = self.control_one(&shards[walk.index], &asked, Kind::Changes);
+                    let Controlled::Purged {
                         examined,
                         matched,
                         cursor,
-                    } => Controlled::Purged {
-                        examined,
-                        matched,
-                        cursor: walk.next(cursor, count),
-                    },
-                    other => other,
-                })
+                    } = told.await?
+                    else {
+                        return Err(crate::wire::damaged());
+                    };
+                    if examined > 0 || !walk.pass_over(cursor.is_none(), count) {
+                        return Ok(Controlled::Purged {
+                            examined,
+                            matched,
+                            cursor: walk.next(cursor, count),
+                        });
+                    }
+                }
             }
             Control::Write { .. } => {
                 // A second sending would meet the version that the first has made.
-                let told = self.control_one(&shards[0], asked, Again::No).await?;
+                let told = self
+                    .control_one(&shards[0], asked, Kind::ChangesOnce)
+                    .await?;
                 for shard in &shards[1..] {
                     self.copy_settings(shard, asked).await?;
                 }
                 Ok(told)
             }
-            _ => self.control_one(&shards[0], asked, Again::Yes).await,
+            _ => self.control_one(&shards[0], asked, Kind::Changes).await,
         }
     }
 
@@ -142,10 +151,10 @@ impl Calls {
         &self,
         shard: &std::sync::Arc<crate::shards::Shard>,
         asked: &Control,
-        again: Again,
+        kind: Kind,
     ) -> Result<Controlled> {
         let map = control::request(asked);
-        let reply = self.change(shard, "control", again, &map).await?;
+        let reply = self.change(shard, "control", kind, &map).await?;
         control::reply(asked, &reply)
     }
 
@@ -162,7 +171,7 @@ impl Calls {
             return Ok(());
         }
         let read = Control::Read { name: name.clone() };
-        let expected = match self.control_one(shard, &read, Again::Yes).await? {
+        let expected = match self.control_one(shard, &read, Kind::Changes).await? {
             Controlled::Record(Some(record)) => record.version,
             _ => 0,
         };
@@ -171,6 +180,8 @@ impl Calls {
             expected,
             value: value.clone(),
         };
-        self.control_one(shard, &write, Again::No).await.map(drop)
+        self.control_one(shard, &write, Kind::ChangesOnce)
+            .await
+            .map(drop)
     }
 }

@@ -54,7 +54,8 @@ impl Calls {
         }
         let longest = self.limits().result_bytes;
         for (index, places, part) in parts {
-            let pack = |instance| settle::request(instance, &part, longest);
+            let pack =
+                |instance| settle::request(instance, &part, longest, |page| self.notes.of(page));
             let reply = self.write(&shards[index], "settle", pack).await?;
             let reply = settle::reply(&reply, &part)?;
             now = now.max(reply.now);
@@ -96,6 +97,10 @@ fn check_effects(settle: &Settle, count: usize) -> Result<()> {
                     let message = "an effect under a key of another shard cannot be one step with \
                          its outcome; use one shard, or enqueue it from the handler";
                     return Err(Error::new(ErrorKind::Unsupported, message).with("id", job.id));
+                }
+                Effect::Clear { job, .. } => {
+                    let message = "clearing a name needs a namespace of one shard";
+                    return Err(Error::new(ErrorKind::Unsupported, message).with("id", job));
                 }
                 _ => {}
             }

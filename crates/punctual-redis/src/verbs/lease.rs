@@ -1,11 +1,12 @@
 use punctual::engine::{Claim, Claimed, Extend, Extended};
 use punctual::time::Timestamp;
-use punctual::{Namespace, Result};
+use punctual::{JobId, Namespace, Result};
+use redis::{FromRedisValue, cmd};
 
 use super::{all, by_shard, put_back};
 use crate::calls::Calls;
-use crate::shards::{nonce_of, of_token};
-use crate::wire::{claim, extend};
+use crate::shards::{Shard, nonce_of, of_token};
+use crate::wire::{claim, damaged, extend};
 
 impl Calls {
     /// Asks shard by shard until there is enough. The nonce picks the first: the same one again
@@ -32,7 +33,13 @@ impl Calls {
             claim.nonce = nonce_of(asked.nonce, shard.index, count);
             let pack = |instance| claim::request(instance, &claim, woken);
             let reply = self.write(shard, "claim", pack).await?;
-            let part = claim::reply(&reply, claim.worker.id)?;
+            let mut reply = claim::reply(&reply, claim.worker.id)?;
+            if let Some(page) = reply.unseen.take() {
+                let records = self.records(shard, &page.ids).await?;
+                reply.add(page, records.iter().map(Option::as_deref))?;
+            }
+            self.notes.remember(reply.notes);
+            let part = reply.claimed;
             let jobs = part.pages.iter().flat_map(|page| &page.jobs);
             claim.limit = claim.limit.saturating_sub(jobs.clone().count());
             let bytes: usize = jobs.map(|job| job.payload.len()).sum();
@@ -50,6 +57,18 @@ impl Calls {
             }
         }
         Ok(claimed)
+    }
+
+    /// The records of jobs, as they stand.
+    async fn records(&self, shard: &Shard, ids: &[JobId]) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut read = cmd("HMGET");
+        read.arg(format!("{}:b", shard.base));
+        for id in ids {
+            read.arg(id.as_bytes());
+        }
+        let records = self.command(shard.slot, &read).await?;
+        let records = Vec::<Option<Vec<u8>>>::from_redis_value(records);
+        records.map_err(|_| damaged())
     }
 
     pub(crate) async fn extend(&self, namespace: &Namespace, pages: &[Extend]) -> Result<Extended> {

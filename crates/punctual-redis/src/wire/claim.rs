@@ -1,17 +1,21 @@
-use punctual::engine::{Claim, ClaimOrder, Claimed, Page, WorkerId, WorkerRecord};
-use punctual::{Result, State};
+use punctual::engine::{Claim, ClaimOrder, Claimed, Page, Token, WorkerId, WorkerRecord};
+use punctual::{JobId, Result, State};
 
 use super::mp::{MapWriter, Mp};
 use super::record::{Holder, number_32, read_record, texts};
-use super::{Instance, Reader, Writer, micros};
+use super::{Instance, Reader, Writer, damaged, micros};
 
 /// The bits of a claim's flags.
 const ALONE: u8 = 1;
 const IN_TURNS: u8 = 2;
 const WOKEN: u8 = 4;
+const READS: u8 = 8;
+/// The bits of an answer's flags.
+const SUSPECTS: u8 = 1;
+const UNSEEN: u8 = 2;
 
 pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool) -> Vec<u8> {
-    let mut flags = 0;
+    let mut flags = READS;
     for (set, bit) in [
         (claim.alone, ALONE),
         (claim.order == ClaimOrder::Turns, IN_TURNS),
@@ -60,47 +64,103 @@ pub(super) fn read_worker(id: WorkerId, bytes: &[u8]) -> Result<WorkerRecord> {
     })
 }
 
-pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Claimed> {
+/// What was claimed. The jobs of an unseen page are to be read before it is whole.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) claimed: Claimed,
+    pub(crate) notes: PageNotes,
+    pub(crate) unseen: Option<Unseen>,
+}
+
+/// The notes of each page of an answer.
+pub(crate) type PageNotes = Vec<(Token, Vec<Note>)>;
+
+/// A page whose records its claimer reads.
+#[derive(Debug)]
+pub(crate) struct Unseen {
+    token: Token,
+    holder: Holder,
+    pub(crate) ids: Vec<JobId>,
+}
+
+pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
     let mut reader = Reader(bytes);
     let now = reader.instant()?;
     let wake_at = reader.some_instant()?;
     let flags = reader.u8()?;
-    let pages = reader.u8()?;
-    let pages: Result<_> = (0..pages).map(|_| page(&mut reader, worker)).collect();
-    let claimed = Claimed {
-        pages: pages?,
-        now,
-        wake_at,
-        suspects: flags & 1 != 0,
+    let count = reader.u8()?;
+    let mut reply = Reply {
+        claimed: Claimed {
+            pages: Vec::new(),
+            now,
+            wake_at,
+            suspects: flags & SUSPECTS != 0,
+        },
+        notes: Vec::new(),
+        unseen: None,
     };
+    for _ in 0..count {
+        let head = head(&mut reader, worker)?;
+        if flags & UNSEEN != 0 {
+            reply.unseen = Some(head);
+            break;
+        }
+        let lengths: Result<Vec<usize>> = head.ids.iter().map(|_| reader.u32()).collect();
+        let records = lengths?.into_iter().map(|length| reader.take(length));
+        let records: Vec<&[u8]> = records.collect::<Result<_>>()?;
+        reply.add(head, records.into_iter().map(Some))?;
+    }
     reader.end()?;
-    Ok(claimed)
+    Ok(reply)
 }
 
-/// `token | deadline | started | count | ids | lengths | records`
-fn page(reader: &mut Reader<'_>, worker: WorkerId) -> Result<Page> {
+/// `token | deadline | started | count | ids`
+fn head(reader: &mut Reader<'_>, worker: WorkerId) -> Result<Unseen> {
     let token = reader.token()?;
     let deadline = reader.instant()?;
     let started = reader.instant()?;
-    let ids = reader.ids()?;
-    let lengths: Result<Vec<usize>> = ids.iter().map(|_| reader.u32()).collect();
-    let holder = Holder {
-        worker,
-        started,
-        deadline,
-    };
-    let mut jobs = Vec::with_capacity(ids.len());
-    for (id, length) in ids.into_iter().zip(lengths?) {
-        jobs.push(read_record(
-            id,
-            State::Active,
-            Some(holder),
-            reader.take(length)?,
-        )?);
-    }
-    Ok(Page {
+    Ok(Unseen {
         token,
-        deadline,
-        jobs,
+        holder: Holder {
+            worker,
+            started,
+            deadline,
+        },
+        ids: reader.ids()?,
     })
+}
+
+impl Reply {
+    /// Adds a page with its jobs' records, in order; a job whose record is gone is of it no more.
+    pub(crate) fn add<'a>(
+        &mut self,
+        page: Unseen,
+        records: impl Iterator<Item = Option<&'a [u8]>>,
+    ) -> Result<()> {
+        let mut jobs = Vec::with_capacity(page.ids.len());
+        let mut notes = Vec::with_capacity(page.ids.len());
+        for (id, record) in page.ids.into_iter().zip(records) {
+            let Some(record) = record else { continue };
+            notes.push(note_of(id, record)?);
+            jobs.push(read_record(id, State::Active, Some(page.holder), record)?);
+        }
+        if !jobs.is_empty() {
+            self.notes.push((page.token, notes));
+            self.claimed.pages.push(Page {
+                token: page.token,
+                deadline: page.holder.deadline,
+                jobs,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Due and hash of a claimed job as they stand in its record: a settle that tells them saves the
+/// server a look at it.
+pub(crate) type Note = (JobId, [u8; 16]);
+
+fn note_of(id: JobId, record: &[u8]) -> Result<Note> {
+    let note = record.get(11..27).and_then(|note| note.try_into().ok());
+    Ok((id, note.ok_or_else(damaged)?))
 }

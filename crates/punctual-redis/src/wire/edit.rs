@@ -1,8 +1,9 @@
 use punctual::engine::{Action, Edit, EditVerdict, Edited, Filter, Target};
-use punctual::{Due, JobId, Result};
+use punctual::{JobId, Result};
 
 use super::mp::{MapWriter, Mp, read_instant};
-use super::{damaged, inspect, micros};
+use super::spec::due_of;
+use super::{damaged, inspect};
 
 pub(crate) fn of_targets(edit: &Edit, targets: &[&Target]) -> MapWriter {
     let mut map = of_action(edit);
@@ -28,11 +29,7 @@ fn of_action(edit: &Edit) -> MapWriter {
     let number: u8 = match edit.action {
         Action::Cancel => 0,
         Action::Reschedule(due) => {
-            let (kind, value) = match due {
-                Due::Now => (0_u8, 0_u64),
-                Due::After(span) => (1, micros(span)),
-                Due::At(at) => (2, at.as_micros()),
-            };
+            let (kind, value) = due_of(due);
             map.put("dk", kind).put("v", value.to_be_bytes().as_slice());
             1
         }

@@ -2,24 +2,58 @@ use punctual::engine::{EnqueueVerdict, Receipt};
 use punctual::time::Timestamp;
 use punctual::{Due, JobId, NewJob, Result};
 
-use super::spec::write_job;
+use super::spec::{due_of, is_plain, write_spec};
 use super::{Instance, Reader, Writer, damaged};
 
-/// `flags | count | (len | job)*`
+/// The bits of a call's flags.
+const TWICE: u8 = 1;
+const UNIFORM: u8 = 2;
+
+/// `flags | count | (len | id | due | spec)*`; what all jobs share stands once in front of them.
 pub(crate) fn request(instance: Instance, jobs: &[&NewJob]) -> Vec<u8> {
     let mut out = Writer::default();
-    let mut ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-    ids.sort_unstable();
-    let twice = ids.windows(2).any(|pair| pair[0] == pair[1]);
-    out.bytes(&instance).u8(u8::from(twice)).u16(jobs.len());
+    let uniform = are_uniform(jobs);
+    let flags = [(has_twice(jobs), TWICE), (uniform.is_some(), UNIFORM)];
+    let flags = flags
+        .iter()
+        .filter(|(set, _)| *set)
+        .map(|(_, bit)| bit)
+        .sum();
+    out.bytes(&instance).u8(flags).u16(jobs.len());
+    if let Some(first) = uniform {
+        let (kind, due) = due_of(first.due);
+        out.u8(kind).u64(due).u8(first.priority).name(&first.queue);
+    }
     for (index, job) in jobs.iter().enumerate() {
         let at = out.0.len();
-        out.u32(0);
-        write_job(&mut out, index, job);
+        out.u32(0).id(job.id);
+        if uniform.is_none() {
+            let (kind, due) = due_of(job.due);
+            out.u8(kind).u64(due);
+        }
+        write_spec(&mut out, index, job);
         let length = (out.0.len() - at - 4) as u32;
         out.0[at..at + 4].copy_from_slice(&length.to_be_bytes());
     }
     out.0
+}
+
+fn has_twice(jobs: &[&NewJob]) -> bool {
+    let mut ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+    ids.sort_unstable();
+    ids.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+/// The first of jobs that differ in nothing that the functions look at.
+fn are_uniform<'a>(jobs: &[&'a NewJob]) -> Option<&'a NewJob> {
+    let first = *jobs.first()?;
+    let same = |job: &&NewJob| {
+        is_plain(job)
+            && job.due == first.due
+            && job.priority == first.priority
+            && job.queue == first.queue
+    };
+    jobs.iter().all(same).then_some(first)
 }
 
 /// What became of the jobs that were sent, in order.

@@ -18,7 +18,13 @@ const EFFECTS: u8 = 16;
 /// The verdict of a clear.
 const CLEARED: u8 = 255;
 
-pub(crate) fn request(instance: Instance, pages: &[&PageReport], error_bytes: usize) -> Vec<u8> {
+/// `notes` tells what was remembered of a job when it was claimed.
+pub(crate) fn request(
+    instance: Instance,
+    pages: &[&PageReport],
+    error_bytes: usize,
+    notes: impl Fn(&PageReport) -> Option<Vec<[u8; 16]>>,
+) -> Vec<u8> {
     let mut out = Writer::default();
     let mut effects = 0;
     out.bytes(&instance).u16(pages.len());
@@ -28,9 +34,14 @@ pub(crate) fn request(instance: Instance, pages: &[&PageReport], error_bytes: us
         histogram(&mut out, &page.run_time_us);
         match plain_attempt(&page.settlements) {
             Some(attempt) => {
-                out.u8(1).u32(attempt as usize).u16(page.settlements.len());
+                let notes = notes(page);
+                out.u8(if notes.is_some() { 3 } else { 1 });
+                out.u32(attempt as usize).u16(page.settlements.len());
                 for settlement in &page.settlements {
                     out.id(settlement.id);
+                }
+                for note in notes.into_iter().flatten() {
+                    out.bytes(&note);
                 }
             }
             None => {

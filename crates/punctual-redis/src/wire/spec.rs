@@ -19,27 +19,40 @@ const LOOK_INTO: u8 = 2;
 
 /// `id | due kind | due | spec`
 pub(crate) fn write_job(out: &mut Writer, index: usize, job: &NewJob) {
-    out.id(job.id);
-    match job.due {
-        Due::Now => out.u8(0).u64(0),
-        Due::After(span) => out.u8(1).u64(micros(span)),
-        Due::At(at) => out.u8(2).u64(at.as_micros()),
-    };
+    let (kind, due) = due_of(job.due);
+    out.id(job.id).u8(kind).u64(due);
     write_spec(out, index, job);
 }
 
-fn write_spec(out: &mut Writer, index: usize, job: &NewJob) {
+/// Which kind of due it is, and the number of microseconds that says it.
+pub(super) fn due_of(due: Due) -> (u8, u64) {
+    match due {
+        Due::Now => (0, 0),
+        Due::After(span) => (1, micros(span)),
+        Due::At(at) => (2, at.as_micros()),
+    }
+}
+
+/// Whether nothing of a job's options is of the functions' business.
+pub(super) fn is_plain(job: &NewJob) -> bool {
+    job.expires_at.is_none()
+        && job.unique.is_none()
+        && job.group.is_none()
+        && job.retention.is_zero()
+        && job.wait_for.is_empty()
+        && job.history.is_none()
+}
+
+pub(super) fn write_spec(out: &mut Writer, index: usize, job: &NewJob) {
     let mut options = MapWriter::default();
     first_group(&mut options, job);
-    let before = options.packed().len();
-    second_group(&mut options, job);
-    let packed = options.packed();
     let mut flags = 0;
+    if !is_plain(job) {
+        second_group(&mut options, job);
+        flags |= LOOK_INTO;
+    }
     if !options.is_empty() {
         flags |= HAS_OPTIONS;
-    }
-    if packed.len() != before {
-        flags |= LOOK_INTO;
     }
     out.u64(content_hash(job))
         .u16(index)
@@ -48,7 +61,7 @@ fn write_spec(out: &mut Writer, index: usize, job: &NewJob) {
     out.name(&job.queue);
     out.name(if job.kind == job.queue { "" } else { &job.kind });
     if !options.is_empty() {
-        out.long(&packed);
+        out.long(&options.packed());
     }
     out.bytes(&job.payload);
 }
@@ -236,3 +249,6 @@ fn field(hash: u64, bytes: &[u8]) -> u64 {
     }
     hash
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,61 +1,127 @@
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual::conformance::{Harness, START, Subject};
 use punctual::time::{ManualClock, Timestamp};
 use punctual::{Engine, Limits};
-use punctual_redis::testing::TestServer;
+use punctual_redis::testing::{TestCluster, TestServer};
 use punctual_redis::{Options, RedisEngine};
 
-/// Makes engines on servers of this process; a server that an engine has done with is cleared for
-/// the next.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct OnServer(Arc<Mutex<Vec<TestServer>>>);
+/// Makes engines on servers of this process.
+pub(crate) type OnServer = On<TestServer>;
+/// Makes engines on clusters of this process.
+pub(crate) type OnCluster = On<TestCluster>;
+
+/// Makes engines on servers of this process, with every namespace in three shards.
+pub(crate) type OnShards = On<InShards>;
+
+/// A server whose users cut their namespaces into three.
+#[derive(Debug)]
+pub(crate) struct InShards(TestServer);
+
+impl Place for InShards {
+    fn start() -> Self {
+        Self(TestServer::start())
+    }
+
+    fn address(&self) -> String {
+        format!("{}?shards=3", self.0.address())
+    }
+
+    fn clear(&self) {
+        self.0.clear();
+    }
+}
+
+/// What an engine can be tested on.
+pub(crate) trait Place: fmt::Debug + Send + Sync + 'static {
+    fn start() -> Self;
+    fn address(&self) -> String;
+    /// Removes every key.
+    fn clear(&self);
+}
+
+impl Place for TestServer {
+    fn start() -> Self {
+        Self::start()
+    }
+
+    fn address(&self) -> String {
+        self.address()
+    }
+
+    fn clear(&self) {
+        self.cli(&["FLUSHALL"]);
+    }
+}
+
+impl Place for TestCluster {
+    fn start() -> Self {
+        Self::start()
+    }
+
+    fn address(&self) -> String {
+        self.address()
+    }
+
+    fn clear(&self) {
+        self.clear();
+    }
+}
+
+/// The places of this process that no engine is on now: the next one begins on one of them.
+#[derive(Debug)]
+pub(crate) struct On<P>(Arc<Mutex<Vec<P>>>);
+
+impl<P> Default for On<P> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
 
 #[async_trait::async_trait]
-impl Harness for OnServer {
+impl<P: Place> Harness for On<P> {
     async fn fresh(&self, limits: Limits) -> Box<dyn Subject> {
         let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let server = spare.unwrap_or_else(TestServer::start);
+        let place = spare.unwrap_or_else(P::start);
         let clock = ManualClock::new(START);
-        let options: Options = server.address().parse().expect("a good address");
+        let options: Options = place.address().parse().expect("a good address");
         let engine = RedisEngine::connect_with_clock(options.limits(limits), clock.clone());
         Box::new(Connected {
-            engine: Arc::new(engine.await.expect("the server is there")),
+            engine: Arc::new(engine.await.expect("the servers are there")),
             clock,
-            server: Some(server),
-            spare: self.clone(),
+            place: Some(place),
+            spare: self.0.clone(),
         })
     }
 }
 
-struct Connected {
+struct Connected<P: Place> {
     engine: Arc<RedisEngine>,
     clock: ManualClock,
-    server: Option<TestServer>,
-    spare: OnServer,
+    place: Option<P>,
+    spare: Arc<Mutex<Vec<P>>>,
 }
 
 #[async_trait::async_trait]
-impl Subject for Connected {
+impl<P: Place> Subject for Connected<P> {
     fn engine(&self) -> Arc<dyn Engine> {
         self.engine.clone()
     }
 
     async fn set_time(&self, now: Timestamp) {
-        self.engine
-            .set_time(now)
-            .await
-            .expect("the server is there");
+        let told = self.engine.set_time(now).await;
+        told.expect("the servers are there");
         self.clock.set(now);
     }
 }
 
-impl Drop for Connected {
+impl<P: Place> Drop for Connected<P> {
     fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.cli(&["FLUSHALL"]);
-            let mut spare = self.spare.0.lock().unwrap_or_else(PoisonError::into_inner);
-            spare.push(server);
+        if let Some(place) = self.place.take() {
+            place.clear();
+            let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            spare.push(place);
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::harness::OnServer;
 fn redis_engine_agrees_with_the_model() {
     let histories = Histories {
         seeds: 0..30,
+        namespaces: 1,
         ..Histories::default()
     };
     check_histories(OnServer::default(), histories.or_from_env());

@@ -1,8 +1,26 @@
 //! Tests of the public interface, on servers of their own.
 
+/// Who is rung for among several processes.
+mod bells;
+/// Calls that tests make.
+mod client;
+/// The engine keeps the law on three masters of a cluster.
+mod cluster;
 /// The engine keeps the law on one server.
 mod conformance;
+/// A connection that is cut at every byte.
+mod cuts;
+/// Masters that fail, slots that move, replicas that are waited for.
+mod failover;
+/// Servers that are killed, stopped, emptied, filled.
+mod faults;
+/// Encryption, passwords, users who may do little.
+mod guarded;
 /// Makes engines for all of them.
 mod harness;
 /// The engine and the reference model do the same, step by step.
 mod histories;
+/// Cuts connections.
+mod proxy;
+/// The engine keeps the law over several shards, as far as it can.
+mod several;

@@ -30,6 +30,9 @@ pub struct Histories {
     pub steps: usize,
     /// Whether to crash and reopen the engine, as the harness of a durable one can.
     pub durable: bool,
+    /// Namespaces that the steps are in, 1 or 2. One for an engine whose namespaces have each a time
+    /// of their own, as those of a server's shards: the model has one time for all.
+    pub namespaces: u8,
 }
 
 impl Default for Histories {
@@ -39,6 +42,7 @@ impl Default for Histories {
             seeds: 0..60,
             steps: 120,
             durable: false,
+            namespaces: 2,
         }
     }
 }
@@ -112,7 +116,10 @@ pub fn check_histories(harness: impl Harness, histories: Histories) {
 pub async fn run_histories(harness: &dyn Harness, histories: Histories) -> Result<usize, Failure> {
     let mut compared = 0;
     for seed in histories.seeds.clone() {
-        let steps = generate::history(seed, histories.steps, histories.durable);
+        let mut steps = generate::history(seed, histories.steps, histories.durable);
+        for step in &mut steps {
+            step.space %= histories.namespaces.max(1);
+        }
         compared += steps.len();
         if let Some(failure) = replay(harness, seed, &steps).await {
             let (steps, difference) = shrink::shrink(harness, seed, steps, failure).await;

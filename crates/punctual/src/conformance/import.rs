@@ -2,9 +2,9 @@
 
 use super::START;
 use super::case::*;
-use crate::engine::{EnqueueVerdict, Filter, ListBy};
+use crate::engine::{Action, EnqueueVerdict, Filter, ListBy, QueueSettings};
 use crate::error::ErrorKind;
-use crate::job::{Due, JobRecord, NewJob, Outcome, State, Unique};
+use crate::job::{Due, JobRecord, NewJob, Outcome, State, Unique, UniquePolicy};
 use crate::time::{hours, minutes, seconds};
 
 /// The job that imports a record, as an export of it makes it.
@@ -227,4 +227,51 @@ pub(super) async fn a_settled_import_needs_no_key(case: Case) {
     other.enqueue(import_of(&case.get(dead).await)).await;
     assert_eq!(other.state(dead).await, State::Dead);
     assert_eq!(other.holder("k").await, Some(holder));
+}
+
+/// A waiting job that comes behind an active holder of its key follows it, whatever its past.
+pub(super) async fn an_imported_job_may_follow(case: Case) {
+    let keyed = |policy| {
+        let (key, hold) = ("k".into(), Default::default());
+        NewJob {
+            unique: Some(Unique { key, policy, hold }),
+            ..job()
+        }
+    };
+    let waiting = case.enqueue(keyed(UniquePolicy::After)).await;
+    let other = case.another().await;
+    let holder = other.active(keyed(UniquePolicy::Keep)).await;
+    other.enqueue(import_of(&case.get(waiting).await)).await;
+    assert_eq!(other.state(waiting).await, State::Held);
+    assert_eq!(other.claim_ids(10).await, []);
+    other.complete(&holder).await;
+    assert_eq!(other.claim_ids(10).await, [waiting]);
+}
+
+/// An end that is still to come by this engine's clock has come, and the job is one of its state.
+pub(super) async fn a_past_that_is_to_come_ends_now(case: Case) {
+    let id = case.job_in_state(State::Dead).await;
+    let dead = JobRecord {
+        finished_at: Some(START + hours(1)),
+        ..case.get(id).await
+    };
+    let other = case.another().await;
+    other.enqueue(import_of(&dead)).await;
+    assert_eq!(other.get(id).await.finished_at, Some(START));
+    other.edit(id, Action::Redrive).await;
+    assert_eq!(other.counts().await.of(State::Dead), 0);
+    assert_eq!(other.claim_ids(10).await, [id]);
+}
+
+/// A settled job takes no room from those that wait.
+pub(super) async fn a_settled_import_needs_no_room(case: Case) {
+    let id = case.job_in_state(State::Dead).await;
+    let other = case.another().await;
+    let settings = QueueSettings {
+        max_pending: Some(0),
+        ..QueueSettings::default()
+    };
+    other.configure(settings, 0).await;
+    let verdict = other.verdict(import_of(&case.get(id).await)).await;
+    assert_eq!(verdict, EnqueueVerdict::Created);
 }

@@ -420,6 +420,9 @@ macro_rules! __laws {
                 an_imported_job_runs_when_due[Import, Delay],
                 a_malformed_past_is_refused[Import, HeldJobs],
                 a_settled_import_needs_no_key[Import, UniqueKeep],
+                an_imported_job_may_follow[Import, UniqueKeep, UniqueAfter],
+                a_past_that_is_to_come_ends_now[Import],
+                a_settled_import_needs_no_room[Import, MaxPending],
             }
             namespaces {
                 a_job_is_seen_in_its_namespace_only[UniqueKeep, ListByState],

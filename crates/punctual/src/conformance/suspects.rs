@@ -164,11 +164,16 @@ pub(super) async fn what_was_handed_in_before_a_crash_is_spared(case: Case) {
     case.complete(&released).await;
 }
 
-/// A suspect of a group is passed over as well, and its group waits for it.
+/// A suspect of a group is passed over as well, and its group waits for it; after a retry too.
 pub(super) async fn a_suspect_of_a_group_is_claimed_only_alone(case: Case) {
     let (key, on_retry) = ("a".into(), OnRetry::Hold);
     let group = Some(Group { key, on_retry });
     let suspect = case.suspect(NewJob { group, ..job() }).await;
+    assert_eq!(case.claim_ids(10).await, []);
+    let page = case.claim_alone().await;
+    assert_eq!(page.iter().map(Attempt::id).collect::<Vec<_>>(), [suspect]);
+    case.retry(&page[0], seconds(1)).await;
+    case.advance(seconds(1)).await;
     assert_eq!(case.claim_ids(10).await, []);
     let page = case.claim_alone().await;
     assert_eq!(page.iter().map(Attempt::id).collect::<Vec<_>>(), [suspect]);

@@ -93,15 +93,10 @@ impl Machine {
             None => {}
         }
         let queue = self.queue_or_new(namespace, &job.queue);
+        // A past that has ended takes neither a key nor room.
+        let has_settled = (job.history.as_ref()).is_some_and(|past| past.state.is_settled());
         let key_verdict = match &job.unique {
-            Some(unique)
-                if !job
-                    .history
-                    .as_ref()
-                    .is_some_and(|past| past.state.is_settled()) =>
-            {
-                self.key_verdict(queue, unique)?
-            }
+            Some(unique) if !has_settled => self.key_verdict(queue, unique)?,
             _ => KeyVerdict::Free,
         };
         if let KeyVerdict::Refused(verdict) = key_verdict {
@@ -115,7 +110,7 @@ impl Machine {
             KeyVerdict::Replaces(holder) => self.holder_and_follower(holder)?,
             _ => Vec::new(),
         };
-        if bounded && !self.make_room(queue, &goes)? {
+        if bounded && !has_settled && !self.make_room(queue, &goes)? {
             return Ok(receipt(EnqueueVerdict::Full));
         }
         let mut verdict = EnqueueVerdict::Created;
@@ -262,7 +257,7 @@ impl Machine {
         self.history.enqueued(queue, self.now);
         match history {
             Some(past) => {
-                import(loaded.status_mut(), &past);
+                import(loaded.status_mut(), &past, self.now);
                 self.save_unchecked(&loaded);
             }
             None if follows.is_some() => self.save_unchecked(&loaded),
@@ -306,15 +301,22 @@ pub(super) fn pending(row: &QueueRow) -> u64 {
 }
 
 /// What an import knows of a job's past.
-fn import(status: &mut Status, past: &JobRecord) {
+fn import(status: &mut Status, past: &JobRecord, now: Timestamp) {
     let held = !past.wait_for.is_empty() && past.state == State::Held;
     status.place = match past.state {
         State::Held if held => State::Held,
+        state if !state.is_settled() && status.follows.is_some() => State::Held,
         state if state.is_settled() => state,
         _ => State::Scheduled,
     };
-    status.due = past.due;
-    status.front = past.state == State::Active;
+    let was_active = past.state == State::Active;
+    // It ran already, whatever the clock of this engine says.
+    status.due = if was_active {
+        past.due.min(now)
+    } else {
+        past.due
+    };
+    status.front = was_active;
     status.wait_for = if held {
         past.wait_for.clone()
     } else {
@@ -325,7 +327,9 @@ fn import(status: &mut Status, past: &JobRecord) {
     status.crashes = past.crashes;
     status.expires_at = past.expires_at;
     status.started_at = past.started_at;
-    status.finished_at = past.finished_at;
+    // The order of what is kept goes by this: it is never to come, and always there.
+    let finished_at = past.finished_at.unwrap_or(now).min(now);
+    status.finished_at = status.place.is_settled().then_some(finished_at);
     status.last_error = past.last_error.clone();
     status.result = past.result.clone();
     status.progress = past.progress.clone();

@@ -31,7 +31,7 @@ impl Machine {
     /// An imported job that had settled before.
     pub(super) fn keep_imported(&mut self, job: Loaded) -> Result<()> {
         let state = job.status.place;
-        let finished = job.status.finished_at.unwrap_or(self.now).min(self.now);
+        let finished = job.status.finished_at.unwrap_or(self.now);
         self.keep(job, state, finished)
     }
 

@@ -23,7 +23,9 @@ const WAIT_MAX: Duration = seconds(1);
 const DEAF_SECONDS_MAX: u64 = 4;
 /// A claim that is not answered is sent again, under the same nonce.
 const CLAIM_SECONDS_MAX: u64 = 10;
-const INFO_SECONDS_MAX: u64 = 5;
+/// What was claimed waits for this one: it is short, and not asked for again soon.
+const INFO_SECONDS_MAX: u64 = 1;
+const LIMITS_PAUSE: Duration = seconds(30);
 
 pub(super) async fn run(rt: Arc<Runtime>) {
     let mut claimer = Claimer {
@@ -31,9 +33,10 @@ pub(super) async fn run(rt: Arc<Runtime>) {
             .setup
             .queues()
             .unwrap_or_else(|_| unreachable!("they were checked at the start")),
-        suspects: Suspects::new(rt.setup.suspect_patience),
+        suspects: Suspects::new(rt.setup.suspect_patience, rt.setup.id),
         backoff: Backoff::engine(),
         was_alone: false,
+        limits_at: Duration::ZERO,
         futile: 0,
         rt,
     };
@@ -57,6 +60,8 @@ struct Claimer {
     suspects: Suspects,
     backoff: Backoff,
     was_alone: bool,
+    /// When to ask for limits that are not known.
+    limits_at: Duration,
     /// Claims in a row that brought nothing although the engine had called.
     futile: u32,
 }
@@ -82,12 +87,15 @@ impl Claimer {
             Ok(claimed) => {
                 self.backoff.reset();
                 self.rt.vitals.well(Loop::Claimer);
-                if !self.rt.board().knows_limits() {
+                let unknown = !self.rt.board().knows_limits();
+                if unknown && asked >= self.limits_at {
+                    self.limits_at = asked + LIMITS_PAUSE;
                     self.learn_limits().await;
                 }
                 self.claimed(claimed, asked, alone, quiet).await;
             }
             Err(error) => {
+                self.suspects.unanswered();
                 // A page may be ours: it is still being claimed, until that is known.
                 if error.kind() == ErrorKind::BatchTooLarge {
                     self.learn_limits().await;

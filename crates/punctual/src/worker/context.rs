@@ -137,7 +137,8 @@ impl Context {
         }
     }
 
-    /// Keeps a note of how far the work is; it goes to the engine with the next heartbeat.
+    /// Keeps a note of how far the work is; it goes to the engine with the next heartbeat, or when
+    /// the attempt ends. The next attempt finds it in [`job`](Self::job).
     pub fn progress(&self, note: impl Into<Bytes>) -> Result<()> {
         let note = note.into();
         self.0.check_size("progress note", note.len())?;

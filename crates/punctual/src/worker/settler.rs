@@ -8,7 +8,7 @@ use super::health::Loop;
 use super::runtime::{HURRIED_PAUSE, Phase, Runtime};
 use super::slots::Ended;
 use crate::backoff::Backoff;
-use crate::engine::{PageReport, Settle, SettleVerdict, Settlement, Token};
+use crate::engine::{Extend, PageReport, Settle, SettleVerdict, Settlement, Token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Effect, Outcome};
 
@@ -77,9 +77,12 @@ pub(super) async fn run(rt: Arc<Runtime>) {
 
 /// Longer than any engine takes; the same content again is `repeated`.
 const SETTLE_SECONDS_MAX: u64 = 30;
+/// Together they stay below the span after which `health` calls the settler stuck.
+const NOTES_SECONDS_MAX: u64 = 10;
 
 /// Sends one batch; answers a verdict per job, in its order.
 async fn send(rt: &Runtime, batch: &Batch) -> Result<Vec<SettleVerdict>> {
+    send_notes(rt, &batch.ended).await?;
     let (settle, places) = pages(&batch.ended);
     let call = rt.engine.settle(&rt.namespace, settle);
     let settled = rt.answer("settle", SETTLE_SECONDS_MAX, call).await?;
@@ -88,6 +91,37 @@ async fn send(rt: &Runtime, batch: &Batch) -> Result<Vec<SettleVerdict>> {
         .into_iter()
         .map(|place| verdict(place).ok_or_else(missing_verdict))
         .collect()
+}
+
+/// Sends the notes that came after the last heartbeat by one of their own: a settlement has none.
+async fn send_notes(rt: &Runtime, ended: &[Ended]) -> Result<()> {
+    let mut beats: Vec<Extend> = Vec::new();
+    for ended in ended {
+        let Some(note) = &ended.note else { continue };
+        let token = ended.lease.token;
+        let note = (ended.settlement.id, note.clone());
+        match beats.iter_mut().find(|beat| beat.token == token) {
+            Some(beat) => beat.progress.push(note),
+            None => beats.push(Extend {
+                token,
+                lease: rt.lease(),
+                progress: vec![note],
+                jobs: Vec::new(),
+            }),
+        }
+    }
+    if beats.is_empty() {
+        return Ok(());
+    }
+    let call = rt.engine.extend(&rt.namespace, beats);
+    match rt.answer("extend", NOTES_SECONDS_MAX, call).await {
+        // An outcome weighs more than a note.
+        Err(error) if is_refusal(&error) => {
+            tracing::warn!(%error, "engine refuses a note of progress");
+            Ok(())
+        }
+        sent => sent.map(drop),
+    }
 }
 
 fn missing_verdict() -> Error {

@@ -2,24 +2,29 @@
 //! handed in, under which leases. Plain state under one short lock; instants are spans since the
 //! worker's start on the local monotonic clock.
 
+mod stopping;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ahead::{AHEAD_BYTES_MAX, AHEAD_WAIT_MAX, Estimate};
+use bytes::Bytes;
+
+pub(super) use self::stopping::Notice;
+use super::ahead::{AHEAD_BYTES_MAX, Estimate};
 use super::context::{Attempt, Context, Lease};
 use super::ending::{Cause, settlement};
 use super::meters::Labels;
 use crate::engine::{Settlement, WorkerId};
 use crate::job::{JobRecord, Limits, Outcome, Stop};
-use crate::time::{Timestamp, seconds};
+use crate::time::Timestamp;
 use crate::worker::Verdict;
 use crate::worker::state::States;
 
 /// Ended jobs that may wait to be handed in before nothing more is claimed.
 const UNSETTLED_MAX: usize = 4_000;
-/// A task that has not ended so long after its abort is blocked: its slot is given up.
-const LEAK_AFTER: Duration = seconds(1);
+/// Bytes of them, follow-ups included, that may wait before nothing more is claimed.
+const UNSETTLED_BYTES_MAX: usize = 64 << 20;
 
 pub(super) struct Board {
     slots: usize,
@@ -32,6 +37,7 @@ pub(super) struct Board {
     leaked: HashSet<u64>,
     ended: VecDeque<Ended>,
     in_flight: usize,
+    unsettled_bytes: usize,
     /// Whether a claim is under way, whose answer may bring jobs.
     pub(super) claiming: bool,
     estimate: Estimate,
@@ -103,6 +109,9 @@ pub(super) struct Ended {
     page: u64,
     pub(super) labels: Labels,
     pub(super) settlement: Settlement,
+    /// A note of its progress that no heartbeat has taken along, if the job is kept.
+    pub(super) note: Option<Bytes>,
+    bytes: usize,
     /// Lateness and run time, of a job that ran.
     pub(super) measured: Option<(Duration, Duration)>,
 }
@@ -112,13 +121,6 @@ pub(super) struct Ended {
 pub(super) struct Room {
     pub(super) jobs: usize,
     pub(super) bytes: usize,
-}
-
-/// What the watch did to a run, for the log.
-pub(super) enum Notice {
-    Tripped(Context, Cause),
-    Aborted(Context),
-    Leaked(Context),
 }
 
 impl Board {
@@ -134,6 +136,7 @@ impl Board {
             leaked: HashSet::new(),
             ended: VecDeque::new(),
             in_flight: 0,
+            unsettled_bytes: 0,
             claiming: false,
             estimate: Estimate::default(),
             engine: (Timestamp::ZERO, Duration::ZERO),
@@ -175,7 +178,9 @@ impl Board {
         let jobs = (free + allowed_ahead).saturating_sub(self.ahead.len());
         let bytes = AHEAD_BYTES_MAX.saturating_sub(self.ahead_bytes);
         let ahead_lasts = free == 0 && self.ahead.len() * 2 > allowed_ahead;
-        if jobs == 0 || bytes == 0 || ahead_lasts || self.unsettled() >= UNSETTLED_MAX {
+        let clogged =
+            self.unsettled() >= UNSETTLED_MAX || self.unsettled_bytes >= UNSETTLED_BYTES_MAX;
+        if jobs == 0 || bytes == 0 || ahead_lasts || clogged {
             return None;
         }
         Some(Room {
@@ -226,11 +231,13 @@ impl Board {
             let lease = leased.lease.clone();
             let mut settlement = Settlement::new(job.id, job.attempt, outcome);
             settlement.stopped = stopped;
-            self.ended.push_back(Ended {
+            self.end(Ended {
                 lease,
                 page,
                 labels,
+                bytes: size(&settlement),
                 settlement,
+                note: None,
                 measured: None,
             });
         }
@@ -322,16 +329,24 @@ impl Board {
     fn end_run(&mut self, run: Run, verdict: Option<Verdict>, run_time: Duration) {
         let cause = run.stopping.map(|stopping| stopping.cause);
         let attempt = run.ctx.shared();
+        let note = attempt.progress_to_send();
         match settlement(attempt, verdict, cause) {
-            Some(settlement) => self.ended.push_back(Ended {
+            Some(settlement) => self.end(Ended {
                 lease: attempt.lease.clone(),
                 page: run.page,
                 labels: run.labels,
+                bytes: size(&settlement),
+                note: note.filter(|_| is_kept(&attempt.job, &settlement.outcome)),
                 settlement,
                 measured: Some((run.lateness, run_time)),
             }),
             None => self.close(run.page),
         }
+    }
+
+    fn end(&mut self, ended: Ended) {
+        self.unsettled_bytes += ended.bytes;
+        self.ended.push_back(ended);
     }
 
     /// Takes what is to be handed in, at most a batch.
@@ -340,7 +355,7 @@ impl Board {
         let mut bytes = 0;
         let mut taken = Vec::new();
         while let Some(ended) = self.ended.front() {
-            bytes += size(&ended.settlement);
+            bytes += ended.bytes;
             if !taken.is_empty()
                 && (taken.len() == limits.batch_items || bytes > limits.batch_bytes)
             {
@@ -356,6 +371,7 @@ impl Board {
     pub(super) fn settled(&mut self, batch: &[Ended]) {
         self.in_flight -= batch.len();
         for ended in batch {
+            self.unsettled_bytes -= ended.bytes;
             self.close(ended.page);
         }
     }
@@ -368,118 +384,6 @@ impl Board {
                 self.pages.remove(&page);
             }
         }
-    }
-
-    /// Stops a run: asks it now, aborts it at `abort_at`. A lost lease outweighs other causes.
-    pub(super) fn stop(&mut self, key: u64, cause: Cause, abort_at: Duration) -> bool {
-        let Some(run) = self.runs.get_mut(&key) else {
-            return false;
-        };
-        run.ctx.shared().trip(cause.interrupt());
-        match &mut run.stopping {
-            None => {
-                run.stopping = Some(Stopping {
-                    cause,
-                    abort_at,
-                    leak_at: None,
-                });
-                true
-            }
-            Some(stopping) => {
-                stopping.abort_at = stopping.abort_at.min(abort_at);
-                let worse = cause == Cause::Lost && stopping.cause != Cause::Lost;
-                if worse {
-                    stopping.cause = Cause::Lost;
-                }
-                worse
-            }
-        }
-    }
-
-    /// Stops every run.
-    pub(super) fn stop_all(&mut self, cause: Cause, abort_at: Duration) {
-        let keys: Vec<u64> = self.runs.keys().copied().collect();
-        for key in keys {
-            self.stop(key, cause, abort_at);
-        }
-    }
-
-    /// Does what is due by that instant: timeouts, leases that end, aborts, leaks.
-    pub(super) fn watch(&mut self, now: Duration) -> Vec<Notice> {
-        let mut notices = Vec::new();
-        let mut leaks = Vec::new();
-        for (key, run) in &mut self.runs {
-            let page = self.pages.get(&run.page);
-            let (trip_at, abort_at) = page.map_or((Duration::MAX, Duration::MAX), |page| {
-                (page.trip_at, page.abort_at)
-            });
-            let cause = if trip_at <= now {
-                Some((Cause::Unsure, abort_at))
-            } else if run.timeout_at.is_some_and(|at| at <= now) {
-                Some((Cause::TimedOut, now + self.grace))
-            } else {
-                None
-            };
-            if let (None, Some((cause, abort_at))) = (&run.stopping, cause) {
-                run.ctx.shared().trip(cause.interrupt());
-                run.stopping = Some(Stopping {
-                    cause,
-                    abort_at,
-                    leak_at: None,
-                });
-                notices.push(Notice::Tripped(run.ctx.clone(), cause));
-            }
-            if let Some(stopping) = &mut run.stopping {
-                if trip_at <= now {
-                    stopping.abort_at = stopping.abort_at.min(abort_at);
-                }
-                match stopping.leak_at {
-                    None if stopping.abort_at <= now => {
-                        stopping.leak_at = Some(now + LEAK_AFTER);
-                        run.ctx.shared().abort();
-                        notices.push(Notice::Aborted(run.ctx.clone()));
-                    }
-                    Some(leak_at) if leak_at <= now => leaks.push(*key),
-                    _ => {}
-                }
-            }
-        }
-        for key in leaks {
-            if let Some(run) = self.runs.remove(&key) {
-                self.leaked.insert(key);
-                notices.push(Notice::Leaked(run.ctx.clone()));
-                let run_time = now.saturating_sub(run.started);
-                self.end_run(run, None, run_time);
-            }
-        }
-        notices
-    }
-
-    /// Hands back what has waited for a slot much longer than estimated.
-    pub(super) fn release_stale(&mut self, now: Duration) -> usize {
-        match self.stale_at() {
-            Some(at) if at <= now => {
-                self.estimate.reset();
-                self.release_ahead()
-            }
-            _ => 0,
-        }
-    }
-
-    fn stale_at(&self) -> Option<Duration> {
-        self.ahead.front().map(|front| front.since + AHEAD_WAIT_MAX)
-    }
-
-    /// The earliest instant at which `watch` or `release_stale` has something to do.
-    pub(super) fn watch_at(&self) -> Option<Duration> {
-        let runs = self.runs.values().filter_map(|run| {
-            let page_at = self.pages.get(&run.page).map(|page| page.trip_at);
-            match &run.stopping {
-                Some(stopping) => Some(stopping.leak_at.unwrap_or(stopping.abort_at)),
-                None => earliest(page_at, run.timeout_at),
-            }
-        });
-        earliest(runs.min(), self.stale_at())
     }
 
     /// Takes what waits for a slot and fits.
@@ -552,13 +456,18 @@ pub(super) fn earliest(a: Option<Duration>, b: Option<Duration>) -> Option<Durat
     }
 }
 
+/// Whether anybody can look at the job after that outcome.
+fn is_kept(job: &JobRecord, outcome: &Outcome) -> bool {
+    *outcome != Outcome::Completed || !job.retention.is_zero()
+}
+
 /// Bytes that a settlement adds to its call.
 fn size(settlement: &Settlement) -> usize {
     let effects = settlement.effects.iter().map(|effect| match effect {
         crate::job::Effect::Enqueue(job) => job.payload.len(),
         crate::job::Effect::Clear { name, .. } => name.len(),
     });
-    let result = settlement.result.as_ref().map_or(0, bytes::Bytes::len);
+    let result = settlement.result.as_ref().map_or(0, Bytes::len);
     result + settlement.error.as_ref().map_or(0, String::len) + effects.sum::<usize>()
 }
 

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use crate::engine::WorkerId;
 use crate::time::{minutes, seconds};
 
 /// When a worker takes time off its usual work for suspects: jobs that were active in two leases
@@ -12,14 +13,17 @@ use crate::time::{minutes, seconds};
 ///   does its usual work four times as long as that took, waiting included.
 /// - It waits for handlers that have run less long than its patience. One that has run longer may
 ///   never end: as long as it runs, there is no turn.
+/// - Its first turn comes after a part of the patience that is each worker's own: workers that hear
+///   of a suspect together do not all stand still for it together.
 /// - While a suspect waits in vain the patience grows to a quarter of that wait, up to five
 ///   minutes, so that handlers of any shorter span do not keep it out for ever.
 ///
-/// So a suspect that a worker has seen waits for the patience at most, if no handler runs longer
-/// than that; and if one does, ten times the longest, up to those five minutes.
+/// So a suspect that a worker has seen waits for twice the patience at most, if no handler runs
+/// longer than that; and if one does, ten times the longest, up to those five minutes.
 #[derive(Debug, Clone)]
 pub(super) struct Suspects {
     least_patience: Duration,
+    stagger: Duration,
     waiting_since: Option<Duration>,
     /// The last turn brought nothing, although they wait: not even an idle worker is to hurry.
     barren: bool,
@@ -30,12 +34,14 @@ pub(super) struct Suspects {
 const TURN_MAX: Duration = seconds(1);
 const REST_TIMES: u32 = 4;
 const PATIENCE_MAX: Duration = minutes(5);
+const PARTS: u128 = 1_000;
 
 impl Suspects {
-    /// For handlers that are waited for until they have run for so long.
-    pub(super) fn new(patience: Duration) -> Self {
+    /// For handlers that are waited for until they have run for so long, by that worker.
+    pub(super) fn new(patience: Duration, worker: WorkerId) -> Self {
         Self {
             least_patience: patience,
+            stagger: patience * (worker.0 % PARTS) as u32 / PARTS as u32,
             waiting_since: None,
             barren: false,
             turn_since: None,
@@ -46,7 +52,10 @@ impl Suspects {
     /// A claim said whether suspects wait.
     pub(super) fn seen(&mut self, waiting: bool, now: Duration) {
         if waiting {
-            self.waiting_since.get_or_insert(now);
+            if self.waiting_since.is_none() {
+                self.waiting_since = Some(now);
+                self.rest_until = self.rest_until.max(now + self.stagger);
+            }
         } else {
             self.waiting_since = None;
             self.barren = false;
@@ -100,6 +109,11 @@ impl Suspects {
         if took >= TURN_MAX || !brought {
             self.rest(now, took.max(TURN_MAX));
         }
+    }
+
+    /// The claim was not answered: an outage is no turn, and no rest follows it.
+    pub(super) fn unanswered(&mut self) {
+        self.turn_since = None;
     }
 
     /// The handlers did not end in time.

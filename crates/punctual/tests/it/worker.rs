@@ -521,3 +521,52 @@ async fn the_context_shows_header_deadline_and_lease() {
 fn unreachable() {
     panic!("it is never called")
 }
+
+#[tokio::test]
+async fn a_panic_anywhere_around_a_handler_is_a_failure_of_that_job_alone() {
+    let (probe, _clock) = Probe::new();
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        ids.push(send(&probe, n).await);
+    }
+    Worker::new(&probe)
+        .layer(|ctx: Context, next: Next| async move {
+            let n = ctx.job().payload.clone();
+            assert_ne!(&n[..], br#"{"n":0}"#, "before");
+            let verdict = next.run(ctx).await;
+            assert_ne!(&n[..], br#"{"n":1}"#, "after");
+            verdict
+        })
+        .retry_after(
+            |_: &Context, error: &BoxError| match error.to_string().as_str() {
+                "odd" => panic!("in the policy"),
+                _ => None,
+            },
+        )
+        .handle(|job: Ping| {
+            // Before there is a future.
+            assert_ne!(job.n, 2, "at the start");
+            async move {
+                match job.n {
+                    3 => Err("odd"),
+                    _ => Ok(()),
+                }
+            }
+        })
+        .run_until_idle()
+        .await
+        .unwrap();
+    for (id, place) in ids
+        .iter()
+        .zip(["before", "after", "at the start", "in the policy"])
+    {
+        let job = probe.job(*id).await;
+        assert_eq!((job.state, job.failures), (punctual::State::Scheduled, 1));
+        let error = job.last_error.unwrap();
+        assert!(
+            error.starts_with("handler panicked: ") && error.contains(place),
+            "{error}"
+        );
+    }
+    assert_eq!(probe.job(ids[4]).await.state, punctual::State::Completed);
+}

@@ -214,3 +214,32 @@ async fn large_effects_are_handed_in_by_as_many_calls_as_they_need() {
         assert!(effects * part <= limits.batch_bytes, "{effects} effects");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_note_of_an_attempt_is_there_for_the_next() {
+    let (probe, clock) = Probe::new();
+    let policy = punctual::RetryPolicy::fixed(seconds(1));
+    let queue = Queue::new(&probe);
+    let failing = queue.enqueue(ping(1)).retry(policy).retention(days(1));
+    let failing = failing.await.unwrap().id;
+    let worker = Worker::new(&probe).handle(|_: Ping, ctx: Context| async move {
+        let found = ctx.job().progress.clone().unwrap_or_default();
+        ctx.progress([&found[..], b"."].concat())?;
+        match ctx.attempt() {
+            1 => Err("in the middle".into()),
+            2 => Ok(Outcome::Snooze { after: seconds(1) }),
+            _ => HandlerResult::Ok(Outcome::Completed),
+        }
+    });
+    for notes in 1..=3 {
+        // The first try of the note's call is lost, and the outcome waits for the second.
+        probe.fail("extend", [Fault::Lost(ErrorKind::EngineUnavailable)]);
+        worker.run_until_idle().await.unwrap();
+        let job = probe.job(failing).await;
+        assert_eq!((job.attempt, job.crashes), (notes, 0));
+        assert_eq!(job.progress.unwrap().len(), notes as usize);
+        clock.advance(seconds(2));
+    }
+    assert_eq!(probe.job(failing).await.state, State::Completed);
+    assert_eq!(probe.calls("extend"), 6, "two per note");
+}

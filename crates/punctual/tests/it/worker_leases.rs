@@ -265,3 +265,32 @@ async fn spans_without_end_are_taken() {
     assert!(loops.iter().all(|of| of.restarts == 0), "{loops:?}");
     running.stop().await;
 }
+
+/// Panics when it is dropped, as a badly written guard does.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_aborted_handler_that_panics_in_its_drop_frees_its_slot() {
+    let (probe, _clock) = Probe::new();
+    let id = send(&probe, 1).await;
+    let worker = quick(&probe).concurrency(1).handle(|job: Ping| async move {
+        if job.n == 1 {
+            let _bomb = Bomb;
+            std::future::pending::<()>().await;
+        }
+    });
+    let running = background(&worker);
+    until(&probe, id, |job| job.state == State::Active).await;
+    Queue::new(&probe).cancel(id).await.unwrap();
+    assert_eq!(settled(&probe, id).await.stopped, Some(Stop::Aborted));
+    let next = send(&probe, 2).await;
+    assert_eq!(settled(&probe, next).await.state, State::Completed);
+    assert_eq!(worker.health().leaked(), 0);
+    running.stop().await;
+}

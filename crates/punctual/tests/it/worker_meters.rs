@@ -10,7 +10,7 @@ use metrics::{
 };
 use punctual::time::{Clock, ManualClock, millis, seconds};
 use punctual::worker::HandlerResult;
-use punctual::{NewJob, Outcome, Queue, Worker};
+use punctual::{Context, NewJob, Outcome, Queue, Worker};
 
 use crate::support::*;
 
@@ -143,4 +143,27 @@ async fn the_metrics_facade_counts_every_step() {
         assert_eq!(ledger.of(name), expected, "{name}: {ledger:#?}");
     }
     assert!(clock.now() < punctual::time::Timestamp::from_millis(1));
+}
+
+#[tokio::test]
+async fn running_handlers_and_lost_leases_are_counted() {
+    let ledger = ledger();
+    let clock = ManualClock::default();
+    let probe = Arc::new(Probe::on(clock.clone()));
+    send(&probe, 1).await;
+    let lost = || ledger.of("punctual_lease_lost_total ");
+    let before = lost();
+    let engine = probe.clone();
+    let worker = Worker::new(&probe).handle(move |_: Ping, ctx: Context| {
+        let (engine, clock) = (engine.clone(), clock.clone());
+        async move {
+            assert!(ledger.of("punctual_active ") >= 1);
+            if ctx.attempt() == 1 {
+                leases_run_out(&engine, &clock).await;
+            }
+        }
+    });
+    worker.run_until_idle().await.unwrap();
+    assert_eq!(lost() - before, 1);
+    assert_eq!(worker.health().busy(), 0);
 }

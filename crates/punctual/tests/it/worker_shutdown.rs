@@ -220,3 +220,29 @@ async fn one_signal_of_the_system_drains_and_a_second_one_releases() {
     soon(running).await.unwrap().unwrap();
     assert_eq!(probe.job(id).await.state, State::Ready);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_ends_although_the_engine_does_not_answer() {
+    let mut probe = Probe::on(punctual::time::ManualClock::default());
+    probe.settle_gate = Some(Semaphore::new(0));
+    let probe = Arc::new(probe);
+    let id = send(&probe, 1).await;
+    let (worker, gate) = gated(Worker::new(&probe));
+    gate.go.add_permits(1);
+    let mut running = background(&worker);
+    soon(async {
+        while probe.settles().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let watch = Stopwatch::start();
+    running.drain();
+    running.ended().await;
+    assert!(watch.elapsed() < seconds(10), "{:?}", watch.elapsed());
+    assert_eq!(
+        probe.job(id).await.state,
+        State::Active,
+        "its lease runs out"
+    );
+}

@@ -7,7 +7,7 @@ use super::select::Named;
 use super::show_named;
 use crate::args::Session;
 use crate::failure::Result;
-use crate::output::{Object, ago, object};
+use crate::output::{Object, ago, counted, object};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -104,7 +104,8 @@ fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
             )
         }
         Reason::InLine { ahead } => {
-            format!("it waits its turn behind {ahead} others; more workers shorten that")
+            let others = counted(*ahead as u64, "other");
+            format!("it waits its turn behind {others}; more workers shorten that")
         }
         Reason::Active {
             worker,

@@ -133,7 +133,8 @@ pub(super) fn clocks(tree: &Tree) -> Vec<String> {
     found
 }
 
-/// An address becomes an engine in one place.
+/// An address becomes an engine in one place. What follows `redis://` is read where every client of
+/// such servers reads it.
 pub(super) fn addresses(tree: &Tree) -> Vec<String> {
     let banned = [
         "\"memory:",
@@ -145,7 +146,10 @@ pub(super) fn addresses(tree: &Tree) -> Vec<String> {
         "kafka://",
     ];
     banned_in(tree, "crates/", &banned, |path| {
-        path.starts_with("crates/punctual-cli/src/connect") || is_test(path)
+        path.starts_with("crates/punctual-cli/src/connect")
+            || path.starts_with("crates/punctual-redis/src/address")
+            || path.starts_with("crates/punctual-redis/src/testing")
+            || is_test(path)
     })
 }
 

@@ -98,6 +98,21 @@ pub(super) struct JobPlan {
     pub(super) retention: Duration,
     /// How many names it waits for; the first one twice.
     pub(super) names: u8,
+    /// What an import knows of its past.
+    pub(super) past: Option<PastPlan>,
+}
+
+/// What has become of a job before it is imported.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PastPlan {
+    pub(super) state: State,
+    pub(super) attempt: u8,
+    pub(super) failures: u8,
+    pub(super) crashes: u8,
+    /// When it was enqueued, before the clock's reading at the step.
+    pub(super) age: Duration,
+    /// When it settled, if it has.
+    pub(super) finished: When,
 }
 
 impl JobPlan {
@@ -116,6 +131,7 @@ impl JobPlan {
             retry: RetryPolicy::fixed(Duration::ZERO),
             retention: Duration::ZERO,
             names: 0,
+            past: None,
         }
     }
 }
@@ -263,6 +279,9 @@ impl fmt::Debug for JobPlan {
         }
         if self.names > 0 {
             write!(f, " waits for {} names", self.names)?;
+        }
+        if let Some(past) = &self.past {
+            write!(f, " imported with {past:?}")?;
         }
         Ok(())
     }

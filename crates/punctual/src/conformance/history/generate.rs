@@ -212,11 +212,27 @@ impl Generator {
         if self.random.percent(12) {
             job.expires = Some(self.when());
         }
+        if self.random.percent(8) {
+            job.past = Some(self.past());
+        }
         self.sent.push(job.clone());
         if self.random.percent(1) {
             job.priority = MALFORMED_PRIORITY;
         }
         job
+    }
+
+    fn past(&mut self) -> PastPlan {
+        let finished = self.when();
+        let random = &mut self.random;
+        PastPlan {
+            state: random.one(&State::ALL),
+            attempt: random.small(4),
+            failures: random.small(2),
+            crashes: random.weighted(&[(6, 0), (1, 1), (2, 2)]),
+            age: random.span(&SPANS),
+            finished,
+        }
     }
 
     fn when(&mut self) -> When {

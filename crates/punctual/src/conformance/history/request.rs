@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::action::*;
 use crate::engine::{Action as EditAction, Claim, ClaimOrder, Filter, ListBy, Target, WorkerId};
-use crate::job::{Due, Group, NewJob, Unique};
+use crate::job::{CancelReason, DeadReason, Due, Group, JobRecord, NewJob, State, Stop, Unique};
 use crate::time::Timestamp;
 
 pub(super) fn queue(queue: u8) -> String {
@@ -57,7 +57,61 @@ pub(super) fn job(seed: u64, plan: &JobPlan, reading: Timestamp) -> NewJob {
     if plan.names > 0 {
         job.wait_for.push(name(0));
     }
+    if let Some(past) = &plan.past {
+        let known = past_of(&job, past, plan.due, reading);
+        job.wait_for = known.wait_for.clone();
+        job.due = Due::At(known.due);
+        job.history = Some(Box::new(known));
+    }
     job
+}
+
+/// The record that an export of an engine would have of the job.
+fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobRecord {
+    let is = |state| past.state == state;
+    let tried = past.attempt > 0;
+    let age = |span| instant(When::Ago(span), reading);
+    JobRecord {
+        id: job.id,
+        queue: job.queue.clone(),
+        kind: job.kind.clone(),
+        payload: job.payload.clone(),
+        content_type: job.content_type.clone(),
+        headers: job.headers.clone(),
+        expires_at: job.expires_at,
+        priority: job.priority,
+        unique: job.unique.clone(),
+        group: job.group.clone(),
+        max_attempts: job.max_attempts,
+        retry: job.retry.clone(),
+        timeout: job.timeout,
+        retention: job.retention,
+        wait_for: if is(State::Held) {
+            job.wait_for.clone()
+        } else {
+            Vec::new()
+        },
+        state: past.state,
+        due: instant(due, reading),
+        attempt: past.attempt.into(),
+        failures: past.failures.into(),
+        crashes: past.crashes.into(),
+        enqueued_at: age(past.age),
+        started_at: tried.then(|| age(past.age / 2)),
+        finished_at: past
+            .state
+            .is_settled()
+            .then(|| instant(past.finished, reading)),
+        last_error: (past.failures > 0).then(|| "error before".into()),
+        result: is(State::Completed).then(|| "result".into()),
+        progress: tried.then(|| "half".into()),
+        cancel_requested: false,
+        cancelled: is(State::Cancelled).then_some(CancelReason::Requested),
+        dead: is(State::Dead).then_some(DeadReason::Permanent),
+        stopped: is(State::Cancelled).then_some(Stop::Token),
+        worker: None,
+        lease_until: None,
+    }
 }
 
 pub(super) fn due(when: When, reading: Timestamp) -> Due {

@@ -263,7 +263,8 @@ fn simpler_jobs(job: &JobPlan) -> Vec<JobPlan> {
         )*};
     }
     fields!(
-        kind content due expires priority unique group max_attempts retry retention names queue
+        kind content due expires priority unique group max_attempts retry retention names past
+        queue
     );
     all.retain(|simpler| simpler != job);
     all

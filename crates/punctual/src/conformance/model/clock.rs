@@ -107,10 +107,19 @@ impl Space {
         entry.record.state = state;
         entry.record.finished_at = Some(now);
         entry.standing = Standing::ByDue;
-        if state == State::Completed && entry.record.retention.is_zero() {
-            entry.left = Left::Mark;
-        }
+        self.leave_what_is_kept(job, now);
         self.pass_key_on(job);
+    }
+
+    /// Of a completed job that nobody wants kept a mark is left, while that is worth anything.
+    pub(super) fn leave_what_is_kept(&mut self, job: usize, now: Timestamp) {
+        let entry = &mut self.jobs[job];
+        if entry.record.state == State::Completed && entry.record.retention.is_zero() {
+            entry.left = Left::Mark;
+            if entry.kept_until().is_some_and(|until| until <= now) {
+                entry.left = Left::Nothing;
+            }
+        }
     }
 
     fn end_attempt(&mut self, job: usize) {
@@ -121,7 +130,7 @@ impl Space {
         self.leave_page(id);
     }
 
-    fn prune(&mut self, now: Timestamp) {
+    pub(super) fn prune(&mut self, now: Timestamp) {
         for entry in &mut self.jobs {
             if entry.kept_until().is_some_and(|until| until <= now) {
                 entry.left = Left::Nothing;

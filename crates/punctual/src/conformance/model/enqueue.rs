@@ -22,13 +22,26 @@ enum Key {
 
 impl Space {
     pub(crate) fn enqueue(&mut self, now: Timestamp, jobs: &[NewJob]) -> Result<Vec<Receipt>> {
+        self.check_bytes(jobs)?;
         for job in jobs {
             job.check(&self.limits)?;
             due_of(job.due, now)?;
         }
-        Ok((jobs.iter())
+        let receipts = (jobs.iter())
             .map(|job| self.enqueue_one(now, job, true))
-            .collect())
+            .collect();
+        // What was imported may be past its retention: nobody sees it again.
+        self.prune(now);
+        Ok(receipts)
+    }
+
+    /// Refuses a call whose jobs weigh too much.
+    pub(super) fn check_bytes(&self, jobs: &[NewJob]) -> Result<()> {
+        let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
+        if bytes > self.limits.batch_bytes {
+            return Err(Error::new(ErrorKind::BatchTooLarge, "too many bytes"));
+        }
+        Ok(())
     }
 
     /// Finds the order in which an engine dead-lettered these jobs while it took the others.
@@ -77,11 +90,16 @@ impl Space {
                 }
             };
         }
-        let key = self.key_of(now, job);
+        let has_settled = (job.history.as_ref()).is_some_and(|past| past.state.is_settled());
+        let key = if has_settled {
+            Key::Free
+        } else {
+            self.key_of(now, job)
+        };
         if let Key::Refuse(verdict) = key {
             return receipt(verdict);
         }
-        if bounded && !self.makes_room(now, job, &key) {
+        if bounded && !has_settled && !self.makes_room(now, job, &key) {
             return receipt(EnqueueVerdict::Full);
         }
         let mut verdict = EnqueueVerdict::Created;
@@ -102,15 +120,21 @@ impl Space {
         self.seq += 1;
         let seq = self.seq;
         let mut record = record_of(job, due, now);
-        if !record.wait_for.is_empty() || follows.is_some() {
+        let mut standing = Standing::ByDue;
+        if let Some(past) = &job.history {
+            standing = take_over(&mut record, past, now);
+        } else if !record.wait_for.is_empty() {
+            record.state = State::Held;
+        }
+        if follows.is_some() {
             record.state = State::Held;
         }
         self.jobs.push(Entry {
             record,
             seq,
-            standing: Standing::ByDue,
+            standing,
             left: Left::Whole,
-            holds_key: job.unique.is_some() && follows.is_none(),
+            holds_key: job.unique.is_some() && follows.is_none() && !has_settled,
             follows,
             first_due: due,
             late,
@@ -118,7 +142,9 @@ impl Space {
             content: Content::of(job),
         });
         let stored = self.jobs.len() - 1;
-        if job.expires_at.is_some_and(|at| at <= now) {
+        if has_settled {
+            self.leave_what_is_kept(stored, now);
+        } else if job.expires_at.is_some_and(|at| at <= now) {
             self.cancel(stored, now, CancelReason::Expired, None);
         }
         receipt(verdict)
@@ -283,6 +309,30 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
         stopped: None,
         worker: None,
         lease_until: None,
+    }
+}
+
+/// What an import knows of a job's past; where it stands then.
+fn take_over(record: &mut JobRecord, past: &JobRecord, now: Timestamp) -> Standing {
+    let was_active = past.state == State::Active;
+    *record = JobRecord {
+        state: match past.state {
+            State::Held if past.wait_for.is_empty() => State::Scheduled,
+            State::Ready | State::Active => State::Scheduled,
+            state => state,
+        },
+        due: if was_active {
+            past.due.min(now)
+        } else {
+            past.due
+        },
+        finished_at: (past.state.is_settled()).then(|| past.finished_at.unwrap_or(now).min(now)),
+        ..past.clone()
+    };
+    if was_active {
+        Standing::Front
+    } else {
+        Standing::ByDue
     }
 }
 

@@ -1,6 +1,6 @@
 use crate::engine::{EnqueueVerdict, PageReport, SettleVerdict, Settlement, Token};
-use crate::error::Result;
-use crate::job::{CancelReason, DeadReason, Effect, JobId, Outcome, State, Stop};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{CancelReason, DeadReason, Effect, JobId, NewJob, Outcome, State, Stop};
 use crate::time::Timestamp;
 
 use super::enqueue::due_of;
@@ -13,20 +13,45 @@ impl Space {
         now: Timestamp,
         pages: &[PageReport],
     ) -> Result<Vec<Vec<SettleVerdict>>> {
-        let all = pages.iter().flat_map(|page| &page.settlements);
-        for effect in all.flat_map(|settlement| &settlement.effects) {
-            if let Effect::Enqueue(job) = effect {
-                job.check(&self.limits)?;
-                due_of(job.due, now)?;
-            }
-        }
-        Ok((pages.iter())
+        self.check_settle(now, pages)?;
+        let verdicts = (pages.iter())
             .map(|page| {
                 (page.settlements.iter())
                     .map(|settlement| self.settle_one(now, page.token, settlement))
                     .collect()
             })
-            .collect())
+            .collect();
+        self.prune(now);
+        Ok(verdicts)
+    }
+
+    fn check_settle(&self, now: Timestamp, pages: &[PageReport]) -> Result<()> {
+        let all = || pages.iter().flat_map(|page| &page.settlements);
+        let jobs = |settlement: &Settlement| -> Vec<NewJob> {
+            let job = |effect: &Effect| match effect {
+                Effect::Enqueue(job) => Some((**job).clone()),
+                Effect::Clear { .. } => None,
+            };
+            settlement.effects.iter().filter_map(job).collect()
+        };
+        self.check_bytes(&all().flat_map(jobs).collect::<Vec<_>>())?;
+        for settlement in all() {
+            let result = settlement.result.as_ref().map_or(0, |bytes| bytes.len());
+            if result > self.limits.result_bytes {
+                return Err(Error::new(
+                    ErrorKind::PayloadTooLarge,
+                    "result is too large",
+                ));
+            }
+            if settlement.effects.len() > self.limits.effects {
+                return Err(Error::new(ErrorKind::BatchTooLarge, "too many effects"));
+            }
+            for job in jobs(settlement) {
+                job.check(&self.limits)?;
+                due_of(job.due, now)?;
+            }
+        }
+        Ok(())
     }
 
     fn settle_one(
@@ -62,9 +87,11 @@ impl Space {
     }
 
     fn apply(&mut self, job: usize, now: Timestamp, settlement: &Settlement) {
+        // The errors of a history are of one byte per character.
+        let kept = self.limits.result_bytes;
         let record = &mut self.jobs[job].record;
         if let Some(error) = &settlement.error {
-            record.last_error = Some(error.clone());
+            record.last_error = Some(error.chars().take(kept).collect());
         }
         match settlement.outcome {
             Outcome::Completed => {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::time::millis;
+use crate::time::{millis, seconds};
 use crate::worker::Interrupt;
 use crate::worker::fixtures::{LABELS, board, lease, record};
 
@@ -259,4 +259,21 @@ fn limits_that_come_later_hold_from_then_on() {
     }
     assert_eq!(outcomes(&mut board).len(), 7);
     assert_eq!(outcomes(&mut board).len(), 3);
+}
+
+#[test]
+fn nothing_is_claimed_while_too_many_bytes_wait_to_be_handed_in() {
+    let mut board = board(20);
+    add_page(&mut board, records(16));
+    let starts = board.start(NOW);
+    for (ended, start) in starts.iter().enumerate() {
+        assert!(board.room().is_some(), "after {ended}");
+        let follow_up = crate::NewJob::new("mail", vec![0; 4 << 20]);
+        let effect = crate::job::Effect::Enqueue(Box::new(follow_up));
+        start.ctx.shared().add(effect).unwrap();
+        board.finish(start.key, Some(Verdict::completed()), NOW);
+    }
+    assert_eq!(board.room(), None, "64 MiB wait");
+    assert_eq!(outcomes(&mut board).len(), 1);
+    assert!(board.room().is_some());
 }

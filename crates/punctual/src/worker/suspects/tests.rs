@@ -1,16 +1,37 @@
 use super::*;
 use crate::time::{hours, millis};
 
+/// Those of a worker that takes the first turn at once.
 fn waiting() -> Suspects {
-    let mut suspects = Suspects::new(seconds(30));
+    seen_by(WorkerId(0))
+}
+
+fn seen_by(worker: WorkerId) -> Suspects {
+    let mut suspects = Suspects::new(seconds(30), worker);
     suspects.seen(true, Duration::ZERO);
     suspects
 }
 
 #[test]
 fn no_turn_before_one_is_seen() {
-    assert!(!Suspects::new(seconds(30)).is_turn(seconds(9), None));
+    assert!(!Suspects::new(seconds(30), WorkerId(0)).is_turn(seconds(9), None));
     assert!(waiting().is_turn(Duration::ZERO, None));
+}
+
+#[test]
+fn workers_do_not_all_take_their_turn_together() {
+    let first_turns = [0, 100, 500, 999].map(|worker| {
+        let suspects = seen_by(WorkerId(worker));
+        suspects.turn_at(Duration::ZERO).unwrap_or_default()
+    });
+    let expected = [millis(0), seconds(3), seconds(15), millis(29_970)];
+    assert_eq!(first_turns, expected);
+    let mut idle = seen_by(WorkerId(999));
+    idle.idle();
+    assert!(
+        idle.is_turn(Duration::ZERO, None),
+        "an idle one does not wait"
+    );
 }
 
 #[test]
@@ -46,6 +67,16 @@ fn an_idle_worker_does_not_rest() {
 }
 
 #[test]
+fn an_outage_is_followed_by_no_rest() {
+    let mut suspects = waiting();
+    assert!(suspects.is_turn(seconds(0), None));
+    suspects.unanswered();
+    assert!(suspects.is_turn(seconds(600), None));
+    suspects.done(seconds(602), true);
+    assert_eq!(suspects.turn_at(seconds(602)), Some(seconds(602 + 8)));
+}
+
+#[test]
 fn a_handler_that_has_run_longer_than_the_patience_is_not_waited_for() {
     let mut suspects = waiting();
     assert!(!suspects.is_turn(seconds(1), Some(seconds(30))));
@@ -78,7 +109,7 @@ fn a_turn_that_brings_nothing_ends() {
 }
 
 /// A worker with more usual work than it can do, in four slots, and a suspect that waits from the
-/// start.
+/// start; of all workers the one with the latest first turn.
 struct Busy {
     served: Option<Duration>,
     stood_still: Duration,
@@ -88,7 +119,7 @@ struct Busy {
 /// Plays two hours of it, in steps of 100 ms. The handlers of a slot all run for one span.
 fn play(spans: [Duration; 4]) -> Busy {
     let step = millis(100);
-    let mut suspects = waiting();
+    let mut suspects = seen_by(WorkerId(999));
     let mut started: [Option<Duration>; 4] = std::array::from_fn(|_| Some(Duration::ZERO));
     let (mut now, mut stand) = (Duration::ZERO, Duration::ZERO);
     let mut busy = Busy {
@@ -101,7 +132,11 @@ fn play(spans: [Duration; 4]) -> Busy {
         for (start, span) in started.iter_mut().zip(&spans) {
             start.take_if(|start| now >= *start + *span);
         }
-        let eldest = started.iter().flatten().min().map(|start| now - *start);
+        let eldest = started
+            .iter()
+            .flatten()
+            .min()
+            .map(|start| now.saturating_sub(*start));
         let mut stands = suspects.turn_since.is_some() || suspects.is_turn(now, eldest);
         if stands && eldest.is_none() {
             busy.served = Some(now);
@@ -125,7 +160,7 @@ fn play(spans: [Duration; 4]) -> Busy {
 }
 
 #[test]
-fn a_suspect_is_served_within_the_patience_if_handlers_end_within_it() {
+fn a_suspect_is_served_within_twice_the_patience_if_handlers_end_within_it() {
     for longest in [
         millis(100),
         millis(700),
@@ -135,7 +170,7 @@ fn a_suspect_is_served_within_the_patience_if_handlers_end_within_it() {
     ] {
         let busy = play([longest, longest / 2, longest / 3, longest / 7]);
         let served = busy.served.expect("it is served");
-        assert!(served <= seconds(30), "{longest:?}: {served:?}");
+        assert!(served <= seconds(60), "{longest:?}: {served:?}");
     }
 }
 

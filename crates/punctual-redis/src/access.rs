@@ -1,0 +1,13 @@
+/// What a user of the servers must be allowed, and need not be allowed more: the rest of the line
+/// `ACL SETUSER punctual on >PASSWORD ...`.
+///
+/// First what the engine sends, then what the functions do with the keys under `punctual:`.
+pub const ACL_RULES: &str = "~punctual:* resetchannels -@all \
+     +ping +info +auth +select +role +config|get +cluster|slots +function|load +fcall +fcall_ro \
+     +bzpopmin +zmpop +pexpire +sadd +smembers +wait +hmget +zadd \
+     +del +exists +expire +get +hdel +hget +hgetall +hincrby +hkeys +hscan +hset +lindex +llen +lpop \
+     +lpush +lrange +lrem +ltrim +rpush +time +zcount +zlexcount +zrange +zrangebylex +zrangebyscore \
+     +zrem +zremrangebyrank +zscore";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+use super::TestServer;
+
+/// A master with two replicas, and three sentinels who watch it.
+#[derive(Debug)]
+pub struct TestSentinels {
+    servers: Vec<TestServer>,
+    sentinels: Vec<TestServer>,
+}
+
+impl TestSentinels {
+    /// Answers once every sentinel knows the replicas and the other sentinels.
+    pub fn start() -> Self {
+        let master = TestServer::start();
+        let port = master.port().to_string();
+        let replica = || {
+            let replicates = format!("127.0.0.1 {port}");
+            TestServer::with(&["--save", "", "--replicaof", &replicates])
+        };
+        let servers = vec![master, replica(), replica()];
+        let lines = format!(
+            "sentinel monitor main 127.0.0.1 {port} 2\n\
+             sentinel down-after-milliseconds main 500\n\
+             sentinel failover-timeout main 3000\n\
+             sentinel parallel-syncs main 2\n"
+        );
+        let sentinels = (0..3).map(|_| TestServer::sentinel(&lines)).collect();
+        let started = Self { servers, sentinels };
+        while !started.are_acquainted() {
+            std::thread::yield_now();
+        }
+        started
+    }
+
+    /// The address of its sentinels, without options.
+    pub fn address(&self) -> String {
+        let hosts: Vec<_> = self.sentinels.iter().map(host).collect();
+        format!("redis+sentinel://{}/main", hosts.join(","))
+    }
+
+    /// Ends the present master as a kill does; answers once the sentinels have made another one.
+    pub fn kill_master(&mut self) {
+        let before = self.master();
+        let is_master = |server: &&mut TestServer| server.port() == before;
+        if let Some(master) = self.servers.iter_mut().find(is_master) {
+            master.kill();
+        }
+        while self.master() == before {
+            std::thread::yield_now();
+        }
+    }
+
+    fn master(&self) -> u16 {
+        let asked = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"];
+        let said = self.sentinels[0].cli(&asked);
+        let port = said.lines().nth(1).and_then(|port| port.parse().ok());
+        port.unwrap_or_else(|| panic!("a sentinel knows a master, said {said:?}"))
+    }
+
+    fn are_acquainted(&self) -> bool {
+        self.sentinels.iter().all(|sentinel| {
+            let said = sentinel.cli(&["SENTINEL", "MASTER", "main"]);
+            let mut words = said.lines();
+            let mut number = |name: &str| {
+                words.find(|word| *word == name)?;
+                words.next()?.parse::<u32>().ok()
+            };
+            number("num-slaves") == Some(2) && number("num-other-sentinels") == Some(2)
+        })
+    }
+}
+
+fn host(server: &TestServer) -> String {
+    format!("127.0.0.1:{}", server.port())
+}

@@ -1,0 +1,24 @@
+use super::*;
+
+#[test]
+fn the_hash_is_as_in_the_vectors() {
+    let vectors = include_str!("../../../../../docs/vectors/content_hash.tsv");
+    let mut compared = 0;
+    for line in vectors.lines().filter(|line| !line.starts_with('#')) {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let headers = fields[4].split(',').filter(|header| !header.is_empty());
+        let header = |header: &str| {
+            let (name, value) = header.split_once('=').expect("name=value");
+            (name.to_owned(), value.to_owned())
+        };
+        let job = NewJob {
+            kind: fields[1].into(),
+            content_type: fields[3].into(),
+            headers: headers.map(header).collect(),
+            ..NewJob::new(fields[0], fields[2].to_owned())
+        };
+        assert_eq!(format!("{:016x}", content_hash(&job)), fields[5], "{line}");
+        compared += 1;
+    }
+    assert!(compared > 8, "{compared} vectors");
+}

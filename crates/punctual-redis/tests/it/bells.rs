@@ -1,0 +1,189 @@
+//! Several engines on one server, as several processes are: who is rung for, and how soon.
+
+use punctual::engine::{WaitFor, Waited};
+use punctual::time::{Stopwatch, millis, seconds, within};
+use punctual::{Due, Engine, NewJob};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::TestServer;
+use tokio::task::JoinHandle;
+
+use crate::client::{QUEUE, claim, connect, drain, here, job};
+
+/// Waits for work of a queue in a task of its own, once it is known that there is none.
+async fn waits(engine: &std::sync::Arc<RedisEngine>, queue: &str) -> JoinHandle<Waited> {
+    let now = engine.info().await.expect("info").now;
+    let what = WaitFor::Work(vec![queue.into()]);
+    let engine = engine.clone();
+    let wait = async move {
+        engine
+            .wait(&here(), what, now + seconds(60))
+            .await
+            .expect("wait")
+    };
+    tokio::spawn(wait)
+}
+
+async fn at_once(wait: JoinHandle<Waited>) -> Waited {
+    // Well below the second after which one who waits looks for himself.
+    let waited = within(millis(800), wait).await.expect("it is rung for");
+    waited.expect("no panic")
+}
+
+async fn engines(server: &TestServer) -> [std::sync::Arc<RedisEngine>; 3] {
+    let address = server.address();
+    let engine = || async { std::sync::Arc::new(connect(&address).await) };
+    [engine().await, engine().await, engine().await]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_elsewhere_is_rung_for() {
+    let server = TestServer::start();
+    let [producer, worker, other] = engines(&server).await;
+    assert!(claim(&worker, 1).await.expect("claim").is_empty());
+    assert!(claim(&other, 1).await.expect("claim").is_empty());
+    let waits_one = waits(&worker, QUEUE).await;
+    let waits_other = waits(&other, QUEUE).await;
+    producer
+        .enqueue(&here(), vec![job()])
+        .await
+        .expect("enqueue");
+    let first = tokio::select! {
+        rung = waits_one => rung,
+        rung = waits_other => rung,
+    };
+    assert_eq!(first.expect("no panic"), Waited::Work);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bell_that_is_not_needed_here_rings_elsewhere() {
+    let server = TestServer::start();
+    let [producer, gone, worker] = engines(&server).await;
+    assert!(claim(&gone, 1).await.expect("claim").is_empty());
+    // It listens no more, but its connection still blocks on the bell.
+    let wait = waits(&gone, QUEUE).await;
+    while !server.cli(&["CLIENT", "LIST"]).contains("cmd=bzpopmin") {
+        tokio::task::yield_now().await;
+    }
+    wait.abort();
+    let _ = wait.await;
+    let wait = waits(&worker, QUEUE).await;
+    producer
+        .enqueue(&here(), vec![job()])
+        .await
+        .expect("enqueue");
+    assert_eq!(at_once(wait).await, Waited::Work);
+    assert_eq!(drain(&worker).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_is_listened_to_later_is_heard() {
+    let server = TestServer::start();
+    let [producer, worker, _] = engines(&server).await;
+    let first = waits(&worker, QUEUE).await;
+    while !server.cli(&["CLIENT", "LIST"]).contains("cmd=bzpopmin") {
+        tokio::task::yield_now().await;
+    }
+    let second = waits(&worker, "mail").await;
+    producer
+        .enqueue(&here(), vec![NewJob::new("mail", "{}")])
+        .await
+        .expect("enqueue");
+    assert_eq!(at_once(second).await, Waited::Work);
+    assert!(!first.is_finished());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_bell_costs_a_second() {
+    let server = TestServer::start();
+    let [producer, worker, _] = engines(&server).await;
+    assert!(claim(&worker, 1).await.expect("claim").is_empty());
+    // Somebody hears the bell before all others and does nothing about it.
+    let listeners = || {
+        server
+            .cli(&["CLIENT", "LIST"])
+            .matches("cmd=bzpopmin")
+            .count()
+    };
+    let mut deaf = std::process::Command::new("redis-cli")
+        .args(["-p", &server.port().to_string()])
+        .args(["BZPOPMIN", "punctual:{default/0}:d:orders", "0"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("redis-cli runs");
+    while listeners() < 1 {
+        tokio::task::yield_now().await;
+    }
+    let wait = waits(&worker, QUEUE).await;
+    while listeners() < 2 {
+        tokio::task::yield_now().await;
+    }
+    producer
+        .enqueue(&here(), vec![job()])
+        .await
+        .expect("enqueue");
+    assert!(deaf.wait().expect("it ends").success(), "it heard the bell");
+    let watch = Stopwatch::start();
+    let waited = within(seconds(5), wait).await.expect("it looks for itself");
+    assert_eq!(waited.expect("no panic"), Waited::Work);
+    assert!(watch.elapsed() < seconds(2), "{:?}", watch.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_is_on_time_and_never_early() {
+    let server = TestServer::start();
+    let [producer, worker, _] = engines(&server).await;
+    for delay in [millis(40), millis(90), millis(150)] {
+        let job = NewJob {
+            due: Due::After(delay),
+            ..job()
+        };
+        let sent = producer.enqueue(&here(), vec![job]).await.expect("enqueue");
+        let due = sent.receipts[0].due;
+        let claimed = loop {
+            let claim = punctual::engine::Claim::new(Default::default(), QUEUE, 1);
+            let claimed = worker.claim(&here(), claim).await.expect("claim");
+            if !claimed.pages.is_empty() {
+                break claimed;
+            }
+            let until = claimed.wake_at.expect("a job is to come");
+            let what = WaitFor::Work(vec![QUEUE.into()]);
+            worker.wait(&here(), what, until).await.expect("wait");
+        };
+        assert!(claimed.now >= due, "{} is before {due}", claimed.now);
+        assert!(
+            claimed.now - due < millis(500),
+            "{:?} late",
+            claimed.now - due
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_worker_calls_seldom() {
+    let server = TestServer::start();
+    let [_, worker, _] = engines(&server).await;
+    assert!(claim(&worker, 1).await.expect("claim").is_empty());
+    let wait = waits(&worker, QUEUE).await;
+    let calls = || {
+        let stats = server.cli(&["INFO", "commandstats"]);
+        let of_ours = |line: &str| {
+            ["cmdstat_fcall", "cmdstat_bzpopmin", "cmdstat_zadd"]
+                .iter()
+                .any(|it| line.starts_with(it))
+        };
+        let counts = stats.lines().filter(|line| of_ours(line)).map(|line| {
+            let count = line
+                .split("calls=")
+                .nth(1)
+                .and_then(|rest| rest.split(',').next());
+            count
+                .and_then(|count| count.parse::<u32>().ok())
+                .expect("a count")
+        });
+        counts.sum::<u32>()
+    };
+    let before = calls();
+    assert!(within(seconds(5), wait).await.is_none(), "nothing comes");
+    let after = calls() - before;
+    assert!(after <= 10, "{after} calls in 5 s");
+}

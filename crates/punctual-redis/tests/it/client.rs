@@ -1,0 +1,138 @@
+//! Calls that tests make.
+
+use punctual::engine::{
+    Claim, EnqueueVerdict, Extend, ExtendVerdict, PageReport, Settle, SettleVerdict, Settlement,
+    Target, WaitFor, Waited, WorkerId,
+};
+use punctual::time::seconds;
+use punctual::{Engine, JobId, JobRecord, Namespace, NewJob, Outcome, Result, State};
+use punctual_redis::{Options, RedisEngine};
+
+/// The queue of every job here.
+pub(crate) const QUEUE: &str = "orders";
+
+/// The namespace of every job here.
+pub(crate) fn here() -> Namespace {
+    Namespace::default()
+}
+
+pub(crate) fn options(address: &str) -> Options {
+    address.parse().expect("a good address")
+}
+
+/// An engine on a server's own clock.
+pub(crate) async fn connect(address: &str) -> RedisEngine {
+    let engine = RedisEngine::connect(options(address)).await;
+    engine.expect("the server is there")
+}
+
+pub(crate) fn job() -> NewJob {
+    NewJob::new(QUEUE, "{}")
+}
+
+/// Sends a job again and again until it is known to be kept.
+pub(crate) async fn enqueue_surely(engine: &RedisEngine, job: &NewJob) {
+    loop {
+        match engine.enqueue(&here(), vec![job.clone()]).await {
+            Ok(sent) => {
+                let verdict = sent.receipts[0].verdict;
+                let kept = [EnqueueVerdict::Created, EnqueueVerdict::Duplicate];
+                assert!(kept.contains(&verdict), "{verdict:?}");
+                return;
+            }
+            Err(error) if error.is_retryable() => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+pub(crate) async fn enqueue(engine: &RedisEngine) -> Result<JobId> {
+    let job = job();
+    let id = job.id;
+    engine.enqueue(&here(), vec![job]).await?;
+    Ok(id)
+}
+
+/// One page of at most so many jobs.
+pub(crate) async fn claim(engine: &RedisEngine, limit: usize) -> Result<Vec<Claimed>> {
+    let claim = Claim {
+        lease: seconds(30),
+        ..Claim::new(WorkerId::random(), QUEUE, limit)
+    };
+    claim_as(engine, claim).await
+}
+
+pub(crate) async fn claim_as(engine: &RedisEngine, claim: Claim) -> Result<Vec<Claimed>> {
+    let claimed = engine.claim(&here(), claim).await?;
+    let pages = claimed.pages.into_iter();
+    Ok(pages
+        .map(|page| Claimed {
+            token: page.token,
+            jobs: page.jobs,
+        })
+        .collect())
+}
+
+/// A page.
+#[derive(Debug, Clone)]
+pub(crate) struct Claimed {
+    pub(crate) token: punctual::engine::Token,
+    pub(crate) jobs: Vec<JobRecord>,
+}
+
+impl Claimed {
+    fn report(&self) -> PageReport {
+        let done = |job: &JobRecord| Settlement::new(job.id, job.attempt, Outcome::Completed);
+        PageReport::new(self.token, self.jobs.iter().map(done).collect())
+    }
+
+    /// Completes every job; whether each was settled by this or by an earlier sending.
+    pub(crate) async fn complete(&self, engine: &RedisEngine) -> Result<bool> {
+        let pages = vec![self.report()];
+        let settled = engine.settle(&here(), Settle { pages }).await?;
+        let good = |verdict: &SettleVerdict| *verdict != SettleVerdict::LeaseLost;
+        Ok(settled.verdicts.iter().flatten().all(good))
+    }
+
+    pub(crate) async fn extend(&self, engine: &RedisEngine) -> Result<ExtendVerdict> {
+        let extend = Extend {
+            token: self.token,
+            lease: seconds(30),
+            progress: Vec::new(),
+            jobs: Vec::new(),
+        };
+        Ok(engine
+            .extend(&here(), vec![extend])
+            .await?
+            .verdicts
+            .remove(0))
+    }
+}
+
+/// Claims and completes until nothing is there; answers the ids.
+pub(crate) async fn drain(engine: &RedisEngine) -> Vec<JobId> {
+    let mut ids = Vec::new();
+    loop {
+        let pages = claim(engine, 1_000).await.expect("claim");
+        if pages.is_empty() {
+            return ids;
+        }
+        for page in pages {
+            assert!(page.complete(engine).await.expect("settle"));
+            ids.extend(page.jobs.iter().map(|job| job.id));
+        }
+    }
+}
+
+pub(crate) async fn state(engine: &RedisEngine, id: JobId) -> Option<State> {
+    let got = engine.get(&here(), vec![Target::Id(id)], false).await;
+    got.expect("get").remove(0).map(|job| job.state())
+}
+
+/// Waits for work of the queue, at most a minute.
+pub(crate) async fn waits_for_work(engine: &RedisEngine) {
+    let now = engine.info().await.expect("info").now;
+    let what = WaitFor::Work(vec![QUEUE.into()]);
+    let waited = engine.wait(&here(), what, now + seconds(60)).await;
+    assert_eq!(waited.expect("wait"), Waited::Work);
+}

@@ -1,0 +1,117 @@
+//! Masters that fail and slots that move, under load.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use punctual::time::{Stopwatch, millis, seconds};
+use punctual::{Engine, ErrorKind, JobId, State};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::{TestCluster, TestSentinels, TestServer};
+use tokio::task::JoinHandle;
+
+use crate::client::{connect, drain, enqueue, enqueue_surely, here, job, options, state};
+
+const PATIENT: std::time::Duration = seconds(20);
+
+async fn patient(address: &str) -> Arc<RedisEngine> {
+    let engine = RedisEngine::connect(options(address).deadline(PATIENT)).await;
+    Arc::new(engine.expect("the servers are there"))
+}
+
+/// Sends jobs until told to stop; answers those that were acknowledged.
+fn produce(engine: &Arc<RedisEngine>) -> (Arc<AtomicBool>, JoinHandle<Vec<JobId>>) {
+    let enough = Arc::new(AtomicBool::new(false));
+    let (engine, done) = (engine.clone(), enough.clone());
+    let sends = async move {
+        let mut sent = Vec::new();
+        while !done.load(SeqCst) || sent.is_empty() {
+            let job = job();
+            enqueue_surely(&engine, &job).await;
+            sent.push(job.id);
+        }
+        sent
+    };
+    (enough, tokio::spawn(sends))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_moves_is_waited_for() {
+    let cluster = TestCluster::start();
+    let engine = patient(&cluster.address()).await;
+    let another = patient(&cluster.address()).await;
+    let mut kept = HashSet::new();
+    for to in [1, 2, 0] {
+        let (enough, sent) = produce(&engine);
+        while drain(&another).await.is_empty() {}
+        let cluster = &cluster;
+        tokio::task::block_in_place(|| cluster.move_slot("punctual:{default/0}", to));
+        while drain(&another).await.is_empty() {}
+        enough.store(true, SeqCst);
+        kept.extend(sent.await.expect("no panic"));
+        drain(&another).await;
+    }
+    for id in kept {
+        assert_eq!(state(&engine, id).await, Some(State::Completed), "{id}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_loses_nothing_that_a_replica_has() {
+    let mut servers = TestSentinels::start();
+    let engine = patient(&format!("{}?durability=replica(2)", servers.address())).await;
+    let (enough, sent) = produce(&engine);
+    while drain(&engine).await.is_empty() {}
+    tokio::task::block_in_place(|| servers.kill_master());
+    enough.store(true, SeqCst);
+    // With one of two replicas gone to be master, two are no more: what is sent now is not answered.
+    let one = patient(&format!("{}?durability=replica(1)", servers.address())).await;
+    let watch = Stopwatch::start();
+    enqueue_surely(&one, &job()).await;
+    assert!(watch.elapsed() < seconds(5), "{:?}", watch.elapsed());
+    sent.abort();
+    let _ = sent.await;
+    assert!(!drain(&one).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_change_is_answered_once_replicas_have_it() {
+    let master = TestServer::start();
+    let replicates = format!("127.0.0.1 {}", master.port());
+    let mut replica = TestServer::with(&["--save", "", "--replicaof", &replicates]);
+    while !master
+        .cli(&["INFO", "replication"])
+        .contains("state=online")
+    {
+        std::thread::yield_now();
+    }
+    let address = format!("{}?durability=replica(1)", master.address());
+    let engine = RedisEngine::connect(options(&address).deadline(millis(1_500))).await;
+    let engine = engine.expect("a replica is there");
+    let first = enqueue(&engine).await.expect("enqueue");
+    replica.stop();
+    let unknown = job();
+    let sent = engine.enqueue(&here(), vec![unknown.clone()]).await;
+    let error = sent.expect_err("no replica answers");
+    assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
+    replica.go_on();
+    enqueue_surely(&engine, &unknown).await;
+    drop(master);
+    assert_eq!(replica.cli(&["REPLICAOF", "NO", "ONE"]), "OK");
+    let after = connect(&replica.address()).await;
+    let mut left = drain(&after).await;
+    left.sort_unstable();
+    let mut expected = [first, unknown.id];
+    expected.sort_unstable();
+    assert_eq!(left, expected);
+}
+
+#[tokio::test]
+async fn replicas_that_are_not_there_are_refused() {
+    let server = TestServer::start();
+    let address = format!("{}?durability=replica(1)", server.address());
+    let error = RedisEngine::connect(options(&address))
+        .await
+        .expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::DurabilityUnavailable, "{error}");
+}

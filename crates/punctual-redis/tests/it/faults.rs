@@ -1,0 +1,260 @@
+use std::collections::HashSet;
+
+use punctual::engine::{Claim, ExtendVerdict, WorkerId};
+use punctual::time::{Stopwatch, millis, seconds};
+use punctual::{Engine, ErrorKind, State};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::TestServer;
+
+use crate::client::{
+    claim, claim_as, connect, drain, enqueue, enqueue_surely, here, job, options, state,
+};
+
+const ALWAYS: [&str; 6] = [
+    "--save",
+    "",
+    "--appendonly",
+    "yes",
+    "--appendfsync",
+    "always",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_that_syncs_always_loses_nothing() {
+    let mut server = TestServer::with(&ALWAYS);
+    let engine =
+        std::sync::Arc::new(connect(&format!("{}?durability=fsync", server.address())).await);
+    let mut kept = HashSet::new();
+    for _ in 0..5 {
+        let producer = {
+            let engine = engine.clone();
+            tokio::spawn(async move {
+                let mut acknowledged = Vec::new();
+                loop {
+                    match enqueue(&engine).await {
+                        Ok(id) => acknowledged.push(id),
+                        Err(error) => {
+                            assert!(error.is_retryable(), "{error}");
+                            return acknowledged;
+                        }
+                    }
+                    if acknowledged.len() >= 300 {
+                        return acknowledged;
+                    }
+                }
+            })
+        };
+        while drain(&engine).await.is_empty() {}
+        server.kill();
+        server.restart();
+        let back = Stopwatch::start();
+        let first = claim(&engine, 1).await.expect("the server is back");
+        assert!(back.elapsed() < seconds(5), "{:?}", back.elapsed());
+        for page in first {
+            assert!(page.complete(&engine).await.expect("settle"));
+        }
+        kept.extend(producer.await.expect("no panic"));
+        drain(&engine).await;
+    }
+    for id in kept {
+        assert_eq!(state(&engine, id).await, Some(State::Completed), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_goes_on_over_a_restart() {
+    let mut server = TestServer::with(&ALWAYS);
+    let engine = connect(&server.address()).await;
+    let id = enqueue(&engine).await.expect("enqueue");
+    server.restart();
+    let back = Stopwatch::start();
+    assert_eq!(claim(&engine, 1).await.expect("claim")[0].jobs[0].id, id);
+    assert!(back.elapsed() < seconds(1), "{:?}", back.elapsed());
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_told_within_the_deadline() {
+    let mut server = TestServer::start();
+    let options = options(&server.address()).deadline(millis(300));
+    let engine = RedisEngine::connect(options).await.expect("connect");
+    enqueue(&engine).await.expect("enqueue");
+    server.kill();
+    let watch = Stopwatch::start();
+    let error = enqueue(&engine).await.expect_err("nobody is there");
+    assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
+    assert!(watch.elapsed() < seconds(2), "{:?}", watch.elapsed());
+}
+
+#[tokio::test]
+async fn a_stopped_server_expires_nobody() {
+    let mut server = TestServer::start();
+    let options = options(&server.address()).deadline(millis(700));
+    let engine = RedisEngine::connect(options).await.expect("connect");
+    for _ in 0..50 {
+        enqueue(&engine).await.expect("enqueue");
+    }
+    let lease = millis(300);
+    let wants = Claim {
+        lease,
+        ..Claim::new(WorkerId::random(), crate::client::QUEUE, 50)
+    };
+    let page = claim_as(&engine, wants).await.expect("claim").remove(0);
+    assert_eq!(page.jobs.len(), 50);
+    server.stop();
+    // It fails after more than two leases.
+    let error = page.extend(&engine).await.expect_err("nobody answers");
+    assert_eq!(error.kind(), ErrorKind::EngineUnavailable);
+    server.go_on();
+    assert_eq!(
+        claim(&engine, 50).await.expect("claim").len(),
+        0,
+        "nobody crashed"
+    );
+    let extended = page.extend(&engine).await.expect("extend");
+    assert!(
+        matches!(extended, ExtendVerdict::Extended { .. }),
+        "{extended:?}"
+    );
+    assert!(page.complete(&engine).await.expect("settle"));
+}
+
+#[tokio::test]
+async fn flushed_functions_cost_a_caller_nothing() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    for _ in 0..20 {
+        server.cli(&["FUNCTION", "FLUSH"]);
+        let id = enqueue(&engine).await.expect("enqueue");
+        server.cli(&["FUNCTION", "FLUSH"]);
+        let page = claim(&engine, 1).await.expect("claim").remove(0);
+        assert_eq!(page.jobs[0].id, id);
+        server.cli(&["SCRIPT", "FLUSH"]);
+        server.cli(&["FUNCTION", "FLUSH", "ASYNC"]);
+        assert!(page.complete(&engine).await.expect("settle"));
+    }
+}
+
+/// A library of the same name that knows its version and nothing else.
+fn library_of_version(version: u32) -> String {
+    format!(
+        "#!lua name=punctual_1\nredis.register_function{{function_name='punctual_1_version', \
+         flags={{'no-writes'}}, callback=function() return {version} end}}"
+    )
+}
+
+#[tokio::test]
+async fn older_functions_are_replaced() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    for _ in 0..5 {
+        server.cli(&["FUNCTION", "LOAD", "REPLACE", &library_of_version(0)]);
+        enqueue(&engine).await.expect("enqueue");
+    }
+    server.cli(&["FUNCTION", "LOAD", "REPLACE", &library_of_version(0)]);
+    let another = connect(&server.address()).await;
+    assert_eq!(drain(&another).await.len(), 5);
+}
+
+#[tokio::test]
+async fn newer_functions_are_respected() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    enqueue(&engine).await.expect("enqueue");
+    // As this version's, but for its number.
+    let ours = server.cli(&["FUNCTION", "LIST", "WITHCODE", "LIBRARYNAME", "punctual_1"]);
+    let code = ours.split_once("#!lua").expect("the code is listed").1;
+    let version = format!("local VERSION = {}", RedisEngine::functions_version());
+    assert!(code.contains(&version), "the number is to be found");
+    let newer = format!(
+        "#!lua{}",
+        code.replacen(&version, "local VERSION = 9999", 1)
+    );
+    let said = server.cli_with(&["FUNCTION", "LOAD", "REPLACE"], &newer);
+    assert_eq!(said, "punctual_1");
+    let another = connect(&server.address()).await;
+    assert_eq!(drain(&another).await.len(), 1);
+    assert_eq!(server.cli(&["FCALL_RO", "punctual_1_version", "0"]), "9999");
+}
+
+#[tokio::test]
+async fn lost_data_are_told_and_never_a_new_queue() {
+    let mut server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let worker = connect(&server.address()).await;
+    enqueue(&engine).await.expect("enqueue");
+    claim(&worker, 0).await.expect_err("a malformed claim");
+    claim(&worker, 1).await.expect("claim");
+    for lose in ["FLUSHALL", "restart"] {
+        match lose {
+            "restart" => server.restart(),
+            _ => drop(server.cli(&["FLUSHALL"])),
+        }
+        for error in [
+            enqueue(&engine).await.expect_err("the data are gone"),
+            claim(&worker, 1).await.expect_err("the data are gone"),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::DataMissing, "{error}");
+        }
+        let health = worker.info().await.expect("info").health;
+        assert!(
+            !health.ok && health.problems[0].contains("lost"),
+            "{health:?}"
+        );
+    }
+    assert_eq!(
+        server.cli(&["--raw", "EXISTS", "punctual:{default/0}:b"]),
+        "0"
+    );
+    let begun_anew = connect(&server.address()).await;
+    enqueue(&begun_anew)
+        .await
+        .expect("who starts after it begins anew");
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_jobs_and_lets_them_end() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    for _ in 0..10 {
+        enqueue(&engine).await.expect("enqueue");
+    }
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let error = enqueue(&engine).await.expect_err("full");
+    assert_eq!(error.kind(), ErrorKind::EngineFull, "{error}");
+    let page = claim(&engine, 4).await.expect("claim").remove(0);
+    assert!(matches!(
+        page.extend(&engine).await,
+        Ok(ExtendVerdict::Extended { .. })
+    ));
+    assert!(page.complete(&engine).await.expect("settle"));
+    assert_eq!(drain(&engine).await.len(), 6);
+    engine.maintain().await.expect("maintain");
+    server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    enqueue(&engine).await.expect("there is room again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_call_leaves_no_answer_to_another() {
+    let server = TestServer::start();
+    let engine = std::sync::Arc::new(connect(&server.address()).await);
+    for round in 0..300_u32 {
+        let job = job();
+        let dropped = engine.clone();
+        let task = tokio::spawn(async move { dropped.enqueue(&here(), vec![job]).await });
+        for _ in 0..round % 7 {
+            tokio::task::yield_now().await;
+        }
+        task.abort();
+        let _ = task.await;
+        // The next answers are of the next calls.
+        assert!(state(&engine, punctual::JobId::new()).await.is_none());
+        let next = crate::client::job();
+        enqueue_surely(&engine, &next).await;
+        assert_eq!(state(&engine, next.id).await, Some(State::Ready));
+    }
+    let mut seen = HashSet::new();
+    assert!(
+        drain(&engine).await.into_iter().all(|id| seen.insert(id)),
+        "each once"
+    );
+}

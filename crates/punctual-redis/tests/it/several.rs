@@ -1,0 +1,26 @@
+//! Namespaces that are cut into shards: order, priority and bounds are each shard's own, the rest
+//! of the law is as ever.
+
+use punctual::conformance::{LAWS, first_broken};
+
+use crate::harness::OnShards;
+
+/// Laws of what does not look from one job to another.
+const TOPICS: [&str; 6] = [
+    "enqueue::",
+    "expiry::",
+    "names::",
+    "namespaces::",
+    "retry::",
+    "settle::",
+];
+
+#[test]
+fn laws_of_single_jobs_hold_over_several_shards() {
+    let of_topics = LAWS.iter().filter(|law| {
+        let mut topics = TOPICS.iter();
+        topics.any(|topic| law.name.starts_with(topic))
+    });
+    let broken = first_broken(of_topics, OnShards::default());
+    assert!(broken.is_none(), "{}", broken.expect("it is some"));
+}
