@@ -92,11 +92,12 @@ def ready():
 
 
 def end_with_input():
-    """Ends this process once its input does."""
+    """Ends this process, and what it starts, once its input ends."""
+    os.setsid()
 
     def watch():
         sys.stdin.read()
-        os._exit(0)
+        os.killpg(0, 9)
 
     threading.Thread(target=watch, daemon=True).start()
 

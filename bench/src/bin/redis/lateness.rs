@@ -74,15 +74,15 @@ pub(crate) fn measure(options: &Options, sides: &[Side]) {
             rivals: false,
         },
     ];
-    let mut rows = Vec::new();
     for load in &loads {
+        let mut rows = Vec::new();
         let runs_it = |side: &&Side| side.schedules && (load.rivals || side.name == PUNCTUAL);
         let sides: Vec<Side> = sides.iter().filter(runs_it).cloned().collect();
         let seconds = (load.seconds / options.smoke).max(2);
         let results = in_turns(options, &sides, |side| run(side, load, seconds));
         for (side, runs) in sides.iter().zip(&results) {
             rows.push(vec![
-                format!("{}, {}", side.name, load.title),
+                side.name.into(),
                 cell(Some((load.rate * seconds) as f64)),
                 cell(median_of(runs, |one| one.p50)),
                 cell(median_of(runs, |one| one.p99)),
@@ -91,17 +91,17 @@ pub(crate) fn measure(options: &Options, sides: &[Side]) {
                 cell(worst(runs, |one| one.missing)),
             ]);
         }
+        let heads = [
+            "",
+            "jobs",
+            "p50 ms",
+            "p99 ms",
+            "max ms",
+            "early, worst run",
+            "not started",
+        ];
+        print(&format!("Lateness, {}", load.title), &heads, &rows);
     }
-    let heads = [
-        "",
-        "jobs",
-        "p50 ms",
-        "p99 ms",
-        "max ms",
-        "early, worst run",
-        "not started",
-    ];
-    print("Lateness: handler start minus due", &heads, &rows);
 }
 
 fn worst(runs: &[Lateness], number: impl Fn(&Lateness) -> f64) -> Option<f64> {
