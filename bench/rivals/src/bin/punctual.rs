@@ -61,7 +61,8 @@ async fn main() {
         }
         Order::Work => work(engine).await,
         Order::Lives { jobs, flight } => {
-            let call = move |_| live(engine.clone());
+            let worker = WorkerId::random();
+            let call = move |_| live(engine.clone(), worker);
             enqueue(jobs, 1, flight, call).await;
         }
     }
@@ -86,12 +87,12 @@ async fn work(engine: Arc<RedisEngine>) {
 }
 
 /// A job by a call for each of its steps; which one is claimed is a matter of chance.
-async fn live(engine: Arc<RedisEngine>) {
+async fn live(engine: Arc<RedisEngine>, worker: WorkerId) {
     let namespace = Namespace::default();
     let job = NewJob::new(QUEUE, payload());
     let enqueued = engine.enqueue(&namespace, vec![job]).await;
     enqueued.expect("an answer");
-    let claim = Claim::new(WorkerId::random(), QUEUE, 1);
+    let claim = Claim::new(worker, QUEUE, 1);
     let claimed = engine.claim(&namespace, claim).await.expect("an answer");
     for page in claimed.pages {
         let end = |job: &JobRecord| Settlement::new(job.id, job.attempt, Outcome::Completed);
