@@ -177,7 +177,12 @@ local function open_page(take, alone, call_)
   end
   local queues = first.name
   if plain then
-    lo, hi = sub(records[1], 12, 19), sub(records[n], 12, 19)
+    lo, hi = '\255', '' -- several priorities may be in it
+    for i = 1, n do
+      local due8 = sub(records[i], 12, 19)
+      if due8 < lo then lo = due8 end
+      if due8 > hi then hi = due8 end
+    end
     first.c[READY], first.c[ACTIVE] = first.c[READY] - n, first.c[ACTIVE] + n
     note(first, 2, n)
   else

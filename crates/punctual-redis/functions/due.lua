@@ -223,17 +223,17 @@ function Due.move(r, limit)
     if in_order then
       local list = lists[lane]
       if not list then
-        list = {ids = {}, kind = 2, size = 0}
+        list = {ids = {}, kind = 2, sizes = {}}
         lists[lane] = list
       end
       list.ids[#list.ids + 1] = id
-      list.size = list.size + size
+      list.sizes[#list.ids] = size
       if not plain then list.kind = 0 end
     end
     changed(id, r.name, READY)
   end
   for lane, list in pairs(lists) do
-    Line.push(r, lane, list.ids, list.kind, list.size, lo, hi)
+    Line.push(r, lane, list.ids, list.kind, list.sizes, lo, hi)
   end
   if n > 0 then
     call('ZREMRANGEBYRANK', due_set(r), 0, n - 1)

@@ -86,13 +86,15 @@ end
 local function import(j, past)
   local e, held = j.ext, past.st == HELD and past.w and #past.w > 0
   j.tag = held and 3 or past.st > ACTIVE and past.st or 2
-  if past.du ~= j.due8 then e.rd = j.due8 end
-  j.due8 = past.du
-  j.due = unp('>I8', past.du)
+  local due8 = past.du
+  if past.st == ACTIVE and due8 > u8(S.now) then due8 = u8(S.now) end -- it ran already
+  if due8 ~= j.due8 then e.rd = j.due8 end
+  j.due8, j.due = due8, unp('>I8', due8)
   for _, key in ipairs({'a', 'f', 'c', 's', 'fi', 'er', 're', 'po', 'cd', 'dr', 'sp', 'en'}) do e[key] = past[key] end
   if type(e.s) == 'string' then e.s = at8(e.s) end
   if type(e.fi) == 'string' then e.fi = at8(e.fi) end
-  if (past.ex or '') ~= (j.opts.ex or '') then e.ex = past.ex or '' end
+  e.fi = j.tag > 3 and min(e.fi or S.now, S.now) or nil
+  if past.ex and past.ex ~= (j.opts.ex or '') then e.ex = past.ex end
   e.w = held and past.w or nil
   if past.st == ACTIVE then e.fr = 1 end
 end
@@ -108,7 +110,7 @@ local function store(j, late, follows)
   if past then
     import(j, past)
     if follows then j.tag, j.ext.fo = 3, follows end
-    if j.tag > 3 then return Settled.keep(j, min(j.ext.fi or S.now, S.now)) end
+    if j.tag > 3 then return Settled.keep(j, j.ext.fi) end
   end
   Job.save(j)
   if o.g then Group.member(r, j, true) end
@@ -119,7 +121,7 @@ local function store(j, late, follows)
   elseif r.head > 0 and r.head <= S.now then -- a pile is being moved: behind it
     Due.add(r, j)
   else
-    Line.push(r, j.prio, {j.id}, 0, 0)
+    Line.push(r, j.prio, {j.id}, 0)
     r.c[READY] = r.c[READY] + 1
     changed(j.id, j.q, READY)
   end
@@ -158,7 +160,7 @@ function Enqueue.one(id, due8, late, spec, bounded)
     goes[1] = other.id
     goes[2] = holder.follower
   end
-  if bounded and not make_room(r, goes) then return 6, due8, late end
+  if bounded and not (past and past.st > ACTIVE) and not make_room(r, goes) then return 6, due8, late end
   local answer = 0
   if verdict == 'replaces' then
     Unique.replace(other, holder)
@@ -183,15 +185,13 @@ local function line_up(batch, part)
     end
     Due.add_plain(r, dues, these, records)
   else
-    local list, size = ids, part.size or 0
-    if at then
-      list = {}
-      for i = 1, k do
-        list[i] = ids[at[i]]
-        size = size + #batch.kv[2 * at[i]]
-      end
+    local list, sizes, kv = at and {} or ids, {}, batch.kv
+    for i = 1, k do
+      local place = at and at[i] or i
+      if at then list[i] = ids[place] end
+      sizes[i] = #kv[2 * place]
     end
-    Line.push(r, part.prio, list, 1, size)
+    Line.push(r, part.prio, list, 1, sizes)
     r.c[READY] = r.c[READY] + k
   end
   if M.feed >= S.now then
@@ -203,7 +203,7 @@ end
 local function read_uniform(blob, batch, at)
   local due8, late = due_of(byte(blob, at), sub(blob, at + 1, at + 8), u8(S.now), 0)
   local prio, ql = byte(blob, at + 9, at + 10)
-  local ids, kv, size, bytes = batch.ids, {}, #blob, 0
+  local ids, kv, size = batch.ids, {}, #blob
   local prefix, due = '\1' .. u8(S.now) .. S.sub .. due8, unp('>I8', due8)
   at = at + 11 + ql
   for i = 1, batch.n do
@@ -211,29 +211,9 @@ local function read_uniform(blob, batch, at)
     local last = at + 3 + length
     if length < 31 or last > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
     ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 20, last)
-    bytes, at = bytes + length, last + 1
+    at = last + 1
   end
-  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, later = due > S.now, n = batch.n,
-    size = bytes + 3 * batch.n}
-  batch.kv, batch.due8, batch.late = kv, due8, late
-  if late then batch.plain = false end
-  return batch
-end
-
--- Reads a uniform call whose ids and specs come as arguments of their own: nothing is copied twice.
-local function read_apart(blob, batch, args)
-  local due8, late = due_of(byte(blob, 12), sub(blob, 13, 20), u8(S.now), 0)
-  local prio, ql = byte(blob, 21, 22)
-  local ids, kv, bytes, n = batch.ids, {}, 0, batch.n
-  local prefix, due = '\1' .. u8(S.now) .. S.sub .. due8, unp('>I8', due8)
-  if #args ~= 2 * n + 1 then refuse('invalid_input', 'the call has not two arguments for each job') end
-  for i = 1, 2 * n, 2 do
-    local id, record = args[i + 1], prefix .. args[i + 2]
-    ids[(i + 1) / 2], kv[i], kv[i + 1] = id, id, record
-    bytes = bytes + #record
-    if #id ~= 16 or #record < 33 then refuse('invalid_input', 'a job is cut short index=' .. (i - 1) / 2) end
-  end
-  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, later = due > S.now, n = n, size = bytes}
+  batch.parts[1] = {prio = prio, q = sub(blob, 23, 22 + ql), due = due, later = due > S.now, n = batch.n}
   batch.kv, batch.due8, batch.late = kv, due8, late
   if late then batch.plain = false end
   return batch
@@ -241,10 +221,9 @@ end
 
 -- Reads the call's jobs once: ids and records as they would be stored, in parts of one lane and due.
 -- `plain` unless a job needs a look of its own.
-local function read_jobs(blob, args)
+local function read_jobs(blob)
   local flags, n = unp('>BI2', blob, 9)
   local batch = {ids = {}, parts = {}, n = n, plain = flags % 2 == 0, kv = nil, dues = nil, lates = nil}
-  if flags >= 4 then return read_apart(blob, batch, args) end
   if flags >= 2 then return read_uniform(blob, batch, 12) end
   local ids, kv, dues, lates = batch.ids, {}, {}, {}
   batch.kv, batch.dues, batch.lates = kv, dues, lates
@@ -304,12 +283,12 @@ local function first_queue(blob)
 end
 
 -- enqueue. Key: base. Argument: instance 8 | flags 1 | count 2 | jobs. Reply: now 8 | instance 8 | form 1 | receipts.
-function Enqueue.call(base, blob, args)
+function Enqueue.call(base, blob)
   if #blob < 11 then refuse('invalid_input', 'the call is cut short') end
   if not call then bind() end
   local q = first_queue(blob)
   Shard.open(base, sub(blob, 1, 8), q and {q})
-  local batch = read_jobs(blob, args)
+  local batch = read_jobs(blob)
   Sweep.run()
   if is_plain(batch) then
     call_many('HSET', S.k.b, batch.kv)

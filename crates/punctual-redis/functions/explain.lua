@@ -33,14 +33,18 @@ local function ahead_of(r, j)
     if ahead >= AHEAD_MAX then return AHEAD_MAX end
   end
   if own < 10 and (r.L[own] or 0) > 0 and not j.opts.g then -- packs are in order: those pushed before
-    local packs = call('LRANGE', S.base .. ':r:' .. own .. ':' .. r.name, 0, AHEAD_MAX - 1)
-    for i = 1, #packs do
-      local from = Line.ids_from(packs[i])
-      local at = find(packs[i], j.id, from, true)
-      if at then return floor(min(AHEAD_MAX, ahead + (at - from) / 16)) end
-      ahead = ahead + (#packs[i] - from + 1) / 16
-      if ahead >= AHEAD_MAX then return AHEAD_MAX end
-    end
+    local key, start = S.base .. ':r:' .. own .. ':' .. r.name, 0
+    repeat
+      local packs = call('LRANGE', key, start, start + 9)
+      for i = 1, #packs do
+        local from = Line.ids_from(packs[i])
+        local at = find(packs[i], j.id, from, true)
+        if at then return floor(min(AHEAD_MAX, ahead + (at - from) / 16)) end
+        ahead = ahead + (#packs[i] - from + 1) / 16
+        if ahead >= AHEAD_MAX then return AHEAD_MAX end
+      end
+      start = start + 10
+    until #packs < 10
   end
   return floor(min(ahead, AHEAD_MAX))
 end

@@ -8,15 +8,44 @@ local function line_member(j)
   return j.opts.g .. '\0' .. char(j.prio) .. (j.ext.fr and '\0' or '\1') .. Job.key(j) .. (is_suspect(j) and '\1' or '\0') .. j.id
 end
 
+-- A group's row, read once per call and written with the commit.
 function Group.row(r, group)
+  S.groups = S.groups or {}
+  local name = r.name .. '\0' .. group
+  local row = S.groups[name]
+  if row then return row end
   local raw = call('HGET', S.base .. ':g:' .. r.name, group)
-  if not raw then return {r = {}, m = 0, p = {}} end
-  local row = mp.unpack(raw)
-  local ready, places = {}, {}
-  for i = 1, #row.r, 2 do ready[row.r[i]] = row.r[i + 1] end
-  for i = 1, #row.p, 2 do places[row.p[i]] = row.p[i + 1] end
-  row.r, row.p = ready, places
+  row = {r = {}, m = 0, p = {}, q = r.name, group = group}
+  S.groups[name] = row
+  if raw then
+    local known = mp.unpack(raw)
+    row.a, row.h, row.m = known.a, known.h, known.m
+    for i = 1, #known.r, 2 do row.r[known.r[i]] = known.r[i + 1] end
+    for i = 1, #known.p, 2 do row.p[known.p[i]] = known.p[i + 1] end
+  end
   return row
+end
+
+-- Writes the rows that the call has changed.
+function Group.flush()
+  local sets, gone = {}, {}
+  for _, row in ipairs(S.changed_groups) do
+    row.dirty = nil
+    local q = row.q
+    if row.m == 0 and next(row.r) == nil then
+      gone[q] = gone[q] or {}
+      gone[q][#gone[q] + 1] = row.group
+    else
+      local ready, places, kv = {}, {}, sets[q] or {}
+      for prio, n in pairs(row.r) do ready[#ready + 1], ready[#ready + 2] = prio, n end
+      for lane, member in pairs(row.p) do places[#places + 1], places[#places + 2] = lane, member end
+      kv[#kv + 1], kv[#kv + 2] = row.group, mp.pack({a = row.a, h = row.h, r = ready, m = row.m, p = places})
+      sets[q] = kv
+    end
+  end
+  for q, kv in pairs(sets) do call_many('HSET', S.base .. ':g:' .. q, kv) end
+  for q, groups in pairs(gone) do call_many('HDEL', S.base .. ':g:' .. q, groups) end
+  S.changed_groups = nil
 end
 
 -- The first of a group's line in a priority: id and whether it is suspect.
@@ -58,15 +87,11 @@ function Group.refresh(r, group, row)
     Line.side_add(r, lane, member)
     row.p[lane] = member
   end
-  local key = S.base .. ':g:' .. r.name
-  if row.m == 0 and next(row.r) == nil then
-    call('HDEL', key, group)
-    return
+  if not row.dirty then
+    row.dirty = true
+    S.changed_groups = S.changed_groups or {}
+    S.changed_groups[#S.changed_groups + 1] = row
   end
-  local ready, places = {}, {}
-  for prio, n in pairs(row.r) do ready[#ready + 1], ready[#ready + 2] = prio, n end
-  for lane, member in pairs(row.p) do places[#places + 1], places[#places + 2] = lane, member end
-  call('HSET', key, group, mp.pack({a = row.a, h = row.h, r = ready, m = row.m, p = places}))
 end
 
 local function add_ready(row, prio, n)

@@ -125,13 +125,37 @@ local function ready_ids(r, cursor, limit)
   return out
 end
 
+-- The key of the first live job of a pack; nil if there is none.
+local function first_key(one)
+  local ids = {}
+  for at = Line.ids_from(one), #one, 16 do ids[#ids + 1] = sub(one, at, at + 15) end
+  local records = get_many(S.k.b, ids)
+  for i = 1, #ids do
+    local raw = records[i]
+    if Line.is_live(raw, sub(one, 1, 10)) then return '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] end
+  end
+end
+
+-- The last pack of a list that begins at or before a key: packs are in order, so halving finds it.
+local function pack_before(list, after)
+  local low, high = 0, call('LLEN', list) - 1
+  while low < high do
+    local middle = floor((low + high + 1) / 2)
+    local key = first_key(call('LINDEX', list, middle))
+    if not key then return low end
+    if key <= after then low = middle else high = middle - 1 end
+  end
+  return max(0, low)
+end
+
 -- Jobs of a lane in order after a key, at most so many: {key, id}. Keys are 21 bytes and the id.
 function Inspect.lane(r, lane, after, limit)
   local found = {}
   if lane < 10 and (r.L[lane] or 0) > 0 then
-    local key, start = S.base .. ':r:' .. lane .. ':' .. r.name, 0
+    local key = S.base .. ':r:' .. lane .. ':' .. r.name
+    local start = after and pack_before(key, after) or 0
     while #found < limit do
-      local packs = call('LRANGE', key, start, start + 99)
+      local packs = call('LRANGE', key, start, start + 9)
       local ids, stamps = {}, {}
       for _, one in ipairs(packs) do
         for at = Line.ids_from(one), #one, 16 do ids[#ids + 1], stamps[#stamps + 1] = sub(one, at, at + 15), sub(one, 1, 10) end
@@ -144,8 +168,8 @@ function Inspect.lane(r, lane, after, limit)
           if not after or own > after then found[#found + 1] = {own, ids[i]} end
         end
       end
-      if #packs < 100 then break end
-      start = start + 100
+      if #packs < 10 then break end
+      start = start + 10
     end
   end
   if (r.X[lane] or 0) > 0 then

@@ -20,13 +20,25 @@ local function list_of(r, lane)
 end
 local function side_of(r, lane) return S.base .. ':x:' .. lane .. ':' .. r.name end
 
--- Puts jobs in order at the end of a lane's list: one pack. `kind` and `size` as above; `lo`, `hi` for kind 2.
-function Line.push(r, lane, ids, kind, size, lo, hi)
-  if size > 16777215 then kind, size = 0, 0 end
-  local head = u8(S.now) .. S.sub .. char(kind) .. pack('>I3', size)
-  if kind == 2 then head = head .. lo .. hi end
-  call('RPUSH', list_of(r, lane), head .. (#ids == 1 and ids[1] or concat(ids)))
-  r.L[lane] = (r.L[lane] or 0) + #ids
+-- A claim that wants less than a pack copies its rest: so packs are small.
+local PACK = 100
+
+-- Puts jobs in order at the end of a lane's list. `kind` as above; `sizes` bytes of each record if the kind is not
+-- 0; `lo`, `hi` for kind 2.
+function Line.push(r, lane, ids, kind, sizes, lo, hi)
+  local n, packs = #ids, {}
+  local stamp10 = u8(S.now) .. S.sub
+  for from = 1, n, PACK do
+    local last, size = min(n, from + PACK - 1), 0
+    if kind > 0 then
+      for i = from, last do size = size + sizes[i] end
+    end
+    local head = stamp10 .. (size > 16777215 and '\0\0\0\0' or char(kind) .. pack('>I3', size))
+    if kind == 2 and byte(head, 11) == 2 then head = head .. lo .. hi end
+    packs[#packs + 1] = head .. (from == last and ids[from] or concat(ids, '', from, last))
+  end
+  call('RPUSH', list_of(r, lane), unpack_list(packs))
+  r.L[lane] = (r.L[lane] or 0) + n
   ring(r)
 end
 

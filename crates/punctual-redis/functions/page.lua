@@ -61,7 +61,7 @@ function Page.place(p, id, hint)
       from = found + 1
     end
   end
-  if i and p.map and p.map.d and byte(p.map.d, i) == 49 then return nil end
+  if i and (p.map and p.map.d and byte(p.map.d, i) == 49 or p.gone and p.gone[i]) then return nil end
   return i
 end
 
@@ -119,6 +119,20 @@ function Page.ask_cancel(p, id)
   p.map.c[#p.map.c + 1] = id
   p.map.lo, p.spoilt = 1, true
   save_map(p)
+end
+
+-- A job leaves its page now, and is written as gone with the others of this call.
+function Page.depart(p, place)
+  if not p.gone then p.gone, p.departed = {}, {} end
+  p.gone[place] = true
+  p.departed[#p.departed + 1] = place
+end
+
+-- Writes what departed; before anything that reads the page anew.
+function Page.settle_departed(p)
+  local places = p.departed
+  p.gone, p.departed = nil, nil
+  if places then Page.leave(p, places) end
 end
 
 -- Opens a page over ids, a string of n of them; plain if every job is, and all of one queue.

@@ -268,7 +268,8 @@ end
 
 -- The bytes of one verdict that was taken: the state after its effects, and their verdicts.
 local function verdict_of(j, effects)
-  local now_is = Job.load(j.id)
+  local now_is = j
+  if #effects > 0 then now_is = Job.load(j.id) or j end
   local state, due8 = j.tag, BELOW
   if now_is and now_is.tag <= 3 then
     state = now_is.tag == 3 and HELD or now_is.due > S.now and SCHEDULED or READY
@@ -286,7 +287,7 @@ local function settle_one(p, s, raw)
   if not j or (j.ext.a or 0) + 1 ~= s.attempt then
     return is_repeated(s.id, raw, p and p.token or s.token, s.attempt) and '\1' or '\2'
   end
-  Page.leave(p, {place})
+  Page.depart(p, place)
   end_attempt(j, p, s)
   local effects = {}
   for i, effect in ipairs(s.effects or {}) do
@@ -334,15 +335,21 @@ local function settle_items(p, report)
       Page.leave(p, places)
     end
   end
+  local asked, records = {}, nil
+  for i, s in ipairs(items) do if not out[i] then asked[#asked + 1] = s.id end end
+  if once then records = get_many(S.k.b, asked) end
+  local nth = 0
   for i, s in ipairs(items) do
     if not out[i] then
-      s.token = report.token
-      local raw = call('HGET', S.k.b, s.id)
+      s.token, nth = report.token, nth + 1
+      local raw
+      if records then raw = records[nth] else raw = call('HGET', S.k.b, s.id) end
       local live = p and S.pages[p.token] and p
       out[i] = settle_one(live, s, raw)
       if byte(out[i]) == 0 and not q then q = raw and Job.parse('', raw).q end
     end
   end
+  if p and S.pages[p.token] then Page.settle_departed(p) end
   return '\1' .. concat(out), q
 end
 

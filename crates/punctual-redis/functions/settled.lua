@@ -47,11 +47,23 @@ function Settled.mark_many(ids, n, all, cores, attempt, token)
 end
 
 -- Keeps n marks, written by the caller, in their order: a string of ids, or a reference.
-function Settled.marks(finished, what, n)
+function Settled.marks(finished, what, n, at_once)
+  if n == 1 and finished == S.now and not at_once then -- with the others of this call
+    S.marked = S.marked or {}
+    S.marked[#S.marked + 1] = what
+    return
+  end
   call('RPUSH', S.k.mp, #what == 11 and what or u8(finished) .. what)
   M.marks = M.marks + n
   duty_at('mark', finished + WINDOW + 1e6)
   if M.marks > S.limits.marks then Settled.prune_marks(M.marks - S.limits.marks, true) end
+end
+
+-- Writes the marks that were kept one by one in this call.
+function Settled.flush_marks()
+  local ids = S.marked
+  S.marked = nil
+  if ids then Settled.marks(S.now, concat(ids), #ids, true) end
 end
 
 -- An id whose mark is in the order of marks stands for something else now: the prune passes it over once.

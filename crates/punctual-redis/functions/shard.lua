@@ -272,6 +272,8 @@ end
 
 -- Writes what the call has changed, and rings. `field, value` is one more field of the shard.
 function Shard.commit(field, value)
+  if S.marked then Settled.flush_marks() end
+  if S.changed_groups then Group.flush() end
   if S.settled and M.watch >= S.now then settle_bells() end
   if S.changes then write_changes() end
   local kv = {'m', ''}

@@ -11,13 +11,31 @@ local function value_of(bucket)
   return (bucket % 64 + 65) * scale - 1
 end
 
+-- Times are gathered here and written each second: two commands a bucket and call would cost more than
+-- the call. What is lost with the process is a second of measurements.
+local gathered = {}
+local GATHER = 1e6
+
+-- What was gathered under a key, of this data and no other.
+local function gathered_of(key)
+  local times = gathered[key]
+  return times and times.instance == M.instance and times.of or {}
+end
+
+-- Writes what was gathered of a queue.
+local function write_gathered(q)
+  local key = S.base .. ':hb:' .. q
+  local times = gathered_of(key)
+  gathered[key] = nil
+  for field, n in pairs(times) do call('HINCRBY', key, field, n) end
+end
+
 -- Median and 99th percentile of a kind of the minute that runs; -1 if nothing was measured.
-local function quantiles(fields, kind)
+local function quantiles(times, kind)
   local buckets, total = {}, 0
-  for i = 1, #fields, 2 do
-    if sub(fields[i], 1, 1) == kind then
-      local n = tonum(fields[i + 1])
-      buckets[#buckets + 1] = {tonum(sub(fields[i], 2)), n}
+  for field, n in pairs(times) do
+    if sub(field, 1, 1) == kind then
+      buckets[#buckets + 1] = {tonum(sub(field, 2)), n}
       total = total + n
     end
   end
@@ -33,7 +51,10 @@ local function quantiles(fields, kind)
 end
 
 local function minute_of(r)
-  local times = call('HGETALL', S.base .. ':hb:' .. r.name)
+  local key, times = S.base .. ':hb:' .. r.name, {}
+  local written = call('HGETALL', key)
+  for i = 1, #written, 2 do times[written[i]] = tonum(written[i + 1]) end
+  for field, n in pairs(gathered_of(key)) do times[field] = (times[field] or 0) + n end
   local l50, l99 = quantiles(times, 'l')
   local r50, r99 = quantiles(times, 'r')
   local h = r.h
@@ -42,6 +63,7 @@ end
 
 -- The minute of a row is over.
 function Row.close_minute(r)
+  write_gathered(r.name)
   local key = S.base .. ':hi:' .. r.name
   call('RPUSH', key, mp.pack(minute_of(r)))
   call('LTRIM', key, -HISTORY, -1)
@@ -50,11 +72,23 @@ end
 
 -- What workers measured: lists of bucket and times.
 function Stats.measured(q, late, run)
-  local r = Row.of(q)
+  local r, key = Row.of(q), S.base .. ':hb:' .. q
   note(r, 3, 0)
-  local key = S.base .. ':hb:' .. q
-  for i = 1, #(late or {}), 2 do call('HINCRBY', key, 'l' .. late[i], late[i + 1]) end
-  for i = 1, #(run or {}), 2 do call('HINCRBY', key, 'r' .. run[i], run[i + 1]) end
+  local times = gathered[key]
+  if not times or times.instance ~= M.instance then
+    times = {since = S.now, of = {}, instance = M.instance}
+    gathered[key] = times
+  end
+  local of = times.of
+  for i = 1, #(late or {}), 2 do
+    local field = 'l' .. late[i]
+    of[field] = (of[field] or 0) + late[i + 1]
+  end
+  for i = 1, #(run or {}), 2 do
+    local field = 'r' .. run[i]
+    of[field] = (of[field] or 0) + run[i + 1]
+  end
+  if S.now - times.since >= GATHER or S.now < times.since then write_gathered(q) end
 end
 
 -- Everything of the shard's state by field, read once per call.

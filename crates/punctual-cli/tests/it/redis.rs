@@ -1,3 +1,6 @@
+use std::process::Stdio;
+
+use punctual::time::{Stopwatch, seconds};
 use punctual_redis::testing::TestServer;
 
 use crate::support::Punctual;
@@ -71,4 +74,34 @@ fn no_output_shows_a_password() {
         assert!(!text.contains("hunter2"), "{engine}: {text}");
         assert_eq!(ran.status.code(), Some(code), "{engine}: {text}");
     }
+}
+
+#[test]
+fn a_killed_worker_s_job_is_done_by_another() {
+    let server = TestServer::start();
+    let (punctual, engine) = on(&server);
+    let run = |args: &[&str]| punctual.run(&[args, &["--engine", &engine]].concat());
+    run(&["enqueue", "mail", "{}"]).exits(0);
+    let work = |command: &str| {
+        let args = ["work", "mail", "--lease", "1s", "--exec", command];
+        let mut worker = punctual.command(&[&args[..], &["--engine", &engine]].concat());
+        let worker = worker.stdout(Stdio::null()).stderr(Stdio::null());
+        worker.spawn().expect("the binary starts")
+    };
+    let mut first = work("echo > started; exec sleep 5");
+    let exists = |name: &str| {
+        let path = punctual.path(name);
+        while !path.exists() {
+            std::thread::yield_now();
+        }
+    };
+    exists("started");
+    first.kill().expect("it runs");
+    let killed = Stopwatch::start();
+    first.wait().expect("it ends");
+    let mut second = work("echo > done");
+    exists("done");
+    assert!(killed.elapsed() < seconds(3), "{:?}", killed.elapsed());
+    second.kill().expect("it runs");
+    second.wait().expect("it ends");
 }

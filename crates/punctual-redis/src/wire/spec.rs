@@ -204,7 +204,8 @@ fn history(past: &JobRecord) -> Mp {
         put("sp", (stopped as u8).into());
     }
     if past.state == State::Held {
-        put("w", names(&past.wait_for));
+        let as_it_was = past.wait_for.iter().map(Mp::from);
+        put("w", Mp::List(as_it_was.collect()));
     }
     Mp::Map(map)
 }

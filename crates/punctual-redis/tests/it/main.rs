@@ -1,5 +1,7 @@
 //! Tests of the public interface, on servers of their own.
 
+/// What is wrong from the start.
+mod bad_input;
 /// Who is rung for among several processes.
 mod bells;
 /// Calls that tests make.

@@ -1,0 +1,217 @@
+//! What is wrong is named, with what to do about it, and changes nothing.
+
+use punctual::engine::{Action, Edit, Filter, List, ListBy, Select};
+use punctual::time::millis;
+use punctual::{Engine, ErrorKind, Namespace, NewJob};
+use punctual_redis::testing::TestServer;
+use punctual_redis::{Options, RedisEngine};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+
+use crate::client::{connect, drain, enqueue, here, job, options};
+
+async fn refusal(options: Options) -> punctual::Error {
+    let connected = RedisEngine::connect(options.deadline(millis(500))).await;
+    connected.expect_err("refused")
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_told() {
+    let error = refusal(options("redis://127.0.0.1:1")).await;
+    assert_eq!(error.kind(), ErrorKind::EngineUnavailable);
+    assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+}
+
+#[tokio::test]
+async fn a_wrong_password_user_or_database_is_told() {
+    let server = TestServer::with(&["--requirepass", "right"]);
+    let port = server.port();
+    for (address, named) in [
+        (format!("redis://127.0.0.1:{port}"), "password"),
+        (format!("redis://:wrong@127.0.0.1:{port}"), "password"),
+        (format!("redis://who:right@127.0.0.1:{port}"), "user"),
+        (format!("redis://:right@127.0.0.1:{port}/77"), "database"),
+    ] {
+        let error = refusal(options(&address)).await;
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains(named), "{error}");
+        let shown = format!("{error:?}");
+        assert!(
+            !shown.contains("right") && !shown.contains("wrong"),
+            "{shown}"
+        );
+    }
+}
+
+/// A server that says of itself what it is told to, and knows no functions.
+async fn says(info: &'static str) -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut stream = BufReader::new(stream);
+                let mut line = String::new();
+                while stream.read_line(&mut line).await.is_ok_and(|read| read > 0) {
+                    let parts: usize = line.trim_start_matches('*').trim().parse().unwrap_or(0);
+                    let mut words = Vec::new();
+                    for _ in 0..parts {
+                        line.clear();
+                        let _ = stream.read_line(&mut line).await;
+                        let length: usize =
+                            line.trim_start_matches('$').trim().parse().unwrap_or(0);
+                        let mut word = vec![0; length + 2];
+                        let _ = stream.read_exact(&mut word).await;
+                        words.push(String::from_utf8_lossy(&word[..length]).into_owned());
+                    }
+                    line.clear();
+                    let answer = match words.first().map(String::as_str) {
+                        Some("INFO") => format!("${}\r\n{info}\r\n", info.len()),
+                        Some("CONFIG") => "*0\r\n".into(),
+                        _ => "-ERR unknown command\r\n".into(),
+                    };
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                }
+            });
+        }
+    });
+    format!("redis://127.0.0.1:{port}")
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_old_is_named() {
+    let address = says("redis_version:6.2.14\r\nmaxmemory_policy:noeviction\r\n").await;
+    let error = refusal(options(&address)).await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("Redis 7.0 or later"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_no_redis_is_told() {
+    let listener = TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let error = refusal(options(&format!("redis://127.0.0.1:{port}"))).await;
+    assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
+}
+
+#[tokio::test]
+async fn a_key_of_our_names_that_is_not_ours_is_damage() {
+    let server = TestServer::start();
+    server.cli(&["SET", "punctual:{default/0}:s", "mine"]);
+    let engine = connect(&server.address()).await;
+    let error = enqueue(&engine).await.expect_err("not ours");
+    assert_eq!(error.kind(), ErrorKind::DataDamaged, "{error}");
+    assert_eq!(server.cli(&["GET", "punctual:{default/0}:s"]), "mine");
+}
+
+#[tokio::test]
+async fn functions_refuse_what_they_cannot_read() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    enqueue(&engine).await.expect("enqueue");
+    let base = "punctual:{default/0}";
+    let before = server.cli(&["HGETALL", "punctual:{default/0}:b"]);
+    let verbs = [
+        "enqueue", "claim", "extend", "settle", "get", "list", "edit", "stats", "control",
+        "maintain", "info", "listen", "watch", "changes",
+    ];
+    for verb in verbs {
+        let function = format!("punctual_1_{verb}");
+        for arguments in [
+            vec!["FCALL", &function, "0"],
+            vec!["FCALL", &function, "1", base],
+            vec!["FCALL", &function, "1", base, "short"],
+            vec![
+                "FCALL",
+                &function,
+                "1",
+                base,
+                "........nonsense that is long enough to be read",
+            ],
+            vec!["FCALL", &function, "2", base, "punctual:{default/0}:b", "x"],
+        ] {
+            let said = server.cli(&arguments);
+            let refused = said.contains("PUNCTUAL") || said.contains("ERR");
+            assert!(
+                refused || verb == "maintain" || verb == "info",
+                "{arguments:?}: {said}"
+            );
+        }
+    }
+    assert_eq!(server.cli(&["HGETALL", "punctual:{default/0}:b"]), before);
+    assert_eq!(drain(&engine).await.len(), 1);
+}
+
+#[tokio::test]
+async fn any_bytes_are_a_payload() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let payloads: [&[u8]; 4] = [b"", b"\0", b"a\0b\r\n\xff\xfe\x80", &[0xff; 300]];
+    for payload in payloads {
+        let sent = NewJob {
+            payload: payload.to_vec().into(),
+            ..job()
+        };
+        engine.enqueue(&here(), vec![sent]).await.expect("enqueue");
+        let page = crate::client::claim(&engine, 1)
+            .await
+            .expect("claim")
+            .remove(0);
+        assert_eq!(page.jobs[0].payload, payload);
+        assert!(page.complete(&engine).await.expect("settle"));
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_of_elsewhere_is_refused() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let elsewhere = Namespace::new("elsewhere").expect("a good name");
+    for _ in 0..3 {
+        enqueue(&engine).await.expect("enqueue");
+        engine
+            .enqueue(&elsewhere, vec![job()])
+            .await
+            .expect("enqueue");
+    }
+    let list = |cursor| List {
+        by: ListBy::State {
+            queue: crate::client::QUEUE.into(),
+            state: punctual::State::Ready,
+        },
+        filter: Filter::default(),
+        cursor,
+        limit: 1,
+        payloads: false,
+    };
+    let cursor = engine.list(&here(), list(None)).await.expect("list").cursor;
+    let cursor = cursor.expect("there is more");
+    let error = engine
+        .list(&elsewhere, list(Some(cursor.clone())))
+        .await
+        .expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    let filter = Filter::default();
+    let select = Select::Filter {
+        filter,
+        cursor: Some(cursor),
+        limit: 10,
+    };
+    let edit = Edit {
+        select,
+        action: Action::Cancel,
+        dry_run: false,
+    };
+    let error = engine.edit(&here(), edit).await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    assert_eq!(drain(&engine).await.len(), 3, "nothing was cancelled");
+}
