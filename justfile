@@ -46,3 +46,8 @@ bench-embedded:
     cargo run --release -p punctual-bench --bin embedded -- life
     cargo run --release -p punctual-bench --bin embedded -- pending
     cargo run --release -p punctual-bench --bin embedded -- passed
+
+# Punctual on Redis beside its rivals, which are installed below target/ first
+bench-redis *options:
+    bench/rivals/install || true
+    cargo run --release -p punctual-bench --bin redis -- {{options}}

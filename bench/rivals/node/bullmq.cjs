@@ -1,4 +1,4 @@
-// BullMQ, with the settings that it recommends for throughput: see bench/README.md.
+// BullMQ, with the settings that it recommends for throughput: see bench/redis.md.
 'use strict';
 
 const { Queue, Worker } = require('bullmq');

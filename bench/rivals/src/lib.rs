@@ -1,6 +1,6 @@
 //! What every side of the bench does alike: it takes an order and tells what it has seen.
 //!
-//! The orders and the lines are in `bench/README.md`; the sides in other languages keep them too.
+//! The orders and the lines are in `bench/redis.md`; the sides in other languages keep them too.
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -13,6 +13,7 @@ async fn main() {
         .queue("bench")
         .batch_size(1_000)
         .heartbeat_interval(Duration::from_millis(1))
+        .missed_heartbeats(60_000)
         .lock_tasks(false);
     let mut storage: RedisStorage<String, _> = RedisStorage::new(connection).with_config(config);
     match order() {

@@ -1,4 +1,4 @@
-//! Punctual on Redis beside its rivals, each on a server of its own. See `bench/README.md`.
+//! Punctual on Redis beside its rivals, each on a server of its own. See `bench/redis.md`.
 
 /// What waiting workers ask of a server.
 mod idle;

@@ -11,7 +11,7 @@ use crate::server::Server;
 /// The name of ours, always the first.
 pub(crate) const PUNCTUAL: &str = "punctual";
 
-/// One of those who are measured: a program that takes the orders of `bench/README.md`.
+/// One of those who are measured: a program that takes the orders of `bench/redis.md`.
 #[derive(Clone)]
 pub(crate) struct Side {
     pub(crate) name: &'static str,
