@@ -1,4 +1,4 @@
-//! How long something took.
+//! How long something took, and waiting for others.
 
 use std::time::{Duration, Instant};
 
@@ -9,4 +9,10 @@ pub fn time<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let start = Instant::now();
     let result = work();
     (start.elapsed(), result)
+}
+
+/// Lets other processes go on for that long.
+#[allow(clippy::disallowed_methods)]
+pub fn pause(span: Duration) {
+    std::thread::sleep(span);
 }

@@ -1,0 +1,133 @@
+use std::time::Duration;
+
+use crate::server::Server;
+use crate::sides::{PUNCTUAL, Side};
+use crate::table::{cell, median_of, print};
+use crate::{Options, in_turns};
+
+/// One way to load a side.
+struct Load {
+    title: &'static str,
+    rate: u64,
+    seconds: u64,
+    workers: usize,
+    /// Whether rivals run it too.
+    rivals: bool,
+}
+
+/// Milliseconds, and jobs.
+struct Lateness {
+    p50: f64,
+    p99: f64,
+    max: f64,
+    early: f64,
+    missing: f64,
+}
+
+/// How long nothing may happen before the rest counts as missing: the slowest rival polls every 5 s.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+pub(crate) fn measure(options: &Options, sides: &[Side]) {
+    let idle = if options.long { 600 } else { 60 };
+    let busy = if options.long { 60 } else { 10 };
+    let loads = [
+        Load {
+            title: "500 a second",
+            rate: 500,
+            seconds: busy,
+            workers: 1,
+            rivals: true,
+        },
+        Load {
+            title: "5,000 a second",
+            rate: 5_000,
+            seconds: busy,
+            workers: 1,
+            rivals: false,
+        },
+        Load {
+            title: "idle, one a second",
+            rate: 1,
+            seconds: idle,
+            workers: 1,
+            rivals: false,
+        },
+        Load {
+            title: "500 a second, 100 worker processes",
+            rate: 500,
+            seconds: busy,
+            workers: 100,
+            rivals: false,
+        },
+        Load {
+            title: "5,000 a second, 100 worker processes",
+            rate: 5_000,
+            seconds: busy,
+            workers: 100,
+            rivals: false,
+        },
+        Load {
+            title: "one a second, 100 worker processes",
+            rate: 1,
+            seconds: idle,
+            workers: 100,
+            rivals: false,
+        },
+    ];
+    for load in &loads {
+        let mut rows = Vec::new();
+        let runs_it = |side: &&Side| side.schedules && (load.rivals || side.name == PUNCTUAL);
+        let sides: Vec<Side> = sides.iter().filter(runs_it).cloned().collect();
+        let seconds = (load.seconds / options.smoke).max(2);
+        let results = in_turns(options, &sides, |side| run(side, load, seconds));
+        for (side, runs) in sides.iter().zip(&results) {
+            rows.push(vec![
+                side.name.into(),
+                cell(Some((load.rate * seconds) as f64)),
+                cell(median_of(runs, |one| one.p50)),
+                cell(median_of(runs, |one| one.p99)),
+                cell(median_of(runs, |one| one.max)),
+                cell(worst(runs, |one| one.early)),
+                cell(worst(runs, |one| one.missing)),
+            ]);
+        }
+        let heads = [
+            "",
+            "jobs",
+            "p50 ms",
+            "p99 ms",
+            "max ms",
+            "early, worst run",
+            "not started",
+        ];
+        print(&format!("Lateness, {}", load.title), &heads, &rows);
+    }
+}
+
+fn worst(runs: &[Lateness], number: impl Fn(&Lateness) -> f64) -> Option<f64> {
+    runs.iter().map(number).max_by(f64::total_cmp)
+}
+
+fn run(side: &Side, load: &Load, seconds: u64) -> Option<Lateness> {
+    let server = Server::start();
+    let mut workers = side.work(&server, load.workers)?;
+    let [rate, span] = [load.rate, seconds].map(|number| number.to_string());
+    let mut producer = side.begin(&server, &["schedule", &rate, &span]);
+    let jobs = load.rate * seconds;
+    let mut seen = workers.until_or_silent(jobs, PATIENCE);
+    producer.wait().expect("the producer ends");
+    seen.late_us.sort_unstable();
+    let late = &seen.late_us;
+    let at = |share: f64| {
+        let nth = (late.len() as f64 * share) as usize;
+        let us = late.get(nth.min(late.len().saturating_sub(1)));
+        us.map_or(f64::NAN, |us| *us as f64 / 1e3)
+    };
+    Some(Lateness {
+        p50: at(0.5),
+        p99: at(0.99),
+        max: at(1.0),
+        early: late.iter().filter(|us| **us < 0).count() as f64,
+        missing: jobs.saturating_sub(seen.done) as f64,
+    })
+}
