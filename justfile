@@ -50,6 +50,7 @@ bench-embedded:
 # The dashboard: types, whether the committed page is what its sources build, every page in a browser
 dashboard:
     scripts/dashboard
+
 # Punctual on Redis beside its rivals, which are installed below target/ first
 bench-redis *options:
     bench/rivals/install || true
