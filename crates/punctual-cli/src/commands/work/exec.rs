@@ -48,6 +48,10 @@ enum Why {
     TimedOut(Duration),
 }
 
+/// Runs a command once a line has come: by then the reaper knows of it. A worker that is killed
+/// before that leaves nothing behind but the end of this standard input.
+const WHEN_TOLD: &str = r#"read -r go && exec sh -c "$1""#;
+
 impl Exec {
     pub(super) async fn run(&self, job: JobRecord, ctx: Context) -> Verdict {
         let watch = Stopwatch::start();
@@ -62,7 +66,7 @@ impl Exec {
     async fn attempt(&self, job: &JobRecord, ctx: &Context) -> io::Result<Verdict> {
         let mut command = Command::new("sh");
         command
-            .arg("-c")
+            .args(["-c", WHEN_TOLD, "sh"])
             .arg(&self.command)
             .envs(self.environment(job, ctx))
             .stdin(Stdio::piped())
@@ -213,9 +217,10 @@ fn with_output(what: String, output: &Bytes, errors: &Bytes) -> String {
     }
 }
 
-/// Writes the payload and closes the pipe. A command that does not read it is none the worse.
+/// Tells the command to begin, writes the payload and closes the pipe. A command that does not read it is none the worse.
 async fn feed(stdin: Option<ChildStdin>, payload: Bytes) {
     if let Some(mut stdin) = stdin {
+        let _ = stdin.write_all(b"\n").await;
         let _ = stdin.write_all(&payload).await;
         let _ = stdin.shutdown().await;
     }
@@ -231,3 +236,6 @@ async fn sleep(span: Option<Duration>) -> Duration {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;
