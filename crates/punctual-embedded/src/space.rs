@@ -9,6 +9,9 @@ use crate::disk::Disk;
 /// The file that takes room until it is needed.
 const RESERVE: &str = "reserve";
 
+/// Where nothing is kept back, so much free room ends the refusal of new jobs.
+const ROOM_MIN: u64 = 4 << 20;
+
 /// Watches the free bytes of a disk and keeps some of them back.
 #[derive(Debug)]
 pub(crate) struct Space {
@@ -44,12 +47,14 @@ impl Space {
 
     /// Looks how much is free; keeps the reserve back again where there is room for it.
     pub(crate) fn look(&mut self) {
-        if self.bytes == 0 {
-            return;
-        }
         let Ok(mut free) = self.disk.free_bytes() else {
             return;
         };
+        if self.bytes == 0 {
+            // A full disk is met, not foreseen.
+            self.is_short &= free < ROOM_MIN;
+            return;
+        }
         if !self.is_kept && free >= 2 * self.bytes {
             self.is_kept = self.disk.reserve(RESERVE, self.bytes).is_ok();
             free = self.disk.free_bytes().unwrap_or(0);
@@ -83,7 +88,7 @@ impl Space {
     /// Why there is no room for new jobs.
     pub(crate) fn refusal(&self) -> Error {
         if self.bytes == 0 {
-            let message = "disk is full: no new jobs are taken; free some, and open it again";
+            let message = "disk is full: no new jobs are taken until 4 MiB are free; free some";
             return Error::new(ErrorKind::EngineFull, message);
         }
         // What was given back has to be kept back again first.

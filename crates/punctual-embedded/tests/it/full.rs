@@ -29,8 +29,12 @@ fn open() -> Full {
 }
 
 fn open_with(checkpoint_bytes: usize) -> Full {
+    open_keeping(RESERVE, checkpoint_bytes)
+}
+
+fn open_keeping(reserve_bytes: u64, checkpoint_bytes: usize) -> Full {
     let options = options(Limits::default(), &ManualClock::new(START))
-        .reserve_bytes(RESERVE)
+        .reserve_bytes(reserve_bytes)
         .checkpoint_bytes(checkpoint_bytes);
     let disk = ForgetfulDisk::default();
     let store = MemoryStore::new(disk.clone());
@@ -98,6 +102,19 @@ impl Full {
             assert_eq!(state(&engine, id).await, Some(told), "{id}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_full_disk_without_a_reserve_takes_jobs_again_when_there_is_room() {
+    let full = open_keeping(0, 10_000_000);
+    full.leave(50_000);
+    let (taken, refusal) = full.enqueue_until_refused().await;
+    assert_eq!(refusal, ErrorKind::EngineFull);
+    assert!(!taken.is_empty());
+    full.leave(8 << 20);
+    let again = full.enqueue_until_taken().await;
+    let kept = taken.into_iter().chain([again]);
+    full.assert_kept(kept.map(|id| (id, State::Ready))).await;
 }
 
 #[tokio::test]
