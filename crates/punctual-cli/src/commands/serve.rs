@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
 
-    /// Tokens, one per line: TOKEN NAMESPACE SCOPE[,SCOPE]
+    /// Tokens, one per line: TOKEN NAMESPACE SCOPES, the scopes with commas between
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 

@@ -141,18 +141,15 @@ fn orders_that_are_none_are_named_by_line() {
 #[test]
 fn the_orders_are_what_their_generator_writes() {
     let manifest = env!("CARGO_MANIFEST_DIR");
-    let written = std::process::Command::new(env!("CARGO"))
-        .args([
-            "run",
-            "--quiet",
-            "--package",
-            "punctual-cli",
-            "--example",
-            "orders",
-        ])
-        .current_dir(manifest)
+    // Cargo builds examples together with tests.
+    let test = std::env::current_exe().expect("this is a file");
+    let built = test.ancestors().nth(2).expect("a test lies in deps");
+    let generator = built.join("examples/orders");
+    let written = std::process::Command::new(&generator)
         .output()
-        .expect("cargo runs");
+        .unwrap_or_else(|error| {
+            panic!("{generator:?}: {error}; run: cargo build -p punctual-cli --example orders")
+        });
     let kept = std::fs::read(format!("{manifest}/../../examples/orders/orders.jsonl"))
         .expect("the orders");
     assert!(written.status.success());
