@@ -7,3 +7,4 @@ mod jobs;
 mod limits;
 mod support;
 mod work;
+mod workers;

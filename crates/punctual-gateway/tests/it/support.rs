@@ -23,7 +23,7 @@ pub(crate) const PRODUCER: &str = "producer-token-0123456789";
 pub(crate) const WORKER: &str = "worker-token-0123456789";
 pub(crate) const OTHER: &str = "other-shop-token-0123456789";
 
-/// A gateway over a memory engine whose clock stands still.
+/// A gateway, most often over a memory engine whose clock stands still.
 pub(crate) struct Under {
     pub(crate) serving: Serving,
     pub(crate) engine: Arc<dyn Engine>,
@@ -54,9 +54,20 @@ impl Reply {
     }
 }
 
+/// A gateway over a memory engine whose clock stands still.
 pub(crate) async fn serve() -> Under {
     let clock = ManualClock::new(START);
-    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::with_clock(clock.clone()));
+    let engine = Arc::new(MemoryEngine::with_clock(clock.clone()));
+    serve_engine(engine, clock).await
+}
+
+/// The same over a memory engine whose clock runs, for workers in other processes.
+pub(crate) async fn serve_in_real_time() -> Under {
+    serve_engine(Arc::new(MemoryEngine::new()), ManualClock::new(START)).await
+}
+
+/// A gateway over an engine.
+pub(crate) async fn serve_engine(engine: Arc<dyn Engine>, clock: ManualClock) -> Under {
     let lines = [
         format!("{ADMIN} shop admin"),
         format!("{READER} shop read"),

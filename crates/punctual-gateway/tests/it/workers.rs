@@ -1,0 +1,208 @@
+//! The workers of `examples/` that know nothing but HTTP.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use punctual::time::{Stopwatch, millis, seconds};
+use serde_json::{Value, json};
+
+use crate::support::{Under, WORKER, serve_in_real_time};
+
+/// The lease of every worker here, and how long a job runs that says nothing: more than two leases.
+const LEASE_MS: &str = "2000";
+const JOB_SECONDS: &str = "5";
+
+/// A worker of `examples/` in one of the languages.
+#[derive(Debug, Clone, Copy)]
+enum Language {
+    Python,
+    TypeScript,
+}
+
+impl Language {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::TypeScript => "typescript",
+        }
+    }
+
+    /// The interpreter and the example's file.
+    ///
+    /// # Panics
+    /// If something is missing, with what to do about it.
+    fn command(self) -> [PathBuf; 2] {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        match self {
+            Self::Python => ["python3".into(), examples.join("python-http/worker.py")],
+            Self::TypeScript => {
+                let folder = examples.join("typescript-http");
+                let built = folder.join("dist/worker.js");
+                let changed = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified());
+                let source = changed(&folder.join("worker.ts")).expect("the example is there");
+                assert!(
+                    changed(&built).is_ok_and(|at| at >= source),
+                    "this test runs the worker in TypeScript, which is not built as it stands; install Node 18 \
+                     or later and npm, and run: npm ci --prefix examples/typescript-http && \
+                     npm run build --prefix examples/typescript-http"
+                );
+                ["node".into(), built]
+            }
+        }
+    }
+}
+
+/// A process, and a shell beside it that passes signals on and kills it as soon as nobody holds the
+/// other end of its input any more.
+struct Worker {
+    process: Child,
+    watcher: ChildStdin,
+    lines: Receiver<String>,
+    name: &'static str,
+}
+
+const WITH_WATCHER: &str = r#"exec 3<&0
+( while read -r name; do kill -s "$name" $$; done; kill -s KILL $$ ) <&3 >/dev/null 2>&1 &
+exec "$@" </dev/null 3<&-"#;
+
+impl Worker {
+    fn start(language: Language, under: &Under) -> Self {
+        let mut process = Command::new("sh")
+            .args(["-c", WITH_WATCHER, "worker"])
+            .args(language.command())
+            .env("PUNCTUAL_URL", format!("http://{}", under.address))
+            .env("PUNCTUAL_TOKEN", WORKER)
+            .envs([("LEASE_MS", LEASE_MS), ("JOB_SECONDS", JOB_SECONDS)])
+            .env("WORKER_NAME", language.name())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the system starts a process");
+        let watcher = process.stdin.take().expect("the input is piped");
+        let said = BufReader::new(process.stdout.take().expect("the output is piped")).lines();
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            said.map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
+        let worker = Self {
+            process,
+            watcher,
+            lines,
+            name: language.name(),
+        };
+        worker.says("claims from files");
+        worker
+    }
+
+    /// Awaits a line with these words.
+    fn says(&self, words: &str) {
+        let mut before = Vec::new();
+        let waiting = Stopwatch::start();
+        while waiting.elapsed() < seconds(60) {
+            match self.lines.recv_timeout(millis(100)) {
+                Ok(line) if line.contains(words) => return,
+                Ok(line) => before.push(line),
+                Err(_) => {}
+            }
+        }
+        panic!("{} never said {words:?}, only {before:#?}", self.name);
+    }
+
+    fn signal(&mut self, name: &str) {
+        writeln!(self.watcher, "{name}").expect("the watcher listens");
+    }
+
+    /// Ends it as `kill -9` does.
+    fn kill(mut self) {
+        self.process.kill().expect("it runs");
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A short job and one of more than two leases; their ids.
+async fn put_two(under: &Under) -> [String; 2] {
+    let short = json!({"queue": "files", "payload": {"seconds": 0.01}, "retention": "10m"});
+    let long = json!({"queue": "files", "payload": {}, "retention": "10m"});
+    let body = json!([short, long]).to_string();
+    let receipts = under.send("POST", "/v1/jobs", body).await.json()["receipts"].take();
+    let id = |index: usize| receipts[index]["id"].as_str().expect("an id").to_owned();
+    [id(0), id(1)]
+}
+
+async fn job(under: &Under, id: &str) -> Value {
+    under.get(&format!("/v1/jobs/{id}")).await.json()
+}
+
+async fn finished_by(under: &Under, id: &str, worker: Language, attempt: u32) -> Value {
+    let told = job(under, id).await;
+    assert_eq!(told["state"], "completed", "{told}");
+    assert_eq!(told["result"]["by"], worker.name(), "{told}");
+    assert_eq!(told["attempt"], attempt, "{told}");
+    told
+}
+
+/// One worker is killed in the middle of a page that it has settled in part; the other finishes it.
+async fn a_kill_hands_over(killed: Language, other: Language) {
+    let under = serve_in_real_time().await;
+    let [short, long] = put_two(&under).await;
+    let first = Worker::start(killed, &under);
+    first.says(&format!("settled {short} completed: settled"));
+    assert_eq!(job(&under, &long).await["state"], "active");
+    first.kill();
+    let second = Worker::start(other, &under);
+    second.says(&format!("started {long} attempt 2"));
+    // It runs for more than two leases: without extending it would be lost once more.
+    second.says(&format!("settled {long} completed: settled"));
+    finished_by(&under, &short, killed, 1).await;
+    assert_eq!(finished_by(&under, &long, other, 2).await["crashes"], 1);
+}
+
+/// One worker is stopped for longer than its lease; it says so, lets the job be, and goes on.
+async fn a_lost_lease_is_survived(stopped: Language, other: Language) {
+    let under = serve_in_real_time().await;
+    let [short, long] = put_two(&under).await;
+    let mut first = Worker::start(stopped, &under);
+    first.says(&format!("settled {short} completed: settled"));
+    first.signal("STOP");
+    let second = Worker::start(other, &under);
+    second.says(&format!("started {long} attempt 2"));
+    first.signal("CONT");
+    first.says("lease lost");
+    second.says(&format!("settled {long} completed: settled"));
+    finished_by(&under, &long, other, 2).await;
+    second.kill();
+    let [_, next] = put_two(&under).await;
+    first.says(&format!("settled {next} completed: settled"));
+    finished_by(&under, &next, stopped, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_python_worker_leaves_its_job_to_typescript() {
+    a_kill_hands_over(Language::Python, Language::TypeScript).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_typescript_worker_leaves_its_job_to_python() {
+    a_kill_hands_over(Language::TypeScript, Language::Python).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_python_worker_survives_a_lost_lease_over_http() {
+    a_lost_lease_is_survived(Language::Python, Language::TypeScript).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_typescript_worker_survives_a_lost_lease_over_http() {
+    a_lost_lease_is_survived(Language::TypeScript, Language::Python).await;
+}

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""A Punctual worker over HTTP with nothing but Python's standard library.
+
+It claims a page of jobs, extends the lease while they run, settles each job as it ends and keeps the
+rest, and stops at once when the lease is lost. See README.md beside this file.
+"""
+
+import json
+import os
+import secrets
+import signal
+import socket
+import threading
+import urllib.error
+import urllib.request
+import uuid
+
+URL = os.environ.get("PUNCTUAL_URL", "http://127.0.0.1:4180")
+TOKEN = os.environ.get("PUNCTUAL_TOKEN", "")
+QUEUE = os.environ.get("QUEUE", "files")
+LEASE_MS = int(os.environ.get("LEASE_MS", "10000"))
+JOB_SECONDS = float(os.environ.get("JOB_SECONDS", "20"))
+NAME = os.environ.get("WORKER_NAME", f"{socket.gethostname()}-{os.getpid()}")
+
+WORKER = {"id": str(uuid.uuid4()), "host": NAME, "slots": 1}
+stopping = threading.Event()
+
+
+class Refused(Exception):
+    """The gateway will not do this, however often it is asked."""
+
+
+class Unanswered(Exception):
+    """Nobody knows whether it was done: the same again is safe."""
+
+
+def call(route, body, wait_seconds=0):
+    """One request, JSON in and out."""
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
+    request = urllib.request.Request(f"{URL}/v1/{route}", json.dumps(body).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=wait_seconds + 10) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        said = error.read().decode(errors="replace")
+        raise (Unanswered if error.code in (429, 503) else Refused)(said) from None
+    except (OSError, ValueError) as error:
+        raise Unanswered(str(error)) from None
+
+
+def handle(job, page_lost):
+    """The work itself. Looks at `page_lost` now and then: then somebody else runs the job."""
+    payload = job.get("payload")
+    seconds = payload.get("seconds", JOB_SECONDS) if isinstance(payload, dict) else JOB_SECONDS
+    page_lost.wait(seconds)
+    return {"by": NAME, "seconds": seconds}
+
+
+def keep(token, done, lost):
+    """Extends a page at a third of its lease until it is done, or lost."""
+    while not done.wait(LEASE_MS / 3000):
+        try:
+            answer = call("extensions", {"pages": [{"token": token, "lease": f"{LEASE_MS}ms"}]})
+        except Unanswered as error:
+            say(f"extend failed, trying again: {error}")
+            continue
+        if answer["pages"][0].get("lease_lost"):
+            lost.set()
+            return
+
+
+def settle(token, job, lost, outcome):
+    """Hands in one job of the page, the others stay in it; whether that counted."""
+    settlement = {"id": job["id"], "attempt": job["attempt"], **outcome}
+    while not lost.is_set():
+        try:
+            answer = call("settlements", {"pages": [{"token": token, "settlements": [settlement]}]})
+        except Unanswered as error:
+            say(f"settle failed, trying again: {error}")
+            lost.wait(0.5)  # the same settle again answers `repeated`
+            continue
+        verdict = answer["pages"][0]["settlements"][0]["verdict"]
+        say(f"settled {job['id']} {outcome['outcome']}: {verdict}")
+        return verdict != "lease_lost"
+    return False
+
+
+def run_one(job, lost):
+    """Runs a job; its outcome."""
+    if stopping.is_set():
+        return {"outcome": "released"}
+    say(f"started {job['id']} attempt {job['attempt']}")
+    try:
+        return {"outcome": "completed", "result": handle(job, lost)}
+    except Exception as error:  # the job's own failure: another attempt, by its retry policy
+        return {"outcome": "retry", "error": str(error)[:2000]}
+
+
+def run(page):
+    """Runs the jobs of a page, one after the other."""
+    token, done, lost = page["token"], threading.Event(), threading.Event()
+    keeper = threading.Thread(target=keep, args=(token, done, lost))
+    keeper.start()
+    for job in page["jobs"]:
+        if not settle(token, job, lost, run_one(job, lost)):
+            say("lease lost: somebody else has the jobs of this page")
+            break
+    done.set()
+    keeper.join()
+
+
+def claim(nonce):
+    """The pages of one claim, answered the moment a job is due. With the same nonce a page whose
+    answer was lost is answered again."""
+    wish = {"queues": [QUEUE], "limit": 10, "lease": f"{LEASE_MS}ms", "worker": WORKER, "nonce": nonce}
+    answer = call("claims", {**wish, "wait": "5s"}, wait_seconds=5)
+    if not answer["pages"] and answer["suspects"]:
+        # A job that was in two crashes is only given to who runs nothing else, as this one does now.
+        answer = call("claims", {**wish, "alone": True})
+    return answer["pages"]
+
+
+def say(text):
+    print(f"{NAME}: {text}", flush=True)
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    say(f"claims from {QUEUE}")
+    nonce = secrets.token_hex(8)
+    while not stopping.is_set():
+        try:
+            pages = claim(nonce)
+        except Unanswered as error:
+            say(f"claim failed, trying again: {error}")
+            stopping.wait(1)
+            continue
+        nonce = secrets.token_hex(8)
+        for page in pages:
+            run(page)
+
+
+if __name__ == "__main__":
+    main()

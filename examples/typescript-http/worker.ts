@@ -1,0 +1,165 @@
+// A Punctual worker over HTTP with nothing but fetch.
+//
+// It claims a page of jobs, runs them beside each other, extends the lease meanwhile, settles each job
+// as it ends and keeps the rest, and stops at once when the lease is lost. See README.md beside this file.
+
+import { randomBytes, randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const {
+  PUNCTUAL_URL = "http://127.0.0.1:4180",
+  PUNCTUAL_TOKEN = "",
+  QUEUE = "files",
+  JOB_SECONDS = "20",
+  WORKER_NAME = `${hostname()}-${process.pid}`,
+} = process.env;
+const LEASE_MS = Number(process.env.LEASE_MS ?? "10000");
+
+interface Job {
+  id: string;
+  attempt: number;
+  payload?: { seconds?: number };
+}
+interface Page {
+  token: string;
+  jobs: Job[];
+}
+interface Claimed {
+  pages: Page[];
+  suspects: boolean;
+}
+interface Extended {
+  pages: { lease_lost?: boolean; cancel_requested?: string[] }[];
+}
+interface Settled {
+  pages: { settlements: { verdict: "settled" | "repeated" | "lease_lost" }[] }[];
+}
+type Outcome =
+  | { outcome: "completed"; result?: unknown }
+  | { outcome: "retry"; error: string }
+  | { outcome: "released" };
+
+/** Nobody knows whether it was done: the same again is safe. */
+class Unanswered extends Error {}
+
+/** One request, JSON in and out; what the gateway refuses for good ends this process. */
+async function call<Answer>(route: string, body: unknown, ended?: AbortSignal): Promise<Answer> {
+  let response: Response;
+  let text: string;
+  try {
+    response = await fetch(`${PUNCTUAL_URL}/v1/${route}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Authorization: `Bearer ${PUNCTUAL_TOKEN}` },
+      body: JSON.stringify(body),
+      signal: ended ?? AbortSignal.timeout(10_000),
+    });
+    text = await response.text();
+  } catch (error) {
+    throw new Unanswered(String(error));
+  }
+  if (response.ok) return JSON.parse(text);
+  throw [429, 503].includes(response.status) ? new Unanswered(text) : new Error(text);
+}
+
+const say = (text: string) => console.log(`${WORKER_NAME}: ${text}`);
+const newNonce = () => randomBytes(8).toString("hex");
+
+/** The work itself. Ends early when `lost` is aborted: then somebody else runs the job. */
+async function handle(job: Job, lost: AbortSignal): Promise<unknown> {
+  const seconds = job.payload?.seconds ?? Number(JOB_SECONDS);
+  await sleep(seconds * 1000, undefined, { signal: lost });
+  return { by: WORKER_NAME, seconds };
+}
+
+/** Extends a page at a third of its lease until it is done, or lost. */
+async function keep(token: string, done: AbortSignal, lost: AbortController): Promise<void> {
+  while (!done.aborted) {
+    await sleep(LEASE_MS / 3, undefined, { signal: done }).catch(() => {});
+    if (done.aborted) return;
+    try {
+      const pages = [{ token, lease: `${LEASE_MS}ms` }];
+      const answer = await call<Extended>("extensions", { pages });
+      if (answer.pages[0]?.lease_lost) return lost.abort();
+    } catch (error) {
+      if (!(error instanceof Unanswered)) throw error;
+      say(`extend failed, trying again: ${error.message}`);
+    }
+  }
+}
+
+/** Hands in one job of the page, the others stay in it; whether that counted. */
+async function settle(token: string, job: Job, lost: AbortSignal, outcome: Outcome): Promise<boolean> {
+  const settlement = { id: job.id, attempt: job.attempt, ...outcome };
+  while (!lost.aborted) {
+    try {
+      const pages = [{ token, settlements: [settlement] }];
+      const answer = await call<Settled>("settlements", { pages });
+      const verdict = answer.pages[0]!.settlements[0]!.verdict;
+      say(`settled ${job.id} ${outcome.outcome}: ${verdict}`);
+      return verdict !== "lease_lost";
+    } catch (error) {
+      if (!(error instanceof Unanswered)) throw error;
+      say(`settle failed, trying again: ${error.message}`);
+      await sleep(500); // the same settle again answers `repeated`
+    }
+  }
+  return false;
+}
+
+/** Runs a job and settles it; whether that counted. */
+async function runOne(token: string, job: Job, lost: AbortSignal): Promise<boolean> {
+  let outcome: Outcome;
+  try {
+    say(`started ${job.id} attempt ${job.attempt}`);
+    outcome = { outcome: "completed", result: await handle(job, lost) };
+  } catch (error) {
+    // The job's own failure: another attempt, by its retry policy.
+    outcome = { outcome: "retry", error: String(error).slice(0, 2000) };
+  }
+  return settle(token, job, lost, outcome);
+}
+
+/** Runs the jobs of a page beside each other. */
+async function run({ token, jobs }: Page): Promise<void> {
+  const done = new AbortController();
+  const lost = new AbortController();
+  const keeper = keep(token, done.signal, lost);
+  const counted = await Promise.all(jobs.map((job) => runOne(token, job, lost.signal)));
+  if (counted.includes(false)) say("lease lost: somebody else has the jobs of this page");
+  done.abort();
+  await keeper;
+}
+
+const stopping = new AbortController();
+process.on("SIGTERM", () => stopping.abort());
+
+/**
+ * The pages of one claim, answered the moment a job is due. With the same nonce a page whose answer was
+ * lost is answered again; a claim that is cut while it waits takes no job.
+ */
+async function claim(nonce: string): Promise<Page[]> {
+  const wish = { queues: [QUEUE], limit: 10, lease: `${LEASE_MS}ms`, worker, nonce };
+  const answer = await call<Claimed>("claims", { ...wish, wait: "30s" }, stopping.signal);
+  if (answer.pages.length > 0 || !answer.suspects) return answer.pages;
+  // A job that was in two crashes is only given to who runs nothing else, as this one does now.
+  return (await call<Claimed>("claims", { ...wish, alone: true })).pages;
+}
+
+const worker = { id: randomUUID(), host: WORKER_NAME, slots: 10 };
+say(`claims from ${QUEUE}`);
+let nonce = newNonce();
+while (!stopping.signal.aborted) {
+  let pages: Page[];
+  try {
+    pages = await claim(nonce);
+  } catch (error) {
+    if (stopping.signal.aborted) break;
+    if (!(error instanceof Unanswered)) throw error;
+    say(`claim failed, trying again: ${error.message}`);
+    await sleep(1000);
+    continue;
+  }
+  nonce = newNonce();
+  for (const page of pages) await run(page);
+}
