@@ -5,7 +5,9 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use metrics::histogram;
 use punctual::engine::Durability;
+use punctual::time::Stopwatch;
 use punctual::{Error, Result};
 
 use crate::calls::{Answer, Broken, Calls};
@@ -158,12 +160,13 @@ impl Syncing {
     }
 
     fn sync(&self, files: &[Arc<dyn DiskFile>], has_begun: bool) -> io::Result<()> {
+        let watch = Stopwatch::start();
         files.iter().try_for_each(|file| file.sync())?;
         if has_begun {
-            self.disk.sync_names()
-        } else {
-            Ok(())
+            self.disk.sync_names()?;
         }
+        histogram!("punctual_fsync_seconds").record(watch.elapsed());
+        Ok(())
     }
 
     /// After a failed sync nothing is known of any byte: no answer is sent any more.

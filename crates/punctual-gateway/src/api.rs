@@ -4,6 +4,7 @@ mod bulk;
 pub(crate) mod claims;
 mod edits;
 mod jobs;
+mod metrics;
 mod others;
 mod queues;
 
@@ -58,7 +59,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(queues::stats))
         .routes(routes!(others::info))
         .routes(routes!(others::healthz))
-        .routes(routes!(others::metrics))
+        .routes(routes!(metrics::metrics))
         .routes(routes!(events::events))
 }
 

@@ -3,8 +3,6 @@
 mod frames;
 mod watch;
 
-use std::sync::atomic::Ordering;
-
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::header;
@@ -52,13 +50,13 @@ pub(crate) async fn events(
         .max_message_size(BODY_BYTES_MAX)
         .max_frame_size(BODY_BYTES_MAX);
     Ok(upgrade.on_upgrade(async move |socket| {
-        shared.meters.sockets.fetch_add(1, Ordering::Relaxed);
+        shared.meters.sockets.increment(1);
         let mut conversation = Socket(socket);
         let ended = converse(&shared, &mut conversation, caller, peer).await;
         if let Err(End(code, why)) = ended {
             conversation.close(code, why).await;
         }
-        shared.meters.sockets.fetch_sub(1, Ordering::Relaxed);
+        shared.meters.sockets.decrement(1);
     }))
 }
 

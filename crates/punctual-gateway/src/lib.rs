@@ -18,5 +18,6 @@ mod state;
 pub use access::{Scope, Token, Tokens};
 pub use api::open_api;
 pub use job_line::{JobLine, LineError, base64_of, hold_of, is_hostile};
+pub use meters::Registry;
 pub use serve::{Gateway, Serving};
 pub use shapes::reason::in_words;

@@ -23,7 +23,7 @@ use tower_service::Service;
 
 use crate::access::Tokens;
 use crate::api;
-use crate::meters::Meters;
+use crate::meters::{Measured, Meters, Registry};
 use crate::state::{Inner, Shared};
 
 /// Connections at the same time; more wait in the system's queue.
@@ -40,6 +40,7 @@ pub struct Gateway {
     tokens: Tokens,
     hosts: Vec<String>,
     clock: Option<ManualClock>,
+    registry: Registry,
 }
 
 /// Where a request comes from.
@@ -67,6 +68,7 @@ impl Gateway {
             tokens,
             hosts: Vec::new(),
             clock: None,
+            registry: Registry::default(),
         }
     }
 
@@ -74,6 +76,13 @@ impl Gateway {
     #[must_use]
     pub fn hosts(mut self, hosts: Vec<String>) -> Self {
         self.hosts = hosts;
+        self
+    }
+
+    /// Shows on `/metrics` what is counted there, beside what the gateway counts itself.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
         self
     }
 
@@ -108,12 +117,13 @@ impl Gateway {
     }
 
     fn start(self, address: SocketAddr) -> Serving {
+        let meters = Arc::new(Meters::new(self.registry));
         let shared = Shared::new(Inner {
-            engine: self.engine,
+            engine: Arc::new(Measured::new(self.engine, meters.clone())),
             tokens: self.tokens,
             hosts: self.hosts,
             clock: self.clock,
-            meters: Meters::default(),
+            meters,
             ending: watch::Sender::new(false),
         });
         Serving {

@@ -17,13 +17,14 @@ pub(crate) struct Shared(Arc<Inner>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
+    /// Measured.
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) tokens: Tokens,
     /// Names beside `localhost` and addresses that a `Host` may be.
     pub(crate) hosts: Vec<String>,
     /// The clock that a route may move, in tests.
     pub(crate) clock: Option<ManualClock>,
-    pub(crate) meters: Meters,
+    pub(crate) meters: Arc<Meters>,
     pub(crate) ending: watch::Sender<bool>,
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punctual::time::{ManualClock, Timestamp};
-use punctual_gateway::{Gateway, Scope, Token, Tokens};
+use punctual_gateway::{Gateway, Registry, Scope, Token, Tokens};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::{Global, span_of};
@@ -72,13 +72,17 @@ impl Args {
             .hint("set PUNCTUAL_TOKEN or --token-file, or listen on 127.0.0.1"));
         }
         let address = global.address()?;
+        let registry = Registry::default();
+        // Nobody else sets one in this process.
+        let _ = metrics::set_global_recorder(registry.clone());
         let clock = self.test_clock.then(|| ManualClock::new(Timestamp::ZERO));
         let connection = match &clock {
             Some(clock) => address.open_timed(clock.clone())?,
             None => address.open(Make::IfMissing).await?,
         };
-        let mut gateway =
-            Gateway::new(connection.engine.clone(), access.tokens).hosts(self.host.clone());
+        let mut gateway = Gateway::new(connection.engine.clone(), access.tokens)
+            .hosts(self.host.clone())
+            .registry(registry);
         if let Some(clock) = clock {
             gateway = gateway.with_test_clock(clock);
         }

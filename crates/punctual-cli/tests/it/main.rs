@@ -12,6 +12,7 @@ mod enqueue;
 mod http;
 /// Looking at jobs and changing them.
 mod jobs;
+mod observed;
 /// Counting, pausing and emptying queues.
 mod queues;
 /// The same on a server, and what doctor says of it.

@@ -1,22 +1,32 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
 use crate::support::{Punctual, text};
 
 /// A `punctual serve` on a free port, ended with the test.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    announced: Value,
+    pub(crate) announced: Value,
 }
 
 impl Server {
     fn start(punctual: &Punctual, args: &[&str]) -> Self {
+        Self::start_with(punctual, args, |command| command)
+    }
+
+    /// The same, with more said of the process.
+    pub(crate) fn start_with(
+        punctual: &Punctual,
+        args: &[&str],
+        with: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Self {
         let args = [&["serve", "--listen", "127.0.0.1:0", "-o", "json"], args].concat();
         let mut command = punctual.command(&args);
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let command = with(command.stdout(Stdio::piped()));
+        let mut child = command.spawn().expect("it starts");
         let mut line = String::new();
         let stdout = child.stdout.as_mut().expect("a pipe");
         BufReader::new(stdout).read_line(&mut line).expect("a line");
@@ -29,13 +39,13 @@ impl Server {
     }
 
     /// Ends it by SIGTERM; its exit code.
-    fn end(mut self) -> Option<i32> {
+    pub(crate) fn end(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
         self.child.wait().expect("it ends").code()
     }
 
-    fn request(&self, head: &str, body: &str) -> String {
+    pub(crate) fn request(&self, head: &str, body: &str) -> String {
         let address = self.url().trim_start_matches("http://").to_owned();
         let mut stream = TcpStream::connect(&address).expect("a connection");
         let length = body.len();

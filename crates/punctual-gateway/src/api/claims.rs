@@ -1,10 +1,8 @@
 //! `/v1/claims`, `/v1/extensions`, `/v1/settlements`: work for any language.
 
-use std::sync::atomic::Ordering;
-
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::{Claim, Claimed, SettleVerdict, WaitFor};
+use punctual::engine::{Claim, Claimed, WaitFor};
 use punctual::time::{millis, pause, seconds};
 
 use crate::access::{Allowed, Caller, Working};
@@ -72,16 +70,8 @@ pub(crate) async fn claim_for(
 }
 
 async fn claim_once(shared: &Shared, caller: &Caller, claim: &Claim) -> Result<Claimed> {
-    let claimed = shared
-        .engine
-        .claim(&caller.namespace, claim.clone())
-        .await?;
-    let jobs: usize = claimed.pages.iter().map(|page| page.jobs.len()).sum();
-    shared
-        .meters
-        .claimed
-        .fetch_add(jobs as u64, Ordering::Relaxed);
-    Ok(claimed)
+    let claim = claim.clone();
+    Ok(shared.engine.claim(&caller.namespace, claim).await?)
 }
 
 /// Prolongs leases, carries progress
@@ -128,20 +118,6 @@ pub(crate) async fn settle_for(
 ) -> Result<SettleAnswer> {
     let settle = request.settle()?;
     let asked = Asked::of(&settle);
-    let measured: Vec<_> = settle
-        .pages
-        .iter()
-        .map(|page| (page.lateness_us.clone(), page.run_time_us.clone()))
-        .collect();
     let settled = shared.engine.settle(&caller.namespace, settle).await?;
-    shared.meters.reported(&measured);
-    let verdicts = settled.verdicts.iter().flatten();
-    let lost = verdicts
-        .clone()
-        .filter(|verdict| **verdict == SettleVerdict::LeaseLost);
-    let lost = lost.count() as u64;
-    shared.meters.lease_lost.fetch_add(lost, Ordering::Relaxed);
-    let count = verdicts.count() as u64 - lost;
-    shared.meters.settled.fetch_add(count, Ordering::Relaxed);
     Ok(SettleAnswer::new(&asked, &settled))
 }

@@ -1,19 +1,16 @@
-//! The gateway itself: info, health, metrics, and what is for ourselves.
-
-use std::fmt::Write as _;
+//! The gateway itself: info, health, and what is for ourselves.
 
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual::State as JobState;
-use punctual::engine::{Info, StatsRequest};
+use punctual::engine::Info;
 use punctual::time::{Timestamp, exact_span};
 use punctual::wire::{self, Answer as WireAnswer, Call};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::access::{Administering, Allowed, Anything, Reading, Scope, caller_of};
+use crate::access::{Administering, Allowed, Anything, Scope, caller_of};
 use crate::job_line::InstantText;
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Read, body_bytes, expect_type};
@@ -157,65 +154,6 @@ pub(super) async fn healthz(State(shared): State<Shared>, request: Request) -> R
         StatusCode::SERVICE_UNAVAILABLE
     };
     (status, Json(health)).into_response()
-}
-
-/// Queues that metrics tell apart; the rest are added up.
-const QUEUES_TOLD_APART: usize = 200;
-
-/// Numbers for Prometheus
-#[utoipa::path(
-    get, path = "/metrics", tag = "gateway",
-    responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = ErrorAnswer))
-)]
-pub(super) async fn metrics(
-    State(shared): State<Shared>,
-    Allowed(caller, _): Allowed<Reading>,
-) -> Result<Response> {
-    let stats = shared
-        .engine
-        .stats(&caller.namespace, StatsRequest::default())
-        .await?;
-    let info = shared.engine.info().await?;
-    let mut text = String::from("# TYPE punctual_jobs gauge\n");
-    let (apart, rest) = stats
-        .queues
-        .split_at(stats.queues.len().min(QUEUES_TOLD_APART));
-    for queue in apart {
-        for state in JobState::ALL {
-            let (name, jobs) = (&queue.queue, queue.counts.of(state));
-            let _ = writeln!(
-                text,
-                "punctual_jobs{{queue=\"{name}\",state=\"{state}\"}} {jobs}"
-            );
-        }
-    }
-    for state in JobState::ALL.into_iter().filter(|_| !rest.is_empty()) {
-        let jobs: u64 = rest.iter().map(|queue| queue.counts.of(state)).sum();
-        let _ = writeln!(
-            text,
-            "punctual_jobs{{queue=\"(others)\",state=\"{state}\"}} {jobs}"
-        );
-    }
-    text += "# TYPE punctual_oldest_due_seconds gauge\n";
-    for queue in apart {
-        let seconds = queue.oldest_due.unwrap_or_default().as_secs_f64();
-        let _ = writeln!(
-            text,
-            "punctual_oldest_due_seconds{{queue=\"{}\"}} {seconds}",
-            queue.queue
-        );
-    }
-    for (name, value) in [
-        ("punctual_workers", stats.workers.len() as u64),
-        ("punctual_healthy", u64::from(info.health.ok)),
-        ("punctual_clock_jumps", info.clock_jumps),
-        ("punctual_store_bytes", info.store_bytes.unwrap_or(0)),
-    ] {
-        let _ = writeln!(text, "# TYPE {name} gauge\n{name} {value}");
-    }
-    shared.meters.write(&mut text);
-    let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
-    Ok((content_type, text).into_response())
 }
 
 /// One verb as bytes, for `punctual-client`.

@@ -5,6 +5,7 @@ mod bulk;
 mod events;
 mod jobs;
 mod limits;
+mod metrics;
 mod support;
 mod work;
 mod workers;

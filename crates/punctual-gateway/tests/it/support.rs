@@ -1,6 +1,8 @@
 //! A gateway on a free port, and requests to it.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -200,4 +202,25 @@ impl Socket {
             other => panic!("not closed: {other:?}"),
         }
     }
+}
+
+/// A python3 that has this package: the one that `scripts/test` makes, or the system's.
+///
+/// # Panics
+/// If there is none, with how to install it.
+pub(crate) fn python(package: &str) -> PathBuf {
+    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../python-tools/bin/python");
+    let has_it = |python: &PathBuf| {
+        let mut command = Command::new(python);
+        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+        let status = quiet.args(["-c", &format!("import {package}")]).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let found = [made, "python3".into()].into_iter().find(has_it);
+    found.unwrap_or_else(|| {
+        panic!(
+            "this test needs a python3 with {package}; run: python3 -m venv target/python-tools && \
+             target/python-tools/bin/pip install -r scripts/python-tools.txt"
+        )
+    })
 }

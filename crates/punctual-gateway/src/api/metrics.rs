@@ -1,0 +1,87 @@
+//! `/metrics`: numbers for Prometheus, with bounded labels.
+
+use std::cmp::Reverse;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use punctual::State as JobState;
+use punctual::engine::{QueueStats, StatsRequest};
+
+use crate::access::{Allowed, Reading};
+use crate::meters::{OTHER, Page};
+use crate::problem::{ErrorAnswer, Result};
+use crate::state::Shared;
+
+/// Queues that are told apart by name, those with most jobs; the rest are added up.
+const QUEUES_TOLD_APART: usize = 100;
+
+/// Numbers for Prometheus
+#[utoipa::path(
+    get, path = "/metrics", tag = "gateway",
+    responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn metrics(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+) -> Result<Response> {
+    let request = StatsRequest::default();
+    let stats = shared.engine.stats(&caller.namespace, request).await?;
+    let info = shared.engine.info().await?;
+    let mut page = Page::default();
+    write_queues(&mut page, stats.queues);
+    page.gauge("punctual_workers", stats.workers.len());
+    page.gauge("punctual_healthy", u8::from(info.health.ok));
+    page.family("punctual_clock_jumps_total", "counter");
+    page.sample("punctual_clock_jumps_total", "", info.clock_jumps);
+    if let Some(bytes) = info.store_bytes {
+        page.gauge("punctual_store_bytes", bytes);
+    }
+    shared.meters.write(&mut page);
+    let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
+    Ok((content_type, page.into_text()).into_response())
+}
+
+fn write_queues(page: &mut Page, mut queues: Vec<QueueStats>) {
+    let waits = |queue: &QueueStats| queue.counts.pending() + queue.counts.of(JobState::Active);
+    queues.sort_by(|a, b| (Reverse(waits(a)), &a.queue).cmp(&(Reverse(waits(b)), &b.queue)));
+    // A queue of that name would otherwise stand there twice.
+    let (mut rest, mut apart): (Vec<_>, Vec<_>) =
+        queues.into_iter().partition(|queue| queue.queue == OTHER);
+    if apart.len() > QUEUES_TOLD_APART {
+        rest.extend(apart.split_off(QUEUES_TOLD_APART));
+    }
+    let names = apart
+        .iter()
+        .map(|queue| (&*queue.queue, std::slice::from_ref(queue)));
+    let rest = (!rest.is_empty()).then_some((OTHER, &*rest));
+    let told: Vec<(&str, &[QueueStats])> = names.chain(rest).collect();
+
+    page.family("punctual_jobs", "gauge");
+    for (name, queues) in &told {
+        for state in JobState::ALL {
+            let jobs: u64 = queues.iter().map(|queue| queue.counts.of(state)).sum();
+            let labels = format!("queue=\"{name}\",state=\"{state}\"");
+            page.sample("punctual_jobs", &labels, jobs);
+        }
+    }
+    page.family("punctual_oldest_due_seconds", "gauge");
+    for (name, queues) in &told {
+        let oldest = queues.iter().filter_map(|queue| queue.oldest_due).max();
+        let seconds = oldest.unwrap_or_default().as_secs_f64();
+        page.sample(
+            "punctual_oldest_due_seconds",
+            &format!("queue=\"{name}\""),
+            seconds,
+        );
+    }
+    page.family("punctual_queue_paused", "gauge");
+    for (name, queues) in &told {
+        let paused = queues.iter().filter(|queue| queue.paused).count();
+        page.sample(
+            "punctual_queue_paused",
+            &format!("queue=\"{name}\""),
+            paused,
+        );
+    }
+}

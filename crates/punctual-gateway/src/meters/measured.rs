@@ -1,0 +1,150 @@
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use metrics::Histogram;
+use punctual::engine::{
+    Claim, Claimed, Control, Controlled, Edit, Edited, Enqueued, Extend, ExtendVerdict, Extended,
+    Got, Info, List, Listing, Maintained, Settle, Settled, Stats, StatsRequest, Target, WaitFor,
+    Waited,
+};
+use punctual::time::{Stopwatch, Timestamp};
+use punctual::{Engine, Namespace, NewJob, Outcome, Result};
+
+use super::Meters;
+
+/// An engine whose round trips and work are counted, whichever route they came by.
+///
+/// Waits are not timed: they last as long as they were asked to.
+pub(crate) struct Measured {
+    engine: Arc<dyn Engine>,
+    meters: Arc<Meters>,
+    trips: [Histogram; VERBS.len()],
+}
+
+const VERBS: [&str; 11] = [
+    "enqueue", "claim", "extend", "settle", "get", "list", "edit", "stats", "control", "maintain",
+    "info",
+];
+
+impl Measured {
+    pub(crate) fn new(engine: Arc<dyn Engine>, meters: Arc<Meters>) -> Self {
+        let trips = VERBS.map(|verb| {
+            meters
+                .registry
+                .spans("punctual_engine_seconds", &[("verb", verb)])
+        });
+        Self {
+            engine,
+            meters,
+            trips,
+        }
+    }
+
+    async fn timed<T>(&self, verb: usize, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let watch = Stopwatch::start();
+        let answer = call.await;
+        self.trips[verb].record(watch.elapsed());
+        answer
+    }
+}
+
+#[async_trait]
+impl Engine for Measured {
+    async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
+        self.timed(0, self.engine.enqueue(namespace, jobs)).await
+    }
+
+    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
+        let claimed = self.timed(1, self.engine.claim(namespace, claim)).await?;
+        for job in claimed.pages.iter().flat_map(|page| &page.jobs) {
+            self.meters.claimed(&job.queue);
+        }
+        Ok(claimed)
+    }
+
+    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
+        let extended = self.timed(2, self.engine.extend(namespace, pages)).await?;
+        for verdict in &extended.verdicts {
+            let lost = match verdict {
+                ExtendVerdict::LeaseLost => 1,
+                ExtendVerdict::Extended { lost, .. } => lost.len() as u64,
+                _ => 0,
+            };
+            self.meters.lease_lost.increment(lost);
+        }
+        Ok(extended)
+    }
+
+    async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
+        let outcomes: Vec<Outcome> = settle
+            .pages
+            .iter()
+            .flat_map(|page| page.settlements.iter().map(|one| one.outcome.clone()))
+            .collect();
+        let measured: Vec<_> = settle
+            .pages
+            .iter()
+            .map(|page| (page.lateness_us.clone(), page.run_time_us.clone()))
+            .collect();
+        let settled = self.timed(3, self.engine.settle(namespace, settle)).await?;
+        for (outcome, verdict) in outcomes.iter().zip(settled.verdicts.iter().flatten()) {
+            self.meters.settled(outcome, verdict);
+        }
+        let seconds = |us: u64| us as f64 / 1e6;
+        for (lateness, run_time) in measured {
+            for us in lateness {
+                self.meters.lateness.record(seconds(us));
+            }
+            for us in run_time {
+                self.meters.run_time.record(seconds(us));
+            }
+        }
+        Ok(settled)
+    }
+
+    async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
+        self.engine.wait(namespace, what, until).await
+    }
+
+    async fn get(
+        &self,
+        namespace: &Namespace,
+        targets: Vec<Target>,
+        explain: bool,
+    ) -> Result<Vec<Option<Got>>> {
+        let got = self.engine.get(namespace, targets, explain);
+        self.timed(4, got).await
+    }
+
+    async fn list(&self, namespace: &Namespace, list: List) -> Result<Listing> {
+        self.timed(5, self.engine.list(namespace, list)).await
+    }
+
+    async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited> {
+        self.timed(6, self.engine.edit(namespace, edit)).await
+    }
+
+    async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
+        self.timed(7, self.engine.stats(namespace, request)).await
+    }
+
+    async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
+        self.timed(8, self.engine.control(namespace, control)).await
+    }
+
+    async fn maintain(&self) -> Result<Maintained> {
+        self.timed(9, self.engine.maintain()).await
+    }
+
+    async fn info(&self) -> Result<Info> {
+        self.timed(10, self.engine.info()).await
+    }
+}
+
+impl fmt::Debug for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Measured({:?})", self.engine)
+    }
+}

@@ -1,0 +1,97 @@
+use std::fmt::{Display, Write as _};
+
+/// A text in the format of Prometheus, family by family.
+#[derive(Debug, Default)]
+pub(crate) struct Page(String);
+
+impl Page {
+    /// Begins a family: its samples follow at once.
+    pub(crate) fn family(&mut self, name: &str, kind: &str) {
+        if let Some((_, help)) = HELP.iter().find(|(known, _)| *known == name) {
+            let _ = writeln!(self.0, "# HELP {name} {help}");
+        }
+        let _ = writeln!(self.0, "# TYPE {name} {kind}");
+    }
+
+    /// One sample; labels as they stand between the braces.
+    pub(crate) fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
+        let _ = match labels {
+            "" => writeln!(self.0, "{name} {value}"),
+            labels => writeln!(self.0, "{name}{{{labels}}} {value}"),
+        };
+    }
+
+    /// A family of one sample.
+    pub(crate) fn gauge(&mut self, name: &str, value: impl Display) {
+        self.family(name, "gauge");
+        self.sample(name, "", value);
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+}
+
+const HELP: [(&str, &str); 19] = [
+    (
+        "punctual_jobs",
+        "Jobs by queue and state, the queues with most jobs by name.",
+    ),
+    (
+        "punctual_oldest_due_seconds",
+        "How long the oldest job that could be claimed has been due.",
+    ),
+    ("punctual_queue_paused", "Whether a queue is paused."),
+    (
+        "punctual_workers",
+        "Workers that claimed in the last minute.",
+    ),
+    (
+        "punctual_healthy",
+        "Whether the engine does its duties, as /healthz says.",
+    ),
+    (
+        "punctual_clock_jumps_total",
+        "Steps back of the clock, and silences longer than half a lease.",
+    ),
+    (
+        "punctual_store_bytes",
+        "Bytes that the store takes in memory and on disk.",
+    ),
+    (
+        "punctual_http_requests_total",
+        "Requests by the class of their status.",
+    ),
+    ("punctual_sockets", "WebSockets that are open."),
+    ("punctual_claimed_total", "Attempts that began."),
+    ("punctual_settled_total", "Attempts that ended, by outcome."),
+    (
+        "punctual_retries_total",
+        "Attempts that failed and are to be tried again.",
+    ),
+    (
+        "punctual_lease_lost_total",
+        "Answers that a lease had been lost.",
+    ),
+    (
+        "punctual_lateness_seconds",
+        "Start of a handler minus due, as workers measured it.",
+    ),
+    (
+        "punctual_run_time_seconds",
+        "How long handlers ran, as workers measured it.",
+    ),
+    (
+        "punctual_engine_seconds",
+        "Round trips to the engine by verb.",
+    ),
+    (
+        "punctual_fsync_seconds",
+        "Syncs of the embedded engine's log to disk.",
+    ),
+    (
+        "punctual_enqueued_total",
+        "Jobs put in by this process, by verdict.",
+    ),
+    ("punctual_active", "Handlers that run in this process."),
+];

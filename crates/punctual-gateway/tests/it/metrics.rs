@@ -1,0 +1,203 @@
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use punctual::time::seconds;
+use serde_json::{Value, json};
+
+use crate::support::{READER, Under, python, serve};
+
+/// What stands on `/metrics`, as the parser of Prometheus' own client for Python reads it:
+/// `[{"name", "type", "help", "samples": [[name, labels, value]]}]`.
+async fn scrape(under: &Under) -> Vec<Value> {
+    const READ: &str = "\
+import json, sys
+from prometheus_client.parser import text_string_to_metric_families as families
+print(json.dumps([{'name': f.name, 'type': f.type, 'help': f.documentation,
+                   'samples': [[s.name, s.labels, s.value] for s in f.samples]}
+                  for f in families(sys.stdin.read())]))";
+    let text = under.send_as(READER, "GET", "/metrics", "").await.body;
+    let mut parser = Command::new(python("prometheus_client"))
+        .args(["-c", READ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python starts");
+    let mut input = parser.stdin.take().expect("a pipe");
+    input.write_all(text.as_bytes()).expect("it reads");
+    drop(input);
+    let output = parser.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "not read: {text}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The sum of the samples of that name with these labels, among others.
+fn sum(families: &[Value], name: &str, labels: &Value) -> f64 {
+    let samples = families
+        .iter()
+        .flat_map(|family| family["samples"].as_array());
+    let found = samples.flatten().filter(|sample| {
+        let wanted = labels.as_object().expect("labels");
+        sample[0] == name && wanted.iter().all(|(key, value)| sample[1][key] == *value)
+    });
+    let values: Vec<f64> = found.filter_map(|sample| sample[2].as_f64()).collect();
+    assert!(!values.is_empty(), "no {name}{labels}");
+    values.iter().sum()
+}
+
+#[tokio::test]
+async fn metrics_tell_what_happened_to_a_parser_that_is_not_ours() {
+    let under = serve().await;
+    let three = json!([{"queue": "mail"}, {"queue": "mail"}, {"queue": "mail", "delay": "1h"}]);
+    under.send("POST", "/v1/jobs", three.to_string()).await;
+    let claim = r#"{"queues":["mail"],"limit":2,"lease":"10s"}"#;
+    let page = under.send("POST", "/v1/claims", claim).await.json()["pages"][0].take();
+    let settlement = |index: usize, outcome: &str| json!({"id": page["jobs"][index]["id"], "attempt": 1, "outcome": outcome});
+    let settle = json!({"pages": [{"token": page["token"], "lateness_us": [700], "run_time_us": [30_000],
+        "settlements": [settlement(0, "completed"), settlement(1, "retry")]}]});
+    under
+        .send("POST", "/v1/settlements", settle.to_string())
+        .await;
+    let extend = json!({"pages": [{"token": page["token"]}]}).to_string();
+    under.send("POST", "/v1/extensions", extend).await;
+
+    let families = scrape(&under).await;
+    for family in &families {
+        assert_ne!(family["help"], "", "{family}");
+        assert_ne!(family["type"], "unknown", "{family}");
+    }
+    let all = json!({});
+    let is = |name: &str, labels: Value, value: f64| {
+        assert_eq!(sum(&families, name, &labels), value, "{name}{labels}");
+    };
+    is(
+        "punctual_jobs",
+        json!({"queue": "mail", "state": "scheduled"}),
+        2.0,
+    );
+    is("punctual_claimed_total", json!({"queue": "mail"}), 2.0);
+    is(
+        "punctual_settled_total",
+        json!({"outcome": "completed"}),
+        1.0,
+    );
+    is("punctual_retries_total", all.clone(), 1.0);
+    is("punctual_lease_lost_total", all.clone(), 1.0);
+    is("punctual_lateness_seconds_count", all.clone(), 1.0);
+    is("punctual_lateness_seconds_sum", all.clone(), 0.0007);
+    is(
+        "punctual_lateness_seconds_bucket",
+        json!({"le": "0.0005"}),
+        0.0,
+    );
+    is(
+        "punctual_lateness_seconds_bucket",
+        json!({"le": "0.001"}),
+        1.0,
+    );
+    is(
+        "punctual_run_time_seconds_bucket",
+        json!({"le": "0.05"}),
+        1.0,
+    );
+    is(
+        "punctual_engine_seconds_count",
+        json!({"verb": "enqueue"}),
+        1.0,
+    );
+    is("punctual_healthy", all.clone(), 1.0);
+    is("punctual_workers", all, 1.0);
+}
+
+#[tokio::test]
+async fn a_thousand_queues_are_a_hundred_by_name_and_one_other() {
+    let under = serve().await;
+    for from in [0, 500] {
+        let jobs: Vec<_> = (from..from + 500)
+            .map(|n| json!({"queue": format!("q{n}")}))
+            .collect();
+        under
+            .send("POST", "/v1/jobs", json!(jobs).to_string())
+            .await;
+    }
+    let more =
+        json!([{"queue": "q999"}, {"queue": "q999"}, {"queue": "other"}, {"queue": "other"}]);
+    under.send("POST", "/v1/jobs", more.to_string()).await;
+    let queues: Vec<_> = (0..1_000).map(|n| format!("q{n}")).collect();
+    for queues in queues.chunks(50) {
+        let claim = json!({"queues": queues, "limit": 50});
+        under.send("POST", "/v1/claims", claim.to_string()).await;
+    }
+    let families = scrape(&under).await;
+    let names = |family: &str| {
+        let family = families.iter().find(|one| one["name"] == family);
+        let samples = family.expect("the family")["samples"].as_array().cloned();
+        let name = |sample: Value| sample[1]["queue"].as_str().map(str::to_owned);
+        samples
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(name)
+            .collect::<BTreeSet<_>>()
+    };
+    for family in [
+        "punctual_jobs",
+        "punctual_oldest_due_seconds",
+        "punctual_claimed",
+    ] {
+        let names = names(family);
+        assert_eq!(names.len(), 101, "{family}: {names:?}");
+        assert!(names.contains("other"), "{family}: {names:?}");
+    }
+    assert!(
+        names("punctual_jobs").contains("q999"),
+        "the fullest is told by name"
+    );
+    assert_eq!(sum(&families, "punctual_jobs", &json!({})), 1_004.0);
+    assert_eq!(
+        sum(&families, "punctual_claimed_total", &json!({})),
+        1_000.0
+    );
+}
+
+#[tokio::test]
+async fn health_is_red_while_a_due_job_waits_and_a_worker_is_free() {
+    let under = serve().await;
+    let claim = |busy: u32| {
+        let worker = json!({"slots": 4, "busy": busy});
+        json!({"queues": ["mail"], "lease": "10m", "worker": worker}).to_string()
+    };
+    let two = r#"[{"queue":"mail"},{"queue":"mail"}]"#;
+    under.send("POST", "/v1/jobs", two).await;
+    under.clock.advance(seconds(3));
+    // It takes one job although it has more slots, and does not come back for the other.
+    under.send("POST", "/v1/claims", claim(0)).await;
+    assert_eq!(under.get("/healthz").await.status, 200);
+    under.clock.advance(seconds(3));
+    let red = under.get("/healthz").await;
+    assert_eq!((red.status, &red.json()["ok"]), (503, &json!(false)));
+    let problem = red.json()["problems"][0].to_string();
+    assert!(
+        problem.contains("queue mail") && problem.contains("free"),
+        "{problem}"
+    );
+    let stranger = under
+        .send_with(&[("host", "localhost")], "GET", "/healthz", "")
+        .await;
+    assert_eq!(
+        (stranger.status, stranger.json()),
+        (503, json!({"ok": false}))
+    );
+    assert_eq!(
+        sum(&scrape(&under).await, "punctual_healthy", &json!({})),
+        0.0
+    );
+
+    under.send("POST", "/v1/claims", claim(1)).await;
+    assert_eq!(under.get("/healthz").await.status, 200);
+    // A backlog of workers that have no slot left is no fault of the engine.
+    under.send("POST", "/v1/jobs", two).await;
+    under.clock.advance(seconds(3));
+    under.send("POST", "/v1/claims", claim(4)).await;
+    under.clock.advance(seconds(3));
+    assert_eq!(under.get("/healthz").await.status, 200);
+}
