@@ -1,0 +1,6 @@
+//! What stands in for the functions of the C library.
+
+mod names;
+mod opens;
+mod syncs;
+mod writes;

@@ -1,0 +1,76 @@
+//! Syncing: what it covers is safe once the system says so.
+
+use std::os::raw::{c_int, c_long};
+
+use crate::calls;
+use crate::control::Control;
+use crate::journal::Journal;
+use crate::layout::word;
+use crate::lock::alone;
+use crate::watched::{Watched, is_directory};
+
+/// Makes a file durable, as the system's does.
+#[unsafe(no_mangle)]
+extern "C" fn fsync(fd: c_int) -> c_int {
+    synced(fd, libc::SYS_fsync)
+}
+
+/// Makes a file's content durable, as the system's does.
+#[unsafe(no_mangle)]
+extern "C" fn fdatasync(fd: c_int) -> c_int {
+    synced(fd, libc::SYS_fdatasync)
+}
+
+fn synced(fd: c_int, call: c_long) -> c_int {
+    // SAFETY: integers only.
+    let real = || calls::narrow(unsafe { libc::syscall(call, fd) });
+    if let Some(file) = Watched::of(fd) {
+        // Counted first: whoever sees it counted knows that what comes now is not covered by it.
+        file.control.count(word::SYNCS);
+        return synced_file(&file, real);
+    }
+    let Some(control) = is_directory(fd) else {
+        return real();
+    };
+    control.count(word::SYNCS);
+    if fails(control) { refused() } else { real() }
+}
+
+fn synced_file(file: &Watched, real: impl FnOnce() -> c_int) -> c_int {
+    // Writes of other threads from here on are not promised by this sync.
+    let covered = alone(|| Journal::of(file).map(|journal| journal.covered(file)));
+    let answer = if fails(file.control) {
+        refused()
+    } else {
+        real()
+    };
+    let errno = calls::errno();
+    alone(|| {
+        let journal = Journal::of(file);
+        match (journal, covered) {
+            (Some(mut journal), Some(covered)) if answer == 0 => journal.is_synced(&covered),
+            (Some(mut journal), _) => journal.is_broken(),
+            (None, _) => {}
+        }
+    });
+    calls::set_errno(errno);
+    answer
+}
+
+/// Takes the time that it is to take; answers whether it is to fail.
+fn fails(control: &Control) -> bool {
+    match control.word(word::SLOW_MICROS) {
+        0 => {}
+        micros => calls::sleep(micros),
+    }
+    let fails = control.count_down(word::FAIL_SYNC, 0);
+    if fails {
+        control.count(word::FAILED_SYNCS);
+    }
+    fails
+}
+
+fn refused() -> c_int {
+    calls::set_errno(libc::EIO);
+    -1
+}

@@ -1,0 +1,152 @@
+//! What the preloaded library and this crate write for each other; both compile this file.
+//!
+//! Below the control directory: `control`, one page of words that the library maps; `boot_id`, read
+//! by watched processes in place of the system's; `files/`, a journal for each file that was written,
+//! named by the file's inode and birth, so that it follows the file through renames and no other
+//! file ever takes it over.
+
+#![allow(dead_code, reason = "each side uses its half")]
+
+/// Names the control directory, in the environment of a watched process.
+pub(crate) const CONTROL_DIRECTORY: &str = "PUNCTUAL_SYNCSPY";
+/// Names the directory below which files are watched.
+pub(crate) const WATCHED_DIRECTORY: &str = "PUNCTUAL_SYNCSPY_WATCH";
+
+pub(crate) const CONTROL: &str = "control";
+pub(crate) const BOOT_ID: &str = "boot_id";
+pub(crate) const JOURNALS: &str = "files";
+
+/// What the system calls the file that [`BOOT_ID`] stands in for.
+pub(crate) const SYSTEM_BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Bytes of the control page.
+pub(crate) const CONTROL_BYTES: usize = 4096;
+
+/// Words of the control page, by their place. 0 switches a fault off.
+pub(crate) mod word {
+    /// Every sync takes so many microseconds longer.
+    pub(crate) const SLOW_MICROS: usize = 0;
+    /// Counts down by each sync; that which finds 1 fails.
+    pub(crate) const FAIL_SYNC: usize = 1;
+    /// Counts down by each write; those that find 1 find the disk full.
+    pub(crate) const FULL: usize = 2;
+    pub(crate) const WRITES: usize = 3;
+    pub(crate) const REFUSED_WRITES: usize = 4;
+    pub(crate) const SYNCS: usize = 5;
+    pub(crate) const FAILED_SYNCS: usize = 6;
+    pub(crate) const ALL: usize = 7;
+}
+
+/// What identifies a file as long as it lives: its inode and the nanosecond of its birth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileKey {
+    pub(crate) inode: u64,
+    pub(crate) born: u64,
+}
+
+impl FileKey {
+    /// The name of its journal.
+    pub(crate) fn journal(self) -> String {
+        format!("{:016x}-{:016x}", self.inode, self.born)
+    }
+}
+
+/// The beginning of a journal. Positions count from the journal's first entry ever; what was synced
+/// is dropped in front, and then `base` says where the first entry that is left begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Header {
+    pub(crate) base: u64,
+    /// What lies before was synced.
+    pub(crate) synced: u64,
+    pub(crate) end: u64,
+    /// 1 if a sync failed: from then on nothing counts as synced.
+    pub(crate) broken: u64,
+    /// Length of the file when it was last synced, and where the last write seen ends: bytes behind
+    /// both came by a way that is not seen.
+    pub(crate) synced_len: u64,
+    pub(crate) seen_end: u64,
+}
+
+pub(crate) const HEADER_BYTES: usize = 48;
+
+impl Header {
+    pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
+        let words = [
+            self.base,
+            self.synced,
+            self.end,
+            self.broken,
+            self.synced_len,
+            self.seen_end,
+        ];
+        encode(words)
+    }
+
+    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Self {
+        let [base, synced, end, broken, synced_len, seen_end] = decode(bytes);
+        Self {
+            base,
+            synced,
+            end,
+            broken,
+            synced_len,
+            seen_end,
+        }
+    }
+
+    /// Where in the journal's file a position is.
+    pub(crate) fn place(&self, position: u64) -> u64 {
+        HEADER_BYTES as u64 + position - self.base
+    }
+}
+
+/// A write, or a cut if `len` is 0; followed by the `before_len` bytes that stood at `offset` before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    /// Length of the file before.
+    pub(crate) old_len: u64,
+    pub(crate) before_len: u64,
+}
+
+pub(crate) const ENTRY_BYTES: usize = 32;
+
+impl Entry {
+    pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
+        encode([self.offset, self.len, self.old_len, self.before_len])
+    }
+
+    pub(crate) fn decode(bytes: &[u8; ENTRY_BYTES]) -> Self {
+        let [offset, len, old_len, before_len] = decode(bytes);
+        Self {
+            offset,
+            len,
+            old_len,
+            before_len,
+        }
+    }
+
+    /// Bytes that it takes in the journal.
+    pub(crate) fn size(&self) -> u64 {
+        ENTRY_BYTES as u64 + self.before_len
+    }
+}
+
+fn encode<const WORDS: usize, const BYTES: usize>(words: [u64; WORDS]) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+fn decode<const WORDS: usize, const BYTES: usize>(bytes: &[u8; BYTES]) -> [u64; WORDS] {
+    let mut words = [0; WORDS];
+    for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(place);
+        *word = u64::from_le_bytes(eight);
+    }
+    words
+}

@@ -1,0 +1,216 @@
+//! What the spy does to the files of a small program.
+
+use std::process::Command;
+use std::time::Duration;
+
+use punctual_syncspy::Tear;
+
+use crate::program::Watched;
+
+fn of(letter: char, file: &[u8]) -> usize {
+    file.iter().filter(|byte| **byte == letter as u8).count()
+}
+
+#[test]
+fn synced_bytes_survive_and_the_rest_is_torn_anywhere() {
+    let mut lengths = std::collections::BTreeSet::new();
+    for seed in 0..12 {
+        let watched = Watched::new();
+        let cut = watched.run_and_cut(
+            "append 100 a,sync,append 50 b,append 50 c",
+            seed,
+            Tear::Prefix,
+        );
+        let file = watched.file();
+        assert_eq!(of('a', &file), 100, "they were synced");
+        assert_eq!(file[100..].len() as u64 + cut.lost(), 100);
+        assert!(
+            of('c', &file) == 0 || of('b', &file) == 50,
+            "in the order they were written"
+        );
+        lengths.insert(file.len());
+    }
+    assert!(
+        lengths.contains(&100),
+        "all that may be lost is lost sometimes"
+    );
+    assert!(lengths.len() > 5, "it is torn in many places: {lengths:?}");
+}
+
+#[test]
+fn without_a_power_cut_nothing_is_forgotten_over_a_kill() {
+    let watched = Watched::new();
+    let (mut child, _) = watched.run("append 100 a,sync,append 50 b");
+    child.kill().expect("it is alive");
+    child.wait().expect("it is dead");
+    assert_eq!(watched.file().len(), 150, "a kill takes nothing");
+    let (mut child, _) = watched.run("append 50 c");
+    child.kill().expect("it is alive");
+    child.wait().expect("it is dead");
+    let seeds = (0..20).find_map(|seed| {
+        let before = watched.file();
+        let cut = watched
+            .spy
+            .cut_files(seed, Tear::Prefix)
+            .expect("a power cut");
+        let unsynced: u64 = cut.files.iter().map(|file| file.unsynced).sum();
+        (before.len() == 200 && unsynced == 100).then_some(watched.file().len())
+    });
+    let left = seeds.expect("what two lives wrote is not synced");
+    assert!((100..=200).contains(&left), "{left}");
+}
+
+#[test]
+fn what_is_left_after_a_power_cut_is_on_disk() {
+    let watched = Watched::new();
+    watched.run_and_cut("append 100 a", 3, Tear::Prefix);
+    let left = watched.file();
+    let again = watched.spy.cut_files(4, Tear::Prefix).expect("a power cut");
+    assert_eq!(again.lost(), 0);
+    assert_eq!(watched.file(), left);
+}
+
+#[test]
+fn overwritten_and_cut_bytes_come_back() {
+    let acts = "append 2000 a,sync,put 500 1000 b,cut 700,append 10 c,anew 5 d";
+    let mut all_back = false;
+    for seed in 0..12 {
+        let watched = Watched::new();
+        let cut = watched.run_and_cut(acts, seed, Tear::Prefix);
+        all_back |= watched.file() == [b'a'; 2000] && cut.lost() > 0;
+    }
+    assert!(all_back, "no seed lost all");
+}
+
+#[test]
+fn sectors_are_lost_each_by_itself() {
+    for seed in 0..8 {
+        let watched = Watched::new();
+        watched.run_and_cut("append 51200 a,sync,put 0 51200 b", seed, Tear::Sectors);
+        let file = watched.file();
+        let sectors: Vec<bool> = file
+            .chunks(512)
+            .map(|sector| of('b', sector) == 512)
+            .collect();
+        assert!(
+            file.chunks(512)
+                .all(|sector| matches!(of('b', sector), 0 | 512))
+        );
+        let flips = sectors.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(flips > 5, "old and new ones lie among each other: {flips}");
+    }
+}
+
+#[test]
+fn a_seed_tells_what_is_lost() {
+    let left = |seed| {
+        let watched = Watched::new();
+        watched.run_and_cut("append 1000 a", seed, Tear::Prefix);
+        watched.file().len()
+    };
+    assert_eq!(left(7), left(7));
+}
+
+#[test]
+fn the_kth_sync_fails_and_nothing_counts_as_synced_after_it() {
+    let watched = Watched::new();
+    watched.spy.fail_sync(2).expect("a fault");
+    let (mut child, said) = watched.run("append 10 a,sync,append 10 b,sync,append 10 c,sync");
+    let eio = format!("{:?}", Some(5));
+    assert_eq!(said, ["done", "done", "done", &eio, "done", "done"]);
+    let counts = watched.spy.counts().expect("counts");
+    assert_eq!((counts.syncs, counts.failed_syncs), (3, 1));
+    let cut = watched.spy.power_cut(1, Tear::Prefix).expect("a power cut");
+    child.wait().expect("it is dead");
+    assert_eq!(
+        cut.files[0].unsynced, 20,
+        "the last sync only seemed to succeed"
+    );
+    assert!(watched.file().starts_with(&[b'a'; 10]));
+}
+
+#[test]
+fn from_the_kth_write_on_the_disk_is_full_until_it_is_healed() {
+    let watched = Watched::new();
+    watched.spy.fill_after(2).expect("a fault");
+    let enospc = format!("{:?}", Some(28));
+    let (_child, said) = watched.run("append 10 a,append 10 b,append 10 c");
+    assert_eq!(said, ["done", &enospc, &enospc]);
+    assert_eq!(watched.spy.counts().expect("counts").refused_writes, 2);
+    watched.spy.heal().expect("it heals");
+    let (_child, said) = watched.run("append 10 d");
+    assert_eq!(said, ["done"]);
+    assert_eq!(watched.file(), b"aaaaaaaaaadddddddddd");
+    watched
+        .spy
+        .power_cut(0, Tear::Prefix)
+        .expect("it ends both");
+}
+
+#[test]
+fn a_sync_takes_as_long_as_told() {
+    let watched = Watched::new();
+    let span = Duration::from_millis(300);
+    watched.spy.slow_sync(span).expect("a fault");
+    let watch = punctual::time::Stopwatch::start();
+    watched.run_and_cut("append 10 a,sync", 0, Tear::Prefix);
+    assert!(watch.elapsed() >= span);
+    assert_eq!(watched.file().len(), 10);
+}
+
+#[test]
+fn another_run_of_the_machine_begins_with_a_power_cut() {
+    let watched = Watched::new();
+    let run = || {
+        let (mut child, said) = watched.run("run");
+        child.kill().expect("it is alive");
+        child.wait().expect("it is dead");
+        said[0].clone()
+    };
+    let (first, second) = (run(), run());
+    assert_eq!(first, second, "a kill ends no run");
+    watched.spy.cut_files(1, Tear::Prefix).expect("a power cut");
+    assert_ne!(run(), second);
+}
+
+/// `seq` writes by a stream of the C library to a file that the shell opened.
+#[test]
+fn bytes_that_came_unseen_are_not_synced() {
+    let watched = Watched::new();
+    let script = format!(
+        "seq 1000 > {}/file; sync; kill -STOP $$",
+        watched.data().display()
+    );
+    let mut command = Command::new("sh");
+    let command = watched
+        .spy
+        .arm(command.args(["-c", &script]))
+        .expect("it is built");
+    let status = {
+        let mut child = command.spawn().expect("sh");
+        while watched
+            .data()
+            .join("file")
+            .metadata()
+            .map_or(0, |about| about.len())
+            < 3893
+        {
+            std::thread::yield_now();
+        }
+        let cut = watched.spy.power_cut(2, Tear::Prefix).expect("a power cut");
+        assert_eq!(cut.files[0].unsynced, 3893);
+        child.wait().expect("it is dead")
+    };
+    assert!(!status.success());
+}
+
+#[test]
+fn a_spy_is_not_made_over_another_one() {
+    let watched = Watched::new();
+    let control = watched.data().parent().expect("a parent").join("spy");
+    let error = punctual_syncspy::SyncSpy::new(control, watched.data()).expect_err("there is one");
+    assert!(
+        error.to_string().contains("cannot be a control directory"),
+        "{error}"
+    );
+}
