@@ -12,7 +12,7 @@ use crate::commands::{
     backup, bench, completions, demo, doctor, enqueue, export, import, jobs, queues, repair,
     restore, serve, work,
 };
-use crate::connect::{self, Address, Make};
+use crate::connect::{self, Address, Connection, Make, Manner};
 use crate::failure::Result;
 use crate::output::{Format, Output};
 
@@ -113,11 +113,18 @@ impl Global {
 
     /// Opens the engine that was asked for.
     pub(crate) async fn session(&self, make: Make) -> Result<Session> {
-        Ok(Session {
-            namespace: self.namespace()?,
-            engine: self.address()?.open(make).await?.engine,
-            out: self.output(),
-        })
+        self.session_as(make, Manner::Join).await
+    }
+
+    /// The same for a command that takes long: others are answered meanwhile.
+    pub(crate) async fn shared_session(&self, make: Make) -> Result<Session> {
+        self.session_as(make, Manner::Share).await
+    }
+
+    async fn session_as(&self, make: Make, manner: Manner) -> Result<Session> {
+        let namespace = self.namespace()?;
+        let connection = self.address()?.open(make, manner).await?;
+        Ok(Session::new(connection, namespace, self.output()))
     }
 }
 
@@ -127,6 +134,23 @@ pub(crate) struct Session {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) namespace: Namespace,
     pub(crate) out: Output,
+    connection: Connection,
+}
+
+impl Session {
+    pub(crate) fn new(connection: Connection, namespace: Namespace, out: Output) -> Self {
+        Self {
+            engine: connection.engine.clone(),
+            namespace,
+            out,
+            connection,
+        }
+    }
+
+    /// Ends the engine in good order; so does dropping, but others that ask it are cut off then.
+    pub(crate) async fn close(&self) -> Result<()> {
+        self.connection.close().await
+    }
 }
 
 #[derive(Debug, Subcommand)]

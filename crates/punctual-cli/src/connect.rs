@@ -1,5 +1,7 @@
 //! The only place that turns an address into an engine.
 
+mod directory;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,9 +10,11 @@ use punctual::engine::Durability;
 use punctual::time::{ManualClock, parse_span};
 use punctual::{Engine, Error, ErrorKind, MemoryEngine};
 use punctual_client::HttpEngine;
-use punctual_embedded::{EmbeddedEngine, Options};
+use punctual_embedded::Options;
+use punctual_gateway::Sharer;
 use punctual_redis::RedisEngine;
 
+use self::directory::Directory;
 use crate::failure::{Exit, Failure, Result};
 
 /// Where jobs are kept unless told otherwise.
@@ -27,7 +31,8 @@ pub(crate) const SUPPORTED: &str = "memory:, file:DIR, redis://HOST, rediss://HO
 pub(crate) const ADDRESSES: &str = "\
 Engines:
   memory:                      ends with the process; for trying things out
-  file:DIR                     a directory on this machine, one process at a time
+  file:DIR                     a directory on this machine; the process that holds it, such as
+                               serve or work, answers other commands of its user
   file:DIR?durability=os       acknowledged once the system has it: survives a kill, no power cut
   file:DIR?durability=interval(50ms)   the same, on disk 50 ms later
   file:DIR?reserve=16MiB       set aside for a full disk, 64 MiB by default
@@ -94,24 +99,49 @@ impl RedisAddress {
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     pub(crate) engine: Arc<dyn Engine>,
-    embedded: Option<Arc<EmbeddedEngine>>,
+    directory: Option<Arc<Directory>>,
 }
 
 impl Connection {
     fn to(engine: Arc<dyn Engine>) -> Self {
         Self {
             engine,
-            embedded: None,
+            directory: None,
+        }
+    }
+
+    /// Lets others that come to the directory be answered by what is served.
+    pub(crate) fn share_by(&self, sharer: Sharer) {
+        if let Some(directory) = &self.directory {
+            directory.share_by(sharer);
+        }
+    }
+
+    /// Answers them no more.
+    pub(crate) async fn unshare(&self) {
+        if let Some(directory) = &self.directory {
+            directory.unshare().await;
         }
     }
 
     /// Ends the engine in good order, whoever still has it. Dropping does so too, once nobody has.
     pub(crate) async fn close(&self) -> Result<()> {
-        match &self.embedded {
-            Some(embedded) => Ok(embedded.close().await?),
+        match &self.directory {
+            Some(directory) => Ok(directory.close().await?),
             None => Ok(()),
         }
     }
+}
+
+/// What becomes of a directory that another process holds, and of others that come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// The other process is asked.
+    Join,
+    /// The other process is asked; and while the directory is held here, others are answered.
+    Share,
+    /// It is refused; while the directory is held here, others are answered.
+    Hold,
 }
 
 /// Whether a directory that is not there is made: only by commands that put jobs in. The others
@@ -202,7 +232,7 @@ impl Address {
     }
 
     /// Opens the engine; `make` says whether a directory may be made.
-    pub(crate) async fn open(&self, make: Make) -> Result<Connection> {
+    pub(crate) async fn open(&self, make: Make, manner: Manner) -> Result<Connection> {
         match self {
             Self::Memory => Ok(Connection::to(Arc::new(MemoryEngine::new()))),
             Self::Gateway { authority } => {
@@ -221,11 +251,11 @@ impl Address {
                 if let Some(bytes) = reserve {
                     options = options.reserve_bytes(*bytes);
                 }
-                let embedded = EmbeddedEngine::open(dir, options).map_err(unopened)?;
-                let embedded = Arc::new(embedded);
+                let directory = Directory::open(dir.clone(), options, manner).await;
+                let directory = Arc::new(directory.map_err(unopened)?);
                 Ok(Connection {
-                    engine: embedded.clone(),
-                    embedded: Some(embedded),
+                    engine: directory.clone(),
+                    directory: Some(directory),
                 })
             }
             Self::Redis(address) => {

@@ -1,6 +1,9 @@
 //! Connections that are kept: one per call under way, and never a half-read answer on one of them.
 
+use std::fmt;
+use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -9,15 +12,35 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use punctual::wire::CONTENT_TYPE;
+use punctual::wire::socket::Way;
 use punctual::{Error, ErrorKind, Namespace, Result};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 
 /// Connections that are kept while nobody calls.
 const IDLE_MAX: usize = 64;
 
-/// Where a gateway is, and the connections to it.
+/// Where a gateway is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At this host and port.
+    Network(String),
+    /// At the socket in this directory.
+    Directory(PathBuf),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(authority) => f.write_str(authority),
+            Self::Directory(dir) => write!(f, "{}", dir.display()),
+        }
+    }
+}
+
+/// A gateway and the connections to it.
 pub(crate) struct Connections {
-    authority: String,
+    place: Place,
     token: Option<String>,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
 }
@@ -29,16 +52,16 @@ pub(crate) struct Reply {
 }
 
 impl Connections {
-    pub(crate) fn new(authority: String, token: Option<String>) -> Self {
+    pub(crate) fn new(place: Place, token: Option<String>) -> Self {
         Self {
-            authority,
+            place,
             token,
             idle: Mutex::default(),
         }
     }
 
-    pub(crate) fn authority(&self) -> &str {
-        &self.authority
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
     }
 
     /// Sends bytes to a path and answers what comes back. A call whose future is dropped takes its
@@ -50,8 +73,12 @@ impl Connections {
         namespace: Option<&Namespace>,
         body: Bytes,
     ) -> Result<Reply> {
+        let host = match &self.place {
+            Place::Network(authority) => authority,
+            Place::Directory(_) => "localhost",
+        };
         let mut request = Request::post(path)
-            .header(header::HOST, &self.authority)
+            .header(header::HOST, host)
             .header(header::CONTENT_TYPE, content_type);
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
@@ -110,17 +137,26 @@ impl Connections {
     }
 
     async fn open(&self) -> Result<SendRequest<Full<Bytes>>> {
-        let unreached = |error: std::io::Error| {
-            let message = "the gateway cannot be reached; is `punctual serve` running there?";
-            Error::new(ErrorKind::EngineUnavailable, message)
-                .with("gateway", &self.authority)
-                .source(error)
-        };
-        let stream = TcpStream::connect(&self.authority)
-            .await
-            .map_err(unreached)?;
-        // Small calls at once; a socket that refuses that works all the same.
-        let _ = stream.set_nodelay(true);
+        match &self.place {
+            Place::Network(authority) => {
+                let stream = TcpStream::connect(authority).await;
+                let stream = stream.map_err(|error| self.unreached(error))?;
+                // Small calls at once; a socket that refuses that works all the same.
+                let _ = stream.set_nodelay(true);
+                self.greet(stream).await
+            }
+            Place::Directory(dir) => {
+                let reach = async { UnixStream::connect(Way::into(dir)?.path()).await };
+                let stream = reach.await.map_err(|error| self.unreached(error))?;
+                self.greet(stream).await
+            }
+        }
+    }
+
+    async fn greet<S>(&self, stream: S) -> Result<SendRequest<Full<Bytes>>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.cut(error))?;
@@ -133,10 +169,25 @@ impl Connections {
         Ok(sender)
     }
 
+    fn unreached(&self, error: io::Error) -> Error {
+        let message = match &self.place {
+            Place::Network(_) => {
+                "the gateway cannot be reached; is `punctual serve` running there?"
+            }
+            Place::Directory(_) => {
+                "the process that held the data directory does not answer any more; \
+                 send the same ids again, to whoever takes it over"
+            }
+        };
+        Error::new(ErrorKind::EngineUnavailable, message)
+            .with("gateway", &self.place)
+            .source(error)
+    }
+
     fn cut(&self, error: hyper::Error) -> Error {
         let message = "the gateway did not answer to the end; send the same ids again";
         Error::new(ErrorKind::EngineUnavailable, message)
-            .with("gateway", &self.authority)
+            .with("gateway", &self.place)
             .source(error)
     }
 

@@ -1,6 +1,7 @@
 //! The twelve verbs, each one request.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -14,7 +15,7 @@ use punctual::time::Timestamp;
 use punctual::wire::{self, Answer, Call};
 use punctual::{Engine, Error, ErrorKind, Namespace, NewJob, Result};
 
-use crate::connection::{Connections, Reply, check_authority};
+use crate::connection::{Connections, Place, Reply, check_authority};
 
 /// The engine behind a gateway.
 ///
@@ -30,8 +31,17 @@ impl HttpEngine {
     /// Another machine is refused: the token would travel in the clear.
     pub fn connect(authority: &str, token: Option<&str>) -> Result<Self> {
         check_authority(authority)?;
-        let connections = Connections::new(authority.to_owned(), token.map(Into::into));
+        let place = Place::Network(authority.to_owned());
+        let connections = Connections::new(place, token.map(Into::into));
         Ok(Self(Arc::new(connections)))
+    }
+
+    /// The engine of the process that holds this directory, if it shares it (`punctual serve`,
+    /// `punctual work`, an application with `Gateway::share_in`). Connects with the first call, to
+    /// a process of the same user only, which needs no token.
+    pub fn in_directory(dir: &Path) -> Self {
+        let connections = Connections::new(Place::Directory(dir.to_owned()), None);
+        Self(Arc::new(connections))
     }
 
     /// Sets the clock of a gateway that serves with one that can be set, for tests.
@@ -93,14 +103,14 @@ impl HttpEngine {
             ),
         };
         Error::new(kind, message)
-            .with("gateway", self.0.authority())
+            .with("gateway", self.0.place())
             .with("status", reply.status.as_u16())
     }
 }
 
 impl fmt::Debug for HttpEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HttpEngine({})", self.0.authority())
+        write!(f, "HttpEngine({})", self.0.place())
     }
 }
 

@@ -16,9 +16,9 @@ use self::frames::{Frame, Reply};
 use self::watch::{Told, Watch};
 use crate::access::{Caller, Scope, caller_of};
 use crate::api::claims::{claim_for, extend_for, settle_for};
+use crate::doors::Peer;
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{BODY_BYTES_MAX, parse};
-use crate::serve::Peer;
 use crate::state::Shared;
 
 /// How long a socket may take to say who it is.

@@ -47,6 +47,9 @@ pub(crate) async fn guard(State(shared): State<Shared>, request: Request, next: 
     );
     let policy = HeaderValue::from_static(CONTENT_POLICY);
     headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    if shared.is_ending() && status != 101 {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     let unkept = HeaderValue::from_static("no-store");
     headers.entry(header::CACHE_CONTROL).or_insert(unkept);
     response

@@ -4,9 +4,11 @@
 
 mod access;
 mod api;
+mod doors;
 mod events;
 mod guard;
 mod job_line;
+mod local;
 mod meters;
 mod page;
 mod problem;
@@ -19,5 +21,5 @@ pub use access::{Scope, Token, Tokens};
 pub use api::open_api;
 pub use job_line::{JobLine, LineError, base64_of, hold_of, is_hostile};
 pub use meters::Registry;
-pub use serve::{Gateway, Serving};
+pub use serve::{Gateway, Serving, Sharer, Sharing};
 pub use shapes::reason::in_words;

@@ -1,37 +1,22 @@
-//! Sockets: bounded heads, a drain without failed requests.
+//! A gateway: what is served, to whom, and until when.
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::http::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use punctual::time::{ManualClock, millis, pause, seconds, within};
+use punctual::time::ManualClock;
 use punctual::{Engine, Error, ErrorKind, Result};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
-use tower_service::Service;
+use tokio::sync::watch;
 
 use crate::access::Tokens;
-use crate::api;
+use crate::doors::Doors;
+use crate::local::LocalDoor;
 use crate::meters::{Measured, Meters, Registry};
 use crate::state::{Inner, Shared};
-
-/// Connections at the same time; more wait in the system's queue.
-const CONNECTIONS_MAX: usize = 16_384;
-/// How long a head may take to arrive.
-const HEAD_SECONDS_MAX: u64 = 10;
-/// Bytes of a head.
-const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// An engine that is to be served.
 #[derive(Debug)]
@@ -41,23 +26,6 @@ pub struct Gateway {
     hosts: Vec<String>,
     clock: Option<ManualClock>,
     registry: Registry,
-}
-
-/// Where a request comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peer {
-    /// Over the network, loopback too.
-    Network(IpAddr),
-    Unknown,
-}
-
-impl Peer {
-    pub(crate) fn address(self) -> Option<IpAddr> {
-        match self {
-            Self::Network(address) => Some(address),
-            Self::Unknown => None,
-        }
-    }
 }
 
 impl Gateway {
@@ -110,37 +78,38 @@ impl Gateway {
         };
         let listener = TcpListener::bind(address).await.map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
-        let mut serving = self.start(address);
-        let accept = accept_tcp(listener, serving.shared.clone(), serving.router.clone());
-        serving.doors.spawn(accept);
-        Ok(serving)
+        let mut doors = Doors::of(self.shared());
+        doors.open(listener);
+        Ok(Serving { doors, address })
     }
 
-    fn start(self, address: SocketAddr) -> Serving {
+    /// Serves processes of this user through a socket in a directory, until told to end. They need
+    /// no token and may do everything: they could as well read the directory.
+    ///
+    /// For whoever holds a data directory, such as an application with an embedded engine: the
+    /// command `punctual` then works in that directory while the application runs. A socket that a
+    /// killed process left there is replaced.
+    pub fn share_in(self, dir: &Path) -> Result<Sharing> {
+        Sharer(self.shared()).share_in(dir)
+    }
+
+    fn shared(self) -> Shared {
         let meters = Arc::new(Meters::new(self.registry));
-        let shared = Shared::new(Inner {
+        Shared::new(Inner {
             engine: Arc::new(Measured::new(self.engine, meters.clone())),
             tokens: self.tokens,
             hosts: self.hosts,
             clock: self.clock,
             meters,
             ending: watch::Sender::new(false),
-        });
-        Serving {
-            router: api::router(&shared),
-            shared,
-            address,
-            doors: JoinSet::new(),
-        }
+        })
     }
 }
 
 /// A gateway at work. Dropping it cuts everything off; [`drain`](Serving::drain) ends it well.
 pub struct Serving {
-    shared: Shared,
-    router: Router,
+    doors: Doors,
     address: SocketAddr,
-    doors: JoinSet<()>,
 }
 
 impl Serving {
@@ -149,12 +118,17 @@ impl Serving {
         self.address
     }
 
-    /// Takes no new connection, answers those who wait at once, lets requests end, at most that
-    /// long; whether all did.
-    pub async fn drain(mut self, limit: Duration) -> bool {
-        self.shared.ending.send_replace(true);
-        let doors = async { while self.doors.join_next().await.is_some() {} };
-        within(limit, doors).await.is_some()
+    /// Ends so that no request fails, at most that long; whether all of them ended.
+    ///
+    /// First nobody can connect any more; then those who wait are answered at once, and each
+    /// connection is told with its next answer that it was the last one.
+    pub async fn drain(self, limit: Duration) -> bool {
+        self.doors.drain(limit).await
+    }
+
+    /// Lets it be served in a directory too.
+    pub fn sharer(&self) -> Sharer {
+        Sharer(self.doors.shared.clone())
     }
 }
 
@@ -164,62 +138,37 @@ impl fmt::Debug for Serving {
     }
 }
 
-async fn accept_tcp(listener: TcpListener, shared: Shared, router: Router) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        let place = room.clone().acquire_owned();
-        let accepted = tokio::select! {
-            biased;
-            () = shared.ending() => break,
-            accepted = async { (place.await, listener.accept().await) } => accepted,
-        };
-        let (Ok(place), Ok((stream, peer))) = accepted else {
-            // Out of file handles, most likely: those that are open go on.
-            pause(millis(50)).await;
-            continue;
-        };
-        // Small answers at once; a socket that refuses that is served all the same.
-        let _ = stream.set_nodelay(true);
-        let (shared, router) = (shared.clone(), router.clone());
-        connections.spawn(async move {
-            converse(stream, Peer::Network(peer.ip()), &shared, router).await;
-            drop(place);
-        });
+/// What is served at an address, to be served in a directory too.
+#[derive(Debug, Clone)]
+pub struct Sharer(Shared);
+
+impl Sharer {
+    /// As [`Gateway::share_in`].
+    pub fn share_in(&self, dir: &Path) -> Result<Sharing> {
+        let door = LocalDoor::open(dir).map_err(|error| {
+            let message = "no socket for other processes can be made in the directory";
+            Error::new(ErrorKind::Io, message)
+                .with("directory", dir.display())
+                .source(error)
+        })?;
+        let mut doors = Doors::of(self.0.clone());
+        doors.open(door);
+        Ok(Sharing(doors))
     }
-    drop(listener);
-    while connections.join_next().await.is_some() {}
 }
 
-/// Serves one connection to its end.
-async fn converse<S>(stream: S, peer: Peer, shared: &Shared, router: Router)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer);
-        router.clone().call(request.map(Body::new))
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(seconds(HEAD_SECONDS_MAX))
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => Some(ended),
-        () = shared.ending() => None,
-    };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection was cut off");
+/// An engine that answers on a socket in a directory. Dropping it cuts everything off.
+pub struct Sharing(Doors);
+
+impl Sharing {
+    /// Ends as [`Serving::drain`] does.
+    pub async fn drain(self, limit: Duration) -> bool {
+        self.0.drain(limit).await
+    }
+}
+
+impl fmt::Debug for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sharing")
     }
 }

@@ -40,6 +40,11 @@ impl Shared {
         let _ = ending.wait_for(|ending| *ending).await;
     }
 
+    /// Whether it drains: each answer is the last one on its connection.
+    pub(crate) fn is_ending(&self) -> bool {
+        *self.ending.borrow()
+    }
+
     /// What the future answers, unless the gateway ends before: for waits that nobody would miss.
     pub(crate) async fn unless_ending<T, E: Into<Problem>>(
         &self,

@@ -3,6 +3,8 @@
 //! MessagePack with named fields. It is for the same version on both ends; other programs speak
 //! the JSON of the gateway.
 
+pub mod socket;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

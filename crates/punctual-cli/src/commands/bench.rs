@@ -8,7 +8,7 @@ use clap::Subcommand;
 use punctual::{JobId, Namespace};
 
 use crate::args::{Global, Session};
-use crate::connect::{Address, Connection, Make};
+use crate::connect::{Address, Connection, Make, Manner};
 use crate::failure::{Failure, Result};
 
 /// Measure an engine: throughput and CPU, lateness, bytes per job
@@ -62,14 +62,11 @@ impl Place {
                 address
             }
         };
-        let connection = address.open(Make::IfMissing).await?;
+        let connection = address.open(Make::IfMissing, Manner::Hold).await?;
         let info = connection.engine.info().await?;
+        let namespace = Namespace::new(format!("bench-{}", JobId::new()))?;
         Ok(Self {
-            session: Session {
-                engine: connection.engine.clone(),
-                namespace: Namespace::new(format!("bench-{}", JobId::new()))?,
-                out: global.output(),
-            },
+            session: Session::new(connection.clone(), namespace, global.output()),
             connection,
             engine: format!("{} {} ({})", info.engine, info.version, info.durability),
             _dir: dir,

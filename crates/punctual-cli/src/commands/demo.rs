@@ -23,7 +23,7 @@ use self::reconcile::Reconciliation;
 use self::screen::{FRAME, Screen};
 use self::shop::{CancelUnpaid, Shop, cancel_unpaid};
 use crate::args::{Global, Session};
-use crate::connect::{Address, Make};
+use crate::connect::{Address, Make, Manner};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{count, counted};
 
@@ -137,11 +137,13 @@ impl Args {
             Some(_) => global.address()?,
             None => Address::of_directory(jobs),
         };
-        Ok(Session {
-            engine: address.open(Make::IfMissing).await?.engine,
-            namespace: Namespace::new(global.namespace.clone().unwrap_or_else(|| "demo".into()))?,
-            out: global.output(),
-        })
+        let namespace = global.namespace.clone().unwrap_or_else(|| "demo".into());
+        let connection = address.open(Make::IfMissing, Manner::Hold).await?;
+        Ok(Session::new(
+            connection,
+            Namespace::new(namespace)?,
+            global.output(),
+        ))
     }
 
     /// What must be the same for an unfinished run to go on.
@@ -230,7 +232,10 @@ fn broken(error: JoinError) -> Failure {
 
 /// Another demo may be at work in there.
 async fn refuse_if_held(jobs: &Path) -> Result<()> {
-    match Address::of_directory(jobs).open(Make::Never).await {
+    match Address::of_directory(jobs)
+        .open(Make::Never, Manner::Hold)
+        .await
+    {
         Err(failure) if failure.exit() == Exit::Unavailable => Err(failure),
         _ => Ok(()),
     }

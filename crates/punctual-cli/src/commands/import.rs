@@ -30,7 +30,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let session = global.session(Make::IfMissing).await?;
+        let session = global.shared_session(Make::IfMissing).await?;
         let limits = session.engine.info().await?.limits;
         let file = open_twice(&self.file)?;
         let unreadable = |error: std::io::Error| Failure::file("read", &self.file, &error);

@@ -9,7 +9,7 @@ use punctual_gateway::{Gateway, Registry, Scope, Token, Tokens};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::{Global, span_of};
-use crate::connect::{Make, TOKEN};
+use crate::connect::{Make, Manner, TOKEN};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Output, object};
 
@@ -78,7 +78,7 @@ impl Args {
         let clock = self.test_clock.then(|| ManualClock::new(Timestamp::ZERO));
         let connection = match &clock {
             Some(clock) => address.open_timed(clock.clone())?,
-            None => address.open(Make::IfMissing).await?,
+            None => address.open(Make::IfMissing, Manner::Join).await?,
         };
         let mut gateway = Gateway::new(connection.engine.clone(), access.tokens)
             .hosts(self.host.clone())
@@ -89,6 +89,7 @@ impl Args {
         // Listened for before it is announced: whoever reads the announcement may end it.
         let mut signals = Signals::new()?;
         let serving = gateway.serve(self.listen).await?;
+        connection.share_by(serving.sharer());
         announce(
             global.output(),
             &address.to_string(),
@@ -100,7 +101,7 @@ impl Args {
         let out = global.output();
         out.note("ending: running requests may end; once more ends at once");
         tokio::select! {
-            drained = serving.drain(self.drain) => if !drained {
+            (drained, ()) = async { tokio::join!(serving.drain(self.drain), connection.unshare()) } => if !drained {
                 out.note("requests were cut off: they took too long to end");
             },
             () = signals.next() => {}

@@ -97,7 +97,7 @@ impl Args {
             return Err(Failure::usage("--exec names no command")
                 .hint("name one, such as --exec ./send-mail.sh; `true` does nothing on purpose"));
         }
-        let session = global.session(Make::Never).await?;
+        let session = global.shared_session(Make::Never).await?;
         let limits = session.engine.info().await?.limits;
         let reaper = Reaper::start().map_err(|error| {
             Failure::file(
@@ -138,7 +138,8 @@ impl Args {
                 Some(at) => format!("nothing more is due; the next job is due {}", ago(at, now)),
                 None => "nothing more is due".into(),
             });
-            return self.tell_paused(&session).await;
+            self.tell_paused(&session).await?;
+            return session.close().await;
         }
         let mut run = worker.run_until(shutdown_signal());
         // Its first step is to check what was asked for.
@@ -149,7 +150,8 @@ impl Args {
             "working on {} with {slots} slots; Ctrl-C lets running jobs end",
             self.queues.join(", ")
         ));
-        Ok(run.await?)
+        run.await?;
+        session.close().await
     }
 }
 

@@ -92,32 +92,6 @@ fn a_line_that_is_no_export_is_named() {
 }
 
 #[test]
-fn a_directory_in_use_says_by_whom() {
-    let punctual = Punctual::new();
-    punctual.enqueue(&["mail", "{}"]);
-    let mut worker = punctual
-        .command(&["work", "mail", "--exec", "true"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the worker starts");
-    let mut first = String::new();
-    BufReader::new(worker.stdout.take().expect("a pipe"))
-        .read_line(&mut first)
-        .expect("a line");
-    let ran = punctual.run(&["queues", "list", "-o", "json"]).exits(5);
-    let error = ran.error();
-    assert_eq!(error["code"], "data_locked", "{error}");
-    assert!(
-        error.to_string().contains(&worker.id().to_string()),
-        "{error}"
-    );
-    worker.kill().expect("it is killed");
-    worker.wait().expect("it is gone");
-    punctual.run(&["queues", "list"]).exits(0);
-}
-
-#[test]
 fn a_directory_that_is_not_there_is_made_only_for_jobs_to_put_in() {
     let punctual = Punctual::new();
     for args in [

@@ -20,6 +20,8 @@ mod redis;
 mod refused;
 /// The server, its tokens and its end.
 mod serve;
+/// Two commands on one directory.
+mod shared;
 /// Runs the binary in a directory of its own.
 mod support;
 /// What no compiler checks about this repository.

@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use punctual::Namespace;
 
 use super::{FAILURES_MAX, Scope, Token, Tokens};
-use crate::serve::Peer;
+use crate::doors::Peer;
 
 const PEER: Peer = Peer::Network(IpAddr::V4(Ipv4Addr::LOCALHOST));
 

@@ -1,0 +1,229 @@
+//! Listening: bounded heads, and an end at which no request fails.
+
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use punctual::time::{millis, pause, seconds, within};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tower_service::Service;
+
+use crate::api;
+use crate::state::Shared;
+
+/// Connections at the same time; more wait in the system's queue.
+const CONNECTIONS_MAX: usize = 16_384;
+/// How long a head may take to arrive.
+const HEAD_SECONDS_MAX: u64 = 10;
+/// Bytes of a head.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// How long, at the end, a silent connection is kept for a request that may be on its way.
+const LINGER: Duration = seconds(1);
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// Over the network, loopback too.
+    Network(IpAddr),
+    /// A process of the same user, on the socket in the directory.
+    Local,
+    Unknown,
+}
+
+impl Peer {
+    pub(crate) fn address(self) -> Option<IpAddr> {
+        match self {
+            Self::Network(address) => Some(address),
+            Self::Local | Self::Unknown => None,
+        }
+    }
+}
+
+/// Where connections come from.
+pub(crate) trait Door: Send + Sync + 'static {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// The next one; `None` if it may not come in.
+    fn accept(&self) -> impl Future<Output = io::Result<Option<(Self::Stream, Peer)>>> + Send;
+
+    /// Nobody comes any more: those who came until now.
+    fn close(self) -> Vec<(Self::Stream, Peer)>;
+}
+
+/// The doors of one gateway.
+pub(crate) struct Doors {
+    pub(crate) shared: Shared,
+    router: Router,
+    closing: watch::Sender<bool>,
+    /// Each answers the connections that are left when it is closed.
+    open: JoinSet<JoinSet<()>>,
+}
+
+impl Doors {
+    pub(crate) fn of(shared: Shared) -> Self {
+        Self {
+            router: api::router(&shared),
+            shared,
+            closing: watch::Sender::new(false),
+            open: JoinSet::new(),
+        }
+    }
+
+    pub(crate) fn open(&mut self, door: impl Door) {
+        let visit = Visits {
+            shared: self.shared.clone(),
+            router: self.router.clone(),
+            connections: JoinSet::new(),
+        };
+        self.open
+            .spawn(visit.receive(door, self.closing.subscribe()));
+    }
+
+    /// Ends; see [`Serving::drain`](crate::Serving::drain).
+    pub(crate) async fn drain(mut self, limit: Duration) -> bool {
+        let ended = async {
+            // Closed before anybody is told to go: whoever comes back comes to the next one.
+            self.closing.send_replace(true);
+            let mut left = Vec::new();
+            while let Some(door) = self.open.join_next().await {
+                left.extend(door);
+            }
+            self.shared.ending.send_replace(true);
+            for connections in &mut left {
+                while connections.join_next().await.is_some() {}
+            }
+        };
+        within(limit, ended).await.is_some()
+    }
+}
+
+/// What comes in through one door.
+struct Visits {
+    shared: Shared,
+    router: Router,
+    connections: JoinSet<()>,
+}
+
+impl Visits {
+    async fn receive<D: Door>(
+        mut self,
+        door: D,
+        mut closing: watch::Receiver<bool>,
+    ) -> JoinSet<()> {
+        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            while self.connections.try_join_next().is_some() {}
+            let next = async {
+                let place = room.clone().acquire_owned().await;
+                (place, door.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
+                biased;
+                _ = closing.wait_for(|closing| *closing) => break,
+                next = next => next,
+            };
+            match (place, accepted) {
+                (Ok(place), Ok(Some(visitor))) => self.begin(visitor, place),
+                (_, Ok(None)) => {}
+                // Out of file handles, most likely: those that are open go on.
+                _ => pause(millis(50)).await,
+            }
+        }
+        for visitor in door.close() {
+            if let Ok(place) = room.clone().try_acquire_owned() {
+                self.begin(visitor, place);
+            }
+        }
+        self.connections
+    }
+
+    fn begin<S>(&mut self, (stream, peer): (S, Peer), place: OwnedSemaphorePermit)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (shared, router) = (self.shared.clone(), self.router.clone());
+        self.connections.spawn(async move {
+            converse(stream, peer, &shared, router).await;
+            drop(place);
+        });
+    }
+}
+
+/// Serves one connection to its end.
+async fn converse<S>(stream: S, peer: Peer, shared: &Shared, router: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.clone().call(request.map(Body::new))
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(seconds(HEAD_SECONDS_MAX))
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        () = shared.ending() => None,
+    };
+    // From now on every answer says that it is the last one on its connection.
+    let ended = match ended {
+        Some(ended) => Some(ended),
+        None => within(LINGER, connection.as_mut()).await,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection was cut off");
+    }
+}
+
+impl Door for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<Option<(TcpStream, Peer)>> {
+        let (stream, peer) = Self::accept(self).await?;
+        Ok(Some(welcome(stream, peer.ip())))
+    }
+
+    fn close(self) -> Vec<(TcpStream, Peer)> {
+        let Ok(listener) = self.into_std() else {
+            return Vec::new();
+        };
+        // The system resets those that it has taken and we have not: leave none.
+        let taken: Vec<_> = std::iter::from_fn(|| listener.accept().ok()).collect();
+        drop(listener);
+        let streams = taken.into_iter().filter_map(|(stream, peer)| {
+            stream.set_nonblocking(true).ok()?;
+            let stream = TcpStream::from_std(stream).ok()?;
+            Some(welcome(stream, peer.ip()))
+        });
+        streams.collect()
+    }
+}
+
+fn welcome(stream: TcpStream, peer: IpAddr) -> (TcpStream, Peer) {
+    // Small answers at once; a socket that refuses that is served all the same.
+    let _ = stream.set_nodelay(true);
+    (stream, Peer::Network(peer))
+}
