@@ -126,6 +126,7 @@ local function read_pages(blob)
             local kind, length = unp('>BI4', blob, at)
             s.effects[e], at = {kind, sub(blob, at + 5, at + 4 + length)}, at + 5 + length
             if kind == 0 then Enqueue.check_due(s.effects[e][2], jobs + i - 1) end
+            if kind == 2 then Enqueue.check_due(sub(s.effects[e][2], 2 + byte(s.effects[e][2])), jobs + i - 1) end
           end
         end
         p.items[i] = s
@@ -202,21 +203,38 @@ local function settle_plain(p, report)
   return true
 end
 
--- Clears a name that a held job waits for; one that waits for nothing more takes its place.
-local function clear(id, name)
-  local j = Job.load(id)
-  if not j or j.tag ~= 3 or Settled.expire_if_late(j) then return end
+-- Clears a name that a held job waits for; one that waits for nothing more takes its place. Answers
+-- whether the job is known here.
+function Settle.clear(id, name)
+  local raw = call('HGET', S.k.b, id)
+  local j = raw and byte(raw) < 7 and Job.parse(id, raw)
+  if not j or j.tag ~= 3 or Settled.expire_if_late(j) then return raw and true end
   local left, found = {}, false
   for _, waits in ipairs(j.ext.w or {}) do
     if waits == name then found = true else left[#left + 1] = waits end
   end
-  if not found then return end
+  if not found then return true end
   local runs = #left == 0 and not j.ext.fo
   if runs then Place.out(j) end
   j.ext.w = #left > 0 and left or nil
   if runs then j.tag = 2 end
   Job.save(j)
   if runs then Place.put(j) end
+  return true
+end
+
+-- Brings one effect about, here or by the outbox; answers its verdict and an id.
+local function bring_about(token, effect)
+  local kind, bytes = effect[1], effect[2]
+  if kind == 0 then
+    local verdict, _, _, other = Enqueue.effect(bytes)
+    return char(verdict) .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
+  elseif kind == 2 then
+    local length = byte(bytes)
+    return '\254' .. Outbox.post(token, sub(bytes, 2, 1 + length), 0, sub(bytes, 2 + length))
+  end
+  if not Settle.clear(sub(bytes, 1, 16), sub(bytes, 17)) and kind == 3 then return '\254' .. Outbox.post(token, '*', 1, bytes) end
+  return '\255\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 end
 
 local function end_attempt(j, p, s)
@@ -293,13 +311,7 @@ local function settle_one(p, s, raw)
   end_attempt(j, p, s)
   local effects = {}
   for i, effect in ipairs(s.effects or {}) do
-    if effect[1] == 0 then
-      local verdict, _, _, other = Enqueue.effect(effect[2])
-      effects[i] = char(verdict) .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
-    else
-      clear(sub(effect[2], 1, 16), sub(effect[2], 17))
-      effects[i] = '\255\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
-    end
+    effects[i] = bring_about(p.token, effect)
   end
   return verdict_of(j, effects)
 end

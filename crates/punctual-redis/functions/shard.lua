@@ -231,6 +231,16 @@ function Shard.open(base, instance, queues, is_read, any)
   return now
 end
 
+-- Into how many shards its namespace is cut: as the first one told. Refuses who insists on another number.
+function Shard.cut(wanted, insists)
+  local known = tonum(call('HGET', S.k.s, 'n') or nil)
+  if known and known ~= wanted and insists then
+    refuse('shards_differ', fmt('this namespace is cut into %d shards, not %d; connect with shards=%d, or export its jobs, delete its keys and import them', known, wanted, known))
+  end
+  if not known then call('HSET', S.k.s, 'n', fmt('%d', wanted)) end
+  return known or wanted
+end
+
 -- Something of that kind is to be done at that instant.
 local function duty_at(kind, at)
   if at < M[kind] then M[kind], M.rest = at, nil end

@@ -95,18 +95,21 @@ function Sweep.run(all)
 end
 
 -- maintain: what is due, in bounded parts, and when to come again.
--- Key: base. Argument: instance, an empty map. Reply: moved, expired, rescued, pruned, next.
+-- Key: base. Argument: instance, map {sh shards that a new namespace is cut into, ss 1 if it must be so}.
+-- Reply: moved, expired, rescued, pruned, next, shards, entries of the outbox that wait.
 function Sweep.maintain(base, args)
   if not call then bind() end
   local instance = args and sub(args, 1, 8) or BELOW
   if not call then bind() end
+  local map = args and #args > 8 and Inspect.map_of(args) or {}
   Shard.open(base, instance)
+  local cut = map.sh and Shard.cut(map.sh, map.ss == 1) or nil
   local moved, expired, rescued, pruned = Sweep.run(true)
   if S.now % 31 == 0 then Stats.forget_workers() end
   Shard.commit()
   local oldest = call('LINDEX', base .. ':mp', 0)
   local soon = min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER)
-  return mp.pack({mo = moved, xp = expired, rs = rescued, pr = pruned, n = S.now, i = M.instance, nx = soon < NEVER and soon or nil})
+  return mp.pack({mo = moved, xp = expired, rs = rescued, pr = pruned, n = S.now, i = M.instance, nx = soon < NEVER and soon or nil, sh = cut, ob = Outbox.waiting()})
 end
 
 end

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use punctual::engine::Durability;
 use punctual::{Error, ErrorKind, Result};
 
-use crate::options::Options;
+use crate::options::{Options, SHARDS_MAX};
 
 /// A host and a port of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,9 +123,10 @@ impl Options {
         match name {
             "durability" => self.durability = Some(parse_durability(&value)?),
             "shards" => {
-                let shards = value.parse().ok().filter(|n| (1..=1_024).contains(n));
-                self.shards = shards
-                    .ok_or_else(|| invalid("shards is out of range; use 1 to 1024".into()))?;
+                let shards = value.parse().ok();
+                let shards = shards.filter(|n| (1..=SHARDS_MAX).contains(n));
+                let out_of_range = || invalid("shards is out of range; use 1 to 1024".into());
+                self.shards = Some(shards.ok_or_else(out_of_range)?);
             }
             "ca" => self.tls.authority = Some(PathBuf::from(value)),
             "cert" => self.tls.certificate = Some(PathBuf::from(value)),

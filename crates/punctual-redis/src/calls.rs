@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use punctual::engine::Maintained;
 use punctual::time::{Clock, Stopwatch, Timestamp};
-use punctual::{Error, ErrorKind, Limits, Result};
+use punctual::{Error, ErrorKind, Limits, Namespace, Result};
 use redis::{FromRedisValue, Value, cmd};
 
 use crate::clock::ServerClock;
@@ -15,8 +15,10 @@ use crate::library::Library;
 use crate::link::Deadline;
 use crate::notes::Notes;
 use crate::options::Options;
+use crate::options::SHARDS_MAX;
 use crate::servers::{Kind, Servers};
 use crate::shards::{Shard, Shards};
+use crate::struck::StruckOff;
 use crate::topology::Slot;
 use crate::wire::mp::{MapWriter, Mp, read_instant};
 use crate::wire::{Instance, control, stats};
@@ -32,6 +34,7 @@ pub(crate) struct Calls {
     pub(crate) library: Library,
     pub(crate) options: Options,
     pub(crate) notes: Notes,
+    pub(crate) struck: StruckOff,
     heard: ServerClock,
     /// The servers' clock, or one that tests move.
     pub(crate) clock: Arc<dyn Clock>,
@@ -42,12 +45,13 @@ impl Calls {
         let heard = ServerClock::default();
         Ok(Self {
             servers: Servers::new(&options, library.clone())?,
-            shards: Shards::new(options.shards),
+            shards: Shards::default(),
             clock: options
                 .clock
                 .clone()
                 .unwrap_or_else(|| Arc::new(heard.clone())),
             notes: Notes::default(),
+            struck: StruckOff::default(),
             heard,
             library,
             options,
@@ -92,6 +96,17 @@ impl Calls {
         map: &MapWriter,
     ) -> Result<Mp> {
         let deadline = self.deadline();
+        self.change_within(shard, verb, kind, map, deadline).await
+    }
+
+    pub(crate) async fn change_within(
+        &self,
+        shard: &Arc<Shard>,
+        verb: &'static str,
+        kind: Kind,
+        map: &MapWriter,
+        deadline: Deadline,
+    ) -> Result<Mp> {
         self.meet(shard, deadline).await?;
         self.send_map(shard, verb, kind, map, deadline).await
     }
@@ -131,11 +146,20 @@ impl Calls {
             .await
     }
 
-    /// One shard's part of a `maintain`.
+    /// One shard's part of a `maintain`: its duties, and effects that nobody has delivered.
     pub(crate) async fn maintain(&self, shard: &Arc<Shard>) -> Result<Maintained> {
         let map = MapWriter::default();
         let reply = self.change(shard, "maintain", Kind::Changes, &map).await?;
+        if reply.get("ob").some(Mp::number)?.unwrap_or(0) > 0 {
+            self.deliver_old(shard).await?;
+        }
         stats::maintained(&reply)
+    }
+
+    /// A look at a shard that leaves no trace there if it is new.
+    pub(crate) async fn peek(&self, shard: &Arc<Shard>, verb: &'static str) -> Result<Mp> {
+        self.look(shard, verb, MapWriter::default, self.deadline())
+            .await
     }
 
     /// A command that is no function, to who answers for a shard.
@@ -150,6 +174,17 @@ impl Calls {
         let slot = Slot::of_tag(NAMESPACES);
         let answer = self.command(slot, cmd("SMEMBERS").arg(NAMESPACES)).await?;
         Ok(Vec::from_redis_value(answer).unwrap_or_default())
+    }
+
+    /// The shards of a namespace, in order; the first contact asks how many they are.
+    pub(crate) async fn shards_of(&self, namespace: &Namespace) -> Result<Arc<[Arc<Shard>]>> {
+        if let Some(shards) = self.shards.known(namespace) {
+            return Ok(shards);
+        }
+        let first = self.shards.first(namespace);
+        self.meet(&first, self.deadline()).await?;
+        let shards = self.shards.known(namespace);
+        shards.ok_or_else(crate::wire::damaged)
     }
 
     /// The first contact with a shard: its bounds are told, its instance is learned.
@@ -170,11 +205,20 @@ impl Calls {
                 .await?;
         }
         // A write: whoever looks at a namespace makes its shards, and from then on their instance
-        // is known, and their time never steps back.
-        let map = MapWriter::default();
-        self.send_map(shard, "maintain", Kind::Changes, &map, deadline)
-            .await
-            .map(drop)
+        // is known, and their time never steps back. It is also told, or tells, how many they are.
+        let mut map = MapWriter::default();
+        map.put("sh", u32::from(self.options.shards.unwrap_or(1)));
+        if self.options.shards.is_some() {
+            map.put("ss", 1_u8);
+        }
+        let reply = self
+            .send_map(shard, "maintain", Kind::Changes, &map, deadline)
+            .await?;
+        let count = u16::try_from(reply.get("sh").number()?).ok();
+        let count = count.filter(|count| (1..=SHARDS_MAX).contains(count));
+        self.shards
+            .cut(&shard.namespace, count.ok_or_else(crate::wire::damaged)?);
+        Ok(())
     }
 
     /// Tells a shard of a test what its time is; the functions that serve know of no such key.

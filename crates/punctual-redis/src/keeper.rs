@@ -103,6 +103,10 @@ async fn keep(calls: &Calls) -> Result<()> {
     for shard in calls.shards.greeted() {
         // Whoever called it has seen that the data are there, and a claim has done its duties.
         if shard.silence().is_some_and(|silence| silence < ROUND / 2) {
+            let family = calls.shards.known(&shard.namespace);
+            if family.is_some_and(|shards| shards.len() > 1) {
+                calls.deliver_old(&shard).await?;
+            }
             continue;
         }
         let mut rounds = 0;

@@ -20,6 +20,7 @@ mod replicas;
 mod servers;
 mod shards;
 mod standing;
+mod struck;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod topology;

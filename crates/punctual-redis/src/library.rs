@@ -23,6 +23,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/enqueue.lua"),
     include_str!("../functions/claim.lua"),
     include_str!("../functions/settle.lua"),
+    include_str!("../functions/outbox.lua"),
     include_str!("../functions/explain.lua"),
     include_str!("../functions/inspect.lua"),
     include_str!("../functions/edit.lua"),

@@ -26,12 +26,15 @@ pub struct Options {
     pub(crate) database: i64,
     pub(crate) tls: Tls,
     pub(crate) durability: Option<Durability>,
-    pub(crate) shards: u16,
+    pub(crate) shards: Option<u16>,
     pub(crate) limits: Limits,
     pub(crate) deadline: Duration,
     /// A clock that tests move; the server's is used without one.
     pub(crate) clock: Option<Arc<dyn Clock>>,
 }
+
+/// The most shards that one namespace is cut into.
+pub(crate) const SHARDS_MAX: u16 = 1_024;
 
 /// Whether and how the connections are encrypted; the server's certificate is always checked.
 #[derive(Debug, Clone, Default)]
@@ -51,7 +54,7 @@ impl Options {
             database: 0,
             tls: Tls::default(),
             durability: None,
-            shards: 1,
+            shards: None,
             limits: Limits::default(),
             deadline: seconds(5),
             clock: None,
@@ -75,9 +78,10 @@ impl Options {
         self.durability
     }
 
-    /// Into how many shards each namespace is cut, 1 to 1,024; 1 by default. All who use the same
-    /// servers must say the same.
+    /// Into how many shards a namespace is cut, 1 to 1,024. The first who uses a namespace decides,
+    /// for one if it says nothing; who says nothing later follows, who says another number is refused.
     pub fn shards(self, shards: u16) -> Self {
+        let shards = Some(shards.clamp(1, SHARDS_MAX));
         Self { shards, ..self }
     }
 

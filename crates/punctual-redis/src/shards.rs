@@ -91,36 +91,57 @@ struct Answered {
 }
 
 /// The shards that this process has talked to.
+#[derive(Debug, Default)]
+pub(crate) struct Shards(Mutex<BTreeMap<Namespace, Family>>);
+
+/// The shards of one namespace: the first knows how many there are.
 #[derive(Debug)]
-pub(crate) struct Shards {
-    count: u16,
-    known: Mutex<BTreeMap<Namespace, Arc<[Arc<Shard>]>>>,
+struct Family {
+    first: Arc<Shard>,
+    all: Option<Arc<[Arc<Shard>]>>,
 }
 
 impl Shards {
-    pub(crate) fn new(count: u16) -> Self {
-        let known = Mutex::default();
-        Self { count, known }
+    /// The shards of a namespace, in order, once the servers have said how many they are.
+    pub(crate) fn known(&self, namespace: &Namespace) -> Option<Arc<[Arc<Shard>]>> {
+        self.families().get(namespace)?.all.clone()
     }
 
-    /// The shards of a namespace, in order.
-    pub(crate) fn of(&self, namespace: &Namespace) -> Arc<[Arc<Shard>]> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shards) = known.get(namespace) {
-            return shards.clone();
+    /// The shard that every namespace has.
+    pub(crate) fn first(&self, namespace: &Namespace) -> Arc<Shard> {
+        let mut families = self.families();
+        let new = || Family {
+            first: Arc::new(Shard::new(namespace, 0)),
+            all: None,
+        };
+        let family = families.entry(namespace.clone()).or_insert_with(new);
+        family.first.clone()
+    }
+
+    /// Notes how many shards the servers say that a namespace has.
+    pub(crate) fn cut(&self, namespace: &Namespace, count: u16) {
+        if let Some(family) = self.families().get_mut(namespace) {
+            let others = (1..count).map(|index| Arc::new(Shard::new(namespace, index)));
+            let first = [family.first.clone()];
+            family
+                .all
+                .get_or_insert_with(|| first.into_iter().chain(others).collect());
         }
-        let new = |index| Arc::new(Shard::new(namespace, index));
-        let shards: Arc<[_]> = (0..self.count).map(new).collect();
-        known.insert(namespace.clone(), shards.clone());
-        shards
     }
 
     /// Every shard that this process has talked to.
     pub(crate) fn greeted(&self) -> Vec<Arc<Shard>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = known.values().flat_map(|shards| shards.iter());
+        let families = self.families();
+        let all = families
+            .values()
+            .filter_map(|family| family.all.as_ref())
+            .flat_map(|shards| shards.iter());
         let greeted = all.filter(|shard| shard.greeted.initialized());
         greeted.cloned().collect()
+    }
+
+    fn families(&self) -> MutexGuard<'_, BTreeMap<Namespace, Family>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

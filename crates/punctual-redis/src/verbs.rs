@@ -6,6 +6,8 @@ mod enqueue;
 mod inspect;
 mod lease;
 mod maintain;
+mod outbox;
+mod settle;
 
 use punctual::engine::Cursor;
 use punctual::{Error, ErrorKind, Result};

@@ -80,7 +80,7 @@ impl Waiting {
         queues: &[String],
         mut until: Timestamp,
     ) -> Result<Waited> {
-        let shards = self.calls.shards.of(namespace);
+        let shards = self.calls.shards_of(namespace).await?;
         if self.calls.clock.now() >= until {
             return self.rang_before(&shards, queues).await;
         }
@@ -165,7 +165,7 @@ impl Waiting {
         ids: &[JobId],
         until: Timestamp,
     ) -> Result<Waited> {
-        let shards = self.calls.shards.of(namespace);
+        let shards = self.calls.shards_of(namespace).await?;
         let watch = |shard| self.ears.of(shard).watch(&self.calls);
         let places: Vec<_> = shards.iter().map(watch).collect();
         let mut sleep = self.calls.clock.sleep_until(until);
@@ -217,7 +217,7 @@ impl Waiting {
         after: Option<u64>,
         until: Timestamp,
     ) -> Result<Waited> {
-        let shards = self.calls.shards.of(namespace);
+        let shards = self.calls.shards_of(namespace).await?;
         let watch = |shard| self.ears.of(shard).watch(&self.calls);
         let places: Vec<_> = shards.iter().map(watch).collect();
         let mut sleep = self.calls.clock.sleep_until(until);

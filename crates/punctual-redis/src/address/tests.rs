@@ -12,7 +12,7 @@ fn a_plain_address_has_every_default() {
         port: 6_379,
     };
     assert_eq!(options.place, Place::Standalone(host));
-    assert_eq!((options.database, options.shards), (0, 1));
+    assert_eq!((options.database, options.shards), (0, None));
     assert_eq!(options.durability, None);
     assert!(!options.tls.on);
 }
@@ -25,7 +25,7 @@ fn every_part_of_an_address_is_read() {
     assert_eq!(options.password, Some(Secret("p@ss/word".into())));
     assert_eq!(options.database, 3);
     assert_eq!(options.durability, Some(Durability::Replica(2)));
-    assert_eq!(options.shards, 4);
+    assert_eq!(options.shards, Some(4));
     assert!(options.tls.on);
     assert_eq!(options.tls.authority, Some("/ca.pem".into()));
     match options.place {

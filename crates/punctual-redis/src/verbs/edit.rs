@@ -23,7 +23,7 @@ impl Calls {
         asked: &Edit,
         targets: &[Target],
     ) -> Result<Edited> {
-        let shards = self.shards.of(namespace);
+        let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         let mut edited = Edited {
             verdicts: vec![(None, EditVerdict::NotFound); targets.len()],
@@ -67,7 +67,7 @@ impl Calls {
         else {
             return Err(crate::wire::damaged());
         };
-        let shards = self.shards.of(namespace);
+        let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         let request = format!("edit {namespace} {filter:?} {:?}", asked.action);
         let mut walk = Walk::from(cursor.as_ref(), &request, count)?;
@@ -90,7 +90,7 @@ impl Calls {
         namespace: &Namespace,
         asked: &Control,
     ) -> Result<Controlled> {
-        let shards = self.shards.of(namespace);
+        let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         match asked {
             Control::Pause { .. } | Control::Resume { .. } => {

@@ -19,7 +19,7 @@ impl Calls {
         targets: &[Target],
         explain: bool,
     ) -> Result<Vec<Option<Got>>> {
-        let shards = self.shards.of(namespace);
+        let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         let mut found: Vec<Option<Got>> = vec![None; targets.len()];
         for step in 0..count {
@@ -47,7 +47,7 @@ impl Calls {
 
     /// Walks shard after shard; one that has nothing is passed over at once.
     pub(crate) async fn list(&self, namespace: &Namespace, list: &List) -> Result<Listing> {
-        let shards = self.shards.of(namespace);
+        let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         let request = format!("list {namespace} {:?} {:?}", list.by, list.filter);
         let mut walk = Walk::from(list.cursor.as_ref(), &request, count)?;
@@ -69,7 +69,7 @@ impl Calls {
         namespace: &Namespace,
         request: &StatsRequest,
     ) -> Result<Stats> {
-        let shards = self.shards.of(namespace);
+        let shards = self.shards_of(namespace).await?;
         let mut sum = Stats {
             queues: Vec::new(),
             workers: Vec::new(),

@@ -17,7 +17,7 @@ impl Calls {
         asked: &Claim,
         woken: bool,
     ) -> Result<Claimed> {
-        let shards = self.shards.of(namespace);
+        let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         let first = (asked.nonce >> 32) as usize % count;
         let mut claim = asked.clone();
@@ -72,7 +72,7 @@ impl Calls {
     }
 
     pub(crate) async fn extend(&self, namespace: &Namespace, pages: &[Extend]) -> Result<Extended> {
-        let shards = self.shards.of(namespace);
+        let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         let mut verdicts = vec![None; pages.len()];
         let mut now = Timestamp::ZERO;

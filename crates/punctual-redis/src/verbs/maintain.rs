@@ -16,7 +16,7 @@ impl Calls {
         let seen = seen.iter().map(|shard| shard.namespace.clone());
         let namespaces: BTreeSet<Namespace> = written.flatten().chain(seen).collect();
         for namespace in namespaces {
-            for shard in self.shards.of(&namespace).iter() {
+            for shard in self.shards_of(&namespace).await?.iter() {
                 let part = self.maintain(shard).await?;
                 sum.moved += part.moved;
                 sum.expired += part.expired;

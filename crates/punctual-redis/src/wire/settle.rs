@@ -4,6 +4,7 @@ use punctual::engine::{EnqueueVerdict, PageReport, SettleVerdict, Settled, Settl
 use punctual::{Effect, Outcome, Result, State};
 
 use super::enqueue::verdict_of;
+use super::outbox::EntryId;
 use super::record::state_of;
 use super::spec::write_job;
 use super::{Instance, Reader, Writer, damaged, micros};
@@ -16,13 +17,35 @@ const STOPPED: u8 = 8;
 const EFFECTS: u8 = 16;
 
 /// The verdict of a clear.
-const CLEARED: u8 = 255;
+pub(super) const CLEARED: u8 = 255;
+/// The verdict of an effect that was posted for another shard.
+const POSTED: u8 = 254;
+
+/// Where an effect goes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Whither {
+    Here,
+    /// That other one, as `NAMESPACE/SHARD`.
+    Shard(String),
+    /// The shard that knows the job.
+    WhereItIs,
+}
+
+/// An effect that is on its way: its place in the call, and its entry in the outbox.
+#[derive(Debug)]
+pub(crate) struct Posted {
+    pub(crate) page: usize,
+    pub(crate) settlement: usize,
+    pub(crate) effect: usize,
+    pub(crate) entry: EntryId,
+}
 
 /// `notes` tells what was remembered of a job when it was claimed.
 pub(crate) fn request(
     instance: Instance,
     pages: &[&PageReport],
     error_bytes: usize,
+    whither: impl Fn(&Effect) -> Whither,
     notes: impl Fn(&PageReport) -> Option<Vec<[u8; 16]>>,
 ) -> Vec<u8> {
     let mut out = Writer::default();
@@ -47,7 +70,7 @@ pub(crate) fn request(
             None => {
                 out.u8(2).u16(page.settlements.len());
                 for settlement in &page.settlements {
-                    write_settlement(&mut out, settlement, error_bytes, &mut effects);
+                    write_settlement(&mut out, settlement, error_bytes, &whither, &mut effects);
                 }
             }
         }
@@ -69,7 +92,13 @@ fn plain_attempt(settlements: &[Settlement]) -> Option<u32> {
     settlements.iter().all(plain).then_some(attempt)
 }
 
-fn write_settlement(out: &mut Writer, one: &Settlement, error_bytes: usize, effects: &mut usize) {
+fn write_settlement(
+    out: &mut Writer,
+    one: &Settlement,
+    error_bytes: usize,
+    whither: impl Fn(&Effect) -> Whither,
+    effects: &mut usize,
+) {
     let (outcome, span) = match one.outcome {
         Outcome::Completed => (0, None),
         Outcome::Retry { after } => (1, after),
@@ -103,22 +132,29 @@ fn write_settlement(out: &mut Writer, one: &Settlement, error_bytes: usize, effe
     if !one.effects.is_empty() {
         out.u16(one.effects.len());
         for effect in &one.effects {
-            write_effect(out, effect, *effects);
+            write_effect(out, effect, whither(effect), *effects);
             *effects += 1;
         }
     }
 }
 
-fn write_effect(out: &mut Writer, effect: &Effect, index: usize) {
+fn write_effect(out: &mut Writer, effect: &Effect, whither: Whither, index: usize) {
     let mut body = Writer::default();
     match effect {
         Effect::Enqueue(job) => {
+            let kind = match whither {
+                Whither::Shard(target) => {
+                    body.name(&target);
+                    2
+                }
+                _ => 0,
+            };
             write_job(&mut body, index, job);
-            out.u8(0);
+            out.u8(kind);
         }
         Effect::Clear { job, name } => {
             body.id(*job).bytes(name.as_bytes());
-            out.u8(1);
+            out.u8(if whither == Whither::Here { 1 } else { 3 });
         }
         _ => return,
     }
@@ -156,23 +192,35 @@ pub(super) fn bucket(value: u64) -> u16 {
     (64 * u64::from(highest - 5) + within) as u16
 }
 
-pub(crate) fn reply(bytes: &[u8], pages: &[&PageReport]) -> Result<Settled> {
+/// The verdicts, and which effects are on their way.
+pub(crate) fn reply(bytes: &[u8], pages: &[&PageReport]) -> Result<(Settled, Vec<Posted>)> {
     let mut reader = Reader(bytes);
     let now = reader.instant()?;
     let mut verdicts = Vec::with_capacity(pages.len());
-    for page in pages {
+    let mut posted = Vec::new();
+    for (nth, page) in pages.iter().enumerate() {
         let count = page.settlements.len();
         verdicts.push(match reader.u8()? {
             0 => vec![all_completed(); count],
             1 => {
-                let verdicts = (0..count).map(|_| verdict(&mut reader));
+                let verdicts = (0..count).map(|settlement| {
+                    let post = |effect, entry| {
+                        posted.push(Posted {
+                            page: nth,
+                            settlement,
+                            effect,
+                            entry,
+                        });
+                    };
+                    verdict(&mut reader, post)
+                });
                 verdicts.collect::<Result<_>>()?
             }
             _ => return Err(damaged()),
         });
     }
     reader.end()?;
-    Ok(Settled { verdicts, now })
+    Ok((Settled { verdicts, now }, posted))
 }
 
 fn all_completed() -> SettleVerdict {
@@ -183,13 +231,13 @@ fn all_completed() -> SettleVerdict {
     }
 }
 
-fn verdict(reader: &mut Reader<'_>) -> Result<SettleVerdict> {
+fn verdict(reader: &mut Reader<'_>, mut post: impl FnMut(usize, EntryId)) -> Result<SettleVerdict> {
     match reader.u8()? {
         0 => {
             let state = state_of(reader.u8()?.into())?;
             let due = reader.some_instant()?;
             let count = reader.u16()?;
-            let effects = (0..count).map(|_| effect_verdict(reader));
+            let effects = (0..count).map(|nth| effect_verdict(reader, |id| post(nth, id)));
             let effects = effects.collect::<Result<_>>()?;
             Ok(SettleVerdict::Settled {
                 state,
@@ -203,11 +251,18 @@ fn verdict(reader: &mut Reader<'_>) -> Result<SettleVerdict> {
     }
 }
 
-fn effect_verdict(reader: &mut Reader<'_>) -> Result<Option<EnqueueVerdict>> {
+fn effect_verdict(
+    reader: &mut Reader<'_>,
+    post: impl FnOnce(EntryId),
+) -> Result<Option<EnqueueVerdict>> {
     let number = reader.u8()?;
     let other = reader.id()?;
     match number {
         CLEARED => Ok(None),
+        POSTED => {
+            post(*other.as_bytes());
+            Ok(None)
+        }
         number => verdict_of(number, other).map(Some),
     }
 }

@@ -5,11 +5,12 @@ use punctual::engine::{
     Counts, DueBucket, Maintained, MinuteStats, QueueStats, Stats, StatsRequest, WorkerId,
     WorkerSeen,
 };
-use punctual::time::format_span;
+use punctual::time::{format_span, seconds};
 
 use super::claim::read_worker;
 use super::damaged;
 use super::mp::{MapWriter, Mp, read_instant};
+use crate::shards::Shard;
 
 pub(crate) fn request(request: &StatsRequest) -> MapWriter {
     let mut map = MapWriter::default();
@@ -125,15 +126,37 @@ pub(crate) struct ShardInfo {
     pub(crate) now: punctual::time::Timestamp,
 }
 
-pub(crate) fn info(reply: &Mp) -> Result<ShardInfo> {
+pub(crate) fn info(reply: &Mp, shard: &Shard) -> Result<ShardInfo> {
     let problems = reply.get("pr").list()?.iter();
     let problems = problems.map(problem);
+    let mut problems = problems.collect::<Result<Vec<_>>>()?;
+    problems.extend(outbox_problem(reply.get("ob"), shard)?);
     Ok(ShardInfo {
         clock_jumps: reply.get("ju").some(Mp::number)?.unwrap_or(0),
-        problems: problems.collect::<Result<_>>()?,
+        problems,
         now: read_instant(reply.get("n"))?,
     })
 }
+
+/// `[entries, the longest wait]`; keepers come round in less than that.
+fn outbox_problem(waiting: &Mp, shard: &Shard) -> Result<Option<String>> {
+    let [count, longest] = waiting.list()? else {
+        return Ok(None);
+    };
+    let (count, longest) = (count.number()?, Duration::from_micros(longest.number()?));
+    Ok((count > 0 && longest > OUTBOX_WAITS).then(|| {
+        format!(
+            "shard {}/{}: {count} effects wait for other shards, the oldest {}; see whether the \
+             servers of all shards answer",
+            shard.namespace,
+            shard.index,
+            format_span(longest)
+        )
+    }))
+}
+
+/// How long an effect may be on its way before somebody should look.
+const OUTBOX_WAITS: Duration = seconds(15);
 
 /// `[queue, span, free workers]`
 fn problem(value: &Mp) -> Result<String> {

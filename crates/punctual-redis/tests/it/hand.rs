@@ -63,24 +63,33 @@ impl Hand {
 
     /// Sends a command and reads the first line of its reply.
     fn send(&self, parts: &[&[u8]]) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.server.port())).expect("it listens");
-        let mut command = format!("*{}\r\n", parts.len()).into_bytes();
-        for part in parts {
-            command.extend(format!("${}\r\n", part.len()).bytes());
-            command.extend(*part);
-            command.extend(b"\r\n");
-        }
-        stream.write_all(&command).expect("it reads");
-        let mut line = String::new();
-        let mut reply = BufReader::new(&stream);
-        reply.read_line(&mut line).expect("UTF-8");
-        line.trim_end().to_owned()
+        let line = raw(self.server.port(), parts);
+        String::from_utf8(line)
+            .expect("UTF-8")
+            .trim_end()
+            .to_owned()
     }
 
     /// A digest of everything that the server holds.
     pub(crate) fn digest(&self) -> String {
         self.server.cli(&["DEBUG", "DIGEST"])
     }
+}
+
+/// Sends a command of any bytes to a server; the first line of its reply.
+pub(crate) fn raw(port: u16, parts: &[&[u8]]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let mut command = format!("*{}\r\n", parts.len()).into_bytes();
+    for part in parts {
+        command.extend(format!("${}\r\n", part.len()).bytes());
+        command.extend(*part);
+        command.extend(b"\r\n");
+    }
+    stream.write_all(&command).expect("it reads");
+    let mut line = Vec::new();
+    let mut reply = BufReader::new(&stream);
+    reply.read_until(b'\n', &mut line).expect("it answers");
+    line
 }
 
 pub(crate) fn bytes_of<'a>(words: &[&'a str]) -> Vec<&'a [u8]> {

@@ -30,6 +30,8 @@ mod hand;
 mod harness;
 /// The engine and the reference model do the same, step by step.
 mod histories;
+/// Effects for other shards.
+mod outbox;
 /// Cuts connections.
 mod proxy;
 /// The engine keeps the law over several shards, as far as it can.

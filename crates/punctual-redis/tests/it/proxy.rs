@@ -1,10 +1,11 @@
 //! A proxy between an engine and its server that cuts a connection at a byte.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 /// Which way is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,10 @@ pub(crate) struct Proxy {
 struct Cuts {
     request: AtomicI64,
     reply: AtomicI64,
+    /// Whether the next cut is the last: nobody gets through any more.
+    is_last: AtomicBool,
+    is_dead: AtomicBool,
+    died: Notify,
 }
 
 const NEVER: i64 = -1;
@@ -38,9 +43,15 @@ impl Proxy {
         let cuts = Arc::new(Cuts {
             request: AtomicI64::new(NEVER),
             reply: AtomicI64::new(NEVER),
+            is_last: AtomicBool::new(false),
+            is_dead: AtomicBool::new(false),
+            died: Notify::new(),
         });
         let (cuts_here, accepts) = (cuts.clone(), async move {
             while let Ok((client, _)) = listener.accept().await {
+                if cuts.is_dead.load(SeqCst) {
+                    continue;
+                }
                 let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else {
                     continue;
                 };
@@ -68,6 +79,24 @@ impl Proxy {
         self.cuts.of(way).load(SeqCst) == NEVER
     }
 
+    /// Cuts every connection for good once so many more bytes have gone that way, as if who is on
+    /// this side had died.
+    pub(crate) fn die_after(&self, way: Way, bytes: usize) {
+        self.cuts.is_last.store(true, SeqCst);
+        self.cut_after(way, bytes);
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.cuts.is_dead.load(SeqCst)
+    }
+
+    pub(crate) async fn death(&self) {
+        let died = self.cuts.died.notified();
+        if !self.is_dead() {
+            died.await;
+        }
+    }
+
     pub(crate) fn cut_no_more(&self, way: Way) {
         self.cuts.of(way).store(NEVER, SeqCst);
     }
@@ -83,11 +112,18 @@ impl Cuts {
 
     /// How many of so many bytes pass; fewer than all means that this was the cut.
     fn pass(&self, way: Way, bytes: usize) -> usize {
+        if self.is_dead.load(SeqCst) {
+            return 0;
+        }
         let left = self.of(way);
         match left.load(SeqCst) {
             NEVER => bytes,
             some if (some as usize) < bytes => {
                 left.store(NEVER, SeqCst);
+                if self.is_last.load(SeqCst) {
+                    self.is_dead.store(true, SeqCst);
+                    self.died.notify_waiters();
+                }
                 some as usize
             }
             some => {

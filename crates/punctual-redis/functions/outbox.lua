@@ -1,0 +1,148 @@
+-- Effects for other shards. A settle posts them in its own step; whoever then has time delivers them
+-- there and strikes them off here. `BASE:o`: entry id to kind 1 | length 1, target | effect.
+-- `BASE:oz:TARGET`: entry ids by when they were posted, `BASE:ot` the targets that have any.
+-- At the target, `BASE:oi:SOURCE`: entry ids that were taken, by when they were posted; `BASE:of`: source to
+-- the source's instant up to which ids may have been forgotten: what was read there before is refused.
+--
+-- A target is NAMESPACE/SHARD, or `*`: the shard of this namespace that knows the job.
+do
+
+local ENQUEUE, CLEAR = 0, 1
+local OLD = 1e6 -- younger entries are being delivered by who posted them
+local PAGE, PAGE_BYTES = 100, 1048576
+
+-- Posts an effect; answers the entry's id. Its first 8 bytes are the instant, its last ones the token's:
+-- a shard that lost its last second never gives an id again.
+function Outbox.post(token, target, kind, bytes)
+  S.posted = (S.posted or 0) + 1
+  local id = u8(S.now) .. S.sub .. pack('>I2', S.posted) .. sub(token, 9, 12)
+  if kind == ENQUEUE and byte(bytes, 17) == 1 then -- the delay counts from here and now
+    bytes = sub(bytes, 1, 16) .. '\2' .. Enqueue.due_of(1, sub(bytes, 18, 25), u8(S.now), 0) .. sub(bytes, 26)
+  end
+  call('HSET', S.base .. ':o', id, char(kind, #target) .. target .. bytes)
+  call('ZADD', S.base .. ':oz:' .. target, fmt('%d', S.now), id)
+  call('ZADD', S.base .. ':ot', 0, target)
+  return id
+end
+
+local function targets() return call('ZRANGE', S.base .. ':ot', 0, -1) end
+
+-- When the oldest entry for a target was posted; nil if there is none.
+local function oldest(target)
+  return tonum(call('ZRANGE', S.base .. ':oz:' .. target, 0, 0, 'WITHSCORES')[2])
+end
+
+-- How many entries wait for their delivery longer than they should, and the longest wait.
+function Outbox.waiting()
+  local count, longest = 0, 0
+  for _, target in ipairs(targets()) do
+    count = count + call('ZCOUNT', S.base .. ':oz:' .. target, '-inf', fmt('%d', S.now - OLD))
+    longest = max(longest, S.now - (oldest(target) or S.now))
+  end
+  return count, longest
+end
+
+local function strike(ids)
+  local entries = get_many(S.base .. ':o', ids)
+  for i, raw in ipairs(entries) do
+    if raw then
+      local target = sub(raw, 3, 2 + byte(raw, 2))
+      call('HDEL', S.base .. ':o', ids[i])
+      call('ZREM', S.base .. ':oz:' .. target, ids[i])
+      if not oldest(target) then call('ZREM', S.base .. ':ot', target) end
+    end
+  end
+end
+
+local function old_ids(limit)
+  local ids = {}
+  for _, target in ipairs(targets()) do
+    local found = call('ZRANGEBYSCORE', S.base .. ':oz:' .. target, '-inf', fmt('%d', S.now - OLD), 'LIMIT', 0, limit - #ids)
+    for _, id in ipairs(found) do ids[#ids + 1] = id end
+    if #ids >= limit then break end
+  end
+  return ids
+end
+
+-- outbox: strikes delivered entries off, answers those asked for or old ones, and for each target since
+-- when everything before is delivered.
+-- Key: base. Argument: instance, map {st ids, t ids or li}. Reply: map {e, old, n, i}.
+function Outbox.call(base, blob)
+  if not call then bind() end
+  local map = Inspect.map_of(blob)
+  Shard.open(base, sub(blob, 1, 8))
+  local settled_for = {}
+  if map.st then
+    for _, raw in ipairs(get_many(base .. ':o', map.st)) do
+      if raw then settled_for[sub(raw, 3, 2 + byte(raw, 2))] = true end
+    end
+    strike(map.st)
+  end
+  local ids = map.t or old_ids(min(map.li or 0, PAGE))
+  local out, bytes = {}, 0
+  for i, raw in ipairs(get_many(base .. ':o', ids)) do
+    if raw and (#out == 0 or bytes + #raw <= PAGE_BYTES) then
+      local length = byte(raw, 2)
+      bytes = bytes + #raw
+      out[#out + 1] = {ids[i], sub(raw, 3, 2 + length), byte(raw), sub(raw, 3 + length)}
+    end
+  end
+  local anywhere, since = oldest('*') or S.now, {}
+  for target in pairs(settled_for) do since[#since + 1] = {target, min(anywhere, oldest(target) or S.now)} end
+  Shard.commit()
+  return mp.pack({e = out, old = since, n = S.now, i = M.instance})
+end
+
+-- Forgets entries that their source has struck off, a bounded number a call.
+local function forget(source, till, before)
+  call('HSET', S.base .. ':of', source, fmt('%d', till))
+  local key = S.base .. ':oi:' .. source
+  local gone = call('ZRANGEBYSCORE', key, '-inf', '(' .. fmt('%d', before), 'LIMIT', 0, 1000)
+  call_many('ZREM', key, gone)
+end
+
+-- deliver: takes effects that were posted elsewhere, each once. `t` is the source's instant at which they
+-- were read; `k`: everything posted before the second instant was struck off by the first.
+-- Key: base. Argument: instance, map {f source, t, k, e list of [id, kind, bytes]}.
+-- Reply: map {v list of [verdict, id], st 1 if read too long ago, n, i}. Verdict 253: no such job here.
+function Outbox.deliver(base, blob)
+  if not call then bind() end
+  local map = Inspect.map_of(blob)
+  if type(map.f) ~= 'string' or type(map.t) ~= 'number' or type(map.e) ~= 'table' then
+    refuse('invalid_input', 'deliver names no source, instant or effects')
+  end
+  Shard.open(base, sub(blob, 1, 8))
+  for i, one in ipairs(map.e) do
+    if type(one) ~= 'table' or #(one[1] or '') ~= 16 or type(one[3]) ~= 'string' or #one[3] < 17 then
+      refuse('invalid_input', 'an effect is cut short index=' .. i - 1)
+    end
+    if one[2] == ENQUEUE then Enqueue.check_due(one[3], i - 1) end
+  end
+  Sweep.run()
+  local floor_ = tonum(call('HGET', base .. ':of', map.f) or 0)
+  local known, verdicts = map.k, {}
+  local stale = map.t <= floor_
+  if not stale then
+    if known and known[1] > floor_ and known[1] < map.t then forget(map.f, known[1], known[2]) end
+    local taken = base .. ':oi:' .. map.f
+    for i, one in ipairs(map.e) do
+      local id, kind, bytes = one[1], one[2], one[3]
+      local verdict, other = 1, nil
+      if call('ZSCORE', taken, id) then
+        if kind == CLEAR then verdict = 255 end
+      elseif kind == ENQUEUE then
+        local _, _, _, into
+        verdict, _, _, into = Enqueue.effect(sub(bytes, 1, 33) .. pack('>I2', i) .. sub(bytes, 36))
+        other = into
+      else
+        verdict = Settle.clear(sub(bytes, 1, 16), sub(bytes, 17)) and 255 or 253
+      end
+      if verdict ~= 253 then call('ZADD', taken, fmt('%d', at8(id)), id) end
+      verdicts[i] = {verdict, other or ''}
+    end
+  end
+  Shard.commit()
+  return mp.pack({v = verdicts, st = stale and 1 or nil, n = S.now, i = M.instance})
+end
+
+end

@@ -1,0 +1,104 @@
+use std::sync::Arc;
+
+use punctual::engine::{PageReport, Settle, SettleVerdict, Settled};
+use punctual::time::{Timestamp, millis, within};
+use punctual::{Effect, Namespace, Result};
+
+use super::{all, by_shard, put_back};
+use crate::calls::Calls;
+use crate::shards::{Shard, of_job, of_token};
+use crate::wire::settle::{self, Posted, Whither};
+
+impl Calls {
+    /// Settles shard by shard. Effects for other shards are posted in the same step and delivered
+    /// right after, by this process if it can, else by whoever keeps that shard.
+    pub(crate) async fn settle(
+        self: &Arc<Self>,
+        namespace: &Namespace,
+        settle: Settle,
+    ) -> Result<Settled> {
+        let shards = self.shards_of(namespace).await?;
+        let count = shards.len();
+        let mut verdicts = vec![None; settle.pages.len()];
+        let mut now = Timestamp::ZERO;
+        let mut parts = by_shard(&settle.pages, count, |page: &&PageReport| {
+            of_token(page.token, count)
+        });
+        if parts.is_empty() {
+            parts.push((0, Vec::new(), Vec::new()));
+        }
+        let longest = self.limits().result_bytes;
+        for (index, places, part) in parts {
+            let shard = &shards[index];
+            let whither = |effect: &Effect| whither(effect, shard, count);
+            let notes = |page: &PageReport| self.notes.of(page);
+            let pack = |instance| settle::request(instance, &part, longest, whither, notes);
+            let reply = self.write(shard, "settle", pack).await?;
+            let (mut reply, posted) = settle::reply(&reply, &part)?;
+            if !posted.is_empty() {
+                self.deliver_now(shard, posted, &mut reply).await;
+            } else if count > 1 && repeats_effects(&part, &reply) {
+                // Who sent it first may not have lived to deliver them.
+                self.clone().deliver_later(shard.clone());
+            }
+            now = now.max(reply.now);
+            put_back(&mut verdicts, &places, reply.verdicts)?;
+        }
+        Ok(Settled {
+            verdicts: all(verdicts)?,
+            now,
+        })
+    }
+
+    /// Waits a little for the verdicts of effects elsewhere; the delivery goes on without anybody.
+    async fn deliver_now(
+        self: &Arc<Self>,
+        shard: &Arc<Shard>,
+        posted: Vec<Posted>,
+        reply: &mut Settled,
+    ) {
+        let (calls, shard) = (self.clone(), shard.clone());
+        let ids: Vec<_> = posted.iter().map(|one| one.entry).collect();
+        let delivery = tokio::spawn(async move { calls.deliver_posted(&shard, &ids).await });
+        let delivered = match within(DELIVERS, delivery).await {
+            Some(Ok(delivered)) => delivered,
+            _ => return,
+        };
+        for one in posted {
+            let Some(verdict) = delivered.get(&one.entry) else {
+                continue;
+            };
+            let place = reply.verdicts.get_mut(one.page);
+            let place = place.and_then(|page| page.get_mut(one.settlement));
+            if let Some(SettleVerdict::Settled { effects, .. }) = place
+                && let Some(effect) = effects.get_mut(one.effect)
+            {
+                *effect = *verdict;
+            }
+        }
+    }
+}
+
+/// How long a settle waits for effects that it has posted: they are safe, and a shard that is away
+/// must not hold up the outcomes of others.
+const DELIVERS: std::time::Duration = millis(250);
+
+fn whither(effect: &Effect, here: &Shard, count: usize) -> Whither {
+    match effect {
+        _ if count == 1 => Whither::Here,
+        Effect::Enqueue(job) => match of_job(job, count) {
+            there if there == usize::from(here.index) => Whither::Here,
+            there => Whither::Shard(format!("{}/{there}", here.namespace)),
+        },
+        _ => Whither::WhereItIs,
+    }
+}
+
+/// Whether a settlement with effects was taken by an earlier sending, whose answer was lost.
+fn repeats_effects(pages: &[&PageReport], reply: &Settled) -> bool {
+    let verdicts = reply.verdicts.iter().flatten();
+    let settlements = pages.iter().flat_map(|page| &page.settlements);
+    settlements
+        .zip(verdicts)
+        .any(|(one, verdict)| !one.effects.is_empty() && *verdict == SettleVerdict::Repeated)
+}
