@@ -4,9 +4,11 @@ mod bulk;
 pub(crate) mod claims;
 mod edits;
 mod jobs;
+mod list;
 mod metrics;
 mod others;
 mod queues;
+mod stats;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -39,7 +41,7 @@ struct Description;
 /// Every route that is described; the others are the page and what is for ourselves.
 fn described() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(Description::openapi())
-        .routes(routes!(jobs::enqueue, jobs::list))
+        .routes(routes!(jobs::enqueue, list::list))
         .routes(routes!(
             jobs::get_by_unique,
             jobs::patch_by_unique,
@@ -56,7 +58,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(queues::resume))
         .routes(routes!(queues::purge))
         .routes(routes!(queues::settings, queues::set_settings))
-        .routes(routes!(queues::stats))
+        .routes(routes!(stats::stats))
         .routes(routes!(others::info))
         .routes(routes!(others::healthz))
         .routes(routes!(metrics::metrics))

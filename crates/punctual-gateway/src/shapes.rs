@@ -4,4 +4,5 @@ pub(crate) mod edit;
 pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod reason;
+pub(crate) mod total;
 pub(crate) mod work;

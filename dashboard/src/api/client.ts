@@ -4,7 +4,7 @@ import { query, request, requestText } from "./http";
 import type { Action, Edited, Filter, Info, Job, JobDetail, Listing, Query, QueueSettings, Receipt, Stats, Target } from "./types";
 
 /** The most jobs that one list, or targets that one edit, may have. */
-export const LIST_MAX = 200;
+export const LIST_MAX = 1_000;
 export const TARGETS_MAX = 1_000;
 
 async function timed<T extends { now?: string }>(answer: Promise<T>): Promise<T> {
@@ -15,11 +15,13 @@ async function timed<T extends { now?: string }>(answer: Promise<T>): Promise<T>
 
 export const info = (stop?: AbortSignal) => timed(request<Info>("GET", "info", undefined, stop));
 
-export function stats(of: { queues?: string[]; history?: boolean; due?: boolean }, stop?: AbortSignal): Promise<Stats> {
+export function stats(of: { queues?: string[]; history?: boolean; due?: boolean; total?: boolean; minutes?: number }, stop?: AbortSignal): Promise<Stats> {
   const params = new URLSearchParams();
   for (const queue of of.queues ?? []) params.append("queue", queue);
   if (of.history) params.set("history", "true");
   if (of.due) params.set("due", "true");
+  if (of.total) params.set("total", "true");
+  if (of.minutes) params.set("minutes", String(of.minutes));
   const text = params.toString();
   return timed(request<Stats>("GET", `stats${text && `?${text}`}`, undefined, stop));
 }

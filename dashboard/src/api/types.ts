@@ -37,6 +37,17 @@ export interface QueueNow extends Counts {
   oldest_due_ms?: number;
   due?: DueBucket[];
   history?: Minute[];
+  recent?: RecentCounts;
+}
+
+/** The last five full minutes of a queue and the one that runs. */
+export interface RecentCounts {
+  enqueued: number;
+  claimed: number;
+  completed: number;
+  failed: number;
+  dead: number;
+  lateness_us?: Quantiles;
 }
 
 export interface WorkerNow {
@@ -56,6 +67,8 @@ export interface Stats {
   workers: WorkerNow[];
   exact: boolean;
   now: string;
+  /** All these queues as one, if asked for. */
+  total?: { history: Minute[]; due: DueBucket[] };
 }
 
 export interface QueueSettings {

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use punctual::engine::{Edit, Select, Target};
 
-use super::jobs::{cursor_of, text_of_cursor};
+use super::list::{cursor_of, text_of_cursor};
 use crate::access::{Allowed, Reading, Scope};
 use crate::problem::{ErrorAnswer, Problem};
 use crate::request::{Answer, Read};

@@ -4,22 +4,18 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use punctual::engine::{
-    Action, Cursor, Edit, EditVerdict, EnqueueVerdict, List, ListBy, Select, Target, WaitFor,
-};
+use punctual::engine::{Action, Edit, EditVerdict, EnqueueVerdict, Select, Target, WaitFor};
 use punctual::{JobId, NewJob};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::IntoParams;
 
-use crate::access::{Administering, Allowed, Asking, Caller, Enqueuing, Reading};
-use crate::job_line::{InstantText, JobLine};
+use crate::access::{Administering, Allowed, Asking, Caller, Enqueuing};
+use crate::job_line::JobLine;
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, Read, json_bytes, parse, wait_until};
-use crate::shapes::edit::{FilterLine, OneEdited, Patch, state_of};
-use crate::shapes::job::{JobAnswer, JobList, ManyEnqueued, OneEnqueued};
+use crate::shapes::edit::{OneEdited, Patch, state_of};
+use crate::shapes::job::{JobAnswer, ManyEnqueued, OneEnqueued};
 use crate::shapes::work::new_job;
 use crate::state::Shared;
 
@@ -103,115 +99,6 @@ fn refused(verdict: EnqueueVerdict) -> Problem {
         ),
     };
     Problem::new(status, verdict.name(), message).hint(hint)
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct ListQuery {
-    queue: Option<String>,
-    state: Option<String>,
-    kind: Option<String>,
-    /// Text that the payload contains.
-    text: Option<String>,
-    #[param(value_type = Option<String>)]
-    due_from: Option<InstantText>,
-    #[param(value_type = Option<String>)]
-    due_before: Option<InstantText>,
-    /// The unique key, with `queue`.
-    unique: Option<String>,
-    /// The group key, with `queue`.
-    group: Option<String>,
-    /// 1 to 200, 50 by default.
-    limit: Option<usize>,
-    payloads: Option<bool>,
-    cursor: Option<String>,
-}
-
-/// Jobs that a scan looks at in one call.
-const SCAN: usize = 1_000;
-
-/// Lists jobs, a page at a time
-#[utoipa::path(
-    get, path = "/v1/jobs", tag = "jobs", params(ListQuery),
-    responses((status = 200, body = JobList), (status = "4XX", body = ErrorAnswer))
-)]
-pub(super) async fn list(
-    State(shared): State<Shared>,
-    Allowed(caller, _): Allowed<Reading>,
-    Asked(query): Asked<ListQuery>,
-) -> Answer<JobList> {
-    let limit = query.limit.unwrap_or(50);
-    if !(1..=200).contains(&limit) {
-        return Err(Problem::invalid("limit is out of range").hint("use 1 to 200"));
-    }
-    let filter = FilterLine {
-        queue: query.queue,
-        state: query.state,
-        kind: query.kind,
-        text: query.text,
-        due_from: query.due_from,
-        due_before: query.due_before,
-    }
-    .filter()?;
-    let by = match (
-        filter.queue.clone(),
-        query.unique,
-        query.group,
-        filter.state,
-    ) {
-        (Some(queue), Some(key), None, _) => ListBy::Unique { queue, key },
-        (Some(queue), None, Some(key), _) => ListBy::Group { queue, key },
-        (Some(queue), None, None, Some(state)) => ListBy::State { queue, state },
-        (_, None, None, _) => ListBy::All,
-        _ => {
-            return Err(Problem::invalid(
-                "unique and group need queue, and only one of them",
-            ));
-        }
-    };
-    let mut listing = JobList {
-        jobs: Vec::new(),
-        examined: 0,
-        cursor: query.cursor,
-        now: String::new(),
-    };
-    loop {
-        let list = List {
-            by: by.clone(),
-            filter: filter.clone(),
-            cursor: listing
-                .cursor
-                .take()
-                .map(|text| cursor_of(&text))
-                .transpose()?,
-            limit: limit - listing.jobs.len(),
-            payloads: query.payloads.unwrap_or(true),
-        };
-        let found = shared.engine.list(&caller.namespace, list).await?;
-        listing
-            .jobs
-            .extend(found.jobs.iter().map(JobLine::document));
-        listing.examined += found.examined;
-        listing.cursor = found.cursor.as_ref().map(text_of_cursor);
-        listing.now = found.now.to_string();
-        // Half a page is better than many steps for the last few.
-        let enough = listing.jobs.len() * 2 >= limit || listing.examined >= SCAN;
-        if enough || listing.cursor.is_none() {
-            return Ok(Json(listing));
-        }
-    }
-}
-
-/// A cursor as text, and back.
-pub(super) fn text_of_cursor(cursor: &Cursor) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(&cursor.0)
-}
-
-pub(super) fn cursor_of(text: &str) -> Result<Cursor> {
-    let bytes = BASE64_URL_SAFE_NO_PAD.decode(text);
-    let bytes = bytes.map_err(|_| Problem::invalid("the cursor is not one"))?;
-    Ok(Cursor(bytes.into()))
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]

@@ -1,4 +1,4 @@
-//! `/v1/queues` and `/v1/stats`.
+//! `/v1/queues`: counts, pause, purge, settings.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,11 +7,11 @@ use punctual::engine::{Control, Controlled, OnFull, QueueSettings, RecordValue, 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::jobs::{cursor_of, text_of_cursor};
+use super::list::{cursor_of, text_of_cursor};
 use crate::access::{Administering, Allowed, Caller, Reading};
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, Pairs, Read};
-use crate::shapes::queue::{QueueList, StatsAnswer};
+use crate::shapes::queue::QueueList;
 use crate::state::Shared;
 
 /// Counts the jobs of queues by state
@@ -32,30 +32,6 @@ pub(super) async fn list(
     };
     let stats = shared.engine.stats(&caller.namespace, request).await?;
     Ok(Json(QueueList::from(&stats)))
-}
-
-/// Counts, the due histogram, the history by minutes, and workers
-#[utoipa::path(
-    get, path = "/v1/stats", tag = "queues",
-    params(
-        ("queue" = Option<Vec<String>>, Query, description = "only these; all without"),
-        ("history" = Option<bool>, Query), ("due" = Option<bool>, Query)
-    ),
-    responses((status = 200, body = StatsAnswer), (status = "4XX", body = ErrorAnswer))
-)]
-pub(super) async fn stats(
-    State(shared): State<Shared>,
-    Allowed(caller, _): Allowed<Reading>,
-    pairs: Pairs,
-) -> Answer<StatsAnswer> {
-    pairs.only(&["queue", "history", "due"])?;
-    let request = StatsRequest {
-        queues: pairs.all("queue"),
-        history: pairs.is_true("history"),
-        due: pairs.is_true("due"),
-    };
-    let stats = shared.engine.stats(&caller.namespace, request).await?;
-    Ok(Json(StatsAnswer::from(&stats)))
 }
 
 /// A queue by name.

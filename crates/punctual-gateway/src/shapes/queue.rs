@@ -1,9 +1,11 @@
 //! Queues and workers in numbers.
 
 use punctual::State;
-use punctual::engine::{QueueStats, Stats, WorkerSeen};
+use punctual::engine::{DueBucket, MinuteStats, QueueStats, Stats, WorkerSeen};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+use super::total::{Recent, Total};
 
 /// One queue: its counts, and more if it was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -25,11 +27,14 @@ pub(crate) struct QueueLine {
     due: Vec<DueLine>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     history: Vec<MinuteLine>,
+    /// With `total`; missing if nothing happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recent: Option<Recent>,
 }
 
 /// Jobs that fall due within a span.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-struct DueLine {
+pub(super) struct DueLine {
     from: String,
     until: String,
     jobs: u64,
@@ -37,7 +42,7 @@ struct DueLine {
 
 /// One minute of a queue.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-struct MinuteLine {
+pub(super) struct MinuteLine {
     minute: String,
     enqueued: u64,
     claimed: u64,
@@ -53,21 +58,25 @@ struct MinuteLine {
 
 /// Median and 99th percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
-struct Quantiles {
-    p50: u64,
-    p99: u64,
+pub(super) struct Quantiles {
+    pub(super) p50: u64,
+    pub(super) p99: u64,
 }
 
-impl From<&QueueStats> for QueueLine {
-    fn from(stats: &QueueStats) -> Self {
-        let of = |state| stats.counts.of(state);
-        let quantiles = |pair: Option<(u64, u64)>| pair.map(|(p50, p99)| Quantiles { p50, p99 });
-        let due = stats.due.iter().map(|bucket| DueLine {
+impl From<&DueBucket> for DueLine {
+    fn from(bucket: &DueBucket) -> Self {
+        Self {
             from: bucket.from.to_string(),
             until: bucket.until.to_string(),
             jobs: bucket.jobs,
-        });
-        let history = stats.history.iter().map(|minute| MinuteLine {
+        }
+    }
+}
+
+impl From<&MinuteStats> for MinuteLine {
+    fn from(minute: &MinuteStats) -> Self {
+        let quantiles = |pair: Option<(u64, u64)>| pair.map(|(p50, p99)| Quantiles { p50, p99 });
+        Self {
             minute: minute.minute.to_string(),
             enqueued: minute.enqueued,
             claimed: minute.claimed,
@@ -77,7 +86,13 @@ impl From<&QueueStats> for QueueLine {
             cancelled: minute.cancelled,
             lateness_us: quantiles(minute.lateness_us),
             run_time_us: quantiles(minute.run_time_us),
-        });
+        }
+    }
+}
+
+impl From<&QueueStats> for QueueLine {
+    fn from(stats: &QueueStats) -> Self {
+        let of = |state| stats.counts.of(state);
         Self {
             queue: stats.queue.clone(),
             paused: stats.paused,
@@ -89,8 +104,9 @@ impl From<&QueueStats> for QueueLine {
             cancelled: of(State::Cancelled),
             dead: of(State::Dead),
             oldest_due_ms: stats.oldest_due.map(|span| span.as_millis() as u64),
-            due: due.collect(),
-            history: history.collect(),
+            due: stats.due.iter().map(Into::into).collect(),
+            history: stats.history.iter().map(Into::into).collect(),
+            recent: None,
         }
     }
 }
@@ -120,6 +136,21 @@ pub(crate) struct StatsAnswer {
     #[serde(flatten)]
     queues: QueueList,
     workers: Vec<WorkerSeenLine>,
+    /// All these queues as one, with `total`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<Total>,
+}
+
+impl StatsAnswer {
+    pub(crate) fn tell_recent(&mut self, queue: usize, recent: Option<Recent>) {
+        if let Some(line) = self.queues.queues.get_mut(queue) {
+            line.recent = recent;
+        }
+    }
+
+    pub(crate) fn tell_total(&mut self, total: Total) {
+        self.total = Some(total);
+    }
 }
 
 impl From<&Stats> for StatsAnswer {
@@ -127,6 +158,7 @@ impl From<&Stats> for StatsAnswer {
         Self {
             queues: stats.into(),
             workers: stats.workers.iter().map(Into::into).collect(),
+            total: None,
         }
     }
 }

@@ -1,0 +1,209 @@
+//! `GET /v1/jobs`: lists, a page at a time.
+
+use axum::Json;
+use axum::extract::State;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use punctual::State as JobState;
+use punctual::engine::{Cursor, List, ListBy};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::access::{Allowed, Reading};
+use crate::job_line::{InstantText, JobLine};
+use crate::problem::{ErrorAnswer, Problem, Result};
+use crate::request::{Answer, Asked};
+use crate::shapes::edit::FilterLine;
+use crate::shapes::job::JobList;
+use crate::state::Shared;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListQuery {
+    queue: Option<String>,
+    state: Option<String>,
+    kind: Option<String>,
+    /// Text that the payload contains.
+    text: Option<String>,
+    #[param(value_type = Option<String>)]
+    due_from: Option<InstantText>,
+    #[param(value_type = Option<String>)]
+    due_before: Option<InstantText>,
+    /// The unique key, with `queue`.
+    unique: Option<String>,
+    /// The group key, with `queue`.
+    group: Option<String>,
+    /// 1 to 200, or 1,000 without payloads; 50 by default.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    payloads: Option<bool>,
+    cursor: Option<String>,
+}
+
+/// Jobs in one answer, with their payloads and without.
+const JOBS_MAX: usize = 200;
+const BARE_JOBS_MAX: usize = 1_000;
+/// Jobs that a scan looks at in one call.
+const SCAN: usize = 1_000;
+
+/// Lists jobs, a page at a time
+#[utoipa::path(
+    get, path = "/v1/jobs", tag = "jobs", params(ListQuery),
+    responses((status = 200, body = JobList), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    Asked(query): Asked<ListQuery>,
+) -> Answer<JobList> {
+    let payloads = query.payloads.unwrap_or(true);
+    let (most, hint) = match payloads {
+        true => (JOBS_MAX, "use 1 to 200, or to 1000 with payloads=false"),
+        false => (BARE_JOBS_MAX, "use 1 to 1000"),
+    };
+    let limit = query.limit.unwrap_or(50);
+    if !(1..=most).contains(&limit) {
+        return Err(Problem::invalid("limit is out of range").hint(hint));
+    }
+    let filter = FilterLine {
+        queue: query.queue,
+        state: query.state,
+        kind: query.kind,
+        text: query.text,
+        due_from: query.due_from,
+        due_before: query.due_before,
+    }
+    .filter()?;
+    let mut place = Place::begin(
+        filter.queue.clone(),
+        filter.state,
+        query.unique,
+        query.group,
+    )?;
+    if let Some(text) = query.cursor {
+        place.goes_on_at(cursor_of(&text)?)?;
+    }
+    let mut listing = JobList {
+        jobs: Vec::new(),
+        examined: 0,
+        cursor: None,
+        now: String::new(),
+    };
+    loop {
+        let list = List {
+            by: place.by(),
+            filter: filter.clone(),
+            cursor: place.cursor.take(),
+            limit: limit - listing.jobs.len(),
+            payloads,
+        };
+        let found = shared.engine.list(&caller.namespace, list).await?;
+        listing
+            .jobs
+            .extend(found.jobs.iter().map(JobLine::document));
+        listing.examined += found.examined;
+        listing.now = found.now.to_string();
+        let is_over = !place.moves_on(found.cursor);
+        // Half a page is better than many steps for the last few.
+        let enough = listing.jobs.len() * 2 >= limit || listing.examined >= SCAN;
+        if enough || is_over {
+            listing.cursor = (!is_over).then(|| text_of_cursor(&place.told()));
+            return Ok(Json(listing));
+        }
+    }
+}
+
+/// Where a list stands. A queue of which no state was named is walked state by state: each is an index.
+struct Place {
+    walk: Walk,
+    cursor: Option<Cursor>,
+}
+
+enum Walk {
+    One(ListBy),
+    /// The queue, and which of `State::ALL` it is at.
+    States(String, usize),
+}
+
+impl Place {
+    fn begin(
+        queue: Option<String>,
+        state: Option<JobState>,
+        unique: Option<String>,
+        group: Option<String>,
+    ) -> Result<Self> {
+        let walk = match (queue, unique, group, state) {
+            (Some(queue), Some(key), None, _) => Walk::One(ListBy::Unique { queue, key }),
+            (Some(queue), None, Some(key), _) => Walk::One(ListBy::Group { queue, key }),
+            (Some(queue), None, None, Some(state)) => Walk::One(ListBy::State { queue, state }),
+            (Some(queue), None, None, None) => Walk::States(queue, 0),
+            (None, None, None, _) => Walk::One(ListBy::All),
+            _ => {
+                let message = "unique and group need queue, and only one of them";
+                return Err(Problem::invalid(message));
+            }
+        };
+        Ok(Self { walk, cursor: None })
+    }
+
+    fn by(&self) -> ListBy {
+        match &self.walk {
+            Walk::One(by) => by.clone(),
+            Walk::States(queue, at) => ListBy::State {
+                queue: queue.clone(),
+                state: JobState::ALL[*at],
+            },
+        }
+    }
+
+    /// Takes up what [`told`](Self::told) answered.
+    fn goes_on_at(&mut self, cursor: Cursor) -> Result<()> {
+        let Walk::States(_, at) = &mut self.walk else {
+            self.cursor = Some(cursor);
+            return Ok(());
+        };
+        let (first, rest) = cursor.0.split_first().ok_or_else(no_cursor)?;
+        *at = usize::from(*first);
+        if *at >= JobState::ALL.len() {
+            return Err(no_cursor());
+        }
+        self.cursor = (!rest.is_empty()).then(|| Cursor(rest.to_vec().into()));
+        Ok(())
+    }
+
+    /// What the engine answered to go on with; whether there is more.
+    fn moves_on(&mut self, cursor: Option<Cursor>) -> bool {
+        let has_ended = cursor.is_none();
+        self.cursor = cursor;
+        match &mut self.walk {
+            Walk::States(_, at) if has_ended => {
+                *at += 1;
+                *at < JobState::ALL.len()
+            }
+            _ => !has_ended,
+        }
+    }
+
+    fn told(&self) -> Cursor {
+        let own = self.cursor.as_ref().map_or(&[][..], |cursor| &cursor.0);
+        match &self.walk {
+            Walk::One(_) => Cursor(own.to_vec().into()),
+            Walk::States(_, at) => Cursor([&[*at as u8], own].concat().into()),
+        }
+    }
+}
+
+fn no_cursor() -> Problem {
+    Problem::invalid("the cursor is not one")
+}
+
+/// A cursor as text, and back.
+pub(super) fn text_of_cursor(cursor: &Cursor) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(&cursor.0)
+}
+
+pub(super) fn cursor_of(text: &str) -> Result<Cursor> {
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(text);
+    Ok(Cursor(bytes.map_err(|_| no_cursor())?.into()))
+}

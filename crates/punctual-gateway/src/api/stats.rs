@@ -1,0 +1,92 @@
+//! `/v1/stats`: counts, what falls due, the past by minutes, workers.
+
+use axum::Json;
+use axum::extract::State;
+use punctual::engine::{Stats, StatsRequest};
+
+use crate::access::{Allowed, Caller, Reading};
+use crate::problem::{ErrorAnswer, Problem, Result};
+use crate::request::{Answer, Pairs};
+use crate::shapes::queue::StatsAnswer;
+use crate::shapes::total::{Sum, minutes_before};
+use crate::state::Shared;
+
+/// The minutes that engines remember.
+const MINUTES_MAX: u64 = 1_440;
+/// Queues whose past is in memory at the same time while it is summed.
+const QUEUES_AT_ONCE: usize = 50;
+
+/// Counts, the due histogram, the history by minutes, and workers
+#[utoipa::path(
+    get, path = "/v1/stats", tag = "queues",
+    params(
+        ("queue" = Option<Vec<String>>, Query, description = "only these; all without"),
+        ("history" = Option<bool>, Query), ("due" = Option<bool>, Query),
+        ("total" = Option<bool>, Query, description = "history and due of all these queues as one, and the recent past of each"),
+        ("minutes" = Option<u64>, Query, description = "how far the history goes back, all it has by default", minimum = 1, maximum = 1440)
+    ),
+    responses((status = 200, body = StatsAnswer), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn stats(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    pairs: Pairs,
+) -> Answer<StatsAnswer> {
+    pairs.only(&["queue", "history", "due", "total", "minutes"])?;
+    let minutes_told = minutes_of(&pairs)?;
+    let total = pairs.is_true("total");
+    let request = StatsRequest {
+        queues: pairs.all("queue"),
+        history: pairs.is_true("history") && !total,
+        due: pairs.is_true("due") || total,
+    };
+    let mut stats = shared.engine.stats(&caller.namespace, request).await?;
+    if total {
+        return sum(&shared, &caller, stats, minutes_told).await.map(Json);
+    }
+    let since = minutes_before(stats.now, minutes_told);
+    for queue in &mut stats.queues {
+        queue.history.retain(|minute| minute.minute >= since);
+    }
+    Ok(Json(StatsAnswer::from(&stats)))
+}
+
+fn minutes_of(pairs: &Pairs) -> Result<u64> {
+    let Some(text) = pairs.all("minutes").pop() else {
+        return Ok(MINUTES_MAX);
+    };
+    let found = text.parse().ok().filter(|n| (1..=MINUTES_MAX).contains(n));
+    found.ok_or_else(|| Problem::invalid("minutes is out of range").hint("use 1 to 1440"))
+}
+
+/// The queues as they stand, and their past and future as one.
+async fn sum(
+    shared: &Shared,
+    caller: &Caller,
+    mut stats: Stats,
+    minutes_told: u64,
+) -> Result<StatsAnswer> {
+    let mut sum = Sum::new(stats.now, minutes_told);
+    for queue in &mut stats.queues {
+        sum.due(std::mem::take(&mut queue.due));
+    }
+    let mut answer = StatsAnswer::from(&stats);
+    for (at, some) in stats.queues.chunks(QUEUES_AT_ONCE).enumerate() {
+        let request = StatsRequest {
+            queues: some.iter().map(|queue| queue.queue.clone()).collect(),
+            history: true,
+            due: false,
+        };
+        let past = shared.engine.stats(&caller.namespace, request).await?;
+        for told in past.queues {
+            // The same queues in the same order, unless one went meanwhile.
+            let here = some.iter().position(|queue| queue.queue == told.queue);
+            let recent = sum.history(&told.history);
+            if let Some(here) = here {
+                answer.tell_recent(at * QUEUES_AT_ONCE + here, recent);
+            }
+        }
+    }
+    answer.tell_total(sum.total());
+    Ok(answer)
+}
