@@ -49,7 +49,8 @@ export class FakeEngine {
     };
   }
 
-  stats({ queues = [], history, due }) {
+  stats({ queues = [], history, due, total, minutes = 1_440 }) {
+    if (total) return this.#total(queues, minutes);
     const wanted = queues.length ? queues.map((name) => this.queues.get(name)).filter(Boolean) : [...this.queues.values()];
     const buckets = due ? this.#dueBuckets() : null;
     const oldest = this.#oldest();
@@ -63,6 +64,23 @@ export class FakeEngine {
         };
       }),
       workers: this.workers, exact: true,
+    };
+  }
+
+  #total(queues, minutes) {
+    const { queues: told, ...rest } = this.stats({ queues, history: true, due: true });
+    const now = this.now();
+    const since = new Date(now - minutes * 60_000).toISOString();
+    const recent = new Date((Math.floor(now / 60_000) - 5) * 60_000).toISOString();
+    const history = sum(told.flatMap((queue) => queue.history).filter((one) => one.minute >= since), (one) => one.minute);
+    const due = new Map();
+    for (const bucket of told.flatMap((queue) => queue.due)) due.set(bucket.from, { ...bucket, jobs: bucket.jobs + (due.get(bucket.from)?.jobs ?? 0) });
+    return {
+      ...rest, total: { history, due: [...due.values()].sort((a, b) => (a.from < b.from ? -1 : 1)) },
+      queues: told.map(({ history, due: _, ...queue }) => {
+        const [of] = sum(history.filter((one) => one.minute >= recent), () => "");
+        return of ? { ...queue, recent: of } : queue;
+      }),
     };
   }
 
@@ -246,6 +264,21 @@ export class FakeEngine {
     }
     for (const worker of this.workers) Object.assign(worker, { seen_at: iso(now - 300), busy: worker.id === "w1" ? 30 : busy.get(worker.id), leased: busy.get(worker.id) });
   }
+}
+
+/** Minutes added up by a name of each, in the order of the names. */
+function sum(minutes, nameOf) {
+  const sums = new Map();
+  for (const minute of minutes) {
+    const name = nameOf(minute);
+    const to = sums.get(name) ?? { minute: minute.minute, enqueued: 0, claimed: 0, completed: 0, failed: 0, dead: 0, cancelled: 0 };
+    for (const what of ["enqueued", "claimed", "completed", "failed", "dead", "cancelled"]) to[what] += minute[what];
+    for (const what of ["lateness_us", "run_time_us"]) {
+      if (minute[what]) to[what] = { p50: to[what]?.p50 ?? minute[what].p50, p99: Math.max(to[what]?.p99 ?? 0, minute[what].p99) };
+    }
+    sums.set(name, to);
+  }
+  return [...sums.values()].sort((a, b) => (a.minute < b.minute ? -1 : 1));
 }
 
 const keyOf = (key) => (typeof key === "object" && key ? key.key : key);

@@ -66,7 +66,7 @@ function route(state, method, path, params, sent) {
   };
   const body = sent ? readSent(sent) : {};
   if (path === "info") return ok({ ...engine.info(), namespace: "default", scopes });
-  if (path === "stats") return ok(engine.stats({ queues: params.getAll("queue"), history: params.get("history") === "true", due: params.get("due") === "true" }));
+  if (path === "stats") return ok(engine.stats({ queues: params.getAll("queue"), history: params.get("history") === "true", due: params.get("due") === "true", total: params.get("total") === "true", minutes: Number(params.get("minutes") ?? 1_440) }));
   if (path === "jobs" && method === "GET") {
     const { limit, cursor, payloads, ...query } = Object.fromEntries(params);
     const listing = engine.list(query, { cursor, limit: Number(limit ?? 50) });

@@ -14,7 +14,8 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use utoipa::OpenApi as _;
-use utoipa::openapi::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{OpenApi, RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -29,6 +30,7 @@ use crate::{events, guard, page};
         description = "Durable delayed jobs, on time. What each answer means is told by docs/http-api.md."
     ),
     components(schemas(ErrorAnswer)),
+    security(("token" = [])),
     tags(
         (name = "jobs", description = "Put jobs in, look at them, change them"),
         (name = "work", description = "Claim, extend, settle"),
@@ -37,6 +39,18 @@ use crate::{events, guard, page};
     )
 )]
 struct Description;
+
+/// What no derive can say: the token that every route but one wants; and that answers have a job's
+/// fields beside others, although a job that is sent may have no others.
+fn complete(mut description: OpenApi) -> OpenApi {
+    let components = description.components.get_or_insert_default();
+    let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    components.add_security_scheme("token", bearer);
+    if let Some(RefOr::T(Schema::Object(job))) = components.schemas.get_mut("Job") {
+        job.additional_properties = None;
+    }
+    description
+}
 
 /// Every route that is described; the others are the page and what is for ourselves.
 fn described() -> OpenApiRouter<Shared> {
@@ -67,11 +81,12 @@ fn described() -> OpenApiRouter<Shared> {
 
 /// The description of every route, as `/openapi.json` answers it.
 pub fn open_api() -> OpenApi {
-    described().into_openapi()
+    complete(described().into_openapi())
 }
 
 pub(crate) fn router(shared: &Shared) -> Router {
     let (router, description) = described().split_for_parts();
+    let description = complete(description);
     let description = bytes::Bytes::from(description.to_json().unwrap_or_default());
     let describe =
         axum::routing::get(

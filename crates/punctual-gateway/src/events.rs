@@ -35,7 +35,7 @@ const UNAUTHORIZED: u16 = 4401;
 /// Opens a WebSocket for changes and for work
 #[utoipa::path(
     get, path = "/v1/events", tag = "gateway",
-    responses((status = 101, description = "frames are told by docs/http-api.md"), (status = "4XX", body = ErrorAnswer))
+    responses((status = 101, description = "frames are told by docs/http-api.md"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(crate) async fn events(
     State(shared): State<Shared>,

@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::shapes::words::{Id, Name};
 use parts::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
 pub(crate) use parts::{Instant as InstantText, Span as SpanText};
 pub use parts::{base64_of, hold_of};
@@ -29,16 +30,19 @@ pub(crate) use record::json_or_base64;
 pub struct JobLine {
     /// Its id, a UUID.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Id>)]
     pub id: Option<String>,
     /// Its queue.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Name>)]
     pub queue: Option<String>,
     /// The name of its handler.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Name>)]
     pub kind: Option<String>,
     /// Its payload, if that is JSON, byte for byte.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
-    #[schema(value_type = Option<serde_json::Value>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub payload: Option<Box<RawValue>>,
     /// Its payload, if that is no JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,12 +59,14 @@ pub struct JobLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 9)]
     priority: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unique: Option<UniqueLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<GroupLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, maximum = 4294967295i64)]
     max_attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry: Option<RetryLine>,
@@ -91,12 +97,12 @@ pub struct JobLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
-    #[schema(value_type = Option<serde_json::Value>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     result: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result_base64: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
-    #[schema(value_type = Option<serde_json::Value>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     progress: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     progress_base64: Option<String>,

@@ -151,10 +151,16 @@ impl Pairs {
         values.map(|(_, value)| value.clone()).collect()
     }
 
-    pub(crate) fn is_true(&self, name: &str) -> bool {
-        self.0
-            .iter()
-            .any(|(known, value)| known == name && value == "true")
+    /// Whether a name is told to be true; it may be told once.
+    pub(crate) fn is_true(&self, name: &str) -> Result<bool> {
+        match self.all(name).as_slice() {
+            [] => Ok(false),
+            [one] if one == "true" => Ok(true),
+            [one] if one == "false" => Ok(false),
+            _ => Err(Problem::invalid(format!(
+                "{name} is neither true nor false"
+            ))),
+        }
     }
 
     /// Refuses names that are not known.

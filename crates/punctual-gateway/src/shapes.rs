@@ -5,4 +5,5 @@ pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod reason;
 pub(crate) mod total;
+pub(crate) mod words;
 pub(crate) mod work;

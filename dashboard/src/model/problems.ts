@@ -1,5 +1,5 @@
 // What is wrong, the worst first: what somebody at three in the morning must see in two seconds.
-import type { Info, Minute, QueueNow, WorkerNow } from "../api/types";
+import type { Info, Minute, QueueNow, RecentCounts, WorkerNow } from "../api/types";
 import type { Words } from "../words";
 import { micros, span } from "./time";
 
@@ -55,6 +55,18 @@ export function recent(history: Minute[] | undefined, now: number): Recent {
     if (minute.lateness_us) sum.lateness99 = Math.max(sum.lateness99 ?? 0, minute.lateness_us.p99);
   }
   return sum;
+}
+
+/** The same, of what the gateway has summed: the five full minutes and the one that runs. */
+export function recentOf(counts: RecentCounts, now: number): Recent {
+  const minutes = RECENT_MINUTES + (now % 60_000) / 60_000;
+  return {
+    completed: (counts.completed * RECENT_MINUTES) / minutes,
+    failed: counts.failed,
+    dead: counts.dead,
+    ended: counts.completed + counts.failed,
+    lateness99: counts.lateness_us?.p99 ?? null,
+  };
 }
 
 export function problemsOf(queue: QueueNow, workers: WorkerNow[], past: Recent | null, words: Words): Problem[] {

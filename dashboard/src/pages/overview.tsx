@@ -1,63 +1,58 @@
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { stats } from "../api/client";
 import { downSince } from "../api/http";
-import { type QueueNow, STATES, type Stats } from "../api/types";
+import { STATES, type Stats } from "../api/types";
 import { known } from "../app/access";
 import { useRead } from "../app/query";
 import { toJobs } from "../app/route";
 import { useStore } from "../app/store";
-import { type Problem, problemsOf, problemsOfEngine, recent, sortProblems } from "../model/problems";
+import { type Problem, problemsOf, problemsOfEngine, recentOf, sortProblems } from "../model/problems";
 import { span } from "../model/time";
-import { Charts } from "../parts/charts";
+import { Charts, RANGES, type Range } from "../parts/charts";
 import { Problems } from "../parts/problems";
 import { QueueTable, sumOf } from "../parts/queuetable";
 import { Failure, count, short, useTick } from "../parts/small";
 import { WorkerTable } from "../parts/workertable";
 import { useWords } from "../words";
 
-/** History is read for the queues that have most to tell; one answer has 24 hours of each. */
-const HISTORY_QUEUES_MAX = 32;
 const COUNTS_MS = 5_000;
-const HISTORY_MS = 15_000;
-
-const weight = (queue: QueueNow) => queue.active * 1e6 + queue.ready * 1e3 + queue.scheduled + queue.held + queue.completed + queue.dead;
-
-function useHistory(now: Stats | null) {
-  const names = useMemo(() => [...(now?.queues ?? [])].sort((a, b) => weight(b) - weight(a)).slice(0, HISTORY_QUEUES_MAX).map((queue) => queue.queue), [now !== null]);
-  const read = useRead(`history ${names.join()}`, (stop) => (names.length ? stats({ queues: names, history: true, due: true }, stop) : Promise.resolve(null)), { every: HISTORY_MS });
-  return { data: read.data, partial: (now?.queues.length ?? 0) > names.length };
-}
+const PAST_MS = 15_000;
 
 export function Overview() {
   const words = useWords();
   useTick(5_000);
   const counts = useRead("stats", (stop) => stats({}, stop), { every: COUNTS_MS, on: () => true });
-  const history = useHistory(counts.data);
+  const [range, setRange] = useState<Range>("hour");
+  const { minutes } = RANGES[range];
+  const read = useRead(`past ${minutes}`, (stop) => stats({ total: true, minutes }, stop), { every: PAST_MS });
+  // Until a longer past has come, what was there stays.
+  const last = useRef<Stats | null>(null);
+  const past = (last.current = read.data ?? last.current);
   const info = useStore(known);
   const down = useStore(downSince);
   const now = counts.data;
   const engineNow = now ? Date.parse(now.now) : Date.now();
 
-  const past = useMemo(
-    () => new Map((history.data?.queues ?? []).map((queue) => [queue.queue, recent(queue.history, Date.parse(history.data!.now))])),
-    [history.data],
+  const recents = useMemo(
+    () => new Map((past?.queues ?? []).flatMap((queue) => (queue.recent ? [[queue.queue, recentOf(queue.recent, Date.parse(past!.now))] as const] : []))),
+    [past],
   );
   const problems = useMemo(() => {
-    const found: Problem[] = (now?.queues ?? []).flatMap((queue) => problemsOf(queue, now!.workers, past.get(queue.queue) ?? null, words));
+    const found: Problem[] = (now?.queues ?? []).flatMap((queue) => problemsOf(queue, now!.workers, recents.get(queue.queue) ?? null, words));
     found.push(...problemsOfEngine(info, found, words));
     return sortProblems(found);
-  }, [now, past, info, words]);
-  const histories = useMemo(() => history.data?.queues.map((queue) => queue.history) ?? [], [history.data]);
-  const due = useMemo(() => history.data?.queues.map((queue) => queue.due) ?? [], [history.data]);
+  }, [now, recents, info, words]);
+  const histories = useMemo(() => [past?.total?.history], [past]);
+  const due = useMemo(() => [past?.total?.due], [past]);
 
   if (!now) return counts.error ? <Failure error={counts.error} again={counts.again} /> : <p class="empty">{words.list.loading}</p>;
   const shown: Problem[] = down === null ? problems : [{ level: "bad", text: words.problems.unreachable(span(Date.now() - down)), weight: 1e15 }, ...problems];
   return (
     <>
       <Problems problems={shown} calm={now.queues.length ? words.problems.noneMore(now.queues.length, now.workers.length) : words.problems.noJobs} />
-      <Totals now={now} past={[...past.values()].reduce((sum, one) => sum + one.completed, 0) / 5} />
-      <Charts histories={histories} due={due} now={engineNow} note={history.partial ? words.charts.busiest(HISTORY_QUEUES_MAX) : undefined} />
-      <QueueTable queues={now.queues} problems={problems} past={past} />
+      <Totals now={now} past={[...recents.values()].reduce((sum, one) => sum + one.completed, 0) / 5} />
+      <Charts histories={histories} due={due} now={engineNow} range={range} setRange={setRange} />
+      <QueueTable queues={now.queues} problems={problems} past={recents} />
       <WorkerTable workers={now.workers} />
     </>
   );

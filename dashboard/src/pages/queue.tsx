@@ -8,7 +8,7 @@ import { useStore } from "../app/store";
 import { problemsOf, recent, sortProblems } from "../model/problems";
 import { expected, plan } from "../model/search";
 import { span } from "../model/time";
-import { Charts } from "../parts/charts";
+import { Charts, type Range } from "../parts/charts";
 import { Dialog, tell } from "../parts/dialog";
 import { JobList } from "../parts/joblist";
 import { Problems } from "../parts/problems";
@@ -23,6 +23,7 @@ export function QueuePage({ name, state }: { name: string; state: State | undefi
   const read = useRead(`queue ${name}`, (stop) => stats({ queues: [name], history: true, due: true }, stop), { every: 10_000, on: (change) => change.queue === name });
   const limit = useRead(`settings ${name}`, (stop) => settings(name, stop)).data;
   const [purging, setPurging] = useState(false);
+  const [range, setRange] = useState<Range>("hour");
   const queue = read.data?.queues[0];
   if (!read.data) return read.error ? <Failure error={read.error} again={read.again} /> : <p class="empty">{words.list.loading}</p>;
   if (!queue) return <p class="empty">{words.queue.missing}</p>;
@@ -55,7 +56,7 @@ export function QueuePage({ name, state }: { name: string; state: State | undefi
       </header>
       {problems.length ? <Problems problems={problems} calm="" /> : null}
       {queue.paused && !problems.length ? <div class="note warn">{words.queue.pausedNote}</div> : null}
-      <Charts histories={[queue.history]} due={[queue.due]} now={Date.parse(now)} queue={name} />
+      <Charts histories={[queue.history]} due={[queue.due]} now={Date.parse(now)} range={range} setRange={setRange} queue={name} />
       {mine.length ? <WorkerTable workers={mine} /> : null}
       <nav class="states-tabs" aria-label={words.list.state} ref={inView}>
         {STATES.map((one) => (

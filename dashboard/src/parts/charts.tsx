@@ -9,7 +9,7 @@ import { Bars, Chart, tellCount } from "./chart";
 import { Panel, Tabs } from "./small";
 
 export type Range = "hour" | "sixHours" | "day";
-const RANGES: Record<Range, { minutes: number; step: number }> = {
+export const RANGES: Record<Range, { minutes: number; step: number }> = {
   hour: { minutes: 60, step: 1 },
   sixHours: { minutes: 360, step: 5 },
   day: { minutes: 1_440, step: 15 },
@@ -20,18 +20,18 @@ interface Props {
   histories: (Minute[] | undefined)[];
   due: (DueBucket[] | undefined)[];
   now: number;
+  range: Range;
+  setRange(range: Range): void;
   /** The queue, if it is one. */
   queue?: string;
-  note?: string;
 }
 
-export function Charts({ histories, due, now, queue, note }: Props) {
+export function Charts({ histories, due, now, range, setRange, queue }: Props) {
   const words = useWords();
   const { charts } = words;
-  const [range, setRange] = useState<Range>("hour");
   const [ahead, setAhead] = useState<DueRange>("hour");
   const { minutes, step } = RANGES[range];
-  const data = useMemo(() => series(histories, now, minutes, step), [histories, range, Math.floor(now / 15_000)]);
+  const data = useMemo(() => series(histories, now, minutes, step), [histories, minutes, step, Math.floor(now / 15_000)]);
   const buckets = useMemo(() => allBuckets(due), [due]);
   const { bars, later } = dueBars(buckets, now, ahead);
   const sum = bars.reduce((all, bar) => all + bar.jobs, 0);
@@ -44,13 +44,13 @@ export function Charts({ histories, due, now, queue, note }: Props) {
   const rangeTabs = <Tabs label={charts.range} of={["hour", "sixHours", "day"] as const} name={(one) => charts[one]} value={range} set={setRange} />;
   return (
     <div class="charts">
-      <Panel title={charts.lateness} hint={queue ? charts.queueLatenessHint : (note ?? charts.latenessHint)} side={rangeTabs}>
+      <Panel title={charts.lateness} hint={queue ? charts.queueLatenessHint : charts.latenessHint} side={rangeTabs}>
         <Chart
           label={charts.lateness} empty={charts.empty} at={data.at} tell={span} logarithmic
           lines={[{ name: charts.p99, colour: "warn", values: data.late99 }, { name: charts.p50, colour: "scheduled", values: data.late50 }]}
         />
       </Panel>
-      <Panel title={charts.throughput} hint={queue ? undefined : note}>
+      <Panel title={charts.throughput}>
         <Chart
           label={charts.throughput} empty={charts.empty} at={data.at} tell={tellCount}
           lines={[

@@ -49,7 +49,6 @@ export const en = {
     queueLatenessHint: "handler start minus due", runTime: "Run time", runTimeHint: "start to settlement",
     due: "Falls due", enqueued: "enqueued", completed: "completed", failed: "failed", dead: "dead", p50: "p50", p99: "p99",
     hour: "hour", sixHours: "6 hours", day: "day", month: "month", tenMinutes: "10 min", range: "Time range", last: "last", next: "next",
-    busiest: (many: number) => `of the ${n(many)} busiest queues`,
     empty: "nothing in this time", later: (count: number) => `${jobs(count)} later than that`, bounded: "counted for the first 10,000 jobs of a queue", sum: (count: number) => jobs(count),
   },
   queues: {

@@ -50,7 +50,6 @@ export const zh: Words = {
     queueLatenessHint: "处理开始减去到期时刻", runTime: "执行时长", runTimeHint: "从开始到结算",
     due: "即将到期", enqueued: "入队", completed: "完成", failed: "失败", dead: "死信", p50: "p50", p99: "p99",
     hour: "1 小时", sixHours: "6 小时", day: "1 天", month: "1 个月", tenMinutes: "10 分钟", range: "时间范围", last: "最近", next: "今后",
-    busiest: (many) => `最忙的 ${n(many)} 个队列`,
     empty: "这段时间里没有", later: (count) => `更晚还有 ${jobs(count)}`, bounded: "每个队列只数前 10,000 个", sum: (count) => jobs(count),
   },
   queues: {

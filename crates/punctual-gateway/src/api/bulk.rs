@@ -29,7 +29,7 @@ const BATCH_JOBS_MAX: usize = 500;
     request_body(content = String, content_type = "application/x-ndjson"),
     responses(
         (status = 200, body = String, content_type = "application/x-ndjson"),
-        (status = "4XX", body = ErrorAnswer)
+        (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer)
     )
 )]
 pub(super) async fn bulk(

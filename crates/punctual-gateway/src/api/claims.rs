@@ -16,7 +16,7 @@ use crate::state::Shared;
 /// Takes due jobs under a lease; waits for one if asked to
 #[utoipa::path(
     post, path = "/v1/claims", tag = "work", request_body = ClaimRequest,
-    responses((status = 200, body = ClaimAnswer), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = ClaimAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn claim(
     State(shared): State<Shared>,
@@ -77,7 +77,7 @@ async fn claim_once(shared: &Shared, caller: &Caller, claim: &Claim) -> Result<C
 /// Prolongs leases, carries progress
 #[utoipa::path(
     post, path = "/v1/extensions", tag = "work", request_body = ExtendRequest,
-    responses((status = 200, body = ExtendAnswer), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = ExtendAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn extend(
     State(shared): State<Shared>,
@@ -101,7 +101,7 @@ pub(crate) async fn extend_for(
 /// Hands in how attempts ended, with what they bring about
 #[utoipa::path(
     post, path = "/v1/settlements", tag = "work", request_body = SettleRequest,
-    responses((status = 200, body = SettleAnswer), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = SettleAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn settle(
     State(shared): State<Shared>,

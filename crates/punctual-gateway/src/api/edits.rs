@@ -14,7 +14,7 @@ use crate::state::Shared;
 /// Changes jobs that are named or found, or says what would be done
 #[utoipa::path(
     post, path = "/v1/edits", tag = "jobs", request_body = EditRequest,
-    responses((status = 200, body = EditAnswer), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = EditAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn edit(
     State(shared): State<Shared>,

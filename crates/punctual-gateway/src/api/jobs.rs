@@ -16,6 +16,7 @@ use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, Read, json_bytes, parse, wait_until};
 use crate::shapes::edit::{OneEdited, Patch, state_of};
 use crate::shapes::job::{JobAnswer, ManyEnqueued, OneEnqueued};
+use crate::shapes::words::{Id, Name};
 use crate::shapes::work::new_job;
 use crate::state::Shared;
 
@@ -113,8 +114,8 @@ pub(super) struct GetQuery {
 
 /// Answers one job
 #[utoipa::path(
-    get, path = "/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path), GetQuery),
-    responses((status = 200, body = JobAnswer), (status = "4XX", body = ErrorAnswer))
+    get, path = "/v1/jobs/{id}", tag = "jobs", params(("id" = Id, Path), GetQuery),
+    responses((status = 200, body = JobAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn get(
     State(shared): State<Shared>,
@@ -182,8 +183,8 @@ async fn get_target(
 
 /// Changes one job
 #[utoipa::path(
-    patch, path = "/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path)), request_body = Patch,
-    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer))
+    patch, path = "/v1/jobs/{id}", tag = "jobs", params(("id" = Id, Path)), request_body = Patch,
+    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn patch(
     State(shared): State<Shared>,
@@ -214,8 +215,8 @@ impl DeleteQuery {
 
 /// Cancels a job, or forgets a settled one
 #[utoipa::path(
-    delete, path = "/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path), DeleteQuery),
-    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer))
+    delete, path = "/v1/jobs/{id}", tag = "jobs", params(("id" = Id, Path), DeleteQuery),
+    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn delete(
     State(shared): State<Shared>,
@@ -266,6 +267,7 @@ async fn edit_target(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct UniqueQuery {
+    #[param(value_type = Name)]
     queue: String,
     key: String,
     #[serde(default)]
@@ -287,7 +289,7 @@ impl UniqueQuery {
 /// Answers the holder of a unique key
 #[utoipa::path(
     get, path = "/v1/jobs/by-unique", tag = "jobs", params(UniqueQuery),
-    responses((status = 200, body = JobAnswer), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = JobAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn get_by_unique(
     State(shared): State<Shared>,
@@ -307,7 +309,7 @@ pub(super) async fn get_by_unique(
 /// Changes the holder of a unique key
 #[utoipa::path(
     patch, path = "/v1/jobs/by-unique", tag = "jobs", params(UniqueQuery), request_body = Patch,
-    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn patch_by_unique(
     State(shared): State<Shared>,
@@ -321,7 +323,7 @@ pub(super) async fn patch_by_unique(
 /// Cancels the holder of a unique key, or forgets it
 #[utoipa::path(
     delete, path = "/v1/jobs/by-unique", tag = "jobs", params(UniqueQuery),
-    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn delete_by_unique(
     State(shared): State<Shared>,

@@ -15,14 +15,17 @@ use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked};
 use crate::shapes::edit::FilterLine;
 use crate::shapes::job::JobList;
+use crate::shapes::words::Name;
 use crate::state::Shared;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
+    #[param(value_type = Option<Name>)]
     queue: Option<String>,
     state: Option<String>,
+    #[param(value_type = Option<Name>)]
     kind: Option<String>,
     /// Text that the payload contains.
     text: Option<String>,
@@ -50,7 +53,7 @@ const SCAN: usize = 1_000;
 /// Lists jobs, a page at a time
 #[utoipa::path(
     get, path = "/v1/jobs", tag = "jobs", params(ListQuery),
-    responses((status = 200, body = JobList), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = JobList), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn list(
     State(shared): State<Shared>,

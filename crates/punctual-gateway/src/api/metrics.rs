@@ -19,7 +19,7 @@ const QUEUES_TOLD_APART: usize = 100;
 /// Numbers for Prometheus
 #[utoipa::path(
     get, path = "/metrics", tag = "gateway",
-    responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn metrics(
     State(shared): State<Shared>,

@@ -83,7 +83,7 @@ impl HealthLine {
 /// Answers what the engine is, and what the token may
 #[utoipa::path(
     get, path = "/v1/info", tag = "gateway",
-    responses((status = 200, body = InfoAnswer), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = InfoAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn info(
     State(shared): State<Shared>,
@@ -132,7 +132,7 @@ fn snake(name: &str) -> String {
 
 /// Whether all is well, for whoever asks
 #[utoipa::path(
-    get, path = "/healthz", tag = "gateway",
+    get, path = "/healthz", tag = "gateway", security(()),
     responses((status = 200, body = HealthLine), (status = 503, body = HealthLine))
 )]
 pub(super) async fn healthz(State(shared): State<Shared>, request: Request) -> Response {

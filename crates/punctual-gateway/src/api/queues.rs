@@ -12,13 +12,14 @@ use crate::access::{Administering, Allowed, Caller, Reading};
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, Pairs, Read};
 use crate::shapes::queue::QueueList;
+use crate::shapes::words::{Count, Name};
 use crate::state::Shared;
 
 /// Counts the jobs of queues by state
 #[utoipa::path(
     get, path = "/v1/queues", tag = "queues",
     params(("queue" = Option<Vec<String>>, Query, description = "only these; all without")),
-    responses((status = 200, body = QueueList), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = QueueList), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn list(
     State(shared): State<Shared>,
@@ -38,6 +39,7 @@ pub(super) async fn list(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct QueueRequest {
+    #[schema(value_type = Name)]
     queue: String,
 }
 
@@ -53,7 +55,7 @@ pub(super) struct Switched {
 /// Lets nothing more of a queue start
 #[utoipa::path(
     post, path = "/v1/queues/pause", tag = "queues", request_body = QueueRequest,
-    responses((status = 200, body = Switched), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = Switched), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn pause(
     State(shared): State<Shared>,
@@ -66,7 +68,7 @@ pub(super) async fn pause(
 /// Ends a pause
 #[utoipa::path(
     post, path = "/v1/queues/resume", tag = "queues", request_body = QueueRequest,
-    responses((status = 200, body = Switched), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = Switched), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn resume(
     State(shared): State<Shared>,
@@ -97,6 +99,7 @@ async fn switch(shared: &Shared, caller: &Caller, queue: String, paused: bool) -
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PurgeRequest {
+    #[schema(value_type = Name)]
     queue: String,
     /// Whether only to say what would be done.
     dry_run: bool,
@@ -122,7 +125,7 @@ pub(super) struct Purged {
 /// Cancels what waits in a queue, a thousand jobs per call
 #[utoipa::path(
     post, path = "/v1/queues/purge", tag = "queues", request_body = PurgeRequest,
-    responses((status = 200, body = Purged), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = Purged), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn purge(
     State(shared): State<Shared>,
@@ -199,13 +202,16 @@ enum OnFullLine {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SettingsLine {
+    #[schema(value_type = Name)]
     queue: String,
     /// Held, scheduled and ready jobs it may have; without it as many as come.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Count>)]
     max_pending: Option<u64>,
     #[serde(default)]
     on_full: OnFullLine,
     /// The version that was read; 0 if it was never set.
+    #[schema(value_type = Count)]
     version: u64,
 }
 
@@ -220,6 +226,7 @@ pub(super) struct SettingsWritten {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct QueueQuery {
+    #[param(value_type = Name)]
     queue: String,
 }
 
@@ -231,7 +238,7 @@ fn record_of(queue: &str) -> Result<String> {
 /// Answers what a queue is told
 #[utoipa::path(
     get, path = "/v1/queues/settings", tag = "queues", params(QueueQuery),
-    responses((status = 200, body = SettingsLine), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = SettingsLine), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn settings(
     State(shared): State<Shared>,
@@ -264,7 +271,7 @@ pub(super) async fn settings(
 /// Tells a queue, if nobody else has in the meantime
 #[utoipa::path(
     put, path = "/v1/queues/settings", tag = "queues", request_body = SettingsLine,
-    responses((status = 200, body = SettingsWritten), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = SettingsWritten), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn set_settings(
     State(shared): State<Shared>,

@@ -25,7 +25,7 @@ const QUEUES_AT_ONCE: usize = 50;
         ("total" = Option<bool>, Query, description = "history and due of all these queues as one, and the recent past of each"),
         ("minutes" = Option<u64>, Query, description = "how far the history goes back, all it has by default", minimum = 1, maximum = 1440)
     ),
-    responses((status = 200, body = StatsAnswer), (status = "4XX", body = ErrorAnswer))
+    responses((status = 200, body = StatsAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn stats(
     State(shared): State<Shared>,
@@ -34,11 +34,11 @@ pub(super) async fn stats(
 ) -> Answer<StatsAnswer> {
     pairs.only(&["queue", "history", "due", "total", "minutes"])?;
     let minutes_told = minutes_of(&pairs)?;
-    let total = pairs.is_true("total");
+    let total = pairs.is_true("total")?;
     let request = StatsRequest {
         queues: pairs.all("queue"),
-        history: pairs.is_true("history") && !total,
-        due: pairs.is_true("due") || total,
+        history: pairs.is_true("history")? && !total,
+        due: pairs.is_true("due")? || total,
     };
     let mut stats = shared.engine.stats(&caller.namespace, request).await?;
     if total {

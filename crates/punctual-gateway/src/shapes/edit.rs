@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use punctual::engine::{Action, EditVerdict, Edited, Filter, Target};
+use punctual::job::check_name;
 use punctual::{Due, State};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::words::{Id, Name};
 use crate::job_line::{InstantText, SpanText};
 use crate::problem::{Problem, Result};
 
@@ -97,8 +99,15 @@ impl ActionLine {
     expecting = "a target is {\"id\"} or {\"queue\", \"unique\"}"
 )]
 pub(crate) enum TargetLine {
-    Id { id: String },
-    Unique { queue: String, unique: String },
+    Id {
+        #[schema(value_type = Id)]
+        id: String,
+    },
+    Unique {
+        #[schema(value_type = Name)]
+        queue: String,
+        unique: String,
+    },
 }
 
 impl TargetLine {
@@ -114,8 +123,10 @@ impl TargetLine {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FilterLine {
+    #[schema(value_type = Option<Name>)]
     pub(crate) queue: Option<String>,
     pub(crate) state: Option<String>,
+    #[schema(value_type = Option<Name>)]
     pub(crate) kind: Option<String>,
     /// Text that the payload contains.
     pub(crate) text: Option<String>,
@@ -125,6 +136,10 @@ pub(crate) struct FilterLine {
 
 impl FilterLine {
     pub(crate) fn filter(self) -> Result<Filter> {
+        let names = [("queue", &self.queue), ("kind", &self.kind)];
+        for (what, name) in names {
+            name.iter().try_for_each(|name| check_name(what, name))?;
+        }
         let state: Option<State> = self.state.map(|state| state.parse()).transpose()?;
         Ok(Filter {
             queue: self.queue,

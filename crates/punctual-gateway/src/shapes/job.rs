@@ -29,7 +29,7 @@ pub(crate) enum JobAnswer {
         id: String,
         state: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<serde_json::Value>)]
+        #[schema(value_type = serde_json::Value, required = false)]
         result: Option<Box<RawValue>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         result_base64: Option<String>,

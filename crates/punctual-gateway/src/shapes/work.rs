@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::job::holder;
+use super::words::{Count, Id, Name, PageToken};
 use crate::job_line::{JobLine, SpanText, either, raw};
 use crate::problem::{Problem, Result};
 
@@ -23,12 +24,15 @@ use crate::problem::{Problem, Result};
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct WorkerLine {
     /// A UUID, random per process.
+    #[schema(value_type = Option<Id>)]
     id: Option<String>,
     host: String,
     version: String,
     /// The kinds it has handlers for; empty if it takes any.
     kinds: Vec<String>,
+    #[schema(value_type = Option<u64>, maximum = 4294967295i64)]
     slots: Option<u32>,
+    #[schema(value_type = u64, maximum = 4294967295i64)]
     busy: u32,
 }
 
@@ -45,8 +49,10 @@ enum OrderLine {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClaimRequest {
     /// 1 to 64, in this order.
+    #[schema(value_type = Vec<Name>, min_items = 1, max_items = 64)]
     queues: Vec<String>,
     /// 1 to 1,000, 1 by default.
+    #[schema(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// How long to wait for a job, at most 60s, not at all by default.
     pub(crate) wait: Option<String>,
@@ -61,6 +67,7 @@ pub(crate) struct ClaimRequest {
     #[serde(default)]
     alone: bool,
     /// 16 hexadecimal digits; the same again answers the same page.
+    #[schema(pattern = "^[0-9a-f]{16}$")]
     nonce: Option<String>,
 }
 
@@ -163,11 +170,13 @@ impl From<Claimed> for ClaimAnswer {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ExtendLine {
+    #[schema(value_type = PageToken)]
     token: String,
     /// 10s by default.
     lease: Option<SpanText>,
     /// The jobs still worked on.
     #[serde(default)]
+    #[schema(value_type = Vec<Id>)]
     jobs: Vec<String>,
     /// By job, any JSON.
     #[serde(default)]
@@ -281,6 +290,7 @@ enum EffectLine {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ClearLine {
+    #[schema(value_type = Id)]
     job: String,
     name: String,
 }
@@ -290,14 +300,16 @@ struct ClearLine {
 #[schema(as = Settlement)]
 #[serde(deny_unknown_fields)]
 struct SettlementLine {
+    #[schema(value_type = Id)]
     id: String,
+    #[schema(value_type = u64, maximum = 4294967295i64)]
     attempt: u32,
     outcome: OutcomeLine,
     /// For retry (else by policy) and snooze.
     after: Option<SpanText>,
     /// A small result, any JSON.
     #[serde(default, deserialize_with = "raw")]
-    #[schema(value_type = Option<serde_json::Value>)]
+    #[schema(value_type = serde_json::Value, required = false)]
     result: Option<Box<RawValue>>,
     result_base64: Option<String>,
     error: Option<String>,
@@ -366,13 +378,16 @@ pub(crate) fn new_job(line: JobLine) -> Result<NewJob> {
 #[schema(as = PageReport)]
 #[serde(deny_unknown_fields)]
 struct ReportLine {
+    #[schema(value_type = PageToken)]
     token: String,
     settlements: Vec<SettlementLine>,
     /// Handler start minus due, in microseconds.
     #[serde(default)]
+    #[schema(value_type = Vec<Count>)]
     lateness_us: Vec<u64>,
     /// Run times in microseconds.
     #[serde(default)]
+    #[schema(value_type = Vec<Count>)]
     run_time_us: Vec<u64>,
 }
 

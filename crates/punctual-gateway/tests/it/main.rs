@@ -3,6 +3,7 @@
 mod access;
 mod bulk;
 mod events;
+mod fuzz;
 mod jobs;
 mod limits;
 mod lists;
