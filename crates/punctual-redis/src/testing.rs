@@ -1,9 +1,11 @@
-//! Servers that tests start, stop and kill.
+//! Servers that tests start, stop and kill, and a proxy before them.
 
 mod cluster;
+mod proxy;
 mod sentinels;
 mod server;
 
 pub use cluster::TestCluster;
+pub use proxy::{Ending, TestProxy, Way, Weather};
 pub use sentinels::TestSentinels;
 pub use server::TestServer;

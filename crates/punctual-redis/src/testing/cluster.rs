@@ -6,11 +6,7 @@ pub struct TestCluster {
     nodes: Vec<TestServer>,
 }
 
-const SETTINGS: [&str; 10] = [
-    "--save",
-    "",
-    "--appendonly",
-    "no",
+const SETTINGS: [&str; 6] = [
     "--cluster-enabled",
     "yes",
     "--cluster-node-timeout",
@@ -23,9 +19,19 @@ const SETTINGS: [&str; 10] = [
 const PARTS: [(u16, u16); 3] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
 
 impl TestCluster {
-    /// Answers once every node knows that all slots are covered.
+    /// Masters that keep nothing on disk. Answers once every node knows that all slots are covered.
     pub fn start() -> Self {
-        let nodes: Vec<_> = PARTS.map(|_| TestServer::with(&SETTINGS)).into();
+        Self::with(&["--save", "", "--appendonly", "no"])
+    }
+
+    /// The same with nodes that keep everything over a kill.
+    pub fn start_kept() -> Self {
+        Self::with(&["--save", "", "--appendonly", "yes"])
+    }
+
+    fn with(keeping: &[&str]) -> Self {
+        let settings = [keeping, &SETTINGS].concat();
+        let nodes: Vec<_> = PARTS.map(|_| TestServer::with(&settings)).into();
         for (node, (first, last)) in nodes.iter().zip(PARTS) {
             let (first, last) = (first.to_string(), last.to_string());
             node.cli(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);

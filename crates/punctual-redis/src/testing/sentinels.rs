@@ -49,6 +49,17 @@ impl TestSentinels {
         }
     }
 
+    /// Starts those again that were killed; the sentinels make replicas of them.
+    pub fn restart_killed(&mut self) {
+        for server in self
+            .servers
+            .iter_mut()
+            .filter(|server| !server.is_running())
+        {
+            server.restart();
+        }
+    }
+
     fn master(&self) -> u16 {
         let asked = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"];
         let said = self.sentinels[0].cli(&asked);

@@ -87,6 +87,11 @@ impl TestServer {
         self.running = None;
     }
 
+    /// Whether it was started and not killed since.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
     /// Stops it from running without ending it, until [`go_on`](Self::go_on).
     pub fn stop(&mut self) {
         self.signal("STOP");

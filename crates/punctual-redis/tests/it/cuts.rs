@@ -5,10 +5,9 @@ use punctual::engine::{
 };
 use punctual::{Engine, Namespace, State};
 use punctual_redis::RedisEngine;
-use punctual_redis::testing::TestServer;
+use punctual_redis::testing::{TestProxy as Proxy, TestServer, Way};
 
 use crate::client::{QUEUE, claim, connect, drain, enqueue, here, job, state};
-use crate::proxy::{Proxy, Way};
 
 /// Calls `verb` with a cut after each number of bytes, until one went through uncut; each must
 /// answer as if nothing had happened.

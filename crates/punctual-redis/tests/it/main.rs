@@ -33,6 +33,5 @@ mod histories;
 /// Effects for other shards.
 mod outbox;
 /// Cuts connections.
-mod proxy;
 /// The engine keeps the law over several shards, as far as it can.
 mod several;

@@ -11,12 +11,11 @@ use punctual::time::{ManualClock, Stopwatch, Timestamp, minutes, seconds};
 use punctual::{
     Effect, Engine, ErrorKind, Hold, JobId, NewJob, Outcome, State, Unique, UniquePolicy,
 };
-use punctual_redis::testing::{TestCluster, TestServer};
+use punctual_redis::testing::{TestCluster, TestProxy as Proxy, TestServer, Way};
 use punctual_redis::{Options, RedisEngine};
 
 use crate::client::{Claimed, claim, claim_as, connect, enqueue, here, options, state};
 use crate::hand::raw;
-use crate::proxy::{Proxy, Way};
 
 /// Where effects go, one under each of so many keys: some of them for every shard.
 const FOLLOWERS: &str = "followers";

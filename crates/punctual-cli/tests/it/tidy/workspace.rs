@@ -90,7 +90,7 @@ pub(super) fn habits(tree: &Tree) -> Vec<String> {
 /// One TLS stack and one provider of its cryptography, neither of which needs a C library.
 pub(super) fn lock(tree: &Tree) -> Vec<String> {
     let lock = tree.get("Cargo.lock").unwrap_or_default();
-    ["openssl-sys", "native-tls", "aws-lc-sys", "libsqlite3-sys"]
+    ["openssl-sys", "native-tls", "aws-lc-sys"]
         .into_iter()
         .filter(|name| lock.contains(&format!("name = \"{name}\"\n")))
         .map(|name| format!("Cargo.lock: {name} came in; find a feature that leaves it out: cargo tree -i {name}"))

@@ -1,0 +1,212 @@
+//! The command line.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use punctual::time::minutes;
+
+use crate::cell::CellKind;
+use crate::fate::Mix;
+use crate::plan::plan;
+use crate::report;
+use crate::roles::{Failed, Role};
+use crate::run::{self, Round, Wanted};
+use crate::sums::Sums;
+
+/// Tortures engines and judges what came of it
+#[derive(Debug, clap::Parser)]
+#[command(version, max_term_width = 100)]
+pub(crate) enum Command {
+    /// Torture engines; exits with 1 if anything promised was broken
+    Run(RunArgs),
+    /// Print the faults that a seed brings about
+    Plan(PlanArgs),
+    /// Judge kept histories again, below a folder
+    Verify {
+        /// The folder of a run, a cell or a round
+        folder: PathBuf,
+    },
+    /// Write the sums of all runs into the pages that show them
+    Tables {
+        /// The file of sums
+        #[arg(long, default_value = "crates/punctual-torture/sums.json")]
+        sums: PathBuf,
+        /// Pages with the marks between which tables stand
+        #[arg(default_values = ["docs/reliability.md", "README.md", "README.zh-CN.md"])]
+        pages: Vec<PathBuf>,
+    },
+    /// What the processes of a round do
+    #[command(flatten)]
+    Role(Role),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanArgs {
+    /// Engines or cells: file:, redis, all, or the name of a cell
+    #[arg(long, value_delimiter = ',', default_value = "all")]
+    engine: Vec<String>,
+
+    /// What all choices begin with
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// How long faults go on
+    #[arg(long, default_value_t = 1.0)]
+    minutes: f64,
+
+    /// Faults per cell, at most
+    #[arg(long, default_value_t = usize::MAX)]
+    faults: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+
+    /// Many small jobs instead of all sizes
+    #[arg(long)]
+    many: bool,
+
+    /// Calls of a producer per second
+    #[arg(long, default_value_t = 20)]
+    rate: u32,
+
+    /// Jobs per call, at most
+    #[arg(long, default_value_t = 4)]
+    batch: usize,
+
+    /// Where histories and verdicts go
+    #[arg(long, default_value = "target/torture")]
+    folder: PathBuf,
+
+    /// Keep histories of rounds in which nothing was found too
+    #[arg(long)]
+    keep: bool,
+
+    /// Plant a bug in every process; needs a build with --features planted
+    #[arg(long)]
+    planted: Option<String>,
+
+    /// Add what came of it to this file of sums
+    #[arg(long)]
+    sums: Option<PathBuf>,
+
+    /// The commit that the sums name
+    #[arg(long, env = "PUNCTUAL_COMMIT", default_value = "unnamed")]
+    commit: String,
+}
+
+impl Command {
+    /// Answers whether nothing promised was broken.
+    pub(crate) fn run(self) -> Result<bool, Failed> {
+        match self {
+            Self::Run(args) => args.run(),
+            Self::Plan(args) => args.print().map(|()| true),
+            Self::Verify { folder } => verify(&folder),
+            Self::Tables { sums, pages } => {
+                let sums = Sums::read(&sums)?;
+                for page in pages {
+                    let text = fs::read_to_string(&page)?;
+                    fs::write(&page, sums.fill(&text))?;
+                }
+                Ok(true)
+            }
+            Self::Role(role) => {
+                crate::planted::plant()?;
+                role.run().map(|()| true)
+            }
+        }
+    }
+}
+
+impl PlanArgs {
+    fn cells(&self) -> Result<Vec<CellKind>, Failed> {
+        let mut cells = Vec::new();
+        for name in &self.engine {
+            cells.extend(CellKind::named(name)?);
+        }
+        cells.sort();
+        cells.dedup();
+        Ok(cells)
+    }
+
+    fn print(self) -> Result<(), Failed> {
+        let span = minutes(1).mul_f64(self.minutes).min(run::ROUND).as_millis() as u64;
+        for cell in self.cells()? {
+            println!("{}, round 0:", cell.name());
+            for fault in plan(self.seed, cell, 0, span, self.faults) {
+                println!("  {:<4} {fault}", fault.kind.id_in(cell));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RunArgs {
+    fn run(self) -> Result<bool, Failed> {
+        let wanted = Wanted {
+            cells: self.plan.cells()?,
+            seed: self.plan.seed,
+            span: minutes(1).mul_f64(self.plan.minutes),
+            faults: self.plan.faults,
+            mix: if self.many { Mix::MANY } else { Mix::ROUGH },
+            batch: self.batch,
+            rate: self.rate,
+            folder: absolute(&self.folder)?.join(format!("seed-{}", self.plan.seed)),
+            keep: self.keep,
+            planted: self.planted.clone(),
+        };
+        if wanted.folder.exists() {
+            fs::remove_dir_all(&wanted.folder)?;
+        }
+        fs::create_dir_all(&wanted.folder)?;
+        let folder = wanted.folder.clone();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(4)
+            .enable_all()
+            .build()?;
+        let rounds = runtime.block_on(run::run(wanted, |round| {
+            println!("{}", report::line(round))
+        }))?;
+        fs::write(folder.join("report.md"), report::markdown(&rounds))?;
+        fs::write(folder.join("report.html"), report::html(&rounds))?;
+        println!("\n{}", report::markdown(&rounds));
+        println!("The report is {}", folder.join("report.html").display());
+        if let Some(path) = &self.sums {
+            let mut sums = Sums::read(path)?;
+            sums.add(&self.commit, &rounds);
+            sums.write(path)?;
+        }
+        Ok(rounds.iter().all(Round::is_clean))
+    }
+}
+
+fn absolute(path: &Path) -> io::Result<PathBuf> {
+    std::path::absolute(path)
+}
+
+fn verify(folder: &Path) -> Result<bool, Failed> {
+    let mut clean = true;
+    if folder.join("look.json").exists() {
+        if !folder.join(crate::history::FOLDER).exists() {
+            println!("{}: its history was not kept", folder.display());
+            return Ok(true);
+        }
+        let (findings, hash) = run::verify(folder)?;
+        println!("{}: {hash}", folder.display());
+        for verdict in &findings.verdicts {
+            println!("  {}", report::verdict(verdict));
+            clean &= verdict.holds();
+        }
+        return Ok(clean);
+    }
+    let mut below: Vec<PathBuf> = fs::read_dir(folder)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<io::Result<_>>()?;
+    below.sort();
+    for folder in below.iter().filter(|path| path.is_dir()) {
+        clean &= verify(folder)?;
+    }
+    Ok(clean)
+}

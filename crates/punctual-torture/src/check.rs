@@ -1,0 +1,150 @@
+//! Holds histories against what was promised.
+//!
+//! A verdict says how many things it looked at: one that looked at none proves nothing.
+
+mod ends;
+mod kept;
+mod lateness;
+mod leases;
+mod stories;
+mod timeline;
+mod timing;
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::history;
+use crate::look::Look;
+pub(crate) use lateness::Lateness;
+pub(crate) use stories::{Case, FaultSpan};
+pub(crate) use timeline::Timeline;
+
+/// What one invariant came to in one round.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Verdict {
+    /// Its number and name, such as `I1 nothing lost`.
+    pub(crate) name: String,
+    /// How many things were looked at.
+    pub(crate) checked: u64,
+    /// How many of them break it.
+    pub(crate) broken: u64,
+    /// The first few of those, in words.
+    pub(crate) examples: Vec<String>,
+}
+
+impl Verdict {
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            checked: 0,
+            broken: 0,
+            examples: Vec::new(),
+        }
+    }
+
+    /// Looks at one thing; `why` says what is wrong with it.
+    fn check(&mut self, holds: bool, why: impl FnOnce() -> String) {
+        self.checked += 1;
+        if holds {
+            return;
+        }
+        self.broken += 1;
+        if self.examples.len() < EXAMPLES_MAX {
+            self.examples.push(why());
+        }
+    }
+
+    /// Whether nothing breaks it.
+    pub(crate) fn holds(&self) -> bool {
+        self.broken == 0
+    }
+}
+
+const EXAMPLES_MAX: usize = 10;
+
+/// What a round came to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Findings {
+    pub(crate) verdicts: Vec<Verdict>,
+    pub(crate) tally: Tally,
+    pub(crate) lateness: Lateness,
+    pub(crate) timeline: Timeline,
+}
+
+/// What was done and seen in a round, in numbers.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Tally {
+    /// Jobs whose enqueue was acknowledged, under any of the verdicts that store a job.
+    pub(crate) acknowledged: u64,
+    /// Those without a terminal state at the end.
+    pub(crate) lost: u64,
+    /// Jobs with more than one effect.
+    pub(crate) doubled: u64,
+    /// Starts before the due.
+    pub(crate) early: u64,
+    /// Ends, extensions of holders whose lease had passed on that the engine accepted.
+    pub(crate) stale_accepted: u64,
+    /// Those that it refused.
+    pub(crate) stale_refused: u64,
+    /// Jobs whose enqueue was never answered and that were there all the same.
+    pub(crate) recovered: u64,
+    /// Handlers of an ended lease that were still at work when the next one began.
+    pub(crate) overlaps: u64,
+    /// Jobs that ended nobody and were buried as poison, for they ran alone when their process was killed.
+    pub(crate) buried: u64,
+    /// Handler starts.
+    pub(crate) starts: u64,
+    /// Faults brought about, by their number.
+    pub(crate) faults: std::collections::BTreeMap<String, u64>,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.acknowledged += other.acknowledged;
+        self.lost += other.lost;
+        self.doubled += other.doubled;
+        self.early += other.early;
+        self.stale_accepted += other.stale_accepted;
+        self.stale_refused += other.stale_refused;
+        self.recovered += other.recovered;
+        self.overlaps += other.overlaps;
+        self.buried += other.buried;
+        self.starts += other.starts;
+        for (id, count) in &other.faults {
+            *self.faults.entry(id.clone()).or_insert(0) += count;
+        }
+    }
+}
+
+/// Checks the histories of a round.
+pub(crate) fn check(round: &Path) -> io::Result<Findings> {
+    let case = Case::new(history::read(round)?, Look::read(round)?);
+    Ok(judge(&case))
+}
+
+/// Every invariant.
+pub(crate) fn judge(case: &Case) -> Findings {
+    let mut tally = Tally {
+        faults: case.count_faults(),
+        ..Tally::default()
+    };
+    let verdicts = vec![
+        kept::nothing_lost(case, &mut tally),
+        leases::one_valid(case, &mut tally),
+        leases::stale_are_powerless(case, &mut tally),
+        kept::effect_once(case, &mut tally),
+        timing::not_early(case, &mut tally),
+        timing::alive_again(case),
+        ends::attempts(case, &mut tally),
+        kept::no_orphans(case),
+        kept::counts(case),
+    ];
+    Findings {
+        verdicts,
+        tally,
+        lateness: Lateness::of(case),
+        timeline: Timeline::of(case),
+    }
+}

@@ -1,0 +1,68 @@
+//! I7: failures are those that were handed in, crashes the rest.
+
+use super::stories::{Answer, Case, Story};
+use super::{Tally, Verdict};
+use crate::event::Verdict as Said;
+
+/// I7: attempts before a claim are failures, crashes, and those handed back or put off; and of the
+/// failures and of those handed back there are as many as were handed in.
+pub(super) fn attempts(case: &Case, _tally: &mut Tally) -> Verdict {
+    let mut verdict = Verdict::new("I7 attempts add up");
+    for (id, story) in &case.jobs {
+        for grant in &story.grants {
+            let failed = Bounds::of(story, grant.attempt, &["retry"]);
+            let back = Bounds::of(story, grant.attempt, &["released", "snooze"]);
+            let rest = (grant.attempt - 1).checked_sub(grant.failures + grant.crashes);
+            verdict.check(failed.hold(grant.failures), || {
+                format!(
+                    "{id}: attempt {} has {} failures, {failed:?} were handed in",
+                    grant.attempt, grant.failures
+                )
+            });
+            verdict.check(rest.is_some_and(|rest| back.hold(rest)), || {
+                format!(
+                    "{id}: attempt {} has {} failures and {} crashes, {back:?} were handed back",
+                    grant.attempt, grant.failures, grant.crashes
+                )
+            });
+        }
+    }
+    verdict
+}
+
+/// How many there were at least and at most.
+#[derive(Debug)]
+struct Bounds {
+    least: u32,
+    most: u32,
+}
+
+impl Bounds {
+    /// Attempts before one that were handed in with one of these outcomes.
+    fn of(story: &Story, before: u32, outcomes: &[&str]) -> Self {
+        let mut bounds = Self { least: 0, most: 0 };
+        let mut counted: Vec<u32> = Vec::new();
+        let ours = |end: &&super::stories::Handed| {
+            end.attempt < before && outcomes.contains(&&*end.outcome)
+        };
+        for end in story.ends.iter().filter(ours) {
+            let sure = matches!(end.answer, Answer::Known(_, Said::Settled(..)));
+            let possible = matches!(
+                end.answer,
+                Answer::Unknown | Answer::Known(_, Said::Repeated)
+            );
+            if sure {
+                bounds.least += 1;
+            }
+            if (sure || possible) && !counted.contains(&end.attempt) {
+                counted.push(end.attempt);
+                bounds.most += 1;
+            }
+        }
+        bounds
+    }
+
+    fn hold(&self, count: u32) -> bool {
+        (self.least..=self.most).contains(&count)
+    }
+}

@@ -1,0 +1,128 @@
+//! I1, I4, I8, I10: what must be there at the end, and what must not.
+
+use punctual::State;
+
+use super::stories::Case;
+use super::{Tally, Verdict};
+use crate::fate::Fate;
+
+/// I1: an acknowledged job has one terminal state, and had a handler unless it was cancelled.
+pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
+    let mut verdict = Verdict::new("I1 nothing lost");
+    for (id, story) in &case.jobs {
+        let seen = case.look.jobs.get(id);
+        let state = seen.map(|seen| seen.state);
+        let is_terminal =
+            state.is_some_and(State::is_settled) || (state.is_none() && story.is_settled());
+        if story.sent.is_none() {
+            verdict.check(false, || format!("{id} was never sent, and appeared"));
+            continue;
+        }
+        tally.acknowledged += u64::from(!story.receipts.is_empty());
+        if story.stored().is_some() {
+            tally.lost += u64::from(!is_terminal);
+            verdict.check(is_terminal, || {
+                format!("{id} was acknowledged and is {}", named(state))
+            });
+            let completed = state == Some(State::Completed);
+            verdict.check(!completed || !story.starts.is_empty(), || {
+                format!("{id} is completed and never started")
+            });
+        } else if story.receipts.is_empty() && story.unknown > 0 {
+            let appeared = state.is_some() || !story.grants.is_empty();
+            tally.recovered += u64::from(appeared);
+            verdict.check(!appeared || is_terminal, || {
+                format!("{id} was not answered and is {}", named(state))
+            });
+        } else {
+            // Merged into another, or refused.
+            verdict.check(story.grants.is_empty(), || {
+                format!("{id} was refused or merged, and ran")
+            });
+        }
+        let conflict = story
+            .receipts
+            .iter()
+            .any(|receipt| receipt.received.verdict == "id_conflict");
+        verdict.check(!conflict, || {
+            format!("{id} was sent again and called another job's id")
+        });
+    }
+    verdict.check(case.drained, || "the backlog did not drain".into());
+    verdict
+}
+
+fn named(state: Option<State>) -> String {
+    state.map_or("gone".into(), |state| state.to_string())
+}
+
+/// I4: a completed job has exactly one effect, and no effect is without a job.
+pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
+    let mut verdict = Verdict::new("I4 effect once");
+    for (id, rows) in &case.look.rows {
+        tally.doubled += u64::from(rows.effects > 1 || rows.business > 1);
+        verdict.check(rows.effects == 1 && rows.business == 1, || {
+            format!(
+                "{id} has {} effects and {} business rows",
+                rows.effects, rows.business
+            )
+        });
+        let sent = case.jobs.get(id).is_some_and(|story| story.sent.is_some());
+        verdict.check(sent, || format!("{id} has an effect and was never sent"));
+    }
+    for (id, seen) in &case.look.jobs {
+        let story = &case.jobs[id];
+        if seen.state == State::Completed {
+            verdict.check(case.look.rows.contains_key(id), || {
+                format!("{id} is completed and has no effect")
+            });
+        }
+        if seen.poison {
+            let ends_its_process = story
+                .sent
+                .as_ref()
+                .is_some_and(|(.., sent)| sent.fate == Fate::AbortsAlways);
+            tally.buried += u64::from(!ends_its_process);
+            let was_alone = story.grants.last().is_some_and(|grant| grant.alone);
+            verdict.check(was_alone, || {
+                format!("{id} is dead as poison and did not run alone")
+            });
+        }
+    }
+    verdict
+}
+
+/// I8: nothing is left that belongs to no job.
+pub(super) fn no_orphans(case: &Case) -> Verdict {
+    let mut verdict = Verdict::new("I8 no orphans");
+    verdict.checked = case.look.keys + case.look.counts;
+    for left in &case.look.leftovers {
+        verdict.check(false, || left.clone());
+    }
+    for (id, story) in &case.jobs {
+        for receipt in &story.receipts {
+            let Some(holder) = receipt.received.other.and_then(|id| case.jobs.get(&id)) else {
+                continue;
+            };
+            if receipt.received.verdict != "merged" {
+                continue;
+            }
+            let settled = holder.settled_at().map(|place| &holder.ends[place]);
+            let over = settled.is_some_and(|end| end.answered < receipt.invoked);
+            verdict.check(!over, || {
+                format!("{id} was merged into a job that had settled before")
+            });
+        }
+    }
+    verdict
+}
+
+/// I10: counts are those of a walk.
+pub(super) fn counts(case: &Case) -> Verdict {
+    let mut verdict = Verdict::new("I10 counts are true");
+    verdict.checked = case.look.counts;
+    for miscount in &case.look.miscounts {
+        verdict.check(false, || miscount.clone());
+    }
+    verdict
+}

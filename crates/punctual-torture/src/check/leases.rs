@@ -1,0 +1,147 @@
+//! I2, I3: one valid lease, and nothing for those who hold it no more.
+
+use std::collections::HashMap;
+
+use punctual::JobId;
+use punctual::engine::Token;
+
+use super::stories::{Answer, Case, Grant, Story};
+use super::{Tally, Verdict};
+use crate::event::Verdict as Said;
+
+/// I2: no lease of a job begins before the one before it was released or had ended, in engine time.
+pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
+    let mut verdict = Verdict::new("I2 one valid lease");
+    for (id, story) in &case.jobs {
+        for pair in story.grants.windows(2) {
+            let [before, after] = pair else { continue };
+            if before.token == after.token {
+                // The same page, asked for again.
+                continue;
+            }
+            verdict.check(
+                before.attempt < after.attempt && before.token.fence < after.token.fence,
+                || {
+                    format!(
+                        "{id}: attempt {} under {} after {} under {}",
+                        after.attempt, after.token, before.attempt, before.token
+                    )
+                },
+            );
+            let Some(over) = ended(story, before) else {
+                continue;
+            };
+            verdict.check(after.now >= over, || {
+                let early = over.saturating_sub(after.now);
+                format!(
+                    "{id}: attempt {} was claimed {early} us before the lease of {} was over",
+                    after.attempt, before.attempt
+                )
+            });
+        }
+        tally.starts += story.starts.len() as u64;
+        for pair in story.starts.windows(2) {
+            let [before, after] = pair else { continue };
+            let ended = story
+                .finishes
+                .iter()
+                .any(|(at, attempt)| *attempt == before.attempt && *at <= after.at);
+            tally.overlaps += u64::from(!ended);
+        }
+    }
+    verdict
+}
+
+/// The engine time at which a lease was over; `None` if what is known does not tell.
+fn ended(story: &Story, grant: &Grant) -> Option<u64> {
+    let mut over = grant.deadline;
+    for end in story
+        .ends
+        .iter()
+        .filter(|end| end.attempt == grant.attempt && end.token == grant.token)
+    {
+        match &end.answer {
+            Answer::Known(now, Said::Settled(..)) => over = over.min(*now),
+            Answer::Known(_, Said::Repeated) | Answer::Unknown => return None,
+            Answer::Known(_, Said::LeaseLost) | Answer::Refused => {}
+        }
+    }
+    (!grant.ends_with_process).then_some(over)
+}
+
+/// I3: what is handed in under an old lease is refused and changes nothing.
+pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
+    let mut verdict = Verdict::new("I3 stale holders are powerless");
+    for (id, story) in &case.jobs {
+        let mut settled: HashMap<u32, u64> = HashMap::new();
+        for end in &story.ends {
+            let accepted = matches!(&end.answer, Answer::Known(_, Said::Settled(..)));
+            let is_stale = story
+                .grants
+                .iter()
+                .any(|grant| grant.attempt > end.attempt && grant.at < end.invoked);
+            if is_stale {
+                tally.stale_accepted += u64::from(accepted);
+                tally.stale_refused += u64::from(!accepted);
+                verdict.check(!accepted, || {
+                    format!(
+                        "{id}: the end of attempt {} was accepted after a later claim",
+                        end.attempt
+                    )
+                });
+            }
+            if accepted {
+                let before = settled.insert(end.attempt, end.invoked);
+                verdict.check(before.is_none(), || {
+                    format!("{id}: attempt {} was settled twice", end.attempt)
+                });
+            }
+        }
+        if let Some(place) = story.settled_at() {
+            let last = &story.ends[place];
+            let again = story
+                .grants
+                .iter()
+                .find(|grant| grant.at > last.answered && grant.attempt > last.attempt);
+            verdict.check(again.is_none(), || {
+                format!("{id} was settled for good and claimed again")
+            });
+        }
+    }
+    let later = later_claims(case);
+    for extension in case
+        .extends
+        .iter()
+        .filter(|extension| extension.deadline.is_some())
+    {
+        for id in extension
+            .asked
+            .iter()
+            .filter(|id| !extension.lost.contains(id))
+        {
+            let claims = later.get(&(*id, extension.token)).copied();
+            let is_stale = claims.is_some_and(|at| at < extension.invoked);
+            tally.stale_accepted += u64::from(is_stale);
+            verdict.check(!is_stale, || {
+                format!("{id}: an old lease was prolonged after a later claim")
+            });
+        }
+    }
+    verdict
+}
+
+/// When a job was first claimed under another lease after a given one.
+fn later_claims(case: &Case) -> HashMap<(JobId, Token), u64> {
+    let mut later = HashMap::new();
+    for (id, story) in &case.jobs {
+        for (place, grant) in story.grants.iter().enumerate() {
+            let others = story.grants[place + 1..]
+                .iter()
+                .filter(|other| other.attempt > grant.attempt);
+            if let Some(at) = others.map(|other| other.at).min() {
+                later.insert((*id, grant.token), at);
+            }
+        }
+    }
+    later
+}

@@ -1,0 +1,376 @@
+//! What is known of each job, gathered from the lines of all processes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use punctual::JobId;
+use punctual::engine::Token;
+
+use crate::event::{Event, Received, Sent, Verdict};
+use crate::history::Account;
+use crate::look::Look;
+
+/// A round.
+#[derive(Debug, Default)]
+pub(crate) struct Case {
+    pub(crate) jobs: BTreeMap<JobId, Story>,
+    pub(crate) look: Look,
+    pub(crate) faults: Vec<FaultSpan>,
+    /// Stamps of claims that answered jobs, in order.
+    pub(crate) claims: Vec<u64>,
+    /// Answers to extends.
+    pub(super) extends: Vec<Extension>,
+    /// When the last jobs were asked for, and whether all were done with at the end.
+    pub(crate) enough: Option<u64>,
+    pub(crate) drained: bool,
+    pub(crate) began: u64,
+    pub(crate) ended: u64,
+}
+
+/// A fault, from its beginning until what it hit ran again.
+#[derive(Debug, Clone)]
+pub(crate) struct FaultSpan {
+    pub(crate) id: String,
+    pub(crate) what: String,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    pub(crate) done: bool,
+}
+
+/// One job.
+#[derive(Debug, Default)]
+pub(crate) struct Story {
+    /// As first sent: stamp, wall clock, content.
+    pub(crate) sent: Option<(u64, u64, Sent)>,
+    pub(crate) receipts: Vec<Receipt>,
+    /// Sends without an answer.
+    pub(crate) unknown: u64,
+    pub(crate) grants: Vec<Grant>,
+    pub(crate) ends: Vec<Handed>,
+    pub(crate) starts: Vec<Start>,
+    /// Stamps and attempts of handlers that ended, by whatever cause.
+    pub(crate) finishes: Vec<(u64, u32)>,
+    pub(crate) aborts: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Receipt {
+    pub(crate) at: u64,
+    pub(crate) invoked: u64,
+    pub(crate) received: Received,
+}
+
+/// A lease of the job, as told to who claimed it.
+#[derive(Debug, Clone)]
+pub(crate) struct Grant {
+    pub(crate) at: u64,
+    pub(crate) now: u64,
+    pub(crate) attempt: u32,
+    pub(crate) failures: u32,
+    pub(crate) crashes: u32,
+    pub(crate) due: u64,
+    pub(crate) token: Token,
+    /// The latest end of the lease that was answered.
+    pub(crate) deadline: u64,
+    pub(crate) alone: bool,
+    /// Whether the engine dies with the holder, and the holder died.
+    pub(crate) ends_with_process: bool,
+}
+
+/// An end of an attempt, as handed in once.
+#[derive(Debug, Clone)]
+pub(crate) struct Handed {
+    pub(crate) invoked: u64,
+    pub(crate) attempt: u32,
+    pub(crate) token: Token,
+    pub(crate) outcome: String,
+    pub(crate) answer: Answer,
+    /// When the answer came.
+    pub(crate) answered: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Answer {
+    /// Engine time and verdict.
+    Known(u64, Verdict),
+    Unknown,
+    /// Refused as a whole: no effect.
+    Refused,
+}
+
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) at: u64,
+    pub(crate) wall: u64,
+    pub(crate) due: u64,
+    pub(crate) attempt: u32,
+    pub(crate) process: usize,
+}
+
+/// An answer to an extend of one page.
+#[derive(Debug)]
+pub(super) struct Extension {
+    pub(super) invoked: u64,
+    pub(super) token: Token,
+    pub(super) deadline: Option<u64>,
+    pub(super) asked: Vec<JobId>,
+    pub(super) lost: Vec<JobId>,
+}
+
+impl Case {
+    pub(crate) fn new(accounts: Vec<Account>, look: Look) -> Self {
+        let mut case = Self {
+            look,
+            began: u64::MAX,
+            ..Self::default()
+        };
+        let mut gone = HashMap::new();
+        for account in &accounts {
+            for line in &account.lines {
+                if let Event::Gone { process } = &line.event {
+                    gone.insert(process.clone(), line.at);
+                }
+            }
+        }
+        for (number, account) in accounts.into_iter().enumerate() {
+            let died = gone.get(&account.process).copied();
+            case.hear(number, account, died);
+        }
+        case.claims.sort_unstable();
+        case.faults.sort_by_key(|fault| fault.from);
+        let mut deadlines: HashMap<Token, u64> = HashMap::new();
+        for extension in &case.extends {
+            let last = deadlines.entry(extension.token).or_default();
+            *last = (*last).max(extension.deadline.unwrap_or(0));
+        }
+        for story in case.jobs.values_mut() {
+            for grant in &mut story.grants {
+                grant.deadline = grant
+                    .deadline
+                    .max(deadlines.get(&grant.token).copied().unwrap_or(0));
+            }
+            story.grants.sort_by_key(|grant| (grant.attempt, grant.now));
+            story.starts.sort_by_key(|start| start.at);
+            story.ends.sort_by_key(|end| end.invoked);
+        }
+        case
+    }
+
+    /// How many faults of each number were brought about; handlers that ended their process are F30.
+    pub(crate) fn count_faults(&self) -> BTreeMap<String, u64> {
+        let mut faults = BTreeMap::new();
+        for fault in self.faults.iter().filter(|fault| fault.done) {
+            *faults.entry(fault.id.clone()).or_insert(0) += 1;
+        }
+        let aborts: u64 = self.jobs.values().map(|story| story.aborts).sum();
+        if aborts > 0 {
+            faults.insert("F30".into(), aborts);
+        }
+        faults
+    }
+
+    fn hear(&mut self, process: usize, account: Account, died: Option<u64>) {
+        let mut solo = false;
+        let mut enqueues: HashMap<u64, (u64, Vec<JobId>)> = HashMap::new();
+        let mut settles: HashMap<u64, Vec<(JobId, usize)>> = HashMap::new();
+        let mut open: HashMap<u64, usize> = HashMap::new();
+        for line in account.lines {
+            let at = line.at;
+            self.began = self.began.min(at);
+            self.ended = self.ended.max(at);
+            match line.event {
+                Event::Began { solo: is_solo } => solo = is_solo,
+                Event::EnqueueInvoke { call, wall, jobs } => {
+                    let ids = jobs.iter().map(|job| job.id).collect();
+                    for job in jobs {
+                        let story = self.jobs.entry(job.id).or_default();
+                        story.unknown += 1;
+                        if story.sent.as_ref().is_none_or(|(first, ..)| at < *first) {
+                            story.sent = Some((at, wall, job));
+                        }
+                    }
+                    enqueues.insert(call, (at, ids));
+                }
+                Event::EnqueueOk { call, receipts, .. } => {
+                    let (invoked, ids) = enqueues.remove(&call).unwrap_or_default();
+                    for (id, received) in ids.into_iter().zip(receipts) {
+                        let story = self.jobs.entry(id).or_default();
+                        story.unknown -= 1;
+                        story.receipts.push(Receipt {
+                            at,
+                            invoked,
+                            received,
+                        });
+                    }
+                }
+                Event::EnqueueFail { call, .. } => {
+                    for id in enqueues.remove(&call).unwrap_or_default().1 {
+                        self.jobs.entry(id).or_default().unknown -= 1;
+                    }
+                }
+                Event::ClaimOk {
+                    now, alone, pages, ..
+                } => {
+                    self.claims.push(at);
+                    for page in pages {
+                        for job in page.jobs {
+                            self.jobs.entry(job.id).or_default().grants.push(Grant {
+                                at,
+                                now,
+                                attempt: job.attempt,
+                                failures: job.failures,
+                                crashes: job.crashes,
+                                due: job.due,
+                                token: page.token,
+                                deadline: page.deadline,
+                                alone,
+                                ends_with_process: solo && died.is_some(),
+                            });
+                        }
+                    }
+                }
+                Event::ExtendOk { invoked, pages, .. } => {
+                    self.extends.extend(pages.into_iter().map(|page| Extension {
+                        invoked,
+                        token: page.token,
+                        deadline: page.deadline,
+                        asked: page.asked,
+                        lost: page.lost,
+                    }));
+                }
+                Event::SettleInvoke { call, ends } => {
+                    let mut places = Vec::with_capacity(ends.len());
+                    for end in ends {
+                        let story = self.jobs.entry(end.id).or_default();
+                        places.push((end.id, story.ends.len()));
+                        story.ends.push(Handed {
+                            invoked: at,
+                            attempt: end.attempt,
+                            token: end.token,
+                            outcome: end.outcome,
+                            answer: Answer::Unknown,
+                            answered: u64::MAX,
+                        });
+                    }
+                    settles.insert(call, places);
+                }
+                Event::SettleOk {
+                    call,
+                    now,
+                    verdicts,
+                } => {
+                    for ((id, place), verdict) in settles
+                        .remove(&call)
+                        .unwrap_or_default()
+                        .into_iter()
+                        .zip(verdicts)
+                    {
+                        self.answer(id, place, at, Answer::Known(now, verdict));
+                    }
+                }
+                Event::SettleFail { call, .. } => {
+                    for (id, place) in settles.remove(&call).unwrap_or_default() {
+                        self.answer(id, place, at, Answer::Refused);
+                    }
+                }
+                Event::Start {
+                    id,
+                    attempt,
+                    wall,
+                    due,
+                    ..
+                } => {
+                    let start = Start {
+                        at,
+                        wall,
+                        due,
+                        attempt,
+                        process,
+                    };
+                    self.jobs.entry(id).or_default().starts.push(start);
+                }
+                Event::Finish { id, attempt, .. } => self.finish(id, at, attempt),
+                Event::Abort { id, attempt } => {
+                    self.jobs.entry(id).or_default().aborts += 1;
+                    self.finish(id, at, attempt);
+                }
+                Event::Fault { number, id, what } => {
+                    open.insert(number, self.faults.len());
+                    self.faults.push(FaultSpan {
+                        id,
+                        what,
+                        from: at,
+                        until: u64::MAX,
+                        done: false,
+                    });
+                }
+                Event::Healed { number, done } => {
+                    if let Some(fault) = open
+                        .remove(&number)
+                        .and_then(|place| self.faults.get_mut(place))
+                    {
+                        (fault.until, fault.done) = (at, done);
+                    }
+                }
+                Event::Enough => self.enough = Some(at),
+                Event::Drained => self.drained = true,
+                _ => {}
+            }
+        }
+        // Handlers end with their process.
+        if let Some(died) = died {
+            for story in self.jobs.values_mut() {
+                let begun: Vec<u32> = story
+                    .starts
+                    .iter()
+                    .filter(|start| start.process == process)
+                    .map(|start| start.attempt)
+                    .collect();
+                story
+                    .finishes
+                    .extend(begun.into_iter().map(|attempt| (died, attempt)));
+            }
+        }
+    }
+
+    fn answer(&mut self, id: JobId, place: usize, at: u64, answer: Answer) {
+        if let Some(end) = self
+            .jobs
+            .get_mut(&id)
+            .and_then(|story| story.ends.get_mut(place))
+        {
+            (end.answer, end.answered) = (answer, at);
+        }
+    }
+
+    fn finish(&mut self, id: JobId, at: u64, attempt: u32) {
+        self.jobs
+            .entry(id)
+            .or_default()
+            .finishes
+            .push((at, attempt));
+    }
+}
+
+impl Story {
+    /// The receipt that says that this job itself is stored, if any does.
+    pub(crate) fn stored(&self) -> Option<&Receipt> {
+        let stores = |receipt: &&Receipt| {
+            matches!(
+                &*receipt.received.verdict,
+                "created" | "replaced" | "duplicate"
+            )
+        };
+        self.receipts.iter().find(stores)
+    }
+
+    /// Whether an accepted end settled it for good.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled_at().is_some()
+    }
+
+    /// When an end that settled it for good was answered as accepted, by the number of the end.
+    pub(crate) fn settled_at(&self) -> Option<usize> {
+        let terminal = |end: &Handed| matches!(&end.answer, Answer::Known(_, Verdict::Settled(state, _)) if state.is_settled());
+        self.ends.iter().position(terminal)
+    }
+}

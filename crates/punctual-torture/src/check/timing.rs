@@ -1,0 +1,99 @@
+//! I5, I6: never early, and alive again.
+
+use super::stories::{Answer, Case};
+use super::{Tally, Verdict};
+use crate::event::Verdict as Said;
+
+/// I5: no job is due before it was asked to be, none is claimed or started before it is due.
+pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
+    let mut verdict = Verdict::new("I5 not early");
+    for (id, story) in &case.jobs {
+        if let (Some((_, wall, sent)), Some(receipt)) = (&story.sent, story.stored()) {
+            let due = receipt.received.due;
+            verdict.check(due >= wall + sent.after, || {
+                format!(
+                    "{id} is due {} us before the delay that was asked for",
+                    wall + sent.after - due
+                )
+            });
+            let first = story.grants.first().filter(|grant| grant.attempt == 1);
+            verdict.check(first.is_none_or(|grant| grant.due == due), || {
+                format!("{id} is due at another instant than its receipt says")
+            });
+        }
+        for grant in &story.grants {
+            verdict.check(grant.now >= grant.due, || {
+                format!(
+                    "{id}: attempt {} was claimed {} us early",
+                    grant.attempt,
+                    grant.due - grant.now
+                )
+            });
+            let asked = story
+                .ends
+                .iter()
+                .filter(|end| end.attempt + 1 == grant.attempt);
+            for end in asked {
+                if let Answer::Known(_, Said::Settled(_, Some(due))) = end.answer {
+                    verdict.check(grant.now >= due, || {
+                        format!(
+                            "{id}: attempt {} came before its retry was due",
+                            grant.attempt
+                        )
+                    });
+                }
+            }
+        }
+        for start in &story.starts {
+            let early = start.wall < start.due;
+            tally.early += u64::from(early);
+            verdict.check(!early, || {
+                format!(
+                    "{id}: a handler started {} us early",
+                    start.due - start.wall
+                )
+            });
+        }
+    }
+    verdict
+}
+
+/// The longest that a first claim may take once what was broken runs again.
+const ALIVE_AFTER_US: u64 = 5_000_000;
+
+/// I6: after every fault the first claim comes within five seconds; time in which another fault
+/// holds is not counted.
+pub(super) fn alive_again(case: &Case) -> Verdict {
+    let mut verdict = Verdict::new("I6 alive again");
+    let end = case.enough.unwrap_or(case.ended);
+    for fault in case.faults.iter().filter(|fault| fault.until < end) {
+        let next = case.claims.partition_point(|at| *at < fault.until);
+        let next = case.claims.get(next).copied().unwrap_or(case.ended);
+        let quiet = quiet(case, fault.until, next.min(end));
+        // With less time left than that there is nothing to be seen.
+        if next <= end || quiet > ALIVE_AFTER_US {
+            verdict.check(quiet <= ALIVE_AFTER_US, || {
+                format!(
+                    "{} ({}): {} ms until the first claim",
+                    fault.id,
+                    fault.what,
+                    quiet / 1_000
+                )
+            });
+        }
+    }
+    verdict
+}
+
+/// Microseconds between two stamps in which no fault holds.
+fn quiet(case: &Case, from: u64, until: u64) -> u64 {
+    let (mut at, mut quiet) = (from, 0);
+    for fault in &case.faults {
+        if fault.until <= at || fault.from >= until {
+            continue;
+        }
+        quiet += fault.from.saturating_sub(at);
+        at = at.max(fault.until.min(until));
+    }
+    quiet + until.saturating_sub(at)
+}

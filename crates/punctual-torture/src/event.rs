@@ -1,0 +1,176 @@
+//! The words of a history: what a process did, before it acted on the answer.
+
+use punctual::engine::Token;
+use punctual::{JobId, State};
+use serde::{Deserialize, Serialize};
+
+use crate::fate::Fate;
+
+/// One line of a history.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Line {
+    /// Microseconds of the machine's monotonic clock, one for all processes.
+    pub(crate) at: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub(crate) event: Event,
+}
+
+/// What happened. Calls have a number that is their process's own. Instants `now`, `due` and
+/// `deadline` are microseconds of engine time; `wall` is the machine's wall clock.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "e", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// A process began; `solo` if the engine lives and dies with it.
+    Began { solo: bool },
+    /// Jobs are sent, for the first time or again.
+    EnqueueInvoke {
+        call: u64,
+        wall: u64,
+        jobs: Vec<Sent>,
+    },
+    /// They were answered: what, by which other job, and when each is due.
+    EnqueueOk {
+        call: u64,
+        now: u64,
+        receipts: Vec<Received>,
+    },
+    /// It is not known whether they are stored.
+    EnqueueUnknown { call: u64, error: String },
+    /// They are not stored.
+    EnqueueFail { call: u64, error: String },
+    /// A claim answered jobs; `invoked` is the stamp of its call.
+    ClaimOk {
+        invoked: u64,
+        now: u64,
+        alone: bool,
+        pages: Vec<Granted>,
+    },
+    /// Leases were to be prolonged: the answer per page, `None` for a lost one.
+    ExtendOk {
+        invoked: u64,
+        now: u64,
+        pages: Vec<Extended>,
+    },
+    /// It is not known whether leases were prolonged.
+    ExtendUnknown { invoked: u64, tokens: Vec<Token> },
+    /// Ends of attempts are handed in.
+    SettleInvoke { call: u64, ends: Vec<End> },
+    /// They were answered, in the order sent.
+    SettleOk {
+        call: u64,
+        now: u64,
+        verdicts: Vec<Verdict>,
+    },
+    /// It is not known whether they took effect.
+    SettleUnknown { call: u64, error: String },
+    /// They took no effect.
+    SettleFail { call: u64, error: String },
+    /// Jobs are asked to be cancelled.
+    CancelInvoke { call: u64, ids: Vec<JobId> },
+    /// The names of the verdicts.
+    CancelOk { call: u64, verdicts: Vec<String> },
+    /// It is not known whether they were cancelled.
+    CancelUnknown { call: u64, error: String },
+    /// A handler begins.
+    Start {
+        id: JobId,
+        attempt: u32,
+        token: Token,
+        wall: u64,
+        due: u64,
+    },
+    /// A handler ends: `new` if its effect was written now, `None` if it had none to write.
+    Finish {
+        id: JobId,
+        attempt: u32,
+        new: Option<bool>,
+        how: String,
+    },
+    /// A handler ends its process.
+    Abort { id: JobId, attempt: u32 },
+    /// Who holds this lease will come late with everything, on purpose.
+    Late { token: Token },
+    /// A fault begins.
+    Fault {
+        number: u64,
+        id: String,
+        what: String,
+    },
+    /// A fault is over, and what it hit runs again. `done` is false if it could not be brought about.
+    Healed { number: u64, done: bool },
+    /// A process is gone, by whatever cause.
+    Gone { process: String },
+    /// No more faults; `Drained` follows when nothing is left to do.
+    Enough,
+    /// Nothing is held, scheduled, ready or active.
+    Drained,
+}
+
+/// A job as sent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Sent {
+    pub(crate) id: JobId,
+    pub(crate) queue: String,
+    pub(crate) after: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unique: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) group: Option<String>,
+    pub(crate) fate: Fate,
+}
+
+/// A receipt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Received {
+    pub(crate) verdict: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) other: Option<JobId>,
+    pub(crate) due: u64,
+}
+
+/// A page.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Granted {
+    pub(crate) token: Token,
+    pub(crate) deadline: u64,
+    pub(crate) jobs: Vec<Claimed>,
+}
+
+/// A job of a page.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Claimed {
+    pub(crate) id: JobId,
+    pub(crate) attempt: u32,
+    pub(crate) failures: u32,
+    pub(crate) crashes: u32,
+    pub(crate) due: u64,
+}
+
+/// The answer to an extend of one page.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Extended {
+    pub(crate) token: Token,
+    pub(crate) deadline: Option<u64>,
+    /// The jobs asked about, and those of them that are lost.
+    pub(crate) asked: Vec<JobId>,
+    pub(crate) lost: Vec<JobId>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct End {
+    pub(crate) id: JobId,
+    pub(crate) attempt: u32,
+    pub(crate) token: Token,
+    pub(crate) outcome: String,
+}
+
+/// The answer to it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Verdict {
+    Settled(State, Option<u64>),
+    Repeated,
+    LeaseLost,
+}

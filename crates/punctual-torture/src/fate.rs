@@ -1,0 +1,104 @@
+//! What a job's handler will do, decided when the job is made.
+
+use fastrand::Rng;
+use serde::{Deserialize, Serialize};
+
+/// What the handler does, told by the payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Fate {
+    /// Writes its effect and completes.
+    Completes,
+    /// The same, over more than one lease.
+    IsSlow,
+    /// Fails so many times before it writes its effect.
+    FailsBefore(u32),
+    /// Fails so many times after it.
+    FailsAfter(u32),
+    /// Panics so many times.
+    Panics(u32),
+    /// Says once that it is too early.
+    Snoozes,
+    /// Ends its process in its first attempt.
+    AbortsOnce,
+    /// Ends its process in every attempt.
+    AbortsAlways,
+    /// Says that no retry can mend it.
+    Dies,
+}
+
+/// How many jobs of each fate there are.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Mix {
+    /// In 10,000 jobs.
+    pub(crate) fails: u32,
+    pub(crate) panics: u32,
+    pub(crate) aborts: u32,
+    pub(crate) slow: u32,
+    /// The most bytes of a payload; the least are 100.
+    pub(crate) payload_max: u32,
+    /// The longest delay, in milliseconds.
+    pub(crate) delay_max: u64,
+}
+
+impl Mix {
+    /// A tenth fails, a twentieth panics, a hundredth aborts.
+    pub(crate) const ROUGH: Self = Self {
+        fails: 1_000,
+        panics: 500,
+        aborts: 100,
+        slow: 100,
+        payload_max: 100 << 10,
+        delay_max: 5_000,
+    };
+    /// Many small jobs; aborts are rare, for each costs a start of a process.
+    pub(crate) const MANY: Self = Self {
+        fails: 1_000,
+        panics: 500,
+        aborts: 1,
+        slow: 2,
+        payload_max: 400,
+        delay_max: 5_000,
+    };
+
+    pub(crate) fn fate(&self, random: &mut Rng) -> Fate {
+        let mut at = random.u32(0..10_000);
+        let mut falls = |share: u32| {
+            let hit = at < share;
+            at = at.wrapping_sub(share);
+            hit
+        };
+        if falls(self.aborts) {
+            return if random.u32(0..4) == 0 {
+                Fate::AbortsAlways
+            } else {
+                Fate::AbortsOnce
+            };
+        }
+        if falls(self.panics) {
+            return Fate::Panics(random.u32(1..3));
+        }
+        if falls(self.fails) {
+            let times = random.u32(1..3);
+            return if random.bool() {
+                Fate::FailsBefore(times)
+            } else {
+                Fate::FailsAfter(times)
+            };
+        }
+        if falls(self.slow) {
+            return Fate::IsSlow;
+        }
+        match falls(50) {
+            true if random.bool() => Fate::Dies,
+            true => Fate::Snoozes,
+            false => Fate::Completes,
+        }
+    }
+
+    /// From 100 bytes to the most; short ones are as common per doubling as long ones.
+    pub(crate) fn payload_bytes(&self, random: &mut Rng) -> usize {
+        let doublings = (f64::from(self.payload_max) / 100.0).log2();
+        (100.0 * (random.f64() * doublings).exp2()) as usize
+    }
+}

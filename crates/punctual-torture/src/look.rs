@@ -1,0 +1,166 @@
+//! A look at everything, once nothing is left to do.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{fs, io};
+
+use punctual::engine::{Filter, Got, List, ListBy, StatsRequest, Target};
+use punctual::{Engine, JobId, Namespace, Result, State};
+use serde::{Deserialize, Serialize};
+
+use crate::setting::QUEUES;
+use crate::sink::{Rows, Sink};
+
+/// What was there at the end of a round.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Look {
+    /// How each job that was sent ended, as the engine says; those it does not know are left out.
+    pub(crate) jobs: BTreeMap<JobId, Seen>,
+    /// The rows of the sink.
+    pub(crate) rows: BTreeMap<JobId, Rows>,
+    /// What is left although nothing should be: jobs that are not settled, keys that are held.
+    pub(crate) leftovers: Vec<String>,
+    /// Counts that differ from what a walk finds.
+    pub(crate) miscounts: Vec<String>,
+    /// Keys looked for, and counts compared.
+    pub(crate) keys: u64,
+    pub(crate) counts: u64,
+}
+
+/// A job at the end.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    pub(crate) state: State,
+    /// Whether it is `dead: poison`.
+    pub(crate) poison: bool,
+}
+
+const FILE: &str = "look.json";
+
+impl Look {
+    /// Asks the engine and the sink for all of it.
+    pub(crate) async fn at(
+        engine: &dyn Engine,
+        sink: &dyn Sink,
+        ids: &[JobId],
+        keys: &[(String, String)],
+    ) -> Result<Self> {
+        let mut look = Self {
+            rows: sink.rows().map_err(unreadable)?,
+            ..Self::default()
+        };
+        for ids in ids.chunks(500) {
+            let targets = ids.iter().copied().map(Target::Id).collect();
+            let got = engine.get(&Namespace::default(), targets, false).await?;
+            let found = ids
+                .iter()
+                .zip(got)
+                .filter_map(|(id, got)| Some((*id, seen(&got?))));
+            look.jobs.extend(found);
+        }
+        for keys in keys.chunks(500) {
+            let target = |(queue, key): &(String, String)| Target::Unique {
+                queue: queue.clone(),
+                key: key.clone(),
+            };
+            let got = engine
+                .get(
+                    &Namespace::default(),
+                    keys.iter().map(target).collect(),
+                    false,
+                )
+                .await?;
+            for ((queue, key), got) in keys.iter().zip(got) {
+                look.keys += 1;
+                if let Some(got) = got.filter(|got| !got.state().is_settled()) {
+                    look.leftovers.push(format!(
+                        "unique key {key} of {queue} is held by a {} job",
+                        got.state()
+                    ));
+                }
+            }
+        }
+        look.compare(engine).await?;
+        Ok(look)
+    }
+
+    /// Holds what is counted against what a walk finds.
+    async fn compare(&mut self, engine: &dyn Engine) -> Result<()> {
+        let stats = engine
+            .stats(&Namespace::default(), StatsRequest::default())
+            .await?;
+        for queue in &stats.queues {
+            for state in State::ALL {
+                let found = walk(engine, &queue.queue, state).await?;
+                let counted = queue.counts.of(state);
+                self.counts += 1;
+                if found.len() as u64 != counted {
+                    let what = format!(
+                        "{}: {counted} {state} counted, {} found",
+                        queue.queue,
+                        found.len()
+                    );
+                    self.miscounts.push(what);
+                }
+                if !state.is_settled() {
+                    let left = found
+                        .iter()
+                        .map(|id| format!("{id} of {} is {state}", queue.queue));
+                    self.leftovers.extend(left.take(20));
+                }
+            }
+        }
+        let known = |queue: &str| QUEUES.contains(&queue);
+        let strange = stats.queues.iter().filter(|queue| !known(&queue.queue));
+        self.leftovers
+            .extend(strange.map(|queue| format!("queue {} is nobody's", queue.queue)));
+        Ok(())
+    }
+
+    pub(crate) fn write(&self, round: &Path) -> io::Result<()> {
+        fs::write(round.join(FILE), serde_json::to_vec(self)?)
+    }
+
+    pub(crate) fn read(round: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&fs::read(round.join(FILE))?)?)
+    }
+}
+
+fn seen(got: &Got) -> Seen {
+    let poison = got
+        .job()
+        .is_some_and(|job| job.dead == Some(punctual::job::DeadReason::Poison));
+    Seen {
+        state: got.state(),
+        poison,
+    }
+}
+
+async fn walk(engine: &dyn Engine, queue: &str, state: State) -> Result<Vec<JobId>> {
+    let mut list = List {
+        by: ListBy::State {
+            queue: queue.into(),
+            state,
+        },
+        filter: Filter::default(),
+        cursor: None,
+        limit: 1_000,
+        payloads: false,
+    };
+    let mut ids = Vec::new();
+    loop {
+        let listing = engine.list(&Namespace::default(), list.clone()).await?;
+        ids.extend(listing.jobs.iter().map(|job| job.id));
+        list.cursor = listing.cursor;
+        if list.cursor.is_none() {
+            return Ok(ids);
+        }
+    }
+}
+
+fn unreadable(error: io::Error) -> punctual::Error {
+    punctual::Error::new(
+        punctual::ErrorKind::Io,
+        format!("sink cannot be read: {error}"),
+    )
+}

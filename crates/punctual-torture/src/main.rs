@@ -1,0 +1,41 @@
+//! `punctual-torture`: faults, histories, verdicts.
+//!
+//! Producers and workers are processes of their own, which write down what they do before they act
+//! on an answer. A seeded plan of faults is carried out meanwhile; then all is left to come to rest,
+//! and the histories are held against what was promised.
+
+mod address;
+mod args;
+mod cell;
+mod check;
+mod event;
+mod fate;
+mod history;
+mod look;
+mod nemesis;
+mod plan;
+mod planted;
+mod process;
+mod recorder;
+mod report;
+mod roles;
+mod run;
+mod setting;
+mod sink;
+mod stamp;
+mod sums;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match args::Command::parse().run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("punctual-torture: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

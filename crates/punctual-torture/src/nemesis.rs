@@ -1,0 +1,174 @@
+//! Carries out a plan.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use futures_util::future::join_all;
+use punctual::time::{Stopwatch, millis, pause};
+use punctual_redis::testing::{Ending, TestProxy, TestServer, Way, Weather};
+use tokio::sync::Mutex;
+use tokio::task::block_in_place;
+
+use crate::cell::{CellKind, Servers};
+use crate::event::Event;
+use crate::history::History;
+use crate::plan::{Fault, Kind, Lane};
+use crate::process::Kept;
+
+/// What a plan can hit.
+pub(crate) struct Targets {
+    pub(crate) cell: CellKind,
+    pub(crate) workers: Vec<Kept>,
+    /// The gateway, or the process that has its own engine.
+    pub(crate) host: Option<Kept>,
+    pub(crate) servers: Arc<Mutex<Servers>>,
+    pub(crate) proxy: Option<Arc<TestProxy>>,
+}
+
+/// Brings about every fault of a plan, lane by lane, and heals each.
+pub(crate) async fn carry_out(targets: &Targets, plan: &[Fault], history: &History) {
+    let watch = Stopwatch::start();
+    let numbers = &AtomicU64::new(0);
+    let lanes = [Lane::Workers, Lane::Servers, Lane::Network].map(|lane| async move {
+        for fault in plan.iter().filter(|fault| fault.lane == lane) {
+            pause(millis(fault.at).saturating_sub(watch.elapsed())).await;
+            let number = numbers.fetch_add(1, Relaxed);
+            let (id, what) = (
+                fault.kind.id_in(targets.cell).into(),
+                fault.kind.what().into(),
+            );
+            history.note(Event::Fault { number, id, what });
+            let done = targets.hit(fault).await;
+            history.note(Event::Healed { number, done });
+        }
+    });
+    join_all(lanes).await;
+}
+
+impl Targets {
+    /// Brings a fault about and heals it; answers whether it was brought about.
+    async fn hit(&self, fault: &Fault) -> bool {
+        match fault.lane {
+            Lane::Workers => self.hit_worker(fault).await,
+            Lane::Servers => self.hit_server(fault).await,
+            Lane::Network => match &self.proxy {
+                Some(proxy) => hit_network(proxy, fault).await,
+                None => false,
+            },
+        }
+    }
+
+    async fn hit_worker(&self, fault: &Fault) -> bool {
+        let worker = &self.workers[fault.pick as usize % self.workers.len()];
+        match fault.kind {
+            Kind::KillWorker => worker.kill(fault.span()).await,
+            Kind::StopWorker => worker.stop(fault.span()).await,
+            _ => worker.terminate().await,
+        }
+    }
+
+    async fn hit_server(&self, fault: &Fault) -> bool {
+        match (fault.kind, &self.host) {
+            (Kind::KillGateway, Some(host)) => return host.kill(fault.span()).await,
+            (Kind::StopGateway, Some(host)) => return host.stop(fault.span()).await,
+            _ => {}
+        }
+        let mut servers = self.servers.lock().await;
+        match &mut *servers {
+            Servers::None => match &self.host {
+                Some(host) if fault.kind == Kind::StopEngine => host.stop(fault.span()).await,
+                Some(host) => host.kill(fault.span()).await,
+                None => false,
+            },
+            Servers::One(server) => hit_redis(server, fault).await,
+            Servers::Sentinels(sentinels) => {
+                block_in_place(|| sentinels.kill_master());
+                pause(fault.span()).await;
+                block_in_place(|| sentinels.restart_killed());
+                true
+            }
+            Servers::Cluster(cluster) => match fault.kind {
+                Kind::MoveSlot => {
+                    block_in_place(|| cluster.move_slot(SHARD, fault.pick as usize % 3));
+                    true
+                }
+                _ => hit_redis(&mut cluster.nodes()[fault.pick as usize % 3], fault).await,
+            },
+        }
+    }
+}
+
+/// The key whose slot holds every job of a run.
+const SHARD: &str = "punctual:{default/0}";
+
+async fn hit_redis(server: &mut TestServer, fault: &Fault) -> bool {
+    match fault.kind {
+        Kind::KillEngine => {
+            block_in_place(|| server.kill());
+            pause(fault.span()).await;
+            block_in_place(|| server.restart());
+            true
+        }
+        Kind::StopEngine => {
+            block_in_place(|| server.stop());
+            pause(fault.span()).await;
+            server.go_on();
+            true
+        }
+        Kind::FullMemory => {
+            let said = block_in_place(|| server.cli(&["CONFIG", "SET", "maxmemory", "1"]));
+            pause(fault.span()).await;
+            block_in_place(|| server.cli(&["CONFIG", "SET", "maxmemory", "0"])) == "OK"
+                && said == "OK"
+        }
+        _ => block_in_place(|| {
+            let said = match fault.pick % 4 {
+                0 => server.cli(&["FUNCTION", "FLUSH"]),
+                1 => server.cli(&["FUNCTION", "DELETE", "punctual_1"]),
+                2 => server.cli(&["SCRIPT", "FLUSH"]),
+                _ => server.cli(&["FUNCTION", "LOAD", "REPLACE", OLD_LIBRARY]),
+            };
+            said == "OK" || said == "punctual_1"
+        }),
+    }
+}
+
+/// A library of the same name that knows that it is old and nothing else.
+const OLD_LIBRARY: &str = "#!lua name=punctual_1\nredis.register_function{function_name='punctual_1_version', \
+     flags={'no-writes'}, callback=function() return 0 end}";
+
+async fn hit_network(proxy: &TestProxy, fault: &Fault) -> bool {
+    let weather = match fault.kind {
+        Kind::BlackHole => Some(Weather::BlackHole),
+        Kind::Slow => Some(Weather::Slow(millis(200))),
+        Kind::Thin => Some(Weather::Thin(4_096)),
+        Kind::NoReplies => Some(Weather::NoReplies),
+        _ => None,
+    };
+    if let Some(weather) = weather {
+        proxy.set_weather(weather);
+        pause(fault.span()).await;
+        proxy.set_weather(Weather::Fair);
+        return true;
+    }
+    let ending = match fault.kind {
+        Kind::Reset => Some(Ending::Reset),
+        Kind::HalfClose => Some(Ending::HalfClosed),
+        Kind::Drop => Some(Ending::Closed),
+        _ => None,
+    };
+    if let Some(ending) = ending {
+        proxy.end_all(ending);
+        return true;
+    }
+    let way = if fault.kind == Kind::CutRequest {
+        Way::Request
+    } else {
+        Way::Reply
+    };
+    proxy.cut_after(way, fault.pick as usize % 3_000);
+    pause(fault.span()).await;
+    let has_cut = proxy.has_cut(way);
+    proxy.cut_no_more(way);
+    has_cut
+}

@@ -1,0 +1,259 @@
+//! What is done to a cell, when, for how long: a function of the seed alone.
+
+use std::fmt;
+use std::time::Duration;
+
+use fastrand::Rng;
+use punctual::time::millis;
+use serde::{Deserialize, Serialize};
+
+use crate::cell::CellKind;
+use crate::setting::LEASE;
+
+/// A kind of fault. Its id is the one of the list in `docs/reliability.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    KillWorker,
+    StopWorker,
+    TerminateWorker,
+    KillEngine,
+    StopEngine,
+    KillGateway,
+    StopGateway,
+    CutRequest,
+    CutReply,
+    NoReplies,
+    BlackHole,
+    Reset,
+    HalfClose,
+    Slow,
+    Thin,
+    Drop,
+    ForgetFunctions,
+    FullMemory,
+    MoveSlot,
+    FailOver,
+}
+
+/// Faults of a lane come one after the other; lanes go on at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Lane {
+    Workers,
+    Servers,
+    Network,
+}
+
+/// One fault.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Fault {
+    /// Milliseconds after the start of the round.
+    pub(crate) at: u64,
+    pub(crate) lane: Lane,
+    pub(crate) kind: Kind,
+    /// How long, in milliseconds.
+    pub(crate) holds: u64,
+    /// Which of several, and where, by the kind.
+    pub(crate) pick: u64,
+}
+
+impl Fault {
+    pub(crate) fn span(&self) -> Duration {
+        millis(self.holds)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = self.kind.what();
+        write!(
+            f,
+            "{:>8} ms  {what}, {} ms, pick {}",
+            self.at, self.holds, self.pick
+        )
+    }
+}
+
+/// The faults of one round of a cell.
+pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64, faults: usize) -> Vec<Fault> {
+    let mut random =
+        Rng::with_seed(seed ^ (cell as u64 + 1).wrapping_mul(0x9e37_79b9) ^ (round << 40));
+    let mut plan = Vec::new();
+    for (lane, kinds) in lanes(cell) {
+        let mut at = random.u64(200..700);
+        while at < spans && plan.len() < 100_000 {
+            let kind = pick(kinds, &mut random);
+            let holds = kind.holds(&mut random);
+            plan.push(Fault {
+                at,
+                lane,
+                kind,
+                holds,
+                pick: random.u64(0..1_000_000),
+            });
+            at += holds + random.u64(150..700);
+        }
+    }
+    plan.sort_by_key(|fault| (fault.at, fault.lane));
+    plan.truncate(faults);
+    plan
+}
+
+fn pick(kinds: &[(Kind, u32)], random: &mut Rng) -> Kind {
+    let mut at = random.u32(0..kinds.iter().map(|(_, weight)| weight).sum());
+    for (kind, weight) in kinds {
+        match at.checked_sub(*weight) {
+            None => return *kind,
+            Some(rest) => at = rest,
+        }
+    }
+    unreachable!("the weights add up")
+}
+
+const WORKERS: &[(Kind, u32)] = &[
+    (Kind::KillWorker, 20),
+    (Kind::TerminateWorker, 6),
+    (Kind::StopWorker, 2),
+];
+const NETWORK: &[(Kind, u32)] = &[
+    (Kind::CutRequest, 6),
+    (Kind::CutReply, 6),
+    (Kind::NoReplies, 6),
+    (Kind::BlackHole, 1),
+    (Kind::Reset, 6),
+    (Kind::HalfClose, 4),
+    (Kind::Slow, 2),
+    (Kind::Thin, 1),
+    (Kind::Drop, 6),
+];
+const REDIS: &[(Kind, u32)] = &[
+    (Kind::KillEngine, 12),
+    (Kind::StopEngine, 1),
+    (Kind::ForgetFunctions, 6),
+    (Kind::FullMemory, 2),
+];
+
+fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
+    let gateway: &[(Kind, u32)] = &[(Kind::KillGateway, 12), (Kind::StopGateway, 1)];
+    match cell {
+        CellKind::Embedded => vec![(
+            Lane::Servers,
+            &[(Kind::KillEngine, 14), (Kind::StopEngine, 1)],
+        )],
+        CellKind::EmbeddedHttp => {
+            vec![
+                (Lane::Workers, WORKERS),
+                (Lane::Servers, gateway),
+                (Lane::Network, NETWORK),
+            ]
+        }
+        CellKind::RedisAlways | CellKind::RedisEverysec => {
+            vec![
+                (Lane::Workers, WORKERS),
+                (Lane::Servers, REDIS),
+                (Lane::Network, NETWORK),
+            ]
+        }
+        CellKind::RedisHttp => {
+            let both: &[(Kind, u32)] = &[
+                (Kind::KillGateway, 12),
+                (Kind::StopGateway, 1),
+                (Kind::KillEngine, 6),
+                (Kind::ForgetFunctions, 3),
+            ];
+            vec![
+                (Lane::Workers, WORKERS),
+                (Lane::Servers, both),
+                (Lane::Network, NETWORK),
+            ]
+        }
+        CellKind::Sentinel => vec![
+            (Lane::Workers, WORKERS),
+            (Lane::Servers, &[(Kind::FailOver, 1)]),
+        ],
+        CellKind::Cluster => vec![
+            (Lane::Workers, WORKERS),
+            (
+                Lane::Servers,
+                &[
+                    (Kind::MoveSlot, 3),
+                    (Kind::KillEngine, 2),
+                    (Kind::ForgetFunctions, 2),
+                ],
+            ),
+        ],
+    }
+}
+
+impl Kind {
+    /// How long one holds, in milliseconds.
+    fn holds(self, random: &mut Rng) -> u64 {
+        let lease = LEASE.as_millis() as u64;
+        match self {
+            Self::KillWorker | Self::KillEngine | Self::KillGateway => random.u64(0..250),
+            Self::StopWorker => 3 * lease,
+            Self::StopEngine | Self::StopGateway | Self::BlackHole => 2 * lease,
+            Self::Slow | Self::Thin | Self::FullMemory => random.u64(300..1_000),
+            Self::NoReplies | Self::CutRequest | Self::CutReply => random.u64(50..300),
+            Self::FailOver => random.u64(1_500..4_000),
+            _ => 0,
+        }
+    }
+
+    /// Its number in the list of faults.
+    pub(crate) fn id(self) -> &'static str {
+        match self {
+            Self::KillWorker => "F01",
+            Self::KillEngine => "F02",
+            Self::KillGateway => "F06",
+            Self::StopWorker => "F08",
+            Self::StopEngine => "F09",
+            Self::StopGateway => "F10",
+            Self::CutRequest | Self::CutReply | Self::NoReplies => "F11",
+            Self::BlackHole | Self::Reset | Self::HalfClose | Self::Slow | Self::Thin => "F12",
+            Self::Drop => "F13",
+            Self::ForgetFunctions => "F16",
+            Self::FullMemory => "F18",
+            Self::FailOver => "F21",
+            Self::MoveSlot => "F23",
+            Self::TerminateWorker => "F31",
+        }
+    }
+
+    /// The number of a kill of the engine, where that depends on which it is.
+    pub(crate) fn id_in(self, cell: CellKind) -> &'static str {
+        match (self, cell) {
+            (Self::KillEngine, CellKind::Embedded) => "F07",
+            (Self::KillEngine, CellKind::RedisEverysec) => "F03",
+            (Self::KillEngine, CellKind::Cluster) => "F23",
+            _ => self.id(),
+        }
+    }
+
+    /// What it does, in words.
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Self::KillWorker => "kill -9 of a worker",
+            Self::StopWorker => "a worker stopped for three leases",
+            Self::TerminateWorker => "SIGTERM to a worker",
+            Self::KillEngine => "kill -9 of the engine",
+            Self::StopEngine => "the engine stopped for two leases",
+            Self::KillGateway => "kill -9 of the gateway",
+            Self::StopGateway => "the gateway stopped for two leases",
+            Self::CutRequest => "a connection cut within a request",
+            Self::CutReply => "a connection cut within a reply",
+            Self::NoReplies => "requests delivered, replies swallowed",
+            Self::BlackHole => "no byte passes for two leases",
+            Self::Reset => "every connection reset",
+            Self::HalfClose => "every connection half closed",
+            Self::Slow => "200 ms on the way, unevenly",
+            Self::Thin => "four kilobytes per second",
+            Self::Drop => "every connection closed, blocked ones too",
+            Self::ForgetFunctions => "functions flushed, deleted or replaced by old ones",
+            Self::FullMemory => "memory full",
+            Self::MoveSlot => "the slot moved to another node under load",
+            Self::FailOver => "the master lost, a replica takes over",
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Bugs that are planted in every process of a run, to see whether the run finds them.
+
+use crate::roles::Failed;
+
+/// The variable that names the bug.
+pub(crate) const VARIABLE: &str = "PUNCTUAL_PLANTED";
+
+/// Plants the bug that the environment names, if it names one.
+#[cfg(feature = "planted")]
+pub(crate) fn plant() -> Result<(), Failed> {
+    let Ok(name) = std::env::var(VARIABLE) else {
+        return Ok(());
+    };
+    let bug = punctual::planted::Bug::ALL
+        .into_iter()
+        .find(|bug| format!("{bug:?}") == name);
+    // Others are planted where the functions of Redis are loaded.
+    punctual::planted::plant(bug);
+    Ok(())
+}
+
+/// Refuses: this build has no bugs of that kind.
+#[cfg(not(feature = "planted"))]
+pub(crate) fn plant() -> Result<(), Failed> {
+    match std::env::var(VARIABLE) {
+        Ok(name) => {
+            Err(format!("no bug {name} in this build; build with --features planted").into())
+        }
+        Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,209 @@
+//! Processes of a round: started again whenever they end, until nobody wants them any more.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use punctual::time::{millis, pause, seconds, within};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::event::Event;
+use crate::history::History;
+
+/// The arguments of a process, by its name.
+pub(crate) type Arguments = Box<dyn Fn(&str) -> Vec<String> + Send + Sync>;
+
+/// How one is started.
+pub(crate) struct Recipe {
+    /// Its name; its number of starts is added.
+    pub(crate) name: String,
+    /// The arguments for its name.
+    pub(crate) arguments: Arguments,
+    /// Variables of its environment.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Where its complaints go.
+    pub(crate) log: PathBuf,
+    /// Whether it says a line once it is ready.
+    pub(crate) says_ready: bool,
+    /// Whether it is over once it has ended in good order by itself.
+    pub(crate) ends_by_itself: bool,
+}
+
+/// A process that is kept running.
+pub(crate) struct Kept {
+    orders: mpsc::Sender<(Order, oneshot::Sender<bool>)>,
+    task: JoinHandle<()>,
+}
+
+enum Order {
+    /// Ends it as a kill does, and starts it again after the span.
+    Kill(Duration),
+    /// Asks it to end, and starts it again.
+    Terminate,
+    /// Stops it for the span.
+    Stop(Duration),
+    /// Asks it to end, and lets it rest.
+    End,
+}
+
+impl Kept {
+    /// Starts it.
+    pub(crate) fn start(recipe: Recipe, history: Arc<History>) -> Self {
+        let (orders, taken) = mpsc::channel(8);
+        let keeper = Keeper {
+            recipe,
+            history,
+            taken,
+            starts: AtomicU64::new(0),
+        };
+        Self {
+            orders,
+            task: tokio::spawn(keeper.keep()),
+        }
+    }
+
+    /// Kills it; answers once it runs again, and whether it ran before.
+    pub(crate) async fn kill(&self, rests: Duration) -> bool {
+        self.order(Order::Kill(rests)).await
+    }
+
+    /// Asks it to end by a signal; answers once it runs again.
+    pub(crate) async fn terminate(&self) -> bool {
+        self.order(Order::Terminate).await
+    }
+
+    /// Stops it for a span.
+    pub(crate) async fn stop(&self, span: Duration) -> bool {
+        self.order(Order::Stop(span)).await
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) async fn end(self) {
+        self.order(Order::End).await;
+        drop(self.orders);
+        let _ = self.task.await;
+    }
+
+    /// Whether it has ended by itself for good.
+    pub(crate) fn is_over(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    async fn order(&self, order: Order) -> bool {
+        let (answer, answered) = oneshot::channel();
+        let _ = self.orders.send((order, answer)).await;
+        answered.await.unwrap_or(false)
+    }
+}
+
+struct Keeper {
+    recipe: Recipe,
+    history: Arc<History>,
+    taken: mpsc::Receiver<(Order, oneshot::Sender<bool>)>,
+    starts: AtomicU64,
+}
+
+impl Keeper {
+    async fn keep(mut self) {
+        let mut to_answer: Option<oneshot::Sender<bool>> = None;
+        loop {
+            // Its input is held open: it ends with whoever started it.
+            let (name, mut child, _input) = match self.spawn().await {
+                Ok(started) => started,
+                Err(error) => panic!("{} does not start: {error}", self.recipe.name),
+            };
+            if let Some(answer) = to_answer.take() {
+                let _ = answer.send(true);
+            }
+            let (rests, answer, end) = loop {
+                let order = tokio::select! {
+                    status = child.wait() => {
+                        let ok = status.is_ok_and(|status| status.success());
+                        break (millis(5), None, ok && self.recipe.ends_by_itself);
+                    }
+                    order = self.taken.recv() => order,
+                };
+                let Some((order, answer)) = order else {
+                    break (millis(0), None, true);
+                };
+                match order {
+                    Order::Stop(span) => {
+                        let stopped = signal(&child, Signal::STOP);
+                        pause(span).await;
+                        signal(&child, Signal::CONT);
+                        let _ = answer.send(stopped);
+                    }
+                    Order::Kill(rests) => {
+                        let _ = child.start_kill();
+                        break (rests, Some(answer), false);
+                    }
+                    Order::Terminate => {
+                        signal(&child, Signal::TERM);
+                        let _ = within(seconds(10), child.wait()).await;
+                        break (millis(0), Some(answer), false);
+                    }
+                    Order::End => {
+                        signal(&child, Signal::TERM);
+                        let _ = within(seconds(10), child.wait()).await;
+                        break (millis(0), Some(answer), true);
+                    }
+                }
+            };
+            let _ = child.start_kill();
+            let _ = child.wait().await;
+            self.history.note(Event::Gone { process: name });
+            if end {
+                if let Some(answer) = answer {
+                    let _ = answer.send(true);
+                }
+                return;
+            }
+            to_answer = answer;
+            pause(rests).await;
+        }
+    }
+
+    async fn spawn(&self) -> io::Result<(String, Child, Option<ChildStdin>)> {
+        let start = self.starts.fetch_add(1, Relaxed);
+        let name = format!("{}.{start}", self.recipe.name);
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .args((self.recipe.arguments)(&name))
+            .envs(self.recipe.environment.iter().cloned());
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.recipe.log)?;
+        command
+            .stdin(Stdio::piped())
+            .stderr(log)
+            .env("RUST_BACKTRACE", "0")
+            .kill_on_drop(true);
+        command.stdout(if self.recipe.says_ready {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        });
+        let mut child = command.spawn()?;
+        if let Some(output) = child.stdout.take() {
+            let mut line = String::new();
+            BufReader::new(output).read_line(&mut line).await?;
+        }
+        let input = child.stdin.take();
+        Ok((name, child, input))
+    }
+}
+
+/// Whether the signal was sent: a child that has ended takes none.
+fn signal(child: &Child, signal: Signal) -> bool {
+    let id = child.id().and_then(|id| Pid::from_raw(id as i32));
+    id.is_some_and(|id| kill_process(id, signal).is_ok())
+}

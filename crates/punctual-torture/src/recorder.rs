@@ -1,0 +1,312 @@
+//! An engine that writes down what is asked of it and what it answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use async_trait::async_trait;
+use punctual::engine::*;
+use punctual::time::Timestamp;
+use punctual::{Engine, Error, JobId, Namespace, NewJob, Outcome, Result};
+
+use crate::event::{
+    Claimed as ClaimedJob, End, Event, Extended as Prolonged, Granted, Received, Sent, Verdict,
+};
+use crate::fate::Fate;
+use crate::history::History;
+use crate::stamp::{stamp, wall};
+
+/// Stands between a client and its engine.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    inner: Arc<dyn Engine>,
+    history: Arc<History>,
+    calls: AtomicU64,
+}
+
+impl Recorder {
+    pub(crate) fn new(inner: Arc<dyn Engine>, history: Arc<History>) -> Self {
+        Self {
+            inner,
+            history,
+            calls: AtomicU64::new(0),
+        }
+    }
+
+    fn call(&self) -> u64 {
+        self.calls.fetch_add(1, Relaxed)
+    }
+}
+
+/// The header that carries a job's fate, so that the recorder need not read payloads.
+pub(crate) const FATE: &str = "fate";
+
+/// The fate of a job, by its headers.
+pub(crate) fn fate_of(headers: &[(String, String)]) -> Option<Fate> {
+    let (_, fate) = headers.iter().find(|(name, _)| name == FATE)?;
+    serde_json::from_str(fate).ok()
+}
+
+fn sent(job: &NewJob) -> Sent {
+    let after = match job.due {
+        punctual::Due::After(span) => span.as_micros() as u64,
+        _ => 0,
+    };
+    Sent {
+        id: job.id,
+        queue: job.queue.clone(),
+        after,
+        unique: job.unique.as_ref().map(|unique| unique.key.clone()),
+        group: job.group.as_ref().map(|group| group.key.clone()),
+        fate: fate_of(&job.headers).unwrap_or(Fate::Completes),
+    }
+}
+
+fn received(receipt: &Receipt) -> Received {
+    let other = match receipt.verdict {
+        EnqueueVerdict::Merged(id)
+        | EnqueueVerdict::Replaced(id)
+        | EnqueueVerdict::UniqueActive(id) => Some(id),
+        _ => None,
+    };
+    Received {
+        verdict: receipt.verdict.name().into(),
+        other,
+        due: receipt.due.as_micros(),
+    }
+}
+
+/// Whether a call that failed so may have taken effect.
+fn is_unknown(error: &Error) -> bool {
+    error.is_retryable() && error.kind() != punctual::ErrorKind::EngineFull
+}
+
+fn outcome_name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Completed => "completed",
+        Outcome::Retry { .. } => "retry",
+        Outcome::Snooze { .. } => "snooze",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Dead => "dead",
+        _ => "released",
+    }
+}
+
+#[async_trait]
+impl Engine for Recorder {
+    async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
+        let call = self.call();
+        let jobs_sent = jobs.iter().map(sent).collect();
+        self.history.note(Event::EnqueueInvoke {
+            call,
+            wall: wall(),
+            jobs: jobs_sent,
+        });
+        let answer = self.inner.enqueue(namespace, jobs).await;
+        self.history.note(match &answer {
+            Ok(enqueued) => Event::EnqueueOk {
+                call,
+                now: enqueued.now.as_micros(),
+                receipts: enqueued.receipts.iter().map(received).collect(),
+            },
+            Err(error) if is_unknown(error) => Event::EnqueueUnknown {
+                call,
+                error: error.to_string(),
+            },
+            Err(error) => Event::EnqueueFail {
+                call,
+                error: error.to_string(),
+            },
+        });
+        answer
+    }
+
+    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
+        let invoked = stamp();
+        let alone = claim.alone;
+        let answer = self.inner.claim(namespace, claim).await;
+        if let Ok(claimed) = &answer
+            && !claimed.pages.is_empty()
+        {
+            let pages = claimed.pages.iter().map(granted).collect();
+            self.history.note(Event::ClaimOk {
+                invoked,
+                now: claimed.now.as_micros(),
+                alone,
+                pages,
+            });
+        }
+        answer
+    }
+
+    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
+        let invoked = stamp();
+        let asked: Vec<(Token, Vec<JobId>)> = pages
+            .iter()
+            .map(|page| (page.token, page.jobs.clone()))
+            .collect();
+        let answer = self.inner.extend(namespace, pages).await;
+        self.history.note(match &answer {
+            Ok(extended) => Event::ExtendOk {
+                invoked,
+                now: extended.now.as_micros(),
+                pages: asked
+                    .into_iter()
+                    .zip(&extended.verdicts)
+                    .map(prolonged)
+                    .collect(),
+            },
+            Err(_) => Event::ExtendUnknown {
+                invoked,
+                tokens: asked.into_iter().map(|(token, _)| token).collect(),
+            },
+        });
+        answer
+    }
+
+    async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
+        let call = self.call();
+        self.history.note(Event::SettleInvoke {
+            call,
+            ends: ends(&settle),
+        });
+        let answer = self.inner.settle(namespace, settle).await;
+        self.history.note(match &answer {
+            Ok(settled) => Event::SettleOk {
+                call,
+                now: settled.now.as_micros(),
+                verdicts: settled.verdicts.iter().flatten().map(verdict).collect(),
+            },
+            Err(error) if is_unknown(error) => Event::SettleUnknown {
+                call,
+                error: error.to_string(),
+            },
+            Err(error) => Event::SettleFail {
+                call,
+                error: error.to_string(),
+            },
+        });
+        answer
+    }
+
+    async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
+        self.inner.wait(namespace, what, until).await
+    }
+
+    async fn get(
+        &self,
+        namespace: &Namespace,
+        targets: Vec<Target>,
+        explain: bool,
+    ) -> Result<Vec<Option<Got>>> {
+        self.inner.get(namespace, targets, explain).await
+    }
+
+    async fn list(&self, namespace: &Namespace, list: List) -> Result<Listing> {
+        self.inner.list(namespace, list).await
+    }
+
+    async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited> {
+        let Select::Targets(targets) = &edit.select else {
+            return self.inner.edit(namespace, edit).await;
+        };
+        let call = self.call();
+        let id = |target: &Target| match target {
+            Target::Id(id) => Some(*id),
+            Target::Unique { .. } => None,
+        };
+        self.history.note(Event::CancelInvoke {
+            call,
+            ids: targets.iter().filter_map(id).collect(),
+        });
+        let answer = self.inner.edit(namespace, edit).await;
+        self.history.note(match &answer {
+            Ok(edited) => {
+                let verdicts = edited
+                    .verdicts
+                    .iter()
+                    .map(|(_, verdict)| verdict.name().to_owned());
+                Event::CancelOk {
+                    call,
+                    verdicts: verdicts.collect(),
+                }
+            }
+            Err(error) => Event::CancelUnknown {
+                call,
+                error: error.to_string(),
+            },
+        });
+        answer
+    }
+
+    async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
+        self.inner.stats(namespace, request).await
+    }
+
+    async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
+        self.inner.control(namespace, control).await
+    }
+
+    async fn maintain(&self) -> Result<Maintained> {
+        self.inner.maintain().await
+    }
+
+    async fn info(&self) -> Result<Info> {
+        self.inner.info().await
+    }
+}
+
+fn granted(page: &Page) -> Granted {
+    let jobs = page.jobs.iter().map(|job| ClaimedJob {
+        id: job.id,
+        attempt: job.attempt,
+        failures: job.failures,
+        crashes: job.crashes,
+        due: job.due.as_micros(),
+    });
+    Granted {
+        token: page.token,
+        deadline: page.deadline.as_micros(),
+        jobs: jobs.collect(),
+    }
+}
+
+fn prolonged(((token, asked), verdict): ((Token, Vec<JobId>), &ExtendVerdict)) -> Prolonged {
+    match verdict {
+        ExtendVerdict::Extended { deadline, lost, .. } => Prolonged {
+            token,
+            deadline: Some(deadline.as_micros()),
+            asked,
+            lost: lost.clone(),
+        },
+        _ => Prolonged {
+            token,
+            deadline: None,
+            asked,
+            lost: Vec::new(),
+        },
+    }
+}
+
+fn ends(settle: &Settle) -> Vec<End> {
+    let of_page = |page: &PageReport| {
+        let token = page.token;
+        let ends = page.settlements.iter().map(move |end| End {
+            id: end.id,
+            attempt: end.attempt,
+            token,
+            outcome: outcome_name(&end.outcome).into(),
+        });
+        ends.collect::<Vec<_>>()
+    };
+    settle.pages.iter().flat_map(of_page).collect()
+}
+
+fn verdict(verdict: &SettleVerdict) -> Verdict {
+    match verdict {
+        SettleVerdict::Settled { state, due, .. } => {
+            Verdict::Settled(*state, due.map(Timestamp::as_micros))
+        }
+        SettleVerdict::Repeated => Verdict::Repeated,
+        _ => Verdict::LeaseLost,
+    }
+}

@@ -1,0 +1,159 @@
+//! The tables of the pages, between their marks.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::check::Tally;
+use crate::sums::{Run, Sums};
+
+impl Sums {
+    /// The page with its tables as these sums have them.
+    pub(crate) fn fill(&self, page: &str) -> String {
+        let mut page = page.to_owned();
+        for (name, table) in [
+            ("torture", self.by_cell()),
+            ("torture-faults", self.by_fault()),
+            ("torture-lateness", self.by_lateness()),
+            ("torture-runs", self.by_run()),
+        ] {
+            let (from, to) = (
+                format!("<!-- {name} -->\n"),
+                format!("<!-- end of {name} -->"),
+            );
+            if let (Some(start), Some(end)) = (page.find(&from), page.find(&to)) {
+                page.replace_range(start + from.len()..end, &table);
+            }
+        }
+        page
+    }
+
+    fn by_cell(&self) -> String {
+        let mut cells: BTreeMap<_, (u64, Tally)> = BTreeMap::new();
+        for run in &self.runs {
+            let (took, tally) = cells.entry((run.cell, run.cell.durability())).or_default();
+            *took += run.took;
+            tally.add(&run.tally);
+        }
+        let mut all = (0, Tally::default());
+        for (took, tally) in cells.values() {
+            all.0 += took;
+            all.1.add(tally);
+        }
+        let mut table = String::from(
+            "| engine | acknowledged after | faults | jobs acknowledged | lost | doubled effects | early | stale ends accepted |\n\
+             | --- | --- | --: | --: | --: | --: | --: | --: |\n",
+        );
+        for ((cell, durability), (_, tally)) in &cells {
+            row(
+                &mut table,
+                &format!("`{}`", cell.name()),
+                &format!("`{durability}`"),
+                tally,
+            );
+        }
+        row(&mut table, "all", "", &all.1);
+        table
+    }
+
+    fn by_fault(&self) -> String {
+        let mut faults: BTreeMap<&str, u64> = BTreeMap::new();
+        for (id, count) in self.runs.iter().flat_map(|run| &run.tally.faults) {
+            *faults.entry(id).or_insert(0) += count;
+        }
+        let mut table = String::from("| fault | times |\n| --- | --: |\n");
+        for (id, count) in faults {
+            writeln!(table, "| {id} | {} |", grouped(count)).expect("a string takes any text");
+        }
+        table
+    }
+
+    fn by_lateness(&self) -> String {
+        let mut table = String::from(
+            "| engine | while | first starts | p50 | p99 | max |\n| --- | --- | --: | --: | --: | --: |\n",
+        );
+        for (cell, lateness) in &self.lateness {
+            for (fault, spread) in &lateness.0 {
+                let count: u64 = spread.0.values().sum();
+                let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| span(spread.share(share)));
+                let cell = cell.name();
+                writeln!(
+                    table,
+                    "| `{cell}` | {fault} | {} | {p50} | {p99} | {max} |",
+                    grouped(count)
+                )
+                .expect("a string takes any text");
+            }
+        }
+        table
+    }
+
+    fn by_run(&self) -> String {
+        let mut commits: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+        for run in &self.runs {
+            commits.entry(&run.commit).or_default().push(run);
+        }
+        let mut table = String::from(
+            "| commit | engine | seeds | minutes | faults | jobs acknowledged |\n| --- | --- | --- | --: | --: | --: |\n",
+        );
+        for (commit, runs) in commits {
+            let mut cells: BTreeMap<_, Vec<&Run>> = BTreeMap::new();
+            for run in runs {
+                cells.entry(run.cell).or_default().push(run);
+            }
+            for (cell, runs) in cells {
+                let seeds: Vec<_> = runs.iter().map(|run| run.seed.to_string()).collect();
+                let took: u64 = runs.iter().map(|run| run.took).sum();
+                let faults: u64 = runs.iter().flat_map(|run| run.tally.faults.values()).sum();
+                let jobs: u64 = runs.iter().map(|run| run.tally.acknowledged).sum();
+                let cell = cell.name();
+                let (seeds, minutes) = (seeds.join(" "), took / 60_000);
+                writeln!(
+                    table,
+                    "| `{commit}` | `{cell}` | {seeds} | {minutes} | {} | {} |",
+                    grouped(faults),
+                    grouped(jobs)
+                )
+                .expect("a string takes any text");
+            }
+        }
+        table
+    }
+}
+
+fn row(table: &mut String, name: &str, durability: &str, tally: &Tally) {
+    let faults = grouped(tally.faults.values().sum());
+    let [jobs, lost, doubled, early, stale] = [
+        tally.acknowledged,
+        tally.lost,
+        tally.doubled,
+        tally.early,
+        tally.stale_accepted,
+    ]
+    .map(grouped);
+    writeln!(
+        table,
+        "| {name} | {durability} | {faults} | {jobs} | {lost} | {doubled} | {early} | {stale} |"
+    )
+    .expect("a string takes any text");
+}
+
+/// `1234567` as `1,234,567`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn span(micros: u64) -> String {
+    match micros {
+        0..1_000 => format!("{micros} us"),
+        1_000..1_000_000 => format!("{:.1} ms", micros as f64 / 1e3),
+        _ => format!("{:.1} s", micros as f64 / 1e6),
+    }
+}

@@ -1,0 +1,123 @@
+//! The processes of a round: each is this program under another command.
+
+mod handler;
+mod host;
+mod latecomer;
+mod producer;
+pub(crate) mod solo;
+mod worker;
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use punctual::Engine;
+
+use crate::address;
+use crate::event::Event;
+use crate::history::History;
+use crate::recorder::Recorder;
+use crate::setting::Setting;
+
+/// Which process, and where it finds what it is to do.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RoleArgs {
+    /// The setting of the round
+    #[arg(long)]
+    setting: PathBuf,
+
+    /// The name of the process, used once per round
+    #[arg(long)]
+    name: String,
+
+    /// What its random choices begin with
+    #[arg(long)]
+    seed: u64,
+}
+
+/// What a process of a round does.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Role {
+    /// Sends jobs
+    Producer(RoleArgs),
+    /// Runs jobs
+    Worker(RoleArgs),
+    /// Does both on a directory of its own
+    Solo(RoleArgs),
+    /// Serves an engine over HTTP
+    Host(host::HostArgs),
+}
+
+pub(crate) type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+impl Role {
+    /// Runs until it is told to end, or who started it is gone.
+    pub(crate) fn run(self) -> Result<(), Failed> {
+        end_with_starter();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            match self {
+                Self::Producer(args) => {
+                    producer::run(Begun::new(&args, false).await?, args.seed).await
+                }
+                Self::Worker(args) => worker::run(Begun::new(&args, false).await?, args.seed).await,
+                Self::Solo(args) => solo::run(Begun::new(&args, true).await?, args.seed).await,
+                Self::Host(args) => host::run(args).await,
+            }
+        })
+    }
+}
+
+/// A process of a round that has its history and its engine.
+#[derive(Clone)]
+struct Begun {
+    setting: Arc<Setting>,
+    history: Arc<History>,
+    engine: Arc<dyn Engine>,
+}
+
+impl Begun {
+    async fn new(args: &RoleArgs, solo: bool) -> Result<Self, Failed> {
+        let setting = Setting::read(&args.setting)?;
+        let history = Arc::new(History::create(&setting.round, &args.name)?);
+        history.note(Event::Began { solo });
+        let engine = connect(&setting.engine).await?;
+        let engine = Arc::new(Recorder::new(engine, history.clone()));
+        Ok(Self {
+            setting: Arc::new(setting),
+            history,
+            engine,
+        })
+    }
+}
+
+/// An engine may be away because of a fault: then it is asked again.
+async fn connect(address: &str) -> Result<Arc<dyn Engine>, Failed> {
+    let mut backoff =
+        punctual::backoff::Backoff::new(punctual::time::millis(10), punctual::time::millis(200));
+    loop {
+        match address::open(address).await {
+            Ok(engine) => return Ok(engine),
+            Err(error) if error.is_retryable() || is_passing(&error) => {
+                punctual::time::pause(backoff.pause()).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Replicas that are away come back.
+fn is_passing(error: &punctual::Error) -> bool {
+    error.kind() == punctual::ErrorKind::DurabilityUnavailable
+}
+
+/// Whoever started this process holds the other end of its input.
+fn end_with_starter() {
+    std::thread::spawn(|| {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(3);
+    });
+}

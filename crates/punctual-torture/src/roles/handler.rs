@@ -1,0 +1,95 @@
+use std::sync::Arc;
+
+use punctual::time::{millis, pause};
+use punctual::worker::Verdict;
+use punctual::{Context, JobRecord};
+
+use crate::event::Event;
+use crate::fate::Fate;
+use crate::history::History;
+use crate::recorder::fate_of;
+use crate::sink::Sink;
+use crate::stamp::wall;
+
+/// What handlers share.
+#[derive(Clone)]
+pub(super) struct Stage {
+    pub(super) history: Arc<History>,
+    pub(super) sink: Arc<dyn Sink>,
+}
+
+/// Runs one attempt as the job's fate says.
+pub(super) async fn run(stage: Stage, job: JobRecord, context: Context) -> Verdict {
+    let (id, attempt) = (job.id, job.attempt);
+    let start = Event::Start {
+        id,
+        attempt,
+        token: context.token(),
+        wall: wall(),
+        due: job.due.as_micros(),
+    };
+    stage.history.note(start);
+    let fate = fate_of(&job.headers).unwrap_or(Fate::Completes);
+    let finish = |new: Option<bool>, how: &str| {
+        stage.history.note(Event::Finish {
+            id,
+            attempt,
+            new,
+            how: how.into(),
+        });
+    };
+    let failed_before = job.failures;
+    match fate {
+        Fate::AbortsAlways => abort(&stage, &job),
+        Fate::AbortsOnce if attempt == 1 => abort(&stage, &job),
+        Fate::FailsBefore(times) if failed_before < times => {
+            finish(None, "fails");
+            return Verdict::retry("fails before its effect, as told");
+        }
+        Fate::Panics(times) if failed_before < times => {
+            finish(None, "panics");
+            panic!("panics, as told");
+        }
+        Fate::Dies => {
+            finish(None, "dies");
+            return Verdict::dead("cannot be mended, as told");
+        }
+        Fate::Snoozes if attempt == 1 => {
+            finish(None, "snoozes");
+            return Verdict::new(punctual::Outcome::Snooze { after: millis(200) });
+        }
+        Fate::IsSlow => pause(millis(1_500)).await,
+        _ => {}
+    }
+    match write(&stage, &context).await {
+        Err(error) => {
+            finish(None, "fails");
+            Verdict::retry(error)
+        }
+        Ok(new) => match fate {
+            Fate::FailsAfter(times) if failed_before < times => {
+                finish(Some(new), "fails");
+                Verdict::retry("fails after its effect, as told")
+            }
+            _ => {
+                finish(Some(new), "completes");
+                Verdict::completed()
+            }
+        },
+    }
+}
+
+/// The effect, in a transaction of its own, not ended half by an abort of the handler.
+async fn write(stage: &Stage, context: &Context) -> std::io::Result<bool> {
+    let (sink, id, token) = (stage.sink.clone(), context.id(), context.token());
+    let written = tokio::task::spawn_blocking(move || sink.write(id, 1, token.fence, token.nonce));
+    written.await?
+}
+
+fn abort(stage: &Stage, job: &JobRecord) -> ! {
+    stage.history.note(Event::Abort {
+        id: job.id,
+        attempt: job.attempt,
+    });
+    std::process::abort();
+}

@@ -1,0 +1,131 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use punctual::backoff::Backoff;
+use punctual::engine::{Action, Edit, Select, Target};
+use punctual::time::{Stopwatch, millis, pause, seconds};
+use punctual::{
+    Due, Group, Hold, JobId, Namespace, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy,
+};
+
+use super::{Begun, Failed};
+use crate::fate::Fate;
+use crate::recorder::FATE;
+use crate::setting::{QUEUES, Setting};
+
+/// Sends jobs until there are enough.
+pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
+    let mut producer = Producer {
+        begun,
+        random: Rng::with_seed(seed),
+        sent: VecDeque::new(),
+    };
+    while !producer.begun.setting.is_enough() {
+        let watch = Stopwatch::start();
+        producer.send().await;
+        if producer.random.u32(0..10) == 0 {
+            producer.cancel().await;
+        }
+        let turn =
+            std::time::Duration::from_micros(1_000_000 / u64::from(producer.begun.setting.rate));
+        pause(turn.saturating_sub(watch.elapsed())).await;
+    }
+    Ok(())
+}
+
+struct Producer {
+    begun: Begun,
+    random: Rng,
+    /// The last few that were sent, to be cancelled.
+    sent: VecDeque<JobId>,
+}
+
+/// A call without an answer is repeated for so long, then it stays unknown.
+const GIVES_UP_AFTER: std::time::Duration = seconds(12);
+
+impl Producer {
+    /// Sends the same jobs until it is known whether they are stored.
+    async fn send(&mut self) {
+        let count = self.random.usize(1..=self.begun.setting.batch);
+        let jobs: Vec<NewJob> = (0..count)
+            .map(|_| job(&self.begun.setting, &mut self.random))
+            .collect();
+        self.sent.extend(jobs.iter().map(|job| job.id));
+        while self.sent.len() > 200 {
+            self.sent.pop_front();
+        }
+        let mut backoff = Backoff::new(millis(10), millis(300));
+        let watch = Stopwatch::start();
+        while let Err(error) = self
+            .begun
+            .engine
+            .enqueue(&Namespace::default(), jobs.clone())
+            .await
+        {
+            if !error.is_retryable() || watch.elapsed() > GIVES_UP_AFTER {
+                return;
+            }
+            pause(backoff.pause()).await;
+        }
+    }
+
+    async fn cancel(&mut self) {
+        let some = self.random.usize(0..self.sent.len().max(1));
+        let Some(id) = self.sent.remove(some) else {
+            return;
+        };
+        let edit = Edit {
+            select: Select::Targets(vec![Target::Id(id)]),
+            action: Action::Cancel,
+            dry_run: false,
+        };
+        // Written down by the recorder, whatever the answer.
+        let _ = self.begun.engine.edit(&Namespace::default(), edit).await;
+    }
+}
+
+/// A job of one of the queues, with a fate.
+fn job(setting: &Arc<Setting>, random: &mut Rng) -> NewJob {
+    let mix = &setting.mix;
+    let fate = mix.fate(random);
+    let queue = QUEUES[random.usize(0..QUEUES.len())];
+    let mut payload = vec![b'x'; mix.payload_bytes(random)];
+    let at = random.usize(0..payload.len());
+    payload[at] = random.u8(..);
+    let mut job = NewJob::new(queue, payload);
+    job.content_type = "application/octet-stream".into();
+    job.headers = vec![(
+        FATE.into(),
+        serde_json::to_string(&fate).expect("a fate is JSON"),
+    )];
+    job.due = match random.u32(0..4) {
+        0 => Due::Now,
+        _ => Due::After(millis(random.u64(0..=mix.delay_max))),
+    };
+    job.max_attempts = 20;
+    job.retry = RetryPolicy::fixed(millis(random.u64(10..400)));
+    if random.u32(0..20) == 0 {
+        job.unique = Some(unique(random));
+    } else if random.u32(0..20) == 0 && fate != Fate::AbortsAlways {
+        let key = format!("group-{}", random.u32(0..8));
+        job.group = Some(Group {
+            key,
+            on_retry: OnRetry::Pass,
+        });
+    }
+    job
+}
+
+fn unique(random: &mut Rng) -> Unique {
+    let policy = match random.u32(0..4) {
+        0 => UniquePolicy::Replace,
+        1 => UniquePolicy::After,
+        _ => UniquePolicy::Keep,
+    };
+    Unique {
+        key: format!("key-{}", random.u32(0..50)),
+        policy,
+        hold: Hold::UntilSettled,
+    }
+}

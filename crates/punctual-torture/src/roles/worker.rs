@@ -1,0 +1,35 @@
+use std::sync::Arc;
+
+use fastrand::Rng;
+use punctual::time::{millis, seconds};
+use punctual::{Context, JobRecord, Worker, shutdown_signal};
+
+use super::handler::{self, Stage};
+use super::{Begun, Failed, latecomer};
+use crate::setting::{LEASE, QUEUES};
+
+/// Runs jobs until SIGTERM, and beside it somebody who is always late.
+pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
+    let worker = worker(&begun, seed)?;
+    tokio::spawn(latecomer::run(begun, seed));
+    worker.run_until(shutdown_signal()).await?;
+    Ok(())
+}
+
+/// A worker with the handlers of a round.
+pub(super) fn worker(begun: &Begun, seed: u64) -> Result<Worker, Failed> {
+    let mut random = Rng::with_seed(seed);
+    let stage = Stage {
+        history: begun.history.clone(),
+        sink: Arc::from(begun.setting.sink.open()?),
+    };
+    let run = move |job: JobRecord, context: Context| handler::run(stage.clone(), job, context);
+    Ok(Worker::new(begun.engine.clone())
+        .queues(QUEUES.map(|queue| (queue, random.u32(1..4))))
+        .handle_any(run)
+        .concurrency(begun.setting.slots)
+        .lease(LEASE)
+        .drain_limit(seconds(1))
+        .abort_grace(millis(500))
+        .suspect_patience(seconds(2)))
+}

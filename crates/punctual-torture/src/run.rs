@@ -1,0 +1,335 @@
+//! A run: cells side by side, round after round, each round with faults, a drain and verdicts.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::time::{Stopwatch, millis, pause, seconds};
+use punctual::{Engine, JobId};
+use serde::{Deserialize, Serialize};
+
+use crate::address;
+use crate::cell::{Cell, CellKind};
+use crate::check::{self, Findings};
+use crate::event::Event;
+use crate::fate::Mix;
+use crate::history::{self, History};
+use crate::look::Look;
+use crate::nemesis::{self, Targets};
+use crate::plan::plan;
+use crate::process::{Kept, Recipe};
+use crate::roles::solo::is_idle;
+use crate::setting::Setting;
+use crate::sink::SinkAddress;
+
+/// What is to be run.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) cells: Vec<CellKind>,
+    pub(crate) seed: u64,
+    /// How long faults go on in all.
+    pub(crate) span: Duration,
+    /// Faults per cell, at most.
+    pub(crate) faults: usize,
+    pub(crate) mix: Mix,
+    pub(crate) batch: usize,
+    pub(crate) rate: u32,
+    pub(crate) folder: PathBuf,
+    /// Whether histories of rounds without a finding are kept too.
+    pub(crate) keep: bool,
+    /// The bug that is planted in every process.
+    pub(crate) planted: Option<String>,
+}
+
+/// What one round of a cell came to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Round {
+    pub(crate) cell: CellKind,
+    pub(crate) seed: u64,
+    pub(crate) round: u64,
+    /// How long the round took, in milliseconds.
+    pub(crate) took: u64,
+    /// Of the histories and the last look.
+    pub(crate) hash: String,
+    pub(crate) findings: Findings,
+}
+
+impl Round {
+    /// Whether nothing promised was broken.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.findings.verdicts.iter().all(check::Verdict::holds)
+    }
+}
+
+/// Marks of settled jobs are kept for two minutes: a round with its drain is shorter.
+pub(crate) const ROUND: Duration = seconds(45);
+const DRAIN_MAX: Duration = seconds(60);
+const WORKERS: usize = 3;
+const PRODUCERS: usize = 2;
+
+/// Runs every cell; answers the rounds as they end.
+pub(crate) async fn run(
+    wanted: Wanted,
+    ended: impl Fn(&Round) + Send + Sync + 'static,
+) -> io::Result<Vec<Round>> {
+    let (wanted, ended) = (Arc::new(wanted), Arc::new(ended));
+    let mut cells = Vec::new();
+    for kind in wanted.cells.clone() {
+        let (wanted, ended) = (wanted.clone(), ended.clone());
+        cells.push(tokio::spawn(async move {
+            run_cell(&wanted, kind, &*ended).await
+        }));
+    }
+    let mut rounds = Vec::new();
+    for cell in cells {
+        rounds.extend(cell.await??);
+    }
+    Ok(rounds)
+}
+
+async fn run_cell(
+    wanted: &Wanted,
+    kind: CellKind,
+    ended: &(impl Fn(&Round) + Sync),
+) -> io::Result<Vec<Round>> {
+    let folder = wanted.folder.join(kind.name());
+    fs::create_dir_all(&folder)?;
+    let cell = Cell::start(kind, &folder).await;
+    let (mut rounds, mut faults, mut left) = (Vec::new(), wanted.faults, wanted.span);
+    while left > Duration::ZERO && faults > 0 {
+        let number = rounds.len() as u64;
+        let span = left.min(ROUND);
+        let plan = plan(wanted.seed, kind, number, span.as_millis() as u64, faults);
+        faults -= plan.len();
+        left -= span;
+        let running = RoundRun {
+            wanted,
+            cell: &cell,
+            number,
+            folder: folder.join(format!("round-{number:03}")),
+        };
+        // In a box: it is as large as all that it awaits.
+        let round = Box::pin(running.run(&plan)).await?;
+        ended(&round);
+        rounds.push(round);
+    }
+    Ok(rounds)
+}
+
+struct RoundRun<'a> {
+    wanted: &'a Wanted,
+    cell: &'a Cell,
+    number: u64,
+    folder: PathBuf,
+}
+
+impl RoundRun<'_> {
+    async fn run(&self, plan: &[crate::plan::Fault]) -> io::Result<Round> {
+        let watch = Stopwatch::start();
+        let setting = self.setting();
+        setting.write()?;
+        let history = Arc::new(History::create(&self.folder, "nemesis")?);
+        let solo = self.cell.kind.is_solo();
+        let host = match (solo, self.cell.gateway) {
+            (true, _) => Some(self.start("solo", 0, &history)),
+            (false, Some(port)) => Some(self.start_gateway(port, &history)),
+            _ => None,
+        };
+        let workers = if solo { 0 } else { WORKERS };
+        let producers = if solo { 0 } else { PRODUCERS };
+        let targets = Targets {
+            cell: self.cell.kind,
+            workers: (0..workers)
+                .map(|number| self.start("worker", number, &history))
+                .collect(),
+            host,
+            servers: self.cell.servers.clone(),
+            proxy: self.cell.proxy.clone(),
+        };
+        let producers: Vec<_> = (0..producers)
+            .map(|number| self.start("producer", number, &history))
+            .collect();
+        Box::pin(nemesis::carry_out(&targets, plan, &history)).await;
+        // The last fault is to be seen healed.
+        pause(seconds(1)).await;
+        setting.say_enough()?;
+        history.note(Event::Enough);
+        await_fact(DRAIN_MAX, || {
+            std::future::ready(producers.iter().all(Kept::is_over))
+        })
+        .await;
+        let Targets { workers, host, .. } = targets;
+        let engine = self.drain(host.as_ref(), &history).await?;
+        for worker in workers {
+            worker.end().await;
+        }
+        let look = Box::pin(self.look(&*engine, &setting)).await?;
+        look.write(&self.folder)?;
+        drop(engine);
+        if let Some(host) = host.filter(|_| !solo) {
+            host.end().await;
+        }
+        self.judge(watch)
+    }
+
+    /// Waits until nothing is left to do; answers an engine for the last look.
+    async fn drain(&self, host: Option<&Kept>, history: &History) -> io::Result<Arc<dyn Engine>> {
+        if self.cell.kind.is_solo() {
+            let over = await_fact(DRAIN_MAX, || {
+                std::future::ready(host.is_none_or(Kept::is_over))
+            })
+            .await;
+            if over {
+                history.note(Event::Drained);
+            } else if let Some(host) = host {
+                host.kill(seconds(3_600)).await;
+            }
+            return address::open(&self.cell.direct())
+                .await
+                .map_err(io::Error::other);
+        }
+        let engine = address::open(&self.cell.direct())
+            .await
+            .map_err(io::Error::other)?;
+        if await_fact(DRAIN_MAX, || async {
+            is_idle(&*engine).await.unwrap_or(false)
+        })
+        .await
+        {
+            history.note(Event::Drained);
+        }
+        Ok(engine)
+    }
+
+    async fn look(&self, engine: &dyn Engine, setting: &Setting) -> io::Result<Look> {
+        let (mut ids, mut keys): (BTreeSet<JobId>, BTreeSet<(String, String)>) = Default::default();
+        for account in history::read(&self.folder)? {
+            for line in account.lines {
+                match line.event {
+                    Event::EnqueueInvoke { jobs, .. } => {
+                        for job in jobs {
+                            ids.insert(job.id);
+                            keys.extend(job.unique.map(|key| (job.queue, key)));
+                        }
+                    }
+                    Event::Start { id, .. } => drop(ids.insert(id)),
+                    _ => {}
+                }
+            }
+        }
+        let (ids, keys): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), keys.into_iter().collect());
+        let sink = setting.sink.open()?;
+        Look::at(engine, &*sink, &ids, &keys)
+            .await
+            .map_err(io::Error::other)
+    }
+
+    fn judge(&self, watch: Stopwatch) -> io::Result<Round> {
+        let findings = check::check(&self.folder)?;
+        let round = Round {
+            cell: self.cell.kind,
+            seed: self.wanted.seed,
+            round: self.number,
+            took: watch.elapsed().as_millis() as u64,
+            hash: history::hash(&self.folder)?,
+            findings,
+        };
+        fs::write(
+            self.folder.join("round.json"),
+            serde_json::to_vec_pretty(&round)?,
+        )?;
+        if round.is_clean() && !self.wanted.keep {
+            fs::remove_dir_all(self.folder.join(history::FOLDER))?;
+        }
+        Ok(round)
+    }
+
+    fn setting(&self) -> Setting {
+        Setting {
+            round: self.folder.clone(),
+            engine: self.cell.address(),
+            sink: SinkAddress::Sqlite(self.folder.join("sink.sqlite")),
+            mix: self.wanted.mix,
+            batch: self.wanted.batch,
+            rate: self.wanted.rate,
+            solo: (PRODUCERS, 1),
+            slots: 16,
+        }
+    }
+
+    fn start(&self, role: &'static str, number: usize, history: &Arc<History>) -> Kept {
+        let setting = self.folder.join("setting.json");
+        let seed = self.wanted.seed ^ (self.number << 20);
+        let arguments = move |name: &str| {
+            let seed = name.bytes().fold(seed, |seed, byte| {
+                seed.wrapping_mul(0x100_0193) ^ u64::from(byte)
+            });
+            let setting = setting.to_string_lossy().into_owned();
+            [
+                role,
+                "--setting",
+                &setting,
+                "--name",
+                name,
+                "--seed",
+                &seed.to_string(),
+            ]
+            .map(str::to_owned)
+            .to_vec()
+        };
+        let recipe = Recipe {
+            name: format!("{role}-{number}"),
+            arguments: Box::new(arguments),
+            environment: self.environment(),
+            log: self.folder.join("processes.log"),
+            says_ready: false,
+            ends_by_itself: role != "worker",
+        };
+        Kept::start(recipe, history.clone())
+    }
+
+    fn start_gateway(&self, port: u16, history: &Arc<History>) -> Kept {
+        let engine = self.cell.behind.clone();
+        let arguments = move |_: &str| {
+            ["host", "--engine", &engine, "--port", &port.to_string()]
+                .map(str::to_owned)
+                .to_vec()
+        };
+        let recipe = Recipe {
+            name: "gateway".into(),
+            arguments: Box::new(arguments),
+            environment: self.environment(),
+            log: self.folder.join("processes.log"),
+            says_ready: true,
+            ends_by_itself: false,
+        };
+        Kept::start(recipe, history.clone())
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        let planted = self.wanted.planted.iter();
+        planted
+            .map(|bug| (crate::planted::VARIABLE.to_owned(), bug.clone()))
+            .collect()
+    }
+}
+
+/// Waits until a fact holds; `false` if it does not in time.
+async fn await_fact<F: Future<Output = bool>>(limit: Duration, fact: impl Fn() -> F) -> bool {
+    let watch = Stopwatch::start();
+    while !fact().await {
+        if watch.elapsed() > limit {
+            return false;
+        }
+        pause(millis(50)).await;
+    }
+    true
+}
+
+/// Checks kept histories again; answers what they come to and their hash.
+pub(crate) fn verify(round: &Path) -> io::Result<(Findings, String)> {
+    Ok((check::check(round)?, history::hash(round)?))
+}

@@ -1,0 +1,64 @@
+//! What a round tells its processes: one file beside the histories.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fate::Mix;
+use crate::sink::SinkAddress;
+
+/// The queues that every round uses.
+pub(crate) const QUEUES: [&str; 5] = ["orders", "mail", "parcels", "reports", "uploads"];
+
+/// Leases are short, so that what waits for their end is seen soon.
+pub(crate) const LEASE: Duration = punctual::time::seconds(1);
+
+/// A round as its processes see it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Setting {
+    /// The folder of the round.
+    pub(crate) round: PathBuf,
+    /// The engine's address.
+    pub(crate) engine: String,
+    /// Where effects are written.
+    pub(crate) sink: SinkAddress,
+    /// What jobs are made.
+    pub(crate) mix: Mix,
+    /// Jobs that a producer sends in one call, at most.
+    pub(crate) batch: usize,
+    /// Calls of a producer per second.
+    pub(crate) rate: u32,
+    /// Producers and workers of a process that has its own engine.
+    pub(crate) solo: (usize, usize),
+    /// Handlers at the same time per worker.
+    pub(crate) slots: usize,
+}
+
+const FILE: &str = "setting.json";
+const ENOUGH: &str = "enough";
+
+impl Setting {
+    pub(crate) fn write(&self) -> io::Result<PathBuf> {
+        fs::create_dir_all(&self.round)?;
+        let path = self.round.join(FILE);
+        fs::write(&path, serde_json::to_vec_pretty(self)?)?;
+        Ok(path)
+    }
+
+    pub(crate) fn read(path: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&fs::read(path)?)?)
+    }
+
+    /// Tells producers that no more jobs are wanted.
+    pub(crate) fn say_enough(&self) -> io::Result<()> {
+        fs::write(self.round.join(ENOUGH), "")
+    }
+
+    /// Whether they were told.
+    pub(crate) fn is_enough(&self) -> bool {
+        self.round.join(ENOUGH).exists()
+    }
+}

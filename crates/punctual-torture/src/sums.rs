@@ -1,0 +1,101 @@
+//! What all runs came to, in one file in the tree; the tables of the pages are made from it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+
+use crate::cell::CellKind;
+use crate::check::{Lateness, Tally};
+use crate::run::Round;
+
+/// Every run that was added.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Sums {
+    pub(crate) runs: Vec<Run>,
+    /// How late handlers started by fault, over all runs.
+    pub(crate) lateness: BTreeMap<CellKind, Lateness>,
+}
+
+/// The rounds of one cell under one seed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Run {
+    pub(crate) commit: String,
+    pub(crate) cell: CellKind,
+    pub(crate) seed: u64,
+    pub(crate) rounds: u64,
+    /// Milliseconds.
+    pub(crate) took: u64,
+    /// The first sixteen digits of each round's hash.
+    pub(crate) hashes: Vec<String>,
+    /// By invariant: things looked at, and those that broke it.
+    pub(crate) verdicts: BTreeMap<String, (u64, u64)>,
+    pub(crate) tally: Tally,
+}
+
+impl Sums {
+    /// The sums in a file; none if there is none yet.
+    pub(crate) fn read(path: &Path) -> io::Result<Self> {
+        match fs::read(path) {
+            Ok(text) => Ok(serde_json::from_slice(&text)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes them, a line per run, so that what was added is seen.
+    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
+        let lines: Result<Vec<_>, _> = self.runs.iter().map(serde_json::to_string).collect();
+        let lateness = serde_json::to_string(&self.lateness)?;
+        let text = format!(
+            "{{\"runs\": [\n{}\n],\n\"lateness\": {lateness}}}\n",
+            lines?.join(",\n")
+        );
+        let beside = path.with_extension("new");
+        fs::write(&beside, text)?;
+        fs::rename(beside, path)
+    }
+
+    /// Adds the rounds of a run, cell by cell.
+    pub(crate) fn add(&mut self, commit: &str, rounds: &[Round]) {
+        let mut runs: BTreeMap<CellKind, Run> = BTreeMap::new();
+        for round in rounds {
+            let run = runs
+                .entry(round.cell)
+                .or_insert_with(|| Run::new(commit, round));
+            run.add(round);
+            self.lateness
+                .entry(round.cell)
+                .or_default()
+                .merge(&round.findings.lateness);
+        }
+        self.runs.extend(runs.into_values());
+    }
+}
+
+impl Run {
+    fn new(commit: &str, round: &Round) -> Self {
+        Self {
+            commit: commit.into(),
+            cell: round.cell,
+            seed: round.seed,
+            rounds: 0,
+            took: 0,
+            hashes: Vec::new(),
+            verdicts: BTreeMap::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    fn add(&mut self, round: &Round) {
+        self.rounds += 1;
+        self.took += round.took;
+        self.hashes.push(round.hash.chars().take(16).collect());
+        for verdict in &round.findings.verdicts {
+            let sum = self.verdicts.entry(verdict.name.clone()).or_default();
+            *sum = (sum.0 + verdict.checked, sum.1 + verdict.broken);
+        }
+        self.tally.add(&round.findings.tally);
+    }
+}
