@@ -3,7 +3,7 @@
 mod directory;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use punctual::engine::Durability;
@@ -22,6 +22,9 @@ pub(crate) const DEFAULT: &str = "file:./punctual-data";
 
 /// The environment's variable with the token that a gateway wants, or that it is to want.
 pub(crate) const TOKEN: &str = "PUNCTUAL_TOKEN";
+
+/// The record of who changed what through a gateway, in the directory whose jobs it serves.
+pub(crate) const AUDIT: &str = "audit.jsonl";
 
 /// The addresses that this build understands, for errors and `--help`.
 pub(crate) const SUPPORTED: &str = "memory:, file:DIR, redis://HOST, rediss://HOST, \
@@ -272,6 +275,14 @@ impl Address {
             _ => {
                 Err(Failure::usage("a test clock is for memory: only").hint("add --engine memory:"))
             }
+        }
+    }
+
+    /// The directory in which other commands find the engine without being told more.
+    pub(crate) fn of_files(&self) -> Option<&Path> {
+        match self {
+            Self::File { dir, .. } => Some(dir),
+            _ => None,
         }
     }
 

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -15,6 +16,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::doors::Peer;
+use crate::limits::GatewayLimits;
 use crate::problem::{Problem, Result};
 use crate::state::Shared;
 
@@ -47,9 +49,23 @@ impl Scope {
     }
 }
 
+impl FromStr for Scope {
+    type Err = Error;
+
+    fn from_str(name: &str) -> punctual::Result<Self> {
+        let known = Self::ALL.into_iter().find(|scope| scope.name() == name);
+        known.ok_or_else(|| {
+            let message = "a token's scope is not known; write read, enqueue, work or admin";
+            Error::new(ErrorKind::InvalidInput, message)
+        })
+    }
+}
+
 /// One token: kept as its hash, good for one namespace.
 #[derive(Clone)]
 pub struct Token {
+    /// What the audit record calls it.
+    name: Arc<str>,
     hash: [u8; 32],
     namespace: Namespace,
     scopes: u8,
@@ -67,11 +83,29 @@ impl Token {
                            use at least 16 visible characters, such as `openssl rand -hex 24` gives";
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
-        Ok(Self {
-            hash: Sha256::digest(text).into(),
+        Ok(Self::of_hash(
+            Sha256::digest(text).into(),
+            namespace,
+            scopes,
+        ))
+    }
+
+    /// The token that has this SHA-256, for files that shall not have the token itself.
+    pub fn of_hash(hash: [u8; 32], namespace: Namespace, scopes: &[Scope]) -> Self {
+        let name: String = hash[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+        Self {
+            name: name.into(),
+            hash,
             namespace,
             scopes: scopes.iter().fold(0, |bits, scope| bits | *scope as u8),
-        })
+        }
+    }
+
+    /// Calls it so in the audit record, instead of by the begin of its SHA-256.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
     }
 
     /// Reads `TOKEN NAMESPACE SCOPE[,SCOPE]`.
@@ -83,13 +117,8 @@ impl Token {
         else {
             return Err(wrong("a token's line is not TOKEN NAMESPACE SCOPE[,SCOPE]"));
         };
-        let scopes: Option<Vec<Scope>> = scopes
-            .split(',')
-            .map(|name| Scope::ALL.into_iter().find(|scope| scope.name() == name))
-            .collect();
-        let scopes = scopes.ok_or_else(|| {
-            wrong("a token's scope is not known; write read, enqueue, work or admin")
-        })?;
+        let scopes: Result<Vec<Scope>, Error> = scopes.split(',').map(str::parse).collect();
+        let scopes = scopes?;
         Self::new(text, Namespace::new(namespace)?, &scopes)
     }
 
@@ -115,7 +144,13 @@ impl Token {
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Token({}, {})", self.namespace, self.scopes().join(","))
+        write!(
+            f,
+            "Token({}, {}, {})",
+            self.name,
+            self.namespace,
+            self.scopes().join(",")
+        )
     }
 }
 
@@ -135,6 +170,11 @@ impl Tokens {
             open: false,
             failures: Failures::default(),
         }
+    }
+
+    pub(crate) fn failures_max(mut self, max: u32) -> Self {
+        self.failures.max = max;
+        self
     }
 
     /// Everybody may do everything in every namespace: for loopback and tests.
@@ -171,11 +211,11 @@ impl Tokens {
 #[derive(Debug)]
 struct Failures {
     started: Stopwatch,
+    /// Failures of one address in a minute that are told what is wrong.
+    max: u32,
     minute: Mutex<(u64, HashMap<Option<IpAddr>, u32>)>,
 }
 
-/// Failures of one address in a minute that are told what is wrong.
-const FAILURES_MAX: u32 = 20;
 /// Addresses that are counted; more are counted as one.
 const ADDRESSES_MAX: usize = 4_096;
 
@@ -183,6 +223,7 @@ impl Default for Failures {
     fn default() -> Self {
         Self {
             started: Stopwatch::start(),
+            max: GatewayLimits::default().failures,
             minute: Mutex::default(),
         }
     }
@@ -200,7 +241,7 @@ impl Failures {
         let address = peer.address().filter(|_| !crowded);
         let failures = minute.1.entry(address).or_default();
         *failures = failures.saturating_add(1);
-        if *failures > FAILURES_MAX {
+        if *failures > self.max {
             return Problem::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "too_many_requests",
@@ -220,7 +261,9 @@ impl Failures {
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) namespace: Namespace,
-    scopes: Option<Token>,
+    /// Of a process of the same user, and where nobody needs one, there is none.
+    token: Option<Token>,
+    is_local: bool,
 }
 
 impl Caller {
@@ -234,8 +277,8 @@ impl Caller {
         if shared.tokens.open || peer == Peer::Local {
             let namespace = namespace.map(Namespace::new).transpose()?;
             return Ok(Self {
-                namespace: namespace.unwrap_or_default(),
-                scopes: None,
+                is_local: peer == Peer::Local,
+                ..Self::local(namespace.unwrap_or_default())
             });
         }
         let Some(text) = token else {
@@ -251,12 +294,31 @@ impl Caller {
         }
         Ok(Self {
             namespace: token.namespace().clone(),
-            scopes: Some(token.clone()),
+            token: Some(token.clone()),
+            is_local: false,
         })
     }
 
+    /// A process of the same user.
+    pub(crate) fn local(namespace: Namespace) -> Self {
+        Self {
+            namespace,
+            token: None,
+            is_local: true,
+        }
+    }
+
+    /// What the audit record calls it.
+    pub(crate) fn who(&self) -> &str {
+        match &self.token {
+            Some(token) => &token.name,
+            None if self.is_local => "local",
+            None => "anybody",
+        }
+    }
+
     pub(crate) fn allows(&self, scope: Scope) -> bool {
-        self.scopes.as_ref().is_none_or(|token| token.allows(scope))
+        self.token.as_ref().is_none_or(|token| token.allows(scope))
     }
 
     pub(crate) fn need(&self, scope: Scope) -> Result<()> {
@@ -268,7 +330,7 @@ impl Caller {
     }
 
     pub(crate) fn scopes(&self) -> Vec<&'static str> {
-        match &self.scopes {
+        match &self.token {
             Some(token) => token.scopes(),
             None => Scope::ALL.map(Scope::name).into(),
         }

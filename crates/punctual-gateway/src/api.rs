@@ -74,6 +74,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(queues::settings, queues::set_settings))
         .routes(routes!(stats::stats))
         .routes(routes!(others::info))
+        .routes(routes!(others::audit_record))
         .routes(routes!(others::healthz))
         .routes(routes!(metrics::metrics))
         .routes(routes!(events::events))

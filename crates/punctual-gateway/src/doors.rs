@@ -23,10 +23,6 @@ use tower_service::Service;
 use crate::api;
 use crate::state::Shared;
 
-/// Connections at the same time; more wait in the system's queue.
-const CONNECTIONS_MAX: usize = 16_384;
-/// How long a head may take to arrive.
-const HEAD_SECONDS_MAX: u64 = 10;
 /// Bytes of a head.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How long, at the end, a silent connection is kept for a request that may be on its way.
@@ -122,7 +118,7 @@ impl Visits {
         door: D,
         mut closing: watch::Receiver<bool>,
     ) -> JoinSet<()> {
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let room = Arc::new(Semaphore::new(self.shared.limits.connections));
         loop {
             while self.connections.try_join_next().is_some() {}
             let next = async {
@@ -172,7 +168,7 @@ where
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(seconds(HEAD_SECONDS_MAX))
+        .header_read_timeout(shared.limits.head)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();

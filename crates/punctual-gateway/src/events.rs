@@ -3,6 +3,8 @@
 mod frames;
 mod watch;
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::header;
@@ -23,8 +25,6 @@ use crate::state::Shared;
 
 /// How long a socket may take to say who it is.
 const HELLO_SECONDS_MAX: u64 = 5;
-/// How long a reader may take for one frame.
-const SEND_SECONDS_MAX: u64 = 10;
 /// How often a silent socket is asked whether it is there.
 const PING_SECONDS: u64 = 30;
 /// Requests under way on one socket.
@@ -51,7 +51,7 @@ pub(crate) async fn events(
         .max_frame_size(BODY_BYTES_MAX);
     Ok(upgrade.on_upgrade(async move |socket| {
         shared.meters.sockets.increment(1);
-        let mut conversation = Socket(socket);
+        let mut conversation = Socket(socket, shared.limits.reader);
         let ended = converse(&shared, &mut conversation, caller, peer).await;
         if let Err(End(code, why)) = ended {
             conversation.close(code, why).await;
@@ -66,11 +66,11 @@ struct End(u16, &'static str);
 type Talk<T> = std::result::Result<T, End>;
 
 /// A socket whose reader has a limited time for each frame.
-struct Socket(WebSocket);
+struct Socket(WebSocket, Duration);
 
 impl Socket {
     async fn send(&mut self, message: Message) -> Talk<()> {
-        match within(seconds(SEND_SECONDS_MAX), self.0.send(message)).await {
+        match within(self.1, self.0.send(message)).await {
             Some(Ok(())) => Ok(()),
             Some(Err(_)) => Err(End(close_code::AWAY, "gone")),
             None => Err(End(close_code::AGAIN, "too slow")),

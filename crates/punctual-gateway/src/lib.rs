@@ -4,10 +4,12 @@
 
 mod access;
 mod api;
+mod audit;
 mod doors;
 mod events;
 mod guard;
 mod job_line;
+mod limits;
 mod local;
 mod meters;
 mod page;
@@ -19,7 +21,9 @@ mod state;
 
 pub use access::{Scope, Token, Tokens};
 pub use api::open_api;
+pub use audit::Audit;
 pub use job_line::{JobLine, LineError, base64_of, hold_of, is_hostile};
+pub use limits::GatewayLimits;
 pub use meters::Registry;
 pub use serve::{Gateway, Serving, Sharer, Sharing};
 pub use shapes::reason::in_words;

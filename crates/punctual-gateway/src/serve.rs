@@ -13,7 +13,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::access::Tokens;
+use crate::audit::Audit;
 use crate::doors::Doors;
+use crate::limits::GatewayLimits;
 use crate::local::LocalDoor;
 use crate::meters::{Measured, Meters, Registry};
 use crate::state::{Inner, Shared};
@@ -26,6 +28,8 @@ pub struct Gateway {
     hosts: Vec<String>,
     clock: Option<ManualClock>,
     registry: Registry,
+    audit: Audit,
+    limits: GatewayLimits,
 }
 
 impl Gateway {
@@ -37,6 +41,8 @@ impl Gateway {
             hosts: Vec::new(),
             clock: None,
             registry: Registry::default(),
+            audit: Audit::default(),
+            limits: GatewayLimits::default(),
         }
     }
 
@@ -51,6 +57,20 @@ impl Gateway {
     #[must_use]
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = registry;
+        self
+    }
+
+    /// Writes down there who changed what, instead of in memory only.
+    #[must_use]
+    pub fn audit(mut self, audit: Audit) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// Bounds it otherwise.
+    #[must_use]
+    pub fn limits(mut self, limits: GatewayLimits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -97,7 +117,9 @@ impl Gateway {
         let meters = Arc::new(Meters::new(self.registry));
         Shared::new(Inner {
             engine: Arc::new(Measured::new(self.engine, meters.clone())),
-            tokens: self.tokens,
+            tokens: self.tokens.failures_max(self.limits.failures),
+            audit: self.audit,
+            limits: self.limits,
             hosts: self.hosts,
             clock: self.clock,
             meters,

@@ -8,6 +8,8 @@ use punctual::time::ManualClock;
 use tokio::sync::watch;
 
 use crate::access::Tokens;
+use crate::audit::Audit;
+use crate::limits::GatewayLimits;
 use crate::meters::Meters;
 use crate::problem::{Problem, Result};
 
@@ -20,6 +22,8 @@ pub(crate) struct Inner {
     /// Measured.
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) tokens: Tokens,
+    pub(crate) audit: Audit,
+    pub(crate) limits: GatewayLimits,
     /// Names beside `localhost` and addresses that a `Host` may be.
     pub(crate) hosts: Vec<String>,
     /// The clock that a route may move, in tests.

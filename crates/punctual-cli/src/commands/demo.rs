@@ -1,11 +1,13 @@
 //! `punctual demo`: a shop that cancels unpaid orders on time, killed or not.
 
 mod ledger;
+mod live;
 mod orders;
 mod reconcile;
 mod screen;
 mod shop;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinSet};
 
 use self::ledger::{Book, Entry, Ledger};
+use self::live::Live;
 use self::orders::Order;
 use self::reconcile::Reconciliation;
 use self::screen::{FRAME, Screen};
@@ -26,17 +29,19 @@ use crate::args::{Global, Session};
 use crate::connect::{Address, Make, Manner};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{count, counted};
+use crate::signals::Signals;
 
 const EXAMPLES: &str = "\
 Examples:
   punctual demo                     3,000 orders in about 20 seconds
+  punctual demo --stay --speed 60   80 seconds, and the dashboard stays open afterwards
   punctual demo --follow            print each effect as it is written to the ledger
   punctual demo -o json             one line of JSON at the end
 
 What happens: every order gets a job that cancels it when it is due, 15 or 30 minutes after it was
 created, here 240 times faster. A payment cancels that job by its unique key. Nine orders in a
 hundred are paid within a second of their due, so payment and cancellation race. Jobs are kept in
-DIR/jobs, the shop's ledger in DIR/ledger.jsonl. Kill the demo with -9 whenever you like and start
+DIR/jobs, the shop's ledger in DIR/ledger.jsonl. The first lines name the address of a dashboard. Kill the demo with -9 whenever you like and start
 it again: it goes on. At the end the ledger is read from its file and held against the orders.
 
 Exit code 1 if an order ended both paid and cancelled, as neither, or was cancelled early.";
@@ -65,6 +70,14 @@ pub(crate) struct Args {
     #[arg(long)]
     fresh: bool,
 
+    /// Where the dashboard is, while the demo runs; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+
+    /// Leave the dashboard open at the end, until Ctrl-C
+    #[arg(long)]
+    stay: bool,
+
     /// Print each line of the ledger once it is on disk
     #[arg(long)]
     follow: bool,
@@ -92,6 +105,8 @@ impl Args {
                 info.durability
             ),
         ];
+        let live = Live::open(&session, self.listen).await?;
+        title.push(format!("live on {}", live.url()));
         let earlier = ledger.book().runs.len() as u64;
         if earlier > 0 {
             title.push(format!("going on after {}", counted(earlier, "run")));
@@ -106,7 +121,15 @@ impl Args {
         ledger.write(Entry::Closed { at }).await?;
         let sum = Reconciliation::of_file(&ledger_path, &orders, self.speed)
             .map_err(|error| Failure::file("read", &ledger_path, &error))?;
-        tell(&session, &sum, &ledger_path, screen.elapsed())
+        let told = tell(&session, &sum, &ledger_path, screen.elapsed());
+        if self.stay {
+            let note = format!("the dashboard stays on {} until Ctrl-C", live.url());
+            session.out.note(note);
+            Signals::new()?.next().await;
+        }
+        live.end().await;
+        session.close().await?;
+        told
     }
 
     /// The engine, in the demo's own directory and namespace, and that directory made ready.

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punctual::time::{ManualClock, Timestamp};
-use punctual_gateway::{Gateway, Registry, Scope, Token, Tokens};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use punctual_gateway::{Audit, Gateway, Registry, Scope, Token, Tokens};
 
 use crate::args::{Global, span_of};
-use crate::connect::{Make, Manner, TOKEN};
-use crate::failure::{Exit, Failure, Result};
+use crate::connect::{AUDIT, Address, DEFAULT, Make, Manner, TOKEN};
+use crate::failure::{Failure, Result};
 use crate::output::{Output, object};
+use crate::signals::Signals;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,6 +44,10 @@ pub(crate) struct Args {
     /// Let everybody on this machine do everything, without a token
     #[arg(long, conflicts_with = "token_file")]
     no_auth: bool,
+
+    /// Where to keep who changed what [default: audit.jsonl in the data directory]
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
 
     /// How long running requests may take to end after SIGTERM
     #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "25s")]
@@ -83,6 +87,10 @@ impl Args {
         let mut gateway = Gateway::new(connection.engine.clone(), access.tokens)
             .hosts(self.host.clone())
             .registry(registry);
+        let usual = address.of_files().map(|dir| dir.join(AUDIT));
+        if let Some(file) = self.audit.clone().or(usual) {
+            gateway = gateway.audit(Audit::in_file(&file)?);
+        }
         if let Some(clock) = clock {
             gateway = gateway.with_test_clock(clock);
         }
@@ -92,7 +100,7 @@ impl Args {
         connection.share_by(serving.sharer());
         announce(
             global.output(),
-            &address.to_string(),
+            &address,
             serving.address(),
             access.made.as_deref(),
             self.no_auth,
@@ -137,29 +145,6 @@ impl Args {
     }
 }
 
-/// SIGTERM and Ctrl-C.
-struct Signals(Signal, Signal);
-
-impl Signals {
-    fn new() -> Result<Self> {
-        let listen = |kind| {
-            let refused = |error| Failure::new(Exit::Failed, "io", format!("no signals: {error}"));
-            signal(kind).map_err(refused)
-        };
-        Ok(Self(
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::interrupt())?,
-        ))
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.0.recv() => {}
-            _ = self.1.recv() => {}
-        }
-    }
-}
-
 fn read_tokens(path: &Path) -> Result<Vec<Token>> {
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|error| Failure::file("read", path, &error))?;
@@ -183,7 +168,7 @@ fn read_tokens(path: &Path) -> Result<Vec<Token>> {
 /// Where to look, and a line that schedules a job.
 fn announce(
     out: Output,
-    engine: &str,
+    engine: &Address,
     address: SocketAddr,
     token: Option<&str>,
     is_open: bool,
@@ -196,7 +181,7 @@ fn announce(
     };
     if out.is_json() {
         return out.json(&object!({
-            "url": url, "engine": engine, "dashboard": dashboard, "token": token,
+            "url": url, "engine": engine.to_string(), "dashboard": dashboard, "token": token,
         }));
     }
     let shown = match token {
@@ -210,11 +195,20 @@ fn announce(
         "  schedule  curl -s {url}/v1/jobs{shown} -H 'Content-Type: application/json' \
          -d '{{\"queue\":\"mail\",\"payload\":{{\"to\":\"ann\"}},\"delay\":\"30s\"}}'"
     ))?;
-    if token.is_some() {
+    if engine.of_files().is_some() {
+        let named = match engine.to_string() {
+            usual if usual == DEFAULT => String::new(),
+            other => format!(" --engine {other}"),
+        };
         out.line(format!(
-            "  command   {TOKEN}={} punctual jobs list --engine {url}",
-            token.unwrap_or_default()
+            "  command   punctual jobs list{named}    in a second shell"
         ))?;
+    } else if let Some(token) = token {
+        out.line(format!(
+            "  command   {TOKEN}={token} punctual jobs list --engine {url}"
+        ))?;
+    }
+    if token.is_some() {
         out.line(format!(
             "\nThe token is new each time; set {TOKEN} to one of yours to keep it."
         ))?;

@@ -15,9 +15,9 @@ use punctual::time::{Stopwatch, Timestamp, millis, pause, seconds, within};
 use punctual::{Engine, Error, ErrorKind, Namespace, NewJob, Result};
 use punctual_client::HttpEngine;
 use punctual_embedded::{EmbeddedEngine, Options};
-use punctual_gateway::{Gateway, Sharer, Sharing, Tokens};
+use punctual_gateway::{Audit, Gateway, Sharer, Sharing, Tokens};
 
-use super::Manner;
+use super::{AUDIT, Manner};
 
 /// How long whoever holds the directory may take to end, or to answer.
 const PATIENCE: Duration = seconds(5);
@@ -143,7 +143,7 @@ async fn find(
                 let shared = match sharer.get() {
                     Some(sharer) => Some(sharer.share_in(dir)),
                     None if manner == Manner::Join => None,
-                    None => Some(Gateway::new(engine.clone(), Tokens::open()).share_in(dir)),
+                    None => Some(share(engine.clone(), dir)),
                 };
                 return Ok(Present::Here(engine, shared.and_then(warned)));
             }
@@ -162,6 +162,12 @@ async fn find(
             _ => pause(millis(25)).await,
         }
     }
+}
+
+fn share(engine: Arc<EmbeddedEngine>, dir: &Path) -> Result<Sharing> {
+    let audit = Audit::in_file(&dir.join(AUDIT))?;
+    let gateway = Gateway::new(engine, Tokens::open()).audit(audit);
+    gateway.share_in(dir)
 }
 
 /// A directory in which no socket can be made is used all the same.

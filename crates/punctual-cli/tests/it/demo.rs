@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
@@ -63,6 +63,33 @@ fn a_demo_killed_at_twenty_moments_ends_well() {
         .filter_map(|entry| entry["order"].as_u64())
         .collect();
     assert!(acknowledged.is_subset(&ended), "seed {seed}");
+}
+
+#[test]
+fn the_demo_is_live_in_a_browser() {
+    let punctual = Punctual::new();
+    let mut command = punctual.command(&[DEMO, &["--stay"]].concat());
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut line = || lines.next().expect("a line").expect("text");
+    let url = loop {
+        if let Some((_, url)) = line().split_once("live on http://") {
+            break url.to_owned();
+        }
+    };
+    let (address, token) = url.split_once("/#token=").expect("a token");
+    while !line().contains("Every order ended") {}
+    let mut stream = std::net::TcpStream::connect(address).expect("it stays");
+    let request = format!(
+        "GET /v1/queues HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+         connection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.contains("\"queue\":\"orders\""), "{answer}");
+    child.kill().expect("it stays");
+    child.wait().expect("it is gone");
 }
 
 /// Starts the demo, reads that many lines of its ledger, kills it with -9, and answers the orders

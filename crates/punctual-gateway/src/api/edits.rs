@@ -6,6 +6,7 @@ use punctual::engine::{Edit, Select, Target};
 
 use super::list::{cursor_of, text_of_cursor};
 use crate::access::{Allowed, Reading, Scope};
+use crate::audit;
 use crate::problem::{ErrorAnswer, Problem};
 use crate::request::{Answer, Read};
 use crate::shapes::edit::{EditAnswer, EditRequest};
@@ -61,14 +62,13 @@ pub(super) async fn edit(
     };
     if !dry_run {
         caller.need(Scope::Admin)?;
-        tracing::info!(namespace = %caller.namespace, ?action, by_filter = is_filter, "edit");
     }
     let edit = Edit {
         select,
         action,
         dry_run,
     };
-    let edited = shared.engine.edit(&caller.namespace, edit).await?;
+    let edited = audit::edit(&shared, &caller, edit).await?;
     let cursor = edited.cursor.as_ref().map(text_of_cursor);
     Ok(Json(EditAnswer::new(edited, dry_run, !is_filter, cursor)))
 }

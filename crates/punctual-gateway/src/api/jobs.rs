@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use utoipa::IntoParams;
 
 use crate::access::{Administering, Allowed, Asking, Caller, Enqueuing};
+use crate::audit;
 use crate::job_line::JobLine;
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, Read, json_bytes, parse, wait_until};
@@ -234,13 +235,12 @@ async fn edit_target(
     target: Target,
     action: Action,
 ) -> Answer<OneEdited> {
-    tracing::info!(namespace = %caller.namespace, ?target, ?action, "edit");
     let edit = Edit {
         select: Select::Targets(vec![target]),
         action,
         dry_run: false,
     };
-    let edited = shared.engine.edit(&caller.namespace, edit).await?;
+    let edited = audit::edit(shared, caller, edit).await?;
     let (id, verdict) = *edited.verdicts.first().ok_or_else(Problem::not_found)?;
     let conflict = |message: &str| Err(Problem::new(StatusCode::CONFLICT, verdict.name(), message));
     match verdict {

@@ -8,12 +8,13 @@ use punctual::engine::Info;
 use punctual::time::{Timestamp, exact_span};
 use punctual::wire::{self, Answer as WireAnswer, Call};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::access::{Administering, Allowed, Anything, Scope, caller_of};
+use crate::audit;
 use crate::job_line::InstantText;
 use crate::problem::{ErrorAnswer, Problem, Result};
-use crate::request::{Answer, Read, body_bytes, expect_type};
+use crate::request::{Answer, Asked, Read, body_bytes, expect_type};
 use crate::state::Shared;
 
 /// What the engine is, and what the token may.
@@ -156,6 +157,40 @@ pub(super) async fn healthz(State(shared): State<Shared>, request: Request) -> R
     (status, Json(health)).into_response()
 }
 
+/// What was changed, the latest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AuditAnswer {
+    entries: Vec<audit::Entry>,
+}
+
+/// How many entries are wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct AuditQuery {
+    /// 1 to 1,000; 100 by default.
+    #[param(minimum = 1, maximum = 1_000)]
+    limit: Option<usize>,
+}
+
+/// Tells who changed what in this namespace
+#[utoipa::path(
+    get, path = "/v1/audit", tag = "gateway", params(AuditQuery),
+    responses((status = 200, body = AuditAnswer), (status = "4XX", body = ErrorAnswer))
+)]
+pub(super) async fn audit_record(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Asked(query): Asked<AuditQuery>,
+) -> Answer<AuditAnswer> {
+    let limit = query.limit.unwrap_or(100);
+    if !(1..=1_000).contains(&limit) {
+        return Err(Problem::invalid("limit is out of range").hint("use 1 to 1000"));
+    }
+    let entries = shared.audit.of(&caller.namespace, limit);
+    Ok(Json(AuditAnswer { entries }))
+}
+
 /// One verb as bytes, for `punctual-client`.
 pub(super) async fn calls(
     State(shared): State<Shared>,
@@ -168,8 +203,20 @@ pub(super) async fn calls(
         Problem::new(StatusCode::BAD_REQUEST, "invalid_request", error.message())
     })?;
     let waits = matches!(call, Call::Wait(..));
-    let answering =
-        async { Ok::<WireAnswer, Problem>(call.run(&*shared.engine, &caller.namespace).await) };
+    let answering = async {
+        let failed = |error: punctual::Error| WireAnswer::Failed((&error).into());
+        Ok::<WireAnswer, Problem>(match call {
+            Call::Edit(edit) => {
+                let edited = audit::edit(&shared, &caller, edit).await;
+                edited.map_or_else(failed, WireAnswer::Edit)
+            }
+            Call::Control(control) => {
+                let controlled = audit::control(&shared, &caller, control).await;
+                controlled.map_or_else(failed, WireAnswer::Control)
+            }
+            call => call.run(&*shared.engine, &caller.namespace).await,
+        })
+    };
     let answer = if waits {
         shared.unless_ending(answering).await?
     } else {

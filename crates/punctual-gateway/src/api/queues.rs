@@ -9,6 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::list::{cursor_of, text_of_cursor};
 use crate::access::{Administering, Allowed, Caller, Reading};
+use crate::audit;
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, Pairs, Read};
 use crate::shapes::queue::QueueList;
@@ -79,15 +80,13 @@ pub(super) async fn resume(
 }
 
 async fn switch(shared: &Shared, caller: &Caller, queue: String, paused: bool) -> Answer<Switched> {
-    tracing::info!(namespace = %caller.namespace, queue, paused, "switch");
     let name = queue.clone();
     let control = if paused {
         Control::Pause { queue: name }
     } else {
         Control::Resume { queue: name }
     };
-    let changed =
-        shared.engine.control(&caller.namespace, control).await? == Controlled::Done(true);
+    let changed = audit::control(shared, caller, control).await? == Controlled::Done(true);
     Ok(Json(Switched {
         queue,
         paused,
@@ -160,13 +159,12 @@ pub(super) async fn purge(
         );
         return Ok(Json(answer));
     }
-    tracing::info!(namespace = %caller.namespace, queue, "purge");
     let control = Control::Purge {
         queue,
         cursor: cursor.as_deref().map(cursor_of).transpose()?,
         limit: 1_000,
     };
-    let controlled = shared.engine.control(&caller.namespace, control).await?;
+    let controlled = audit::control(&shared, &caller, control).await?;
     let Controlled::Purged {
         examined,
         matched,
@@ -278,7 +276,6 @@ pub(super) async fn set_settings(
     Allowed(caller, _): Allowed<Administering>,
     Read(line): Read<SettingsLine>,
 ) -> Answer<SettingsWritten> {
-    tracing::info!(namespace = %caller.namespace, queue = line.queue, "settings");
     let settings = QueueSettings {
         max_pending: line.max_pending,
         on_full: match line.on_full {
@@ -291,7 +288,7 @@ pub(super) async fn set_settings(
         expected: line.version,
         value: Some(RecordValue::Queue(settings)),
     };
-    match shared.engine.control(&caller.namespace, control).await? {
+    match audit::control(&shared, &caller, control).await? {
         Controlled::Written(version) => Ok(Json(SettingsWritten {
             queue: line.queue,
             version,

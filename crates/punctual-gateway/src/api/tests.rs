@@ -3,11 +3,12 @@ use std::collections::BTreeSet;
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 24] = [
+const ROUTES: [(&str, &str); 25] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
     ("get", "/healthz"),
     ("get", "/metrics"),
+    ("get", "/v1/audit"),
     ("get", "/v1/events"),
     ("get", "/v1/info"),
     ("get", "/v1/jobs"),

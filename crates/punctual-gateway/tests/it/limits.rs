@@ -1,9 +1,10 @@
-use punctual::time::{seconds, within};
+use punctual::time::{millis, seconds, within};
+use punctual_gateway::{Gateway, GatewayLimits, Tokens};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{ADMIN, Under, serve};
+use crate::support::{ADMIN, Under, serve, serving};
 
 /// Sends bytes as they are and reads to the end.
 async fn raw(under: &Under, bytes: &[u8]) -> String {
@@ -124,6 +125,95 @@ async fn large_payloads_and_bodies_are_refused() {
         answer.is_empty() || answer.contains("body_too_large"),
         "{answer}"
     );
+}
+
+#[tokio::test]
+async fn a_head_that_comes_drop_by_drop_is_cut_off_and_others_are_served() {
+    let mut limits = GatewayLimits::default();
+    limits.head = millis(200);
+    let under = serving(|engine| Gateway::new(engine, Tokens::open()).limits(limits)).await;
+    let mut slow = Vec::new();
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(under.address)
+            .await
+            .expect("a connection");
+        stream
+            .write_all(b"GET /healthz HTTP/1.1\r\nhost: lo")
+            .await
+            .expect("sent");
+        slow.push(stream);
+    }
+    assert_eq!(under.get("/v1/queues").await.status, 200);
+    for mut stream in slow {
+        let mut rest = Vec::new();
+        let ended = within(seconds(20), stream.read_to_end(&mut rest)).await;
+        // Closed, or reset if what was sent had not been read.
+        let _ = ended.expect("it is cut off");
+        assert!(
+            rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"),
+            "{rest:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_and_are_served_in_the_end() {
+    let mut limits = GatewayLimits::default();
+    limits.connections = 2;
+    let under = serving(|engine| Gateway::new(engine, Tokens::open()).limits(limits)).await;
+    let idle = [
+        TcpStream::connect(under.address).await.expect("the first"),
+        TcpStream::connect(under.address).await.expect("the second"),
+    ];
+    let mut third = TcpStream::connect(under.address)
+        .await
+        .expect("the system takes it");
+    let ask = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    third.write_all(ask).await.expect("sent");
+    let mut answer = String::new();
+    let early = within(millis(100), third.read_to_string(&mut answer)).await;
+    assert!(early.is_none(), "{answer}");
+    drop(idle);
+    let answered = within(seconds(20), third.read_to_string(&mut answer)).await;
+    answered.expect("in time").expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_reader_of_events_that_takes_nothing_is_dropped_and_others_are_told() {
+    let mut limits = GatewayLimits::default();
+    limits.reader = millis(200);
+    let under = serving(|engine| Gateway::new(engine, Tokens::open()).limits(limits)).await;
+    let (mut slow, mut quick) = (under.socket().await, under.socket().await);
+    for socket in [&mut slow, &mut quick] {
+        socket.say(json!({"type": "hello"})).await;
+        assert_eq!(socket.json().await["type"], "welcome");
+        socket
+            .say(json!({"type": "watch", "queues": ["mail"]}))
+            .await;
+        assert_eq!(socket.json().await["type"], "watching");
+    }
+    let batch = format!("[{}]", vec![r#"{"queue":"mail"}"#; 1_000].join(","));
+    let sockets = async || {
+        let text = under.get("/metrics").await.body;
+        let open = text
+            .lines()
+            .find(|line| line.starts_with("punctual_sockets"));
+        let open = open.unwrap_or_else(|| panic!("no count of sockets: {text}"));
+        open.rsplit(' ').next().expect("a number").to_owned()
+    };
+    let dropped = async {
+        while sockets().await != "1" {
+            under.send("POST", "/v1/jobs", batch.clone()).await;
+            // One who reads is told, or told to look again; frames are never kept for it.
+            assert!(quick.json().await["cursor"].is_number());
+        }
+    };
+    within(seconds(100), dropped)
+        .await
+        .expect("the slow one is dropped");
+    under.send("POST", "/v1/jobs", batch.clone()).await;
+    assert!(quick.json().await["cursor"].is_number());
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! The gateway over real sockets.
 
 mod access;
+mod audit;
 mod bulk;
+mod drain;
 mod events;
 mod fuzz;
 mod jobs;

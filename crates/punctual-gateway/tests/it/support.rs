@@ -81,6 +81,17 @@ pub(crate) async fn serve_engine(engine: Arc<dyn Engine>, clock: ManualClock) ->
         .iter()
         .map(|line| Token::parse(line).expect("a token"));
     let gateway = Gateway::new(engine.clone(), Tokens::new(tokens.collect()));
+    under(gateway, engine, clock).await
+}
+
+/// A gateway that is made otherwise, over a memory engine whose clock stands still.
+pub(crate) async fn serving(make: impl FnOnce(Arc<dyn Engine>) -> Gateway) -> Under {
+    let clock = ManualClock::new(START);
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::with_clock(clock.clone()));
+    under(make(engine.clone()), engine, clock).await
+}
+
+async fn under(gateway: Gateway, engine: Arc<dyn Engine>, clock: ManualClock) -> Under {
     let serving = gateway
         .serve(([127, 0, 0, 1], 0).into())
         .await

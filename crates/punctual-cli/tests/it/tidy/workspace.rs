@@ -102,12 +102,15 @@ pub(super) fn ci_runs_readme(tree: &Tree) -> Vec<String> {
     let readme = tree.get("README.md").unwrap_or_default();
     let commands = tree.get(".ci/run").unwrap_or_default().lines();
     commands
-        .filter(|line| line.starts_with("cargo ") || line.starts_with("scripts/"))
-        .filter(|line| {
-            !readme
-                .lines()
-                .any(|named| named.trim_end().starts_with(line.trim_end()))
+        // Where its output goes, and what runs beside it, is no part of a command.
+        .map(|line| {
+            line.split(['>', '|', '&'])
+                .next()
+                .unwrap_or_default()
+                .trim()
         })
+        .filter(|line| line.starts_with("cargo ") || line.starts_with("scripts/"))
+        .filter(|line| !readme.lines().any(|named| named.starts_with(line)))
         .map(|line| format!(".ci/run: the README does not name {line:?}"))
         .collect()
 }

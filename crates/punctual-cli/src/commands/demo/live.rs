@@ -1,0 +1,34 @@
+//! The demo in a browser: a dashboard of its own engine.
+
+use std::net::SocketAddr;
+
+use punctual::time::millis;
+use punctual_gateway::{Gateway, Scope, Serving, Token, Tokens};
+
+use crate::args::Session;
+use crate::failure::Result;
+
+pub(super) struct Live {
+    serving: Serving,
+    url: String,
+}
+
+impl Live {
+    /// Serves the demo's namespace to whoever has the token in [`url`](Self::url).
+    pub(super) async fn open(session: &Session, address: SocketAddr) -> Result<Self> {
+        let token = Token::generate();
+        let known = Token::new(&token, session.namespace.clone(), &Scope::ALL)?;
+        let gateway = Gateway::new(session.engine.clone(), Tokens::new(vec![known]));
+        let serving = gateway.serve(address).await?;
+        let url = format!("http://{}/#token={token}", serving.address());
+        Ok(Self { serving, url })
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(super) async fn end(self) {
+        self.serving.drain(millis(500)).await;
+    }
+}

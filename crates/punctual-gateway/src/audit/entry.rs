@@ -1,0 +1,116 @@
+//! One change, as it is written down.
+
+use punctual::engine::{Action, Control, Edit, Select, Target};
+use punctual::time::{Clock, SystemClock};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::access::Caller;
+
+/// One change by somebody who may.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditEntry)]
+pub(crate) struct Entry {
+    /// The change.
+    pub(crate) id: String,
+    /// When it began, by the gateway's clock.
+    pub(crate) at: String,
+    /// The name of the token, or `local` for a process of the same user.
+    pub(crate) who: String,
+    pub(crate) namespace: String,
+    pub(crate) action: String,
+    /// Which jobs, which queue, or which record.
+    pub(crate) on: String,
+    /// `begun`, `done` or `failed`; one that stays begun was cut off, and may have been made.
+    pub(crate) phase: String,
+    /// Jobs that were matched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) matched: Option<u64>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+}
+
+impl Entry {
+    fn begun(caller: &Caller, action: &str, on: String) -> Self {
+        Self {
+            id: uuid::Uuid::new_v4().simple().to_string(),
+            at: SystemClock.now().to_string(),
+            who: caller.who().to_owned(),
+            namespace: caller.namespace.to_string(),
+            action: action.to_owned(),
+            on,
+            phase: "begun".to_owned(),
+            matched: None,
+            error: None,
+        }
+    }
+
+    pub(super) fn of_edit(caller: &Caller, edit: &Edit) -> Self {
+        let action = match edit.action {
+            Action::Cancel => "cancel",
+            Action::Reschedule(_) => "reschedule",
+            Action::RunNow => "run_now",
+            Action::Reprioritise(_) => "reprioritise",
+            Action::Redrive => "redrive",
+            Action::Delete => "delete",
+            _ => "edit",
+        };
+        Self::begun(caller, action, jobs_in_words(&edit.select))
+    }
+
+    /// Of a control that only reads there is none.
+    pub(super) fn of_control(caller: &Caller, control: &Control) -> Option<Self> {
+        let (action, on) = match control {
+            Control::Pause { queue } => ("pause", queue),
+            Control::Resume { queue } => ("resume", queue),
+            Control::Purge { queue, .. } => ("purge", queue),
+            Control::Write { name, .. } => ("write", name),
+            _ => return None,
+        };
+        Some(Self::begun(caller, action, on.clone()))
+    }
+
+    pub(super) fn done(&mut self, matched: u64) {
+        self.phase = "done".to_owned();
+        self.matched = Some(matched);
+    }
+
+    pub(super) fn failed(&mut self, code: &str) {
+        self.phase = "failed".to_owned();
+        self.error = Some(code.to_owned());
+    }
+}
+
+/// No text that is looked for in payloads: it may be a secret.
+fn jobs_in_words(select: &Select) -> String {
+    match select {
+        Select::Targets(targets) => {
+            let first = match targets.first() {
+                Some(Target::Id(id)) => format!(" {id}"),
+                Some(Target::Unique { queue, key }) => format!(" {queue}/{key}"),
+                None => String::new(),
+            };
+            match targets.len() {
+                1 => format!("job{first}"),
+                more => format!("{more} jobs{first}.."),
+            }
+        }
+        Select::Filter { filter, .. } => {
+            let mut words = vec!["jobs".to_owned()];
+            words.extend(filter.queue.iter().map(|queue| format!("queue={queue}")));
+            words.extend(filter.state.iter().map(|state| format!("state={state}")));
+            words.extend(filter.kind.iter().map(|kind| format!("kind={kind}")));
+            words.extend(filter.text.iter().map(|_| "text=(not shown)".to_owned()));
+            words.extend(filter.due_from.iter().map(|at| format!("due_from={at}")));
+            words.extend(
+                filter
+                    .due_before
+                    .iter()
+                    .map(|at| format!("due_before={at}")),
+            );
+            words.join(" ")
+        }
+        _ => "jobs".to_owned(),
+    }
+}

@@ -1,0 +1,84 @@
+use punctual::engine::Select;
+use punctual::engine::{Action, Filter};
+
+use super::*;
+use crate::access::Caller;
+
+fn cancel(text: &str) -> Entry {
+    let filter = Filter {
+        queue: Some("mail".into()),
+        text: Some(text.into()),
+        ..Filter::default()
+    };
+    let select = Select::Filter {
+        filter,
+        cursor: None,
+        limit: 10,
+    };
+    let edit = Edit {
+        select,
+        action: Action::Cancel,
+        dry_run: false,
+    };
+    Entry::of_edit(&Caller::local(Namespace::default()), &edit)
+}
+
+#[test]
+fn an_entry_says_who_and_what_but_no_text_of_payloads() {
+    let entry = cancel("hunter2");
+    let told = (&*entry.who, &*entry.action, &*entry.on, &*entry.phase);
+    let on = "jobs queue=mail text=(not shown)";
+    assert_eq!(told, ("local", "cancel", on, "begun"));
+}
+
+#[test]
+fn the_record_outlives_its_process_and_a_torn_line() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("audit.jsonl");
+    let audit = Audit::in_file(&path).expect("a file");
+    let mut entry = cancel("a");
+    audit.write(&entry);
+    entry.done(3);
+    audit.write(&entry);
+    let cut_off = cancel("b");
+    audit.write(&cut_off);
+    let mut bytes = std::fs::read(&path).expect("lines");
+    bytes.extend(b"{\"id\":\"torn");
+    std::fs::write(&path, bytes).expect("written");
+    let again = Audit::in_file(&path).expect("it goes on");
+    let later = cancel("c");
+    again.write(&later);
+    let again = Audit::in_file(&path).expect("once more");
+    let expected = vec![later, cut_off, entry];
+    assert_eq!(again.of(&Namespace::default(), 10), expected);
+    assert_eq!(again.of(&Namespace::default(), 1), expected[..1]);
+    let other = Namespace::new("other").expect("a name");
+    assert_eq!(again.of(&other, 10), []);
+}
+
+#[test]
+fn the_record_is_bounded_in_memory_and_on_disk() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("audit.jsonl");
+    let audit = Audit::in_file(&path).expect("a file");
+    let mut large = cancel("a");
+    large.on = "x".repeat(1 << 20);
+    for number in 0..14 {
+        large.id = number.to_string();
+        audit.write(&large);
+    }
+    for number in 0..=ENTRIES_MAX {
+        let mut small = cancel("a");
+        small.id = format!("small {number}");
+        audit.write(&small);
+    }
+    assert_eq!(audit.of(&Namespace::default(), 10_000).len(), ENTRIES_MAX);
+    let bytes = |name: &str| {
+        std::fs::metadata(dir.path().join(name))
+            .expect("a file")
+            .len()
+    };
+    assert!(bytes("audit.jsonl") < 6 << 20);
+    assert!(bytes("audit.jsonl.1") < 6 << 20);
+    assert_eq!(std::fs::read_dir(dir.path()).expect("two").count(), 2);
+}
