@@ -166,6 +166,7 @@ impl Side {
         let mut workers = Workers {
             processes: Vec::new(),
             heard,
+            seen: Seen::default(),
         };
         for _ in 0..processes {
             let mut command = self.command(server, &["work"]);
@@ -186,9 +187,9 @@ impl Side {
         let mut ready = 0;
         while ready < processes {
             match workers.heard.recv_timeout(Duration::from_secs(30)) {
-                Ok(Line {
-                    ready: is_ready, ..
-                }) => ready += usize::from(is_ready),
+                Ok(line) if line.ready => ready += 1,
+                // The first ones are at work before the last one is there.
+                Ok(line) => workers.seen.add(line),
                 Err(_) => {
                     eprintln!("{}: only {ready} of {processes} workers start", self.name);
                     return None;
@@ -212,21 +213,33 @@ impl Side {
 pub(crate) struct Workers {
     processes: Vec<Child>,
     heard: Receiver<Line>,
+    /// What was told so far.
+    seen: Seen,
 }
 
 /// What handlers have told.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) done: u64,
-    first_us: u64,
+    first_us: Option<u64>,
     last_us: u64,
     pub(crate) late_us: Vec<i64>,
 }
 
 impl Seen {
+    fn add(&mut self, line: Line) {
+        if line.done > 0 {
+            self.done += line.done;
+            self.first_us = self.first_us.into_iter().chain([line.first]).min();
+            self.last_us = self.last_us.max(line.last);
+            self.late_us.extend(line.late);
+        }
+    }
+
     /// From the first start of a handler to the last.
     pub(crate) fn seconds(&self) -> f64 {
-        self.last_us.saturating_sub(self.first_us) as f64 / 1e6
+        let first_us = self.first_us.unwrap_or(self.last_us);
+        self.last_us.saturating_sub(first_us) as f64 / 1e6
     }
 }
 
@@ -242,23 +255,13 @@ impl Workers {
 
     /// The same, with whatever was heard.
     pub(crate) fn until_or_silent(&mut self, jobs: u64, patience: Duration) -> Seen {
-        let mut seen = Seen {
-            first_us: u64::MAX,
-            ..Seen::default()
-        };
-        while seen.done < jobs {
-            let Ok(line) = self.heard.recv_timeout(patience) else {
-                break;
-            };
-            if line.done == 0 {
-                continue;
+        while self.seen.done < jobs {
+            match self.heard.recv_timeout(patience) {
+                Ok(line) => self.seen.add(line),
+                Err(_) => break,
             }
-            seen.done += line.done;
-            seen.first_us = seen.first_us.min(line.first);
-            seen.last_us = seen.last_us.max(line.last);
-            seen.late_us.extend(line.late);
         }
-        seen
+        self.seen.clone()
     }
 }
 
@@ -273,3 +276,6 @@ impl Drop for Workers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
