@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use punctual::engine::{
     Claim, Claimed, Control, Controlled, Edit, Edited, Enqueued, Extend, Extended, Got, Info, List,
     Listing, Maintained, Settle, Settled, Stats, StatsRequest, Target, WaitFor, Waited,
 };
-use punctual::time::Timestamp;
+use punctual::time::{Timestamp, seconds, within};
 use punctual::wire::{self, Answer, Call};
 use punctual::{Engine, Error, ErrorKind, Namespace, NewJob, Result};
 
@@ -119,6 +120,9 @@ fn strange() -> Error {
     Error::new(ErrorKind::Internal, message)
 }
 
+/// Who waits for work asks again that often: a connection that is dead without a word is found out.
+const ASKS_AGAIN: Duration = seconds(4);
+
 /// Makes a call and takes its own answer out.
 macro_rules! call {
     ($self:ident, $namespace:expr, $call:expr, $answer:ident) => {
@@ -148,7 +152,18 @@ impl Engine for HttpEngine {
     }
 
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
-        call!(self, Some(namespace), Call::Wait(what, until), Wait)
+        let waited = async || {
+            let call = Call::Wait(what.clone(), until);
+            call!(self, Some(namespace), call, Wait)
+        };
+        if !matches!(what, WaitFor::Work(_)) {
+            return waited().await;
+        }
+        loop {
+            if let Some(waited) = within(ASKS_AGAIN, waited()).await {
+                return waited;
+            }
+        }
     }
 
     async fn get(
@@ -184,3 +199,6 @@ impl Engine for HttpEngine {
         call!(self, None, Call::Info, Info)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -265,8 +265,15 @@ impl Engine for EmbeddedEngine {
         what.check().map_err(|error| error.operation("wait"))?;
         match what {
             WaitFor::Work(queues) => {
-                let work = self.bells.work(namespace, &queues, &self.clock, until);
-                Ok(work.await)
+                let look = || async {
+                    let (namespace, queues) = (namespace.clone(), queues.clone());
+                    let look =
+                        move |machine: &mut Machine, now| machine.listen(now, &namespace, &queues);
+                    Ok(self.call("wait", Kind::Read, 0, look).await?.0)
+                };
+                self.bells
+                    .work(namespace, &queues, &self.clock, until, look)
+                    .await
             }
             WaitFor::Settled(ids) => {
                 let look = || self.are_settled(namespace, &ids);

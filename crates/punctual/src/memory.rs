@@ -117,10 +117,17 @@ impl Engine for MemoryEngine {
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
         what.check().map_err(|error| error.operation("wait"))?;
         match what {
-            WaitFor::Work(queues) => Ok(self
-                .bells
-                .work(namespace, &queues, &self.clock, until)
-                .await),
+            WaitFor::Work(queues) => {
+                let look = || async {
+                    let found = self.step("wait", |machine, now| {
+                        machine.listen(now, namespace, &queues)
+                    });
+                    Ok(found?.0)
+                };
+                self.bells
+                    .work(namespace, &queues, &self.clock, until, look)
+                    .await
+            }
             WaitFor::Settled(ids) => {
                 let targets: Vec<_> = ids.iter().copied().map(Target::Id).collect();
                 let look = || async {

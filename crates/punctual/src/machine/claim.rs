@@ -373,7 +373,7 @@ impl Machine {
     }
 
     /// Whether a claim at once could answer something.
-    fn has_work(&self, queues: &[u32], alone: bool) -> bool {
+    pub(super) fn has_work(&self, queues: &[u32], alone: bool) -> bool {
         let lanes = if alone { 20 } else { 10 };
         let unmoved = |queue: &u32| {
             let head = self

@@ -5,14 +5,14 @@ mod waiting;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::select_all;
 use tokio::sync::Notify;
 
 use super::Machine;
 use super::rows::JobKey;
-use crate::engine::{Change, Namespace, Waited};
+use crate::engine::{Change, Namespace};
+use crate::error::Result;
 use crate::job::JobId;
-use crate::time::{SteadyClock, Timestamp, minutes};
+use crate::time::{Timestamp, minutes};
 
 /// What the last steps mean for waiters.
 #[derive(Debug, Default)]
@@ -68,6 +68,23 @@ impl Signals {
 const WATCHED_FOR: std::time::Duration = minutes(1);
 
 impl Machine {
+    /// Whether a claim of these queues could answer something, alone or not: for one who waits, in
+    /// case that a bell was lost with who heard it.
+    pub fn listen(
+        &mut self,
+        now: Timestamp,
+        namespace: &Namespace,
+        queues: &[String],
+    ) -> Result<bool> {
+        self.touch(now)?;
+        let Some(namespace) = self.namespace(namespace) else {
+            return Ok(false);
+        };
+        let known = queues.iter().filter_map(|name| self.queue(namespace, name));
+        let open: Vec<u32> = known.filter(|queue| !self.is_paused(*queue)).collect();
+        Ok(self.has_work(&open, true))
+    }
+
     /// Changes after a cursor, at most a batch, and whether some before them were forgotten; keeps
     /// the feed recording for a minute.
     pub fn changes(
@@ -177,37 +194,6 @@ impl BellState {
 }
 
 impl Bells {
-    /// Waits until one of the queues' bells rings, at most until an instant. A bell that rang while
-    /// nobody waited is heard at once.
-    pub async fn work(
-        &self,
-        namespace: &Namespace,
-        queues: &[String],
-        clock: &SteadyClock,
-        until: Timestamp,
-    ) -> Waited {
-        let bells: Vec<_> = {
-            let mut state = self.lock();
-            queues
-                .iter()
-                .map(|queue| state.bell(namespace.as_str(), queue))
-                .collect()
-        };
-        if bells.is_empty() {
-            clock.sleep_until(until).await;
-            return Waited::TimedOut;
-        }
-        let rings = bells.iter().map(|bell| Box::pin(bell.notified()));
-        tokio::select! {
-            biased;
-            (_, _, others) = select_all(rings) => {
-                drop(others);
-                Waited::Work
-            }
-            () = clock.sleep_until(until) => Waited::TimedOut,
-        }
-    }
-
     /// Registers for the settling of jobs; look at them after this and before waiting.
     pub fn watch_settled(self: &Arc<Self>, namespace: &Namespace, ids: &[JobId]) -> SettledWatch {
         let mut state = self.lock();

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::select_all;
 
@@ -9,9 +10,45 @@ use super::Bells;
 use crate::engine::{Change, Namespace, Waited};
 use crate::error::Result;
 use crate::job::JobId;
-use crate::time::{SteadyClock, Timestamp};
+use crate::time::{SteadyClock, Timestamp, seconds};
+
+/// How often one who waits for work looks for it himself, in case that the bell was lost with who
+/// heard it: one that was told to end, or that has gone.
+const LOOKS_AGAIN: Duration = seconds(1);
 
 impl Bells {
+    /// Waits until one of the queues' bells rings, or `look` finds work, at most until an instant.
+    /// A bell that rang while nobody waited is heard at once.
+    pub async fn work<L: Future<Output = Result<bool>>>(
+        &self,
+        namespace: &Namespace,
+        queues: &[String],
+        clock: &SteadyClock,
+        until: Timestamp,
+        look: impl Fn() -> L,
+    ) -> Result<Waited> {
+        let bells: Vec<_> = {
+            let mut state = self.lock();
+            let bell = |queue: &String| state.bell(namespace.as_str(), queue);
+            queues.iter().map(bell).collect()
+        };
+        let mut rings = select_all(bells.iter().map(|bell| Box::pin(bell.notified())));
+        loop {
+            let now = clock.now();
+            tokio::select! {
+                biased;
+                _ = &mut rings => return Ok(Waited::Work),
+                () = clock.sleep_until(until.min(now + LOOKS_AGAIN)) => {}
+            }
+            if until <= now + LOOKS_AGAIN {
+                return Ok(Waited::TimedOut);
+            }
+            if look().await? {
+                return Ok(Waited::Work);
+            }
+        }
+    }
+
     /// Waits until all of these jobs are settled, as `look` says, at most until an instant.
     pub async fn settled<L: Future<Output = Result<bool>>>(
         self: &Arc<Self>,
