@@ -42,7 +42,7 @@ impl Backoff {
 }
 
 /// An even draw from 0 to 1.
-fn draw() -> f64 {
+pub(crate) fn draw() -> f64 {
     let bits = uuid::Uuid::new_v4().as_u128() as u32;
     f64::from(bits) / f64::from(u32::MAX)
 }

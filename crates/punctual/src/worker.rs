@@ -15,6 +15,7 @@ mod layer;
 mod lease;
 mod meters;
 mod queues;
+mod runner;
 mod runtime;
 mod settler;
 mod shutdown;
@@ -446,18 +447,18 @@ impl Setup {
             .unwrap_or_default()
     }
 
+    /// The kinds that have a handler of their own, in their order.
     fn kinds(&self) -> Vec<String> {
         let mut kinds: Vec<String> = self.handlers.keys().cloned().collect();
         kinds.sort();
         kinds
     }
 
-    fn knows(&self, kind: &str) -> bool {
-        self.any.is_some() || self.handlers.contains_key(kind)
-    }
-
-    fn handler(&self, kind: &str) -> Option<Arc<dyn AnyHandler>> {
-        self.handlers.get(kind).or(self.any.as_ref()).cloned()
+    /// A handler for each of the kinds, and last the one for all others.
+    fn handlers_by_kind(&self) -> Vec<Option<Arc<dyn AnyHandler>>> {
+        let kinds = self.kinds();
+        let known = kinds.iter().map(|kind| self.handlers.get(kind).cloned());
+        known.chain([self.any.clone()]).collect()
     }
 
     /// What it says of itself with every claim.

@@ -21,11 +21,21 @@ const OTHER: &str = "other";
 impl Meters {
     pub(super) fn enqueued(&self, jobs: &[NewJob], receipts: &[Receipt]) {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (job, receipt) in jobs.iter().zip(receipts) {
-            let queue = bounded(&queues, &job.queue);
+        let names = |at: usize| {
+            let (job, receipt) = (&jobs[at], &receipts[at]);
+            (&*job.queue, &*job.kind, receipt.verdict.name())
+        };
+        let count = jobs.len().min(receipts.len());
+        let mut at = 0;
+        while at < count {
+            // Most jobs of a call are counted alike.
+            let (queue, kind, verdict) = names(at);
+            let alike = (at..count).take_while(|next| names(*next) == (queue, kind, verdict));
+            let alike = alike.count();
+            at += alike;
+            let queue = bounded(&queues, queue);
             let kinds = named(&mut queues, queue);
-            let kind = bounded(kinds, &job.kind);
-            let verdict = receipt.verdict.name();
+            let kind = bounded(kinds, kind);
             named(kinds, kind)
                 .entry(verdict)
                 .or_insert_with(|| {
@@ -36,7 +46,7 @@ impl Meters {
                         "verdict" => verdict
                     )
                 })
-                .increment(1);
+                .increment(alike as u64);
         }
     }
 }

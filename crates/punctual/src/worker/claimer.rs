@@ -5,22 +5,23 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::context::Lease;
+use super::context::{Attempt, Context, Lease};
 use super::health::Loop;
 use super::queues::Queues;
 use super::runtime::{HURRIED_PAUSE, Idle, Phase, Runtime};
 use super::slots::{Beat, Board, Room};
 use super::suspects::Suspects;
-use crate::backoff::Backoff;
-use crate::engine::{Claim, ClaimOrder, Claimed, WaitFor, Waited, WorkerRecord};
+use crate::backoff::{Backoff, draw};
+use crate::engine::{Claim, ClaimOrder, Claimed, Page, WaitFor, Waited, WorkerRecord};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{JobRecord, Outcome};
 use crate::time::{Timestamp, millis, minutes, pause, seconds};
 
-/// A bell that was lost costs at most that much engine time.
-const WAIT_MAX: Duration = seconds(1);
+/// Who has nothing to do claims once in that span of engine time, to be seen; or somewhat earlier,
+/// so that many do not claim in step. What a lost bell rang for is found by the engine's wait.
+const SEEN_AGAIN: Duration = seconds(25);
 /// An engine that does not come back from a wait is claimed from after that many seconds of real time.
-const DEAF_SECONDS_MAX: u64 = 4;
+const DEAF_SECONDS_MAX: u64 = 30;
 /// A claim that is not answered is sent again, under the same nonce.
 const CLAIM_SECONDS_MAX: u64 = 10;
 /// What was claimed waits for this one: it is short, and not asked for again soon.
@@ -210,7 +211,12 @@ impl Claimer {
 
     /// Sleeps until the engine may have more, by its clock or its bell.
     async fn wait(&mut self, now: Timestamp, wake_at: Option<Timestamp>) {
-        let until = wake_at.map_or(now + WAIT_MAX, |at| at.min(now + WAIT_MAX));
+        let most = match self.suspects.are_waiting() {
+            // Whether it is their turn is to be asked again and again.
+            true => seconds(1),
+            false => SEEN_AGAIN.mul_f64(1.0 - draw() / 3.0),
+        };
+        let until = wake_at.map_or(now + most, |at| at.min(now + most));
         let rt = self.rt.clone();
         let turn_at = self.suspects.turn_at(rt.now());
         let rest = turn_at.map_or(Duration::ZERO, |at| at.saturating_sub(rt.now()));
@@ -222,7 +228,7 @@ impl Claimer {
             waited = waited => Some(waited),
             () = rt.pulsed(DEAF_SECONDS_MAX) => None,
             () = rt.reached(Phase::Draining) => None,
-            () = pause(rest), if turn_at.is_some() && rest <= WAIT_MAX => None,
+            () = pause(rest), if turn_at.is_some() => None,
             // Suspects wait for what still runs, and for nothing else.
             () = rt.until(is_dry), if kept_out => None,
             // Ends with the work: what was settled may have brought more.
@@ -327,25 +333,36 @@ fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) 
         .iter()
         .any(|page| page.jobs.iter().any(JobRecord::is_suspect));
     let mut unknown = Vec::new();
+    let seed = rt.board().seed();
+    let attempts = |page: Page| {
+        let lease = Arc::new(Lease::new(page.token, page.deadline, seed.clone()));
+        let attempt = |job: JobRecord| {
+            let labels = rt.meters.labels(&job.queue, &job.kind);
+            rt.meters.claimed(labels);
+            (Context::new(Attempt::new(job, lease.clone())), labels)
+        };
+        let jobs: Vec<_> = page.jobs.into_iter().map(attempt).collect();
+        // A repeated answer has less of its lease left than was asked for.
+        let left = rt.lease().min(page.deadline - claimed.now);
+        (lease, Beat::new(asked, left), jobs)
+    };
+    // Before the lock is taken: handlers end meanwhile.
+    let pages: Vec<_> = claimed.pages.into_iter().map(attempts).collect();
     {
         let mut board = rt.board();
         board.set_engine_time(claimed.now, now);
-        for page in claimed.pages {
-            // A repeated answer has less of its lease left than was asked for.
-            let left = rt.lease().min(page.deadline - claimed.now);
-            let beat = Beat::new(asked, left);
-            let key = board.add_page(Lease::new(page.token, page.deadline), beat);
+        for (lease, beat, jobs) in pages {
+            let key = board.add_page(lease, beat);
             if beat.beat_at < now + seconds(1) {
                 rt.beats.notify_one();
             }
-            for job in page.jobs {
-                let labels = rt.meters.labels(&job.queue, &job.kind);
-                rt.meters.claimed(labels);
-                if rt.setup.knows(&job.kind) {
-                    board.add_job(key, job, labels, now);
+            for (ctx, labels) in jobs {
+                if rt.handler(labels).is_some() {
+                    board.add_job(key, ctx, labels, now);
                 } else {
-                    board.end_unrun(key, &job, labels, snooze(&job), None);
-                    unknown.push(job.kind);
+                    let job = ctx.job();
+                    board.end_unrun(key, job, labels, snooze(job), None);
+                    unknown.push(job.kind.clone());
                 }
             }
         }

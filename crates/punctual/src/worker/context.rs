@@ -1,10 +1,9 @@
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 
 use crate::engine::{Token, WorkerId};
 use crate::error::{Error, ErrorKind, Result};
@@ -73,7 +72,7 @@ impl Context {
 
     /// The worker that runs it.
     pub fn worker(&self) -> WorkerId {
-        self.0.worker
+        self.0.lease.seed.worker
     }
 
     /// The name of the lease. Its `fence` only grows from lease to lease: a store that keeps the
@@ -90,12 +89,12 @@ impl Context {
     /// The instant of engine time at which the job's timeout ends this attempt, if it has one.
     pub fn deadline(&self) -> Option<Timestamp> {
         let timeout = self.0.job.timeout?;
-        Some(self.0.started_at + timeout)
+        Some(self.0.started_at() + timeout)
     }
 
     /// When this attempt started, in engine time.
     pub fn started_at(&self) -> Timestamp {
-        self.0.started_at
+        self.0.started_at()
     }
 
     /// Whether the handler is asked to stop.
@@ -161,8 +160,8 @@ impl Context {
     /// An attempt that ends in an error sends nothing. The job gets this one's headers
     /// `traceparent` and `tracestate` if it has no `traceparent` of its own.
     pub fn then(&self, mut job: NewJob) -> Result<()> {
-        trace::inherit(&self.0.job.headers, &mut job, self.0.limits.header_bytes);
-        job.check(&self.0.limits)?;
+        trace::inherit(&self.0.job.headers, &mut job, self.0.limits().header_bytes);
+        job.check(self.0.limits())?;
         self.0.add(Effect::Enqueue(Box::new(job)))
     }
 
@@ -182,7 +181,7 @@ impl Context {
     }
 
     pub(super) fn states(&self) -> &States {
-        &self.0.states
+        &self.0.lease.seed.states
     }
 }
 
@@ -198,17 +197,25 @@ impl fmt::Debug for Context {
 }
 
 /// The lease of a page, shared by its attempts and whoever prolongs it.
-#[derive(Debug)]
 pub(super) struct Lease {
     pub(super) token: Token,
     until_us: AtomicU64,
+    seed: Arc<Seed>,
+}
+
+/// What every attempt of a worker is given.
+pub(super) struct Seed {
+    pub(super) worker: WorkerId,
+    pub(super) states: States,
+    pub(super) limits: Limits,
 }
 
 impl Lease {
-    pub(super) fn new(token: Token, until: Timestamp) -> Self {
+    pub(super) fn new(token: Token, until: Timestamp, seed: Arc<Seed>) -> Self {
         Self {
             token,
             until_us: AtomicU64::new(until.as_micros()),
+            seed,
         }
     }
 
@@ -225,15 +232,10 @@ impl Lease {
 pub(super) struct Attempt {
     pub(super) job: JobRecord,
     pub(super) lease: Arc<Lease>,
-    pub(super) worker: WorkerId,
-    pub(super) started_at: Timestamp,
-    pub(super) states: States,
-    pub(super) limits: Arc<Limits>,
+    started_us: AtomicU64,
     interrupt: AtomicU8,
     tripped: Notify,
     output: Mutex<Output>,
-    task: OnceLock<AbortHandle>,
-    abort_wanted: AtomicBool,
 }
 
 /// What a handler gave besides its verdict.
@@ -247,27 +249,28 @@ pub(super) struct Output {
 }
 
 impl Attempt {
-    pub(super) fn new(
-        job: JobRecord,
-        lease: Arc<Lease>,
-        worker: WorkerId,
-        started_at: Timestamp,
-        states: States,
-        limits: Arc<Limits>,
-    ) -> Self {
+    pub(super) fn new(job: JobRecord, lease: Arc<Lease>) -> Self {
         Self {
             job,
             lease,
-            worker,
-            started_at,
-            states,
-            limits,
+            started_us: AtomicU64::new(0),
             interrupt: AtomicU8::new(0),
             tripped: Notify::new(),
             output: Mutex::default(),
-            task: OnceLock::new(),
-            abort_wanted: AtomicBool::new(false),
         }
+    }
+
+    /// It got a slot at that instant of engine time.
+    pub(super) fn starts(&self, at: Timestamp) {
+        self.started_us.store(at.as_micros(), Ordering::Relaxed);
+    }
+
+    fn started_at(&self) -> Timestamp {
+        Timestamp::from_micros(self.started_us.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.lease.seed.limits
     }
 
     /// Asks the handler to stop; the first reason stays.
@@ -290,21 +293,6 @@ impl Attempt {
         }
     }
 
-    /// Names the task that runs it; an abort that came before takes effect now.
-    pub(super) fn attach(&self, task: AbortHandle) {
-        let task = self.task.get_or_init(|| task);
-        if self.abort_wanted.load(Ordering::SeqCst) {
-            task.abort();
-        }
-    }
-
-    pub(super) fn abort(&self) {
-        self.abort_wanted.store(true, Ordering::SeqCst);
-        if let Some(task) = self.task.get() {
-            task.abort();
-        }
-    }
-
     /// The last progress note, once.
     pub(super) fn progress_to_send(&self) -> Option<Bytes> {
         let mut output = self.lock();
@@ -322,19 +310,19 @@ impl Attempt {
 
     pub(super) fn add(&self, effect: Effect) -> Result<()> {
         let mut output = self.lock();
-        if output.effects.len() >= self.limits.effects {
+        if output.effects.len() >= self.limits().effects {
             let message = "too many effects in one attempt; enqueue a job that enqueues the rest";
             return Err(
-                Error::new(ErrorKind::BatchTooLarge, message).with("limit", self.limits.effects)
+                Error::new(ErrorKind::BatchTooLarge, message).with("limit", self.limits().effects)
             );
         }
         if let Effect::Enqueue(job) = &effect {
             let bytes = output.effect_bytes + job.payload.len();
-            if bytes > self.limits.batch_bytes {
+            if bytes > self.limits().batch_bytes {
                 let message = "payloads of the effects of one attempt are over the limit";
                 return Err(Error::new(ErrorKind::BatchTooLarge, message)
                     .with("bytes", bytes)
-                    .with("limit", self.limits.batch_bytes));
+                    .with("limit", self.limits().batch_bytes));
             }
             output.effect_bytes = bytes;
         }
@@ -343,13 +331,13 @@ impl Attempt {
     }
 
     fn check_size(&self, what: &str, bytes: usize) -> Result<()> {
-        if bytes <= self.limits.result_bytes {
+        if bytes <= self.limits().result_bytes {
             return Ok(());
         }
         let message = format!("{what} is over the limit; store it elsewhere and keep a reference");
         Err(Error::new(ErrorKind::PayloadTooLarge, message)
             .with("bytes", bytes)
-            .with("limit", self.limits.result_bytes))
+            .with("limit", self.limits().result_bytes))
     }
 
     fn lock(&self) -> MutexGuard<'_, Output> {

@@ -52,7 +52,7 @@ pub(super) fn settlement(
     };
     let mut settlement =
         Settlement::new(attempt.job.id, attempt.job.attempt, verdict.outcome.clone());
-    let error_bytes_max = attempt.limits.result_bytes;
+    let error_bytes_max = attempt.limits().result_bytes;
     settlement.error = verdict.error_text().map(|text| cut(text, error_bytes_max));
     settlement.stopped = verdict.stopped;
     if is_whole {
@@ -97,12 +97,12 @@ fn timed_out(job: &JobRecord, verdict: Option<Verdict>) -> Verdict {
 
 /// A result that is too large is no reason to do the job again.
 fn fits(attempt: &Attempt, bytes: usize) -> bool {
-    let fits = bytes <= attempt.limits.result_bytes;
+    let fits = bytes <= attempt.limits().result_bytes;
     if !fits {
         tracing::warn!(
             id = %attempt.job.id,
             bytes,
-            limit = attempt.limits.result_bytes,
+            limit = attempt.limits().result_bytes,
             "result is over the limit and left out; store it elsewhere and keep a reference"
         );
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::{Attempt, Context, Lease};
+use super::context::{Attempt, Context, Lease, Seed};
 use super::meters::Labels;
-use super::slots::{Board, Seed};
+use super::slots::Board;
 use crate::engine::{Token, WorkerId};
 use crate::job::{JobId, JobRecord, Limits, State};
 use crate::retry::RetryPolicy;
@@ -52,29 +52,34 @@ pub(super) fn record() -> JobRecord {
     }
 }
 
-pub(super) fn lease(fence: u64) -> Lease {
-    Lease::new(Token { fence, nonce: 7 }, CLAIMED_AT)
+fn seed() -> Seed {
+    Seed {
+        worker: WorkerId::random(),
+        states: States::default(),
+        limits: Limits::default(),
+    }
+}
+
+pub(super) fn lease(fence: u64) -> Arc<Lease> {
+    lease_with(fence, Arc::new(seed()))
+}
+
+pub(super) fn lease_with(fence: u64, seed: Arc<Seed>) -> Arc<Lease> {
+    Arc::new(Lease::new(Token { fence, nonce: 7 }, CLAIMED_AT, seed))
 }
 
 pub(super) fn context(job: JobRecord) -> Context {
-    Context::new(Attempt::new(
-        job,
-        Arc::new(lease(1)),
-        WorkerId::random(),
-        CLAIMED_AT,
-        States::default(),
-        Arc::default(),
-    ))
+    context_under(job, lease(1))
+}
+
+pub(super) fn context_under(job: JobRecord, lease: Arc<Lease>) -> Context {
+    let context = Context::new(Attempt::new(job, lease));
+    context.shared().starts(CLAIMED_AT);
+    context
 }
 
 pub(super) fn board(slots: usize) -> Board {
-    let seed = Seed {
-        worker: WorkerId::random(),
-        states: States::default(),
-        limits: Arc::new(Limits::default()),
-        limits_known: true,
-    };
-    let mut board = Board::new(slots, crate::time::seconds(2), seed);
+    let mut board = Board::new(slots, crate::time::seconds(2), seed(), true);
     board.set_engine_time(CLAIMED_AT, Duration::ZERO);
     board
 }

@@ -71,8 +71,8 @@ impl Board {
     /// The pages to prolong by that instant, each with the jobs still worked on.
     fn due_beats(&self, now: Duration, lease: Duration) -> (Vec<u64>, Vec<Extend>) {
         let due = self.pages.iter().filter(|(_, page)| page.beat_at <= now);
-        let mut keys: Vec<u64> = due.map(|(key, _)| *key).take(self.batch_items()).collect();
-        keys.sort_unstable();
+        // In their order: they are searched below.
+        let keys: Vec<u64> = due.map(|(key, _)| *key).take(self.batch_items()).collect();
         let mut extends: Vec<Extend> = keys
             .iter()
             .map(|key| Extend {
@@ -84,7 +84,7 @@ impl Board {
             .collect();
         for waiting in &self.ahead {
             if let Ok(at) = keys.binary_search(&waiting.page) {
-                extends[at].jobs.push(waiting.job.id);
+                extends[at].jobs.push(waiting.ctx.id());
             }
         }
         for run in self.runs.values() {
@@ -141,7 +141,7 @@ impl Board {
         let ahead = self.ahead.iter().filter(move |job| job.page == page);
         let runs = self.runs.values().filter(move |run| run.page == page);
         ahead
-            .map(|waiting| waiting.job.id)
+            .map(|waiting| waiting.ctx.id())
             .chain(runs.map(|run| run.ctx.id()))
     }
 
@@ -151,7 +151,7 @@ impl Board {
             return 0;
         }
         let waiting =
-            self.take_ahead(|waiting| waiting.page == page && jobs.contains(&waiting.job.id));
+            self.take_ahead(|waiting| waiting.page == page && jobs.contains(&waiting.ctx.id()));
         for job in &waiting {
             match cause {
                 Cause::Lost => self.drop_ahead(job),

@@ -41,6 +41,7 @@ const OUTCOMES: [&str; 6] = [
 const OTHER: &str = "other";
 
 impl Meters {
+    /// The kinds in their order.
     pub(super) fn new(mut queues: Vec<String>, mut kinds: Vec<String>) -> Self {
         queues.push(OTHER.into());
         kinds.push(OTHER.into());
@@ -55,13 +56,12 @@ impl Meters {
     }
 
     pub(super) fn labels(&self, queue: &str, kind: &str) -> Labels {
-        let place = |names: &[String], name: &str| {
-            let at = names.iter().position(|known| known == name);
-            at.unwrap_or(names.len() - 1) as u16
-        };
+        let (queues, kinds) = (self.queues.len() - 1, self.kinds.len() - 1);
+        let known = self.queues[..queues].iter().position(|name| name == queue);
+        let of_kind = self.kinds[..kinds].binary_search_by(|name| name.as_str().cmp(kind));
         Labels {
-            queue: place(&self.queues, queue),
-            kind: place(&self.kinds, kind),
+            queue: known.unwrap_or(queues) as u16,
+            kind: of_kind.unwrap_or(kinds) as u16,
         }
     }
 

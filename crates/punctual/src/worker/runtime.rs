@@ -10,22 +10,23 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tracing::Instrument;
 
 use super::claimer::Unknown;
+use super::context::Seed;
 use super::ending::Cause;
+use super::handler::AnyHandler;
 use super::health::{Loop, Vitals};
-use super::layer::{Layer, Next};
+use super::layer::Layer;
 use super::meters::{Labels, Meters};
 use super::settler::Outbox;
-use super::slots::{Board, Seed, Start};
-use super::{Setup, claimer, lease, settler, trace, watch as watcher};
+use super::slots::{Board, Run};
+use super::{Setup, claimer, lease, settler, watch as watcher};
 use crate::backoff::Backoff;
 use crate::engine::{Engine, Namespace, WorkerRecord};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{Limits, Outcome};
+use crate::job::Limits;
 use crate::time::{Stopwatch, Timestamp, millis, pause, seconds, within};
-use crate::worker::{Shutdown, Verdict};
+use crate::worker::Shutdown;
 
 /// How far a run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +52,9 @@ pub(super) struct Runtime {
     pub(super) meters: Meters,
     /// What the worker says of itself with every claim.
     pub(super) record: WorkerRecord,
-    layers: Arc<[Arc<dyn Layer>]>,
+    pub(super) layers: Arc<[Arc<dyn Layer>]>,
+    /// By the place of a kind in the labels of meters, the last one for all others.
+    handlers: Vec<Option<Arc<dyn AnyHandler>>>,
     pub(super) unknown: Unknown,
     pub(super) outbox: tokio::sync::Mutex<Outbox>,
     /// The nonce of a claim that was not answered, to be sent again; zero if there is none.
@@ -127,9 +130,7 @@ impl Drop for Running {
         rt.enter(Phase::Over);
         let mut board = rt.board();
         board.stop_all(Cause::Shutdown, Duration::ZERO);
-        for run in board.runs.values() {
-            run.ctx.shared().abort();
-        }
+        board.runs.values_mut().for_each(Run::abort);
         drop(board);
         rt.vitals.running(false);
         tracing::info!(worker = %rt.setup.id, "worker ends");
@@ -159,9 +160,9 @@ impl Runtime {
         let seed = Seed {
             worker: setup.id,
             states: setup.states.clone(),
-            limits: Arc::new(limits.unwrap_or_default()),
-            limits_known: limits.is_some(),
+            limits: limits.unwrap_or_default(),
         };
+        let board = Board::new(setup.slots, setup.abort_grace, seed, limits.is_some());
         Self {
             engine: setup.engine.clone(),
             namespace: setup.namespace.clone(),
@@ -169,6 +170,7 @@ impl Runtime {
             meters: Meters::new(setup.queue_names(), setup.kinds()),
             record: setup.record(),
             layers: setup.layers.clone().into(),
+            handlers: setup.handlers_by_kind(),
             unknown: Unknown::default(),
             outbox: Default::default(),
             nonce: AtomicU64::new(0),
@@ -177,7 +179,7 @@ impl Runtime {
             watch: Notify::new(),
             until_idle,
             idle: Mutex::new(None),
-            board: Mutex::new(Board::new(setup.slots, setup.abort_grace, seed)),
+            board: Mutex::new(board),
             changed: Notify::new(),
             phase: watch::Sender::new(Phase::Claiming),
             pulses: watch::Sender::new(0),
@@ -188,6 +190,11 @@ impl Runtime {
 
     pub(super) fn board(&self) -> MutexGuard<'_, Board> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What runs jobs of a kind, if there is anything.
+    pub(super) fn handler(&self, labels: Labels) -> Option<&Arc<dyn AnyHandler>> {
+        self.handlers[usize::from(labels.kind)].as_ref()
     }
 
     /// The local instant: the span since the start of the run.
@@ -298,79 +305,6 @@ impl Runtime {
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(idle);
         self.enter(Phase::Draining);
     }
-
-    /// Starts what waits for a slot.
-    pub(super) fn start_next(self: &Arc<Self>) {
-        if self.phase() > Phase::Claiming {
-            return;
-        }
-        let (starts, was_idle, lapsed) = {
-            let mut board = self.board();
-            let (was_idle, unsettled) = (board.runs.is_empty(), board.unsettled());
-            let starts = board.start(self.now());
-            (starts, was_idle, board.unsettled() > unsettled)
-        };
-        if lapsed {
-            self.settle.notify_one();
-        }
-        let soon = |start: &Start| start.ctx.job().timeout.is_some_and(|t| t < WATCH_ROUND);
-        let ring = (was_idle && !starts.is_empty()) || starts.iter().any(soon);
-        for start in starts {
-            self.launch(start);
-        }
-        if ring {
-            self.watch.notify_one();
-        }
-    }
-
-    fn launch(self: &Arc<Self>, start: Start) {
-        let Start {
-            key,
-            ctx,
-            labels,
-            lateness,
-        } = start;
-        self.meters.started(labels, lateness);
-        self.vitals.started();
-        let end = End {
-            rt: self.clone(),
-            key,
-            labels,
-            over: false,
-        };
-        let job = ctx.job();
-        let span = tracing::info_span!(
-            parent: None,
-            "job",
-            id = %job.id,
-            kind = job.kind,
-            queue = job.queue,
-            attempt = job.attempt,
-            traceparent = trace::parent(&job.headers)
-        );
-        let next = self
-            .setup
-            .handler(&job.kind)
-            .map(|handler| Next::new(self.layers.clone(), handler));
-        let running = {
-            let ctx = ctx.clone();
-            async move {
-                tracing::debug!(?lateness, "started");
-                let called = AssertUnwindSafe(async {
-                    match next {
-                        Some(next) => next.run(ctx).await,
-                        // What has no handler is not put in line.
-                        None => Verdict::new(Outcome::Released),
-                    }
-                });
-                end.with(called.catch_unwind().await.unwrap_or_else(|panic| {
-                    Verdict::retry(format!("handler panicked: {}", panic_text(&*panic)))
-                }));
-            }
-        };
-        let task = tokio::spawn(running.instrument(span));
-        ctx.shared().attach(task.abort_handle());
-    }
 }
 
 /// Between tries while the worker ends: there are seconds left.
@@ -380,48 +314,7 @@ pub(super) const PULSE: Duration = seconds(1);
 /// While jobs run, the watch goes round that often; what ends later needs no bell.
 pub(super) const WATCH_ROUND: Duration = millis(250);
 
-/// The end of a run's task, however it comes: with a verdict, or dropped by an abort.
-struct End {
-    rt: Arc<Runtime>,
-    key: u64,
-    labels: Labels,
-    over: bool,
-}
-
-impl End {
-    fn with(mut self, verdict: Verdict) {
-        self.over = true;
-        self.finish(Some(verdict));
-        self.rt.start_next();
-    }
-
-    fn finish(&self, verdict: Option<Verdict>) {
-        let rt = &self.rt;
-        let (run_time, idle, room) = {
-            let mut board = rt.board();
-            let run_time = board.finish(self.key, verdict, rt.now());
-            (run_time, board.is_idle(), board.room().is_some())
-        };
-        rt.meters.ended(self.labels, run_time);
-        rt.vitals.ended();
-        rt.settle.notify_one();
-        if idle || room {
-            rt.changed();
-        }
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        // The claimer fills the slot: a task cannot be spawned wherever this one is dropped.
-        if !self.over {
-            self.finish(None);
-            self.rt.changed();
-        }
-    }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")

@@ -134,12 +134,18 @@ fn pages(ended: &[Ended]) -> (Settle, Vec<(usize, usize)>) {
     let mut settle = Settle::default();
     let mut places = Vec::with_capacity(ended.len());
     let mut index: HashMap<Token, usize> = HashMap::new();
+    let mut last: Option<(Token, usize)> = None;
     for ended in ended {
         let token = ended.lease.token;
-        let page = *index.entry(token).or_insert_with(|| {
-            settle.pages.push(PageReport::new(token, Vec::new()));
-            settle.pages.len() - 1
-        });
+        // Most come one after the other from the same page.
+        let page = match last {
+            Some((of, page)) if of == token => page,
+            _ => *index.entry(token).or_insert_with(|| {
+                settle.pages.push(PageReport::new(token, Vec::new()));
+                settle.pages.len() - 1
+            }),
+        };
+        last = Some((token, page));
         let report = &mut settle.pages[page];
         places.push((page, report.settlements.len()));
         report.settlements.push(ended.settlement.clone());

@@ -4,22 +4,22 @@
 
 mod stopping;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::task::AbortHandle;
 
 pub(super) use self::stopping::Notice;
 use super::ahead::{AHEAD_BYTES_MAX, Estimate};
-use super::context::{Attempt, Context, Lease};
+use super::context::{Context, Lease, Seed};
 use super::ending::{Cause, settlement};
 use super::meters::Labels;
-use crate::engine::{Settlement, WorkerId};
+use crate::engine::Settlement;
 use crate::job::{JobRecord, Limits, Outcome, Stop};
 use crate::time::Timestamp;
 use crate::worker::Verdict;
-use crate::worker::state::States;
 
 /// Ended jobs that may wait to be handed in before nothing more is claimed.
 const UNSETTLED_MAX: usize = 4_000;
@@ -29,11 +29,14 @@ const UNSETTLED_BYTES_MAX: usize = 64 << 20;
 pub(super) struct Board {
     slots: usize,
     grace: Duration,
-    seed: Seed,
-    pub(super) pages: HashMap<u64, Leased>,
+    seed: Arc<Seed>,
+    /// Whether the engine told the limits; else they are the defaults.
+    knows_limits: bool,
+    pub(super) pages: BTreeMap<u64, Leased>,
     pub(super) ahead: VecDeque<Ahead>,
     ahead_bytes: usize,
-    pub(super) runs: HashMap<u64, Run>,
+    /// By their slots' tasks, each of which runs one after the other.
+    pub(super) runs: BTreeMap<u64, Run>,
     leaked: HashSet<u64>,
     ended: VecDeque<Ended>,
     in_flight: usize,
@@ -44,15 +47,6 @@ pub(super) struct Board {
     /// Engine time at a local instant, from the last claim.
     engine: (Timestamp, Duration),
     keys: u64,
-}
-
-/// What every attempt of a worker is given.
-pub(super) struct Seed {
-    pub(super) worker: WorkerId,
-    pub(super) states: States,
-    pub(super) limits: Arc<Limits>,
-    /// Whether the engine told them; else they are the defaults.
-    pub(super) limits_known: bool,
 }
 
 /// A page that this worker holds.
@@ -71,7 +65,7 @@ pub(super) struct Leased {
 /// A claimed job that waits for a slot.
 pub(super) struct Ahead {
     pub(super) page: u64,
-    pub(super) job: JobRecord,
+    pub(super) ctx: Context,
     labels: Labels,
     since: Duration,
 }
@@ -85,6 +79,17 @@ pub(super) struct Run {
     timeout_at: Option<Duration>,
     pub(super) stopping: Option<Stopping>,
     lateness: Duration,
+    /// The task of its slot, once it is known.
+    task: Option<AbortHandle>,
+    aborted: bool,
+}
+
+/// A run that is over. Dropped outside of the lock: what the handler was given goes with it.
+pub(super) struct Over {
+    pub(super) run_time: Duration,
+    _ctx: Context,
+    task: Option<AbortHandle>,
+    aborted: bool,
 }
 
 /// A run on its way out.
@@ -124,15 +129,16 @@ pub(super) struct Room {
 }
 
 impl Board {
-    pub(super) fn new(slots: usize, grace: Duration, seed: Seed) -> Self {
+    pub(super) fn new(slots: usize, grace: Duration, seed: Seed, knows_limits: bool) -> Self {
         Self {
             slots,
             grace,
-            seed,
-            pages: HashMap::new(),
+            seed: Arc::new(seed),
+            knows_limits,
+            pages: BTreeMap::new(),
             ahead: VecDeque::new(),
             ahead_bytes: 0,
-            runs: HashMap::new(),
+            runs: BTreeMap::new(),
             leaked: HashSet::new(),
             ended: VecDeque::new(),
             in_flight: 0,
@@ -190,10 +196,10 @@ impl Board {
     }
 
     /// Takes in a page; its times count from the instant the claim was sent.
-    pub(super) fn add_page(&mut self, lease: Lease, beat: Beat) -> u64 {
+    pub(super) fn add_page(&mut self, lease: Arc<Lease>, beat: Beat) -> u64 {
         self.keys += 1;
         let page = Leased {
-            lease: Arc::new(lease),
+            lease,
             beat_at: beat.beat_at,
             trip_at: beat.trip_at,
             abort_at: beat.abort_at,
@@ -204,13 +210,13 @@ impl Board {
     }
 
     /// Puts a job of a page in line for a slot.
-    pub(super) fn add_job(&mut self, page: u64, job: JobRecord, labels: Labels, now: Duration) {
+    pub(super) fn add_job(&mut self, page: u64, ctx: Context, labels: Labels, now: Duration) {
         if let Some(leased) = self.pages.get_mut(&page) {
             leased.open += 1;
-            self.ahead_bytes += job.payload.len();
+            self.ahead_bytes += ctx.job().payload.len();
             self.ahead.push_back(Ahead {
                 page,
-                job,
+                ctx,
                 labels,
                 since: now,
             });
@@ -257,14 +263,24 @@ impl Board {
         self.engine = (at, local);
     }
 
-    /// Fills free slots with what waits for them.
+    /// Fills free slots with what waits for them, each to be given a task.
     pub(super) fn start(&mut self, now: Duration) -> Vec<Start> {
         let mut starts = Vec::new();
         while self.runs.len() < self.slots {
-            let Some(waiting) = self.ahead.pop_front() else {
+            self.keys += 1;
+            let Some(start) = self.next(self.keys, None, now) else {
                 break;
             };
-            self.ahead_bytes -= waiting.job.payload.len();
+            starts.push(start);
+        }
+        starts
+    }
+
+    /// Starts what is first in line, in that slot.
+    fn next(&mut self, key: u64, task: Option<AbortHandle>, now: Duration) -> Option<Start> {
+        loop {
+            let waiting = self.ahead.pop_front()?;
+            self.ahead_bytes -= waiting.ctx.job().payload.len();
             let Some(leased) = self.pages.get(&waiting.page) else {
                 continue;
             };
@@ -273,47 +289,52 @@ impl Board {
                 self.end_ahead(&waiting, Outcome::Released, None);
                 continue;
             }
+            let ctx = waiting.ctx;
             let started_at = self.engine.0 + now.saturating_sub(self.engine.1);
-            let lateness = started_at - waiting.job.due;
-            let timeout_at = waiting.job.timeout.map(|timeout| now + timeout);
-            let ctx = Context::new(Attempt::new(
-                waiting.job,
-                leased.lease.clone(),
-                self.seed.worker,
-                started_at,
-                self.seed.states.clone(),
-                self.seed.limits.clone(),
-            ));
-            self.keys += 1;
-            starts.push(Start {
-                key: self.keys,
+            ctx.shared().starts(started_at);
+            let lateness = started_at - ctx.job().due;
+            let run = Run {
+                page: waiting.page,
                 ctx: ctx.clone(),
+                labels: waiting.labels,
+                started: now,
+                timeout_at: ctx.job().timeout.map(|timeout| now + timeout),
+                stopping: None,
+                lateness,
+                task,
+                aborted: false,
+            };
+            self.runs.insert(key, run);
+            return Some(Start {
+                key,
+                ctx,
                 labels: waiting.labels,
                 lateness,
             });
-            let run = Run {
-                page: waiting.page,
-                ctx,
-                labels: waiting.labels,
-                started: now,
-                timeout_at,
-                stopping: None,
-                lateness,
-            };
-            self.runs.insert(self.keys, run);
         }
-        starts
     }
 
-    /// A run's task is over: with a verdict, or (`None`) because it was aborted.
+    /// Names the tasks of slots; an abort that came before takes effect now.
+    pub(super) fn attach(&mut self, tasks: Vec<(u64, AbortHandle)>) {
+        for (key, task) in tasks {
+            match self.runs.get_mut(&key) {
+                Some(run) if run.aborted => task.abort(),
+                Some(run) => run.task = Some(task),
+                // It is over already.
+                None => {}
+            }
+        }
+    }
+
+    /// A run is over: with a verdict, or (`None`) because its task was aborted.
     ///
-    /// Answers its run time, or `None` if its slot had been given up before.
+    /// Answers nothing if its slot had been given up before.
     pub(super) fn finish(
         &mut self,
         key: u64,
         verdict: Option<Verdict>,
         now: Duration,
-    ) -> Option<Duration> {
+    ) -> Option<Over> {
         let Some(run) = self.runs.remove(&key) else {
             self.leaked.remove(&key);
             return None;
@@ -322,11 +343,19 @@ impl Board {
         if run.stopping.is_none() {
             self.estimate.observe(run_time);
         }
-        self.end_run(run, verdict, run_time);
-        Some(run_time)
+        Some(self.end_run(run, verdict, run_time))
     }
 
-    fn end_run(&mut self, run: Run, verdict: Option<Verdict>, run_time: Duration) {
+    /// What the task of a slot runs next, after a run that is over. A task that was aborted runs
+    /// nothing more: that would end with it.
+    pub(super) fn go_on(&mut self, key: u64, over: &mut Over, now: Duration) -> Option<Start> {
+        if over.aborted {
+            return None;
+        }
+        self.next(key, over.task.take(), now)
+    }
+
+    fn end_run(&mut self, run: Run, verdict: Option<Verdict>, run_time: Duration) -> Over {
         let cause = run.stopping.map(|stopping| stopping.cause);
         let attempt = run.ctx.shared();
         let note = attempt.progress_to_send();
@@ -342,6 +371,12 @@ impl Board {
             }),
             None => self.close(run.page),
         }
+        Over {
+            run_time,
+            _ctx: run.ctx,
+            task: run.task,
+            aborted: run.aborted,
+        }
     }
 
     fn end(&mut self, ended: Ended) {
@@ -351,7 +386,7 @@ impl Board {
 
     /// Takes what is to be handed in, at most a batch.
     pub(super) fn take_ended(&mut self) -> Vec<Ended> {
-        let limits = self.seed.limits.clone();
+        let limits = self.seed.limits;
         let mut bytes = 0;
         let mut taken = Vec::new();
         while let Some(ended) = self.ended.front() {
@@ -393,14 +428,15 @@ impl Board {
         self.ahead = kept;
         self.ahead_bytes -= taken
             .iter()
-            .map(|waiting| waiting.job.payload.len())
+            .map(|waiting| waiting.ctx.job().payload.len())
             .sum::<usize>();
         taken.into()
     }
 
     /// Ends what was taken from the line.
     pub(super) fn end_ahead(&mut self, waiting: &Ahead, outcome: Outcome, stopped: Option<Stop>) {
-        self.end_unrun(waiting.page, &waiting.job, waiting.labels, outcome, stopped);
+        let job = waiting.ctx.job();
+        self.end_unrun(waiting.page, job, waiting.labels, outcome, stopped);
         // It was counted when it joined the line.
         self.close(waiting.page);
     }
@@ -411,12 +447,26 @@ impl Board {
     }
 
     pub(super) fn knows_limits(&self) -> bool {
-        self.seed.limits_known
+        self.knows_limits
     }
 
     pub(super) fn set_limits(&mut self, limits: Limits) {
-        self.seed.limits = Arc::new(limits);
-        self.seed.limits_known = true;
+        self.seed = Arc::new(Seed {
+            worker: self.seed.worker,
+            states: self.seed.states.clone(),
+            limits,
+        });
+        self.knows_limits = true;
+    }
+
+    /// What the attempts of pages to come are given.
+    pub(super) fn seed(&self) -> Arc<Seed> {
+        self.seed.clone()
+    }
+
+    /// Whether something is to be handed in that nobody has taken.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
     }
 
     /// Items of one call.

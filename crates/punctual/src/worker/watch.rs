@@ -34,6 +34,8 @@ pub(super) async fn run(rt: Arc<Runtime>) {
         }
         notices.iter().for_each(log);
         rt.vitals.leaked(leaked);
+        // A slot may be free whose task could not go on: it was aborted, or given up.
+        rt.start_next();
         if stale > 0 || !notices.is_empty() {
             rt.settle.notify_one();
             rt.changed();

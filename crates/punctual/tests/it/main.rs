@@ -10,6 +10,7 @@ mod testing;
 mod worker;
 mod worker_effects;
 mod worker_faults;
+mod worker_idle;
 mod worker_leases;
 mod worker_meters;
 mod worker_shutdown;

@@ -91,6 +91,16 @@ impl Probe {
         *self.state.lock().unwrap().calls.get(verb).unwrap_or(&0)
     }
 
+    /// Calls of every verb.
+    pub(crate) fn all_calls(&self) -> usize {
+        self.state.lock().unwrap().calls.values().sum()
+    }
+
+    /// The engine itself: its calls are not counted and do not fail.
+    pub(crate) fn beside(&self) -> &Arc<MemoryEngine> {
+        &self.inner
+    }
+
     pub(crate) fn claims(&self) -> Vec<Claim> {
         self.state.lock().unwrap().claims.clone()
     }

@@ -346,31 +346,6 @@ async fn an_idle_worker_is_woken_by_the_bell_and_by_the_clock() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_worker_claims_once_a_second() {
-    let (probe, clock) = Probe::new();
-    async fn plain(_: Ping) {}
-    let running = background(&Worker::new(&probe).handle(plain));
-    let rounds = async |count: usize| {
-        soon(async {
-            while probe.calls("wait") < count || clock.next_sleeper().is_none() {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await
-    };
-    for round in 1..=20 {
-        rounds(round).await;
-        assert_eq!(probe.calls("claim"), round);
-        clock.advance(seconds(1));
-    }
-    rounds(21).await;
-    clock.advance(hours(1));
-    rounds(22).await;
-    assert_eq!(probe.calls("claim"), 22, "an hour in one step is one round");
-    running.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_without_free_slots_neither_claims_nor_listens() {
     let (probe, _clock) = Probe::new();
     let (started, mut starts) = mpsc::unbounded_channel();

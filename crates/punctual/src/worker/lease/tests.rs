@@ -2,7 +2,7 @@ use super::*;
 use crate::job::Limits;
 use crate::time::seconds;
 use crate::worker::Interrupt;
-use crate::worker::fixtures::{CLAIMED_AT, LABELS, board, lease, record};
+use crate::worker::fixtures::{CLAIMED_AT, LABELS, board, context, lease, record};
 
 const NOW: Duration = seconds(100);
 const LEASE: Duration = seconds(10);
@@ -14,7 +14,7 @@ fn one_runs_one_waits() -> (Board, u64, [JobId; 2]) {
     let jobs = [record(), record()];
     let ids = [jobs[0].id, jobs[1].id];
     for job in jobs {
-        board.add_job(page, job, LABELS, NOW);
+        board.add_job(page, context(job), LABELS, NOW);
     }
     assert_eq!(board.start(NOW).len(), 1);
     (board, page, ids)

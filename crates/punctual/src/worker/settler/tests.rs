@@ -2,7 +2,7 @@ use super::*;
 use crate::job::JobRecord;
 use crate::time::{millis, seconds};
 use crate::worker::Verdict;
-use crate::worker::fixtures::{LABELS, board, lease, record};
+use crate::worker::fixtures::{LABELS, board, context_under, lease, record};
 use crate::worker::slots::Beat;
 
 /// Jobs that ended, in the order given by their pages.
@@ -12,11 +12,14 @@ fn ended(of_pages: &[usize]) -> (Vec<Ended>, Vec<JobRecord>) {
     let mut jobs = Vec::new();
     for page in of_pages {
         while keys.len() <= *page {
-            let fence = keys.len() as u64;
-            keys.push(board.add_page(lease(fence), Beat::new(seconds(0), seconds(10))));
+            let lease = lease(keys.len() as u64);
+            let key = board.add_page(lease.clone(), Beat::new(seconds(0), seconds(10)));
+            keys.push((key, lease));
         }
         let job = record();
-        board.add_job(keys[*page], job.clone(), LABELS, seconds(0));
+        let (key, lease) = &keys[*page];
+        let ctx = context_under(job.clone(), lease.clone());
+        board.add_job(*key, ctx, LABELS, seconds(0));
         jobs.push(job);
     }
     for start in board.start(millis(2)) {

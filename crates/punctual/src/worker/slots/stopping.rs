@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Board, Stopping, earliest};
+use super::{Board, Run, Stopping, earliest};
 use crate::time::seconds;
 use crate::worker::Context;
 use crate::worker::ahead::AHEAD_WAIT_MAX;
@@ -16,6 +16,16 @@ pub(in crate::worker) enum Notice {
     Tripped(Context, Cause),
     Aborted(Context),
     Leaked(Context),
+}
+
+impl Run {
+    /// Ends the task of its slot, if need be as soon as that is known.
+    pub(in crate::worker) fn abort(&mut self) {
+        self.aborted = true;
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
 }
 
 impl Board {
@@ -85,7 +95,7 @@ impl Board {
                 match stopping.leak_at {
                     None if stopping.abort_at <= now => {
                         stopping.leak_at = Some(now + LEAK_AFTER);
-                        run.ctx.shared().abort();
+                        run.abort();
                         notices.push(Notice::Aborted(run.ctx.clone()));
                     }
                     Some(leak_at) if leak_at <= now => leaks.push(*key),

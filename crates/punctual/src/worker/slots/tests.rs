@@ -1,16 +1,17 @@
 use super::*;
 use crate::time::{millis, seconds};
 use crate::worker::Interrupt;
-use crate::worker::fixtures::{LABELS, board, lease, record};
+use crate::worker::fixtures::{LABELS, board, context_under, lease_with, record};
 
 const NOW: Duration = seconds(100);
 
 /// A page of that many jobs with a lease of ten seconds from `NOW`.
 fn add_page(board: &mut Board, jobs: impl IntoIterator<Item = JobRecord>) -> u64 {
     let fence = board.pages.len() as u64 + 1;
-    let page = board.add_page(lease(fence), Beat::new(NOW, seconds(10)));
+    let lease = lease_with(fence, board.seed());
+    let page = board.add_page(lease.clone(), Beat::new(NOW, seconds(10)));
     for job in jobs {
-        board.add_job(page, job, LABELS, NOW);
+        board.add_job(page, context_under(job, lease.clone()), LABELS, NOW);
     }
     page
 }
@@ -163,7 +164,7 @@ fn a_timeout_asks_then_aborts_then_gives_the_slot_up() {
     assert!(board.room().is_some(), "its slot is free again");
     assert_eq!(outcomes(&mut board), [Outcome::Retry { after: None }]);
 
-    assert_eq!(board.finish(start.key, None, NOW + seconds(9)), None);
+    assert!(board.finish(start.key, None, NOW + seconds(9)).is_none());
     assert_eq!(board.leaked(), 0, "its task ended after all");
     assert_eq!(outcomes(&mut board), [], "and is not handed in twice");
 }
@@ -254,7 +255,7 @@ fn limits_that_come_later_hold_from_then_on() {
     assert_eq!(board.room().unwrap().jobs, 7);
     add_page(&mut board, records(10));
     for start in board.start(NOW) {
-        assert_eq!(start.ctx.shared().limits.batch_items, 7);
+        assert_eq!(start.ctx.shared().limits().batch_items, 7);
         board.finish(start.key, Some(Verdict::completed()), NOW);
     }
     assert_eq!(outcomes(&mut board).len(), 7);
@@ -276,4 +277,36 @@ fn nothing_is_claimed_while_too_many_bytes_wait_to_be_handed_in() {
     assert_eq!(board.room(), None, "64 MiB wait");
     assert_eq!(outcomes(&mut board).len(), 1);
     assert!(board.room().is_some());
+}
+
+#[test]
+fn a_slot_goes_on_with_the_next_in_line() {
+    let mut board = board(2);
+    let jobs: Vec<_> = records(3).collect();
+    add_page(&mut board, jobs.clone());
+    let first = board.start(NOW).remove(0);
+    let mut over = board
+        .finish(first.key, Some(Verdict::completed()), NOW)
+        .unwrap();
+    let next = board.go_on(first.key, &mut over, NOW).unwrap();
+    assert_eq!((next.key, next.ctx.id()), (first.key, jobs[2].id));
+    let mut over = board
+        .finish(next.key, Some(Verdict::completed()), NOW)
+        .unwrap();
+    assert!(board.go_on(next.key, &mut over, NOW).is_none());
+    assert_eq!(board.runs.len(), 1);
+}
+
+#[test]
+fn a_slot_whose_task_was_aborted_does_not_go_on() {
+    let mut board = board(1);
+    add_page(&mut board, [with_timeout(seconds(1)), record()]);
+    let start = board.start(NOW).remove(0);
+    board.watch(NOW + seconds(1));
+    board.watch(NOW + seconds(3));
+    // It ended by itself while it was being aborted: the task is doomed all the same.
+    let late = board.finish(start.key, Some(Verdict::completed()), NOW + seconds(3));
+    let next = board.go_on(start.key, &mut late.unwrap(), NOW + seconds(3));
+    assert!(next.is_none());
+    assert_eq!(board.start(NOW + seconds(3)).len(), 1, "another task does");
 }
