@@ -8,6 +8,7 @@ mod lines;
 mod log;
 mod output;
 mod progress;
+mod pushing;
 mod signals;
 
 use std::io::Write;

@@ -128,7 +128,8 @@ impl Token {
         format!("pct_{}{}", random(), &random()[..16])
     }
 
-    pub(crate) fn namespace(&self) -> &Namespace {
+    /// The one namespace that it is good for.
+    pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 

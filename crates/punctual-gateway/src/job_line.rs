@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual::time::Timestamp;
-use punctual::{Due, NewJob};
+use punctual::{Due, NewJob, push};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -50,6 +50,12 @@ pub struct JobLine {
     /// What the payload is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
+    /// The URL to which it is posted when it is due; it then lies in `http:` and its queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The URL to which its outcome is posted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callback: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<Headers>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,6 +192,12 @@ impl JobLine {
         set_some(&mut job.timeout, self.timeout.map(|span| span.0));
         set(&mut job.retention, self.retention.map(|span| span.0));
         set(&mut job.wait_for, self.wait_for);
+        if let Some(url) = &self.target {
+            push::aim(&mut job, url);
+        }
+        if let Some(url) = &self.callback {
+            push::set(&mut job, push::CALLBACK, url);
+        }
         Ok(job)
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use punctual::time::ManualClock;
 use punctual::{Engine, Error, ErrorKind, Result};
+use punctual_push::{Doorbell, Guard};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -30,6 +31,8 @@ pub struct Gateway {
     registry: Registry,
     audit: Audit,
     limits: GatewayLimits,
+    guard: Guard,
+    doorbell: Doorbell,
 }
 
 impl Gateway {
@@ -43,7 +46,24 @@ impl Gateway {
             registry: Registry::default(),
             audit: Audit::default(),
             limits: GatewayLimits::default(),
+            guard: Guard::new(),
+            doorbell: Doorbell::default(),
         }
+    }
+
+    /// Refuses jobs whose target or callback this guard does not let pass; by default one that
+    /// opens nothing but the public network.
+    #[must_use]
+    pub fn guard(mut self, guard: Guard) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// Rings this when a job is put in that is to be posted.
+    #[must_use]
+    pub fn doorbell(mut self, doorbell: Doorbell) -> Self {
+        self.doorbell = doorbell;
+        self
     }
 
     /// Answers to these names too, besides addresses and `localhost`.
@@ -123,6 +143,8 @@ impl Gateway {
             hosts: self.hosts,
             clock: self.clock,
             meters,
+            guard: self.guard,
+            doorbell: self.doorbell,
             ending: watch::Sender::new(false),
         })
     }

@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use punctual::Engine;
 use punctual::time::ManualClock;
+use punctual::{Engine, Namespace, NewJob, push};
+use punctual_push::{Doorbell, Guard};
 use tokio::sync::watch;
 
 use crate::access::Tokens;
@@ -29,12 +30,23 @@ pub(crate) struct Inner {
     /// The clock that a route may move, in tests.
     pub(crate) clock: Option<ManualClock>,
     pub(crate) meters: Arc<Meters>,
+    /// What targets of jobs are held against.
+    pub(crate) guard: Guard,
+    /// Rung for jobs that are to be posted.
+    pub(crate) doorbell: Doorbell,
     pub(crate) ending: watch::Sender<bool>,
 }
 
 impl Shared {
     pub(crate) fn new(inner: Inner) -> Self {
         Self(Arc::new(inner))
+    }
+
+    /// Tells whoever posts jobs that there is one, as its queue may be new.
+    pub(crate) fn ring(&self, namespace: &Namespace, job: &NewJob) {
+        if push::is_queue(&job.queue) {
+            self.doorbell.ring(namespace, &job.queue);
+        }
     }
 
     /// Ends once the gateway drains.

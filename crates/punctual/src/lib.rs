@@ -12,6 +12,7 @@ pub mod job;
 pub mod machine;
 pub mod memory;
 pub mod planted;
+pub mod push;
 pub mod queue;
 pub mod retry;
 pub mod testing;

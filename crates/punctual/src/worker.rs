@@ -8,7 +8,7 @@ mod claimer;
 mod context;
 mod ending;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod handler;
 mod health;
 mod layer;

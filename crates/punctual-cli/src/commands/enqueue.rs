@@ -22,6 +22,7 @@ Examples:
   punctual enqueue orders '{\"order\":7}' --delay 30m --unique order:7
   punctual enqueue reports '{}' --at 2026-12-01T08:00:00+01:00 --attempts 3
   ./make-report | punctual enqueue reports -                payload from standard input
+  punctual enqueue mail '{\"to\":\"ann\"}' --delay 5m --target https://example.com/hook
   punctual enqueue --from jobs.jsonl                        one job per line
 
 A line of FILE.jsonl is one job; every field is optional but the queue, if none is named here:

@@ -1,11 +1,15 @@
 //! `punctual serve`: the engine over HTTP, for every language, with a page to look at.
 
+mod posting;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use punctual::Namespace;
 use punctual::time::{ManualClock, Timestamp};
 use punctual_gateway::{Audit, Gateway, Registry, Scope, Token, Tokens};
+use punctual_push::Doorbell;
 
 use crate::args::{Global, span_of};
 use crate::connect::{AUDIT, Address, DEFAULT, Make, Manner, TOKEN};
@@ -19,11 +23,15 @@ Examples:
   punctual serve                                    ./punctual-data on 127.0.0.1:4180
   PUNCTUAL_TOKEN=$(openssl rand -hex 24) punctual serve --listen 0.0.0.0:4180 --host jobs.example
   punctual serve --token-file tokens.txt            one per line: TOKEN NAMESPACE SCOPE[,SCOPE]
+  punctual serve --push-allow hooks.internal:9000 --alert https://example.com/alerts
   punctual jobs list --engine http://127.0.0.1:4180 from another shell, with PUNCTUAL_TOKEN set
 
 Without PUNCTUAL_TOKEN and --token-file a token is made and printed, another one each time. A token
 has at least 16 characters. Scopes are read, enqueue, work and admin, which includes the others.
-SIGTERM and Ctrl-C let requests end, then close the engine. docs/http-api.md tells every route.";
+Jobs with a target are posted there when they are due, and outcomes to callbacks, signed with
+--secret-file or PUNCTUAL_PUSH_SECRET. Nothing is posted to addresses that are not public, unless
+--push-allow opens them. docs/push.md tells what targets see.
+SIGTERM and Ctrl-C let requests and deliveries end, then close the engine. docs/http-api.md tells every route.";
 
 /// Serve jobs over HTTP, with a page to look at
 #[derive(Debug, clap::Args)]
@@ -53,6 +61,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "25s")]
     drain: Duration,
 
+    #[command(flatten)]
+    posting: posting::Options,
+
     /// Let a route move the clock, for tests; only with --engine memory:
     #[arg(long, hide = true)]
     test_clock: bool,
@@ -63,6 +74,8 @@ struct Access {
     tokens: Tokens,
     /// Made just now: the only time that it is shown.
     made: Option<String>,
+    /// Whose jobs there are, as far as tokens tell.
+    namespaces: Vec<Namespace>,
 }
 
 impl Args {
@@ -84,9 +97,12 @@ impl Args {
             Some(clock) => address.open_timed(clock.clone())?,
             None => address.open(Make::IfMissing, Manner::Join).await?,
         };
+        let doorbell = Doorbell::default();
         let mut gateway = Gateway::new(connection.engine.clone(), access.tokens)
             .hosts(self.host.clone())
-            .registry(registry);
+            .registry(registry)
+            .guard(self.posting.guard())
+            .doorbell(doorbell.clone());
         let usual = address.of_files().map(|dir| dir.join(AUDIT));
         if let Some(file) = self.audit.clone().or(usual) {
             gateway = gateway.audit(Audit::in_file(&file)?);
@@ -98,6 +114,13 @@ impl Args {
         let mut signals = Signals::new()?;
         let serving = gateway.serve(self.listen).await?;
         connection.share_by(serving.sharer());
+        let posts = self.posting.start(
+            &connection.engine,
+            &global.namespace()?,
+            &access.namespaces,
+            &doorbell,
+            self.drain,
+        )?;
         announce(
             global.output(),
             &address,
@@ -109,9 +132,13 @@ impl Args {
         let out = global.output();
         out.note("ending: running requests may end; once more ends at once");
         tokio::select! {
-            (drained, ()) = async { tokio::join!(serving.drain(self.drain), connection.unshare()) } => if !drained {
-                out.note("requests were cut off: they took too long to end");
-            },
+            (drained, (), ()) = async {
+                tokio::join!(serving.drain(self.drain), connection.unshare(), posts.end())
+            } => {
+                if !drained {
+                    out.note("requests were cut off: they took too long to end");
+                }
+            }
             () = signals.next() => {}
         }
         connection.close().await
@@ -122,6 +149,7 @@ impl Args {
             return Ok(Access {
                 tokens: Tokens::open(),
                 made: None,
+                namespaces: vec![global.namespace()?],
             });
         }
         let mut known = match &self.token_file {
@@ -138,9 +166,17 @@ impl Args {
             known.push(Token::new(&text, global.namespace()?, &Scope::ALL)?);
             made = Some(text);
         }
+        let mut namespaces: Vec<_> = known
+            .iter()
+            .map(|token| token.namespace().clone())
+            .collect();
+        namespaces.push(global.namespace()?);
+        namespaces.sort();
+        namespaces.dedup();
         Ok(Access {
             tokens: Tokens::new(known),
             made,
+            namespaces,
         })
     }
 }

@@ -1,7 +1,9 @@
-//! `punctual work`: runs a command per job, so that any language can handle jobs.
+//! `punctual work`: runs a command per job, or posts it, so that any language can handle jobs.
 
 mod exec;
 mod group;
+mod http;
+mod report;
 mod tail;
 
 use std::sync::Arc;
@@ -15,10 +17,12 @@ use punctual::{Context, JobRecord, State, Worker};
 
 use self::exec::Exec;
 use self::group::Reaper;
+use self::http::Http;
 use crate::args::{Global, Session, span_of};
 use crate::connect::Make;
 use crate::failure::{Failure, Result};
 use crate::output::{ago, counted};
+use crate::pushing::Pushing;
 
 pub(crate) use group::{REAP, reap};
 
@@ -28,8 +32,9 @@ Examples:
   punctual work critical default --exec './run \"$PUNCTUAL_KIND\"'   critical first
   punctual work critical=6 low=1 --exec ./run --concurrency 8      in turns, by weight
   punctual work mail --exec ./send-mail.sh --until-idle            what is due, then exit
+  punctual work mail --http http://localhost:3000/mail             post each job there
 
-The command runs by sh -c with the payload on its standard input and the job in its environment:
+--exec: the command runs by sh -c with the payload on its standard input and the job in its environment:
   PUNCTUAL_ID, PUNCTUAL_QUEUE, PUNCTUAL_KIND, PUNCTUAL_NAMESPACE, PUNCTUAL_ATTEMPT (from 1),
   PUNCTUAL_FAILURES, PUNCTUAL_CRASHES, PUNCTUAL_MAX_ATTEMPTS, PUNCTUAL_PRIORITY, PUNCTUAL_DUE,
   PUNCTUAL_ENQUEUED_AT, PUNCTUAL_CONTENT_TYPE, PUNCTUAL_FENCE (grows with every lease), and where
@@ -42,19 +47,33 @@ How it ends:
 On a timeout or a cancel the command and everything it started get SIGTERM, and SIGKILL after
 --grace. Nothing that it started outlives it, nor the worker. Every job has a process of its own.
 
+--http: the payload is posted with the job in headers (Punctual-Id, Punctual-Kind, Punctual-Attempt ..).
+  2xx       completed; a body of at most 1 KiB is kept as the job's result
+  410       dead
+  else      failed: tried again by the job's policy, or when Retry-After says
+A job with a target of its own goes there, if that is public or opened by --push-allow. With secrets
+(--secret-file, or PUNCTUAL_PUSH_SECRET) each is signed; docs/push.md tells how to verify that.
+
 SIGTERM or Ctrl-C: no new jobs; running ones may end (25 s). A second one hands them back at once.";
 
-/// Run a command per job
+/// Run a command per job, or post it
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group = clap::ArgGroup::new("how").required(true))]
 pub(crate) struct Args {
     /// The queues: an earlier one is emptied first, or by turns with weights
     #[arg(value_name = "QUEUE[=WEIGHT]", required = true)]
     queues: Vec<String>,
 
     /// The command, run by sh -c
-    #[arg(long, value_name = "CMD")]
-    exec: String,
+    #[arg(long, value_name = "CMD", group = "how")]
+    exec: Option<String>,
+
+    /// Where to post jobs
+    #[arg(long, value_name = "URL", group = "how")]
+    http: Option<String>,
+
+    #[command(flatten)]
+    pushing: Pushing,
 
     /// Jobs at the same time [default: one per processor]
     #[arg(long, short, value_name = "N")]
@@ -64,7 +83,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "1m")]
     snooze: Duration,
 
-    /// How long a job without a timeout of its own may run
+    /// How long a job without a timeout of its own may run [default with --http: 30s]
     #[arg(long, value_name = "SPAN", value_parser = span_of)]
     timeout: Option<Duration>,
 
@@ -92,31 +111,12 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let shares = shares(&self.queues)?;
-        if self.exec.trim().is_empty() {
-            // A shell is content with it, and every job would be completed with nothing done.
-            return Err(Failure::usage("--exec names no command")
-                .hint("name one, such as --exec ./send-mail.sh; `true` does nothing on purpose"));
-        }
+        self.check()?;
         let session = global.shared_session(Make::Never).await?;
-        let limits = session.engine.info().await?.limits;
-        let reaper = Reaper::start().map_err(|error| {
-            Failure::file(
-                "start",
-                std::path::Path::new("the process that guards commands"),
-                &error,
-            )
-        })?;
-        let exec = Arc::new(Exec {
-            command: self.exec.clone(),
-            namespace: session.namespace.to_string(),
-            snooze: self.snooze,
-            timeout: self.timeout,
-            grace: self.grace,
-            kept_bytes: limits.result_bytes,
-            reaper,
-            out: (!self.quiet).then_some(session.out),
+        let slots = self.concurrency.unwrap_or_else(|| match self.http {
+            Some(_) => POSTS,
+            None => processors(),
         });
-        let slots = self.concurrency.unwrap_or_else(processors);
         let worker = Worker::new(&session.engine)
             .namespace(session.namespace.clone())
             .queues(shares)
@@ -126,11 +126,8 @@ impl Args {
             // The command gets its grace from us; the worker's own is the last resort.
             .abort_grace(self.grace + seconds(2))
             .isolated()
-            .version(concat!("punctual ", env!("CARGO_PKG_VERSION")))
-            .handle_any(move |job: JobRecord, ctx: Context| {
-                let exec = exec.clone();
-                async move { exec.run(job, ctx).await }
-            });
+            .version(concat!("punctual ", env!("CARGO_PKG_VERSION")));
+        let worker = self.handle(worker, &session).await?;
         if self.until_idle {
             let wake_at = worker.run_until_idle().await?;
             let now = session.engine.info().await?.now;
@@ -155,7 +152,54 @@ impl Args {
     }
 }
 
+/// Deliveries at the same time: they wait more than they work.
+const POSTS: usize = 32;
+
 impl Args {
+    /// Refuses what would do nothing, before anything is opened.
+    fn check(&self) -> Result<()> {
+        if let Some(exec) = &self.exec
+            && exec.trim().is_empty()
+        {
+            // A shell is content with it, and every job would be completed with nothing done.
+            return Err(Failure::usage("--exec names no command")
+                .hint("name one, such as --exec ./send-mail.sh; `true` does nothing on purpose"));
+        }
+        Ok(())
+    }
+
+    /// Has the worker do what was asked for with every job.
+    async fn handle(&self, worker: Worker, session: &Session) -> Result<Worker> {
+        let out = (!self.quiet).then_some(session.out);
+        if let Some(url) = &self.http {
+            let pusher = self.pushing.pusher(&session.namespace)?;
+            let http = Http::new(pusher, url, self.timeout, out)?;
+            return Ok(worker.handle_any(move |job: JobRecord, ctx: Context| {
+                let http = http.clone();
+                async move { http.run(job, ctx).await }
+            }));
+        }
+        let limits = session.engine.info().await?.limits;
+        let reaper = Reaper::start().map_err(|error| {
+            let what = std::path::Path::new("the process that guards commands");
+            Failure::file("start", what, &error)
+        })?;
+        let exec = Arc::new(Exec {
+            command: self.exec.clone().unwrap_or_default(),
+            namespace: session.namespace.to_string(),
+            snooze: self.snooze,
+            timeout: self.timeout,
+            grace: self.grace,
+            kept_bytes: limits.result_bytes,
+            reaper,
+            out,
+        });
+        Ok(worker.handle_any(move |job: JobRecord, ctx: Context| {
+            let exec = exec.clone();
+            async move { exec.run(job, ctx).await }
+        }))
+    }
+
     /// Says which of the queues are paused with work in them, as their rest looks like idleness.
     async fn tell_paused(&self, session: &Session) -> Result<()> {
         let name = |queue: &String| queue.split('=').next().unwrap_or_default().to_owned();

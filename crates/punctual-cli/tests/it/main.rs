@@ -14,6 +14,7 @@ mod http;
 mod jobs;
 mod observed;
 /// Counting, pausing and emptying queues.
+mod push;
 mod queues;
 /// The same on a server, and what doctor says of it.
 mod redis;

@@ -13,7 +13,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn start(punctual: &Punctual, args: &[&str]) -> Self {
+    pub(crate) fn start(punctual: &Punctual, args: &[&str]) -> Self {
         Self::start_with(punctual, args, |command| command)
     }
 
@@ -34,7 +34,7 @@ impl Server {
         Self { child, announced }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         text(&self.announced["url"])
     }
 

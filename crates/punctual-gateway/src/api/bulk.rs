@@ -140,8 +140,9 @@ impl Bulk {
     }
 
     fn job(&self, line: &Bytes) -> Result<NewJob> {
-        let job = new_job(parse(line)?)?;
+        let job = new_job(parse(line)?, &self.shared.guard)?;
         job.check(&self.limits)?;
+        self.shared.ring(&self.caller.namespace, &job);
         Ok(job)
     }
 

@@ -1,9 +1,12 @@
 //! `/v1/claims`, `/v1/extensions`, `/v1/settlements`: work for any language.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::{Claim, Claimed, WaitFor};
+use punctual::engine::{Claim, Claimed, Got, Settle, Settlement, Target, WaitFor};
 use punctual::time::{millis, pause, seconds};
+use punctual::{Effect, JobId, JobRecord, Outcome, push};
 
 use crate::access::{Allowed, Caller, Working};
 use crate::problem::{ErrorAnswer, Result};
@@ -111,13 +114,42 @@ pub(super) async fn settle(
     settle_for(&shared, &caller, request).await.map(Json)
 }
 
+/// Has the outcomes posted of jobs that asked for it. Whoever claimed over HTTP need not know of
+/// that, and need not have claimed here.
+async fn add_callbacks(shared: &Shared, caller: &Caller, settle: &mut Settle) -> Result<()> {
+    let ends = |one: &&Settlement| !matches!(one.outcome, Outcome::Snooze { .. });
+    let all = settle.pages.iter().flat_map(|page| &page.settlements);
+    let targets: Vec<Target> = all.filter(ends).map(|one| one.id.into()).collect();
+    for some in targets.chunks(TARGETS_MAX) {
+        let got = shared.engine.get(&caller.namespace, some.to_vec(), false);
+        let got: Vec<Option<Got>> = got.await?;
+        let jobs: HashMap<JobId, &JobRecord> = (got.iter().flatten())
+            .filter_map(|got| got.job().map(|job| (job.id, job)))
+            .collect();
+        for one in settle
+            .pages
+            .iter_mut()
+            .flat_map(|page| &mut page.settlements)
+        {
+            let job = jobs.get(&one.id);
+            let callback = job.and_then(|job| push::callback(job, one));
+            (one.effects).extend(callback.map(|job| Effect::Enqueue(Box::new(job))));
+        }
+    }
+    Ok(())
+}
+
+/// Jobs that are looked up at once.
+const TARGETS_MAX: usize = 1_000;
+
 pub(crate) async fn settle_for(
     shared: &Shared,
     caller: &Caller,
     request: SettleRequest,
 ) -> Result<SettleAnswer> {
-    let settle = request.settle()?;
+    let mut settle = request.settle(&shared.guard)?;
     let asked = Asked::of(&settle);
+    add_callbacks(shared, caller, &mut settle).await?;
     let settled = shared.engine.settle(&caller.namespace, settle).await?;
     Ok(SettleAnswer::new(&asked, &settled))
 }

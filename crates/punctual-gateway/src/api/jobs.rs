@@ -37,15 +37,18 @@ pub(super) async fn enqueue(
     let bytes = json_bytes(request).await?;
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     if first != Some(&b'[') {
-        let job = new_job(parse::<JobLine>(&bytes)?)?;
+        let job = new_job(parse::<JobLine>(&bytes)?, &shared.guard)?;
+        shared.ring(&caller.namespace, &job);
         return enqueue_one(&shared, &caller, job).await;
     }
     let lines: Vec<&RawValue> = parse(&bytes)?;
     let jobs = lines.iter().enumerate().map(|(index, line)| {
-        let job = parse::<JobLine>(line.get().as_bytes()).and_then(new_job);
+        let job = parse(line.get().as_bytes()).and_then(|line| new_job(line, &shared.guard));
         job.map_err(|problem| problem.index(index))
     });
     let jobs = jobs.collect::<Result<Vec<_>>>()?;
+    jobs.iter()
+        .for_each(|job| shared.ring(&caller.namespace, job));
     let enqueued = shared.engine.enqueue(&caller.namespace, jobs).await?;
     let answer = ManyEnqueued {
         receipts: enqueued.receipts.iter().map(Into::into).collect(),

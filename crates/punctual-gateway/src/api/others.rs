@@ -202,6 +202,10 @@ pub(super) async fn calls(
     let call: Call = wire::decode(&bytes).map_err(|error| {
         Problem::new(StatusCode::BAD_REQUEST, "invalid_request", error.message())
     })?;
+    if let Call::Enqueue(jobs) = &call {
+        jobs.iter()
+            .for_each(|job| shared.ring(&caller.namespace, job));
+    }
     let waits = matches!(call, Call::Wait(..));
     let answering = async {
         let failed = |error: punctual::Error| WireAnswer::Failed((&error).into());

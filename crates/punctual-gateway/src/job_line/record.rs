@@ -35,6 +35,9 @@ impl JobLine {
             payload,
             payload_base64,
             content_type: Some(job.content_type.clone()),
+            // They are among the headers.
+            target: None,
+            callback: None,
             headers,
             delay: None,
             at: None,

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use axum::http::StatusCode;
 use punctual::engine::{
     Claim, ClaimOrder, Claimed, EnqueueVerdict, Extend, ExtendVerdict, Extended, PageReport,
     Settle, SettleVerdict, Settled, Settlement, Token, WorkerId, WorkerRecord,
 };
 use punctual::job::Stop;
 use punctual::time::seconds;
-use punctual::{Effect, JobId, NewJob, Outcome};
+use punctual::{Effect, JobId, NewJob, Outcome, push};
+use punctual_push::Guard;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -320,7 +322,7 @@ struct SettlementLine {
 }
 
 impl SettlementLine {
-    fn settlement(self) -> Result<Settlement> {
+    fn settlement(self, guard: &Guard) -> Result<Settlement> {
         let outcome = match (self.outcome, self.after) {
             (OutcomeLine::Completed, None) => Outcome::Completed,
             (OutcomeLine::Retry, after) => Outcome::Retry {
@@ -343,7 +345,7 @@ impl SettlementLine {
         });
         let effects = self.effects.into_iter().map(|effect| {
             Ok(match effect {
-                EffectLine::Enqueue(line) => Effect::Enqueue(Box::new(new_job(*line)?)),
+                EffectLine::Enqueue(line) => Effect::Enqueue(Box::new(new_job(*line, guard)?)),
                 EffectLine::Clear(clear) => Effect::Clear {
                     job: clear.job.parse()?,
                     name: clear.name,
@@ -361,17 +363,40 @@ impl SettlementLine {
     }
 }
 
-/// The job that a line describes, with an id of its own unless it brings one.
-pub(crate) fn new_job(line: JobLine) -> Result<NewJob> {
-    if line.queue.is_none() {
+/// The job that a line describes, with an id of its own unless it brings one; refused if it is to
+/// be posted to where the guard lets nobody.
+pub(crate) fn new_job(line: JobLine, guard: &Guard) -> Result<NewJob> {
+    if line.queue.is_none() && line.target.is_none() {
         return Err(Problem::invalid("the job names no queue"));
     }
     if line.has_history() {
         return Err(Problem::invalid("the job has a state, so it is not new")
             .hint("send only what a new job may have"));
     }
-    line.into_new_job(&NewJob::new("", ""))
-        .map_err(|why| Problem::unread(&format!("the job {why}")))
+    let job = line
+        .into_new_job(&NewJob::new("", ""))
+        .map_err(|why| Problem::unread(&format!("the job {why}")))?;
+    let target = push::target(&job.headers);
+    if target.is_none() && push::is_queue(&job.queue) {
+        let message = format!("queue {} is for jobs with a target", job.queue);
+        return Err(Problem::invalid(message).hint("give it a target, or name another queue"));
+    }
+    let callback = push::header(&job.headers, push::CALLBACK);
+    for url in target.into_iter().chain(callback) {
+        guard.check(url).map_err(|error| refused(error.message()))?;
+    }
+    Ok(job)
+}
+
+fn refused(message: &str) -> Problem {
+    let text = message.split_once(": ").map_or(message, |(_, text)| text);
+    let (what, remedy) = text.split_once("; ").unwrap_or((text, ""));
+    let status = StatusCode::UNPROCESSABLE_ENTITY;
+    let problem = Problem::new(status, "target_refused", what);
+    match remedy {
+        "" => problem,
+        remedy => problem.hint(remedy),
+    }
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -399,14 +424,16 @@ pub(crate) struct SettleRequest {
 }
 
 impl SettleRequest {
-    pub(crate) fn settle(self) -> Result<Settle> {
+    pub(crate) fn settle(self, guard: &Guard) -> Result<Settle> {
         let mut count = 0;
         let mut pages = Vec::with_capacity(self.pages.len());
         for page in self.pages {
             let token = token_of(&page.token)?;
             let mut settlements = Vec::with_capacity(page.settlements.len());
             for line in page.settlements {
-                let settlement = line.settlement().map_err(|problem| problem.index(count));
+                let settlement = line
+                    .settlement(guard)
+                    .map_err(|problem| problem.index(count));
                 settlements.push(settlement?);
                 count += 1;
             }

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use crate::engine::{Token, WorkerId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Effect, JobId, JobRecord, Limits, NewJob};
+use crate::push;
 use crate::time::Timestamp;
 use crate::worker::state::States;
 use crate::worker::trace;
@@ -310,7 +311,9 @@ impl Attempt {
 
     pub(super) fn add(&self, effect: Effect) -> Result<()> {
         let mut output = self.lock();
-        if output.effects.len() >= self.limits().effects {
+        // A callback is an effect too.
+        let asked = push::header(&self.job.headers, push::CALLBACK);
+        if output.effects.len() + usize::from(asked.is_some()) >= self.limits().effects {
             let message = "too many effects in one attempt; enqueue a job that enqueues the rest";
             return Err(
                 Error::new(ErrorKind::BatchTooLarge, message).with("limit", self.limits().effects)

@@ -1,7 +1,8 @@
 //! How an attempt's end becomes a settlement: plain decisions, no time, no engine.
 
 use crate::engine::Settlement;
-use crate::job::{JobRecord, Outcome, Stop};
+use crate::job::{Effect, JobRecord, Outcome, Stop};
+use crate::push;
 use crate::time::format_span;
 use crate::worker::Verdict;
 use crate::worker::context::{Attempt, Interrupt};
@@ -63,6 +64,10 @@ pub(super) fn settlement(
             settlement.result = result.filter(|bytes| fits(attempt, bytes.len()));
         }
     }
+    // Whoever waits for the end hears of every one, errors too.
+    let callback = push::callback(&attempt.job, &settlement);
+    let callback = callback.map(|job| Effect::Enqueue(Box::new(job)));
+    settlement.effects.extend(callback);
     Some(settlement)
 }
 

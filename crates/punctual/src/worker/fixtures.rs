@@ -15,7 +15,7 @@ use crate::worker::States;
 pub(super) const LABELS: Labels = Labels { queue: 0, kind: 0 };
 pub(super) const CLAIMED_AT: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
 
-pub(super) fn record() -> JobRecord {
+pub(crate) fn record() -> JobRecord {
     JobRecord {
         id: JobId::new(),
         queue: "mail".into(),

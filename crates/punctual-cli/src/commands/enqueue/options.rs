@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use punctual::time::{Timestamp, parse_span};
-use punctual::{Due, Group, Hold, JobId, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy};
+use punctual::{Due, Group, Hold, JobId, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy, push};
+use punctual_push::Guard;
 
 use clap::{ValueEnum, value_parser};
 
@@ -84,6 +85,14 @@ pub(super) struct Options {
     #[arg(long, value_name = "NAME=VALUE", value_parser = header_of)]
     header: Vec<(String, String)>,
 
+    /// Post it to this URL when it is due; it then lies in http:QUEUE
+    #[arg(long, value_name = "URL", value_parser = url_of, conflicts_with = "from")]
+    target: Option<String>,
+
+    /// Post how it ended to this URL
+    #[arg(long, value_name = "URL", value_parser = url_of, conflicts_with = "from")]
+    callback: Option<String>,
+
     /// What the payload is [default: found by looking at it]
     #[arg(long, value_name = "TYPE")]
     pub(super) content_type: Option<String>,
@@ -144,6 +153,12 @@ impl Options {
         job.retention = self.retention.unwrap_or_default();
         job.wait_for.clone_from(&self.wait_for);
         job.headers.clone_from(&self.header);
+        if let Some(url) = &self.target {
+            push::aim(job, url);
+        }
+        if let Some(url) = &self.callback {
+            push::set(job, push::CALLBACK, url);
+        }
         if let Some(content_type) = &self.content_type {
             job.content_type.clone_from(content_type);
         }
@@ -189,6 +204,13 @@ fn retry_of(text: &str) -> std::result::Result<RetryPolicy, String> {
             .map(RetryPolicy::List),
         _ => Err(unknown()),
     }
+}
+
+/// Where it leads is judged by who posts it, and by what that one was allowed.
+fn url_of(text: &str) -> std::result::Result<String, String> {
+    let checked = Guard::new().trust(text).check(text);
+    checked.map_err(|error| error.message().to_owned())?;
+    Ok(text.to_owned())
 }
 
 fn header_of(text: &str) -> std::result::Result<(String, String), String> {

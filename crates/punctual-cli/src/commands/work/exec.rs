@@ -10,18 +10,17 @@ use bytes::Bytes;
 use punctual::job::Stop;
 use punctual::time::{Stopwatch, format_span, within};
 use punctual::worker::{Interrupt, Verdict};
-use punctual::{Context, JobRecord, Outcome};
+use punctual::{Context, JobRecord, Outcome, push};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, Command};
 
 use super::group::{Group, Reaper};
+use super::report;
 use super::tail::Tail;
-use crate::output::{Output, cut, object, plain};
+use crate::output::Output;
 
 /// The exit status that puts a job off: `EX_TEMPFAIL` of sysexits.h.
 const SNOOZE: i32 = 75;
-/// Characters of an error in the line that is printed.
-const ERROR_SHOWN: usize = 200;
 
 pub(super) struct Exec {
     pub(super) command: String,
@@ -55,11 +54,24 @@ const WHEN_TOLD: &str = r#"read -r go && exec sh -c "$1""#;
 impl Exec {
     pub(super) async fn run(&self, job: JobRecord, ctx: Context) -> Verdict {
         let watch = Stopwatch::start();
+        if push::target(&job.headers).is_some() {
+            let verdict = self.leave_to_others();
+            report::attempt(self.out, &job, &verdict, watch.elapsed());
+            return verdict;
+        }
         let verdict = match self.attempt(&job, &ctx).await {
             Ok(verdict) => verdict,
             Err(error) => Verdict::retry(format!("the command did not start: {error}")),
         };
-        self.print(&job, &verdict, watch.elapsed());
+        report::attempt(self.out, &job, &verdict, watch.elapsed());
+        verdict
+    }
+
+    /// A job that is to be posted is no command's: somebody who posts will come for it.
+    fn leave_to_others(&self) -> Verdict {
+        let mut verdict = Verdict::new(Outcome::Snooze { after: self.snooze });
+        let why = "the job has a target; `punctual serve`, or work with --http, posts it";
+        verdict.error = Some(why.into());
         verdict
     }
 
@@ -167,43 +179,6 @@ impl Exec {
             set(&format!("HEADER_{name}"), value.clone());
         }
         environment
-    }
-
-    fn print(&self, job: &JobRecord, verdict: &Verdict, took: Duration) {
-        let Some(out) = self.out else { return };
-        let outcome = match &verdict.outcome {
-            Outcome::Completed => "completed",
-            Outcome::Retry { .. } => "failed",
-            Outcome::Snooze { .. } => "snoozed",
-            Outcome::Cancelled => "cancelled",
-            Outcome::Dead => "dead",
-            _ => "released",
-        };
-        let error = verdict.error_text();
-        // Nobody may be reading; the jobs go on.
-        let _ = if out.is_json() {
-            out.json(&object!({
-                "id": job.id.to_string(),
-                "queue": job.queue,
-                "kind": job.kind,
-                "attempt": job.attempt,
-                "outcome": outcome,
-                "run_ms": took.as_secs_f64() * 1_000.0,
-                "error": error,
-            }))
-        } else {
-            let mut line = format!(
-                "{outcome:<9}  {}  {}  attempt {}  {}",
-                job.id,
-                job.kind,
-                job.attempt,
-                format_span(took)
-            );
-            if let Some(error) = error {
-                line += &format!("  {}", cut(&plain(&error), ERROR_SHOWN));
-            }
-            out.line(line)
-        };
     }
 }
 

@@ -3,13 +3,14 @@
 use super::tree::Tree;
 
 /// Which crates of ours each crate may import: `None` for those that may see everything.
-const MAP: [(&str, Option<&[&str]>); 12] = [
+const MAP: [(&str, Option<&[&str]>); 13] = [
     ("punctual", Some(&[])),
     ("punctual-embedded", Some(&["punctual"])),
     ("punctual-redis", Some(&["punctual"])),
     ("punctual-rabbitmq", Some(&["punctual"])),
     ("punctual-kafka", Some(&["punctual"])),
-    ("punctual-gateway", Some(&["punctual"])),
+    ("punctual-push", Some(&["punctual"])),
+    ("punctual-gateway", Some(&["punctual", "punctual-push"])),
     ("punctual-client", Some(&["punctual"])),
     ("punctual-cli", None),
     ("punctual-torture", None),

@@ -146,3 +146,20 @@ fn a_long_error_is_cut_between_characters() {
     let settlement = handed_in(Some(Verdict::retry("ü".repeat(10_000))), None);
     assert_eq!(settlement.error.unwrap().len(), 8 << 10);
 }
+
+#[test]
+fn whoever_asked_hears_of_every_end_and_of_nothing_before() {
+    let told = |verdict: Verdict, cause| {
+        let mut job = record();
+        job.max_attempts = 2;
+        job.headers = vec![(push::CALLBACK.to_owned(), "https://example.com/".to_owned())];
+        let settlement = settlement(context(job).shared(), Some(verdict), cause);
+        let effects = settlement.expect("it is handed in").effects;
+        effects.len()
+    };
+    assert_eq!(told(Verdict::completed(), None), 1);
+    assert_eq!(told(Verdict::dead("gone"), None), 1);
+    assert_eq!(told(Verdict::retry("busy"), None), 0);
+    assert_eq!(told(Verdict::retry("busy"), Some(Cause::Requested)), 1);
+    assert_eq!(told(Verdict::retry("busy"), Some(Cause::Shutdown)), 0);
+}

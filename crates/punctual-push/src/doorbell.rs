@@ -1,0 +1,55 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use punctual::Namespace;
+use tokio::sync::watch;
+
+/// Tells those who post jobs that a queue of pushed jobs has one: they may not know it yet.
+///
+/// A hint: whoever misses it finds the queue within seconds. Cheap to clone; clones are one bell.
+#[derive(Debug, Clone, Default)]
+pub struct Doorbell(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    rung: Mutex<Rung>,
+    changed: watch::Sender<()>,
+}
+
+type Rung = BTreeMap<Namespace, BTreeSet<String>>;
+
+/// Queues that are remembered; then all are told again.
+const QUEUES_MAX: usize = 10_000;
+
+impl Doorbell {
+    /// Says that a job was put into that queue; costs next to nothing if it was said before.
+    pub fn ring(&self, namespace: &Namespace, queue: &str) {
+        let mut rung = self.lock();
+        if let Some(queues) = rung.get(namespace)
+            && queues.contains(queue)
+        {
+            return;
+        }
+        if rung.values().map(BTreeSet::len).sum::<usize>() >= QUEUES_MAX {
+            rung.clear();
+        }
+        let queues = rung.entry(namespace.clone()).or_default();
+        queues.insert(queue.to_owned());
+        drop(rung);
+        self.0.changed.send_replace(());
+    }
+
+    /// The queues of a namespace that it was rung for.
+    pub(crate) fn queues(&self, namespace: &Namespace) -> BTreeSet<String> {
+        self.lock().get(namespace).cloned().unwrap_or_default()
+    }
+
+    /// Sees every ring from now on.
+    pub(crate) fn listen(&self) -> watch::Receiver<()> {
+        self.0.changed.subscribe()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rung> {
+        self.0.rung.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,316 @@
+//! Where jobs may be posted: the public network, and what the operator opened on purpose.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use punctual::{Error, ErrorKind, Result};
+use url::{Host, Url};
+
+use crate::range::why_refused;
+
+/// Decides which targets may be posted to.
+///
+/// A target is an `http` or `https` URL of at most 2,048 bytes, without user or password, on port
+/// 80, 443, 8080 or 8443, whose host is a public address or a name that resolves to nothing else.
+/// [`allow`](Self::allow) opens more.
+#[derive(Debug, Clone, Default)]
+pub struct Guard {
+    allowed: Vec<Allow>,
+    trusted: Vec<String>,
+}
+
+/// What an operator opens: `HOST`, `HOST:PORT`, `CIDR` or `CIDR:PORT`, such as `hooks.internal:9000`,
+/// `10.0.0.0/8` or `[fd00::/8]:8080`. Without a port the usual ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allow {
+    place: Place,
+    port: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Name(String),
+    Network(IpAddr, u32),
+}
+
+/// A URL whose form is good, and how to reach it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    url: Url,
+    host: Place,
+    port: u16,
+    trusted: bool,
+}
+
+/// Ports that need no opening.
+const PORTS: [u16; 4] = [80, 443, 8080, 8443];
+/// Bytes of a URL.
+const URL_BYTES_MAX: usize = 2_048;
+/// Ends of names that are never public.
+const INNER_NAMES: [&str; 5] = ["localhost", "local", "internal", "home.arpa", "onion"];
+
+impl Guard {
+    /// Opens nothing but the public network.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens places on purpose.
+    #[must_use]
+    pub fn allow(mut self, places: impl IntoIterator<Item = Allow>) -> Self {
+        self.allowed.extend(places);
+        self
+    }
+
+    /// Lets one URL pass that the operator chose, wherever it leads; compared as a whole.
+    #[must_use]
+    pub fn trust(mut self, url: &str) -> Self {
+        self.trusted.push(url.to_owned());
+        self
+    }
+
+    /// Checks all that a URL says of itself; whom its name resolves to is checked at delivery.
+    ///
+    /// An error is `Permanent`: it starts with `target_refused` and says what is wrong.
+    pub fn check(&self, text: &str) -> Result<Target> {
+        if text.len() > URL_BYTES_MAX {
+            return Err(refused("the URL is over 2048 bytes"));
+        }
+        let url = Url::parse(text).map_err(|error| {
+            refused(&format!(
+                "it is not a URL ({error}); write https://HOST/PATH"
+            ))
+        })?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(refused("its scheme is neither http nor https"));
+        }
+        // Parsers mend much of what is wrong, each in its own way.
+        let Some(authority) = authority(text) else {
+            return Err(refused(
+                "it has spaces or lacks slashes; write https://HOST/PATH",
+            ));
+        };
+        if !url.username().is_empty() || url.password().is_some() || authority.contains('@') {
+            return Err(refused("it has a user or password; send a header instead"));
+        }
+        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
+            return Err(refused("it has no host"));
+        };
+        let host = match host {
+            Host::Domain(name) => Place::Name(name.trim_end_matches('.').to_lowercase()),
+            Host::Ipv4(address) => Place::Network(address.into(), 32),
+            Host::Ipv6(address) => Place::Network(address.into(), 128),
+        };
+        let trusted = self.trusted.iter().any(|own| own == text);
+        let target = Target {
+            url,
+            host,
+            port,
+            trusted,
+        };
+        if !trusted {
+            self.check_host(&target, authority)?;
+        }
+        Ok(target)
+    }
+
+    fn check_host(&self, target: &Target, authority: &str) -> Result<()> {
+        if !PORTS.contains(&target.port) && !self.may_open_port(target) {
+            let port = target.port;
+            let message = format!(
+                "port {port} is not 80, 443, 8080 or 8443; \
+                 start with --push-allow {}:{port} to open it",
+                target.name()
+            );
+            return Err(refused(&message));
+        }
+        match &target.host {
+            Place::Network(address, _) => {
+                let plain = target.url.host_str().unwrap_or_default();
+                let written = authority.to_ascii_lowercase();
+                let port = written.strip_prefix(plain);
+                if !port.is_some_and(|port| port.is_empty() || port.starts_with(':')) {
+                    return Err(refused(&format!(
+                        "its address is written in an unusual way; write {plain}"
+                    )));
+                }
+                self.admit(target, *address)
+            }
+            Place::Name(name) if self.opens_name(name, target.port) => Ok(()),
+            Place::Name(name) => {
+                let is_inner = |end: &&str| {
+                    name.strip_suffix(*end)
+                        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+                };
+                if !name.contains('.') || INNER_NAMES.iter().any(is_inner) {
+                    return Err(refused(&format!(
+                        "{name} is a name of an inner network; \
+                         start with --push-allow {name} to open it"
+                    )));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Checks an address that the target's name resolved to, or that it is.
+    pub fn admit(&self, target: &Target, address: IpAddr) -> Result<()> {
+        let why = why_refused(address);
+        let is_usual = PORTS.contains(&target.port);
+        if target.trusted || (why.is_none() && is_usual) {
+            return Ok(());
+        }
+        let named = match &target.host {
+            Place::Name(name) => self.opens_name(name, target.port),
+            Place::Network(..) => false,
+        };
+        let opens = |allow: &Allow| allow.has_address(address) && allow.has_port(target.port);
+        if named || self.allowed.iter().any(opens) {
+            return Ok(());
+        }
+        let what = why.unwrap_or("not opened for this port");
+        let place = match (is_usual, address) {
+            (true, address) => address.to_string(),
+            (false, IpAddr::V4(address)) => format!("{address}:{}", target.port),
+            (false, IpAddr::V6(address)) => format!("[{address}]:{}", target.port),
+        };
+        Err(refused(&format!(
+            "the address {address} is {what}; start with --push-allow {place} to open it"
+        )))
+    }
+
+    fn opens_name(&self, name: &str, port: u16) -> bool {
+        self.allowed.iter().any(|allow| match &allow.place {
+            Place::Name(own) => own == name && allow.has_port(port),
+            Place::Network(..) => false,
+        })
+    }
+
+    /// Whether somebody opened this port for the host, or for addresses that its name may have.
+    fn may_open_port(&self, target: &Target) -> bool {
+        self.allowed.iter().any(|allow| {
+            let place = match (&allow.place, &target.host) {
+                (Place::Name(own), Place::Name(name)) => own == name,
+                (Place::Network(..), Place::Network(address, _)) => allow.has_address(*address),
+                (Place::Network(..), Place::Name(_)) => true,
+                (Place::Name(_), Place::Network(..)) => false,
+            };
+            place && allow.port == Some(target.port)
+        })
+    }
+}
+
+/// What is between the slashes of a URL, if it has them and no white space.
+fn authority(text: &str) -> Option<&str> {
+    if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return None;
+    }
+    let rest = text.split_once("://")?.1;
+    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+    Some(&rest[..end]).filter(|authority| !authority.is_empty())
+}
+
+fn refused(why: &str) -> Error {
+    Error::new(ErrorKind::Permanent, format!("target_refused: {why}"))
+}
+
+impl Target {
+    /// The URL as it is posted to.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether it is reached over TLS.
+    pub fn is_tls(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// The host without brackets.
+    pub fn name(&self) -> String {
+        match &self.host {
+            Place::Name(name) => name.clone(),
+            Place::Network(address, _) => address.to_string(),
+        }
+    }
+
+    /// Its address, if its host is one.
+    pub fn address(&self) -> Option<IpAddr> {
+        match &self.host {
+            Place::Name(_) => None,
+            Place::Network(address, _) => Some(*address),
+        }
+    }
+}
+
+impl Allow {
+    fn has_port(&self, port: u16) -> bool {
+        match self.port {
+            Some(own) => own == port,
+            None => PORTS.contains(&port),
+        }
+    }
+
+    fn has_address(&self, address: IpAddr) -> bool {
+        match (&self.place, address) {
+            (Place::Network(IpAddr::V4(network), prefix), IpAddr::V4(address)) => {
+                let differ = u32::from(*network) ^ u32::from(address);
+                differ.checked_shr(32 - prefix).unwrap_or(0) == 0
+            }
+            (Place::Network(IpAddr::V6(network), prefix), IpAddr::V6(address)) => {
+                let differ = u128::from(*network) ^ u128::from(address);
+                differ.checked_shr(128 - prefix).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Allow {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            let message = "not a place to open; write HOST, HOST:PORT, CIDR or CIDR:PORT, \
+                           such as hooks.internal:9000 or 10.0.0.0/8";
+            Error::new(ErrorKind::InvalidInput, message).with("value", format!("{text:?}"))
+        };
+        // An IPv6 address alone has colons of its own.
+        let (place, port) = match (text.strip_prefix('['), text.rsplit_once(':')) {
+            (Some(rest), _) => {
+                let (place, port) = rest.split_once(']').ok_or_else(wrong)?;
+                (place, port.strip_prefix(':'))
+            }
+            (None, Some((place, port))) if !place.contains(':') => (place, Some(port)),
+            (None, _) => (text, None),
+        };
+        let port = port.map(|port| port.parse().map_err(|_| wrong()));
+        Ok(Self {
+            place: place_of(place).ok_or_else(wrong)?,
+            port: port.transpose()?,
+        })
+    }
+}
+
+fn place_of(text: &str) -> Option<Place> {
+    if let Some((address, prefix)) = text.split_once('/') {
+        let (address, prefix): (IpAddr, u32) = (address.parse().ok()?, prefix.parse().ok()?);
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        return (prefix <= bits).then_some(Place::Network(address, prefix));
+    }
+    if let Ok(address) = text.parse::<IpAddr>() {
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        return Some(Place::Network(address, bits));
+    }
+    match Host::parse(text).ok()? {
+        Host::Domain(name) => Some(Place::Name(name.trim_end_matches('.').to_lowercase())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+use super::*;
+
+fn why(guard: &Guard, url: &str) -> String {
+    match guard.check(url) {
+        Ok(target) => panic!("{url} passes as {target:?}"),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Permanent, "{url}");
+            let text = error.message().to_owned();
+            assert!(text.starts_with("target_refused: "), "{url}: {text}");
+            text
+        }
+    }
+}
+
+#[test]
+fn what_lies_inside_is_refused_however_it_is_written() {
+    let rows = [
+        ("http://127.0.0.1/", "loopback"),
+        ("http://127.9.8.7:8080/", "loopback"),
+        ("http://10.0.0.1/", "private"),
+        ("http://172.16.0.1/", "private"),
+        ("http://172.31.255.255/", "private"),
+        ("http://192.168.1.1/", "private"),
+        ("http://169.254.169.254/latest/meta-data/", "link-local"),
+        ("http://100.64.0.1/", "carrier-grade NAT"),
+        ("http://100.127.255.255/", "carrier-grade NAT"),
+        ("http://0.0.0.0/", "unspecified"),
+        ("http://0.1.2.3/", "unspecified"),
+        ("http://224.0.0.1/", "multicast"),
+        ("http://255.255.255.255/", "reserved"),
+        ("http://192.0.2.1/", "documentation"),
+        ("http://198.51.100.1/", "documentation"),
+        ("http://203.0.113.1/", "documentation"),
+        ("http://198.19.0.1/", "benchmarks"),
+        ("http://192.0.0.8/", "reserved"),
+        ("http://192.88.99.1/", "6to4"),
+        ("http://[::]/", "unspecified"),
+        ("http://[::1]/", "loopback"),
+        ("http://[::127.0.0.1]/", "unusual"),
+        ("http://[::7f00:1]/", "reserved"),
+        ("http://[::ffff:7f00:1]/", "loopback"),
+        ("http://[::ffff:a00:1]/", "private"),
+        ("http://[64:ff9b::7f00:1]/", "loopback"),
+        ("http://[64:ff9b::a9fe:a9fe]/", "link-local"),
+        ("http://[64:ff9b:1::a00:1]/", "reserved"),
+        ("http://[2002:7f00:1::]/", "loopback"),
+        ("http://[2002:c0a8:101::1]/", "private"),
+        ("http://[2001:0:5ef5:79fd::1]/", "protocols"),
+        ("http://[2001:db8::1]/", "documentation"),
+        ("http://[3fff::1]/", "documentation"),
+        ("http://[2600::5efe:a00:1]/", "private"),
+        ("http://[fc00::1]/", "private"),
+        ("http://[fd12:3456::1]/", "private"),
+        ("http://[fe80::1]/", "link-local"),
+        ("http://[fec0::1]/", "reserved"),
+        ("http://[ff02::1]/", "multicast"),
+        ("http://[100::1]/", "reserved"),
+        // One number, octal, hexadecimal, fewer parts, wide digits: all of them 127.0.0.1.
+        ("http://2130706433/", "unusual"),
+        ("http://0x7f000001/", "unusual"),
+        ("http://017700000001/", "unusual"),
+        ("http://0177.0.0.1/", "unusual"),
+        ("http://0x7f.0.0.1/", "unusual"),
+        ("http://127.1/", "unusual"),
+        ("http://127.0.0.1./", "unusual"),
+        ("http://①②⑦.⓪.⓪.①/", "unusual"),
+        ("http://%31%32%37.0.0.1/", "unusual"),
+        ("http://134744072/", "unusual"),
+        ("http://localhost/", "inner network"),
+        ("http://LOCALHOST./", "inner network"),
+        ("http://app.localhost/", "inner network"),
+        ("http://metadata.google.internal/", "inner network"),
+        ("http://printer.local/", "inner network"),
+        ("http://nas.home.arpa/", "inner network"),
+        ("http://redis/", "inner network"),
+        ("http://user@example.com/", "user or password"),
+        ("http://user:secret@example.com/", "user or password"),
+        ("http://@example.com/", "user or password"),
+        ("http://example.com\\@10.0.0.1/", "inner"),
+        ("http://example.com:22/", "port 22"),
+        ("http://example.com:6379/", "port 6379"),
+        ("http://example.com:0/", "port 0"),
+        ("ftp://example.com/", "scheme"),
+        ("file:///etc/passwd", "scheme"),
+        ("gopher://example.com/", "scheme"),
+        ("example.com/hook", "not a URL"),
+        ("http:example.com", "slashes"),
+        (" http://example.com/", "spaces"),
+        ("http://exa\tmple.com/", "spaces"),
+        ("http://", "not a URL"),
+    ];
+    let guard = Guard::new();
+    for (url, wanted) in rows {
+        // A backslash is a slash to parsers of this kind: the host is example.com, which passes.
+        if wanted == "inner" {
+            assert_eq!(guard.check(url).expect("a host").name(), "example.com");
+            continue;
+        }
+        let text = why(&guard, url);
+        assert!(text.contains(wanted), "{url}: {text}");
+    }
+    let long = format!("http://example.com/{}", "a".repeat(2_048));
+    assert!(why(&guard, &long).contains("2048"));
+}
+
+#[test]
+fn public_hosts_pass() {
+    let guard = Guard::new();
+    for (url, host, port) in [
+        ("https://example.com/hook?a=1", "example.com", 443),
+        ("http://example.com", "example.com", 80),
+        ("HTTPS://Example.COM:8443/x", "example.com", 8443),
+        ("http://8.8.8.8:8080/", "8.8.8.8", 8080),
+        ("https://[2606:4700::1111]/", "2606:4700::1111", 443),
+        ("http://[64:ff9b::808:808]/", "64:ff9b::808:808", 80),
+        ("https://bücher.example/", "xn--bcher-kva.example", 443),
+        ("https://mylocal.example/", "mylocal.example", 443),
+    ] {
+        let target = guard.check(url).expect(url);
+        assert_eq!((&*target.name(), target.port()), (host, port), "{url}");
+    }
+}
+
+#[test]
+fn only_what_was_opened_is_open() {
+    let allow = |text: &str| Guard::new().allow([text.parse().expect("a place")]);
+    let passes = |guard: &Guard, url: &str| guard.check(url).is_ok();
+
+    let guard = allow("10.0.0.0/8");
+    assert!(passes(&guard, "http://10.1.2.3/"));
+    assert!(!passes(&guard, "http://10.1.2.3:6379/"));
+    assert!(!passes(&guard, "http://11.0.0.1:6379/"));
+    assert!(!passes(&guard, "http://192.168.0.1/"));
+
+    let guard = allow("127.0.0.1:3000");
+    assert!(passes(&guard, "http://127.0.0.1:3000/"));
+    assert!(!passes(&guard, "http://127.0.0.1/"));
+    assert!(!passes(&guard, "http://127.0.0.2:3000/"));
+
+    let guard = allow("hooks.internal:9000");
+    assert!(passes(&guard, "http://hooks.internal:9000/x"));
+    assert!(passes(&guard, "http://HOOKS.internal:9000/x"));
+    assert!(!passes(&guard, "http://hooks.internal/x"));
+    assert!(!passes(&guard, "http://a.hooks.internal:9000/x"));
+
+    let guard = allow("[fd00::/8]:9000");
+    assert!(passes(&guard, "http://[fd00::1]:9000/"));
+    assert!(!passes(&guard, "http://[fc00::1]:9000/"));
+    assert!(passes(&allow("::1"), "http://[::1]/"));
+    assert!(passes(&allow("0.0.0.0/0"), "http://127.0.0.1/"));
+
+    for wrong in [
+        "",
+        "a b",
+        "10.0.0.0/33",
+        "host:70000",
+        "host:",
+        "[::1",
+        "http://x/",
+    ] {
+        assert!(wrong.parse::<Allow>().is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn addresses_of_a_name_are_judged_with_its_port() {
+    let at = |guard: &Guard, url: &str, address: &str| {
+        let target = guard.check(url).expect(url);
+        guard.admit(&target, address.parse().expect("an address"))
+    };
+    let plain = Guard::new();
+    assert!(at(&plain, "http://example.com/", "93.184.216.34").is_ok());
+    assert!(at(&plain, "http://example.com/", "10.0.0.1").is_err());
+    assert!(at(&plain, "http://example.com/", "::ffff:10.0.0.1").is_err());
+
+    // A port opened for a network is open in that network alone.
+    let guard = Guard::new().allow(["10.0.0.0/8:6000".parse().expect("a place")]);
+    assert!(at(&guard, "http://example.com:6000/", "10.0.0.1").is_ok());
+    assert!(at(&guard, "http://example.com:6000/", "93.184.216.34").is_err());
+    assert!(at(&guard, "http://example.com/", "10.0.0.1").is_err());
+
+    let named = Guard::new().allow(["shop.example:9000".parse().expect("a place")]);
+    assert!(at(&named, "http://shop.example:9000/", "10.0.0.1").is_ok());
+    assert!(at(&named, "http://shop.example/", "10.0.0.1").is_err());
+}
+
+#[test]
+fn a_trusted_url_leads_anywhere_and_no_other_does() {
+    let guard = Guard::new().trust("http://localhost:3000/hook");
+    let target = guard.check("http://localhost:3000/hook").expect("trusted");
+    assert!(
+        guard
+            .admit(&target, "127.0.0.1".parse().expect("an address"))
+            .is_ok()
+    );
+    why(&guard, "http://localhost:3000/other");
+    // Trust is in where it leads, not in what it is.
+    let guard = Guard::new().trust("ftp://localhost/");
+    why(&guard, "ftp://localhost/");
+}

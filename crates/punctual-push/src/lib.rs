@@ -1,0 +1,26 @@
+//! Posts jobs by HTTP when they are due: signed, bounded, retried, and never to where they should
+//! not go.
+//!
+//! `docs/push.md` tells what receivers see and what each answer means.
+
+mod alerts;
+mod breaker;
+mod connect;
+mod doorbell;
+mod exchange;
+mod guard;
+mod hosts;
+mod posting;
+mod pusher;
+mod range;
+mod resolve;
+mod secret;
+mod verdict;
+
+pub use alerts::{AlertRules, Alerts, LOOK_EVERY};
+pub use doorbell::Doorbell;
+pub use guard::{Allow, Guard, Target};
+pub use posting::Posting;
+pub use pusher::Pusher;
+pub use resolve::{Resolve, SystemResolver};
+pub use secret::Secret;

@@ -1,0 +1,162 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use punctual::engine::StatsRequest;
+use punctual::time::{pause, seconds};
+use punctual::worker::QueueShare;
+use punctual::{Context, Engine, JobRecord, Namespace, Result, Worker, push};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::doorbell::Doorbell;
+use crate::pusher::Pusher;
+
+/// Posts every job of a namespace that has a target, whatever its queue: what `punctual serve`
+/// does unasked.
+///
+/// Such jobs lie in queues whose names start with `http:`. It claims from all of them, in turns,
+/// and finds new ones by its [`Doorbell`], or within five seconds.
+pub struct Posting {
+    engine: Arc<dyn Engine>,
+    namespace: Namespace,
+    pusher: Pusher,
+    doorbell: Doorbell,
+    slots: usize,
+    drain: Duration,
+}
+
+/// Queues of one worker: the most that a claim may name.
+const QUEUES_MAX: usize = 64;
+/// Workers beyond those that the queues need, before they are gathered.
+const SPARE_WORKERS: usize = 4;
+/// How often queues are looked for that nobody rang for.
+const LOOK: Duration = seconds(5);
+
+impl Posting {
+    /// Posts by that pusher what lies in that namespace.
+    pub fn new(engine: Arc<dyn Engine>, namespace: Namespace, pusher: Pusher) -> Self {
+        Self {
+            engine,
+            pusher: pusher.namespace(namespace.clone()),
+            namespace,
+            doorbell: Doorbell::default(),
+            slots: 64,
+            drain: seconds(25),
+        }
+    }
+
+    /// Hears of new queues by that bell.
+    #[must_use]
+    pub fn doorbell(mut self, doorbell: Doorbell) -> Self {
+        self.doorbell = doorbell;
+        self
+    }
+
+    /// Lets deliveries end for that long after the shutdown, before it hands them back; 25 s by
+    /// default.
+    #[must_use]
+    pub fn drain_limit(mut self, limit: Duration) -> Self {
+        self.drain = limit;
+        self
+    }
+
+    /// Runs until the shutdown.
+    pub async fn run_until(self, shutdown: impl Future<Output = ()> + Send) {
+        let mut shutdown = std::pin::pin!(shutdown);
+        let mut rings = self.doorbell.listen();
+        let mut crew = Crew::default();
+        let usual = [push::DEFAULT_QUEUE, push::CALLBACK_QUEUE, push::ALERT_QUEUE];
+        let mut known: BTreeSet<String> = usual.map(str::to_owned).into();
+        known.extend(self.find().await.unwrap_or_default());
+        self.start(&mut crew, &known);
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.as_mut() => break,
+                _ = rings.changed() => {}
+                () = pause(LOOK) => {}
+            }
+            let mut found = self.doorbell.queues(&self.namespace);
+            // Without an answer those that are known will do: it is asked again.
+            found.extend(self.find().await.unwrap_or_default());
+            let new: BTreeSet<String> = found.difference(&known).cloned().collect();
+            if new.is_empty() {
+                continue;
+            }
+            known.extend(new.iter().cloned());
+            if crew.stops.len() < known.len() / QUEUES_MAX + SPARE_WORKERS {
+                self.start(&mut crew, &new);
+            } else {
+                // The new ones first, so that nothing waits in between.
+                let old = std::mem::take(&mut crew.stops);
+                self.start(&mut crew, &known);
+                drop(old);
+            }
+        }
+        crew.end().await;
+    }
+
+    /// The queues that have had pushed jobs, as the engine knows them.
+    async fn find(&self) -> Result<BTreeSet<String>> {
+        let stats = self.engine.stats(&self.namespace, StatsRequest::default());
+        let names = stats.await?.queues.into_iter().map(|queue| queue.queue);
+        Ok(names.filter(|name| push::is_queue(name)).collect())
+    }
+
+    fn start(&self, crew: &mut Crew, queues: &BTreeSet<String>) {
+        let queues: Vec<&String> = queues.iter().collect();
+        for some in queues.chunks(QUEUES_MAX) {
+            let (stop, mut stopped) = watch::channel(());
+            // Dropping the sender is the signal.
+            let until = async move { while stopped.changed().await.is_ok() {} };
+            let running = self.worker(some).run_until(until);
+            crew.running.spawn(running.map(|ended| {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a worker that posts jobs did not start");
+                }
+            }));
+            crew.stops.push(stop);
+        }
+    }
+
+    fn worker(&self, queues: &[&String]) -> Worker {
+        let pusher = self.pusher.clone();
+        let share = |queue: &&String| QueueShare::from(((*queue).clone(), 1));
+        Worker::new(&self.engine)
+            .namespace(self.namespace.clone())
+            .queues(queues.iter().map(share))
+            .concurrency(self.slots)
+            .drain_limit(self.drain)
+            // What a job does happens elsewhere: no job ends this process.
+            .isolated()
+            .version(concat!("punctual-push ", env!("CARGO_PKG_VERSION")))
+            .handle_any(move |job: JobRecord, ctx: Context| {
+                let pusher = pusher.clone();
+                async move { pusher.push(&job, &ctx).await }
+            })
+    }
+}
+
+/// The workers, and what ends each.
+#[derive(Default)]
+struct Crew {
+    running: JoinSet<()>,
+    stops: Vec<watch::Sender<()>>,
+}
+
+impl Crew {
+    async fn end(mut self) {
+        self.stops.clear();
+        while self.running.join_next().await.is_some() {}
+    }
+}
+
+impl fmt::Debug for Posting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Posting({})", self.namespace)
+    }
+}

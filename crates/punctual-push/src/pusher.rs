@@ -1,0 +1,260 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::job::Stop;
+use punctual::time::{Clock, SystemClock, format_span, seconds, within};
+use punctual::worker::{Interrupt, Verdict};
+use punctual::{Context, JobRecord, Namespace, Outcome, push};
+use rustls::pki_types::CertificateDer;
+
+use crate::connect::{Tls, Unreached, connect};
+use crate::exchange::{exchange, request};
+use crate::guard::{Guard, Target};
+use crate::hosts::{Busy, Hosts, Leave};
+use crate::resolve::{Resolve, SystemResolver};
+use crate::secret::Secret;
+use crate::verdict::verdict;
+
+/// Posts jobs to their targets, for one namespace. Cheap to clone; clones share what is known of
+/// each host.
+///
+/// ```no_run
+/// # use punctual::{Context, JobRecord, MemoryEngine, Worker};
+/// # use punctual_push::{Guard, Pusher};
+/// # fn example(engine: MemoryEngine) -> Worker {
+/// let pusher = Pusher::new(Guard::new()).target("https://example.com/hook");
+/// Worker::new(engine)
+///     .queues(["mail"])
+///     .handle_any(move |job: JobRecord, ctx: Context| {
+///         let pusher = pusher.clone();
+///         async move { pusher.push(&job, &ctx).await }
+///     })
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Pusher {
+    namespace: Namespace,
+    guard: Arc<Guard>,
+    target: Option<String>,
+    secrets: Vec<Secret>,
+    timeout: Duration,
+    clock: Arc<dyn Clock>,
+    resolver: Arc<dyn Resolve>,
+    tls: Arc<Tls>,
+    hosts: Arc<Hosts>,
+}
+
+/// Deliveries to one host at the same time.
+const PER_HOST: usize = 8;
+/// How long a target may take to answer, if the job does not say.
+const TIMEOUT: Duration = seconds(30);
+/// How long a job may wait for a place among the deliveries to its host: it holds a slot.
+const PLACE_WAIT_MAX: Duration = seconds(5);
+/// How much later than the worker a delivery may notice that its time is over.
+const TIMED_OUT_GRACE: Duration = seconds(1);
+/// How long a job without a target is put off: somebody else may know what to do with it.
+const AIMLESS_WAIT: Duration = seconds(60);
+
+impl Pusher {
+    /// Posts to what the guard lets pass; unsigned, until it has a secret.
+    pub fn new(guard: Guard) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Self {
+            namespace: Namespace::default(),
+            guard: Arc::new(guard),
+            target: None,
+            secrets: Vec::new(),
+            timeout: TIMEOUT,
+            hosts: Arc::new(Hosts::new(clock.clone(), PER_HOST)),
+            clock,
+            resolver: Arc::new(SystemResolver),
+            tls: Arc::default(),
+        }
+    }
+
+    /// Says in which namespace the jobs are; receivers are told.
+    #[must_use]
+    pub fn namespace(mut self, namespace: Namespace) -> Self {
+        self.namespace = namespace;
+        self
+    }
+
+    /// Posts jobs that name no target of their own to this URL, wherever it leads: it is the
+    /// operator's.
+    #[must_use]
+    pub fn target(mut self, url: impl Into<String>) -> Self {
+        let url = url.into();
+        self.guard = Arc::new(self.guard.as_ref().clone().trust(&url));
+        self.target = Some(url);
+        self
+    }
+
+    /// Signs with every one of these, so that receivers can move from one to the next.
+    #[must_use]
+    pub fn secrets(mut self, secrets: Vec<Secret>) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
+    /// Waits that long for an answer, unless the job has a timeout of its own; 30 s by default.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Posts at most that many jobs to one host at the same time, 8 by default. As many may wait;
+    /// more are put off for a second.
+    #[must_use]
+    pub fn per_host(mut self, most: usize) -> Self {
+        self.hosts = Arc::new(Hosts::new(self.clock.clone(), most.max(1)));
+        self
+    }
+
+    /// Takes time from this clock: for signatures, dates and circuit breakers. For tests; set it
+    /// before [`per_host`](Self::per_host).
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.hosts = Arc::new(Hosts::new(clock.clone(), PER_HOST));
+        self.clock = clock;
+        self
+    }
+
+    /// Resolves names by this.
+    #[must_use]
+    pub fn resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
+        self.resolver = resolver;
+        self
+    }
+
+    /// Trusts these certificates, in DER, besides the system's roots.
+    #[must_use]
+    pub fn roots(mut self, roots: Vec<Vec<u8>>) -> Self {
+        let roots = roots.into_iter().map(CertificateDer::from).collect();
+        self.tls = Arc::new(Tls::with_roots(roots));
+        self
+    }
+
+    /// Posts a job that was claimed; what became of it is the verdict of the attempt.
+    pub async fn push(&self, job: &JobRecord, ctx: &Context) -> Verdict {
+        let mut delivery = std::pin::pin!(self.deliver(job));
+        let why = tokio::select! {
+            biased;
+            verdict = delivery.as_mut() => return verdict,
+            why = ctx.cancelled() => why,
+        };
+        match why {
+            Interrupt::CancelRequested => Verdict::new(Outcome::Cancelled).stopped(Stop::Token),
+            // The delivery has the same bound and says it in a moment, of its host too.
+            Interrupt::TimedOut => {
+                let verdict = within(TIMED_OUT_GRACE, delivery).await;
+                verdict.unwrap_or_else(|| Verdict::retry("target did not answer in time"))
+            }
+            _ => Verdict::new(Outcome::Released),
+        }
+    }
+
+    /// Posts a job once.
+    pub async fn deliver(&self, job: &JobRecord) -> Verdict {
+        let url = push::target(&job.headers).or(self.target.as_deref());
+        let Some(url) = url else {
+            return snooze(AIMLESS_WAIT, "the job names no target to post it to".into());
+        };
+        let target = match self.guard.check(url) {
+            Ok(target) => target,
+            Err(error) => return Verdict::dead(error.message().to_owned()),
+        };
+        let host = format!("{}:{}", target.name(), target.port());
+        let patience = PLACE_WAIT_MAX.min(self.timeout_of(job) / 4);
+        let entered = within(patience, self.hosts.enter(&host)).await;
+        match entered.unwrap_or(Err(Busy::CROWDED)) {
+            Ok(leave) => self.post(job, &target, &host, leave).await,
+            Err(busy) => put_off(job, &host, busy),
+        }
+    }
+
+    async fn post(&self, job: &JobRecord, target: &Target, host: &str, leave: Leave) -> Verdict {
+        let request = request(
+            job,
+            &self.namespace,
+            target,
+            &self.secrets,
+            self.clock.now(),
+        );
+        let request = match request {
+            Ok(request) => request,
+            Err(text) => return Verdict::dead(text),
+        };
+        let timeout = self.timeout_of(job);
+        let asked = within(timeout, async {
+            let connection = connect(target, &self.guard, &*self.resolver, &self.tls).await?;
+            let answered = exchange(connection, request).await;
+            answered.map_err(Unreached::Failed)
+        });
+        let text = match asked.await {
+            Some(Ok(answer)) => {
+                let (verdict, is_well) = verdict(answer, self.clock.now());
+                if is_well {
+                    leave.well();
+                } else if leave.ill() {
+                    warn(host);
+                }
+                return verdict;
+            }
+            // Nobody was asked: that says nothing of the host.
+            Some(Err(Unreached::Refused(text))) => return Verdict::retry(text),
+            Some(Err(Unreached::Failed(text))) => text,
+            None => format!(
+                "target_timeout: target did not answer within {}",
+                format_span(timeout)
+            ),
+        };
+        if leave.ill() {
+            warn(host);
+        }
+        Verdict::retry(text)
+    }
+
+    fn timeout_of(&self, job: &JobRecord) -> Duration {
+        job.timeout.unwrap_or(self.timeout)
+    }
+}
+
+fn warn(host: &str) {
+    tracing::warn!(
+        host,
+        "a target failed too often in a row; its jobs wait until it answers again"
+    );
+}
+
+/// A job whose turn has not come: no failure, and not all at the same instant again.
+fn put_off(job: &JobRecord, host: &str, busy: Busy) -> Verdict {
+    let (span, text) = match busy {
+        Busy::Crowded(span) => (span, format!("{host} has as many deliveries as it may")),
+        Busy::Open(span) => (
+            span,
+            format!("{host} failed too often in a row and is left alone for a while"),
+        ),
+    };
+    let [.., low] = *job.id.as_bytes();
+    let after = span + span.mul_f64((f64::from(low) + 1.0) / 1_024.0);
+    snooze(after, text)
+}
+
+/// Put off with a word why; counts as no failure.
+fn snooze(after: Duration, why: String) -> Verdict {
+    let mut verdict = Verdict::new(Outcome::Snooze { after });
+    verdict.error = Some(why.into());
+    verdict
+}
+
+impl fmt::Debug for Pusher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pusher")
+            .field("namespace", &self.namespace)
+            .field("secrets", &self.secrets.len())
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,9 @@
+//! Deliveries to a real server, by a worker on the memory engine.
+
+mod answers;
+mod guarded;
+mod hosts;
+mod posting;
+mod requests;
+mod support;
+mod tls;

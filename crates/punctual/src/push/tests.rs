@@ -1,0 +1,101 @@
+use super::*;
+use crate::time::seconds;
+use crate::worker::fixtures::record;
+
+const URL: &str = "https://example.com/done";
+
+fn asking() -> JobRecord {
+    let mut job = record();
+    job.attempt = 3;
+    job.failures = 2;
+    job.max_attempts = 5;
+    job.headers = vec![
+        ("Punctual-Callback".to_owned(), URL.to_owned()),
+        ("traceparent".to_owned(), "00-aa-bb-01".to_owned()),
+    ];
+    job
+}
+
+fn told(job: &JobRecord, outcome: Outcome) -> Option<serde_json::Value> {
+    let settlement = Settlement::new(job.id, job.attempt, outcome);
+    let callback = callback(job, &settlement)?;
+    Some(serde_json::from_slice(&callback.payload).expect("JSON"))
+}
+
+#[test]
+fn a_job_for_a_url_lies_in_the_pushed_queue_of_its_name() {
+    for (queue, wanted, kind) in [
+        ("mail", "http:mail", "mail"),
+        ("http:mail", "http:mail", "http:mail"),
+        ("", DEFAULT_QUEUE, "http"),
+    ] {
+        let mut job = NewJob::new(queue, "");
+        aim(&mut job, "https://a.example/");
+        aim(&mut job, URL);
+        assert_eq!((&*job.queue, &*job.kind), (wanted, kind));
+        assert_eq!(job.headers, [(TARGET.to_owned(), URL.to_owned())]);
+    }
+}
+
+#[test]
+fn only_an_outcome_that_ends_the_job_is_told() {
+    let job = asking();
+    let state = |job: &JobRecord, outcome| {
+        told(job, outcome).map(|told| (told["state"].clone(), told["failures"].clone()))
+    };
+    let says = |state: &str, failures: u32| Some((state.into(), failures.into()));
+    let retry = || Outcome::Retry { after: None };
+    let snooze = || Outcome::Snooze { after: seconds(1) };
+    assert_eq!(state(&job, Outcome::Completed), says("completed", 2));
+    assert_eq!(state(&job, Outcome::Dead), says("dead", 3));
+    assert_eq!(state(&job, Outcome::Cancelled), says("cancelled", 2));
+    assert_eq!(state(&job, retry()), None);
+    assert_eq!(state(&job, snooze()), None);
+    assert_eq!(state(&job, Outcome::Released), None);
+
+    let last = JobRecord {
+        failures: 4,
+        ..asking()
+    };
+    assert_eq!(state(&last, retry()), says("dead", 5));
+    assert_eq!(state(&last, snooze()), None);
+
+    let stopped = JobRecord {
+        cancel_requested: true,
+        ..asking()
+    };
+    assert_eq!(state(&stopped, retry()), says("cancelled", 3));
+    assert_eq!(state(&stopped, Outcome::Released), says("cancelled", 2));
+    assert_eq!(state(&stopped, Outcome::Completed), says("completed", 2));
+
+    let silent = JobRecord {
+        headers: Vec::new(),
+        ..asking()
+    };
+    assert_eq!(state(&silent, Outcome::Completed), None);
+}
+
+#[test]
+fn a_callback_has_one_id_per_attempt_goes_on_with_the_trace_and_asks_for_none_itself() {
+    let job = asking();
+    let of = |attempt| {
+        let mut settlement = Settlement::new(job.id, attempt, Outcome::Completed);
+        settlement.result = Some(r#"{"sent": true}"#.into());
+        callback(&job, &settlement).expect("it asked for one")
+    };
+    let one = of(3);
+    assert_eq!(one, of(3));
+    assert_ne!(one.id, of(4).id);
+    assert_eq!(one.id.shard(), job.id.shard());
+    assert_eq!(one.queue, CALLBACK_QUEUE);
+    assert_eq!(target(&one.headers), Some(URL));
+    assert_eq!(header(&one.headers, "traceparent"), Some("00-aa-bb-01"));
+    assert_eq!(header(&one.headers, CALLBACK), None);
+    let payload = std::str::from_utf8(&one.payload).expect("text");
+    assert!(payload.contains(r#""result":{"sent": true}"#), "{payload}");
+
+    let mut settlement = Settlement::new(job.id, 3, Outcome::Completed);
+    settlement.result = Some("sent".into());
+    let plain = callback(&job, &settlement).expect("it asked for one");
+    assert!(plain.payload.ends_with(br#""result":"sent"}"#));
+}
