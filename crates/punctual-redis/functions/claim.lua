@@ -196,10 +196,8 @@ local function open_page(take, alone, call_)
   return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
 end
 
--- Takes plain jobs of one queue off the list of its first priority, and opens a page of them without a
--- look at each. Answers the page, and whether the claimer is to read the records itself; nothing if jobs must be
--- looked at.
-local function page_of_plain(r, limit, bytes, call_, may_be_unseen)
+-- The lane whose list has what a claim of so many jobs of a queue is to be answered; nothing if it has to look further.
+local function plain_lane(r, limit)
   if flag(r, 2) or M.feed >= S.now or (r.head > 0 and r.head <= S.now) then return nil end
   for lane, n in pairs(r.X) do if n > 0 and lane < 10 then return nil end end
   local first, live, other = 10, 0, false
@@ -210,25 +208,52 @@ local function page_of_plain(r, limit, bytes, call_, may_be_unseen)
     end
   end
   if first == 10 or (other and live < limit) then return nil end
-  local all, n, size, lo, hi = Line.take_unseen(r, first, limit, bytes)
-  if not all then return nil end
-  r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
-  note(r, 2, n)
+  return first, live
+end
+
+-- Opens a page of plain jobs of one queue; the page without its records.
+local function plain_page(call_, r, all, n, lo, hi)
   local fence = max(M.fence + 1, S.now)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
   Page.open(token, call_.worker, call_.lease, all, n, lo, hi, false, r.name, true)
-  local head = pack('>I8I8I2', S.now + call_.lease, S.now, n)
-  if may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES) then return {token, head, all, '', ''}, true end
-  if n == 1 then
-    local raw = call('HGET', S.k.b, all)
-    return {token, head, all, pack('>I4', #raw), raw}
+  return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, '', ''}
+end
+
+-- Takes plain jobs of one queue off the list of its first priority, and opens a page of them without a
+-- look at each. Answers the page, whose records are `unread`, and whether the claimer is to read them itself; nothing
+-- if jobs must be looked at.
+local function page_of_plain(r, call_)
+  local first = plain_lane(r, call_.limit)
+  if not first then return nil end
+  local all, n, size, lo, hi = Line.take_unseen(r, first, call_.limit, call_.max_bytes)
+  if not all then return nil end
+  r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
+  note(r, 2, n)
+  local may_be_unseen = call_.flags >= 8
+  local page = plain_page(call_, r, all, n, lo, hi)
+  page.unread = not (may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES)) and n or nil
+  return page, not page.unread
+end
+
+-- Reads the records of the pages that are to be answered with them, all at once.
+local function read_records(pages)
+  local ids, n = {}, 0
+  for k = 1, #pages do
+    local all = pages[k][3]
+    for i = 1, pages[k].unread do ids[n + i] = sub(all, 16 * i - 15, 16 * i) end
+    n = n + pages[k].unread
   end
-  local ids, lengths = {}, {}
-  for i = 1, n do ids[i] = sub(all, 16 * i - 15, 16 * i) end
-  local records = get_many(S.k.b, ids)
-  for i = 1, n do lengths[i] = #records[i] end
-  return {token, head, all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
+  local records, at = get_many(S.k.b, ids), 0
+  for k = 1, #pages do
+    local page, lengths, own = pages[k], {}, {}
+    for i = 1, page.unread do
+      own[i] = records[at + i]
+      lengths[i] = #own[i]
+    end
+    at = at + page.unread
+    page[4], page[5] = pack('>' .. rep('I4', #own), unpack_list(lengths)), #own == 1 and own[1] or concat(own)
+  end
 end
 
 -- The page of a claim whose answer was lost: what is left of it.
@@ -262,13 +287,10 @@ local function wake_at(open)
   return wake
 end
 
--- claim. Key: base. Argument: instance 8 | nonce 8 | worker 16 | lease 8 | limit 2 | max_bytes 4 | flags 1 | queues |
--- worker record. Reply: now 8 | wake_at 8 | flags 1 | pages 1 | pages.
-function Claim.call(base, blob)
-  if not call then bind() end
+-- Reads a call before anything is changed.
+local function read_call(blob)
   if #blob < 49 then refuse('invalid_input', 'the call is cut short') end
   local lease, limit, max_bytes, flags, count = unp('>I8I2I4BB', blob, 33)
-  local call_ = {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease = lease}
   local queues, at, seen = {}, 49, {}
   for _ = 1, count do
     local length = byte(blob, at)
@@ -280,38 +302,50 @@ function Claim.call(base, blob)
   if count == 0 or count > 64 or limit == 0 or limit > 1000 then
     refuse('invalid_input', 'claim takes 1 to 64 queues and a limit of 1 to 1,000')
   end
-  Shard.open(base, sub(blob, 1, 8), queues)
-  Sweep.run()
-  local rows = {}
-  for i = 1, #queues do rows[i] = Row.of(queues[i]) end
-  local alone, turns = flags % 2 == 1, floor(flags / 2) % 2 == 1
-  local again = call('HGET', S.k.pg, 'n' .. call_.worker .. call_.nonce)
-  local page, unseen
-  if not again and not alone and not turns and #rows == 1 then
-    page, unseen = page_of_plain(rows[1], limit, max_bytes, call_, flags >= 8)
-  end
-  if again then
-    page = page_again(again)
-  elseif page then -- nothing more to do
-  else
-    local take = new_take(limit, max_bytes)
-    local suspect = alone and take_suspect(take, rows)
-    if not suspect then
-      take.limit = limit
-      if not turns then
-        for _, r in ipairs(rows) do take_from(take, r, limit) end
-      else
-        local turn = rows
-        while #turn > 0 and take.n < limit and not take.full do
-          local next_turn = {}
-          for _, r in ipairs(turn) do
-            if take_from(take, r, 1) == 1 then next_turn[#next_turn + 1] = r end
-          end
-          turn = next_turn
+  local is_small = limit < UNSEEN_MIN and #queues == 1 and (flags == 8 or flags == 12)
+  return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease = lease, limit = limit, max_bytes = max_bytes,
+    flags = flags, queues = queues, record = sub(blob, at), asks = is_small and queues[1] or nil}
+end
+
+-- Takes what a call asks for, by priority and turn: its page.
+local function page_of_any(rows, call_, alone, turns)
+  Line.let_go()
+  local take = new_take(call_.limit, call_.max_bytes)
+  local suspect = alone and take_suspect(take, rows)
+  if not suspect then
+    take.limit = call_.limit
+    if not turns then
+      for _, r in ipairs(rows) do take_from(take, r, call_.limit) end
+    else
+      local turn = rows
+      while #turn > 0 and take.n < call_.limit and not take.full do
+        local next_turn = {}
+        for _, r in ipairs(turn) do
+          if take_from(take, r, 1) == 1 then next_turn[#next_turn + 1] = r end
         end
+        turn = next_turn
       end
     end
-    if take.n > 0 then page = open_page(take, suspect, call_) end
+  end
+  local page = take.n > 0 and open_page(take, suspect, call_) or nil
+  Line.hold()
+  return page
+end
+
+-- One claim: the head of its answer, and its page if there is one.
+local function claim(call_)
+  local rows, flags = {}, call_.flags
+  for i = 1, #call_.queues do rows[i] = Row.of(call_.queues[i]) end
+  local alone, turns = flags % 2 == 1, floor(flags / 2) % 2 == 1
+  local again = S.fetched['n' .. call_.worker .. call_.nonce]
+  local page, unseen
+  if again and Page.load(again) then
+    page = page_again(again)
+  else
+    if not alone and not turns and #rows == 1 then
+      page, unseen = page_of_plain(rows[1], call_)
+    end
+    page = page or page_of_any(rows, call_, alone, turns)
   end
   local open, left, suspects = {}, false, false
   for _, r in ipairs(rows) do
@@ -327,9 +361,86 @@ function Claim.call(base, blob)
     end
   end
   local wake = left and S.now or wake_at(open)
-  Shard.commit('w' .. call_.worker, u8(S.now) .. sub(blob, at))
-  local head = pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0), page and 1 or 0)
-  return page and head .. page[1] .. page[2] .. page[3] .. page[4] .. page[5] or head
+  S.fields['w' .. call_.worker] = u8(S.now) .. call_.record
+  return {pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0), page and 1 or 0), page}
+end
+
+-- Claims of a few plain jobs of the same queue, one after the other, as one: their pages share a range of dues. Answers
+-- how many of the calls from `first` on it has run.
+local function claim_alike(calls, first, heads, pages)
+  local lead = calls[first]
+  local r = lead.asks and Row.of(lead.asks)
+  local lane, live = nil, 0
+  if r then lane, live = plain_lane(r, lead.limit) end
+  if not lane then return 0 end
+  local total, bytes, last = 0, lead.max_bytes, first - 1
+  for k = first, #calls do
+    local call_ = calls[k]
+    if call_.asks ~= lead.asks or total + call_.limit > live or S.fetched['n' .. call_.worker .. call_.nonce] then break end
+    total, bytes, last = total + call_.limit, min(bytes, call_.max_bytes), k
+  end
+  if last <= first then return 0 end
+  local all, n, size, lo, hi = Line.take_unseen(r, lane, total, bytes)
+  if not all then return 0 end
+  r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
+  note(r, 2, n)
+  local at, unseen, left = 1, lead.flags >= 8 and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
+  r.ring = nil
+  if left then r.ring = 2 else set_flag(r, 1, true) r.short = S.now end
+  local head = pack('>I8I8BB', S.now, left and S.now or wake_at({r}), (Line.has_suspects(r) and 1 or 0) + (unseen and 2 or 0), 1)
+  for k = first, last do
+    local call_ = calls[k]
+    local m = call_.limit
+    local page = plain_page(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi)
+    page.unread = not unseen and m or nil
+    heads[k], pages[k], at = head, page, at + 16 * m
+    S.fields['w' .. call_.worker] = u8(S.now) .. call_.record
+  end
+  return last - first + 1
+end
+
+-- The field of `BASE:pg` that tells whether a claim was answered before.
+function Claim.known_as(blob) return 'n' .. sub(blob, 17, 32) .. sub(blob, 9, 16) end
+
+-- Runs claims, the shard being open, its pages fetched; puts the answer of each in `replies`, at the places told.
+function Claim.run(calls, places, replies)
+  S.fields = S.fields or {}
+  Line.hold()
+  local heads, pages, unread, k = {}, {}, {}, 1
+  while k <= #calls do
+    local alike = claim_alike(calls, k, heads, pages)
+    if alike == 0 then
+      local ok, answer = attempt(claim, calls[k])
+      if ok then heads[k], pages[k] = answer[1], answer[2] else heads[k] = answer end
+      alike = 1
+    end
+    for of = k, k + alike - 1 do
+      if pages[of] and pages[of].unread then unread[#unread + 1] = pages[of] end
+    end
+    k = k + alike
+  end
+  Line.let_go()
+  if #unread > 0 then read_records(unread) end
+  for k = 1, #calls do
+    local page = pages[k]
+    replies[places[k]] = page and heads[k] .. page[1] .. page[2] .. page[3] .. page[4] .. page[5] or heads[k]
+  end
+end
+
+Claim.read = read_call
+
+-- claim. Key: base. Argument: instance 8 | nonce 8 | worker 16 | lease 8 | limit 2 | max_bytes 4 | flags 1 | queues |
+-- worker record. Reply: now 8 | wake_at 8 | flags 1 | pages 1 | pages.
+function Claim.call(base, blob)
+  if not call then bind() end
+  local call_, replies = read_call(blob), {}
+  Shard.open(base, sub(blob, 1, 8), call_.queues)
+  Sweep.run()
+  S.fetched = Page.fetch(base, {Claim.known_as(blob)})
+  Claim.run({call_}, {1}, replies)
+  Shard.commit()
+  if type(replies[1]) == 'table' then error(replies[1]) end
+  return replies[1]
 end
 
 end

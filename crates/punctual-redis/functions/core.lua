@@ -4,7 +4,7 @@
 -- This file: the globals, bound at the first call (none can be reached while the library loads).
 
 -- Grows with each change of the library: a newer one is respected, an older one replaced.
-local VERSION = 1
+local VERSION = 2
 
 local call, sub, byte, char, rep, find, fmt, concat, floor, min, max, pack, unp, mp, unpack_list, tonum
 local BELOW = '\0\0\0\0\0\0\0\0'
@@ -13,6 +13,7 @@ local MINUTE = 60e6
 
 -- The parts of the library, each in the file of its name.
 local Shard, Row, Job, Due, Line, Group, Unique, Place, Settled, Page, Sweep = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
+local Calls = {}
 local Enqueue, Claim, Settle, Retry, Edit, Inspect, Explain, Stats, Control, Wait, Text = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
 local Outbox = {}
 
@@ -26,6 +27,13 @@ end
 -- Ends the call with an error reply; nothing may have been written before.
 local function refuse(code, message)
   error({err = 'PUNCTUAL ' .. code .. ' ' .. message})
+end
+
+-- Runs one of several calls: whether it went well, and its answer or the refusal, a table.
+local function attempt(f, argument)
+  local ok, answer = pcall(f, argument)
+  if ok then return true, answer end
+  return false, {err = type(answer) == 'table' and answer.err or tostring(answer)} -- the server makes it a text
 end
 
 local function u8(n) return pack('>I8', n) end

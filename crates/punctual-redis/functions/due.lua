@@ -91,9 +91,9 @@ local function add_many(r, dues, members, ids)
   end
 end
 
--- Adds new plain jobs: dues, ids and records as lists of the same length.
-function Due.add_plain(r, dues, ids, records)
-  local members, seq, size, how = {}, u8(S.now) .. S.sub, nil, nil
+-- Adds new plain jobs: dues, ids and records as lists of the same length; `seq`, if all were enqueued then.
+function Due.add_plain(r, dues, ids, records, seq)
+  local members, size, how = {}, nil, nil
   local prio
   for i = 1, #ids do
     local record = records[i]
@@ -102,7 +102,7 @@ function Due.add_plain(r, dues, ids, records)
       size, prio = #record, is_prio
       how = manner(1, prio, size)
     end
-    members[i] = seq .. sub(record, 28, 29) .. ids[i] .. how
+    members[i] = (seq or sub(record, 2, 11)) .. sub(record, 28, 29) .. ids[i] .. how
   end
   add_many(r, dues, members, ids)
 end

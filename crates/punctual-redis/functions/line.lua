@@ -1,6 +1,6 @@
 -- Lines: who may be claimed next. Jobs in order stand in lists of packs, `BASE:r:PRIORITY:QUEUE`: now 8 | sub 2 |
 -- kind 1 | size 3 | [lo 8 | hi 8] | ids. Kind 1: plain jobs due at `now`; 2: plain jobs due from lo to hi;
--- 0: look at each. Size: bytes of the records together, at most. Jobs
+-- 0: look at each. Size: bytes of the records together, at most: as many as if each were the largest. Jobs
 -- out of order (rescued, moved, cleared), suspects and groups stand in side sets,
 -- `BASE:x:LANE:QUEUE`, ordered by rank, due and enqueue. A claim merges the two.
 do
@@ -31,7 +31,8 @@ function Line.push(r, lane, ids, kind, sizes, lo, hi)
   for from = 1, n, PACK do
     local last, size = min(n, from + PACK - 1), 0
     if kind > 0 then
-      for i = from, last do size = size + sizes[i] end
+      for i = from, last do if sizes[i] > size then size = sizes[i] end end
+      size = size * (last - from + 1)
     end
     local head = stamp10 .. (size > 16777215 and '\0\0\0\0' or char(kind) .. pack('>I3', size))
     if kind == 2 and byte(head, 11) == 2 then head = head .. lo .. hi end
@@ -130,42 +131,69 @@ local function sift(r, lane, ids, records, stamps)
   return out_ids, out_records, out_stamps, k
 end
 
--- Takes packs off a list that hold `want` ids together, if there are as many: the last one in part,
--- its rest back in front. Answers packs, where their ids begin, how many of each, and how many in all.
+-- While claims of one call go on, the pack that the last one left in part stays in hand: where it stood
+-- first, it is put back before anything else looks at its list.
+local function put_back(key, pack_, from, at)
+  if at > from then
+    local size = floor(unp('>I3', pack_, 12) * (#pack_ - at + 1) / (#pack_ - from + 1))
+    pack_ = sub(pack_, 1, 11) .. pack('>I3', size) .. sub(pack_, 15, from - 1) .. sub(pack_, at)
+  end
+  call('LPUSH', key, pack_)
+end
+
+function Line.hold() S.hands = {} end
+
+function Line.let_go()
+  local hands = S.hands
+  S.hands = nil
+  for key, hand in pairs(hands or {}) do put_back(key, hand[1], hand[2], hand[3]) end
+end
+
+-- Takes packs off a list that hold `want` ids together, if there are as many: the last one in part.
+-- Answers pieces, each of a pack, where its ids begin, where its own begin, and how many it has; and how many in all.
 local function take_packs(key, want)
-  local packs, froms, counts, k, per_pack, m = {}, {}, {}, 0, want, 0
+  local pieces, k = {}, 0
+  local hand = S.hands and S.hands[key]
+  if hand then S.hands[key] = nil end
   while k < want do
-    local found = call('LPOP', key, max(1, floor((want - k) / per_pack)))
+    local found = hand or call('LPOP', key, hand and 1 or max(1, floor((want - k) / PACK)))
     if not found then break end
-    for p = 1, #found do
-      local one = found[p]
-      local from = ids_from(one)
-      local n = (#one - from + 1) / 16
+    local one, last = nil, hand and 1 or #found
+    for p = 1, last do
+      local from, at
+      if hand then
+        one, from, at = hand[1], hand[2], hand[3]
+      else
+        one = found[p]
+        from = ids_from(one)
+        at = from
+      end
+      local n = (#one - at + 1) / 16
       local take = min(n, want - k)
-      m, k, per_pack = m + 1, k + take, max(1, n)
-      packs[m], froms[m], counts[m] = one, from, take
-      if k >= want then -- the rest goes back to the front, the last pack first
-        for back = #found, p + 1, -1 do call('LPUSH', key, found[back]) end
+      pieces[#pieces + 1], k = {one, from, at, take}, k + take
+      if k >= want then
+        for back = last, p + 1, -1 do call('LPUSH', key, found[back]) end
         if take < n then
-          call('LPUSH', key, sub(one, 1, from - 1) .. sub(one, from + 16 * take))
-          packs[m] = sub(one, 1, from - 1 + 16 * take)
+          if S.hands then S.hands[key] = {one, from, at + 16 * take} else put_back(key, one, from, at + 16 * take) end
         end
         break
       end
     end
+    hand = nil
   end
-  return packs, froms, counts, k
+  return pieces, k
 end
 
 -- Takes ids off a list, `want` of them if there are as many, each with its pack's stamp.
 local function take_ids(key, want)
-  local packs, froms, counts, k = take_packs(key, want)
-  local ids, stamps, at = {}, {}, 0
-  for p = 1, #packs do
-    local one, from, stamp10 = packs[p], froms[p], sub(packs[p], 1, 10)
-    for i = 1, counts[p] do
-      at = at + 1
-      ids[at], stamps[at] = sub(one, from + 16 * i - 16, from + 16 * i - 1), stamp10
+  local pieces, k = take_packs(key, want)
+  local ids, stamps, n = {}, {}, 0
+  for p = 1, #pieces do
+    local one, at = pieces[p][1], pieces[p][3]
+    local stamp10 = sub(one, 1, 10)
+    for i = 1, pieces[p][4] do
+      n = n + 1
+      ids[n], stamps[n] = sub(one, at + 16 * i - 16, at + 16 * i - 1), stamp10
     end
   end
   return ids, stamps, k
@@ -177,24 +205,31 @@ function Line.take_unseen(r, lane, want, bytes)
   local live = r.L[lane] or 0
   if live == 0 or (r.T[lane] or 0) > 0 then return nil end
   local key = list_of(r, lane)
-  local packs, froms, _, k = take_packs(key, min(want, live))
-  local size, lo, hi = 0, nil, nil
-  for p = 1, #packs do
-    local one = packs[p]
+  local pieces, k = take_packs(key, min(want, live))
+  local size, lo, hi, ids = 0, nil, nil, {}
+  for p = 1, #pieces do
+    local one, from, at, n = unpack_list(pieces[p])
     local kind, of = unp('>BI3', one, 11)
-    size = size + of
-    if kind == 0 or size > bytes then -- as they were; the last one's rest already stands in front
-      for back = #packs, 1, -1 do call('LPUSH', key, packs[back]) end
+    size = size + of * 16 * n / (#one - from + 1)
+    if kind == 0 or size > bytes then -- as they were
+      if S.hands then
+        Line.let_go()
+        Line.hold()
+      end
+      for back = #pieces, 1, -1 do
+        local it = pieces[back]
+        call('LPUSH', key, sub(it[1], 1, it[2] - 1) .. sub(it[1], it[3], it[3] + 16 * it[4] - 1))
+      end
       return nil
     end
     local first, last
     if kind == 1 then first = sub(one, 1, 8) last = first else first, last = sub(one, 15, 22), sub(one, 23, 30) end
     if not lo or below(first, lo) then lo = first end
     if not hi or below(hi, last) then hi = last end
-    packs[p] = sub(one, froms[p])
+    ids[p] = sub(one, at, at + 16 * n - 1)
   end
   r.L[lane] = live - k
-  return #packs == 1 and packs[1] or concat(packs), k, size, lo, hi
+  return #ids == 1 and ids[1] or concat(ids), k, size, lo, hi
 end
 
 -- Takes at most `want` live jobs off a lane's list: ids, records, the stamp of each, and how many.

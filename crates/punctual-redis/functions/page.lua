@@ -16,13 +16,41 @@ function Page.queue_of(blob)
   return nul and sub(q, 1, nul - 1) or q
 end
 
+-- Fields of `BASE:pg` that a call is to ask for, read at once; by field, false where there is none.
+function Page.fetch(base, fields)
+  local found, out = get_many(base .. ':pg', fields), {}
+  for i = 1, #fields do out[fields[i]] = found[i] end
+  return out
+end
+
+-- Writes the pages that were opened and closed in this call so far.
+function Page.flush()
+  local opened, ends, gone, closed = S.opened, S.opened_ends, S.gone_fields, S.closed
+  S.opened, S.opened_ends, S.gone_fields, S.closed = nil, nil, nil, nil
+  if opened then
+    call_many('HSET', S.k.pg, opened)
+    call_many('ZADD', S.k.e, ends)
+  end
+  if closed then
+    call_many('HDEL', S.k.pg, gone)
+    call_many('ZREM', S.k.e, closed)
+  end
+end
+
 -- A page by its token; nil if it is no lease (any more).
 function Page.load(token)
   local known = S.pages and S.pages[token]
   if known ~= nil then return known or nil end
   S.pages = S.pages or {}
-  local found = S.fetched_token == token and S.fetched or call('HMGET', S.k.pg, token, '~' .. token)
-  local blob = found[1]
+  local pg = S.fetched
+  local blob, changes
+  if pg and pg[token] ~= nil then
+    blob, changes = pg[token], pg['~' .. token]
+  else
+    Page.flush()
+    local found = call('HMGET', S.k.pg, token, '~' .. token)
+    blob, changes = found[1], found[2]
+  end
   if not blob then
     S.pages[token] = false
     return nil
@@ -33,36 +61,49 @@ function Page.load(token)
   flags, n, ql = unp('>BI2I2', blob, 49)
   p.alone, p.plain, p.n = flags % 2 == 1, flags >= PLAIN, n
   p.q, p.at = sub(blob, 54, 53 + ql), 54 + ql
-  p.map = found[2] and mp.unpack(found[2]) or nil
+  p.saved = changes and true
+  p.map = changes and mp.unpack(changes) or nil
   p.lease = p.map and p.map.ls or p.lease
   p.spoilt = p.map and p.map.lo == 1
   S.pages[token] = p
   return p
 end
 
-local function save_map(p)
+function Page.save(p)
+  p.saved = true
   call('HSET', S.k.pg, '~' .. p.token, mp.pack(p.map))
+end
+
+-- The place of an id from some place on. Ids of one moment differ in their last bytes only.
+local function place_from(p, id, first)
+  local blob, at, tail, last = p.blob, p.at + 12, sub(id, 13), p.at + 16 * p.n
+  local from = at + 16 * first - 16
+  while true do
+    local found = find(blob, tail, from, true)
+    if not found or found >= last then return nil end
+    if (found - at) % 16 == 0 and sub(blob, found - 12, found + 3) == id then return (found - at) / 16 + 1 end
+    from = found + 1
+  end
 end
 
 -- The place of a job that has not left; `hint` is where to look first.
 function Page.place(p, id, hint)
-  local blob, at = p.blob, p.at
-  local i = hint
-  if not (i and i <= p.n and sub(blob, at + 16 * i - 16, at + 16 * i - 1) == id) then
-    local from, last = at, at + 16 * p.n
-    i = nil
-    while true do
-      local found = find(blob, id, from, true)
-      if not found or found >= last then break end
-      if (found - at) % 16 == 0 then
-        i = (found - at) / 16 + 1
-        break
-      end
-      from = found + 1
-    end
+  local i, at = hint, p.at
+  if not (i and i <= p.n and sub(p.blob, at + 16 * i - 16, at + 16 * i - 1) == id) then
+    i = hint and place_from(p, id, hint) or place_from(p, id, 1)
   end
   if i and (p.map and p.map.d and byte(p.map.d, i) == 49 or p.gone and p.gone[i]) then return nil end
   return i
+end
+
+-- Where in a page ids stand one after the other as told, if they do and none of them has left.
+function Page.run_of(p, ids, n)
+  local d = p.map and p.map.d
+  local first = d and find(d, '0', 1, true) or 1
+  if sub(p.blob, p.at + 16 * first - 16, p.at + 16 * first - 1) ~= sub(ids, 1, 16) then first = place_from(p, sub(ids, 1, 16), first) end
+  if not first or sub(p.blob, p.at + 16 * first - 16, p.at + 16 * (first + n) - 17) ~= ids then return nil end
+  if d and find(sub(d, first, first + n - 1), '1', 1, true) or p.gone then return nil end
+  return first
 end
 
 -- Ids of the jobs that have not left, with their places.
@@ -80,28 +121,62 @@ end
 local function nonce_field(p) return 'n' .. p.worker .. sub(p.token, 9) end
 
 function Page.close(p)
-  call('HDEL', S.k.pg, p.token, '~' .. p.token, nonce_field(p))
-  call('ZREM', S.k.e, page_member(p))
+  local gone, closed = S.gone_fields or {}, S.closed or {}
+  local n = #gone
+  gone[n + 1], gone[n + 2] = p.token, nonce_field(p)
+  if p.saved then gone[n + 3] = '~' .. p.token end
+  closed[#closed + 1] = page_member(p)
+  S.gone_fields, S.closed = gone, closed
   S.pages[p.token] = false
   S.ends = nil
 end
 
--- Jobs leave their page, by place; the page goes with its last one.
-function Page.leave(p, places)
-  p.map = p.map or {}
-  local d = p.map.d or rep('0', p.n)
-  if #places == 1 then
-    local i = places[1]
-    d = sub(d, 1, i - 1) .. '1' .. sub(d, i + 1)
-  else
-    local left, one = {byte(d, 1, p.n)}, {}
-    for k = 1, #places do left[places[k]] = 49 end
-    for i = 1, p.n do one[i] = left[i] == 49 and '1' or '0' end
-    d = concat(one)
-  end
+-- Closes a page of one queue that nothing was written to since it was opened, by its bytes.
+function Page.close_plain(token, blob, q)
+  local gone, closed, pages = S.gone_fields or {}, S.closed or {}, S.pages or {}
+  local n = #gone
+  gone[n + 1], gone[n + 2] = token, 'n' .. sub(blob, 1, 16) .. sub(token, 9)
+  closed[#closed + 1] = sub(blob, 33, 48) .. token .. q
+  pages[token] = false
+  S.gone_fields, S.closed, S.pages, S.ends = gone, closed, pages, nil
+end
+
+local function left(p, d)
   if not find(d, '0', 1, true) then return Page.close(p) end
   p.map.d = d
-  save_map(p)
+  Page.save(p)
+end
+
+local function mark_run(d, first, n)
+  return sub(d, 1, first - 1) .. rep('1', n) .. sub(d, first + n)
+end
+
+-- Jobs that stand one after the other leave their page; it goes with its last one.
+function Page.leave_run(p, first, n)
+  if n == p.n then return Page.close(p) end
+  p.map = p.map or {}
+  left(p, mark_run(p.map.d or rep('0', p.n), first, n))
+end
+
+-- Jobs leave their page, by place.
+function Page.leave(p, places)
+  p.map = p.map or {}
+  local d, n, runs = p.map.d or rep('0', p.n), #places, 1
+  for k = 2, n do if places[k] ~= places[k - 1] + 1 then runs = runs + 1 end end
+  if runs <= 8 then
+    local k = 1
+    while k <= n do
+      local first, last = places[k], places[k]
+      while places[k + 1] == last + 1 do k, last = k + 1, last + 1 end
+      d, k = mark_run(d, first, last - first + 1), k + 1
+    end
+  else
+    local bits, one = {byte(d, 1, p.n)}, {}
+    for k = 1, n do bits[places[k]] = 49 end
+    for i = 1, p.n do one[i] = bits[i] == 49 and '1' or '0' end
+    d = concat(one)
+  end
+  left(p, d)
 end
 
 -- Something was written to a job of the page: its records must be looked at from now on.
@@ -109,7 +184,7 @@ function Page.spoil(p)
   if not p.plain or (p.map and p.map.lo) then return end
   p.map = p.map or {}
   p.map.lo, p.spoilt = 1, true
-  save_map(p)
+  Page.save(p)
 end
 
 -- The cancel of an active job is requested.
@@ -118,7 +193,7 @@ function Page.ask_cancel(p, id)
   p.map.c = p.map.c or {}
   p.map.c[#p.map.c + 1] = id
   p.map.lo, p.spoilt = 1, true
-  save_map(p)
+  Page.save(p)
 end
 
 -- A job leaves its page now, and is written as gone with the others of this call.
@@ -140,8 +215,12 @@ function Page.open(token, worker, lease, ids, n, lo, hi, alone, q, plain)
   local now, member = S.now, lo .. hi .. token .. q
   local flags = (alone and ALONE or 0) + (plain and PLAIN or 0)
   local blob = worker .. pack('>I8I8', now, lease) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids
-  call('HSET', S.k.pg, token, blob, 'n' .. worker .. sub(token, 9), token)
-  call('ZADD', S.k.e, fmt('%d', now + lease), member)
+  local opened, ends = S.opened or {}, S.opened_ends or {}
+  local k = #opened
+  opened[k + 1], opened[k + 2], opened[k + 3], opened[k + 4] = token, blob, 'n' .. worker .. sub(token, 9), token
+  k = #ends
+  ends[k + 1], ends[k + 2] = fmt('%d', now + lease), member
+  S.opened, S.opened_ends = opened, ends
   duty_at('ends', now + lease)
   if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
   S.ends = nil
@@ -149,7 +228,10 @@ end
 
 -- Every lease: members and ends, by end.
 local function all_ends()
-  if not S.ends then S.ends = call('ZRANGE', S.k.e, 0, -1, 'WITHSCORES') end
+  if not S.ends then
+    Page.flush()
+    S.ends = call('ZRANGE', S.k.e, 0, -1, 'WITHSCORES')
+  end
   return S.ends
 end
 
@@ -159,8 +241,10 @@ function Page.first_end(rows)
   for _, r in ipairs(rows) do
     if r.c[ACTIVE] > 0 then wanted[r.name], any = true, true end
   end
+  local size = 1 -- the first one will do, most often
+  if any then Page.flush() end
   while any do
-    local ends = call('ZRANGE', S.k.e, start, start + 99, 'WITHSCORES')
+    local ends = call('ZRANGE', S.k.e, start, start + size - 1, 'WITHSCORES')
     for i = 1, #ends, 2 do
       local queues = sub(ends[i], 33)
       if wanted[queues] then return tonum(ends[i + 1]) end
@@ -168,12 +252,13 @@ function Page.first_end(rows)
         for name in queues:gmatch('%Z+') do if wanted[name] then return tonum(ends[i + 1]) end end
       end
     end
-    if #ends < 200 then return nil end
-    start = start + 100
+    if #ends < 2 * size then return nil end
+    start, size = start + size, 100
   end
 end
 
 function Page.deadline(p)
+  Page.flush()
   return tonum(call('ZSCORE', S.k.e, page_member(p)) or 0)
 end
 
@@ -196,6 +281,7 @@ end
 
 -- The lease of a page ends then.
 function Page.end_at(p, deadline)
+  Page.flush()
   call('ZADD', S.k.e, fmt('%d', deadline), page_member(p))
   duty_at('ends', deadline)
   S.ends = nil
@@ -210,7 +296,7 @@ function Page.spare(gap)
       if gap * 2 > p.lease and not (p.map and p.map.sp) then
         p.map = p.map or {}
         p.map.sp = 1
-        save_map(p)
+        Page.save(p)
         Page.end_at(p, max(tonum(ends[i + 1]), S.now + p.lease))
         spared = true
       end
@@ -255,6 +341,7 @@ end
 function Page.rescue(limit)
   local rescued = 0
   while rescued < limit do
+    Page.flush()
     local first = call('ZRANGE', S.k.e, 0, 0, 'WITHSCORES')
     if not first[1] then
       M.lease, M.rest = 0, nil
@@ -280,6 +367,7 @@ function Page.rescue(limit)
       if n == 0 then Page.close(p) end
     end
   end
+  Page.flush()
   if rescued >= limit then duty_at('ends', S.now) end
   return rescued
 end

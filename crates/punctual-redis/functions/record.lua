@@ -8,10 +8,19 @@ local function queue_of_spec(raw)
   return sub(raw, 33, 32 + byte(raw, 32))
 end
 
+local function refuse_tag()
+  refuse('data_damaged', 'a record has a tag that this library does not know; use a newer one')
+end
+
+-- Refuses what is there under an id if this library cannot tell what it is.
+function Job.check(raw)
+  if raw and byte(raw) > 8 then refuse_tag() end
+end
+
 -- Takes a record apart.
 function Job.parse(id, raw)
   local tag = byte(raw)
-  if tag > 6 then refuse('data_damaged', 'a record has a tag that this library does not know; use a newer one') end
+  if tag > 6 then refuse_tag() end
   local j = {id = id, tag = tag, enq8 = sub(raw, 2, 9), sub2 = sub(raw, 10, 11), due8 = sub(raw, 12, 19),
     hash = sub(raw, 20, 27), idx2 = sub(raw, 28, 29), prio = byte(raw, 30), sflags = byte(raw, 31)}
   local at = 32

@@ -16,6 +16,14 @@ local function verb(name, f, flags, by_hand, packed_bytes)
   end}
 end
 
+-- Registers a function of several packed calls.
+local function several(name, f, flags)
+  redis.register_function{function_name = PREFIX .. name, flags = flags, callback = function(keys, args)
+    if #keys ~= 1 then return redis.error_reply('PUNCTUAL invalid_input ' .. name .. ' takes one key') end
+    return f(keys[1], args)
+  end}
+end
+
 local READS, FREES = {'no-writes'}, {'allow-oom'}
 
 -- version. No key. Reply: the number of this library, larger with each change of it.
@@ -26,6 +34,8 @@ verb('enqueue', Enqueue.call, {})
 verb('claim', Claim.call, FREES, 'claim', 49)
 verb('extend', Settle.extend, FREES, 'extend', 10)
 verb('settle', Settle.call, FREES, 'settle', 10)
+several('enqueues', Calls.enqueues, {})
+several('calls', Calls.call, FREES)
 verb('get', Inspect.get, READS, 'get', 9)
 verb('list', Inspect.list, READS)
 verb('edit', Edit.call, FREES)

@@ -1,12 +1,9 @@
 -- extend and settle: what workers say of the jobs they hold.
 do
 
--- extend. Key: base. Argument: instance 8 | pages 2 | per page token 16, lease 8, notes, jobs.
--- Reply: now 8, per page 0, or 1 | deadline 8 | lost | cancel.
-function Settle.extend(base, blob)
-  if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
-  Shard.open(base, sub(blob, 1, 8))
-  Sweep.run()
+-- Prolongs the leases that a call names; its answer.
+function Settle.prolong(blob)
+  Settle.flush()
   local count, at, out = unp('>I2', blob, 9), 11, {}
   for _ = 1, count do
     local token, lease, notes = unp('>c16I8I2', blob, at)
@@ -18,7 +15,7 @@ function Settle.extend(base, blob)
         p.map = p.map or {}
         p.map.ls, p.map.sp = lease, nil
         p.lease = lease
-        call('HSET', base .. ':pg', '~' .. token, mp.pack(p.map))
+        Page.save(p)
         if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
       end
       Page.end_at(p, deadline)
@@ -55,21 +52,18 @@ function Settle.extend(base, blob)
       out[#out + 1] = '\0'
     end
   end
-  Shard.commit()
   return u8(S.now) .. concat(out)
 end
 
--- Reads a histogram: buckets and times; answers where it ends.
-local function read_times(blob, at)
-  local count = unp('>I2', blob, at)
-  local times = count > 0 and {} or nil
-  at = at + 2
-  for i = 1, count do
-    local bucket, n = unp('>I2I4', blob, at)
-    times[2 * i - 1], times[2 * i] = bucket, n
-    at = at + 6
-  end
-  return times, at
+-- extend. Key: base. Argument: instance 8 | pages 2 | per page token 16, lease 8, notes, jobs.
+-- Reply: now 8, per page 0, or 1 | deadline 8 | lost | cancel.
+function Settle.extend(base, blob)
+  if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
+  Shard.open(base, sub(blob, 1, 8))
+  Sweep.run()
+  local reply = Settle.prolong(blob)
+  Shard.commit()
+  return reply
 end
 
 local OUTCOMES = {[0] = 'completed', 'retry', 'snooze', 'cancelled', 'dead', 'released'}
@@ -78,11 +72,12 @@ local OUTCOMES = {[0] = 'completed', 'retry', 'snooze', 'cancelled', 'dead', 're
 local function read_pages(blob)
   local count, at, pages, jobs = unp('>I2', blob, 9), 11, {}, 0
   for k = 1, count do
-    local p = {token = sub(blob, at, at + 15)}
-    local form
-    p.late, at = read_times(blob, at + 16)
-    p.run, at = read_times(blob, at)
-    form, at = byte(blob, at), at + 1
+    local p = {token = sub(blob, at, at + 15), late = at + 16}
+    p.run = p.late + 2 + 6 * unp('>I2', blob, p.late)
+    at = p.run + 2 + 6 * unp('>I2', blob, p.run)
+    p.has_times = at > p.late + 4
+    local form = byte(blob, at)
+    at = at + 1
     if form == 1 or form == 3 then
       p.attempt, p.n = unp('>I4I2', blob, at)
       local bytes = 16 * p.n
@@ -185,9 +180,8 @@ end
 local function settle_plain(p, report)
   local n, sent = report.n, report.ids
   local ids, places = {}, nil
-  if n == p.n and not p.map and sub(p.blob, p.at) == sent then
-    for i = 1, n do ids[i] = sub(sent, 16 * i - 15, 16 * i) end
-  else
+  local first = Page.run_of(p, sent, n)
+  if not first then
     local hint, seen = 1, {}
     places = {}
     for i = 1, n do
@@ -197,9 +191,11 @@ local function settle_plain(p, report)
       seen[place] = true
       ids[i], places[i], hint = id, place, place + 1
     end
+  else
+    for i = 1, n do ids[i] = sub(sent, 16 * i - 15, 16 * i) end
   end
   complete_plain(p, ids, n, sent, report.cores)
-  if places then Page.leave(p, places) else Page.close(p) end
+  if first then Page.leave_run(p, first, n) else Page.leave(p, places) end
   return true
 end
 
@@ -367,17 +363,61 @@ local function settle_items(p, report)
   return '\1' .. concat(out), q
 end
 
--- settle. Key: base. Argument: instance 8 | pages 2 | per page token, histograms, form, settlements.
--- Reply: now 8, per page 0 (all completed) or 1 and a verdict each.
-function Settle.call(base, blob)
-  if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
-  if not call then bind() end
-  local token = sub(blob, 11, 26)
-  local page = call('HMGET', base .. ':pg', token, '~' .. token)
-  Shard.open(base, sub(blob, 1, 8), page[1] and {Page.queue_of(page[1])})
+-- A call of a whole plain page of few jobs that completed, with nothing else to say, most calls of those who run
+-- job by job: marks are gathered for all of them. Its answer; nothing if it is no such call.
+local function settle_small(blob)
+  local size = #blob
+  if size < 69 then return nil end
+  local pages, token, late, run, form, attempt, n = unp('>I2c16I2I2BI4I2', blob, 9)
+  if pages ~= 1 or form ~= 3 or late > 0 or run > 0 or attempt ~= 1 or n >= 8 or size ~= 37 + 32 * n then return nil end
+  local page = S.fetched[token]
+  if not page or S.fetched['~' .. token] or S.pages and S.pages[token] ~= nil then return nil end
+  local flags, of, ql = unp('>BI2I2', page, 49)
+  if flags ~= 2 or of ~= n or sub(page, 54 + ql) ~= sub(blob, 38, 37 + 16 * n) then return nil end
+  if M.watch >= S.now or M.feed >= S.now then return nil end
+  local q = sub(page, 54, 53 + ql)
+  local kv, k = S.small, S.small_n
+  if not kv then
+    kv, k = {}, 0
+    S.small, S.small_finish = kv, char(COMPLETED) .. u8(S.now) .. '\0\0\0\1'
+  end
+  local finish, ids = S.small_finish .. sub(token, 1, 12), S.marked or {}
+  local m = #ids
+  for i = 1, n do
+    local id = sub(blob, 22 + 16 * i, 37 + 16 * i)
+    local core = 22 + 16 * (n + i)
+    kv[k + 1], kv[k + 2], ids[m + i] = id, '\7' .. sub(blob, core, core + 15) .. finish, id
+    k = k + 2
+  end
+  S.small_n, S.marked = k, ids
+  Page.close_plain(token, page, q)
+  local r = Row.of(q)
+  r.c[ACTIVE] = r.c[ACTIVE] - n
+  note(r, 3, n)
+  return u8(S.now) .. '\0'
+end
+
+-- Writes the marks that small calls have gathered; before anything looks at a record.
+function Settle.flush()
+  local kv = S.small
+  S.small, S.small_n = nil, nil
+  if kv then call_many('HSET', S.k.b, kv) end
+end
+
+-- Settles what a call hands in, the shard being open; its answer.
+function Settle.run(blob)
+  local answer = settle_small(blob)
+  if answer then return answer end
+  Settle.flush()
   local reports = read_pages(blob)
-  S.fetched, S.fetched_token = page, token
-  Sweep.run()
+  local more = {}
+  for k = 2, #reports do
+    local token = reports[k].token
+    if S.fetched[token] == nil then more[#more + 1], more[#more + 2] = token, '~' .. token end
+  end
+  if #more > 0 then
+    for field, value in pairs(Page.fetch(S.base, more)) do S.fetched[field] = value end
+  end
   local out = {}
   for k, report in ipairs(reports) do
     local p, q = Page.load(report.token), nil
@@ -386,10 +426,24 @@ function Settle.call(base, blob)
     else
       out[k], q = settle_items(p, report)
     end
-    if q and (report.late or report.run) then Stats.measured(q, report.late, report.run) end
+    if q and report.has_times then Stats.measured(q, blob, report.late, report.run) end
   end
-  Shard.commit()
   return u8(S.now) .. concat(out)
+end
+
+-- settle. Key: base. Argument: instance 8 | pages 2 | per page token, histograms, form, settlements.
+-- Reply: now 8, per page 0 (all completed) or 1 and a verdict each.
+function Settle.call(base, blob)
+  if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
+  if not call then bind() end
+  local token = sub(blob, 11, 26)
+  local fetched = Page.fetch(base, {token, '~' .. token})
+  Shard.open(base, sub(blob, 1, 8), fetched[token] and {Page.queue_of(fetched[token])})
+  S.fetched = fetched
+  Sweep.run()
+  local reply = Settle.run(blob)
+  Shard.commit()
+  return reply
 end
 
 end

@@ -225,7 +225,7 @@ function Shard.open(base, instance, queues, is_read, any)
   if behind ~= M.behind then M.behind, M.jumps, M.rest = behind, M.jumps + behind, nil end
   if now < last then now = last + 1 end
   if now == last then M.sub = M.sub + 1 else M.sub = 0 end
-  if M.sub > 65535 then now, M.sub = now + 1, 0 end
+  if M.sub > 60000 then now, M.sub = now + 1, 0 end -- leaves room for the steps of one call
   M.last, s.now, s.sub, s.part = now, now, pack('>I2', M.sub), 61440
   s.since = last
   return now
@@ -239,6 +239,12 @@ function Shard.cut(wanted, insists)
   end
   if not known then call('HSET', S.k.s, 'n', fmt('%d', wanted)) end
   return known or wanted
+end
+
+-- Begins one more write within a call: later than those before it, at the same instant.
+function Shard.step()
+  M.sub = M.sub + 1
+  S.sub, S.part = pack('>I2', M.sub), 61440
 end
 
 -- Something of that kind is to be done at that instant.
@@ -280,8 +286,10 @@ local function write_changes()
   end
 end
 
--- Writes what the call has changed, and rings. `field, value` is one more field of the shard.
-function Shard.commit(field, value)
+-- Writes what the call has changed, and rings.
+function Shard.commit()
+  if S.small then Settle.flush() end
+  if S.opened or S.closed then Page.flush() end
   if S.marked then Settled.flush_marks() end
   if S.changed_groups then Group.flush() end
   if S.settled and M.watch >= S.now then settle_bells() end
@@ -310,7 +318,7 @@ function Shard.commit(field, value)
   if not kept_shards[S.base] then kept_shard_count = kept_shard_count + 1 end
   if kept_shard_count > 1000 then kept_shards, kept_shard_count = {}, 1 end
   M.raw, kept_shards[S.base] = kv[2], M
-  if field then kv[#kv + 1], kv[#kv + 2] = field, value end
+  for field, value in pairs(S.fields or {}) do kv[#kv + 1], kv[#kv + 2] = field, value end
   call('HSET', S.k.s, unpack_list(kv))
 end
 

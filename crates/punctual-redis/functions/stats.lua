@@ -11,15 +11,20 @@ local function value_of(bucket)
   return (bucket % 64 + 65) * scale - 1
 end
 
--- Times are gathered here and written each second: two commands a bucket and call would cost more than
+-- Times are gathered here, by bucket, and written each second: two commands a bucket and call would cost more than
 -- the call. What is lost with the process is a second of measurements.
 local gathered = {}
 local GATHER = 1e6
+local KINDS = {'l', 'r'} -- lateness, run time
 
--- What was gathered under a key, of this data and no other.
+-- What was gathered under a key, of this data and no other, as it would be written: fields and times.
 local function gathered_of(key)
-  local times = gathered[key]
-  return times and times.instance == M.instance and times.of or {}
+  local times, out = gathered[key], {}
+  if not times or times.instance ~= M.instance then return out end
+  for i = 1, 2 do
+    for bucket, n in pairs(times[i]) do out[KINDS[i] .. bucket] = n end
+  end
+  return out
 end
 
 -- Writes what was gathered of a queue.
@@ -70,24 +75,35 @@ function Row.close_minute(r)
   call('DEL', S.base .. ':hb:' .. r.name)
 end
 
--- What workers measured: lists of bucket and times.
-function Stats.measured(q, late, run)
+local forms = {} -- by count
+
+-- Adds a histogram as it was sent: count 2, then bucket 2 and times 4 each.
+local function add_times(of, blob, at)
+  local left = unp('>I2', blob, at)
+  at = at + 2
+  while left > 0 do
+    local n = min(left, 50)
+    forms[n] = forms[n] or '>' .. rep('I2I4', n)
+    local times = {unp(forms[n], blob, at)}
+    for i = 1, 2 * n, 2 do
+      local bucket = times[i]
+      of[bucket] = (of[bucket] or 0) + times[i + 1]
+    end
+    at, left = at + 6 * n, left - n
+  end
+end
+
+-- What workers measured: where in a call two histograms begin, of lateness and of run time.
+function Stats.measured(q, blob, late, run)
   local r, key = Row.of(q), S.base .. ':hb:' .. q
   note(r, 3, 0)
   local times = gathered[key]
   if not times or times.instance ~= M.instance then
-    times = {since = S.now, of = {}, instance = M.instance}
+    times = {{}, {}, since = S.now, instance = M.instance}
     gathered[key] = times
   end
-  local of = times.of
-  for i = 1, #(late or {}), 2 do
-    local field = 'l' .. late[i]
-    of[field] = (of[field] or 0) + late[i + 1]
-  end
-  for i = 1, #(run or {}), 2 do
-    local field = 'r' .. run[i]
-    of[field] = (of[field] or 0) + run[i + 1]
-  end
+  add_times(times[1], blob, late)
+  add_times(times[2], blob, run)
   if S.now - times.since >= GATHER or S.now < times.since then write_gathered(q) end
 end
 

@@ -2,11 +2,10 @@
 //! words of the contract.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use punctual::engine::Maintained;
-use punctual::time::{Clock, Stopwatch, Timestamp};
+use punctual::time::{Clock, Timestamp};
 use punctual::{Error, ErrorKind, Limits, Namespace, Result};
 use redis::{FromRedisValue, Value, cmd};
 
@@ -16,6 +15,7 @@ use crate::link::Deadline;
 use crate::notes::Notes;
 use crate::options::Options;
 use crate::options::SHARDS_MAX;
+use crate::post::Post;
 use crate::servers::{Kind, Servers};
 use crate::shards::{Shard, Shards};
 use crate::struck::StruckOff;
@@ -29,13 +29,13 @@ const NAMESPACES: &str = "punctual:namespaces";
 /// What every verb needs to reach the shards.
 #[derive(Debug)]
 pub(crate) struct Calls {
-    pub(crate) servers: Servers,
+    pub(crate) servers: Arc<Servers>,
     pub(crate) shards: Shards,
-    pub(crate) library: Library,
+    pub(crate) library: Arc<Library>,
     pub(crate) options: Options,
     pub(crate) notes: Notes,
     pub(crate) struck: StruckOff,
-    heard: ServerClock,
+    post: Arc<Post>,
     /// The servers' clock, or one that tests move.
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -43,8 +43,15 @@ pub(crate) struct Calls {
 impl Calls {
     pub(crate) fn new(options: Options, library: Library) -> Result<Self> {
         let heard = ServerClock::default();
+        let servers = Arc::new(Servers::new(&options, library.clone())?);
+        let library = Arc::new(library);
         Ok(Self {
-            servers: Servers::new(&options, library.clone())?,
+            post: Arc::new(Post {
+                servers: servers.clone(),
+                library: library.clone(),
+                heard: heard.clone(),
+            }),
+            servers,
             shards: Shards::default(),
             clock: options
                 .clock
@@ -52,7 +59,6 @@ impl Calls {
                 .unwrap_or_else(|| Arc::new(heard.clone())),
             notes: Notes::default(),
             struck: StruckOff::default(),
-            heard,
             library,
             options,
         })
@@ -66,25 +72,22 @@ impl Calls {
         Deadline::within(self.options.deadline)
     }
 
-    /// A packed call that changes something; `pack` is told the shard's instance.
+    /// A packed call that changes something, and keeps the server about so long; `pack` is told the
+    /// shard's instance.
     pub(crate) async fn write(
         &self,
         shard: &Arc<Shard>,
         verb: &'static str,
-        pack: impl Fn(Instance) -> Vec<u8>,
+        cost_us: usize,
+        pack: impl FnOnce(Instance) -> Vec<u8>,
     ) -> Result<Vec<u8>> {
         let deadline = self.deadline();
         self.meet(shard, deadline).await?;
         self.register(shard, deadline).await;
         let body = pack(shard.instance());
-        let (reply, took) = self
-            .send(shard, verb, Kind::Changes, &body, deadline)
-            .await?;
-        if let Some(now) = reply.first_chunk() {
-            let now = Timestamp::from_micros(u64::from_be_bytes(*now));
-            self.heard.hear(now, took);
-        }
-        Ok(reply)
+        self.post
+            .deliver(shard, verb, cost_us, body, deadline)
+            .await
     }
 
     /// A call with a map that changes something.
@@ -254,39 +257,15 @@ impl Calls {
         deadline: Deadline,
     ) -> Result<Mp> {
         let body = [shard.instance().as_slice(), &map.packed()].concat();
-        let (reply, took) = self.send(shard, verb, kind, &body, deadline).await?;
+        let (reply, took) = self.post.send(shard, verb, kind, &body, deadline).await?;
         let reply = Mp::read(&reply).map_err(|error| error.operation(verb))?;
         if let Ok(Some(now)) = reply.get("n").some(read_instant) {
-            self.heard.hear(now, took);
+            self.post.heard.hear(now, took);
         }
         if let Mp::Bytes(instance) = reply.get("i") {
             shard.learn(instance.as_slice().try_into().unwrap_or_default());
         }
         Ok(reply)
-    }
-
-    async fn send(
-        &self,
-        shard: &Arc<Shard>,
-        verb: &'static str,
-        kind: Kind,
-        body: &[u8],
-        deadline: Deadline,
-    ) -> Result<(Vec<u8>, Duration)> {
-        let call = self
-            .library
-            .call(kind == Kind::Looks, verb, &shard.base, body);
-        let watch = Stopwatch::start();
-        // Boxed, as is the greeting: callers nest deep enough without these.
-        let answer = self.servers.call(shard.slot, &call, kind, deadline).boxed();
-        let answer = answer.await.map_err(|error| error.operation(verb))?;
-        match answer {
-            Value::BulkString(bytes) => {
-                shard.has_answered(kind == Kind::Looks);
-                Ok((bytes, watch.elapsed()))
-            }
-            _ => Err(crate::wire::damaged().operation(verb)),
-        }
     }
 }
 

@@ -21,9 +21,11 @@ const FILES: &[&str] = &[
     include_str!("../functions/sweep.lua"),
     include_str!("../functions/retry.lua"),
     include_str!("../functions/enqueue.lua"),
+    include_str!("../functions/batch.lua"),
     include_str!("../functions/claim.lua"),
     include_str!("../functions/settle.lua"),
     include_str!("../functions/outbox.lua"),
+    include_str!("../functions/calls.lua"),
     include_str!("../functions/explain.lua"),
     include_str!("../functions/inspect.lua"),
     include_str!("../functions/edit.lua"),
@@ -89,6 +91,21 @@ impl Library {
         let mut call = cmd(if reads { "FCALL_RO" } else { "FCALL" });
         let name = [self.name, "_", verb].concat();
         call.arg(name).arg(1).arg(base).arg(body);
+        call
+    }
+
+    /// A call of a function that takes several arguments.
+    pub(crate) fn call_several<'a>(
+        &self,
+        name: &str,
+        base: &str,
+        arguments: impl Iterator<Item = &'a [u8]>,
+    ) -> Cmd {
+        let mut call = cmd("FCALL");
+        call.arg([self.name, "_", name].concat()).arg(1).arg(base);
+        for argument in arguments {
+            call.arg(argument);
+        }
         call
     }
 

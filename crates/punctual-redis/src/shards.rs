@@ -7,6 +7,7 @@ use punctual::time::Stopwatch;
 use punctual::{JobId, NewJob};
 use tokio::sync::OnceCell;
 
+use crate::gathering::{Gathering, Lane};
 use crate::topology::Slot;
 use crate::wire::Instance;
 
@@ -19,6 +20,7 @@ pub(crate) struct Shard {
     pub(crate) base: String,
     pub(crate) slot: Slot,
     instance: Mutex<Option<Instance>>,
+    gatherings: [Gathering; 2],
     answered: Mutex<Option<Answered>>,
     /// Set once the servers know its bounds and we know its instance.
     pub(crate) greeted: OnceCell<()>,
@@ -35,9 +37,18 @@ impl Shard {
             base: format!("punctual:{{{tag}}}"),
             slot: Slot::of_tag(&tag),
             instance: Mutex::default(),
+            gatherings: Default::default(),
             answered: Mutex::default(),
             greeted: OnceCell::new(),
             registered: OnceCell::new(),
+        }
+    }
+
+    /// Its calls of a lane that wait for those in flight.
+    pub(crate) fn gathering(&self, lane: Lane) -> &Gathering {
+        match lane {
+            Lane::Enqueues => &self.gatherings[0],
+            Lane::Leases => &self.gatherings[1],
         }
     }
 

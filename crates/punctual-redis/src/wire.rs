@@ -22,6 +22,9 @@ use punctual::{Error, ErrorKind, JobId, Result};
 /// What a shard calls itself, so that one that lost its data is known; zeros while not known.
 pub(crate) type Instance = [u8; 8];
 
+/// What each call costs a server besides its items, in microseconds.
+const CALL_US: usize = 8;
+
 /// Writes a packed form.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(pub(crate) Vec<u8>);

@@ -26,8 +26,8 @@ impl Calls {
         for (index, places, part) in parts {
             let shard = &shards[index];
             let pack = |instance| enqueue::request(instance, &part);
-            let reply = self.write(shard, "enqueue", pack).await;
-            let reply = reply.map_err(|error| named(error, &places))?;
+            let reply = self.write(shard, "enqueue", enqueue::cost_us(&part), pack);
+            let reply = reply.await.map_err(|error| named(error, &places))?;
             let reply = enqueue::reply(&reply, &part)?;
             shard.learn(reply.instance);
             now = now.max(reply.now);

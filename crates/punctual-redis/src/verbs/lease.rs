@@ -32,7 +32,9 @@ impl Calls {
             let shard = &shards[(first + step) % count];
             claim.nonce = nonce_of(asked.nonce, shard.index, count);
             let pack = |instance| claim::request(instance, &claim, woken);
-            let reply = self.write(shard, "claim", pack).await?;
+            let reply = self
+                .write(shard, "claim", claim::cost_us(&claim), pack)
+                .await?;
             let mut reply = claim::reply(&reply, claim.worker.id)?;
             if let Some(page) = reply.unseen.take() {
                 let records = self.records(shard, &page.ids).await?;
@@ -82,7 +84,8 @@ impl Calls {
         }
         for (index, places, part) in parts {
             let pack = |instance| extend::request(instance, &part);
-            let reply = self.write(&shards[index], "extend", pack).await?;
+            let reply = self.write(&shards[index], "extend", extend::cost_us(&part), pack);
+            let reply = reply.await?;
             let reply = extend::reply(&reply, part.len())?;
             now = now.max(reply.now);
             put_back(&mut verdicts, &places, reply.verdicts)?;

@@ -33,7 +33,8 @@ impl Calls {
             let whither = |effect: &Effect| whither(effect, shard, count);
             let notes = |page: &PageReport| self.notes.of(page);
             let pack = |instance| settle::request(instance, &part, longest, whither, notes);
-            let reply = self.write(shard, "settle", pack).await?;
+            let cost_us = settle::cost_us(&part);
+            let reply = self.write(shard, "settle", cost_us, pack).await?;
             let (mut reply, posted) = settle::reply(&reply, &part)?;
             if !posted.is_empty() {
                 self.deliver_now(shard, posted, &mut reply).await;

@@ -3,7 +3,7 @@ use punctual::{JobId, Result, State};
 
 use super::mp::{MapWriter, Mp};
 use super::record::{Holder, number_32, read_record, texts};
-use super::{Instance, Reader, Writer, damaged, micros};
+use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
 
 /// The bits of a claim's flags.
 const ALONE: u8 = 1;
@@ -36,6 +36,11 @@ pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool) -> Vec<u8>
     }
     out.bytes(&worker_record(&claim.worker));
     out.0
+}
+
+/// About how long the call keeps the server, in microseconds.
+pub(crate) fn cost_us(claim: &Claim) -> usize {
+    CALL_US + claim.limit / 2
 }
 
 fn worker_record(worker: &WorkerRecord) -> Vec<u8> {

@@ -3,7 +3,7 @@ use punctual::time::Timestamp;
 use punctual::{Due, JobId, NewJob, Result};
 
 use super::spec::{due_of, is_plain, write_spec};
-use super::{Instance, Reader, Writer, damaged};
+use super::{CALL_US, Instance, Reader, Writer, damaged};
 
 /// The bits of a call's flags.
 const TWICE: u8 = 1;
@@ -36,6 +36,20 @@ pub(crate) fn request(instance: Instance, jobs: &[&NewJob]) -> Vec<u8> {
         out.0[at..at + 4].copy_from_slice(&length.to_be_bytes());
     }
     out.0
+}
+
+/// About how long the call keeps the server, in microseconds.
+pub(crate) fn cost_us(jobs: &[&NewJob]) -> usize {
+    let cost = |job: &&NewJob| {
+        let look = match (is_plain(job), job.due, &job.group) {
+            (true, Due::Now, _) => 2,
+            (true, _, _) => 5,
+            (false, _, None) => 15,
+            (false, _, Some(_)) => 30,
+        };
+        look + job.payload.len() / 128
+    };
+    jobs.iter().map(cost).sum::<usize>() + CALL_US
 }
 
 fn has_twice(jobs: &[&NewJob]) -> bool {

@@ -1,7 +1,7 @@
 use punctual::Result;
 use punctual::engine::{Extend, ExtendVerdict, Extended};
 
-use super::{Instance, Reader, Writer, damaged, micros};
+use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
 
 pub(crate) fn request(instance: Instance, pages: &[&Extend]) -> Vec<u8> {
     let mut out = Writer::default();
@@ -18,6 +18,12 @@ pub(crate) fn request(instance: Instance, pages: &[&Extend]) -> Vec<u8> {
         }
     }
     out.0
+}
+
+/// About how long the call keeps the server, in microseconds.
+pub(crate) fn cost_us(pages: &[&Extend]) -> usize {
+    let cost = |page: &&Extend| CALL_US + 20 * page.progress.len() + page.jobs.len();
+    pages.iter().map(cost).sum()
 }
 
 pub(crate) fn reply(bytes: &[u8], pages: usize) -> Result<Extended> {

@@ -7,7 +7,7 @@ use super::enqueue::verdict_of;
 use super::outbox::EntryId;
 use super::record::state_of;
 use super::spec::write_job;
-use super::{Instance, Reader, Writer, damaged, micros};
+use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
 
 /// What a settlement says besides its outcome, in this order.
 const SPAN: u8 = 1;
@@ -76,6 +76,18 @@ pub(crate) fn request(
         }
     }
     out.0
+}
+
+/// About how long the call keeps the server, in microseconds.
+pub(crate) fn cost_us(pages: &[&PageReport]) -> usize {
+    let cost = |page: &&PageReport| match plain_attempt(&page.settlements) {
+        Some(_) => CALL_US + page.settlements.len(),
+        None => {
+            let effects = page.settlements.iter().map(|one| one.effects.len());
+            CALL_US + 20 * (page.settlements.len() + effects.sum::<usize>())
+        }
+    };
+    pages.iter().map(cost).sum()
 }
 
 /// The attempt of all, if all are completed with nothing else to say.

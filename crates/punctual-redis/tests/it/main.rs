@@ -35,3 +35,5 @@ mod outbox;
 /// Cuts connections.
 /// The engine keeps the law over several shards, as far as it can.
 mod several;
+/// Calls of several callers that leave together.
+mod together;

@@ -1,0 +1,281 @@
+-- enqueue: calls of jobs, one or several at once. Plain jobs are stored together, whoever sent them.
+do
+
+-- Whether a pile of due jobs is being moved: what is new goes behind it.
+local function has_pile(r) return r.head > 0 and r.head <= S.now end
+
+-- The due jobs that batches put in one lane, to be pushed together.
+local function lane_of_part(lanes, r, prio)
+  local key = prio .. r.name
+  local lane = lanes[key]
+  if not lane then
+    lane = {row = r, prio = prio, ids = {}, sizes = {}, n = 0}
+    lanes[key], lanes[#lanes + 1] = lane, lane
+  end
+  return lane
+end
+
+-- Puts the jobs of one lane and due in line: at the places `at` of the batch, or all of it. Due ones are gathered in `lanes`.
+local function line_up(batch, part, lanes)
+  local r, ids, at, kv = part.row, batch.ids, part.at, batch.kv
+  local k = part.n or #at
+  note(r, 1, k)
+  local waits = part.later or has_pile(r)
+  if waits then
+    local dues, these, records = {}, at and {} or ids, {}
+    for i = 1, k do
+      local place = at and at[i] or i
+      if at then these[i] = ids[place] end
+      dues[i], records[i] = part.due or unp('>I8', batch.dues[place]), kv[2 * place]
+    end
+    Due.add_plain(r, dues, these, records, #batch.calls == 1 and u8(S.now) .. batch.sub or nil)
+  else
+    local lane = lane_of_part(lanes, r, part.prio)
+    local list, sizes, n = lane.ids, lane.sizes, lane.n
+    for i = 1, k do
+      local place = at and at[i] or i
+      list[n + i], sizes[n + i] = ids[place], #kv[2 * place]
+    end
+    lane.n = n + k
+    r.c[READY] = r.c[READY] + k
+  end
+  if M.feed >= S.now and (part.later or not waits) then
+    for i = 1, k do changed(ids[at and at[i] or i], r.name, part.later and SCHEDULED or READY) end
+  end
+end
+
+-- Adds the jobs of a call to a batch: ids and records as they would be stored.
+local function add_uniform(batch, blob, k, n, at)
+  local ids, kv, size, from = batch.ids, batch.kv, #blob, batch.n
+  local prefix = '\1' .. u8(S.now) .. S.sub .. batch.due8
+  for i = from + 1, from + n do
+    local length, id = unp('>I4c16', blob, at)
+    local last = at + 3 + length
+    if length < 31 or last > size then
+      for undone = from + 1, i do ids[undone], kv[2 * undone - 1], kv[2 * undone] = nil, nil, nil end
+      refuse('invalid_input', 'a job is cut short index=' .. i - from - 1)
+    end
+    ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 20, last)
+    at = last + 1
+  end
+  batch.n = from + n
+  batch.parts[1].n = batch.n
+  batch.calls[#batch.calls + 1] = {k, from, n, S.sub}
+end
+
+-- Reads a call whose jobs are all plain, of one due, priority and queue, as its head says; into the batch before if
+-- that has the same head.
+local function read_uniform(blob, k, n, last)
+  local ql = byte(blob, 22)
+  local head = sub(blob, 12, 22 + ql)
+  local batch = last and last.head == head and last or nil
+  if not batch then
+    local due8, late = Enqueue.due_of(byte(head), sub(head, 2, 9), u8(S.now), 0)
+    local due = unp('>I8', due8)
+    batch = {ids = {}, kv = {}, n = 0, sub = S.sub, plain = not late, head = head, due8 = due8, late = late, calls = {},
+      parts = {{prio = byte(head, 10), q = sub(head, 12), due = due, later = due > S.now, n = 0}}}
+  end
+  add_uniform(batch, blob, k, n, 23 + ql)
+  return batch
+end
+
+-- Reads a call's jobs once: ids and records as they would be stored, in parts of one lane and due.
+-- `plain` unless a job needs a look of its own. It is the call `k`; `last` the batch of the one before.
+local function read_jobs(blob, k, last)
+  local flags, n = unp('>BI2', blob, 9)
+  if flags == 2 then return read_uniform(blob, k, n, last) end
+  local batch = {ids = {}, kv = {}, parts = {}, n = n, sub = S.sub, plain = flags % 2 == 0, calls = {{k, 0, n, S.sub}}}
+  if flags == 3 then
+    local one = read_uniform(blob, k, n)
+    one.plain = false
+    return one
+  end
+  local ids, kv, dues, lates = batch.ids, batch.kv, {}, {}
+  batch.dues, batch.lates = dues, lates
+  local now8, at, size = u8(S.now), 12, #blob
+  local seq = '\1' .. now8 .. S.sub
+  local last_due, last_later, last_lane, due8, late, prefix, part, parts = nil, nil, nil, nil, nil, nil, nil, {}
+  for i = 1, n do
+    local length, id, told = unp('>I4c16c9', blob, at)
+    if length < 40 or at + 3 + length > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
+    if told ~= last_due then
+      due8, late = Enqueue.due_of(byte(told), sub(told, 2), now8, i - 1)
+      last_due, prefix = told, seq .. due8
+      local later = due8 ~= now8
+      if later ~= last_later then last_lane, last_later = nil, later end
+      if late then batch.plain = false end
+    end
+    local lane = sub(blob, at + 39, at + 41 + byte(blob, at + 41))
+    if lane ~= last_lane then
+      last_lane = lane
+      if byte(lane, 2) > 1 then batch.plain = false end
+      local key = last_later and sub(lane, 4) or sub(lane, 1, 1) .. sub(lane, 3)
+      part = parts[key]
+      if not part then
+        part = {prio = byte(lane, 1), q = sub(lane, 4), later = last_later, at = {}}
+        parts[key] = part
+        batch.parts[#batch.parts + 1] = part
+      end
+    end
+    part.at[#part.at + 1] = i
+    ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 29, at + 3 + length)
+    dues[i], lates[i] = due8, late
+    at = at + 4 + length
+  end
+  return batch
+end
+
+-- Whether every queue of the batches has room for their jobs.
+local function have_room(batches)
+  local more = {}
+  for b = 1, #batches do
+    local parts = batches[b].parts
+    for k = 1, #parts do
+      local part = parts[k]
+      local r = Row.of(part.q)
+      part.row = r
+      if flag(r, 8) then
+        more[r] = (more[r] or 0) + (part.n or #part.at)
+        if Enqueue.pending(r) + more[r] > r.max then return false end
+      end
+    end
+  end
+  return true
+end
+
+local FINE = '\0'
+
+-- Stores plain batches together if all their jobs are new and there is room; whether it did.
+local function store_together(batches)
+  if not have_room(batches) then return false end
+  local ids, kv = batches[1].ids, batches[1].kv
+  if #batches > 1 then
+    ids, kv = {}, {}
+    local n = 0
+    for b = 1, #batches do
+      local from, pairs_, k = batches[b].ids, batches[b].kv, batches[b].n
+      for i = 1, k do
+        ids[n + i], kv[2 * (n + i) - 1], kv[2 * (n + i)] = from[i], pairs_[2 * i - 1], pairs_[2 * i]
+      end
+      n = n + k
+    end
+  end
+  local n = #ids
+  local known = get_many(S.k.b, ids)
+  for i = 1, n do if known[i] then return false end end
+  if call_many('HSET', S.k.b, kv) < n then -- two callers sent the same id: one after the other
+    call_many('HDEL', S.k.b, ids)
+    return false
+  end
+  local lanes, sub_ = {}, S.sub
+  for b = 1, #batches do
+    local batch = batches[b]
+    S.sub = batch.sub
+    for k = 1, #batch.parts do line_up(batch, batch.parts[k], lanes) end
+  end
+  for k = 1, #lanes do
+    local lane = lanes[k]
+    Line.push(lane.row, lane.prio, lane.ids, 1, lane.sizes)
+  end
+  S.sub = sub_
+  return true
+end
+
+-- Stores a call's jobs one by one; its answer from the form on.
+local function store_each(batch)
+  local out, form, sub_ = {}, 0, S.sub
+  local known = get_many(S.k.b, batch.ids)
+  for i = 1, batch.n do Job.check(known[i]) end -- before anything is changed
+  S.sub = batch.sub
+  for i = 1, batch.n do
+    local due8, late, other = batch.due8 or batch.dues[i], batch.late or batch.lates and batch.lates[i], nil
+    local verdict
+    verdict, due8, late, other = Enqueue.one(batch.ids[i], due8, late, sub(batch.kv[2 * i], 20), true)
+    if verdict > 0 or late then form = 1 end
+    out[i] = char(verdict) .. due8 .. (late and '\1' or '\0') .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
+  end
+  S.sub = sub_
+  return form == 1 and '\1' .. concat(out) or FINE
+end
+
+-- One call of a batch of several, as a batch of its own.
+local function alone(batch, call_)
+  local from, n = call_[2], call_[3]
+  local part = batch.parts[1]
+  return {ids = slice(batch.ids, from + 1, from + n), kv = slice(batch.kv, 2 * from + 1, 2 * (from + n)), n = n, sub = call_[4],
+    plain = batch.plain, due8 = batch.due8, late = batch.late, calls = {{call_[1], 0, n, call_[4]}},
+    parts = {{prio = part.prio, q = part.q, due = part.due, later = part.later, n = n}}}
+end
+
+-- Stores batches whatever is with their jobs, in their order; `answers` by call. A refusal is a call's own.
+local function store_all(batches, answers)
+  if #batches == 0 then return end
+  local plain = true
+  for b = 1, #batches do plain = plain and batches[b].plain end
+  if plain and store_together(batches) then
+    for b = 1, #batches do
+      for _, call_ in ipairs(batches[b].calls) do answers[call_[1]] = FINE end
+    end
+  elseif #batches > 1 then
+    for b = 1, #batches do store_all({batches[b]}, answers) end
+  elseif #batches[1].calls > 1 then
+    for _, call_ in ipairs(batches[1].calls) do store_all({alone(batches[1], call_)}, answers) end
+  else
+    local _, answer = attempt(store_each, batches[1])
+    answers[batches[1].calls[1][1]] = answer
+  end
+end
+
+-- The queue of the first job, to read its row with the shard.
+local function first_queue(blob)
+  local at = byte(blob, 9) >= 2 and 22 or 53
+  local length = byte(blob, at)
+  return length and sub(blob, at + 1, at + length) or nil
+end
+
+local function open(base, blob)
+  if not call then bind() end
+  if #blob < 11 then refuse('invalid_input', 'the call is cut short') end
+  local q = first_queue(blob)
+  Shard.open(base, sub(blob, 1, 8), q and {q})
+end
+
+-- enqueue. Key: base. Argument: instance 8 | flags 1 | count 2 | jobs. Reply: now 8 | instance 8 | form 1 | receipts.
+function Enqueue.call(base, blob)
+  open(base, blob)
+  local batch, answers = read_jobs(blob, 1), {}
+  Sweep.run()
+  store_all({batch}, answers)
+  if type(answers[1]) == 'table' then error(answers[1]) end
+  Shard.commit()
+  return u8(S.now) .. M.instance .. (answers[1] or FINE)
+end
+
+-- Several calls of one instance, one after the other: the reply of each, or what refuses it and it alone.
+function Enqueue.calls(base, blobs)
+  open(base, blobs[1])
+  Sweep.run()
+  local waiting, answers, last = {}, {}, nil
+  for k = 1, #blobs do
+    if k > 1 then Shard.step() end
+    local ok, batch = pcall(read_jobs, blobs[k], k, last)
+    if not ok then
+      answers[k] = {err = type(batch) == 'table' and batch.err or tostring(batch)}
+    elseif batch ~= last then
+      if last and not (batch.plain and last.plain) then
+        store_all(waiting, answers)
+        waiting = {}
+      end
+      waiting[#waiting + 1], last = batch, batch
+    end
+  end
+  store_all(waiting, answers)
+  Shard.commit()
+  local head = u8(S.now) .. M.instance
+  for k = 1, #blobs do
+    if type(answers[k]) == 'string' then answers[k] = head .. answers[k] end
+  end
+  return answers
+end
+
+end

@@ -1,0 +1,89 @@
+-- calls: claims, extends and settles of several callers under one look at the shard. Each is a write of its own,
+-- one after the other: what ends leases first, then claims, so that these find what those have left.
+do
+
+-- The pages and the queues that the calls are about: fetched fields by name, names of queues.
+local function look_ahead(base, verbs, blobs)
+  local fields, queues, seen = {}, {}, {}
+  for k = 1, #blobs do
+    local verb, blob = byte(verbs, k), blobs[k]
+    if verb == 67 then
+      fields[#fields + 1] = Claim.known_as(blob)
+    elseif #blob > 25 then
+      local token = sub(blob, 11, 26)
+      fields[#fields + 1], fields[#fields + 2] = token, '~' .. token
+    end
+  end
+  local fetched = Page.fetch(base, fields)
+  local function add(q)
+    if not seen[q] and #queues < 64 then seen[q], queues[#queues + 1] = true, q end
+  end
+  for k = 1, #blobs do
+    local blob = blobs[k]
+    if byte(verbs, k) == 67 then
+      local length = byte(blob, 49)
+      if length then add(sub(blob, 50, 49 + length)) end
+    else
+      local page = fetched[sub(blob, 11, 26)]
+      if page then add(Page.queue_of(page)) end
+    end
+  end
+  return fetched, queues
+end
+
+-- calls. Key: base. Arguments: a letter per call (C claim, E extend, S settle), then the calls, all of one
+-- instance. Reply: as Calls.answer.
+function Calls.call(base, args)
+  if not call then bind() end
+  local verbs, blobs = args[1], slice(args, 2, #args)
+  if #verbs ~= #blobs or #blobs == 0 or #blobs > 1000 or find(verbs, '[^CES]') then
+    refuse('invalid_input', 'calls takes a letter for each call, C, E or S, and 1 to 1,000 calls')
+  end
+  for k = 1, #blobs do
+    if #blobs[k] < 10 then refuse('invalid_input', 'a call is cut short') end
+  end
+  local fetched, queues = look_ahead(base, verbs, blobs)
+  Shard.open(base, sub(blobs[1], 1, 8), queues)
+  S.fetched = fetched
+  Sweep.run()
+  local replies, claims, places, steps = {}, {}, {}, 0
+  for k = 1, #blobs do
+    local verb, blob, ok = byte(verbs, k), blobs[k], nil
+    if verb == 67 then
+      ok, replies[k] = attempt(Claim.read, blob)
+      if ok then claims[#claims + 1], places[#places + 1] = replies[k], k end
+    else
+      if steps > 0 then Shard.step() end
+      steps = steps + 1
+      ok, replies[k] = attempt(verb == 69 and Settle.prolong or Settle.run, blob)
+    end
+  end
+  Settle.flush()
+  if #claims > 0 then Claim.run(claims, places, replies) end
+  Shard.commit()
+  return Calls.answer(replies)
+end
+
+-- The answers of several calls as one: first a byte each, 0 for a reply and 1 for a refusal, then these.
+function Calls.answer(replies)
+  local how, out = {}, {}
+  for k = 1, #replies do
+    local reply = replies[k]
+    local refused = type(reply) == 'table'
+    how[k], out[k + 1] = refused and '\1' or '\0', refused and reply.err or reply
+  end
+  out[1] = concat(how)
+  return out
+end
+
+-- enqueues. Key: base. Arguments: enqueue calls, all of one instance. Reply: as Calls.answer.
+function Calls.enqueues(base, args)
+  if not call then bind() end
+  if #args == 0 or #args > 1000 then refuse('invalid_input', 'enqueues takes 1 to 1,000 calls') end
+  for k = 1, #args do
+    if #args[k] < 11 then refuse('invalid_input', 'a call is cut short') end
+  end
+  return Calls.answer(Enqueue.calls(base, args))
+end
+
+end

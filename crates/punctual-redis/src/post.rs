@@ -1,0 +1,195 @@
+//! Packed calls on their way to a shard. Those that come while others are in flight leave together,
+//! in the order in which they came; none waits for company.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use punctual::time::{Stopwatch, Timestamp, millis, within};
+use punctual::{Error, ErrorKind, Result};
+use redis::Value;
+use tokio::sync::oneshot;
+
+use crate::clock::ServerClock;
+use crate::gathering::{Call, Lane};
+use crate::library::Library;
+use crate::link::Deadline;
+use crate::refusal::refused;
+use crate::servers::{Kind, Servers};
+use crate::shards::Shard;
+
+/// Sends calls, and hears what time it is there.
+#[derive(Debug)]
+pub(crate) struct Post {
+    pub(crate) servers: Arc<Servers>,
+    pub(crate) library: Arc<Library>,
+    pub(crate) heard: ServerClock,
+}
+
+/// What a flight that ends at the same time has to say is worth more than that time is over.
+const GRACE: Duration = millis(50);
+
+impl Post {
+    /// Sends a packed call of some cost, with what others send to the same shard now.
+    ///
+    /// Dropped before it has left, it is not sent; later, it is done without anybody to tell.
+    pub(crate) async fn deliver(
+        self: &Arc<Self>,
+        shard: &Arc<Shard>,
+        verb: &'static str,
+        cost_us: usize,
+        body: Vec<u8>,
+        deadline: Deadline,
+    ) -> Result<Vec<u8>> {
+        let (answer, answered) = oneshot::channel();
+        let lane = Lane::of(verb);
+        let leaves = shard.gathering(lane).join(Call {
+            verb,
+            body,
+            cost_us,
+            deadline,
+            answer,
+        });
+        if leaves {
+            tokio::spawn(self.clone().fly(shard.clone(), lane));
+        }
+        match within(deadline.left() + GRACE, answered).await {
+            Some(Ok(answer)) => answer,
+            Some(Err(_)) => Err(unknown("the engine ends").operation(verb)),
+            None => Err(unknown("redis gave no answer in time").operation(verb)),
+        }
+    }
+
+    /// Carries calls for as long as there are any.
+    async fn fly(self: Arc<Self>, shard: Arc<Shard>, lane: Lane) {
+        let mut flight = shard.gathering(lane).flight();
+        while let Some(calls) = flight.next() {
+            self.carry(&shard, lane, calls).await;
+        }
+    }
+
+    async fn carry(&self, shard: &Shard, lane: Lane, calls: Vec<Call>) {
+        let latest = calls.iter().map(|call| call.deadline);
+        let Some(deadline) = latest.max_by_key(Deadline::left) else {
+            return;
+        };
+        let [call] = &calls[..] else {
+            return self.carry_several(shard, lane, calls, deadline).await;
+        };
+        let sent = self.send(shard, call.verb, Kind::Changes, &call.body, deadline);
+        let reply = sent.await.map(|(reply, took)| {
+            self.hear(&reply, took);
+            reply
+        });
+        if let Some(call) = calls.into_iter().next() {
+            let _gone = call.answer.send(reply);
+        }
+    }
+
+    async fn carry_several(&self, shard: &Shard, lane: Lane, calls: Vec<Call>, deadline: Deadline) {
+        let verbs: Vec<u8> = calls.iter().map(|call| lane.letter(call.verb)).collect();
+        let bodies = calls.iter().map(|call| call.body.as_slice());
+        let told = lane.tells_verbs().then_some(verbs.as_slice());
+        let command =
+            self.library
+                .call_several(lane.function(), &shard.base, told.into_iter().chain(bodies));
+        let watch = Stopwatch::start();
+        let answer = self
+            .servers
+            .call(shard.slot, &command, Kind::Changes, deadline);
+        let answers = answer.boxed().await.and_then(|value| {
+            shard.has_answered(false);
+            several(value, calls.len())
+        });
+        match answers {
+            Ok(answers) => {
+                let took = watch.elapsed();
+                for (call, answer) in calls.into_iter().zip(answers) {
+                    if let Ok(reply) = &answer {
+                        self.hear(reply, took);
+                    }
+                    let answer = answer.map_err(|error| error.operation(call.verb));
+                    let _gone = call.answer.send(answer);
+                }
+            }
+            Err(error) => {
+                for call in calls {
+                    let _gone = call.answer.send(Err(again(&error).operation(call.verb)));
+                }
+            }
+        }
+    }
+
+    /// One call, alone.
+    pub(crate) async fn send(
+        &self,
+        shard: &Shard,
+        verb: &'static str,
+        kind: Kind,
+        body: &[u8],
+        deadline: Deadline,
+    ) -> Result<(Vec<u8>, Duration)> {
+        let call = self
+            .library
+            .call(kind == Kind::Looks, verb, &shard.base, body);
+        let watch = Stopwatch::start();
+        // Boxed, as is the greeting: callers nest deep enough without these.
+        let answer = self.servers.call(shard.slot, &call, kind, deadline).boxed();
+        let answer = answer.await.map_err(|error| error.operation(verb))?;
+        match answer {
+            Value::BulkString(bytes) => {
+                shard.has_answered(kind == Kind::Looks);
+                Ok((bytes, watch.elapsed()))
+            }
+            _ => Err(crate::wire::damaged().operation(verb)),
+        }
+    }
+
+    /// A packed answer begins with the time there.
+    fn hear(&self, reply: &[u8], took: Duration) {
+        if let Some(now) = reply.first_chunk() {
+            let now = Timestamp::from_micros(u64::from_be_bytes(*now));
+            self.heard.hear(now, took);
+        }
+    }
+}
+
+/// How each of several calls went: a byte for each, then what each was answered.
+fn several(value: Value, count: usize) -> Result<Vec<Result<Vec<u8>>>> {
+    let Value::Array(values) = value else {
+        return Err(crate::wire::damaged());
+    };
+    let mut values = values.into_iter().map(|value| match value {
+        Value::BulkString(bytes) => Ok(bytes),
+        _ => Err(crate::wire::damaged()),
+    });
+    let how = values.next().ok_or_else(crate::wire::damaged)??;
+    if how.len() != count || values.len() != count {
+        return Err(crate::wire::damaged());
+    }
+    let answers = how.into_iter().zip(values).map(|(how, answer)| {
+        let answer = answer?;
+        Ok(match how {
+            0 => Ok(answer),
+            _ => {
+                let said = String::from_utf8_lossy(&answer);
+                let (code, said) = said.split_once(' ').unwrap_or((&said, ""));
+                Err(refused(code, said))
+            }
+        })
+    });
+    answers.collect()
+}
+
+/// The same error for one more caller.
+fn again(error: &Error) -> Error {
+    let same = Error::new(error.kind(), error.message()).operation(error.operation_name());
+    error
+        .context()
+        .fold(same, |same, (name, value)| same.with(name, value))
+}
+
+fn unknown(why: &str) -> Error {
+    let message = format!("{why}; whether the call was done is unknown: send the same ids again");
+    Error::new(ErrorKind::EngineUnavailable, message)
+}
