@@ -32,6 +32,14 @@ doc:
 deny:
     cargo deny check licenses bans sources
 
+# The Redis engine's loops of faults, as often as told: `just faults 20`
+faults times="20":
+    PUNCTUAL_FAULTS={{times}} cargo test -p punctual-redis --test it -- --nocapture --test-threads=1 faults:: failover:: outbox:: cuts::
+
+# A pile of jobs due in one minute on Redis, and what the server calls slow: `just pile 10000000`
+pile jobs="1000000":
+    PUNCTUAL_PILE={{jobs}} cargo test --release -p punctual-redis --test it -- --nocapture pile::
+
 # Our own numbers on any engine: lifecycle, lateness, footprint
 bench *options:
     cargo run --release -- bench {{options}}

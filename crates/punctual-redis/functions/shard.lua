@@ -147,6 +147,43 @@ local function take_row(name, raw)
   return read_row(name, raw)
 end
 
+-- How a key of each type is asked for something without harm, and the keys of a shard by that.
+local PROBES = {HGET = {'s', 'b', 'pg', 'u', 'md', 'rec', 'ws', 'fw', 'rv', 'o', 'of'}, LLEN = {'mp', 'f'},
+  ZSCORE = {'e', 'xp', 'kp', 'up', 'w', 'ot'}}
+
+local function not_ours(key)
+  refuse('data_damaged', 'key ' .. key .. " holds what is not punctual's; rename or delete it")
+end
+
+-- Refuses a shard one of whose keys is somebody else's, before anything is changed.
+function Shard.check(base)
+  for probe, names in pairs(PROBES) do
+    for _, name in ipairs(names) do
+      local key = base .. ':' .. name
+      local answer
+      if probe == 'LLEN' then answer = redis.pcall(probe, key) else answer = redis.pcall(probe, key, '') end
+      if type(answer) == 'table' and answer.err then not_ours(key) end
+    end
+  end
+end
+
+-- What a queue's keys begin with.
+local QUEUE_KEYS = {'n', 'tb', 'ts', 'h', 'g', 'l', 'gm', 'hi', 'hb', 'k:4', 'k:5', 'k:6'}
+for lane = 0, 19 do
+  if lane < 10 then QUEUE_KEYS[#QUEUE_KEYS + 1] = 'r:' .. lane end
+  QUEUE_KEYS[#QUEUE_KEYS + 1] = 'x:' .. lane
+end
+
+-- A queue without a row has no keys: what is there is somebody else's.
+local function check_queue(name)
+  local keys = {}
+  for i, kind in ipairs(QUEUE_KEYS) do keys[i] = S.base .. ':' .. kind .. ':' .. name end
+  if call('EXISTS', unpack_list(keys)) == 0 then return end
+  for _, key in ipairs(keys) do
+    if call('EXISTS', key) == 1 then not_ours(key) end
+  end
+end
+
 -- The row of a queue; false if there is none yet.
 function Row.find(name)
   local r = S.rows[name]
@@ -162,6 +199,7 @@ end
 function Row.of(name)
   local r = S.rows[name] or Row.find(name)
   if not r then
+    check_queue(name)
     r = new_row(name)
     S.rows[name] = r
   end

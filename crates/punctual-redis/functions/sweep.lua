@@ -102,6 +102,7 @@ function Sweep.maintain(base, args)
   local instance = args and sub(args, 1, 8) or BELOW
   if not call then bind() end
   local map = args and #args > 8 and Inspect.map_of(args) or {}
+  Shard.check(base)
   Shard.open(base, instance)
   local cut = map.sh and Shard.cut(map.sh, map.ss == 1) or nil
   local moved, expired, rescued, pruned = Sweep.run(true)

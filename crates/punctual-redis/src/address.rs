@@ -109,8 +109,18 @@ impl FromStr for Options {
             read.user = Some(decoded(user)?).filter(|user| !user.is_empty());
             read.password = Some(Secret(decoded(password)?)).filter(|it| !it.0.is_empty());
         }
+        if options.contains('@') {
+            let message = "redis address has an @ behind its ?; write ? as %3F and @ as %40";
+            return Err(invalid(message.into()));
+        }
         for option in options.split('&').filter(|option| !option.is_empty()) {
             read.set(option)?;
+        }
+        let names_sentinels = matches!(read.place, Place::Sentinel { .. });
+        let for_sentinels = read.sentinel_user.is_some() || read.sentinel_password.is_some();
+        if for_sentinels && !names_sentinels {
+            let message = "sentinel_user and sentinel_password are for redis+sentinel: addresses";
+            return Err(invalid(message.into()));
         }
         Ok(read)
     }
@@ -128,14 +138,16 @@ impl Options {
                 let out_of_range = || invalid("shards is out of range; use 1 to 1024".into());
                 self.shards = Some(shards.ok_or_else(out_of_range)?);
             }
+            "sentinel_user" => self.sentinel_user = Some(value),
+            "sentinel_password" => self.sentinel_password = Some(Secret(value)),
             "ca" => self.tls.authority = Some(PathBuf::from(value)),
             "cert" => self.tls.certificate = Some(PathBuf::from(value)),
             "key" => self.tls.key = Some(PathBuf::from(value)),
             // Not shown: what stands here may be the rest of a password with a bare ? in it.
             _ => {
                 return Err(invalid(
-                    "redis address has an unknown option; it has durability, shards, ca, cert \
-                     and key (a ? in a password is written %3F)"
+                    "redis address has an unknown option; it has durability, shards, sentinel_user, \
+                     sentinel_password, ca, cert and key (a ? in a password is written %3F)"
                         .into(),
                 ));
             }

@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use punctual::engine::LoopHealth;
 use punctual::time::{Stopwatch, millis, minutes, pause, seconds};
 use punctual::{ErrorKind, Result};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::calls::Calls;
@@ -21,7 +22,7 @@ pub(crate) struct Keeper {
 struct Pulse {
     last: Stopwatch,
     failures: u64,
-    missing: Option<String>,
+    missing: watch::Sender<Option<String>>,
 }
 
 /// How often it goes round; a bit earlier each time, so that many processes do not march in step.
@@ -35,7 +36,7 @@ impl Keeper {
         let pulse = Arc::new(Mutex::new(Pulse {
             last: Stopwatch::start(),
             failures: 0,
-            missing: None,
+            missing: watch::Sender::default(),
         }));
         let task = match calls.options.clock {
             Some(_) => None,
@@ -56,7 +57,7 @@ impl Keeper {
     /// What it found wrong with the data.
     pub(crate) fn problem(&self) -> Option<String> {
         let pulse = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
-        pulse.missing.clone()
+        pulse.missing.borrow().clone()
     }
 }
 
@@ -85,10 +86,10 @@ async fn run(calls: Arc<Calls>, standings: Arc<Mutex<Vec<Standing>>>, pulse: Arc
         match kept {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::DataMissing => {
-                if pulse.missing.is_none() {
+                if pulse.missing.borrow().is_none() {
                     tracing::error!(%error, "the jobs are gone");
                 }
-                pulse.missing = Some(error.message().to_owned());
+                pulse.missing.send_replace(Some(error.message().to_owned()));
             }
             Err(error) => {
                 pulse.failures += 1;
@@ -135,3 +136,6 @@ fn draw() -> f64 {
 
 /// The keeper's rounds find lost data in time: within 5 s when nobody calls.
 const _: () = assert!(ROUND.as_millis() < seconds(5).as_millis());
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use redis::{
     RedisConnectionInfo, TlsCertificates,
 };
 
-use crate::address::Host;
+use crate::address::{Host, Secret};
 use crate::options::Options;
 use crate::refusal::unreachable;
 
@@ -36,6 +36,8 @@ impl Deadline {
 #[derive(Clone)]
 pub(crate) struct Dialer {
     settings: RedisConnectionInfo,
+    /// For sentinels, which have no databases, and users of their own.
+    sentinels: RedisConnectionInfo,
     tls: Option<TlsCertificates>,
 }
 
@@ -50,29 +52,31 @@ const CONNECT: Duration = seconds(2);
 
 impl Dialer {
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        let mut settings = RedisConnectionInfo::default()
+        let settings = RedisConnectionInfo::default()
             .set_db(options.database)
             .set_skip_set_lib_name();
-        if let Some(user) = &options.user {
-            settings = settings.set_username(user);
-        }
-        if let Some(password) = &options.password {
-            settings = settings.set_password(&password.0);
-        }
+        let settings = with_credentials(settings, &options.user, &options.password);
+        let sentinels = with_credentials(
+            RedisConnectionInfo::default(),
+            &options.sentinel_user,
+            &options.sentinel_password,
+        );
         let tls = match options.tls.on {
             true => Some(certificates(options)?),
             false => None,
         };
-        Ok(Self { settings, tls })
+        Ok(Self {
+            settings,
+            sentinels,
+            tls,
+        })
     }
 
-    /// The same for sentinels, which have no databases and users of their own.
+    /// The same for sentinels.
     pub(crate) fn to_sentinels(&self) -> Self {
-        let settings = RedisConnectionInfo::default();
-        Self {
-            settings,
-            ..self.clone()
-        }
+        let mut dialer = self.clone();
+        dialer.settings = self.sentinels.clone();
+        dialer
     }
 
     /// A connection without a limit of its own to how long an answer takes.
@@ -111,6 +115,20 @@ impl Dialer {
         });
         client.map_err(|error| unreachable(host, &error))
     }
+}
+
+fn with_credentials(
+    mut settings: RedisConnectionInfo,
+    user: &Option<String>,
+    password: &Option<Secret>,
+) -> RedisConnectionInfo {
+    if let Some(user) = user {
+        settings = settings.set_username(user);
+    }
+    if let Some(password) = password {
+        settings = settings.set_password(&password.0);
+    }
+    settings
 }
 
 fn certificates(options: &Options) -> Result<TlsCertificates> {

@@ -23,6 +23,9 @@ pub struct Options {
     pub(crate) place: Place,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<Secret>,
+    /// What sentinels ask for, which have users of their own.
+    pub(crate) sentinel_user: Option<String>,
+    pub(crate) sentinel_password: Option<Secret>,
     pub(crate) database: i64,
     pub(crate) tls: Tls,
     pub(crate) durability: Option<Durability>,
@@ -51,6 +54,8 @@ impl Options {
             place,
             user: None,
             password: None,
+            sentinel_user: None,
+            sentinel_password: None,
             database: 0,
             tls: Tls::default(),
             durability: None,

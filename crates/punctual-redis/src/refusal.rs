@@ -80,6 +80,10 @@ pub(crate) fn refused(code: &str, said: &str) -> Error {
                 "a key under punctual: holds what is not punctual's; rename or delete it ({said})"
             ),
         ),
+        "ERR" if said.contains("unknown command") => (
+            ErrorKind::Unsupported,
+            format!("the server has no functions; use Redis 7.0 or later, or Valkey ({said})"),
+        ),
         _ => return of_library(code, said),
     };
     Error::new(kind, message)

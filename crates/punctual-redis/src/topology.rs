@@ -191,7 +191,17 @@ fn range(row: Value, witness: &Host) -> Option<Range> {
 async fn master_of(sentinel: &Host, master: &str, dialer: &Dialer) -> Result<Vec<Range>> {
     let mut command = cmd("SENTINEL");
     command.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
-    let answer = question(sentinel, &dialer.to_sentinels(), &command).await?;
+    let answer = question(sentinel, &dialer.to_sentinels(), &command).await;
+    let answer = answer.map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput => {
+            let message = format!(
+                "the sentinel at {sentinel} refuses the user or the password; give them as \
+                 ?sentinel_user=USER&sentinel_password=PASSWORD"
+            );
+            Error::new(ErrorKind::InvalidInput, message)
+        }
+        _ => error,
+    })?;
     let answer = Option::<(String, u16)>::from_redis_value(answer)
         .ok()
         .flatten();

@@ -65,6 +65,8 @@ fn what_is_wrong_is_named_and_never_the_password() {
         "redis://u:secret@h?durability=secret",
         "redis://u:secret@h?shards=0",
         "redis+sentinel://u:secret@h",
+        "redis+sentinel://h/main?sentinel_password=a@secret",
+        "redis://h?sentinel_password=secret",
         "redis+cluster://u:secret@h/1",
         "redis://u:secret@a b",
     ] {
@@ -77,6 +79,11 @@ fn what_is_wrong_is_named_and_never_the_password() {
 
 #[test]
 fn debug_shows_no_password() {
-    let options = read("redis://ann:hunter2@h");
-    assert!(!format!("{options:?}").contains("hunter2"));
+    for address in [
+        "redis://ann:hunter2@h",
+        "redis+sentinel://h/main?sentinel_user=sen&sentinel_password=hunter2",
+    ] {
+        let options = read(address);
+        assert!(!format!("{options:?}").contains("hunter2"));
+    }
 }

@@ -8,8 +8,18 @@ pub struct TestSentinels {
 }
 
 impl TestSentinels {
-    /// Answers once every sentinel knows the replicas and the other sentinels.
+    /// Answers once the replicas have the data and every sentinel knows all of them.
     pub fn start() -> Self {
+        Self::with("")
+    }
+
+    /// Sentinels who ask for a password, and servers who ask for none.
+    pub fn guarded(password: &str) -> Self {
+        // They ask each other for it too.
+        Self::with(&format!("requirepass {password}\n"))
+    }
+
+    fn with(more: &str) -> Self {
         let master = TestServer::start();
         let port = master.port().to_string();
         let replica = || {
@@ -18,13 +28,20 @@ impl TestSentinels {
         };
         let servers = vec![master, replica(), replica()];
         let lines = format!(
-            "sentinel monitor main 127.0.0.1 {port} 2\n\
+            "{more}sentinel monitor main 127.0.0.1 {port} 2\n\
              sentinel down-after-milliseconds main 500\n\
              sentinel failover-timeout main 3000\n\
              sentinel parallel-syncs main 2\n"
         );
-        let sentinels = (0..3).map(|_| TestServer::sentinel(&lines)).collect();
+        let password = more.split_whitespace().nth(1);
+        let sentinels = (0..3).map(|_| TestServer::sentinel(&lines, password));
+        let sentinels = sentinels.collect();
         let started = Self { servers, sentinels };
+        // One that has not got the data yet could be made master.
+        let replicas = || started.servers[0].cli(&["INFO", "replication"]);
+        while replicas().matches("state=online").count() < 2 {
+            std::thread::yield_now();
+        }
         while !started.are_acquainted() {
             std::thread::yield_now();
         }

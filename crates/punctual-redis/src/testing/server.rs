@@ -17,6 +17,7 @@ pub struct TestServer {
     role: Role,
     port: u16,
     settings: Vec<String>,
+    password: Option<String>,
     directory: TempDir,
     running: Option<Running>,
 }
@@ -37,9 +38,11 @@ impl TestServer {
         Self::on(Role::Encrypted, settings)
     }
 
-    /// A sentinel with these lines as its file.
-    pub(super) fn sentinel(lines: &str) -> Self {
-        Self::on(Role::Sentinel, &[lines])
+    /// A sentinel with these lines as its file, and the password that they ask for.
+    pub(super) fn sentinel(lines: &str, password: Option<&str>) -> Self {
+        let mut sentinel = Self::on(Role::Sentinel, &[lines]);
+        sentinel.password = password.map(Into::into);
+        sentinel
     }
 
     fn on(role: Role, settings: &[&str]) -> Self {
@@ -56,6 +59,7 @@ impl TestServer {
                         role,
                         port,
                         settings,
+                        password: None,
                         directory,
                         running: Some(running),
                     };
@@ -125,6 +129,9 @@ impl TestServer {
     pub fn cli(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
         command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
+        if let Some(password) = &self.password {
+            command.env("REDISCLI_AUTH", password);
+        }
         said(command.args(arguments))
     }
 

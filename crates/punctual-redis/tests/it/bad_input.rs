@@ -89,6 +89,14 @@ async fn a_server_that_is_too_old_is_named() {
 }
 
 #[tokio::test]
+async fn a_server_without_functions_is_named() {
+    let address = says("redis_version:7.2.4\r\nmaxmemory_policy:noeviction\r\n").await;
+    let error = refusal(options(&address)).await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("has no functions"), "{error}");
+}
+
+#[tokio::test]
 async fn what_is_no_redis_is_told() {
     let listener = TcpListener::bind(("127.0.0.1", 0))
         .await
@@ -113,6 +121,33 @@ async fn a_key_of_our_names_that_is_not_ours_is_damage() {
     assert_eq!(server.cli(&["GET", "punctual:{default/0}:s"]), "mine");
 }
 
+/// Every key that a shard may have by itself, and some of those of a queue.
+const OURS: &str = "s b pg u md rec ws fw rv o of mp f e xp kp up w ot n:orders tb:orders \
+    ts:orders h:orders g:orders l:orders gm:orders hi:orders hb:orders k:4:orders k:6:orders \
+    r:0:orders r:9:orders x:0:orders x:19:orders";
+
+#[tokio::test]
+async fn any_key_of_our_names_that_is_not_ours_is_named_and_no_job_is_kept() {
+    let server = TestServer::start();
+    for ours in OURS.split_whitespace() {
+        let key = format!("punctual:{{default/0}}:{ours}");
+        server.cli(&["SET", &key, "mine"]);
+        let engine = connect(&server.address()).await;
+        let error = enqueue(&engine).await.expect_err(ours);
+        assert_eq!(error.kind(), ErrorKind::DataDamaged, "{ours}: {error}");
+        assert!(error.to_string().contains("rename or delete it"), "{error}");
+        assert!(error.to_string().contains(&key), "{error}");
+        assert_eq!(server.cli(&["GETDEL", &key]), "mine");
+        // At most the first contact's: the shard itself, without a queue.
+        let left = server.cli(&["KEYS", "*"]);
+        let empty = |key: &str| key.ends_with(":s") || key.ends_with(":namespaces");
+        assert!(left.lines().all(empty), "{ours}: {left}");
+        let fields = server.cli(&["HKEYS", "punctual:{default/0}:s"]);
+        assert!(!fields.contains('q'), "{ours}: {fields}");
+        server.cli(&["FLUSHDB"]);
+    }
+}
+
 #[tokio::test]
 async fn functions_refuse_what_they_cannot_read() {
     let server = TestServer::start();
@@ -122,7 +157,8 @@ async fn functions_refuse_what_they_cannot_read() {
     let before = server.cli(&["HGETALL", "punctual:{default/0}:b"]);
     let verbs = [
         "enqueue", "claim", "extend", "settle", "get", "list", "edit", "stats", "control",
-        "maintain", "info", "listen", "watch", "changes",
+        "maintain", "info", "listen", "watch", "changes", "outbox", "deliver", "push", "cancel",
+        "explain",
     ];
     for verb in verbs {
         let function = format!("punctual_1_{verb}");
@@ -139,7 +175,12 @@ async fn functions_refuse_what_they_cannot_read() {
             ],
             vec!["FCALL", &function, "2", base, "punctual:{default/0}:b", "x"],
         ] {
+            let digest = server.cli(&["DEBUG", "DIGEST"]);
             let said = server.cli(&arguments);
+            if said.contains("ERR") || said.contains("PUNCTUAL") {
+                let after = server.cli(&["DEBUG", "DIGEST"]);
+                assert_eq!(after, digest, "{arguments:?} changed something: {said}");
+            }
             let refused = said.contains("PUNCTUAL") || said.contains("ERR");
             assert!(
                 refused || ["maintain", "info", "stats"].contains(&verb),

@@ -93,6 +93,28 @@ async fn a_queue_that_is_listened_to_later_is_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bells_are_heard_again_within_a_second_of_a_restart() {
+    let mut server = TestServer::with(&crate::faults::ALWAYS);
+    let [producer, worker, _] = engines(&server).await;
+    assert!(claim(&worker, 1).await.expect("claim").is_empty());
+    let wait = waits(&worker, QUEUE).await;
+    let is_heard = |server: &TestServer| server.cli(&["CLIENT", "LIST"]).contains("cmd=bzpopmin");
+    while !is_heard(&server) {
+        tokio::task::yield_now().await;
+    }
+    tokio::task::block_in_place(|| server.restart());
+    let back = Stopwatch::start();
+    while !is_heard(&server) {
+        tokio::task::yield_now().await;
+    }
+    server.cli(&["FUNCTION", "FLUSH"]);
+    let sent = producer.enqueue(&here(), vec![job()]).await;
+    sent.expect("enqueue");
+    assert_eq!(at_once(wait).await, Waited::Work);
+    assert!(back.elapsed() < seconds(2), "{:?}", back.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_bell_costs_a_second() {
     let server = TestServer::start();
     let [producer, worker, _] = engines(&server).await;

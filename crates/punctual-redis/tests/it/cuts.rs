@@ -1,9 +1,11 @@
 //! The connection is cut at every byte of a call and of its answer.
 
 use punctual::engine::{
-    Action, Control, Edit, ExtendVerdict, Filter, List, ListBy, Select, StatsRequest,
+    Action, Control, Controlled, Edit, ExtendVerdict, Filter, List, ListBy, RecordValue, Select,
+    StatsRequest, WaitFor, Waited,
 };
-use punctual::{Engine, Namespace, State};
+use punctual::time::seconds;
+use punctual::{Engine, ErrorKind, JobId, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy as Proxy, TestServer, Way};
 
@@ -66,36 +68,56 @@ async fn a_cut_claim_strands_nothing_and_a_cut_settle_is_done_once() {
     .await;
 }
 
+/// A namespace with a job, beside the engine that is cut one that is not.
+async fn with_a_job() -> (TestServer, Proxy, RedisEngine, RedisEngine, JobId) {
+    let (server, proxy, engine) = behind_a_proxy().await;
+    let direct = connect(&server.address()).await;
+    let id = enqueue(&direct).await.expect("enqueue");
+    (server, proxy, engine, direct, id)
+}
+
 #[tokio::test]
-async fn a_cut_look_or_edit_answers() {
-    let (_server, proxy, engine) = behind_a_proxy().await;
-    at_every_byte(&proxy, 23, || async {
-        let waiting = enqueue(&engine).await.expect("enqueue");
-        let by = ListBy::State {
-            queue: QUEUE.into(),
-            state: State::Ready,
-        };
-        let list = List {
-            by,
-            filter: Filter::default(),
-            cursor: None,
-            limit: 10,
-            payloads: true,
-        };
-        let listed = engine.list(&here(), list).await.expect("list").jobs;
+async fn a_cut_look_answers() {
+    let (_server, proxy, engine, _direct, id) = with_a_job().await;
+    at_every_byte(&proxy, 1, || async {
+        let got = engine.get(&here(), vec![id.into()], true).await;
+        let explained = got.expect("get").remove(0).expect("it is there");
+        assert_eq!(explained.state(), State::Ready);
+    })
+    .await;
+    let by = ListBy::State {
+        queue: QUEUE.into(),
+        state: State::Ready,
+    };
+    let list = List {
+        by,
+        filter: Filter::default(),
+        cursor: None,
+        limit: 10,
+        payloads: true,
+    };
+    at_every_byte(&proxy, 1, || async {
+        let listed = engine.list(&here(), list.clone()).await.expect("list").jobs;
         assert_eq!(listed.len(), 1);
+    })
+    .await;
+    at_every_byte(&proxy, 1, || async {
         let stats = engine.stats(&here(), StatsRequest::default()).await;
         assert_eq!(stats.expect("stats").queues[0].counts.of(State::Ready), 1);
-        let queue: String = QUEUE.into();
-        for control in [
-            Control::Pause {
-                queue: queue.clone(),
-            },
-            Control::Resume { queue },
-            Control::Read { name: "a".into() },
-        ] {
-            engine.control(&here(), control).await.expect("control");
-        }
+    })
+    .await;
+    // What a server says of itself is long.
+    at_every_byte(&proxy, 97, || async {
+        assert!(engine.info().await.expect("info").health.ok);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cut_edit_or_control_is_done_once() {
+    let (_server, proxy, engine, direct, _) = with_a_job().await;
+    at_every_byte(&proxy, 1, || async {
+        let waiting = enqueue(&direct).await.expect("enqueue");
         let cancel = Edit {
             select: Select::Targets(vec![waiting.into()]),
             action: Action::Cancel,
@@ -103,18 +125,77 @@ async fn a_cut_look_or_edit_answers() {
         };
         let edited = engine.edit(&here(), cancel).await.expect("edit");
         assert_eq!(edited.verdicts.len(), 1);
-        assert_eq!(state(&engine, waiting).await, Some(State::Cancelled));
+        assert_eq!(state(&direct, waiting).await, Some(State::Cancelled));
+    })
+    .await;
+    let queue: String = QUEUE.into();
+    let pause = Control::Pause {
+        queue: queue.clone(),
+    };
+    let resume = Control::Resume { queue };
+    at_every_byte(&proxy, 1, || async {
+        engine.control(&here(), pause.clone()).await.expect("pause");
+        let stats = direct.stats(&here(), StatsRequest::default()).await;
+        assert!(stats.expect("stats").queues[0].paused);
+        direct
+            .control(&here(), resume.clone())
+            .await
+            .expect("resume");
+    })
+    .await;
+}
+
+/// The version of a record; 0 if there is none.
+async fn version(engine: &RedisEngine) -> u64 {
+    let read = Control::Read { name: "a".into() };
+    match engine.control(&here(), read).await.expect("read") {
+        Controlled::Record(Some(record)) => record.version,
+        _ => 0,
+    }
+}
+
+/// A write under a version is not sent twice: a cut one says that it is open.
+#[tokio::test]
+async fn a_cut_write_of_a_record_is_done_or_said_to_be_open() {
+    let (_server, proxy, engine, direct, _) = with_a_job().await;
+    at_every_byte(&proxy, 1, || async {
+        version(&engine).await;
+    })
+    .await;
+    at_every_byte(&proxy, 1, || async {
+        let before = version(&direct).await;
+        let write = Control::Write {
+            name: "a".into(),
+            expected: before,
+            value: Some(RecordValue::Opaque(vec![1].into())),
+        };
+        let wrote = engine.control(&here(), write).await;
+        let after = version(&direct).await;
+        match wrote {
+            Ok(_) => assert!(after > before),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
+                assert!(after <= before + 1, "once at most");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cut_duty_or_wait_is_done() {
+    let (_server, proxy, engine, direct, id) = with_a_job().await;
+    at_every_byte(&proxy, 1, || async {
         engine.maintain().await.expect("maintain");
-        assert!(engine.info().await.expect("info").health.ok);
-        let elsewhere = Namespace::new("elsewhere").expect("a good name");
-        assert_eq!(
-            engine
-                .stats(&elsewhere, StatsRequest::default())
-                .await
-                .expect("stats")
-                .queues,
-            []
-        );
+    })
+    .await;
+    assert_eq!(drain(&direct).await, [id]);
+    let until = direct.info().await.expect("info").now + seconds(60);
+    at_every_byte(&proxy, 1, || async {
+        let waited = engine
+            .wait(&here(), WaitFor::Settled(vec![id]), until)
+            .await;
+        assert_eq!(waited.expect("wait"), Waited::Settled);
     })
     .await;
 }

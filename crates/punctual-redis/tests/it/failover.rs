@@ -4,13 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+use punctual::engine::Target;
 use punctual::time::{Stopwatch, millis, seconds};
 use punctual::{Engine, ErrorKind, JobId, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestCluster, TestSentinels, TestServer};
 use tokio::task::JoinHandle;
 
-use crate::client::{connect, drain, enqueue, enqueue_surely, here, job, options, state};
+use crate::client::{claim, connect, drain, enqueue, enqueue_surely, here, job, options, state};
+use crate::faults::rounds;
 
 const PATIENT: std::time::Duration = seconds(20);
 
@@ -47,7 +49,7 @@ async fn a_slot_that_moves_is_waited_for() {
     let engine = patient(&cluster.address()).await;
     let another = patient(&cluster.address()).await;
     let mut kept = HashSet::new();
-    for to in [1, 2, 0] {
+    for to in [1, 2, 0].into_iter().cycle().take(rounds(3)) {
         let (enough, sent) = produce(&engine);
         while drain(&another).await.is_empty() {}
         let cluster = &cluster;
@@ -78,6 +80,31 @@ async fn a_failover_loses_nothing_that_a_replica_has() {
     sent.abort();
     let _ = sent.await;
     assert!(!drain(&one).await.is_empty());
+}
+
+/// Whoever does not wait for replicas may lose what the new master had not got: it is counted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_is_over_in_five_seconds_and_what_it_lost_is_counted() {
+    let mut servers = TestSentinels::start();
+    let engine = patient(&servers.address()).await;
+    let (enough, sent) = produce(&engine);
+    while drain(&engine).await.is_empty() {}
+    tokio::task::block_in_place(|| servers.kill_master());
+    let watch = Stopwatch::start();
+    enqueue_surely(&engine, &job()).await;
+    while claim(&engine, 1).await.expect("claim").is_empty() {}
+    assert!(watch.elapsed() < seconds(5), "{:?}", watch.elapsed());
+    enough.store(true, SeqCst);
+    let kept = sent.await.expect("no panic");
+    let mut lost = 0;
+    for ids in kept.chunks(1_000) {
+        // Those that were done leave a mark for two minutes.
+        let targets = ids.iter().copied().map(Target::Id).collect();
+        let got = engine.get(&here(), targets, false).await.expect("get");
+        lost += got.iter().filter(|job| job.is_none()).count();
+    }
+    println!("{lost} of {} acknowledged jobs lost", kept.len());
+    assert!(kept.len() > lost, "those after the failover are there");
 }
 
 #[tokio::test]

@@ -10,7 +10,13 @@ use crate::client::{
     claim, claim_as, connect, drain, enqueue, enqueue_surely, here, job, options, state,
 };
 
-const ALWAYS: [&str; 6] = [
+/// How often the loops of faults go round: `PUNCTUAL_FAULTS` times as often as the short form.
+pub(crate) fn rounds(short: usize) -> usize {
+    let times = std::env::var("PUNCTUAL_FAULTS").ok();
+    short * times.map_or(1, |times| times.parse().expect("a number of times"))
+}
+
+pub(crate) const ALWAYS: [&str; 6] = [
     "--save",
     "",
     "--appendonly",
@@ -25,7 +31,7 @@ async fn a_killed_server_that_syncs_always_loses_nothing() {
     let engine =
         std::sync::Arc::new(connect(&format!("{}?durability=fsync", server.address())).await);
     let mut kept = HashSet::new();
-    for _ in 0..5 {
+    for _ in 0..rounds(5) {
         let producer = {
             let engine = engine.clone();
             tokio::spawn(async move {
@@ -58,6 +64,38 @@ async fn a_killed_server_that_syncs_always_loses_nothing() {
     }
     for id in kept {
         assert_eq!(state(&engine, id).await, Some(State::Completed), "{id}");
+    }
+}
+
+/// It writes before it answers, and syncs later: a kill takes only what it holds back while a sync is
+/// slow, for 2 s at most.
+#[tokio::test]
+async fn a_killed_server_that_syncs_each_second_loses_its_last_two_at_most() {
+    let mut server = TestServer::with(&["--save", "", "--appendonly", "yes"]);
+    let engine = connect(&format!("{}?durability=os", server.address())).await;
+    for round in 0..rounds(1) {
+        let watch = Stopwatch::start();
+        let mut acknowledged = Vec::new();
+        while watch.elapsed() < millis(2_600) {
+            let id = enqueue(&engine).await.expect("enqueue");
+            acknowledged.push((id, watch.elapsed()));
+        }
+        server.kill();
+        let killed = watch.elapsed();
+        server.restart();
+        let mut lost = 0;
+        for (id, at) in &acknowledged {
+            if state(&engine, *id).await.is_none() {
+                lost += 1;
+                assert!(killed - *at < seconds(2) + millis(300), "{id} was old");
+            }
+        }
+        println!("round {round}: {lost} of {} lost", acknowledged.len());
+        assert!(
+            acknowledged[0].1 < millis(300),
+            "some are older than the window"
+        );
+        drain(&engine).await;
     }
 }
 
@@ -153,6 +191,42 @@ async fn older_functions_are_replaced() {
     server.cli(&["FUNCTION", "LOAD", "REPLACE", &library_of_version(0)]);
     let another = connect(&server.address()).await;
     assert_eq!(drain(&another).await.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_that_come_and_go_under_load_cost_no_caller_an_error() {
+    let server = TestServer::start();
+    let engine = std::sync::Arc::new(connect(&server.address()).await);
+    let enough = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (sends, done) = (engine.clone(), enough.clone());
+    let producer = tokio::spawn(async move {
+        let mut sent = HashSet::new();
+        while !done.load(std::sync::atomic::Ordering::SeqCst) {
+            sent.insert(enqueue(&sends).await.expect("enqueue"));
+        }
+        sent
+    });
+    let (claims, done) = (engine.clone(), enough.clone());
+    let worker = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        while !done.load(std::sync::atomic::Ordering::SeqCst) {
+            seen.extend(drain(&claims).await);
+        }
+        seen
+    });
+    let older = library_of_version(0);
+    for _ in 0..rounds(20) {
+        server.cli(&["FUNCTION", "FLUSH"]);
+        server.cli(&["FUNCTION", "LOAD", "REPLACE", &older]);
+        server.cli(&["SCRIPT", "FLUSH"]);
+        server.cli(&["FUNCTION", "FLUSH", "ASYNC"]);
+    }
+    enough.store(true, std::sync::atomic::Ordering::SeqCst);
+    let sent = producer.await.expect("no panic");
+    let mut seen = worker.await.expect("no panic");
+    seen.extend(drain(&engine).await);
+    assert_eq!(seen.len(), sent.len(), "each once");
+    assert_eq!(seen.into_iter().collect::<HashSet<_>>(), sent);
 }
 
 #[tokio::test]

@@ -1,10 +1,14 @@
 //! Encrypted connections, and users who may do little.
 
+use std::collections::BTreeSet;
+
 use punctual::{Engine, ErrorKind};
-use punctual_redis::testing::TestServer;
+use punctual_redis::testing::{TestSentinels, TestServer};
 use punctual_redis::{ACL_RULES, RedisEngine};
 
 use crate::client::{connect, drain, enqueue, options};
+use crate::hand::raw;
+use crate::logs::Logs;
 
 const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
 
@@ -114,6 +118,52 @@ async fn a_user_with_the_minimal_rules_may_do_nothing_else() {
     }
 }
 
+/// Every command of the server, as `name` or `container|name`.
+fn commands(server: &TestServer) -> BTreeSet<String> {
+    let categories = server.cli(&["ACL", "CAT"]);
+    let of = |category: &str| server.cli(&["ACL", "CAT", category]);
+    let names: Vec<String> = categories.lines().map(of).collect();
+    let names = names.iter().flat_map(|names| names.lines());
+    names.map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn whatever_the_rules_do_not_name_is_denied() {
+    let server = with_user();
+    let commands = commands(&server);
+    let allowed = |name: &str| {
+        let container = name.split('|').next();
+        let mut rules = ACL_RULES.split_whitespace();
+        rules.any(|rule| {
+            let rule = rule.strip_prefix('+');
+            rule == Some(name) || rule == container
+        })
+    };
+    // Whoever is nobody yet may say these.
+    let nobodys = ["auth", "hello", "quit", "reset"];
+    let mut denied = 0;
+    for name in commands
+        .iter()
+        .filter(|it| !allowed(it) && !nobodys.contains(&it.as_str()))
+    {
+        // As many arguments as it wants.
+        let dry = |more: usize| {
+            let mut dry: Vec<&[u8]> = vec![b"ACL", b"DRYRUN", b"punctual"];
+            dry.extend(name.split('|').map(str::as_bytes));
+            dry.extend(vec![b"punctual:a" as &[u8]; more]);
+            String::from_utf8(raw(server.port(), &dry)).expect("UTF-8")
+        };
+        let mut said = (0..9).map(dry);
+        let said = said.find(|said| !said.contains("wrong number of arguments"));
+        // The reason comes as a text, whose length this line says; a permission would be +OK.
+        let is_denied = said.as_ref().is_some_and(|said| said.starts_with('$'));
+        let is_container = commands.contains(&format!("{name}|help"));
+        assert!(is_denied || is_container, "{name}: {said:?}");
+        denied += u32::from(is_denied);
+    }
+    assert!(denied > 200, "{denied} of {}", commands.len());
+}
+
 #[tokio::test]
 async fn a_user_who_may_too_little_is_told() {
     let server = TestServer::start();
@@ -127,4 +177,63 @@ async fn a_user_who_may_too_little_is_told() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     assert!(error.to_string().contains("refuses a command"), "{error}");
     assert!(!format!("{error:?}").contains("hunter2"));
+}
+
+#[tokio::test]
+async fn sentinels_are_asked_under_their_own_password() {
+    let servers = TestSentinels::guarded("sesame");
+    let engine = connect(&format!("{}?sentinel_password=sesame", servers.address())).await;
+    let id = enqueue(&engine).await.expect("enqueue");
+    assert_eq!(drain(&engine).await, [id]);
+    for wrong in [
+        "",
+        "?sentinel_password=hunter2",
+        "?sentinel_user=who&sentinel_password=sesame",
+    ] {
+        let options = options(&format!("{}{wrong}", servers.address()));
+        let error = RedisEngine::connect(options).await.expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains("sentinel_password"), "{error}");
+        let shown = format!("{error:?}");
+        assert!(
+            !shown.contains("sesame") && !shown.contains("hunter2"),
+            "{shown}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn no_log_and_no_error_shows_a_password() {
+    let logs = Logs::of_this_thread();
+    let server = TestServer::with(&["--requirepass", "hunter2"]);
+    let port = server.port();
+    let engine = connect(&format!("redis://:hunter2@127.0.0.1:{port}")).await;
+    enqueue(&engine).await.expect("enqueue");
+    for address in [
+        format!("redis://:hunter22@127.0.0.1:{port}"),
+        format!("redis://hunter2:hunter2@127.0.0.1:{port}"),
+        "redis://:hunter2@127.0.0.1:1".into(),
+        format!("redis+sentinel://:hunter2@127.0.0.1:{port}/main?sentinel_password=hunter2"),
+        format!("rediss://:hunter2@127.0.0.1:{port}"),
+    ] {
+        let options = options(&address).deadline(punctual::time::millis(200));
+        let error = RedisEngine::connect(options).await.expect_err("refused");
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("hunter2"), "{address}: {shown}");
+    }
+    let changes = ["-a", "hunter2", "CONFIG", "SET", "requirepass", "another"];
+    server.cli(&changes);
+    server.cli(&["-a", "another", "CLIENT", "KILL", "TYPE", "normal"]);
+    let error = enqueue(&engine)
+        .await
+        .expect_err("the password has changed");
+    assert!(
+        !format!("{error} {error:?}").contains("hunter2"),
+        "{error:?}"
+    );
+    drop(engine);
+    logs.show("a line of our own");
+    let said = logs.said();
+    assert!(said.contains("a line of our own"), "heard: {said}");
+    assert!(!said.contains("hunter2"), "{said}");
 }

@@ -30,8 +30,12 @@ mod hand;
 mod harness;
 /// The engine and the reference model do the same, step by step.
 mod histories;
+/// Hears what is logged.
+mod logs;
 /// Effects for other shards.
 mod outbox;
+/// Many jobs due in the same minute.
+mod pile;
 /// Cuts connections.
 /// The engine keeps the law over several shards, as far as it can.
 mod several;

@@ -171,7 +171,7 @@ async fn effects_of_one_who_died_at_any_byte_arrive_once() {
     let server = TestServer::start();
     let mut now = START;
     for way in [Way::Request, Way::Reply] {
-        for bytes in (1..).step_by(29) {
+        for bytes in (1..).step_by(17) {
             let (survived, then) = dies_at(&server, now, way, bytes).await;
             now = then;
             if survived {

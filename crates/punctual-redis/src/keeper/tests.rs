@@ -1,0 +1,29 @@
+use punctual::time::within;
+use punctual::{Engine, Namespace, NewJob};
+
+use super::*;
+use crate::RedisEngine;
+use crate::library::Library;
+use crate::testing::TestServer;
+
+#[tokio::test]
+async fn data_that_vanish_are_told_in_five_seconds_though_nobody_calls() {
+    let server = TestServer::start();
+    let options: crate::Options = server.address().parse().expect("a good address");
+    let calls = Arc::new(Calls::new(options, Library::production()).expect("no files are read"));
+    let keeper = Keeper::start(calls.clone(), Arc::default());
+    let options: crate::Options = server.address().parse().expect("a good address");
+    let producer = RedisEngine::connect(options).await.expect("connect");
+    let (here, jobs) = (Namespace::default(), vec![NewJob::new("mail", "{}")]);
+    producer.enqueue(&here, jobs).await.expect("enqueue");
+    drop(producer);
+    calls.shards_of(&here).await.expect("it is there");
+    let mut missing = keeper.pulse.lock().expect("no panic").missing.subscribe();
+    let watch = Stopwatch::start();
+    server.cli(&["FLUSHALL"]);
+    let told = within(seconds(30), missing.changed()).await;
+    told.expect("it looks").expect("it lives");
+    assert!(watch.elapsed() < millis(5_500), "{:?}", watch.elapsed());
+    assert!(keeper.problem().expect("a problem").contains("lost"));
+    assert_eq!(server.cli(&["DBSIZE"]), "0", "never a silent new queue");
+}
