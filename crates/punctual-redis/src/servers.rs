@@ -121,14 +121,15 @@ impl Servers {
                     moves += 1;
                     self.topology().moved(slot, to);
                 }
-                Remedy::Load if loads < 3 => {
-                    loads += 1;
-                    *node.prepared.lock().await = 0;
-                }
                 Remedy::Load => {
-                    let message = "redis loses its functions as soon as they are loaded; is another \
-                         program flushing them?";
-                    return Err(Error::new(ErrorKind::EngineUnavailable, message));
+                    *node.prepared.lock().await = 0;
+                    loads += 1;
+                    if loads > LOADS_AT_ONCE {
+                        let message = "redis loses its functions as soon as they are loaded; is \
+                             another program flushing them?";
+                        let error = Error::new(ErrorKind::EngineUnavailable, message);
+                        self.wait(error, &mut backoff, deadline).await?;
+                    }
                 }
                 Remedy::Moved(_) | Remedy::Later => {
                     self.forget(&node);
@@ -310,6 +311,9 @@ impl Node {
         }
     }
 }
+
+/// After so many loads in one call each further one comes after a pause.
+const LOADS_AT_ONCE: u32 = 3;
 
 /// Nodes that point at each other are asked again after a pause.
 const MOVES_MAX: u32 = 5;
