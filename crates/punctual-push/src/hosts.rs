@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use punctual::time::{Clock, millis};
+use punctual::time::Clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::breaker::{Admission, Breaker};
 
 /// Hosts that are remembered; beyond it those that are at rest are forgotten.
 const HOSTS_MAX: usize = 4_096;
-/// How long a job is put off when its host has as many as it may, and as many wait.
-const BUSY_WAIT: Duration = millis(1_000);
+/// Jobs that may wait for each place: enough to go on with while others come back.
+const WAITING_PER_PLACE: usize = 4;
 
 /// Every host that was asked.
 #[derive(Debug)]
@@ -42,15 +42,10 @@ pub(crate) struct Leave {
 /// Why a job is put off without a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
-    /// The host has as many deliveries as it may, and as many wait.
-    Crowded(Duration),
+    /// The host has as many deliveries as it may, and enough wait.
+    Crowded,
     /// It failed too often in a row.
     Open(Duration),
-}
-
-impl Busy {
-    /// No place and no room to wait.
-    pub(crate) const CROWDED: Self = Self::Crowded(BUSY_WAIT);
 }
 
 impl Hosts {
@@ -68,9 +63,9 @@ impl Hosts {
         let place = match host.places.clone().try_acquire_owned() {
             Ok(place) => place,
             Err(_) => {
-                let _waiting = Waiting::among(&host, self.per_host)?;
+                let _waiting = Waiting::among(&host, self.per_host * WAITING_PER_PLACE)?;
                 let place = host.places.clone().acquire_owned().await;
-                place.map_err(|_| Busy::CROWDED)?
+                place.map_err(|_| Busy::Crowded)?
             }
         };
         let admission = host.breaker().admit(self.clock.now());
@@ -143,7 +138,7 @@ impl<'a> Waiting<'a> {
         let before = host.waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Self(host);
         if before >= most {
-            return Err(Busy::CROWDED);
+            return Err(Busy::Crowded);
         }
         Ok(waiting)
     }

@@ -29,6 +29,8 @@ pub struct Posting {
     drain: Duration,
 }
 
+/// Deliveries at the same time: they wait more than they work.
+const SLOTS: usize = 256;
 /// Queues of one worker: the most that a claim may name.
 const QUEUES_MAX: usize = 64;
 /// Workers beyond those that the queues need, before they are gathered.
@@ -44,7 +46,7 @@ impl Posting {
             pusher: pusher.namespace(namespace.clone()),
             namespace,
             doorbell: Doorbell::default(),
-            slots: 64,
+            slots: SLOTS,
             drain: seconds(25),
         }
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::job::Stop;
-use punctual::time::{Clock, SystemClock, format_span, seconds, within};
+use punctual::time::{Clock, SystemClock, format_span, millis, seconds, within};
 use punctual::worker::{Interrupt, Verdict};
 use punctual::{Context, JobRecord, Namespace, Outcome, push};
 use rustls::pki_types::CertificateDer;
@@ -46,9 +46,13 @@ pub struct Pusher {
 }
 
 /// Deliveries to one host at the same time.
-const PER_HOST: usize = 8;
+const PER_HOST: usize = 16;
 /// How long a target may take to answer, if the job does not say.
 const TIMEOUT: Duration = seconds(30);
+/// How long a job is put off whose host is crowded, times the claims of it ..
+const CROWDED_WAIT: Duration = millis(250);
+/// .. up to so many.
+const CROWDED_TIMES_MAX: u32 = 8;
 /// How long a job may wait for a place among the deliveries to its host: it holds a slot.
 const PLACE_WAIT_MAX: Duration = seconds(5);
 /// How much later than the worker a delivery may notice that its time is over.
@@ -104,8 +108,8 @@ impl Pusher {
         self
     }
 
-    /// Posts at most that many jobs to one host at the same time, 8 by default. As many may wait;
-    /// more are put off for a second.
+    /// Posts at most that many jobs to one host at the same time, 16 by default. Four times as many
+    /// may wait; more are put off, for 250 ms at first and 2 s at most.
     #[must_use]
     pub fn per_host(mut self, most: usize) -> Self {
         self.hosts = Arc::new(Hosts::new(self.clock.clone(), most.max(1)));
@@ -168,7 +172,7 @@ impl Pusher {
         let host = format!("{}:{}", target.name(), target.port());
         let patience = PLACE_WAIT_MAX.min(self.timeout_of(job) / 4);
         let entered = within(patience, self.hosts.enter(&host)).await;
-        match entered.unwrap_or(Err(Busy::CROWDED)) {
+        match entered.unwrap_or(Err(Busy::Crowded)) {
             Ok(leave) => self.post(job, &target, &host, leave).await,
             Err(busy) => put_off(job, &host, busy),
         }
@@ -231,7 +235,11 @@ fn warn(host: &str) {
 /// A job whose turn has not come: no failure, and not all at the same instant again.
 fn put_off(job: &JobRecord, host: &str, busy: Busy) -> Verdict {
     let (span, text) = match busy {
-        Busy::Crowded(span) => (span, format!("{host} has as many deliveries as it may")),
+        Busy::Crowded => (
+            // Longer each time: a long line costs little, and the end of it is not left waiting.
+            CROWDED_WAIT * job.attempt.clamp(1, CROWDED_TIMES_MAX),
+            format!("{host} has as many deliveries as it may"),
+        ),
         Busy::Open(span) => (
             span,
             format!("{host} failed too often in a row and is left alone for a while"),

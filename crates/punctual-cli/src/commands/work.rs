@@ -127,7 +127,7 @@ impl Args {
             .abort_grace(self.grace + seconds(2))
             .isolated()
             .version(concat!("punctual ", env!("CARGO_PKG_VERSION")));
-        let worker = self.handle(worker, &session).await?;
+        let worker = self.handle(worker, slots, &session).await?;
         if self.until_idle {
             let wake_at = worker.run_until_idle().await?;
             let now = session.engine.info().await?.now;
@@ -169,10 +169,10 @@ impl Args {
     }
 
     /// Has the worker do what was asked for with every job.
-    async fn handle(&self, worker: Worker, session: &Session) -> Result<Worker> {
+    async fn handle(&self, worker: Worker, slots: usize, session: &Session) -> Result<Worker> {
         let out = (!self.quiet).then_some(session.out);
         if let Some(url) = &self.http {
-            let pusher = self.pushing.pusher(&session.namespace)?;
+            let pusher = self.pushing.pusher(&session.namespace)?.per_host(slots);
             let http = Http::new(pusher, url, self.timeout, out)?;
             return Ok(worker.handle_any(move |job: JobRecord, ctx: Context| {
                 let http = http.clone();

@@ -127,14 +127,18 @@ fn enqueue(server: &Server, job: &Value) -> String {
 }
 
 #[test]
-fn a_worker_posts_the_jobs_of_a_queue_and_signs_them() {
+fn a_worker_posts_the_jobs_of_a_queue_signs_them_and_asks_no_proxy() {
     let punctual = Punctual::new();
     let target = Target::start();
+    let proxy = Target::start();
+    let trap = format!("http://{}", proxy.address);
     let ids = ["1", "2"].map(|payload| punctual.enqueue(&["jobs", payload, "--retention", "1h"]));
     let url = target.url();
     let mut command = punctual.command(&["work", "jobs", "--http", &url, "--until-idle"]);
     let child = command
         .env("PUNCTUAL_PUSH_SECRET", SECRET)
+        // A trap that nobody reads: whoever asks a proxy waits for ever.
+        .envs(["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"].map(|name| (name, &trap)))
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
@@ -152,6 +156,7 @@ fn a_worker_posts_the_jobs_of_a_queue_and_signs_them() {
         request.answer("200 OK");
     }
     assert!(child.0.wait().expect("it ends").success());
+    assert!(proxy.requests.try_recv().is_err());
     for id in &ids {
         let job = punctual.one(&["jobs", "show", id]);
         assert_eq!(

@@ -137,7 +137,7 @@ async fn a_timeout_of_the_job_goes_before_that_of_the_worker() {
     assert!(text.contains("did not answer"), "{text}");
 }
 
-/// A server that writes these bytes, then one more each time it is let, for ever.
+/// A server that writes these bytes and more, one a second, for ever.
 async fn trickle(head: &'static [u8]) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -151,9 +151,7 @@ async fn trickle(head: &'static [u8]) -> std::net::SocketAddr {
                     if stream.write_all(&[*byte]).await.is_err() {
                         return;
                     }
-                    if !head.starts_with(b"HTTP/1.1 200 OK\r\n\r\n") {
-                        punctual::time::pause(millis(1_000)).await;
-                    }
+                    punctual::time::pause(seconds(1)).await;
                 }
             });
         }
@@ -173,12 +171,28 @@ async fn a_head_of_one_byte_a_second_holds_its_slot_no_longer_than_the_timeout()
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_cut_and_the_head_counts() {
-    let address = trickle(b"HTTP/1.1 200 OK\r\n\r\n").await;
-    let guard = Guard::new().allow([address.to_string().parse().expect("a place")]);
-    let under = Under::new(guard);
+async fn a_body_without_end_is_cut_soon_and_the_head_counts() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let (tell, told) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("it comes");
+        let mut asked = [0; 4_096];
+        let _ = stream.read(&mut asked).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+        let mut written = 0;
+        while stream.write_all(&[b'x'; 16 << 10]).await.is_ok() {
+            written += 16 << 10;
+        }
+        tell.send(written).expect("somebody waits");
+    });
+    let place = address.to_string().parse().expect("a place");
+    let under = Under::new(Guard::new().allow([place]));
     let job = under.post(&format!("http://{address}/")).await;
     assert_eq!((job.state, job.result), (State::Completed, None));
+    // Most of it is what the system's buffers take.
+    let written: usize = told.await.expect("it was cut");
+    assert!(written < 64 << 20, "{written} bytes were taken");
 }
 
 #[tokio::test]

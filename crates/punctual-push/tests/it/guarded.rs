@@ -94,13 +94,6 @@ async fn a_name_is_resolved_once_and_the_address_that_was_checked_is_used() {
 }
 
 #[tokio::test]
-async fn no_proxy_of_the_environment_is_asked() {
-    // Nothing reads the environment: a proxy's name in it would be the only server there is.
-    let source = include_str!("../../src/connect.rs");
-    assert!(!source.contains("env::"), "connections know no environment");
-}
-
-#[tokio::test]
 async fn tls_is_checked_against_the_name() {
     let server = crate::tls::Server::start().await;
     let port = server.address.port();
