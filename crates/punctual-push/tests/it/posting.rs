@@ -210,7 +210,9 @@ async fn a_late_queue_is_told_once_and_once_more_when_it_is_over() {
     let id = under.send(NewJob::new("mail", "")).await;
     let mut first = watch();
     let mut second = watch();
+    // Neither knows of the other: what each finds later, it finds by itself.
     first.look().await.expect("it looks");
+    second.look().await.expect("it looks");
     assert!(told(&under.engine).await.is_empty());
 
     under.clock.advance(minutes(2));
