@@ -14,6 +14,7 @@ const MAP: [(&str, Option<&[&str]>); 13] = [
     ("punctual-client", Some(&["punctual"])),
     ("punctual-cli", None),
     ("punctual-torture", None),
+    ("punctual-model", None),
     // Its tests cut the power of engines; what it preloads knows nobody.
     ("punctual-syncspy", None),
     ("punctual-syncspy-shim", Some(&[])),

@@ -1,0 +1,37 @@
+/// A bug that can be put into the model, to see that the invariants find it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// A settle is taken from whoever sends it while the job is active.
+    SettleIgnoresToken,
+    /// A lease is extended by whoever asks while the job is active.
+    ExtendIgnoresToken,
+    /// A claim takes jobs that somebody has.
+    ClaimTakesActive,
+    /// A lease that ran out returns its job, whatever has become of that meanwhile.
+    RescueDoesNotLook,
+    /// A lease that ran out is no crash.
+    RescueDoesNotCount,
+    /// The second crash buries a job, although it ran beside another one.
+    NeighboursAreBlamed,
+    /// A job that is asked to stop may be retried.
+    CancelIsForgotten,
+    /// The effects of a settle that is refused or repeated are brought about.
+    EffectsOutsideStep,
+    /// The end of the process takes what was settled in it.
+    FailoverForgets,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::SettleIgnoresToken,
+        Self::ExtendIgnoresToken,
+        Self::ClaimTakesActive,
+        Self::RescueDoesNotLook,
+        Self::RescueDoesNotCount,
+        Self::NeighboursAreBlamed,
+        Self::CancelIsForgotten,
+        Self::EffectsOutsideStep,
+        Self::FailoverForgets,
+    ];
+}

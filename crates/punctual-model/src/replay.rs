@@ -1,0 +1,350 @@
+//! Walks through the model, played on an engine: the same acts, the same answers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use punctual::conformance::{Harness, START, Subject};
+use punctual::engine::{
+    Action, Claim, Control, Edit, EditVerdict, Extend, ExtendVerdict, Got, PageReport, RecordValue,
+    Select, Settle, SettleVerdict, Settlement, Target, Token, WorkerId,
+};
+use punctual::job::DeadReason;
+use punctual::time::{Timestamp, hours, millis, seconds};
+use punctual::{
+    Effect, Engine, JobId, JobRecord, Limits, Namespace, NewJob, Outcome, RetryPolicy, State,
+};
+
+use crate::law::{Law, MAX_ATTEMPTS};
+use crate::world::{Act, Answer, ClaimedJob, Ending, Fate, World};
+
+/// What walks came past.
+#[derive(Debug, Default)]
+pub struct Covered {
+    /// How many acts were compared.
+    pub acts: usize,
+    /// The kinds of answers met, each with the kind of act.
+    pub answers: BTreeSet<String>,
+}
+
+/// Plays seeded walks of at most so many acts, each on a fresh engine; answers what was compared,
+/// or how engine and model differ.
+pub async fn walks(
+    harness: &dyn Harness,
+    law: Law,
+    seeds: std::ops::Range<u64>,
+    acts: usize,
+) -> Result<Covered, String> {
+    let mut covered = Covered::default();
+    for seed in seeds {
+        let mut walk = Walk::fresh(harness, law, seed).await;
+        for _ in 0..acts {
+            walk.go_on(&mut covered).await.map_err(|difference| {
+                format!("seed {seed}, after {:#?}:\n{difference}", walk.acts)
+            })?;
+        }
+    }
+    Ok(covered)
+}
+
+/// An engine and the model at the same state.
+struct Walk {
+    law: Law,
+    random: Rng,
+    world: World,
+    acts: Vec<Act>,
+    subject: Box<dyn Subject>,
+    namespace: Namespace,
+    now: Timestamp,
+    jobs: [JobId; 2],
+    workers: [WorkerId; 2],
+    tokens: [Option<Token>; 2],
+    versions: u64,
+}
+
+const QUEUES: [&str; 2] = ["first", "second"];
+
+impl Walk {
+    async fn fresh(harness: &dyn Harness, law: Law, seed: u64) -> Self {
+        let subject = harness.fresh(Limits::default()).await;
+        let mut random = Rng::with_seed(seed);
+        let mut id = || WorkerId(random.u128(..));
+        let walk = Self {
+            law,
+            workers: [id(), id()],
+            random,
+            world: World::new(),
+            acts: Vec::new(),
+            subject,
+            namespace: Namespace::default(),
+            now: START,
+            jobs: [0, 1].map(|job| JobId::derived("punctual model", &format!("{seed}/{job}"))),
+            tokens: [None; 2],
+            versions: 0,
+        };
+        let jobs = [0, 1].map(|job| NewJob {
+            id: walk.jobs[job],
+            max_attempts: u32::from(MAX_ATTEMPTS),
+            retry: RetryPolicy::fixed(millis(0)),
+            retention: hours(1),
+            ..NewJob::new(QUEUES[job], "{}")
+        });
+        let sent = walk.engine().enqueue(&walk.namespace, jobs.to_vec()).await;
+        sent.expect("an engine takes two jobs");
+        walk
+    }
+
+    fn engine(&self) -> Arc<dyn Engine> {
+        self.subject.engine()
+    }
+
+    async fn go_on(&mut self, covered: &mut Covered) -> Result<(), String> {
+        let act = self.choose();
+        self.acts.push(act);
+        let (world, expected) = self.law.step(&self.world, act);
+        let answered = self.act(act).await.map_err(|error| error.to_string())?;
+        covered.acts += 1;
+        covered
+            .answers
+            .insert(format!("{} {}", kind(&act), kind(&expected)));
+        if answered != expected {
+            return Err(format!("expected {expected:?}\nanswered {answered:?}"));
+        }
+        self.world = world;
+        self.compare().await
+    }
+
+    /// Cancels are rare, since after two of them nothing happens any more.
+    fn choose(&mut self) -> Act {
+        let acts = self.law.acts(&self.world);
+        loop {
+            let act = acts[self.random.usize(..acts.len())];
+            if !matches!(act, Act::Cancel(_)) || self.random.u8(..5) == 0 {
+                return act;
+            }
+        }
+    }
+
+    async fn act(&mut self, act: Act) -> punctual::Result<Answer> {
+        match act {
+            Act::Claim {
+                worker,
+                jobs,
+                alone,
+            } => self.claim(usize::from(worker), jobs, alone).await,
+            Act::Extend(worker) => self.extend(usize::from(worker)).await,
+            Act::Settle {
+                worker,
+                job,
+                completed,
+                ..
+            } => {
+                let (worker, job) = (usize::from(worker), usize::from(job));
+                self.settle(worker, job, completed).await
+            }
+            Act::Cancel(job) => self.cancel(usize::from(job)).await,
+            Act::Tick => self.tick().await,
+            Act::Die(worker) => {
+                self.workers[usize::from(worker)] = WorkerId(self.random.u128(..));
+                Ok(Answer::Silence)
+            }
+            Act::Failover => self.failover().await,
+        }
+    }
+
+    async fn claim(&mut self, worker: usize, jobs: u8, alone: bool) -> punctual::Result<Answer> {
+        let asked = (0..2).filter(|job| jobs & 1 << job != 0);
+        let queues: Vec<String> = asked.map(|job: usize| QUEUES[job].to_owned()).collect();
+        let mut claim = Claim::new(self.workers[worker], queues[0].clone(), 2);
+        claim.queues.clone_from(&queues);
+        claim.worker.queues = queues;
+        claim.nonce = self.random.u64(..);
+        claim.alone = alone;
+        claim.in_process = worker == 1;
+        let claimed = self.engine().claim(&self.namespace, claim).await?;
+        let mut answer = Vec::new();
+        for page in claimed.pages {
+            self.tokens[worker] = Some(page.token);
+            answer.extend(page.jobs.iter().map(|job| ClaimedJob {
+                job: u8::from(job.id == self.jobs[1]),
+                attempt: small(job.attempt),
+            }));
+        }
+        answer.sort_by_key(|claimed| claimed.job);
+        Ok(Answer::Claimed(answer))
+    }
+
+    async fn extend(&mut self, worker: usize) -> punctual::Result<Answer> {
+        let held = (0..2).filter(|job| self.world.workers[worker][*job].is_some());
+        let extend = Extend {
+            token: self.tokens[worker].expect("it claimed"),
+            lease: seconds(10),
+            progress: Vec::new(),
+            jobs: held.map(|job| self.jobs[job]).collect(),
+        };
+        let extended = self.engine().extend(&self.namespace, vec![extend]).await?;
+        Ok(match &extended.verdicts[..] {
+            [
+                ExtendVerdict::Extended {
+                    lost,
+                    cancel_requested,
+                    ..
+                },
+            ] => Answer::Extended {
+                lost: self.numbers(lost),
+                stop: self.numbers(cancel_requested),
+            },
+            _ => Answer::LeaseLost,
+        })
+    }
+
+    fn numbers(&self, ids: &[JobId]) -> Vec<u8> {
+        let mut numbers: Vec<u8> = ids.iter().map(|id| u8::from(*id == self.jobs[1])).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    async fn settle(
+        &mut self,
+        worker: usize,
+        job: usize,
+        completed: bool,
+    ) -> punctual::Result<Answer> {
+        let token = self.tokens[worker].expect("it claimed");
+        let attempt = self.world.workers[worker][job].expect("it believes to hold it");
+        let outcome = if completed {
+            Outcome::Completed
+        } else {
+            Outcome::Retry { after: None }
+        };
+        let mut settlement = Settlement::new(self.jobs[job], u32::from(attempt), outcome);
+        if completed {
+            settlement.effects = vec![Effect::Enqueue(Box::new(self.follower(job)))];
+        }
+        let pages = vec![PageReport::new(token, vec![settlement])];
+        let settled = self
+            .engine()
+            .settle(&self.namespace, Settle { pages })
+            .await?;
+        Ok(match settled.verdicts[0][0] {
+            SettleVerdict::Settled { state, .. } => Answer::Settled(match state {
+                State::Completed => Ending::Completed,
+                State::Cancelled => Ending::Cancelled,
+                State::Dead => Ending::Exhausted,
+                _ => Ending::Ready,
+            }),
+            SettleVerdict::Repeated => Answer::Repeated,
+            _ => Answer::LeaseLost,
+        })
+    }
+
+    /// The job that the effect of another one makes.
+    fn follower(&self, job: usize) -> NewJob {
+        let id = JobId::derived("punctual model, effect of", &self.jobs[job].to_string());
+        NewJob {
+            id,
+            ..NewJob::new("followers", "{}")
+        }
+    }
+
+    async fn cancel(&mut self, job: usize) -> punctual::Result<Answer> {
+        let edit = Edit {
+            select: Select::Targets(vec![Target::Id(self.jobs[job])]),
+            action: Action::Cancel,
+            dry_run: false,
+        };
+        let edited = self.engine().edit(&self.namespace, edit).await?;
+        Ok(match edited.verdicts[0].1 {
+            EditVerdict::Done(_) => Answer::Cancelled,
+            EditVerdict::CancelRequested => Answer::CancelRequested,
+            EditVerdict::AlreadyCancelled => Answer::AlreadyCancelled,
+            _ => Answer::WrongState,
+        })
+    }
+
+    /// Half a lease, in steps short enough for the engine never to be silent.
+    async fn tick(&mut self) -> punctual::Result<Answer> {
+        for _ in 0..2 {
+            self.now = self.now + millis(2_500);
+            self.subject.set_time(self.now).await;
+            self.engine().maintain().await?;
+        }
+        Ok(Answer::Silence)
+    }
+
+    async fn failover(&mut self) -> punctual::Result<Answer> {
+        // A process that has changed nothing since it was opened ends no leases.
+        let write = Control::Write {
+            name: "alive".into(),
+            expected: self.versions,
+            value: Some(RecordValue::Opaque(Default::default())),
+        };
+        self.engine().control(&self.namespace, write).await?;
+        self.versions += 1;
+        self.subject.crash().await;
+        self.workers[1] = WorkerId(self.random.u128(..));
+        Ok(Answer::Silence)
+    }
+
+    /// What `get` says of both jobs and of their effects.
+    async fn compare(&self) -> Result<(), String> {
+        let followers = [0, 1].map(|job| Target::Id(self.follower(job).id));
+        let targets = self.jobs.map(Target::Id).into_iter().chain(followers);
+        let got = self
+            .engine()
+            .get(&self.namespace, targets.collect(), false)
+            .await;
+        let got = got.map_err(|error| error.to_string())?;
+        for (job, fate) in self.world.jobs.iter().enumerate() {
+            let Some(Got::Job(record, _)) = &got[job] else {
+                return Err(format!("job {job} is gone: {:?}", got[job]));
+            };
+            let (expected, found) = (looks(fate), look(record, got[job + 2].is_some()));
+            if expected != found {
+                return Err(format!("job {job}: expected {expected:?}\nis {found:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What of a job can be seen: where it stands, attempt, failures, crashes, effects, and of an active
+/// one whether it is to stop.
+type Look = (Ending, u8, u8, u8, u8, bool);
+
+fn looks(fate: &Fate) -> Look {
+    let stops = fate.cancel_requested && fate.ending == Ending::Active;
+    (
+        fate.ending,
+        fate.attempt,
+        fate.failures,
+        fate.crashes,
+        fate.effects,
+        stops,
+    )
+}
+
+fn look(record: &JobRecord, effect: bool) -> Look {
+    let ending = match record.state {
+        State::Active => Ending::Active,
+        State::Completed => Ending::Completed,
+        State::Cancelled => Ending::Cancelled,
+        State::Dead if record.dead == Some(DeadReason::Poison) => Ending::Poison,
+        State::Dead => Ending::Exhausted,
+        _ => Ending::Ready,
+    };
+    let stops = record.cancel_requested && ending == Ending::Active;
+    let [attempt, failures, crashes] = [record.attempt, record.failures, record.crashes].map(small);
+    (ending, attempt, failures, crashes, u8::from(effect), stops)
+}
+
+fn small(number: u32) -> u8 {
+    u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+/// The first word of what something looks like.
+fn kind(of: &impl std::fmt::Debug) -> String {
+    let text = format!("{of:?}");
+    let end = text.find(|letter: char| !letter.is_alphabetic());
+    text[..end.unwrap_or(text.len())].to_owned()
+}

@@ -1,0 +1,178 @@
+//! What there is: two jobs in an engine, two workers outside of it, and what really happened.
+
+/// A state of the model.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct World {
+    /// The jobs, as the engine has them.
+    pub jobs: [Fate; 2],
+    /// For each worker, the attempt of each job that it believes to hold. It may be long over.
+    pub workers: [[Option<u8>; 2]; 2],
+    /// What really happened to each job, told from outside of the engine.
+    pub truth: [Truth; 2],
+}
+
+/// A job in the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fate {
+    /// Where it stands.
+    pub ending: Ending,
+    /// How often it was claimed.
+    pub attempt: u8,
+    /// Outcomes that count.
+    pub failures: u8,
+    /// Leases that ran out.
+    pub crashes: u8,
+    /// Whether its worker was asked to stop it.
+    pub cancel_requested: bool,
+    /// Which attempt was settled last.
+    pub settled: Option<u8>,
+    /// How often its effect was brought about.
+    pub effects: u8,
+    /// Ticks that are left of its lease.
+    pub left: u8,
+    /// Who has it.
+    pub holder: u8,
+    /// Whether it was claimed alone.
+    pub alone: bool,
+}
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// It may be claimed.
+    Ready,
+    /// A worker has it.
+    Active,
+    /// It is done.
+    Completed,
+    /// It was cancelled.
+    Cancelled,
+    /// It failed too often.
+    Exhausted,
+    /// It ended its process while it ran alone.
+    Poison,
+}
+
+/// What really happened to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Truth {
+    /// The attempt whose lease is not over, and its ticks.
+    pub lease: Option<(u8, u8)>,
+    /// A lease was given out while another one was not over.
+    pub two_leases: bool,
+    /// A settle was taken although its lease was over.
+    pub stale_settle: bool,
+    /// A worker was told that the job is completed.
+    pub completed: bool,
+    /// Somebody was told that the job is, or is to be, cancelled.
+    pub cancelled: bool,
+    /// Leases that ran out.
+    pub crashes: u8,
+    /// One of them while the job ran alone.
+    pub crashed_alone: bool,
+    /// Whether the present lease is of a job alone.
+    pub alone: bool,
+}
+
+/// What can happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Act {
+    /// A worker that holds nothing claims one job or both, alone or not.
+    Claim {
+        /// Who claims.
+        worker: u8,
+        /// Which jobs it asks for, one bit each.
+        jobs: u8,
+        /// Whether it runs nothing else.
+        alone: bool,
+    },
+    /// A worker extends the lease of all it believes to hold.
+    Extend(u8),
+    /// A worker settles a job that it believes to hold.
+    Settle {
+        /// Who settles.
+        worker: u8,
+        /// Which job.
+        job: u8,
+        /// Completed, with an effect; else retry.
+        completed: bool,
+        /// Whether the answer reaches the worker; if not, it may settle again.
+        heard: bool,
+    },
+    /// Somebody cancels a job.
+    Cancel(u8),
+    /// Half a lease passes, in which the engine is awake.
+    Tick,
+    /// A worker dies and comes back knowing nothing.
+    Die(u8),
+    /// The engine's process is killed, with worker 1 in it, and comes back.
+    Failover,
+}
+
+/// What the engine says.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// To a claim: the jobs.
+    Claimed(Vec<ClaimedJob>),
+    /// To an extend: which of the jobs are lost, and which are to stop.
+    Extended {
+        /// Jobs asked about that are not of this lease any more.
+        lost: Vec<u8>,
+        /// Jobs whose cancel was requested.
+        stop: Vec<u8>,
+    },
+    /// To a settle: what the job is now.
+    Settled(Ending),
+    /// To a settle that was taken before.
+    Repeated,
+    /// To who has no lease.
+    LeaseLost,
+    /// To a cancel: it is cancelled.
+    Cancelled,
+    /// To a cancel: its worker is asked to stop.
+    CancelRequested,
+    /// To a cancel: it was cancelled before.
+    AlreadyCancelled,
+    /// To a cancel: it has ended otherwise.
+    WrongState,
+    /// Nobody asked anything.
+    Silence,
+}
+
+/// A job in the answer to a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClaimedJob {
+    /// Which job.
+    pub job: u8,
+    /// Which attempt this is.
+    pub attempt: u8,
+}
+
+impl World {
+    /// Two jobs that wait, two workers that have nothing.
+    pub fn new() -> Self {
+        let fate = Fate {
+            ending: Ending::Ready,
+            attempt: 0,
+            failures: 0,
+            crashes: 0,
+            cancel_requested: false,
+            settled: None,
+            effects: 0,
+            left: 0,
+            holder: 0,
+            alone: false,
+        };
+        Self {
+            jobs: [fate; 2],
+            workers: [[None; 2]; 2],
+            truth: [Truth::default(); 2],
+        }
+    }
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
