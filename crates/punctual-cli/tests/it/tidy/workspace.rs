@@ -3,7 +3,7 @@
 use super::tree::Tree;
 
 /// Which crates of ours each crate may import: `None` for those that may see everything.
-const MAP: [(&str, Option<&[&str]>); 13] = [
+const MAP: [(&str, Option<&[&str]>); 15] = [
     ("punctual", Some(&[])),
     ("punctual-embedded", Some(&["punctual"])),
     ("punctual-redis", Some(&["punctual"])),
@@ -14,6 +14,7 @@ const MAP: [(&str, Option<&[&str]>); 13] = [
     ("punctual-client", Some(&["punctual"])),
     ("punctual-cli", None),
     ("punctual-torture", None),
+    ("punctual-fuzz", None),
     ("punctual-model", None),
     // Its tests cut the power of engines; what it preloads knows nobody.
     ("punctual-syncspy", None),

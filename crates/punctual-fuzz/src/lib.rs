@@ -1,0 +1,100 @@
+//! Inputs that nobody meant: kept ones, and as many mutated ones as there is patience for.
+//!
+//! A target reads bytes and panics if it must not. Its corpus is a directory of files in git: what
+//! once broke it stays there and is tried first. Then inputs are mutated, from a fixed seed, so that
+//! a run on any machine tries the same; `PUNCTUAL_FUZZ_SEED` takes others, `PUNCTUAL_FUZZ_INPUTS` more.
+
+mod mutate;
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+
+use fastrand::Rng;
+
+/// What a run did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ran {
+    /// Inputs of the corpus, and those that the caller made.
+    pub kept: usize,
+    /// Mutated inputs.
+    pub mutated: u64,
+}
+
+/// Tries every kept input of a target and these seeds, then so many mutations of them.
+///
+/// An input that makes the target panic is written to the corpus before the panic goes on. With
+/// `PUNCTUAL_FUZZ_KEEP` set, the seeds are written there too.
+pub fn fuzz(name: &str, seeds: Vec<Vec<u8>>, inputs: u64, target: impl Fn(&[u8])) -> Ran {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(name);
+    fuzz_in(
+        &directory,
+        seeds,
+        number("PUNCTUAL_FUZZ_INPUTS").unwrap_or(inputs),
+        target,
+    )
+}
+
+fn fuzz_in(directory: &Path, seeds: Vec<Vec<u8>>, inputs: u64, target: impl Fn(&[u8])) -> Ran {
+    if std::env::var_os("PUNCTUAL_FUZZ_KEEP").is_some() {
+        seeds
+            .iter()
+            .for_each(|seed| drop(keep(directory, "seed", seed)));
+    }
+    let mut kept = read(directory);
+    kept.extend(seeds);
+    for input in &kept {
+        attempt(directory, input, &target);
+    }
+    let mut random = Rng::with_seed(number("PUNCTUAL_FUZZ_SEED").unwrap_or_default());
+    for _ in 0..inputs {
+        let input = mutate::mutated(&kept, &mut random);
+        attempt(directory, &input, &target);
+    }
+    Ran {
+        kept: kept.len(),
+        mutated: inputs,
+    }
+}
+
+fn attempt(directory: &Path, input: &[u8], target: &impl Fn(&[u8])) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| target(input))) {
+        eprintln!(
+            "the input is kept: {}",
+            keep(directory, "broke", input).display()
+        );
+        resume_unwind(panic);
+    }
+}
+
+/// Every input of a corpus, in the order of their names.
+fn read(directory: &Path) -> Vec<Vec<u8>> {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| fs::read(path).expect("a kept input can be read"))
+        .collect()
+}
+
+fn keep(directory: &Path, why: &str, input: &[u8]) -> PathBuf {
+    let hash = input.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let path = directory.join(format!("{why}-{hash:016x}"));
+    fs::create_dir_all(directory).expect("a directory for the corpus");
+    fs::write(&path, input).expect("room for one input");
+    path
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

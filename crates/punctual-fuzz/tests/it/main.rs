@@ -1,0 +1,8 @@
+//! Everything that reads bytes from outside: whatever they are, it answers a value or an error.
+
+mod calls;
+mod http;
+mod logs;
+mod replies;
+mod steps;
+mod times;
