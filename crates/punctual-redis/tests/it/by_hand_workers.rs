@@ -184,7 +184,8 @@ async fn a_kill_hands_over(killed: Language, other: Language) {
     assert_eq!(hand.call("get", &[&long])["job"]["crashes"], 1);
 }
 
-/// One worker is stopped for longer than its lease; it says so, lets the job be, and goes on.
+/// One worker is stopped for three leases, one until the other takes its job and two that this takes;
+/// it says so, lets the job be, and goes on.
 async fn a_lost_lease_is_survived(stopped: Language, other: Language) {
     let hand = Hand::new().await;
     let [short, long] = push_two(&hand);
@@ -193,9 +194,9 @@ async fn a_lost_lease_is_survived(stopped: Language, other: Language) {
     first.signal("STOP");
     let second = Worker::start(other, &hand);
     second.says(&format!("started {long} attempt 2"));
+    second.says(&format!("settled {long} completed: settled"));
     first.signal("CONT");
     first.says("lease lost");
-    second.says(&format!("settled {long} completed: settled"));
     finished_by(&hand, &long, other, 2);
     second.kill();
     let [_, next] = push_two(&hand);
