@@ -202,6 +202,10 @@ impl Calls {
         if self.options.clock.is_some() {
             self.set_clock(shard, self.clock.now()).await?;
         }
+        if let Some(ahead) = self.options.clock_ahead {
+            let told = format!("+{}", ahead.as_micros());
+            self.tell_clock(shard, &told).await?;
+        }
         if bounds(self.limits()) != bounds(&Limits::default()) {
             let map = control::limits(self.limits());
             self.send_map(shard, "control", Kind::Changes, &map, deadline)
@@ -226,9 +230,13 @@ impl Calls {
 
     /// Tells a shard of a test what its time is; the functions that serve know of no such key.
     pub(crate) async fn set_clock(&self, shard: &Shard, now: Timestamp) -> Result<()> {
+        self.tell_clock(shard, &now.as_micros().to_string()).await
+    }
+
+    async fn tell_clock(&self, shard: &Shard, told: &str) -> Result<()> {
         let key = format!("{}:clock", shard.base);
         let mut set = cmd("SET");
-        set.arg(key).arg(now.as_micros());
+        set.arg(key).arg(told);
         self.command(shard.slot, &set).await.map(drop)
     }
 

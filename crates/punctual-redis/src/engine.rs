@@ -67,6 +67,16 @@ impl RedisEngine {
         Self::connect_with(options, Library::with_test_clock()).await
     }
 
+    /// An engine whose servers' clocks are ahead of this machine's, and go on by themselves.
+    #[cfg(feature = "testing")]
+    pub async fn connect_with_clock_ahead(
+        mut options: Options,
+        ahead: std::time::Duration,
+    ) -> Result<Self> {
+        options.clock_ahead = Some(ahead);
+        Self::connect_with(options, Library::with_test_clock()).await
+    }
+
     /// Tells the servers of a test what their time is, before its clock is moved there.
     ///
     /// A shard remembers the instants of its writes only, within a millisecond; so that a test need

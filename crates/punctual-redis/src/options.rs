@@ -34,6 +34,8 @@ pub struct Options {
     pub(crate) deadline: Duration,
     /// A clock that tests move; the server's is used without one.
     pub(crate) clock: Option<Arc<dyn Clock>>,
+    /// How far the servers' clocks are ahead, in a test.
+    pub(crate) clock_ahead: Option<Duration>,
 }
 
 /// The most shards that one namespace is cut into.
@@ -63,6 +65,7 @@ impl Options {
             limits: Limits::default(),
             deadline: seconds(5),
             clock: None,
+            clock_ahead: None,
         }
     }
 

@@ -1,14 +1,58 @@
 use std::collections::HashSet;
 
-use punctual::engine::{Claim, ExtendVerdict, WorkerId};
-use punctual::time::{Stopwatch, millis, seconds};
-use punctual::{Engine, ErrorKind, State};
+use punctual::engine::{Claim, ExtendVerdict, WaitFor, WorkerId};
+use punctual::time::{Clock, Stopwatch, SystemClock, days, millis, seconds};
+use punctual::{Due, Engine, ErrorKind, NewJob, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
 use crate::client::{
-    claim, claim_as, connect, drain, enqueue, enqueue_surely, here, job, options, state,
+    Claimed, QUEUE, claim, claim_as, connect, drain, enqueue, enqueue_surely, here, job, options,
+    state,
 };
+
+/// A worker whose own clock is a day behind that of the servers.
+#[tokio::test]
+async fn a_worker_whose_clock_is_a_day_off_is_on_time_and_never_early() {
+    let server = TestServer::start();
+    let engine = RedisEngine::connect_with_clock_ahead(options(&server.address()), days(1)).await;
+    let engine = engine.expect("connect");
+    let here_is = Clock::now(&SystemClock);
+    for _ in 0..3 {
+        let job = NewJob {
+            due: Due::After(millis(400)),
+            ..job()
+        };
+        let sent = engine.enqueue(&here(), vec![job]).await.expect("enqueue");
+        let due = sent.receipts[0].due;
+        assert!(due > here_is + days(1), "the servers' clock counts");
+        let watch = Stopwatch::start();
+        let (page, now) = loop {
+            let wants = Claim {
+                lease: millis(600),
+                ..Claim::new(WorkerId::random(), QUEUE, 1)
+            };
+            let mut claimed = engine.claim(&here(), wants).await.expect("claim");
+            if let Some(page) = claimed.pages.pop() {
+                break (page, claimed.now);
+            }
+            let until = claimed.wake_at.expect("a job is to come");
+            let what = WaitFor::Work(vec![QUEUE.into()]);
+            engine.wait(&here(), what, until).await.expect("wait");
+        };
+        assert!(now >= due, "early: {now} before {due}");
+        assert!(watch.elapsed() >= millis(390), "early by our own watch");
+        assert!(now - due < seconds(5), "late by {:?}", now - due);
+        // Its lease is counted by the servers too.
+        let page = Claimed {
+            token: page.token,
+            jobs: page.jobs,
+        };
+        let extended = page.extend(&engine).await.expect("extend");
+        assert!(matches!(extended, ExtendVerdict::Extended { .. }));
+        assert!(page.complete(&engine).await.expect("settle"));
+    }
+}
 
 /// How often the loops of faults go round: `PUNCTUAL_FAULTS` times as often as the short form.
 pub(crate) fn rounds(short: usize) -> usize {
