@@ -202,10 +202,16 @@ async fn effects_that_two_deliver_at_once_arrive_once() {
             Timed::at(&server.address(), now).await,
             Timed::at(&server.address(), now).await,
         );
-        one.advance(seconds(5)).await;
+        one.advance(seconds(20)).await;
+        let waits = async || {
+            let health = one.engine.info().await.expect("info").health;
+            health.problems.iter().any(|it| it.contains("effects wait"))
+        };
+        assert!(waits().await, "a person is told of what nobody delivers");
         let (first, second) = tokio::join!(one.engine.maintain(), other.engine.maintain());
         first.expect("maintain");
         second.expect("maintain");
+        assert!(!waits().await, "and not of what is delivered");
         assert_eq!(take_followers(&one.engine).await.len(), 20);
         now = one.advance(minutes(3)).await;
         one.engine.maintain().await.expect("maintain");
