@@ -115,7 +115,7 @@ fn logs_are_json_and_tell_no_payload_and_no_token() {
         }
     }
     assert!(
-        events.iter().any(|event| event["message"] == "edit"),
+        events.iter().any(|event| event["message"] == "audit"),
         "{log}"
     );
     for secret in ["s3cr3t", &token] {
