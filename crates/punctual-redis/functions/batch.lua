@@ -18,7 +18,7 @@ end
 -- Puts the jobs of one lane and due in line: at the places `at` of the batch, or all of it. Due ones are gathered in `lanes`.
 local function line_up(batch, part, lanes)
   local r, ids, at, kv = part.row, batch.ids, part.at, batch.kv
-  local k = part.n or #at
+  local k = part.n
   note(r, 1, k)
   local waits = part.later or has_pile(r)
   if waits then
@@ -26,7 +26,7 @@ local function line_up(batch, part, lanes)
     for i = 1, k do
       local place = at and at[i] or i
       if at then these[i] = ids[place] end
-      dues[i], records[i] = part.due or unp('>I8', batch.dues[place]), kv[2 * place]
+      dues[i], records[i] = part.due or batch.dues[place], kv[2 * place]
     end
     Due.add_plain(r, dues, these, records, #batch.calls == 1 and u8(S.now) .. batch.sub or nil)
   else
@@ -70,8 +70,7 @@ local function read_uniform(blob, k, n, last)
   local head = sub(blob, 12, 22 + ql)
   local batch = last and last.head == head and last or nil
   if not batch then
-    local due8, late = Enqueue.due_of(byte(head), sub(head, 2, 9), u8(S.now), 0)
-    local due = unp('>I8', due8)
+    local due8, late, due = Enqueue.due_of(byte(head), sub(head, 2, 9), u8(S.now), 0)
     batch = {ids = {}, kv = {}, n = 0, sub = S.sub, plain = not late, head = head, due8 = due8, late = late, calls = {},
       parts = {{prio = byte(head, 10), q = sub(head, 12), due = due, later = due > S.now, n = 0}}}
   end
@@ -90,38 +89,42 @@ local function read_jobs(blob, k, last)
     one.plain = false
     return one
   end
-  local ids, kv, dues, lates = batch.ids, batch.kv, {}, {}
-  batch.dues, batch.lates = dues, lates
-  local now8, at, size = u8(S.now), 12, #blob
+  local ids, kv, dues, dues8, lates, due_of = batch.ids, batch.kv, {}, {}, {}, Enqueue.due_of
+  batch.dues, batch.dues8, batch.lates = dues, dues8, lates
+  local now, now8, at, size = S.now, u8(S.now), 12, #blob
   local seq = '\1' .. now8 .. S.sub
-  local last_due, last_later, last_lane, due8, late, prefix, part, parts = nil, nil, nil, nil, nil, nil, nil, {}
+  local last_kind, last_told8, last_lane, due8, late, due, later, prefix, part, places, parts = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}
   for i = 1, n do
-    local length, id, told = unp('>I4c16c9', blob, at)
-    if length < 40 or at + 3 + length > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
-    if told ~= last_due then
-      due8, late = Enqueue.due_of(byte(told), sub(told, 2), now8, i - 1)
-      last_due, prefix = told, seq .. due8
-      local later = due8 ~= now8
-      if later ~= last_later then last_lane, last_later = nil, later end
+    local length, id, kind, told8 = unp('>I4c16Bc8', blob, at)
+    local last = at + 3 + length
+    if length < 40 or last > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
+    if told8 ~= last_told8 or kind ~= last_kind then
+      due8, late, due = due_of(kind, told8, now8, i - 1)
+      last_told8, last_kind, prefix = told8, kind, seq .. due8
+      if due > now ~= later then last_lane, later = nil, due > now end
       if late then batch.plain = false end
     end
     local lane = sub(blob, at + 39, at + 41 + byte(blob, at + 41))
     if lane ~= last_lane then
+      if part then part.n = places end
       last_lane = lane
       if byte(lane, 2) > 1 then batch.plain = false end
-      local key = last_later and sub(lane, 4) or sub(lane, 1, 1) .. sub(lane, 3)
+      local key = later and sub(lane, 4) or sub(lane, 1, 1) .. sub(lane, 3)
       part = parts[key]
       if not part then
-        part = {prio = byte(lane, 1), q = sub(lane, 4), later = last_later, at = {}}
+        part = {prio = byte(lane, 1), q = sub(lane, 4), later = later, at = {}, n = 0}
         parts[key] = part
         batch.parts[#batch.parts + 1] = part
       end
+      places = part.n
     end
-    part.at[#part.at + 1] = i
-    ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 29, at + 3 + length)
-    dues[i], lates[i] = due8, late
-    at = at + 4 + length
+    places = places + 1
+    part.at[places] = i
+    ids[i], kv[2 * i - 1], kv[2 * i], dues[i], dues8[i] = id, id, prefix .. sub(blob, at + 29, last), due, due8
+    if late then lates[i] = true end
+    at = last + 1
   end
+  if part then part.n = places end
   return batch
 end
 
@@ -135,7 +138,7 @@ local function have_room(batches)
       local r = Row.of(part.q)
       part.row = r
       if flag(r, 8) then
-        more[r] = (more[r] or 0) + (part.n or #part.at)
+        more[r] = (more[r] or 0) + part.n
         if Enqueue.pending(r) + more[r] > r.max then return false end
       end
     end
@@ -188,7 +191,7 @@ local function store_each(batch)
   for i = 1, batch.n do Job.check(known[i]) end -- before anything is changed
   S.sub = batch.sub
   for i = 1, batch.n do
-    local due8, late, other = batch.due8 or batch.dues[i], batch.late or batch.lates and batch.lates[i], nil
+    local due8, late, other = batch.due8 or batch.dues8[i], batch.late or batch.lates and batch.lates[i], nil
     local verdict
     verdict, due8, late, other = Enqueue.one(batch.ids[i], due8, late, sub(batch.kv[2 * i], 20), true)
     if verdict > 0 or late then form = 1 end

@@ -11,18 +11,18 @@ local function plus(now, span8)
   return pack('>I4I4', high, low % 4294967296)
 end
 
--- The due that engine time gives: 8 bytes, and whether the instant asked for has passed.
+-- The due that engine time gives: 8 bytes, whether the instant asked for has passed, and the number.
 local function due_of(kind, told8, now8, index)
-  if kind == 0 then return now8, false end
+  if kind == 0 then return now8, false, S.now end
+  local told = unp('>I8', told8)
   if kind == 1 then
-    local due8 = plus(S.now, told8)
-    if unp('>I8', told8) > DUE_MAX or unp('>I8', due8) > DUE_MAX then
-      refuse('invalid_delay', 'delay reaches beyond the year 9999 index=' .. index)
-    end
-    return due8, false
+    local due8 = told < DUE_MAX and plus(S.now, told8)
+    local due = due8 and unp('>I8', due8)
+    if not due or due > DUE_MAX then refuse('invalid_delay', 'delay reaches beyond the year 9999 index=' .. index) end
+    return due8, false, due
   end
-  if below(told8, now8) then return now8, true end
-  return told8, false
+  if told < S.now then return now8, true, S.now end
+  return told8, false, told
 end
 
 function Enqueue.pending(r) return r.c[HELD] + r.c[SCHEDULED] + r.c[READY] end
