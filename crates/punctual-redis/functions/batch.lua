@@ -148,9 +148,8 @@ end
 
 local FINE = '\0'
 
--- Stores plain batches together if all their jobs are new and there is room; whether it did.
+-- Stores plain batches together if all their jobs are new; there is room. Whether it did.
 local function store_together(batches)
-  if not have_room(batches) then return false end
   local ids, kv = batches[1].ids, batches[1].kv
   if #batches > 1 then
     ids, kv = {}, {}
@@ -213,9 +212,9 @@ end
 -- Stores batches whatever is with their jobs, in their order; `answers` by call. A refusal is a call's own.
 local function store_all(batches, answers)
   if #batches == 0 then return end
-  local plain = true
+  local plain, ok, room = true, attempt(have_room, batches)
   for b = 1, #batches do plain = plain and batches[b].plain end
-  if plain and store_together(batches) then
+  if ok and room and plain and store_together(batches) then
     for b = 1, #batches do
       for _, call_ in ipairs(batches[b].calls) do answers[call_[1]] = FINE end
     end
@@ -224,7 +223,8 @@ local function store_all(batches, answers)
   elseif #batches[1].calls > 1 then
     for _, call_ in ipairs(batches[1].calls) do store_all({alone(batches[1], call_)}, answers) end
   else
-    local _, answer = attempt(store_each, batches[1])
+    local answer = room -- or what refuses its queue
+    if ok then ok, answer = attempt(store_each, batches[1]) end
     answers[batches[1].calls[1][1]] = answer
   end
 end

@@ -369,7 +369,7 @@ end
 -- how many of the calls from `first` on it has run.
 local function claim_alike(calls, first, heads, pages)
   local lead = calls[first]
-  local r = lead.asks and Row.of(lead.asks)
+  local r = lead.asks and Row.find(lead.asks) and Row.of(lead.asks)
   local lane, live = nil, 0
   if r then lane, live = plain_lane(r, lead.limit) end
   if not lane then return 0 end

@@ -86,14 +86,21 @@ async fn what_is_wrong_with_one_caller_concerns_no_other() {
     let damaged = JobId::from_bytes(*b"ABCDEFGHIJKLMNOP");
     let records = "punctual:{default/0}:b";
     server.cli(&["HSET", records, "ABCDEFGHIJKLMNOP", "~ of a later version"]);
-    let mut jobs = jobs(6);
+    server.cli(&["SET", "punctual:{default/0}:n:taken", "by another program"]);
+    let mut jobs = jobs(7);
+    jobs[6].queue = "taken".into();
     jobs[1].id = damaged;
     jobs[3].id = jobs[2].id;
     jobs[4].id = jobs[2].id;
     jobs[4].payload = "other".into();
     let mut sent = all_at_once(&engine, &jobs).await;
-    let refused = sent.remove(1).expect_err("its record cannot be read");
-    assert_eq!(refused.kind(), ErrorKind::DataDamaged, "{refused}");
+    for (place, why) in [
+        (6, "its queue is not ours"),
+        (1, "its record cannot be read"),
+    ] {
+        let refused = sent.remove(place).expect_err(why);
+        assert_eq!(refused.kind(), ErrorKind::DataDamaged, "{refused}");
+    }
     use EnqueueVerdict::{Created, Duplicate, IdConflict};
     assert_eq!(
         verdicts(sent),
