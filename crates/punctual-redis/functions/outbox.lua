@@ -54,10 +54,13 @@ local function strike(ids)
   end
 end
 
+-- Old entries, a share for each target and another one first each time: one that is away holds up no other.
 local function old_ids(limit)
-  local ids = {}
-  for _, target in ipairs(targets()) do
-    local found = call('ZRANGEBYSCORE', S.base .. ':oz:' .. target, '-inf', fmt('%d', S.now - OLD), 'LIMIT', 0, limit - #ids)
+  local ids, all = {}, targets()
+  local share, first = max(1, floor(limit / max(1, #all))), S.now % max(1, #all)
+  for i = 1, #all do
+    local key = S.base .. ':oz:' .. all[(first + i) % #all + 1]
+    local found = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now - OLD), 'LIMIT', 0, min(share, limit - #ids))
     for _, id in ipairs(found) do ids[#ids + 1] = id end
     if #ids >= limit then break end
   end

@@ -154,7 +154,7 @@ impl Calls {
         let map = MapWriter::default();
         let reply = self.change(shard, "maintain", Kind::Changes, &map).await?;
         if reply.get("ob").some(Mp::number)?.unwrap_or(0) > 0 {
-            self.deliver_old(shard).await?;
+            self.deliver_old(shard).await;
         }
         stats::maintained(&reply)
     }

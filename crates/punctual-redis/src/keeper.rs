@@ -8,6 +8,7 @@ use tokio::task::AbortHandle;
 
 use crate::calls::Calls;
 use crate::engine::examine;
+use crate::shards::Shard;
 use crate::standing::Standing;
 
 /// The loop of a process that does the servers' duties when nobody else calls, looks whether the
@@ -99,27 +100,37 @@ async fn run(calls: Arc<Calls>, standings: Arc<Mutex<Vec<Standing>>>, pulse: Arc
     }
 }
 
-/// One round over the shards that this process has talked to.
+/// One round over the shards that this process has talked to. One that fails keeps no other from its
+/// turn; lost data are the worst that can be told.
 async fn keep(calls: &Calls) -> Result<()> {
+    let mut told = Ok(());
     for shard in calls.shards.greeted() {
-        // Whoever called it has seen that the data are there, and a claim has done its duties.
-        if shard.silence().is_some_and(|silence| silence < ROUND / 2) {
-            let family = calls.shards.known(&shard.namespace);
-            if family.is_some_and(|shards| shards.len() > 1) {
-                calls.deliver_old(&shard).await?;
+        if let Err(error) = keep_one(calls, &shard).await {
+            let is_worse = told.is_ok() || error.kind() == ErrorKind::DataMissing;
+            if is_worse {
+                told = Err(error);
             }
-            continue;
         }
-        let mut rounds = 0;
-        loop {
-            let done = calls.maintain(&shard).await?;
-            rounds += 1;
-            // A limit cut it short: on with it, in slices, for a while.
-            let more = done.moved + done.expired + done.rescued + done.pruned > 0;
-            let now = calls.clock.now();
-            if !(more && done.next.is_some_and(|next| next <= now) && rounds < ROUNDS_MAX) {
-                break;
-            }
+    }
+    told
+}
+
+async fn keep_one(calls: &Calls, shard: &Arc<Shard>) -> Result<()> {
+    // Whoever called it has seen that the data are there, and a claim has done its duties.
+    if shard.silence().is_some_and(|silence| silence < ROUND / 2) {
+        let family = calls.shards.known(&shard.namespace);
+        if family.is_some_and(|shards| shards.len() > 1) {
+            calls.deliver_old(shard).await;
+        }
+        return Ok(());
+    }
+    for _ in 0..ROUNDS_MAX {
+        let done = calls.maintain(shard).await?;
+        // A limit cut it short: on with it, in slices, for a while.
+        let more = done.moved + done.expired + done.rescued + done.pruned > 0;
+        let now = calls.clock.now();
+        if !(more && done.next.is_some_and(|next| next <= now)) {
+            break;
         }
     }
     Ok(())

@@ -16,6 +16,8 @@ pub(crate) type Delivered = BTreeMap<EntryId, Option<EnqueueVerdict>>;
 
 /// Entries that one round delivers for others.
 const ROUND: usize = 100;
+/// Rounds of one who delivers for others, at a time.
+const ROUNDS_MAX: u32 = 100;
 /// Readings that may turn out too old at their target.
 const READINGS: u32 = 3;
 
@@ -38,21 +40,23 @@ impl Calls {
         delivered
     }
 
-    /// Delivers what others have posted here and not delivered; how many.
-    pub(crate) async fn deliver_old(&self, from: &Arc<Shard>) -> Result<usize> {
-        let mut delivered = Delivered::new();
-        let ask = || outbox::ask_old(ROUND);
-        self.deliver_round(from, ask, &mut delivered).await?;
-        Ok(delivered.len())
+    /// Delivers what others have posted here and not delivered, in rounds; what cannot be now waits.
+    pub(crate) async fn deliver_old(&self, from: &Arc<Shard>) {
+        for _ in 0..ROUNDS_MAX {
+            let mut delivered = Delivered::new();
+            let ask = || outbox::ask_old(ROUND);
+            if let Err(error) = self.deliver_round(from, ask, &mut delivered).await {
+                tracing::debug!(%error, "effects for other shards are delivered later");
+            }
+            if delivered.is_empty() {
+                return;
+            }
+        }
     }
 
     /// The same in a task of its own.
     pub(crate) fn deliver_later(self: Arc<Self>, from: Arc<Shard>) {
-        tokio::spawn(async move {
-            if let Err(error) = self.deliver_old(&from).await {
-                tracing::debug!(%error, "effects for other shards are delivered later");
-            }
-        });
+        tokio::spawn(async move { self.deliver_old(&from).await });
     }
 
     /// Reads entries, delivers them in their order, and strikes off what has arrived, though one
