@@ -28,6 +28,17 @@ demo *options:
 doc:
     cargo doc --workspace --no-deps --open
 
+# The container file: built, started, asked, ended (docker or podman, and their registries)
+container:
+    scripts/container
+
+# The systemd unit, by systemd's own eyes
+unit:
+    mkdir -p target/unit
+    sed 's|^ExecStart=[^ ]*|ExecStart=/bin/true|' deploy/punctual.service >target/unit/punctual.service
+    systemd-analyze verify --man=no --recursive-errors=no target/unit/punctual.service
+    systemd-analyze security --offline=true --threshold=20 deploy/punctual.service
+
 # Licences, sources and doubled versions of dependencies (cargo install cargo-deny --locked)
 deny:
     cargo deny check licenses bans sources

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use punctual::engine::Durability;
 use punctual::time::{ManualClock, parse_span};
 use punctual::{Engine, Error, ErrorKind, MemoryEngine};
-use punctual_client::HttpEngine;
+use punctual_client::{HttpEngine, Transport};
 use punctual_embedded::Options;
 use punctual_gateway::Sharer;
 use punctual_redis::RedisEngine;
@@ -28,7 +28,7 @@ pub(crate) const AUDIT: &str = "audit.jsonl";
 
 /// The addresses that this build understands, for errors and `--help`.
 pub(crate) const SUPPORTED: &str = "memory:, file:DIR, redis://HOST, rediss://HOST, \
-     redis+sentinel://HOST,HOST/MASTER, redis+cluster://HOST,HOST and http://HOST:PORT";
+     redis+sentinel://HOST,HOST/MASTER, redis+cluster://HOST,HOST, http://HOST:PORT and https://HOST:PORT";
 
 /// The same for a reader with time.
 pub(crate) const ADDRESSES: &str = "\
@@ -43,14 +43,20 @@ Engines:
                                rediss:// encrypts, redis+sentinel://HOST,HOST/MASTER and
                                redis+cluster://HOST,HOST find their servers by themselves
   redis://HOST?durability=fsync        refused unless the server keeps it; or memory, os, replica(1)
-  http://127.0.0.1:4180        what `punctual serve` serves there; PUNCTUAL_TOKEN is its token";
+  http://127.0.0.1:4180        what `punctual serve` serves there; PUNCTUAL_TOKEN is its token
+  https://HOST:PORT?ca=FILE    the same by TLS; without ca= by the authorities of the system
+  http://HOST:PORT?plaintext=allow     another machine in the clear, which is refused otherwise";
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => f.write_str("memory:"),
             Self::File { dir, .. } => write!(f, "file:{}", dir.display()),
-            Self::Gateway { authority } => write!(f, "http://{authority}"),
+            Self::Gateway {
+                authority,
+                transport: Transport::Tls(_),
+            } => write!(f, "https://{authority}"),
+            Self::Gateway { authority, .. } => write!(f, "http://{authority}"),
             Self::Redis(address) => f.write_str(&address.shown()),
         }
     }
@@ -69,7 +75,10 @@ pub(crate) enum Address {
         reserve: Option<u64>,
     },
     /// An engine behind `punctual serve`.
-    Gateway { authority: String },
+    Gateway {
+        authority: String,
+        transport: Transport,
+    },
     /// An engine on servers.
     Redis(RedisAddress),
 }
@@ -197,17 +206,38 @@ impl Address {
                     reserve,
                 })
             }
-            "http" => {
+            "http" | "https" => {
                 let authority = place.strip_prefix("//").unwrap_or(place);
                 let authority = authority.trim_end_matches('/');
                 let odd = |c: char| matches!(c, '/' | '@' | '#') || c.is_whitespace();
-                if authority.is_empty() || authority.contains(odd) || options.count() > 0 {
-                    return Err(refuse(
-                        "http: takes a host and a port, such as http://127.0.0.1:4180".into(),
-                    ));
+                if authority.is_empty() || authority.contains(odd) {
+                    return Err(refuse(format!(
+                        "{scheme}: takes a host and a port, such as http://127.0.0.1:4180"
+                    )));
+                }
+                let mut transport = match scheme {
+                    "https" => Transport::Tls(None),
+                    _ => Transport::Plain,
+                };
+                for option in options {
+                    transport = match (option.split_once('='), transport) {
+                        (Some(("ca", file)), Transport::Tls(_)) if !file.is_empty() => {
+                            Transport::Tls(Some(file.into()))
+                        }
+                        (Some(("plaintext", "allow")), Transport::Plain) => {
+                            Transport::PlainAnywhere
+                        }
+                        _ => {
+                            return Err(refuse(format!(
+                                "{scheme}: has no option {option:?}; https: has ca=FILE, \
+                                 http: has plaintext=allow"
+                            )));
+                        }
+                    };
                 }
                 Ok(Self::Gateway {
                     authority: authority.into(),
+                    transport,
                 })
             }
             "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
@@ -216,7 +246,7 @@ impl Address {
                 read.map_err(|error| refuse(error.message().to_owned()))?;
                 Ok(Self::Redis(RedisAddress(text.to_owned())))
             }
-            "amqp" | "amqps" | "kafka" | "https" => {
+            "amqp" | "amqps" | "kafka" => {
                 Err(refuse(format!("{scheme}: is not an engine of this build")))
             }
             _ => Err(refuse(format!(
@@ -238,9 +268,13 @@ impl Address {
     pub(crate) async fn open(&self, make: Make, manner: Manner) -> Result<Connection> {
         match self {
             Self::Memory => Ok(Connection::to(Arc::new(MemoryEngine::new()))),
-            Self::Gateway { authority } => {
+            Self::Gateway {
+                authority,
+                transport,
+            } => {
                 let token = std::env::var(TOKEN).ok();
-                let engine = HttpEngine::connect(authority, token.as_deref())?;
+                let transport = transport.clone();
+                let engine = HttpEngine::connect_by(transport, authority, token.as_deref())?;
                 Ok(Connection::to(Arc::new(engine)))
             }
             Self::File {

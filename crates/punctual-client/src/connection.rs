@@ -17,14 +17,16 @@ use punctual::{Error, ErrorKind, Namespace, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::tls::Greeting;
+
 /// Connections that are kept while nobody calls.
 const IDLE_MAX: usize = 64;
 
 /// Where a gateway is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) enum Place {
-    /// At this host and port.
-    Network(String),
+    /// At this host and port, greeted by TLS or not.
+    Network(String, Option<Greeting>),
     /// At the socket in this directory.
     Directory(PathBuf),
 }
@@ -32,7 +34,7 @@ pub(crate) enum Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Network(authority) => f.write_str(authority),
+            Self::Network(authority, _) => f.write_str(authority),
             Self::Directory(dir) => write!(f, "{}", dir.display()),
         }
     }
@@ -74,7 +76,7 @@ impl Connections {
         body: Bytes,
     ) -> Result<Reply> {
         let host = match &self.place {
-            Place::Network(authority) => authority,
+            Place::Network(authority, _) => authority,
             Place::Directory(_) => "localhost",
         };
         let mut request = Request::post(path)
@@ -138,12 +140,19 @@ impl Connections {
 
     async fn open(&self) -> Result<SendRequest<Full<Bytes>>> {
         match &self.place {
-            Place::Network(authority) => {
+            Place::Network(authority, greeting) => {
                 let stream = TcpStream::connect(authority).await;
                 let stream = stream.map_err(|error| self.unreached(error))?;
                 // Small calls at once; a socket that refuses that works all the same.
                 let _ = stream.set_nodelay(true);
-                self.greet(stream).await
+                match greeting {
+                    None => self.greet(stream).await,
+                    Some(Greeting { connector, name }) => {
+                        let secured = connector.connect(name.clone(), stream).await;
+                        self.greet(secured.map_err(|error| self.distrusted(error))?)
+                            .await
+                    }
+                }
             }
             Place::Directory(dir) => {
                 let reach = async { UnixStream::connect(Way::into(dir)?.path()).await };
@@ -169,9 +178,17 @@ impl Connections {
         Ok(sender)
     }
 
+    fn distrusted(&self, error: io::Error) -> Error {
+        let message = "the gateway cannot be trusted, or speaks no TLS; \
+                       name the file with its authority by ?ca=FILE, and the host as in its certificate";
+        Error::new(ErrorKind::EngineUnavailable, message)
+            .with("gateway", &self.place)
+            .source(error)
+    }
+
     fn unreached(&self, error: io::Error) -> Error {
         let message = match &self.place {
-            Place::Network(_) => {
+            Place::Network(..) => {
                 "the gateway cannot be reached; is `punctual serve` running there?"
             }
             Place::Directory(_) => {
@@ -197,24 +214,41 @@ impl Connections {
     }
 }
 
-/// Refuses to send a token in the clear to another machine.
-pub(crate) fn check_authority(authority: &str) -> Result<()> {
-    let refuse = |message: &str| {
-        Err(Error::new(ErrorKind::InvalidInput, message).with("gateway", authority))
+/// How calls travel to a gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Transport {
+    /// In the clear, to this machine only.
+    Plain,
+    /// In the clear to wherever: whoever is on the way reads the token and every job.
+    PlainAnywhere,
+    /// By TLS, to who is vouched for by the authorities in this PEM file, or by those of the system.
+    Tls(Option<PathBuf>),
+}
+
+/// Refuses to send a token in the clear to another machine, unless told so; greets by TLS if told.
+pub(crate) fn greeting(authority: &str, transport: &Transport) -> Result<Option<Greeting>> {
+    let refuse = |message: &'static str| {
+        Error::new(ErrorKind::InvalidInput, message).with("gateway", authority)
     };
     let Some((host, port)) = authority.rsplit_once(':') else {
-        return refuse("the gateway's address names no port; write it like 127.0.0.1:4180");
+        let message = "the gateway's address names no port; write it like 127.0.0.1:4180";
+        return Err(refuse(message));
     };
     if port.parse::<u16>().is_err() {
-        return refuse("the gateway's port is no number of 0 to 65535");
+        return Err(refuse("the gateway's port is no number of 0 to 65535"));
     }
     let address = authority.parse::<SocketAddr>();
     let is_loopback = address.map_or(host == "localhost", |address| address.ip().is_loopback());
-    if !is_loopback {
-        return refuse(
-            "a gateway on another machine would get the token in the clear; \
-             lead it here through a tunnel, such as `ssh -L 4180:127.0.0.1:4180`",
-        );
+    match transport {
+        Transport::Plain if !is_loopback => Err(refuse(
+            "a gateway on another machine would get the token in the clear; use https://, lead it \
+             here through a tunnel such as `ssh -L 4180:127.0.0.1:4180`, or say ?plaintext=allow",
+        )),
+        Transport::Plain | Transport::PlainAnywhere => Ok(None),
+        Transport::Tls(authorities) => {
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            Greeting::new(host, authorities.as_deref()).map(Some)
+        }
     }
-    Ok(())
 }

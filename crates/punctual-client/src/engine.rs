@@ -16,7 +16,7 @@ use punctual::time::{Timestamp, seconds, within};
 use punctual::wire::{self, Answer, Call};
 use punctual::{Engine, Error, ErrorKind, Namespace, NewJob, Result};
 
-use crate::connection::{Connections, Place, Reply, check_authority};
+use crate::connection::{Connections, Place, Reply, Transport, greeting};
 
 /// The engine behind a gateway.
 ///
@@ -26,13 +26,16 @@ use crate::connection::{Connections, Place, Reply, check_authority};
 pub struct HttpEngine(Arc<Connections>);
 
 impl HttpEngine {
-    /// The engine behind the gateway on this host and port, such as `127.0.0.1:4180`. Connects with
-    /// the first call.
-    ///
-    /// Another machine is refused: the token would travel in the clear.
+    /// The engine behind the gateway on this host and port of this machine, such as
+    /// `127.0.0.1:4180`. Connects with the first call.
     pub fn connect(authority: &str, token: Option<&str>) -> Result<Self> {
-        check_authority(authority)?;
-        let place = Place::Network(authority.to_owned());
+        Self::connect_by(Transport::Plain, authority, token)
+    }
+
+    /// The same, on any machine that the transport allows.
+    pub fn connect_by(transport: Transport, authority: &str, token: Option<&str>) -> Result<Self> {
+        let greeting = greeting(authority, &transport)?;
+        let place = Place::Network(authority.to_owned(), greeting);
         let connections = Connections::new(place, token.map(Into::into));
         Ok(Self(Arc::new(connections)))
     }

@@ -12,5 +12,7 @@
 
 mod connection;
 mod engine;
+mod tls;
 
+pub use connection::Transport;
 pub use engine::HttpEngine;

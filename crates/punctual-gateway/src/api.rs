@@ -13,6 +13,8 @@ mod stats;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use utoipa::OpenApi as _;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{OpenApi, RefOr, Schema};
@@ -111,7 +113,17 @@ pub(crate) fn router(shared: &Shared) -> Router {
             )
         })
         .layer(from_fn_with_state(shared.clone(), guard::guard))
+        .layer(compressed())
         .with_state(shared.clone())
+}
+
+/// Files of the page and long lists, for who takes gzip. What is streamed line by line is not held up
+/// for it, nor what is for `punctual-client`.
+fn compressed() -> CompressionLayer<impl Predicate> {
+    let worth_it = SizeAbove::new(1_024)
+        .and(NotForContentType::new(bulk::LINES))
+        .and(NotForContentType::new(punctual::wire::CONTENT_TYPE));
+    CompressionLayer::new().compress_when(worth_it)
 }
 
 /// No such route.

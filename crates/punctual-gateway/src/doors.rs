@@ -22,6 +22,7 @@ use tower_service::Service;
 
 use crate::api;
 use crate::state::Shared;
+use crate::tls::Tls;
 
 /// Bytes of a head.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -77,8 +78,10 @@ impl Doors {
         }
     }
 
-    pub(crate) fn open(&mut self, door: impl Door) {
+    /// Takes connections from there, by TLS if it is given.
+    pub(crate) fn open(&mut self, door: impl Door, tls: Option<Tls>) {
         let visit = Visits {
+            tls,
             shared: self.shared.clone(),
             router: self.router.clone(),
             connections: JoinSet::new(),
@@ -107,6 +110,7 @@ impl Doors {
 
 /// What comes in through one door.
 struct Visits {
+    tls: Option<Tls>,
     shared: Shared,
     router: Router,
     connections: JoinSet<()>,
@@ -150,8 +154,16 @@ impl Visits {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (shared, router) = (self.shared.clone(), self.router.clone());
+        let tls = self.tls.as_ref().map(Tls::acceptor);
         self.connections.spawn(async move {
-            converse(stream, peer, &shared, router).await;
+            match tls {
+                None => converse(stream, peer, &shared, router).await,
+                Some(tls) => match within(shared.limits.head, tls.accept(stream)).await {
+                    Some(Ok(stream)) => converse(stream, peer, &shared, router).await,
+                    Some(Err(error)) => tracing::debug!(%error, "a connection was no good TLS"),
+                    None => tracing::debug!("a connection did not come to TLS in time"),
+                },
+            }
             drop(place);
         });
     }

@@ -18,6 +18,7 @@ mod request;
 mod serve;
 mod shapes;
 mod state;
+mod tls;
 
 pub use access::{Scope, Token, Tokens};
 pub use api::open_api;
@@ -27,3 +28,4 @@ pub use limits::GatewayLimits;
 pub use meters::Registry;
 pub use serve::{Gateway, Serving, Sharer, Sharing};
 pub use shapes::reason::in_words;
+pub use tls::Tls;

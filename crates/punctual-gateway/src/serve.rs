@@ -20,6 +20,7 @@ use crate::limits::GatewayLimits;
 use crate::local::LocalDoor;
 use crate::meters::{Measured, Meters, Registry};
 use crate::state::{Inner, Shared};
+use crate::tls::Tls;
 
 /// An engine that is to be served.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub struct Gateway {
     limits: GatewayLimits,
     guard: Guard,
     doorbell: Doorbell,
+    tls: Option<Tls>,
 }
 
 impl Gateway {
@@ -48,6 +50,7 @@ impl Gateway {
             limits: GatewayLimits::default(),
             guard: Guard::new(),
             doorbell: Doorbell::default(),
+            tls: None,
         }
     }
 
@@ -87,6 +90,13 @@ impl Gateway {
         self
     }
 
+    /// Speaks TLS at its address; the socket in a directory needs none.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Bounds it otherwise.
     #[must_use]
     pub fn limits(mut self, limits: GatewayLimits) -> Self {
@@ -118,8 +128,9 @@ impl Gateway {
         };
         let listener = TcpListener::bind(address).await.map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
+        let tls = self.tls.clone();
         let mut doors = Doors::of(self.shared());
-        doors.open(listener);
+        doors.open(listener, tls);
         Ok(Serving { doors, address })
     }
 
@@ -196,7 +207,7 @@ impl Sharer {
                 .source(error)
         })?;
         let mut doors = Doors::of(self.0.clone());
-        doors.open(door);
+        doors.open(door, None);
         Ok(Sharing(doors))
     }
 }

@@ -1,21 +1,25 @@
 //! `punctual serve`: the engine over HTTP, for every language, with a page to look at.
 
+mod access;
+mod config;
 mod posting;
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use punctual::Namespace;
-use punctual::time::{ManualClock, Timestamp};
-use punctual_gateway::{Audit, Gateway, Registry, Scope, Token, Tokens};
+use punctual::time::{ManualClock, Timestamp, seconds};
+use punctual_gateway::{Audit, Gateway, Registry, Tls};
 use punctual_push::Doorbell;
+use tokio::signal::unix::SignalKind;
 
+use self::access::{Access, warn_if_others_can_read};
+use self::config::Config;
 use crate::args::{Global, span_of};
 use crate::connect::{AUDIT, Address, DEFAULT, Make, Manner, TOKEN};
 use crate::failure::{Failure, Result};
 use crate::output::{Output, object};
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +28,8 @@ Examples:
   PUNCTUAL_TOKEN=$(openssl rand -hex 24) punctual serve --listen 0.0.0.0:4180 --host jobs.example
   punctual serve --token-file tokens.txt            one per line: TOKEN NAMESPACE SCOPE[,SCOPE]
   punctual serve --push-allow hooks.internal:9000 --alert https://example.com/alerts
+  punctual serve --config punctual.toml             all of it from a file, options of this line first
+  punctual serve --tls-cert chain.pem --tls-key key.pem    https; SIGHUP reads both again
   punctual jobs list --engine http://127.0.0.1:4180 from another shell, with PUNCTUAL_TOKEN set
 
 Without PUNCTUAL_TOKEN and --token-file a token is made and printed, another one each time. A token
@@ -33,13 +39,22 @@ Jobs with a target are posted there when they are due, and outcomes to callbacks
 --push-allow opens them. docs/push.md tells what targets see.
 SIGTERM and Ctrl-C let requests and deliveries end, then close the engine. docs/http-api.md tells every route.";
 
+/// Where it listens unless told otherwise.
+const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4180);
+/// How long running requests may take to end unless told otherwise.
+const DRAIN: Duration = seconds(25);
+
 /// Serve jobs over HTTP, with a page to look at
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4180")]
-    listen: SocketAddr,
+    /// What the options below say, and tokens with names, as deploy/punctual.toml shows it
+    #[arg(long, value_name = "FILE.toml")]
+    config: Option<PathBuf>,
+
+    /// Where to listen; port 0 takes a free one [default: 127.0.0.1:4180]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
 
     /// A name under which it is asked, besides addresses and localhost
     #[arg(long, value_name = "NAME")]
@@ -49,6 +64,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
+    /// Speak TLS with this chain of certificates; SIGHUP reads it and the key again
+    #[arg(long, value_name = "FILE.pem", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate
+    #[arg(long, value_name = "FILE.pem", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
     /// Let everybody on this machine do everything, without a token
     #[arg(long, conflicts_with = "token_file")]
     no_auth: bool,
@@ -57,9 +80,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
 
-    /// How long running requests may take to end after SIGTERM
-    #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "25s")]
-    drain: Duration,
+    /// How long running requests may take to end after SIGTERM [default: 25s]
+    #[arg(long, value_name = "SPAN", value_parser = span_of)]
+    drain: Option<Duration>,
 
     #[command(flatten)]
     posting: posting::Options,
@@ -69,26 +92,37 @@ pub(crate) struct Args {
     test_clock: bool,
 }
 
-/// Tokens, and what may be shown of them.
-struct Access {
-    tokens: Tokens,
-    /// Made just now: the only time that it is shown.
-    made: Option<String>,
-    /// Whose jobs there are, as far as tokens tell.
-    namespaces: Vec<Namespace>,
-}
-
 impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let access = self.access(global)?;
-        if access.made.is_some() && !self.listen.ip().is_loopback() {
+        let config = match &self.config {
+            Some(path) => Config::read(path)?,
+            None => Config::default(),
+        };
+        let namespace = global.namespace()?;
+        let drain = self.drain.or(config.drain()).unwrap_or(DRAIN);
+        let listen = self.listen.or(config.listen).unwrap_or(USUAL);
+        let access = match self.no_auth {
+            true => Access::open(namespace.clone()),
+            false => Access::by(self.token_file.as_deref(), &config, &namespace)?,
+        };
+        if access.made.is_some() && !listen.ip().is_loopback() {
             return Err(Failure::usage(format!(
-                "{} can be reached by others and needs a token of your choice",
-                self.listen
+                "{listen} can be reached by others and needs a token of your choice"
             ))
             .hint("set PUNCTUAL_TOKEN or --token-file, or listen on 127.0.0.1"));
         }
-        let address = global.address()?;
+        let tls = self.tls_cert.clone().zip(self.tls_key.clone());
+        let tls = match tls.or(config.tls_files()) {
+            Some((cert, key)) => {
+                warn_if_others_can_read(&key);
+                Some(Tls::from_files(&cert, &key)?)
+            }
+            None => None,
+        };
+        let address = match (&global.engine, &config.engine) {
+            (None, Some(engine)) => Address::parse(engine)?,
+            _ => global.address()?,
+        };
         let registry = Registry::default();
         // Nobody else sets one in this process.
         let _ = metrics::set_global_recorder(registry.clone());
@@ -99,12 +133,16 @@ impl Args {
         };
         let doorbell = Doorbell::default();
         let mut gateway = Gateway::new(connection.engine.clone(), access.tokens)
-            .hosts(self.host.clone())
+            .hosts([self.host.clone(), config.hosts.clone()].concat())
+            .limits(config.limits())
             .registry(registry)
             .guard(self.posting.guard())
             .doorbell(doorbell.clone());
         let usual = address.of_files().map(|dir| dir.join(AUDIT));
-        if let Some(file) = self.audit.clone().or(usual) {
+        if let Some(tls) = &tls {
+            gateway = gateway.tls(tls.clone());
+        }
+        if let Some(file) = self.audit.clone().or(config.audit_file()).or(usual) {
             gateway = gateway.audit(Audit::in_file(&file)?);
         }
         if let Some(clock) = clock {
@@ -112,28 +150,35 @@ impl Args {
         }
         // Listened for before it is announced: whoever reads the announcement may end it.
         let mut signals = Signals::new()?;
-        let serving = gateway.serve(self.listen).await?;
+        let mut hangups = signals::listen(SignalKind::hangup())?;
+        let serving = gateway.serve(listen).await?;
         connection.share_by(serving.sharer());
         let posts = self.posting.start(
             &connection.engine,
-            &global.namespace()?,
+            &namespace,
             &access.namespaces,
             &doorbell,
-            self.drain,
+            drain,
         )?;
         announce(
             global.output(),
             &address,
             serving.address(),
+            tls.is_some(),
             access.made.as_deref(),
             self.no_auth,
         )?;
-        signals.next().await;
         let out = global.output();
+        loop {
+            tokio::select! {
+                () = signals.next() => break,
+                _ = hangups.recv() => read_again(out, tls.as_ref()),
+            }
+        }
         out.note("ending: running requests may end; once more ends at once");
         tokio::select! {
             (drained, (), ()) = async {
-                tokio::join!(serving.drain(self.drain), connection.unshare(), posts.end())
+                tokio::join!(serving.drain(drain), connection.unshare(), posts.end())
             } => {
                 if !drained {
                     out.note("requests were cut off: they took too long to end");
@@ -143,62 +188,15 @@ impl Args {
         }
         connection.close().await
     }
-
-    fn access(&self, global: &Global) -> Result<Access> {
-        if self.no_auth {
-            return Ok(Access {
-                tokens: Tokens::open(),
-                made: None,
-                namespaces: vec![global.namespace()?],
-            });
-        }
-        let mut known = match &self.token_file {
-            Some(path) => read_tokens(path)?,
-            None => Vec::new(),
-        };
-        let chosen = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
-        if let Some(text) = &chosen {
-            known.push(Token::new(text, global.namespace()?, &Scope::ALL)?);
-        }
-        let mut made = None;
-        if known.is_empty() {
-            let text = Token::generate();
-            known.push(Token::new(&text, global.namespace()?, &Scope::ALL)?);
-            made = Some(text);
-        }
-        let mut namespaces: Vec<_> = known
-            .iter()
-            .map(|token| token.namespace().clone())
-            .collect();
-        namespaces.push(global.namespace()?);
-        namespaces.sort();
-        namespaces.dedup();
-        Ok(Access {
-            tokens: Tokens::new(known),
-            made,
-            namespaces,
-        })
-    }
 }
 
-fn read_tokens(path: &Path) -> Result<Vec<Token>> {
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| Failure::file("read", path, &error))?;
-    let lines = (1..).zip(text.lines());
-    let told = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    let mut tokens = Vec::new();
-    for (number, line) in told {
-        let token = Token::parse(line).map_err(|error| {
-            let message = format!("line {number} of {} is no token", path.display());
-            Failure::usage(message).hint(error.message())
-        })?;
-        tokens.push(token);
+/// What a file has newly; what cannot be read changes nothing.
+fn read_again(out: Output, tls: Option<&Tls>) {
+    match tls.map(Tls::reload) {
+        None => out.note("there is nothing to read again: no certificate was named"),
+        Some(Ok(())) => out.note("the certificate and its key were read again"),
+        Some(Err(error)) => tracing::error!(%error, "the certificate stays as it was"),
     }
-    if tokens.is_empty() {
-        return Err(Failure::usage(format!("{} has no token", path.display()))
-            .hint("write one per line: TOKEN NAMESPACE SCOPE[,SCOPE]"));
-    }
-    Ok(tokens)
 }
 
 /// Where to look, and a line that schedules a job.
@@ -206,10 +204,12 @@ fn announce(
     out: Output,
     engine: &Address,
     address: SocketAddr,
+    is_secure: bool,
     token: Option<&str>,
     is_open: bool,
 ) -> Result<()> {
-    let url = format!("http://{address}");
+    let scheme = if is_secure { "https" } else { "http" };
+    let url = format!("{scheme}://{address}");
     let dashboard = match token {
         Some(token) => format!("{url}/#token={token}"),
         None if is_open => format!("{url}/"),

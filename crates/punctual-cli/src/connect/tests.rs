@@ -26,11 +26,27 @@ fn addresses_name_directories_and_durabilities() {
         reads("file:d?durability=interval(50ms)"),
         file("d", Durability::Interval(millis(50)))
     );
-    let gateway = Address::Gateway {
-        authority: "127.0.0.1:4180".into(),
+    let gateway = |authority: &str, transport| Address::Gateway {
+        authority: authority.into(),
+        transport,
     };
-    assert_eq!(reads("http://127.0.0.1:4180"), gateway);
-    assert_eq!(reads("http://127.0.0.1:4180/"), gateway);
+    for (text, authority, transport) in [
+        ("http://127.0.0.1:4180", "127.0.0.1:4180", Transport::Plain),
+        ("http://127.0.0.1:4180/", "127.0.0.1:4180", Transport::Plain),
+        (
+            "http://h:1?plaintext=allow",
+            "h:1",
+            Transport::PlainAnywhere,
+        ),
+        ("https://h:4180", "h:4180", Transport::Tls(None)),
+        (
+            "https://h:1?ca=a.pem",
+            "h:1",
+            Transport::Tls(Some("a.pem".into())),
+        ),
+    ] {
+        assert_eq!(reads(text), gateway(authority, transport), "{text}");
+    }
     for (text, bytes) in [("1000", 1_000), ("16MiB", 16 << 20), ("0", 0)] {
         let address = Address::File {
             dir: "d".into(),
@@ -58,7 +74,10 @@ fn wrong_addresses_are_refused() {
         "http://",
         "http://127.0.0.1:4180/v1",
         "http://name@127.0.0.1:4180",
-        "https://127.0.0.1:4180",
+        "https://127.0.0.1:4180?ca=",
+        "https://127.0.0.1:4180?plaintext=allow",
+        "http://127.0.0.1:4180?ca=a.pem",
+        "http://127.0.0.1:4180?plaintext=yes",
         "redis://",
         "redis://h:none",
         "redis://h?durability=interval(50ms)",

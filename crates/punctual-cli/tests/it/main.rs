@@ -27,6 +27,8 @@ mod shared;
 mod support;
 /// What no compiler checks about this repository.
 mod tidy;
+/// The server by TLS and by its file of settings.
+mod tls;
 /// Help, exit codes, errors, closed pipes.
 mod usage;
 /// A command per job.

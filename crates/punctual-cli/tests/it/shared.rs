@@ -1,21 +1,24 @@
 //! Two shells and one directory: whoever holds it answers the other.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
 use crate::support::Punctual;
 
 /// A command that goes on until it is ended, and what it says first.
-struct Running {
-    child: Child,
+pub(crate) struct Running {
+    pub(crate) child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
 impl Running {
     fn start(punctual: &Punctual, args: &[&str]) -> Self {
-        let mut command = punctual.command(args);
+        Self::of(punctual.command(args))
+    }
+
+    pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let stdout = child.stdout.take().expect("a pipe");
         Self {
@@ -45,7 +48,7 @@ impl Running {
         work
     }
 
-    fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         self.lines.next().expect("a line").expect("text")
     }
 
@@ -59,7 +62,8 @@ impl Running {
         }
     }
 
-    fn end(mut self) -> Option<i32> {
+    /// Ends it by SIGTERM; its exit code.
+    pub(crate) fn end(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
         self.child.wait().expect("it ends").code()

@@ -23,6 +23,9 @@ const LINE_BYTES_MAX: usize = 4 << 20;
 /// Jobs that are sent together at most; fewer if the sender is slower than the engine.
 const BATCH_JOBS_MAX: usize = 500;
 
+/// The type of a body with a document per line.
+pub(super) const LINES: &str = "application/x-ndjson";
+
 /// Puts in jobs without end: one per line, a verdict per line
 #[utoipa::path(
     post, path = "/v1/bulk", tag = "jobs",
@@ -37,10 +40,7 @@ pub(super) async fn bulk(
     Allowed(caller, _): Allowed<Enqueuing>,
     request: Request,
 ) -> Result<Response> {
-    expect_type(
-        request.headers(),
-        &["application/x-ndjson", "application/jsonl"],
-    )?;
+    expect_type(request.headers(), &[LINES, "application/jsonl"])?;
     let limits = shared.engine.info().await?.limits;
     let bulk = Bulk {
         shared,
@@ -55,7 +55,7 @@ pub(super) async fn bulk(
         let text = bulk.next().await?;
         Some((Ok::<_, std::convert::Infallible>(text), bulk))
     });
-    let content_type = [(header::CONTENT_TYPE, "application/x-ndjson")];
+    let content_type = [(header::CONTENT_TYPE, LINES)];
     Ok((content_type, Body::from_stream(answer)).into_response())
 }
 

@@ -10,6 +10,7 @@ mod jobs;
 mod limits;
 mod lists;
 mod metrics;
+mod page;
 mod push;
 mod stats;
 mod support;

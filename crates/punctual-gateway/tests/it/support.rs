@@ -37,6 +37,8 @@ pub(crate) struct Under {
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
+    /// Bytes of the body as it came.
+    pub(crate) length: usize,
     pub(crate) headers: hyper::HeaderMap,
     pub(crate) body: String,
 }
@@ -152,10 +154,15 @@ impl Under {
             let response = sender.send_request(request).await.expect("an answer");
             let (head, body) = response.into_parts();
             let bytes = body.collect().await.expect("a body").to_bytes();
+            let body = match head.headers.get("content-encoding") {
+                Some(_) => unzipped(&bytes),
+                None => bytes.to_vec(),
+            };
             Reply {
                 status: head.status.as_u16(),
+                length: bytes.len(),
                 headers: head.headers,
-                body: String::from_utf8(bytes.to_vec()).expect("text"),
+                body: String::from_utf8(body).expect("text"),
             }
         };
         let reply = within(seconds(20), answer)
@@ -176,6 +183,13 @@ impl Under {
             .expect("a socket");
         Socket(socket)
     }
+}
+
+fn unzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut read = Vec::new();
+    let mut gzip = flate2::read::GzDecoder::new(bytes);
+    std::io::Read::read_to_end(&mut gzip, &mut read).expect("gzip");
+    read
 }
 
 /// A WebSocket that speaks JSON.
