@@ -123,7 +123,7 @@ impl Config {
     pub(super) fn tokens(&self) -> Result<Vec<Token>> {
         let named = |entry: &TokenEntry| {
             let wrong = |what: String| Failure::usage(format!("token {:?}: {what}", entry.name));
-            let token = entry.token(&self.dir).map_err(|what| wrong(what))?;
+            let token = entry.token(&self.dir).map_err(wrong)?;
             Ok(token.named(&entry.name))
         };
         self.tokens.iter().map(named).collect()

@@ -1,0 +1,28 @@
+use super::*;
+
+#[test]
+fn full_is_not_stored_and_away_is_unknown_and_worth_another_try() {
+    let response = |kind| Problem::from(Error::new(kind, "no; later")).into_response();
+    let full = response(ErrorKind::EngineFull);
+    assert_eq!(full.status(), StatusCode::INSUFFICIENT_STORAGE);
+    assert!(!full.headers().contains_key(header::RETRY_AFTER));
+    for kind in [
+        ErrorKind::EngineUnavailable,
+        ErrorKind::DurabilityUnavailable,
+        ErrorKind::ShuttingDown,
+    ] {
+        let away = response(kind);
+        assert_eq!(away.status(), StatusCode::SERVICE_UNAVAILABLE, "{kind:?}");
+        assert_eq!(away.headers()[header::RETRY_AFTER], "1");
+    }
+}
+
+#[test]
+fn what_went_wrong_inside_is_not_told_outside() {
+    let error = Error::new(ErrorKind::Io, "cannot write").with("path", "/var/lib/secret");
+    let told = serde_json::to_string(&Problem::from(error).answer(None)).expect("JSON");
+    assert!(
+        told.contains("\"code\":\"io\"") && !told.contains("secret"),
+        "{told}"
+    );
+}
