@@ -64,9 +64,9 @@ const CALLS_MAX: usize = 256;
 const BYTES_MAX: usize = 64 << 10;
 /// How long calls that leave together may keep the server. More would save nothing: what a call
 /// costs besides its items is shared by then, and what is stored together has to fit its caches.
-const COST_MAX_US: usize = 500;
+const COST_MAX_US: usize = 800;
 /// Calls that keep the server so long have no more to gain by waiting for a flight to land.
-const FULL_US: usize = 200;
+const FULL_US: usize = 400;
 
 /// The calls of one lane of one shard that wait for those in flight.
 #[derive(Debug, Default)]
