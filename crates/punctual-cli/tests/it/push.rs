@@ -196,6 +196,34 @@ fn a_job_for_a_url_is_posted_by_the_server_and_its_outcome_is_told() {
 }
 
 #[test]
+fn a_dead_letter_is_told_to_the_operator_wherever_that_url_leads() {
+    let punctual = Punctual::new();
+    let target = Target::start();
+    punctual.enqueue(&["mail", "1", "--attempts", "1"]);
+    punctual.json(&["work", "mail", "--exec", "false", "--until-idle"]);
+    let server = Server::start(&punctual, &["--alert", &target.url()]);
+    let alert = target.next();
+    let said: Value = serde_json::from_str(&alert.body).expect("JSON");
+    let told = (
+        &said["alert"],
+        &said["state"],
+        &said["queue"],
+        &said["value"],
+    );
+    assert_eq!(
+        told,
+        (&json!("dead"), &json!("firing"), &json!("mail"), &json!(1))
+    );
+    alert.answer("204 No Content");
+    // Only that URL: its host is as closed as before.
+    let near = format!("{}/other", target.url());
+    let near = json!({"queue": "mail", "target": near}).to_string();
+    let refused = server.request("POST /v1/jobs", &near);
+    assert!(refused.contains("target_refused"), "{refused}");
+    assert_eq!(server.end(), Some(0));
+}
+
+#[test]
 fn a_delivery_whose_worker_is_killed_is_made_by_another() {
     let punctual = Punctual::new();
     let target = Target::start();
