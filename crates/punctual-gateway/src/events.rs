@@ -27,6 +27,8 @@ use crate::state::Shared;
 const HELLO_SECONDS_MAX: u64 = 5;
 /// How often a silent socket is asked whether it is there.
 const PING_SECONDS: u64 = 30;
+/// What a socket that says nothing keeps for reading; it grows with the frames that come.
+const READ_BUFFER_BYTES: usize = 4 << 10;
 /// Requests under way on one socket.
 const REQUESTS_MAX: usize = 64;
 /// No token was shown that is good here.
@@ -47,6 +49,8 @@ pub(crate) async fn events(
     let peer = parts.extensions.get().copied().unwrap_or(Peer::Unknown);
     let upgrade = upgrade
         .protocols(["punctual.v1"])
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(BODY_BYTES_MAX)
         .max_frame_size(BODY_BYTES_MAX);
     Ok(upgrade.on_upgrade(async move |socket| {
