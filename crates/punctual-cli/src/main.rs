@@ -6,6 +6,8 @@ mod connect;
 mod failure;
 mod lines;
 mod log;
+#[cfg(feature = "otel")]
+mod otel;
 mod output;
 mod progress;
 mod pushing;
@@ -44,7 +46,10 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let format = cli.global.output().format;
-    log::start(cli.command.usual_log());
+    let _log = match log::start(cli.command.usual_log()) {
+        Ok(log) => log,
+        Err(failure) => return told(&failure, format),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
@@ -58,13 +63,15 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            if let Some(text) = failure.text(format) {
-                let _ = writeln!(std::io::stderr().lock(), "{text}");
-            }
-            ExitCode::from(failure.exit_code())
-        }
+        Err(failure) => told(&failure, format),
     }
+}
+
+fn told(failure: &Failure, format: Format) -> ExitCode {
+    if let Some(text) = failure.text(format) {
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+    ExitCode::from(failure.exit_code())
 }
 
 /// Help and versions go out as they are; mistakes in the form that was asked for.

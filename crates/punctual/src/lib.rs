@@ -11,6 +11,8 @@ pub mod error;
 pub mod job;
 pub mod machine;
 pub mod memory;
+#[cfg(feature = "otel")]
+mod otel;
 pub mod planted;
 pub mod push;
 pub mod queue;

@@ -13,6 +13,8 @@ mod http;
 /// Looking at jobs and changing them.
 mod jobs;
 mod observed;
+#[cfg(feature = "otel")]
+mod otel;
 /// Counting, pausing and emptying queues.
 mod push;
 mod queues;

@@ -86,6 +86,18 @@ macro_rules! options {
                 self.edit(|job| job.headers.push(header))
             }
 
+            /// Carries the trace of the span that this is called in, if OpenTelemetry follows it.
+            ///
+            /// Not done unasked: headers are part of what a job is, and the same id sent again from
+            /// another span would be an `id_conflict`.
+            #[cfg(feature = "otel")]
+            pub fn traced(self) -> Self {
+                match crate::otel::parent_under(&tracing::Span::current()) {
+                    Some(parent) => self.header("traceparent", parent),
+                    None => self,
+                }
+            }
+
             /// Is held until each of these names was cleared.
             pub fn wait_for<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
                 let names = names.into_iter().map(Into::into);

@@ -159,9 +159,11 @@ impl Context {
     /// Enqueues a job in the same step that settles this one: both happen or neither.
     ///
     /// An attempt that ends in an error sends nothing. The job gets this one's headers
-    /// `traceparent` and `tracestate` if it has no `traceparent` of its own.
+    /// `traceparent` and `tracestate` if it has no `traceparent` of its own; with the feature `otel`
+    /// that of the span this is called in.
     pub fn then(&self, mut job: NewJob) -> Result<()> {
-        trace::inherit(&self.0.job.headers, &mut job, self.0.limits().header_bytes);
+        let cause = trace::cause(&self.0.job.headers);
+        trace::inherit(&cause, &mut job, self.0.limits().header_bytes);
         job.check(self.0.limits())?;
         self.0.add(Effect::Enqueue(Box::new(job)))
     }

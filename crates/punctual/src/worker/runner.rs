@@ -88,6 +88,10 @@ async fn run(rt: Arc<Runtime>, first: Start) {
             attempt = job.attempt,
             traceparent = trace::parent(&job.headers)
         );
+        #[cfg(feature = "otel")]
+        if let Some(parent) = trace::parent(&job.headers) {
+            crate::otel::go_on(&span, parent);
+        }
         next = async {
             tracing::debug!(?lateness, "started");
             let called = AssertUnwindSafe(call(&rt, labels, ctx)).catch_unwind();

@@ -1,5 +1,7 @@
 //! W3C trace context in headers: shown by a job's span, passed on to what the job brings about.
 
+use std::borrow::Cow;
+
 use crate::job::NewJob;
 
 const PARENT: &str = "traceparent";
@@ -13,6 +15,20 @@ pub(super) fn parent(headers: &Headers) -> Option<&str> {
     // Of several none is the right one.
     let only = named.next().filter(|_| named.next().is_none())?;
     is_parent(only).then_some(only)
+}
+
+/// The headers whose trace follow-ups go on with: under the attempt's own span, where somebody
+/// follows it.
+pub(super) fn cause(headers: &Headers) -> Cow<'_, Headers> {
+    #[cfg(feature = "otel")]
+    if let Some(parent) = crate::otel::parent_under(&tracing::Span::current()) {
+        let others = headers
+            .iter()
+            .filter(|(name, _)| !name.eq_ignore_ascii_case(PARENT));
+        let own = (PARENT.to_owned(), parent);
+        return others.cloned().chain([own]).collect();
+    }
+    Cow::Borrowed(headers)
 }
 
 /// Has a follow-up go on with the trace of its cause, unless it has one of its own or no room:

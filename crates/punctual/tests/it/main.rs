@@ -13,6 +13,8 @@ mod worker_faults;
 mod worker_idle;
 mod worker_leases;
 mod worker_meters;
+#[cfg(feature = "otel")]
+mod worker_otel;
 mod worker_shutdown;
 mod worker_suspects;
 mod worker_trace;
