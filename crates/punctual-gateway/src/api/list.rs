@@ -1,11 +1,14 @@
 //! `GET /v1/jobs`: lists, a page at a time.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use punctual::State as JobState;
 use punctual::engine::{Cursor, List, ListBy};
+use punctual::time::{Stopwatch, millis};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -47,8 +50,11 @@ pub(super) struct ListQuery {
 /// Jobs in one answer, with their payloads and without.
 const JOBS_MAX: usize = 200;
 const BARE_JOBS_MAX: usize = 1_000;
-/// Jobs that a scan looks at in one call.
+/// Jobs that one answer looks at, and a call of the engine while it searches.
 const SCAN: usize = 1_000;
+const SCAN_STEP: usize = 200;
+/// How long a search goes on for one answer: who waits for it wants to see that it moves.
+const SEARCH: Duration = millis(25);
 
 /// Lists jobs, a page at a time
 #[utoipa::path(
@@ -87,6 +93,13 @@ pub(super) async fn list(
     if let Some(text) = query.cursor {
         place.goes_on_at(cursor_of(&text)?)?;
     }
+    let searches = matches!(place.walk, Walk::One(ListBy::All))
+        || filter.kind.is_some()
+        || filter.text.is_some()
+        || filter.due_from.is_some()
+        || filter.due_before.is_some();
+    let step = if searches { SCAN_STEP } else { limit };
+    let watch = Stopwatch::start();
     let mut listing = JobList {
         jobs: Vec::new(),
         examined: 0,
@@ -98,7 +111,7 @@ pub(super) async fn list(
             by: place.by(),
             filter: filter.clone(),
             cursor: place.cursor.take(),
-            limit: limit - listing.jobs.len(),
+            limit: step.min(limit - listing.jobs.len()),
             payloads,
         };
         let found = shared.engine.list(&caller.namespace, list).await?;
@@ -109,7 +122,9 @@ pub(super) async fn list(
         listing.now = found.now.to_string();
         let is_over = !place.moves_on(found.cursor);
         // Half a page is better than many steps for the last few.
-        let enough = listing.jobs.len() * 2 >= limit || listing.examined >= SCAN;
+        let enough = listing.jobs.len() * 2 >= limit
+            || listing.examined >= SCAN
+            || searches && watch.elapsed() >= SEARCH;
         if enough || is_over {
             listing.cursor = (!is_over).then(|| text_of_cursor(&place.told()));
             return Ok(Json(listing));
