@@ -66,6 +66,16 @@ bench-embedded:
     cargo run --release -p punctual-bench --bin embedded -- pending
     cargo run --release -p punctual-bench --bin embedded -- passed
 
+# The gateway beside its goals: a load in one process, punctual serve in another
+bench-gateway:
+    cargo build --release -p punctual-cli -p punctual-bench
+    cargo run --release -p punctual-bench --bin gateway -- enqueue
+    cargo run --release -p punctual-bench --bin gateway -- bulk
+    cargo run --release -p punctual-bench --bin gateway -- lateness
+    cargo run --release -p punctual-bench --bin gateway -- sockets
+    cargo run --release -p punctual-bench --bin gateway -- pages
+    cargo run --release -p punctual-bench --bin gateway -- pages --engine redis
+
 # The dashboard: types, whether the committed page is what its sources build, every page in a browser
 dashboard:
     scripts/dashboard
