@@ -140,7 +140,7 @@ async fn keep_one(calls: &Calls, shard: &Arc<Shard>) -> Result<()> {
 const ROUNDS_MAX: u32 = 100;
 
 /// An even draw from 0 to 1.
-fn draw() -> f64 {
+pub(crate) fn draw() -> f64 {
     let bits = uuid::Uuid::new_v4().as_u128() as u32;
     f64::from(bits) / f64::from(u32::MAX)
 }

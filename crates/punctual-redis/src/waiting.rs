@@ -11,6 +11,7 @@ use punctual::{JobId, Namespace, Result};
 
 use crate::calls::Calls;
 use crate::ears::Ears;
+use crate::keeper::draw;
 use crate::servers::Kind;
 use crate::shards::Shard;
 use crate::wire::mp::{MapWriter, Mp, read_instant};
@@ -30,6 +31,7 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 struct Crowd {
     asked: Stopwatch,
+    believed: Duration,
     workers: u32,
 }
 
@@ -42,9 +44,12 @@ struct Cursors {
 /// How often one who waits alone looks for himself, in case that a bell was lost with who heard it.
 const LOOKS_AGAIN: Duration = seconds(1);
 /// How often somebody looks where many wait: together they look no less often than one alone.
-const SOMEBODY_LOOKS: Duration = millis(25);
-/// How long it is believed how many there are.
-const CROWD_STAYS: Duration = seconds(60);
+const SOMEBODY_LOOKS: Duration = millis(50);
+/// However many they are, each looks that often: some of them may be busy.
+const LOOKS_AT_LEAST: Duration = seconds(15);
+/// How long it is believed how many there are: not long at first, when all of them start together.
+const BELIEVED_FIRST: Duration = seconds(4);
+const BELIEVED_AT_MOST: Duration = seconds(60);
 /// A registration of a watcher lasts a minute.
 const WATCHES_AGAIN: Duration = seconds(30);
 /// Cursors that are remembered where there are several shards.
@@ -86,13 +91,15 @@ impl Waiting {
         }
         let listen = |shard| self.ears.of(shard).listen(&self.calls, queues);
         let mut places: Vec<_> = shards.iter().map(listen).collect();
+        // Many may begin to wait at the same instant; they do not look in step.
+        let mut part = draw();
         loop {
             let rings = places.iter_mut().map(|place| Box::pin(place.rung()));
             tokio::select! {
                 biased;
                 _ = select_all(rings) => return Ok(Waited::Work),
                 () = self.calls.clock.sleep_until(until) => return Ok(Waited::TimedOut),
-                () = self.doubts(namespace) => {}
+                () = self.doubts(namespace, part) => part = 1.0,
             }
             match self.look(&shards, queues).await {
                 Ok((true, _)) => return Ok(Waited::Work),
@@ -104,9 +111,13 @@ impl Waiting {
     }
 
     /// Ends when it is time to look for oneself; a test's clock says nothing of that.
-    async fn doubts(&self, namespace: &Namespace) {
+    async fn doubts(&self, namespace: &Namespace, part: f64) {
         match &self.calls.options.clock {
-            None => pause(LOOKS_AGAIN.max(SOMEBODY_LOOKS * self.crowd(namespace).await)).await,
+            None => {
+                let among_all = SOMEBODY_LOOKS * self.crowd(namespace).await;
+                let span = among_all.clamp(LOOKS_AGAIN, LOOKS_AT_LEAST);
+                pause(span.mul_f64(part)).await;
+            }
             Some(_) => std::future::pending().await,
         }
     }
@@ -114,16 +125,21 @@ impl Waiting {
     /// About how many workers there are.
     async fn crowd(&self, namespace: &Namespace) -> u32 {
         let known = || self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(crowd) = known()
-            .as_ref()
-            .filter(|it| it.asked.elapsed() < CROWD_STAYS)
-        {
-            return crowd.workers;
+        let mut believed = BELIEVED_FIRST;
+        if let Some(crowd) = known().as_ref() {
+            if crowd.asked.elapsed() < crowd.believed {
+                return crowd.workers;
+            }
+            believed = (crowd.believed * 2).min(BELIEVED_AT_MOST);
         }
         let asked = Stopwatch::start();
         let stats = self.calls.stats(namespace, &StatsRequest::default()).await;
         let workers = stats.map_or(1, |stats| stats.workers.len() as u32);
-        *known() = Some(Crowd { asked, workers });
+        *known() = Some(Crowd {
+            asked,
+            believed,
+            workers,
+        });
         workers
     }
 

@@ -57,6 +57,20 @@ struct Entry {
     waker: Arc<Mutex<Option<Waker>>>,
 }
 
+/// Sleeps that nobody waits for any more go that much before their time, many at once: most are
+/// deadlines of calls that were answered, and each would wake the thread for nothing.
+const GONE_EARLY: Duration = Duration::from_millis(10);
+
+impl Entry {
+    fn is_over(&self, now: Instant) -> bool {
+        let gone = || {
+            let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+            waker.is_none()
+        };
+        self.until <= now || (self.until <= now + GONE_EARLY && gone())
+    }
+}
+
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
         self.until == other.until
@@ -110,7 +124,7 @@ impl Alarm {
         let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let now = Instant::now();
-            while heap.peek().is_some_and(|Reverse(first)| first.until <= now) {
+            while heap.peek().is_some_and(|Reverse(first)| first.is_over(now)) {
                 if let Some(Reverse(entry)) = heap.pop() {
                     let waker = entry
                         .waker
