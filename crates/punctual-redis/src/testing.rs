@@ -1,12 +1,14 @@
-//! Servers that tests start, stop and kill, and a proxy before them.
+//! Servers that tests start, stop and kill, a proxy before them, and bugs in their functions.
 
 mod cluster;
+mod planted;
 mod proxy;
 mod replies;
 mod sentinels;
 mod server;
 
 pub use cluster::TestCluster;
+pub(crate) use planted::plant;
 pub use proxy::{Ending, TestProxy, Way, Weather};
 pub use replies::read_replies;
 pub use sentinels::TestSentinels;

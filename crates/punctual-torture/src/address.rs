@@ -16,9 +16,9 @@ pub(crate) const TOKEN: &str = "torture-torture-torture";
 /// How the address of a directory begins.
 pub(crate) const DIRECTORY: &str = "file:";
 
-/// The address of a directory that is synced before an answer.
+/// The address of a directory, without options.
 pub(crate) fn of_directory(directory: &Path) -> String {
-    format!("{DIRECTORY}{}?durability=fsync", directory.display())
+    format!("{DIRECTORY}{}", directory.display())
 }
 
 /// Opens the engine at an address: `file:DIR?durability=os`, `http://HOST:PORT`, or one of Redis.

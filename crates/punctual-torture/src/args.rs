@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use punctual::time::minutes;
+use punctual::time::{minutes, seconds};
 
 use crate::cell::CellKind;
 use crate::fate::Mix;
@@ -84,6 +84,18 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     keep: bool,
 
+    /// Seconds of faults per round; marks of settled jobs are kept for two minutes
+    #[arg(long, default_value_t = run::ROUND_SECONDS)]
+    round: u64,
+
+    /// Seconds in which what is left must come to rest
+    #[arg(long, default_value_t = run::DRAIN_SECONDS)]
+    drain: u64,
+
+    /// End a cell with the first round in which something is found
+    #[arg(long)]
+    until_found: bool,
+
     /// Plant a bug in every process; needs a build with --features planted
     #[arg(long)]
     planted: Option<String>,
@@ -132,7 +144,10 @@ impl PlanArgs {
     }
 
     fn print(self) -> Result<(), Failed> {
-        let span = minutes(1).mul_f64(self.minutes).min(run::ROUND).as_millis() as u64;
+        let span = minutes(1)
+            .mul_f64(self.minutes)
+            .min(seconds(run::ROUND_SECONDS))
+            .as_millis() as u64;
         for cell in self.cells()? {
             println!("{}, round 0:", cell.name());
             for fault in plan(self.seed, cell, 0, span, self.faults) {
@@ -155,6 +170,9 @@ impl RunArgs {
             rate: self.rate,
             folder: absolute(&self.folder)?.join(format!("seed-{}", self.plan.seed)),
             keep: self.keep,
+            round: seconds(self.round),
+            drain: seconds(self.drain),
+            stops_when_found: self.until_found,
             planted: self.planted.clone(),
         };
         if wanted.folder.exists() {

@@ -1,11 +1,15 @@
 //! A cell: one engine with all that stands before it, tortured by itself.
 
+use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
 use clap::ValueEnum;
+use punctual::time::millis;
 use punctual_redis::testing::{TestCluster, TestProxy, TestSentinels, TestServer};
+use punctual_syncspy::SyncSpy;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use tokio::task::block_in_place;
@@ -32,6 +36,24 @@ pub(crate) enum CellKind {
     Sentinel,
     /// Three masters
     Cluster,
+    /// The embedded engine, synced, with power cuts
+    EmbeddedPower,
+    /// Redis with appendfsync always, with power cuts
+    RedisPower,
+    /// The embedded engine, synced, with a disk that is full or fails to sync
+    EmbeddedDisk,
+    /// Redis with appendfsync always, with a disk that is full or fails to sync
+    RedisDisk,
+    /// The embedded engine without syncs, with power cuts: loses
+    EmbeddedOsPower,
+    /// Redis with appendfsync everysec, with power cuts: loses
+    RedisEverysecPower,
+    /// Redis with appendfsync everysec on a disk that takes 1.5 s per sync, killed: may lose
+    RedisEverysecSlow,
+    /// Redis with snapshots only, killed: loses
+    RedisRdb,
+    /// A master and two replicas that nobody waits for: loses on failover
+    SentinelUnwaited,
 }
 
 impl CellKind {
@@ -52,7 +74,22 @@ impl CellKind {
                 Self::Sentinel,
                 Self::Cluster,
             ]),
-            "all" => Ok(Self::value_variants().to_vec()),
+            "disk" => Ok(vec![
+                Self::EmbeddedPower,
+                Self::RedisPower,
+                Self::EmbeddedDisk,
+                Self::RedisDisk,
+            ]),
+            "all" => Ok(Self::value_variants()
+                .iter()
+                .copied()
+                .filter(|kind| !kind.may_lose())
+                .collect()),
+            "lossy" => Ok(Self::value_variants()
+                .iter()
+                .copied()
+                .filter(|kind| kind.may_lose())
+                .collect()),
             name => Self::from_str(name, false).map(|kind| vec![kind]),
         }
     }
@@ -62,15 +99,51 @@ impl CellKind {
     }
 
     pub(crate) fn has_gateway(self) -> bool {
-        matches!(self, Self::EmbeddedHttp | Self::RedisHttp)
+        matches!(
+            self,
+            Self::EmbeddedHttp
+                | Self::RedisHttp
+                | Self::EmbeddedPower
+                | Self::EmbeddedDisk
+                | Self::EmbeddedOsPower
+        )
+    }
+
+    /// Whether its setting admits that acknowledged jobs are lost.
+    pub(crate) fn may_lose(self) -> bool {
+        matches!(
+            self,
+            Self::EmbeddedOsPower
+                | Self::RedisEverysecPower
+                | Self::RedisEverysecSlow
+                | Self::RedisRdb
+                | Self::SentinelUnwaited
+        )
+    }
+
+    fn is_spied_on(self) -> bool {
+        matches!(
+            self,
+            Self::EmbeddedPower
+                | Self::EmbeddedDisk
+                | Self::RedisDisk
+                | Self::EmbeddedOsPower
+                | Self::RedisPower
+                | Self::RedisEverysecPower
+                | Self::RedisEverysecSlow
+        )
     }
 
     /// The durability that its engine was asked for, as replies name it.
     pub(crate) fn durability(self) -> &'static str {
         match self {
             Self::Embedded | Self::EmbeddedHttp | Self::RedisAlways | Self::RedisHttp => "fsync",
-            Self::RedisEverysec | Self::Cluster => "os",
+            Self::EmbeddedPower | Self::RedisPower => "fsync",
+            Self::EmbeddedDisk | Self::RedisDisk => "fsync",
+            Self::RedisEverysec | Self::Cluster | Self::EmbeddedOsPower => "os",
+            Self::RedisEverysecPower | Self::RedisEverysecSlow => "os",
             Self::Sentinel => "replica(1)",
+            Self::RedisRdb | Self::SentinelUnwaited => "memory",
         }
     }
 }
@@ -94,6 +167,8 @@ pub(crate) struct Cell {
     pub(crate) behind: String,
     /// The port of the gateway.
     pub(crate) gateway: Option<u16>,
+    /// What sees every write and sync of the engine.
+    pub(crate) spy: Option<Arc<SyncSpy>>,
 }
 
 const ALWAYS: [&str; 8] = [
@@ -114,27 +189,58 @@ const EVERYSEC: [&str; 6] = [
     "--appendfsync",
     "everysec",
 ];
+/// A snapshot each second in which something changed.
+const SNAPSHOTS: [&str; 4] = ["--save", "1 1", "--appendonly", "no"];
 
 impl Cell {
     /// Starts the servers.
-    pub(crate) async fn start(kind: CellKind, folder: &Path) -> Self {
-        let (servers, address) = block_in_place(|| match kind {
-            CellKind::Embedded | CellKind::EmbeddedHttp => {
-                (Servers::None, address::of_directory(&folder.join("data")))
-            }
-            CellKind::RedisAlways | CellKind::RedisHttp => one(&ALWAYS, "fsync"),
-            CellKind::RedisEverysec => one(&EVERYSEC, "os"),
-            CellKind::Sentinel => {
-                let servers = TestSentinels::start();
-                let address = format!("{}?durability=replica(1)", servers.address());
-                (Servers::Sentinels(Box::new(servers)), address)
-            }
-            CellKind::Cluster => {
-                let cluster = TestCluster::start_kept();
-                let address = format!("{}?durability=os", cluster.address());
-                (Servers::Cluster(Box::new(cluster)), address)
-            }
-        });
+    pub(crate) async fn start(kind: CellKind, folder: &Path) -> io::Result<Self> {
+        let mut spy = None;
+        let durability = kind.durability();
+        let (servers, address) = block_in_place(|| -> io::Result<_> {
+            let mut one = |settings: &[&str]| {
+                let server = TestServer::watched(settings, |data| {
+                    let made = kind
+                        .is_spied_on()
+                        .then(|| SyncSpy::new(folder.join("spy"), data));
+                    spy = made.map(|made| Arc::new(made.expect("the system takes a spy")));
+                    spy.as_deref().map_or_else(Vec::new, environment)
+                });
+                let address = server.address();
+                (Servers::One(Box::new(server)), address)
+            };
+            Ok(match kind {
+                CellKind::RedisAlways
+                | CellKind::RedisHttp
+                | CellKind::RedisPower
+                | CellKind::RedisDisk => one(&ALWAYS),
+                CellKind::RedisEverysec
+                | CellKind::RedisEverysecPower
+                | CellKind::RedisEverysecSlow => one(&EVERYSEC),
+                CellKind::RedisRdb => one(&SNAPSHOTS),
+                CellKind::Sentinel | CellKind::SentinelUnwaited => {
+                    let servers = TestSentinels::start();
+                    let address = servers.address();
+                    (Servers::Sentinels(Box::new(servers)), address)
+                }
+                CellKind::Cluster => {
+                    let cluster = TestCluster::start_kept();
+                    let address = cluster.address();
+                    (Servers::Cluster(Box::new(cluster)), address)
+                }
+                _ => {
+                    let data = folder.join("data");
+                    if kind.is_spied_on() {
+                        fs::create_dir_all(&data)?;
+                        spy = Some(Arc::new(SyncSpy::new(folder.join("spy"), &data)?));
+                    }
+                    (Servers::None, address::of_directory(&data))
+                }
+            })
+        })?;
+        if let (CellKind::RedisEverysecSlow, Some(spy)) = (kind, &spy) {
+            spy.slow_sync(millis(1_500))?;
+        }
         let gateway = kind.has_gateway().then(free_port);
         let before = match (&servers, gateway) {
             (_, Some(port)) => Some(port),
@@ -145,12 +251,22 @@ impl Cell {
             Some(port) => Some(Arc::new(TestProxy::to(port).await)),
             None => None,
         };
-        Self {
+        let servers = Arc::new(Mutex::new(servers));
+        Ok(Self {
             kind,
-            servers: Arc::new(Mutex::new(servers)),
+            servers,
             proxy,
-            behind: address,
+            behind: format!("{address}?durability={durability}"),
             gateway,
+            spy,
+        })
+    }
+
+    /// Variables of the process that holds the engine.
+    pub(crate) fn environment(&self) -> Vec<(String, OsString)> {
+        match (&self.spy, self.kind.has_gateway()) {
+            (Some(spy), true) => environment(spy),
+            _ => Vec::new(),
         }
     }
 
@@ -178,10 +294,14 @@ impl Cell {
     }
 }
 
-fn one(settings: &[&str], durability: &str) -> (Servers, String) {
-    let server = TestServer::with(settings);
-    let address = format!("{}?durability={durability}", server.address());
-    (Servers::One(Box::new(server)), address)
+fn environment(spy: &SyncSpy) -> Vec<(String, OsString)> {
+    let variables = spy
+        .environment()
+        .expect("the spy's library is beside this program");
+    variables
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 /// A port of the loopback that was free a moment ago.

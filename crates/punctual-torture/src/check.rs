@@ -80,6 +80,9 @@ pub(crate) struct Tally {
     pub(crate) acknowledged: u64,
     /// Those without a terminal state at the end.
     pub(crate) lost: u64,
+    /// How long the oldest of those had been acknowledged when the next fault came, in microseconds.
+    #[serde(default)]
+    pub(crate) oldest_lost: u64,
     /// Jobs with more than one effect.
     pub(crate) doubled: u64,
     /// Starts before the due.
@@ -104,6 +107,7 @@ impl Tally {
     pub(crate) fn add(&mut self, other: &Self) {
         self.acknowledged += other.acknowledged;
         self.lost += other.lost;
+        self.oldest_lost = self.oldest_lost.max(other.oldest_lost);
         self.doubled += other.doubled;
         self.early += other.early;
         self.stale_accepted += other.stale_accepted;

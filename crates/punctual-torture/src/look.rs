@@ -33,6 +33,8 @@ pub(crate) struct Seen {
     pub(crate) state: State,
     /// Whether it is `dead: poison`.
     pub(crate) poison: bool,
+    /// Its attempts, where more than its mark is left.
+    pub(crate) attempt: Option<u32>,
 }
 
 const FILE: &str = "look.json";
@@ -133,6 +135,7 @@ fn seen(got: &Got) -> Seen {
     Seen {
         state: got.state(),
         poison,
+        attempt: got.job().map(|job| job.attempt),
     }
 }
 

@@ -1,11 +1,14 @@
 //! Carries out a plan.
 
+mod disk;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use futures_util::future::join_all;
 use punctual::time::{Stopwatch, millis, pause};
 use punctual_redis::testing::{Ending, TestProxy, TestServer, Way, Weather};
+use punctual_syncspy::SyncSpy;
 use tokio::sync::Mutex;
 use tokio::task::block_in_place;
 
@@ -23,6 +26,7 @@ pub(crate) struct Targets {
     pub(crate) host: Option<Kept>,
     pub(crate) servers: Arc<Mutex<Servers>>,
     pub(crate) proxy: Option<Arc<TestProxy>>,
+    pub(crate) spy: Option<Arc<SyncSpy>>,
 }
 
 /// Brings about every fault of a plan, lane by lane, and heals each.
@@ -74,6 +78,18 @@ impl Targets {
             _ => {}
         }
         let mut servers = self.servers.lock().await;
+        if let Some(spy) = &self.spy
+            && matches!(
+                fault.kind,
+                Kind::CutPower | Kind::SlowSync | Kind::FailSync | Kind::FullDisk
+            )
+        {
+            return match (&mut *servers, &self.host) {
+                (Servers::One(server), _) => disk::hit_redis(server, spy, fault).await,
+                (_, Some(host)) => disk::hit_host(host, spy, fault).await,
+                _ => false,
+            };
+        }
         match &mut *servers {
             Servers::None => match &self.host {
                 Some(host) if fault.kind == Kind::StopEngine => host.stop(fault.span()).await,

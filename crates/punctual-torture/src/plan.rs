@@ -34,6 +34,10 @@ pub(crate) enum Kind {
     FullMemory,
     MoveSlot,
     FailOver,
+    CutPower,
+    SlowSync,
+    FailSync,
+    FullDisk,
 }
 
 /// Faults of a lane come one after the other; lanes go on at the same time.
@@ -92,7 +96,7 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64, faults: us
                 holds,
                 pick: random.u64(0..1_000_000),
             });
-            at += holds + random.u64(150..700);
+            at += holds + random.u64(150..700) + if cell.may_lose() { 1_500 } else { 0 };
         }
     }
     plan.sort_by_key(|fault| (fault.at, fault.lane));
@@ -168,10 +172,34 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
                 (Lane::Network, NETWORK),
             ]
         }
-        CellKind::Sentinel => vec![
+        CellKind::Sentinel | CellKind::SentinelUnwaited => vec![
             (Lane::Workers, WORKERS),
             (Lane::Servers, &[(Kind::FailOver, 1)]),
         ],
+        CellKind::EmbeddedPower | CellKind::RedisPower => {
+            let cuts: &[(Kind, u32)] = &[
+                (Kind::CutPower, 12),
+                (Kind::SlowSync, 1),
+                (Kind::FullDisk, 1),
+            ];
+            vec![(Lane::Workers, WORKERS), (Lane::Servers, cuts)]
+        }
+        CellKind::EmbeddedDisk | CellKind::RedisDisk => {
+            // No power cut: a disk that failed to sync once may have lost what it says that it has.
+            let bad: &[(Kind, u32)] = &[
+                (Kind::FailSync, 4),
+                (Kind::FullDisk, 4),
+                (Kind::SlowSync, 1),
+                (Kind::KillEngine, 3),
+            ];
+            vec![(Lane::Workers, WORKERS), (Lane::Servers, bad)]
+        }
+        CellKind::EmbeddedOsPower | CellKind::RedisEverysecPower => {
+            vec![(Lane::Servers, &[(Kind::CutPower, 1)])]
+        }
+        CellKind::RedisEverysecSlow | CellKind::RedisRdb => {
+            vec![(Lane::Servers, &[(Kind::KillEngine, 1)])]
+        }
         CellKind::Cluster => vec![
             (Lane::Workers, WORKERS),
             (
@@ -194,7 +222,9 @@ impl Kind {
             Self::KillWorker | Self::KillEngine | Self::KillGateway => random.u64(0..250),
             Self::StopWorker => 3 * lease,
             Self::StopEngine | Self::StopGateway | Self::BlackHole => 2 * lease,
+            Self::CutPower => random.u64(0..250),
             Self::Slow | Self::Thin | Self::FullMemory => random.u64(300..1_000),
+            Self::SlowSync | Self::FailSync | Self::FullDisk => random.u64(200..800),
             Self::NoReplies | Self::CutRequest | Self::CutReply => random.u64(50..300),
             Self::FailOver => random.u64(1_500..4_000),
             _ => 0,
@@ -217,6 +247,8 @@ impl Kind {
             Self::FullMemory => "F18",
             Self::FailOver => "F21",
             Self::MoveSlot => "F23",
+            Self::CutPower => "F04",
+            Self::SlowSync | Self::FailSync | Self::FullDisk => "F20",
             Self::TerminateWorker => "F31",
         }
     }
@@ -224,8 +256,9 @@ impl Kind {
     /// The number of a kill of the engine, where that depends on which it is.
     pub(crate) fn id_in(self, cell: CellKind) -> &'static str {
         match (self, cell) {
-            (Self::KillEngine, CellKind::Embedded) => "F07",
-            (Self::KillEngine, CellKind::RedisEverysec) => "F03",
+            (Self::KillEngine, CellKind::Embedded | CellKind::EmbeddedDisk) => "F07",
+            (Self::KillEngine, CellKind::RedisEverysec | CellKind::RedisEverysecSlow) => "F03",
+            (Self::CutPower, cell) if cell.may_lose() => "F05",
             (Self::KillEngine, CellKind::Cluster) => "F23",
             _ => self.id(),
         }
@@ -254,6 +287,12 @@ impl Kind {
             Self::FullMemory => "memory full",
             Self::MoveSlot => "the slot moved to another node under load",
             Self::FailOver => "the master lost, a replica takes over",
+            Self::CutPower => {
+                "power cut: the engine killed, its files cut back towards what was synced"
+            }
+            Self::SlowSync => "a second per sync",
+            Self::FailSync => "a sync fails",
+            Self::FullDisk => "disk full",
         }
     }
 }

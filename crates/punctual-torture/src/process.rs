@@ -1,5 +1,6 @@
 //! Processes of a round: started again whenever they end, until nobody wants them any more.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, block_in_place};
 
 use crate::event::Event;
 use crate::history::History;
@@ -28,7 +29,7 @@ pub(crate) struct Recipe {
     /// The arguments for its name.
     pub(crate) arguments: Arguments,
     /// Variables of its environment.
-    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) environment: Vec<(String, OsString)>,
     /// Where its complaints go.
     pub(crate) log: PathBuf,
     /// Whether it says a line once it is ready.
@@ -43,9 +44,14 @@ pub(crate) struct Kept {
     task: JoinHandle<()>,
 }
 
+/// What is done while a process is down.
+type Meanwhile = Box<dyn FnOnce() -> bool + Send>;
+
 enum Order {
     /// Ends it as a kill does, and starts it again after the span.
     Kill(Duration),
+    /// Ends it as a kill does, does something while it is down, and starts it again.
+    While(Meanwhile),
     /// Asks it to end, and starts it again.
     Terminate,
     /// Stops it for the span.
@@ -73,6 +79,14 @@ impl Kept {
     /// Kills it; answers once it runs again, and whether it ran before.
     pub(crate) async fn kill(&self, rests: Duration) -> bool {
         self.order(Order::Kill(rests)).await
+    }
+
+    /// Kills it and does something before it is started again; answers whether that was done.
+    pub(crate) async fn kill_while(
+        &self,
+        meanwhile: impl FnOnce() -> bool + Send + 'static,
+    ) -> bool {
+        self.order(Order::While(Box::new(meanwhile))).await
     }
 
     /// Asks it to end by a signal; answers once it runs again.
@@ -113,7 +127,7 @@ struct Keeper {
 
 impl Keeper {
     async fn keep(mut self) {
-        let mut to_answer: Option<oneshot::Sender<bool>> = None;
+        let (mut to_answer, mut done): (Option<oneshot::Sender<bool>>, bool) = (None, true);
         loop {
             // Its input is held open: it ends with whoever started it.
             let (name, mut child, _input) = match self.spawn().await {
@@ -121,7 +135,7 @@ impl Keeper {
                 Err(error) => panic!("{} does not start: {error}", self.recipe.name),
             };
             if let Some(answer) = to_answer.take() {
-                let _ = answer.send(true);
+                let _ = answer.send(std::mem::replace(&mut done, true));
             }
             let (rests, answer, end) = loop {
                 let order = tokio::select! {
@@ -144,6 +158,12 @@ impl Keeper {
                     Order::Kill(rests) => {
                         let _ = child.start_kill();
                         break (rests, Some(answer), false);
+                    }
+                    Order::While(todo) => {
+                        let _ = child.start_kill();
+                        let _ = child.wait().await;
+                        done = block_in_place(todo);
+                        break (millis(0), Some(answer), false);
                     }
                     Order::Terminate => {
                         signal(&child, Signal::TERM);

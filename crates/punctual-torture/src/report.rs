@@ -30,6 +30,15 @@ pub(crate) fn line(round: &Round) -> String {
         round.round,
         round.took / 1_000,
     );
+    if round.cell.may_lose() {
+        let oldest = round.findings.tally.oldest_lost / 1_000;
+        write!(
+            text,
+            ", the oldest {oldest} ms before its fault; it may lose"
+        )
+        .expect("a string takes any text");
+        return text;
+    }
     for verdict in round
         .findings
         .verdicts

@@ -1,6 +1,7 @@
 //! A run: cells side by side, round after round, each round with faults, a drain and verdicts.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,12 @@ pub(crate) struct Wanted {
     pub(crate) folder: PathBuf,
     /// Whether histories of rounds without a finding are kept too.
     pub(crate) keep: bool,
+    /// How long a round is.
+    pub(crate) round: Duration,
+    /// How long what is left may take to come to rest.
+    pub(crate) drain: Duration,
+    /// Whether a cell ends with the first round in which something is found.
+    pub(crate) stops_when_found: bool,
     /// The bug that is planted in every process.
     pub(crate) planted: Option<String>,
 }
@@ -60,13 +67,13 @@ pub(crate) struct Round {
 impl Round {
     /// Whether nothing promised was broken.
     pub(crate) fn is_clean(&self) -> bool {
-        self.findings.verdicts.iter().all(check::Verdict::holds)
+        self.cell.may_lose() || self.findings.verdicts.iter().all(check::Verdict::holds)
     }
 }
 
 /// Marks of settled jobs are kept for two minutes: a round with its drain is shorter.
-pub(crate) const ROUND: Duration = seconds(45);
-const DRAIN_MAX: Duration = seconds(60);
+pub(crate) const ROUND_SECONDS: u64 = 45;
+pub(crate) const DRAIN_SECONDS: u64 = 60;
 const WORKERS: usize = 3;
 const PRODUCERS: usize = 2;
 
@@ -97,11 +104,11 @@ async fn run_cell(
 ) -> io::Result<Vec<Round>> {
     let folder = wanted.folder.join(kind.name());
     fs::create_dir_all(&folder)?;
-    let cell = Cell::start(kind, &folder).await;
+    let cell = Cell::start(kind, &folder).await?;
     let (mut rounds, mut faults, mut left) = (Vec::new(), wanted.faults, wanted.span);
     while left > Duration::ZERO && faults > 0 {
         let number = rounds.len() as u64;
-        let span = left.min(ROUND);
+        let span = left.min(wanted.round);
         let plan = plan(wanted.seed, kind, number, span.as_millis() as u64, faults);
         faults -= plan.len();
         left -= span;
@@ -114,7 +121,11 @@ async fn run_cell(
         // In a box: it is as large as all that it awaits.
         let round = Box::pin(running.run(&plan)).await?;
         ended(&round);
+        let found = !round.is_clean();
         rounds.push(round);
+        if found && wanted.stops_when_found {
+            break;
+        }
     }
     Ok(rounds)
 }
@@ -148,6 +159,7 @@ impl RoundRun<'_> {
             host,
             servers: self.cell.servers.clone(),
             proxy: self.cell.proxy.clone(),
+            spy: self.cell.spy.clone(),
         };
         let producers: Vec<_> = (0..producers)
             .map(|number| self.start("producer", number, &history))
@@ -157,7 +169,7 @@ impl RoundRun<'_> {
         pause(seconds(1)).await;
         setting.say_enough()?;
         history.note(Event::Enough);
-        await_fact(DRAIN_MAX, || {
+        await_fact(self.wanted.drain, || {
             std::future::ready(producers.iter().all(Kept::is_over))
         })
         .await;
@@ -178,7 +190,7 @@ impl RoundRun<'_> {
     /// Waits until nothing is left to do; answers an engine for the last look.
     async fn drain(&self, host: Option<&Kept>, history: &History) -> io::Result<Arc<dyn Engine>> {
         if self.cell.kind.is_solo() {
-            let over = await_fact(DRAIN_MAX, || {
+            let over = await_fact(self.wanted.drain, || {
                 std::future::ready(host.is_none_or(Kept::is_over))
             })
             .await;
@@ -194,7 +206,7 @@ impl RoundRun<'_> {
         let engine = address::open(&self.cell.direct())
             .await
             .map_err(io::Error::other)?;
-        if await_fact(DRAIN_MAX, || async {
+        if await_fact(self.wanted.drain, || async {
             is_idle(&*engine).await.unwrap_or(false)
         })
         .await
@@ -301,7 +313,7 @@ impl RoundRun<'_> {
         let recipe = Recipe {
             name: "gateway".into(),
             arguments: Box::new(arguments),
-            environment: self.environment(),
+            environment: [self.environment(), self.cell.environment()].concat(),
             log: self.folder.join("processes.log"),
             says_ready: true,
             ends_by_itself: false,
@@ -309,10 +321,10 @@ impl RoundRun<'_> {
         Kept::start(recipe, history.clone())
     }
 
-    fn environment(&self) -> Vec<(String, String)> {
+    fn environment(&self) -> Vec<(String, OsString)> {
         let planted = self.wanted.planted.iter();
         planted
-            .map(|bug| (crate::planted::VARIABLE.to_owned(), bug.clone()))
+            .map(|bug| (crate::planted::VARIABLE.to_owned(), bug.into()))
             .collect()
     }
 }

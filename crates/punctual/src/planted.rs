@@ -35,10 +35,17 @@ pub enum Bug {
     DoorbellForgotten,
     /// A settled job leaves no mark.
     MarkForgotten,
+    /// An enqueue is answered without a sync (embedded engine).
+    SyncSkipped,
+    /// What stands in the log is taken as it is (embedded engine).
+    ChecksumIgnored,
 }
 
 impl Bug {
-    /// Every bug.
+    /// Bugs that no law finds by asking an engine: only a power cut or a damaged disk brings them out.
+    pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
+
+    /// Every other bug.
     pub const ALL: [Self; 14] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,

@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -19,7 +20,18 @@ pub struct TestServer {
     settings: Vec<String>,
     password: Option<String>,
     directory: TempDir,
+    environment: Environment,
     running: Option<Running>,
+}
+
+/// Variables that a server is started with, besides those of the test.
+type Environment = Vec<(String, OsString)>;
+
+fn new_directory() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("punctual-redis-")
+        .tempdir()
+        .expect("the system refuses to make a directory")
 }
 
 impl TestServer {
@@ -45,15 +57,26 @@ impl TestServer {
         sentinel
     }
 
+    /// A server whose directory is made before it starts, so that somebody can watch it: `watch` is
+    /// given the directory, and answers variables for the environment of the server.
+    pub fn watched<W>(settings: &[&str], watch: W) -> Self
+    where
+        W: FnOnce(&Path) -> Vec<(String, OsString)>,
+    {
+        let directory = new_directory();
+        let environment = watch(directory.path());
+        Self::within(Role::Plain, settings, directory, environment)
+    }
+
     fn on(role: Role, settings: &[&str]) -> Self {
-        let directory = tempfile::Builder::new()
-            .prefix("punctual-redis-")
-            .tempdir()
-            .expect("the system refuses to make a directory");
+        Self::within(role, settings, new_directory(), Vec::new())
+    }
+
+    fn within(role: Role, settings: &[&str], directory: TempDir, environment: Environment) -> Self {
         let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
         for _ in 0..50 {
             let port = free_port();
-            match Running::start(role, port, directory.path(), &settings) {
+            match Running::start(role, port, directory.path(), &settings, &environment) {
                 Ok(running) => {
                     return Self {
                         role,
@@ -61,6 +84,7 @@ impl TestServer {
                         settings,
                         password: None,
                         directory,
+                        environment,
                         running: Some(running),
                     };
                 }
@@ -112,7 +136,8 @@ impl TestServer {
     /// Starts it again on the same port and directory, after a kill.
     pub fn restart(&mut self) {
         self.running = None;
-        let running = Running::start(self.role, self.port, self.directory.path(), &self.settings);
+        let (directory, environment) = (self.directory.path(), &self.environment);
+        let running = Running::start(self.role, self.port, directory, &self.settings, environment);
         self.running = Some(running.unwrap_or_else(|said| panic!("no restart: {said}")));
     }
 
@@ -236,12 +261,19 @@ exec redis-server "$@" </dev/null 3<&-"#;
 
 impl Running {
     /// Answers once the server takes connections; else what it said before it ended.
-    fn start(role: Role, port: u16, directory: &Path, settings: &[String]) -> Result<Self, String> {
+    fn start(
+        role: Role,
+        port: u16,
+        directory: &Path,
+        settings: &[String],
+        environment: &Environment,
+    ) -> Result<Self, String> {
         let found = Command::new("redis-server").arg("--version").output();
         assert!(found.is_ok(), "{INSTALL}");
         let mut command = Command::new("sh");
         command.args(["-c", WITH_WATCHER, "redis-server"]);
         role.arguments(&mut command, port, directory, settings);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         let mut server = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -47,10 +47,15 @@ impl Bounds {
         };
         for end in story.ends.iter().filter(ours) {
             let sure = matches!(end.answer, Answer::Known(_, Said::Settled(..)));
-            let possible = matches!(
-                end.answer,
-                Answer::Unknown | Answer::Known(_, Said::Repeated)
-            );
+            // Or the engine sent it twice by itself, and the job had gone on when the second came.
+            let in_time = |grant: &super::stories::Grant| {
+                grant.attempt <= end.attempt || end.invoked < grant.at
+            };
+            let possible = match end.answer {
+                Answer::Unknown | Answer::Known(_, Said::Repeated) => true,
+                Answer::Known(_, Said::LeaseLost) => story.grants.iter().all(in_time),
+                _ => false,
+            };
             if sure {
                 bounds.least += 1;
             }

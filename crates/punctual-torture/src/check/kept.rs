@@ -20,14 +20,18 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
         }
         tally.acknowledged += u64::from(!story.receipts.is_empty());
         if story.stored().is_some() {
-            tally.lost += u64::from(!is_terminal);
+            if !is_terminal {
+                tally.lost += 1;
+                tally.oldest_lost = tally.oldest_lost.max(age(case, story));
+            }
             verdict.check(is_terminal, || {
                 format!("{id} was acknowledged and is {}", named(state))
             });
             let completed = state == Some(State::Completed);
-            verdict.check(!completed || !story.starts.is_empty(), || {
-                format!("{id} is completed and never started")
-            });
+            verdict.check(
+                !completed || !story.starts.is_empty() || story.completed_late,
+                || format!("{id} is completed and never started"),
+            );
         } else if story.receipts.is_empty() && story.unknown > 0 {
             let appeared = state.is_some() || !story.grants.is_empty();
             tally.recovered += u64::from(appeared);
@@ -52,6 +56,13 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
     verdict
 }
 
+/// How long a job had been acknowledged when the next fault came, in microseconds.
+fn age(case: &Case, story: &super::stories::Story) -> u64 {
+    let at = story.stored().map_or(0, |receipt| receipt.at);
+    let next = case.faults.iter().find(|fault| fault.until > at);
+    next.map_or(0, |fault| fault.from.saturating_sub(at))
+}
+
 fn named(state: Option<State>) -> String {
     state.map_or("gone".into(), |state| state.to_string())
 }
@@ -73,9 +84,10 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
     for (id, seen) in &case.look.jobs {
         let story = &case.jobs[id];
         if seen.state == State::Completed {
-            verdict.check(case.look.rows.contains_key(id), || {
-                format!("{id} is completed and has no effect")
-            });
+            verdict.check(
+                case.look.rows.contains_key(id) || story.completed_late,
+                || format!("{id} is completed and has no effect"),
+            );
         }
         if seen.poison {
             let ends_its_process = story
@@ -83,7 +95,12 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
                 .as_ref()
                 .is_some_and(|(.., sent)| sent.fate == Fate::AbortsAlways);
             tally.buried += u64::from(!ends_its_process);
-            let was_alone = story.grants.last().is_some_and(|grant| grant.alone);
+            // The answer to its last claim may have been cut off.
+            let last = story
+                .grants
+                .last()
+                .filter(|grant| seen.attempt == Some(grant.attempt));
+            let was_alone = last.is_none_or(|grant| grant.alone);
             verdict.check(was_alone, || {
                 format!("{id} is dead as poison and did not run alone")
             });

@@ -1,6 +1,6 @@
 //! I2, I3: one valid lease, and nothing for those who hold it no more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use punctual::JobId;
 use punctual::engine::Token;
@@ -28,7 +28,7 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
                     )
                 },
             );
-            let Some(over) = ended(story, before) else {
+            let Some(over) = ended(story, before, after) else {
                 continue;
             };
             verdict.check(after.now >= over, || {
@@ -53,7 +53,10 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
 }
 
 /// The engine time at which a lease was over; `None` if what is known does not tell.
-fn ended(story: &Story, grant: &Grant) -> Option<u64> {
+///
+/// An engine may send a call again by itself: `lease_lost` is then the answer to the second, although
+/// the first one took effect, if the job has gone on meanwhile.
+fn ended(story: &Story, grant: &Grant, after: &Grant) -> Option<u64> {
     let mut over = grant.deadline;
     for end in story
         .ends
@@ -63,6 +66,7 @@ fn ended(story: &Story, grant: &Grant) -> Option<u64> {
         match &end.answer {
             Answer::Known(now, Said::Settled(..)) => over = over.min(*now),
             Answer::Known(_, Said::Repeated) | Answer::Unknown => return None,
+            Answer::Known(_, Said::LeaseLost) if end.invoked < after.at => return None,
             Answer::Known(_, Said::LeaseLost) | Answer::Refused => {}
         }
     }
@@ -107,6 +111,18 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
                 format!("{id} was settled for good and claimed again")
             });
         }
+    }
+    let granted: HashSet<Token> = case
+        .jobs
+        .values()
+        .flat_map(|story| story.grants.iter().map(|grant| grant.token))
+        .collect();
+    for extension in &case.extends {
+        let forged = extension.deadline.is_some() && !granted.contains(&extension.token);
+        tally.stale_accepted += u64::from(forged);
+        verdict.check(!forged, || {
+            format!("{} was prolonged and is nobody's lease", extension.token)
+        });
     }
     let later = later_claims(case);
     for extension in case

@@ -1,6 +1,6 @@
 //! What is known of each job, gathered from the lines of all processes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use punctual::JobId;
 use punctual::engine::Token;
@@ -50,6 +50,9 @@ pub(crate) struct Story {
     /// Stamps and attempts of handlers that ended, by whatever cause.
     pub(crate) finishes: Vec<(u64, u32)>,
     pub(crate) aborts: u64,
+    /// Whether somebody who comes late with everything completed it: a lease that was spared, for the
+    /// engine had answered nobody, is valid, though nobody worked under it.
+    pub(crate) completed_late: bool,
 }
 
 #[derive(Debug)]
@@ -124,10 +127,13 @@ impl Case {
             ..Self::default()
         };
         let mut gone = HashMap::new();
+        let mut late = HashSet::new();
         for account in &accounts {
             for line in &account.lines {
-                if let Event::Gone { process } = &line.event {
-                    gone.insert(process.clone(), line.at);
+                match &line.event {
+                    Event::Gone { process } => drop(gone.insert(process.clone(), line.at)),
+                    Event::Late { token } => drop(late.insert(*token)),
+                    _ => {}
                 }
             }
         }
@@ -137,6 +143,7 @@ impl Case {
         }
         case.claims.sort_unstable();
         case.faults.sort_by_key(|fault| fault.from);
+        case.judge_latecomers(&late);
         let mut deadlines: HashMap<Token, u64> = HashMap::new();
         for extension in &case.extends {
             let last = deadlines.entry(extension.token).or_default();
@@ -329,6 +336,13 @@ impl Case {
                     .finishes
                     .extend(begun.into_iter().map(|attempt| (died, attempt)));
             }
+        }
+    }
+
+    fn judge_latecomers(&mut self, late: &HashSet<Token>) {
+        for story in self.jobs.values_mut() {
+            let completes = |end: &Handed| late.contains(&end.token) && end.outcome == "completed";
+            story.completed_late = story.ends.iter().any(completes);
         }
     }
 

@@ -1,0 +1,67 @@
+//! Faults of the disk under an engine, by the spy that sees its writes and syncs.
+
+use std::io;
+use std::sync::Arc;
+
+use punctual::time::{millis, pause};
+use punctual_redis::testing::TestServer;
+use punctual_syncspy::{SyncSpy, Tear};
+use tokio::task::block_in_place;
+
+use crate::plan::{Fault, Kind};
+use crate::process::Kept;
+
+/// Hits the disk of a server; one that has ended over it is started again.
+pub(super) async fn hit_redis(server: &mut TestServer, spy: &SyncSpy, fault: &Fault) -> bool {
+    if fault.kind == Kind::CutPower {
+        // The tail of its log is cut at any byte; it would refuse a hole.
+        let cut = block_in_place(|| spy.power_cut(fault.pick, Tear::Prefix));
+        block_in_place(|| server.kill());
+        pause(fault.span()).await;
+        block_in_place(|| server.restart());
+        return cut.is_ok();
+    }
+    let done = hit(spy, fault).await.unwrap_or(false);
+    if block_in_place(|| server.cli(&["PING"])) != "PONG" {
+        block_in_place(|| server.restart());
+    }
+    done
+}
+
+/// Hits the disk of a process that holds the embedded engine. After a failed sync that is broken
+/// until it is opened again.
+pub(super) async fn hit_host(host: &Kept, spy: &Arc<SyncSpy>, fault: &Fault) -> bool {
+    if fault.kind == Kind::CutPower {
+        let (spy, seed) = (spy.clone(), fault.pick);
+        let tear = if seed % 2 == 0 {
+            Tear::Prefix
+        } else {
+            Tear::Sectors
+        };
+        return host
+            .kill_while(move || spy.cut_files(seed, tear).is_ok())
+            .await;
+    }
+    let done = hit(spy, fault).await.unwrap_or(false);
+    if fault.kind == Kind::FailSync {
+        host.kill(millis(0)).await;
+    }
+    done
+}
+
+async fn hit(spy: &SyncSpy, fault: &Fault) -> io::Result<bool> {
+    let before = spy.counts()?;
+    match fault.kind {
+        Kind::SlowSync => spy.slow_sync(millis(1_000))?,
+        Kind::FailSync => spy.fail_sync(1 + fault.pick % 5)?,
+        _ => spy.fill_after(1 + fault.pick % 20)?,
+    }
+    pause(fault.span()).await;
+    spy.heal()?;
+    let after = spy.counts()?;
+    Ok(match fault.kind {
+        Kind::SlowSync => after.syncs > before.syncs,
+        Kind::FailSync => after.failed_syncs > before.failed_syncs,
+        _ => after.refused_writes > before.refused_writes,
+    })
+}
