@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use punctual::engine::Durability;
-use punctual::time::{parse_span, seconds};
+use punctual::time::parse_span;
 use punctual::{Engine, Error, ErrorKind, Result};
 use punctual_client::HttpEngine;
 use punctual_embedded::{EmbeddedEngine, Options};
@@ -32,9 +32,7 @@ pub(crate) async fn open(address: &str) -> Result<Arc<dyn Engine>> {
         return Ok(Arc::new(HttpEngine::connect(authority, Some(TOKEN))?));
     }
     let options: punctual_redis::Options = address.parse()?;
-    Ok(Arc::new(
-        RedisEngine::connect(options.deadline(seconds(2))).await?,
-    ))
+    Ok(Arc::new(RedisEngine::connect(options).await?))
 }
 
 /// Small, so that a checkpoint is nearly always under way.

@@ -96,7 +96,13 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64, faults: us
                 holds,
                 pick: random.u64(0..1_000_000),
             });
-            at += holds + random.u64(150..700) + if cell.may_lose() { 1_500 } else { 0 };
+            let rests = match kind {
+                // Sentinels, too, take their time.
+                Kind::FailOver => 6_000,
+                _ if cell.may_lose() => 1_500,
+                _ => 0,
+            };
+            at += holds + rests + random.u64(150..700);
         }
     }
     plan.sort_by_key(|fault| (fault.at, fault.lane));

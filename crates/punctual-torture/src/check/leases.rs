@@ -19,6 +19,10 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
                 // The same page, asked for again.
                 continue;
             }
+            if case.power_was_cut(before.at, after.at) {
+                // A power cut may lose claims, and then nobody is blamed; never what was settled.
+                continue;
+            }
             verdict.check(
                 before.attempt < after.attempt && before.token.fence < after.token.fence,
                 || {

@@ -175,6 +175,13 @@ impl Case {
         faults
     }
 
+    /// Whether the power was cut after a stamp and before another.
+    pub(super) fn power_was_cut(&self, from: u64, until: u64) -> bool {
+        let cut = |fault: &&FaultSpan| matches!(&*fault.id, "F04" | "F05");
+        let mut cuts = self.faults.iter().filter(cut);
+        cuts.any(|cut| cut.until >= from && cut.from <= until)
+    }
+
     fn hear(&mut self, process: usize, account: Account, died: Option<u64>) {
         let mut solo = false;
         let mut enqueues: HashMap<u64, (u64, Vec<JobId>)> = HashMap::new();
