@@ -88,3 +88,11 @@ bench-redis *options:
 # Inputs that nobody meant, a million for each reader of bytes from outside: `just fuzz SEED INPUTS`
 fuzz seed="1" inputs="1000000":
     PUNCTUAL_FUZZ_SEED={{seed}} PUNCTUAL_FUZZ_INPUTS={{inputs}} cargo test --release -p punctual-fuzz --test it
+
+# Every engine under faults, some minutes (as the machines run it)
+torture-quick *options:
+    scripts/torture {{options}}
+
+# Every engine under faults, an hour; another seed is --seed N
+torture *options:
+    scripts/torture hour {{options}}

@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fs, io};
 
 use punctual::time::{minutes, seconds};
@@ -11,6 +12,7 @@ use crate::plan::plan;
 use crate::report;
 use crate::roles::{Failed, Role};
 use crate::run::{self, Round, Wanted};
+use crate::sink::mariadb::Server;
 use crate::sums::Sums;
 
 /// Tortures engines and judges what came of it
@@ -96,6 +98,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     until_found: bool,
 
+    /// Where effects are written
+    #[arg(long, value_enum, default_value_t = SinkKind::Sqlite)]
+    sink: SinkKind,
+
     /// Plant a bug in every process; needs a build with --features planted
     #[arg(long)]
     planted: Option<String>,
@@ -107,6 +113,13 @@ pub(crate) struct RunArgs {
     /// The commit that the sums name
     #[arg(long, env = "PUNCTUAL_COMMIT", default_value = "unnamed")]
     commit: String,
+}
+
+/// A file per round, or a server of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum SinkKind {
+    Sqlite,
+    Mariadb,
 }
 
 impl Command {
@@ -173,6 +186,10 @@ impl RunArgs {
             round: seconds(self.round),
             drain: seconds(self.drain),
             stops_when_found: self.until_found,
+            sql: match self.sink {
+                SinkKind::Sqlite => None,
+                SinkKind::Mariadb => Some(Arc::new(Server::start()?)),
+            },
             planted: self.planted.clone(),
         };
         if wanted.folder.exists() {

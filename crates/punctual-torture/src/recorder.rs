@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use async_trait::async_trait;
 use punctual::engine::*;
 use punctual::time::Timestamp;
-use punctual::{Engine, Error, JobId, Namespace, NewJob, Outcome, Result};
+use punctual::{Engine, Error, ErrorKind, JobId, Namespace, NewJob, Outcome, Result};
 
 use crate::event::{
     Claimed as ClaimedJob, End, Event, Extended as Prolonged, Granted, Received, Sent, Verdict,
@@ -75,9 +75,13 @@ fn received(receipt: &Receipt) -> Received {
     }
 }
 
-/// Whether a call that failed so may have taken effect.
+/// Whether a call that failed so may have taken effect: unless it is sure that it did not, it may.
 fn is_unknown(error: &Error) -> bool {
-    error.is_retryable() && error.kind() != punctual::ErrorKind::EngineFull
+    use ErrorKind::*;
+    !matches!(
+        error.kind(),
+        EngineFull | InvalidInput | InvalidName | InvalidDelay | PayloadTooLarge | BatchTooLarge
+    )
 }
 
 fn outcome_name(outcome: &Outcome) -> &'static str {

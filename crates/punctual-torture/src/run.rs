@@ -25,6 +25,7 @@ use crate::process::{Kept, Recipe};
 use crate::roles::solo::is_idle;
 use crate::setting::Setting;
 use crate::sink::SinkAddress;
+use crate::sink::mariadb::Server;
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -47,6 +48,8 @@ pub(crate) struct Wanted {
     pub(crate) drain: Duration,
     /// Whether a cell ends with the first round in which something is found.
     pub(crate) stops_when_found: bool,
+    /// The server that takes effects; a file per round if there is none.
+    pub(crate) sql: Option<Arc<Server>>,
     /// The bug that is planted in every process.
     pub(crate) planted: Option<String>,
 }
@@ -263,12 +266,23 @@ impl RoundRun<'_> {
         Setting {
             round: self.folder.clone(),
             engine: self.cell.address(),
-            sink: SinkAddress::Sqlite(self.folder.join("sink.sqlite")),
+            sink: self.sink(),
             mix: self.wanted.mix,
             batch: self.wanted.batch,
             rate: self.wanted.rate,
             solo: (PRODUCERS, 1),
             slots: 16,
+        }
+    }
+
+    /// A file, or a database of the run's server.
+    fn sink(&self) -> SinkAddress {
+        match &self.wanted.sql {
+            None => SinkAddress::Sqlite(self.folder.join("sink.sqlite")),
+            Some(server) => SinkAddress::Mariadb {
+                socket: server.socket().to_owned(),
+                database: format!("{}-{}", self.cell.kind.name(), self.number),
+            },
         }
     }
 

@@ -1,5 +1,6 @@
 //! Where effects go: a row per job and step, written in the transaction of the business row.
 
+pub(crate) mod mariadb;
 mod sqlite;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,13 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum SinkAddress {
     /// A file.
     Sqlite(PathBuf),
+    /// A database of a server that listens on a socket.
+    Mariadb {
+        /// The socket.
+        socket: PathBuf,
+        /// The database.
+        database: String,
+    },
 }
 
 /// What a job's rows say.
@@ -39,6 +47,9 @@ impl SinkAddress {
     pub(crate) fn open(&self) -> io::Result<Box<dyn Sink>> {
         match self {
             Self::Sqlite(path) => Ok(Box::new(sqlite::Sqlite::open(path)?)),
+            Self::Mariadb { socket, database } => {
+                Ok(Box::new(mariadb::MariaDb::open(socket, database)?))
+            }
         }
     }
 }

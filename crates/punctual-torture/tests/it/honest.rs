@@ -1,0 +1,79 @@
+use serde_json::Value;
+
+use crate::support::{Run, run};
+
+/// Acknowledged and lost, over all rounds of a run.
+fn kept_and_lost(run: &Run) -> (u64, u64) {
+    let sum = |name: &str| {
+        let tallies = run.rounds();
+        let of_round = |round: &Value| round["findings"]["tally"][name].as_u64().expect("a number");
+        tallies.iter().map(of_round).sum()
+    };
+    (sum("acknowledged"), sum("lost"))
+}
+
+fn loses(cell: &str) {
+    let run = run(&[
+        "--engine",
+        cell,
+        "--minutes",
+        "0.3",
+        "--drain",
+        "15",
+        "--seed",
+        "3",
+    ]);
+    let (acknowledged, lost) = kept_and_lost(&run);
+    println!("{}", run.said());
+    assert!(
+        lost > 0,
+        "{cell}: {acknowledged} acknowledged, none lost: {}",
+        run.said()
+    );
+}
+
+fn loses_nothing(cell: &str) {
+    let run = run(&["--engine", cell, "--minutes", "0.3", "--seed", "3"]);
+    let (acknowledged, lost) = kept_and_lost(&run);
+    assert!(
+        acknowledged > 0,
+        "{cell}: nothing was acknowledged: {}",
+        run.said()
+    );
+    assert!(run.is_clean() && lost == 0, "{}", run.said());
+}
+
+#[test]
+fn redis_that_syncs_each_second_loses_in_a_power_cut() {
+    loses("redis-everysec-power");
+}
+
+#[test]
+fn redis_that_syncs_each_second_loses_in_a_kill_while_a_sync_is_slow() {
+    loses("redis-everysec-slow");
+}
+
+#[test]
+fn redis_with_snapshots_only_loses_in_a_kill() {
+    loses("redis-rdb");
+}
+
+#[test]
+fn the_embedded_engine_without_syncs_loses_in_a_power_cut() {
+    loses("embedded-os-power");
+}
+
+#[test]
+fn replicas_that_nobody_waits_for_lose_in_a_failover() {
+    loses("sentinel-unwaited");
+}
+
+#[test]
+fn the_embedded_engine_that_syncs_loses_nothing_in_a_power_cut() {
+    loses_nothing("embedded-power");
+}
+
+#[test]
+fn redis_that_always_syncs_loses_nothing_in_a_power_cut() {
+    loses_nothing("redis-power");
+}

@@ -1,0 +1,16 @@
+//! The harness is proved: it finds planted bugs, sees settings lose what they may lose, and nothing
+//! lost where nothing may be.
+
+/// Settings that may lose do, the others do not.
+mod honest;
+/// A seed is a plan, and kept histories are judged alike again.
+mod plans;
+/// Every planted bug is found within a hundred faults.
+#[cfg(feature = "planted")]
+mod planted;
+/// Effects are kept in servers, too.
+mod sinks;
+/// Runs the program.
+mod support;
+/// The tables of the pages are those of the sums.
+mod tables;

@@ -1,0 +1,42 @@
+use crate::support::{run, said};
+
+#[test]
+fn a_seed_is_a_plan() {
+    let plan = |seed| said(&["plan", "--engine", "redis-always", "--seed", seed]);
+    assert_eq!(plan("7"), plan("7"));
+    assert_ne!(plan("7"), plan("8"));
+    assert!(plan("7").contains("F02"), "{}", plan("7"));
+}
+
+#[test]
+fn kept_histories_are_judged_alike_again_and_a_changed_one_is_not() {
+    let run = run(&[
+        "--engine",
+        "embedded",
+        "--minutes",
+        "0.1",
+        "--keep",
+        "--seed",
+        "2",
+    ]);
+    assert!(run.is_clean(), "{}", run.said());
+    let folder = run.folder();
+    let round = &run.rounds()[0];
+    let judged = || said(&["verify", &folder.to_string_lossy()]);
+    assert!(
+        judged().contains(round["hash"].as_str().expect("a hash")),
+        "{}",
+        judged()
+    );
+    assert!(!judged().contains("BROKEN"), "{}", judged());
+    // A line less: a job that was never sent.
+    let history = folder.join("seed-2/embedded/round-000/history");
+    for entry in std::fs::read_dir(history).expect("it was kept") {
+        let path = entry.expect("it was kept").path();
+        let text = std::fs::read_to_string(&path).expect("lines");
+        let rest = text.lines().filter(|line| !line.contains("enqueue_invoke"));
+        let rest: String = rest.map(|line| format!("{line}\n")).collect();
+        std::fs::write(&path, rest).expect("it can be changed");
+    }
+    assert!(judged().contains("I1 nothing lost: BROKEN"), "{}", judged());
+}

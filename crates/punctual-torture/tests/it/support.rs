@@ -1,0 +1,73 @@
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The program, with what it wrote.
+pub(crate) struct Run {
+    folder: TempDir,
+    output: Output,
+}
+
+/// Runs the program with these arguments and a folder of its own.
+pub(crate) fn run(arguments: &[&str]) -> Run {
+    let folder = tempfile::Builder::new()
+        .prefix("torture-")
+        .tempdir()
+        .expect("the system refuses to make a directory");
+    let output = Command::new(env!("CARGO_BIN_EXE_punctual-torture"))
+        .arg("run")
+        .args(arguments)
+        .arg("--folder")
+        .arg(folder.path())
+        .output()
+        .expect("the program starts");
+    Run { folder, output }
+}
+
+/// What the program says to these arguments.
+pub(crate) fn said(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_punctual-torture"))
+        .args(arguments)
+        .output();
+    text(&output.expect("the program starts"))
+}
+
+impl Run {
+    /// Whether nothing promised was broken.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.output.status.success()
+    }
+
+    pub(crate) fn said(&self) -> String {
+        text(&self.output)
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// What every round came to.
+    pub(crate) fn rounds(&self) -> Vec<Value> {
+        let mut rounds = Vec::new();
+        let mut folders = vec![self.folder()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).expect("a folder of the run is there") {
+                let path = entry.expect("a folder of the run is there").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.ends_with("round.json") {
+                    let text = std::fs::read(path).expect("it was written");
+                    rounds.push(serde_json::from_slice(&text).expect("a round is JSON"));
+                }
+            }
+        }
+        rounds
+    }
+}
+
+fn text(output: &Output) -> String {
+    let text = [&*output.stdout, &*output.stderr].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
