@@ -7,7 +7,7 @@ mod producer;
 pub(crate) mod solo;
 mod worker;
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -64,7 +64,11 @@ impl Role {
                     producer::run(Begun::new(&args, false).await?, args.seed).await
                 }
                 Self::Worker(args) => worker::run(Begun::new(&args, false).await?, args.seed).await,
-                Self::Solo(args) => solo::run(Begun::new(&args, true).await?, args.seed).await,
+                Self::Solo(args) => {
+                    let begun = Begun::new(&args, true).await?;
+                    writeln!(io::stdout(), "ready")?;
+                    solo::run(begun, args.seed).await
+                }
                 Self::Host(args) => host::run(args).await,
             }
         })

@@ -311,7 +311,8 @@ impl RoundRun<'_> {
             arguments: Box::new(arguments),
             environment: self.environment(),
             log: self.folder.join("processes.log"),
-            says_ready: false,
+            // It holds the engine: what was broken is whole once that is open.
+            says_ready: role == "solo",
             ends_by_itself: role != "worker",
         };
         Kept::start(recipe, history.clone())
