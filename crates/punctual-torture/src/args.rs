@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
 use punctual::time::{minutes, seconds};
@@ -201,18 +201,22 @@ impl RunArgs {
             .worker_threads(4)
             .enable_all()
             .build()?;
-        let rounds = runtime.block_on(run::run(wanted, |round| {
-            println!("{}", report::line(round))
-        }))?;
+        let (path, commit) = (self.sums.clone(), self.commit.clone());
+        // One round at a time is added.
+        let adding = Mutex::new(());
+        let ended = move |round: &Round| {
+            println!("{}", report::line(round));
+            let _one = adding.lock().unwrap_or_else(PoisonError::into_inner);
+            match &path {
+                Some(path) => Sums::add_to(path, &commit, round),
+                None => Ok(()),
+            }
+        };
+        let rounds = runtime.block_on(run::run(wanted, ended))?;
         fs::write(folder.join("report.md"), report::markdown(&rounds))?;
         fs::write(folder.join("report.html"), report::html(&rounds))?;
         println!("\n{}", report::markdown(&rounds));
         println!("The report is {}", folder.join("report.html").display());
-        if let Some(path) = &self.sums {
-            let mut sums = Sums::read(path)?;
-            sums.add(&self.commit, &rounds);
-            sums.write(path)?;
-        }
         Ok(rounds.iter().all(Round::is_clean))
     }
 }

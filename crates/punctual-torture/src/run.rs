@@ -83,7 +83,7 @@ const PRODUCERS: usize = 2;
 /// Runs every cell; answers the rounds as they end.
 pub(crate) async fn run(
     wanted: Wanted,
-    ended: impl Fn(&Round) + Send + Sync + 'static,
+    ended: impl Fn(&Round) -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<Vec<Round>> {
     let (wanted, ended) = (Arc::new(wanted), Arc::new(ended));
     let mut cells = Vec::new();
@@ -103,7 +103,7 @@ pub(crate) async fn run(
 async fn run_cell(
     wanted: &Wanted,
     kind: CellKind,
-    ended: &(impl Fn(&Round) + Sync),
+    ended: &(impl Fn(&Round) -> io::Result<()> + Sync),
 ) -> io::Result<Vec<Round>> {
     let folder = wanted.folder.join(kind.name());
     fs::create_dir_all(&folder)?;
@@ -123,7 +123,7 @@ async fn run_cell(
         };
         // In a box: it is as large as all that it awaits.
         let round = Box::pin(running.run(&plan)).await?;
-        ended(&round);
+        ended(&round)?;
         let found = !round.is_clean();
         rounds.push(round);
         if found && wanted.stops_when_found {

@@ -57,20 +57,24 @@ impl Sums {
         fs::rename(beside, path)
     }
 
-    /// Adds the rounds of a run, cell by cell.
-    pub(crate) fn add(&mut self, commit: &str, rounds: &[Round]) {
-        let mut runs: BTreeMap<CellKind, Run> = BTreeMap::new();
-        for round in rounds {
-            let run = runs
-                .entry(round.cell)
-                .or_insert_with(|| Run::new(commit, round));
-            run.add(round);
-            self.lateness
-                .entry(round.cell)
-                .or_default()
-                .merge(&round.findings.lateness);
-        }
-        self.runs.extend(runs.into_values());
+    /// Adds a round to the run that it is part of, so that a run that is ended counts as far as it came.
+    pub(crate) fn add(&mut self, commit: &str, round: &Round) {
+        let ours =
+            |run: &Run| run.commit == commit && run.cell == round.cell && run.seed == round.seed;
+        let at = self.runs.iter().position(ours).unwrap_or_else(|| {
+            self.runs.push(Run::new(commit, round));
+            self.runs.len() - 1
+        });
+        self.runs[at].add(round);
+        let lateness = self.lateness.entry(round.cell).or_default();
+        lateness.merge(&round.findings.lateness);
+    }
+
+    /// Adds a round to the sums in a file.
+    pub(crate) fn add_to(path: &Path, commit: &str, round: &Round) -> io::Result<()> {
+        let mut sums = Self::read(path)?;
+        sums.add(commit, round);
+        sums.write(path)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Writing and cutting: noted before it is done, refused while the disk is to be full.
 
-use std::os::raw::{c_int, c_long, c_void};
+use std::ffi::CStr;
+use std::os::raw::{c_char, c_int, c_long, c_void};
 
 use libc::{SYS_pwrite64, SYS_pwritev, SYS_write, SYS_writev, off_t, size_t, ssize_t};
 
@@ -85,6 +86,36 @@ extern "C" fn ftruncate(fd: c_int, len: off_t) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
     ftruncate(fd, len)
+}
+
+/// Changes the length of a file that is not open, as the system's does: redis-server cuts a torn log
+/// so before it goes on behind it.
+///
+/// # Safety
+/// The path ends with a zero byte.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn truncate(path: *const c_char, len: off_t) -> c_int {
+    // SAFETY: as the caller says.
+    let path = unsafe { CStr::from_ptr(path) };
+    let fd = calls::open(path, libc::O_WRONLY | libc::O_CLOEXEC, 0);
+    if fd < 0 {
+        return fd;
+    }
+    let cut = ftruncate(fd, len);
+    let errno = calls::errno();
+    calls::close(fd);
+    calls::set_errno(errno);
+    cut
+}
+
+/// Changes the length of a file that is not open, as the system's does.
+///
+/// # Safety
+/// As [`truncate`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn truncate64(path: *const c_char, len: off_t) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { truncate(path, len) }
 }
 
 fn noted(fd: c_int, at: Option<off_t>, len: u64, write: impl FnOnce() -> c_long) -> ssize_t {
