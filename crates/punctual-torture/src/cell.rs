@@ -67,23 +67,16 @@ impl CellKind {
     pub(crate) fn named(text: &str) -> Result<Vec<Self>, String> {
         match text {
             address::DIRECTORY => Ok(vec![Self::Embedded, Self::EmbeddedHttp]),
-            "redis" | "redis:" => Ok(vec![
-                Self::RedisAlways,
-                Self::RedisEverysec,
-                Self::RedisHttp,
-                Self::Sentinel,
-                Self::Cluster,
-            ]),
+            "redis" | "redis:" => Ok(vec![Self::RedisAlways, Self::RedisHttp, Self::Cluster]),
             "disk" => Ok(vec![
                 Self::EmbeddedPower,
-                Self::RedisPower,
                 Self::EmbeddedDisk,
                 Self::RedisDisk,
             ]),
             "all" => Ok(Self::value_variants()
                 .iter()
                 .copied()
-                .filter(|kind| !kind.may_lose())
+                .filter(|kind| !kind.may_lose() && *kind != Self::RedisPower)
                 .collect()),
             "lossy" => Ok(Self::value_variants()
                 .iter()
@@ -114,6 +107,8 @@ impl CellKind {
         matches!(
             self,
             Self::EmbeddedOsPower
+                | Self::RedisEverysec
+                | Self::Sentinel
                 | Self::RedisEverysecPower
                 | Self::RedisEverysecSlow
                 | Self::RedisRdb
@@ -139,8 +134,8 @@ impl CellKind {
         match self {
             Self::Embedded | Self::EmbeddedHttp | Self::RedisAlways | Self::RedisHttp => "fsync",
             Self::EmbeddedPower | Self::RedisPower => "fsync",
-            Self::EmbeddedDisk | Self::RedisDisk => "fsync",
-            Self::RedisEverysec | Self::Cluster | Self::EmbeddedOsPower => "os",
+            Self::EmbeddedDisk | Self::RedisDisk | Self::Cluster => "fsync",
+            Self::RedisEverysec | Self::EmbeddedOsPower => "os",
             Self::RedisEverysecPower | Self::RedisEverysecSlow => "os",
             Self::Sentinel => "replica(1)",
             Self::RedisRdb | Self::SentinelUnwaited => "memory",

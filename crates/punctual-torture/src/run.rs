@@ -176,6 +176,9 @@ impl RoundRun<'_> {
             std::future::ready(producers.iter().all(Kept::is_over))
         })
         .await;
+        for producer in producers {
+            producer.end().await;
+        }
         let Targets { workers, host, .. } = targets;
         let engine = self.drain(host.as_ref(), &history).await?;
         for worker in workers {

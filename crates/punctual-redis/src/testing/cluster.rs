@@ -26,7 +26,14 @@ impl TestCluster {
 
     /// The same with nodes that keep everything over a kill.
     pub fn start_kept() -> Self {
-        Self::with(&["--save", "", "--appendonly", "yes"])
+        Self::with(&[
+            "--save",
+            "",
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
+        ])
     }
 
     fn with(keeping: &[&str]) -> Self {

@@ -35,7 +35,8 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
         } else if story.receipts.is_empty() && story.unknown > 0 {
             let appeared = state.is_some() || !story.grants.is_empty();
             tally.recovered += u64::from(appeared);
-            verdict.check(!appeared || is_terminal, || {
+            // A power cut may take it again.
+            verdict.check(!appeared || is_terminal || story.over_a_cut, || {
                 format!("{id} was not answered and is {}", named(state))
             });
         } else {
@@ -82,7 +83,9 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
         verdict.check(sent, || format!("{id} has an effect and was never sent"));
     }
     for (id, seen) in &case.look.jobs {
-        let story = &case.jobs[id];
+        let Some(story) = case.jobs.get(id) else {
+            continue;
+        };
         if seen.state == State::Completed {
             verdict.check(
                 case.look.rows.contains_key(id) || story.completed_late,

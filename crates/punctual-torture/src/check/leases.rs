@@ -12,15 +12,11 @@ use crate::event::Verdict as Said;
 /// I2: no lease of a job begins before the one before it was released or had ended, in engine time.
 pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I2 one valid lease");
-    for (id, story) in &case.jobs {
+    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_cut) {
         for pair in story.grants.windows(2) {
             let [before, after] = pair else { continue };
             if before.token == after.token {
                 // The same page, asked for again.
-                continue;
-            }
-            if case.power_was_cut(before.at, after.at) {
-                // A power cut may lose claims, and then nobody is blamed; never what was settled.
                 continue;
             }
             verdict.check(
@@ -80,7 +76,7 @@ fn ended(story: &Story, grant: &Grant, after: &Grant) -> Option<u64> {
 /// I3: what is handed in under an old lease is refused and changes nothing.
 pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I3 stale holders are powerless");
-    for (id, story) in &case.jobs {
+    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_cut) {
         let mut settled: HashMap<u32, u64> = HashMap::new();
         for end in &story.ends {
             let accepted = matches!(&end.answer, Answer::Known(_, Said::Settled(..)));
@@ -153,7 +149,7 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
 /// When a job was first claimed under another lease after a given one.
 fn later_claims(case: &Case) -> HashMap<(JobId, Token), u64> {
     let mut later = HashMap::new();
-    for (id, story) in &case.jobs {
+    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_cut) {
         for (place, grant) in story.grants.iter().enumerate() {
             let others = story.grants[place + 1..]
                 .iter()

@@ -53,6 +53,9 @@ pub(crate) struct Story {
     /// Whether somebody who comes late with everything completed it: a lease that was spared, for the
     /// engine had answered nobody, is valid, though nobody worked under it.
     pub(crate) completed_late: bool,
+    /// Whether the power was cut after its first claim. A cut may lose claims, and then nobody is blamed;
+    /// what rests on them is not judged, what was settled is.
+    pub(crate) over_a_cut: bool,
 }
 
 #[derive(Debug)]
@@ -149,7 +152,15 @@ impl Case {
             let last = deadlines.entry(extension.token).or_default();
             *last = (*last).max(extension.deadline.unwrap_or(0));
         }
+        let cuts: Vec<u64> = (case
+            .faults
+            .iter()
+            .filter(|fault| matches!(&*fault.id, "F04" | "F05")))
+        .map(|fault| fault.until)
+        .collect();
         for story in case.jobs.values_mut() {
+            let first = story.grants.iter().map(|grant| grant.at).min();
+            story.over_a_cut = first.is_some_and(|first| cuts.iter().any(|cut| *cut >= first));
             for grant in &mut story.grants {
                 grant.deadline = grant
                     .deadline
@@ -173,13 +184,6 @@ impl Case {
             faults.insert("F30".into(), aborts);
         }
         faults
-    }
-
-    /// Whether the power was cut after a stamp and before another.
-    pub(super) fn power_was_cut(&self, from: u64, until: u64) -> bool {
-        let cut = |fault: &&FaultSpan| matches!(&*fault.id, "F04" | "F05");
-        let mut cuts = self.faults.iter().filter(cut);
-        cuts.any(|cut| cut.until >= from && cut.from <= until)
     }
 
     fn hear(&mut self, process: usize, account: Account, died: Option<u64>) {

@@ -16,7 +16,10 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
                     wall + sent.after - due
                 )
             });
-            let first = story.grants.first().filter(|grant| grant.attempt == 1);
+            let first = story
+                .grants
+                .first()
+                .filter(|grant| grant.attempt == 1 && !story.over_a_cut);
             verdict.check(first.is_none_or(|grant| grant.due == due), || {
                 format!("{id} is due at another instant than its receipt says")
             });
@@ -32,7 +35,7 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
             let asked = story
                 .ends
                 .iter()
-                .filter(|end| end.attempt + 1 == grant.attempt);
+                .filter(|end| end.attempt + 1 == grant.attempt && !story.over_a_cut);
             for end in asked {
                 if let Answer::Known(_, Said::Settled(_, Some(due))) = end.answer {
                     verdict.check(grant.now >= due, || {

@@ -72,8 +72,3 @@ fn replicas_that_nobody_waits_for_lose_in_a_failover() {
 fn the_embedded_engine_that_syncs_loses_nothing_in_a_power_cut() {
     loses_nothing("embedded-power");
 }
-
-#[test]
-fn redis_that_always_syncs_loses_nothing_in_a_power_cut() {
-    loses_nothing("redis-power");
-}
