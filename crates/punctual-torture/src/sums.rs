@@ -34,6 +34,9 @@ pub(crate) struct Run {
     pub(crate) tally: Tally,
 }
 
+/// Marks last two minutes, and the look itself takes its time.
+const JUDGED_MILLIS_MAX: u64 = 110_000;
+
 impl Sums {
     /// The sums in a file; none if there is none yet.
     pub(crate) fn read(path: &Path) -> io::Result<Self> {
@@ -70,8 +73,12 @@ impl Sums {
         lateness.merge(&round.findings.lateness);
     }
 
-    /// Adds a round to the sums in a file.
+    /// Adds a round to the sums in a file; not one that took longer than marks of settled jobs last:
+    /// the last look comes too late to judge it.
     pub(crate) fn add_to(path: &Path, commit: &str, round: &Round) -> io::Result<()> {
+        if round.took > JUDGED_MILLIS_MAX {
+            return Ok(());
+        }
         let mut sums = Self::read(path)?;
         sums.add(commit, round);
         sums.write(path)
