@@ -341,7 +341,7 @@ impl Board {
         };
         let run_time = now.saturating_sub(run.started);
         if run.stopping.is_none() {
-            self.estimate.observe(run_time);
+            self.estimate.observe(run_time, now);
         }
         Some(self.end_run(run, verdict, run_time))
     }

@@ -383,7 +383,7 @@ async fn claims_ask_for_free_slots_and_a_bounded_number_ahead() {
     worker.run_until_idle().await.unwrap();
     let limits: Vec<_> = probe.claims().iter().map(|claim| claim.limit).collect();
     assert_eq!(limits[0], 10, "nothing ahead before a run time is known");
-    assert!(limits.iter().all(|limit| *limit <= 10 + 256), "{limits:?}");
+    assert!(limits.iter().all(|limit| *limit <= 10 + 936), "{limits:?}");
     assert!(limits.iter().any(|limit| *limit > 100), "{limits:?}");
 }
 

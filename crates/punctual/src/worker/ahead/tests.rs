@@ -1,11 +1,15 @@
 use super::*;
 use crate::time::seconds;
 
+const fn micros(count: u64) -> Duration {
+    Duration::from_micros(count)
+}
+
 fn after(run_times: impl IntoIterator<Item = Duration>) -> Estimate {
     let mut estimate = Estimate::default();
     run_times
         .into_iter()
-        .for_each(|span| estimate.observe(span));
+        .for_each(|span| estimate.observe(span, Duration::ZERO));
     estimate
 }
 
@@ -28,6 +32,35 @@ fn what_is_ahead_lasts_five_milliseconds() {
 #[test]
 fn short_jobs_end_at_the_bound() {
     assert_eq!(after([Duration::ZERO; 10]).jobs(64), 256);
+}
+
+/// Jobs of that run time, of which one ends every so often.
+fn at_pace(run_time: Duration, every: Duration, jobs: u32) -> Estimate {
+    let mut estimate = Estimate::default();
+    (1..=jobs).for_each(|job| estimate.observe(run_time, every * job));
+    estimate
+}
+
+#[test]
+fn the_pace_at_which_jobs_end_raises_the_bound_to_what_a_call_may_carry() {
+    let fast = at_pace(Duration::ZERO, micros(10), 10_000).jobs(64);
+    assert!(
+        (450..=500).contains(&fast),
+        "{fast} jobs last five milliseconds"
+    );
+    assert_eq!(at_pace(Duration::ZERO, micros(1), 100_000).jobs(64), 936);
+}
+
+#[test]
+fn handlers_that_compute_are_not_claimed_ahead_by_the_number_of_slots() {
+    assert_eq!(at_pace(micros(100), micros(50), 10_000).jobs(64), 256);
+}
+
+#[test]
+fn a_pause_takes_the_bound_back() {
+    let mut estimate = at_pace(Duration::ZERO, micros(1), 100_000);
+    (1..=6).for_each(|second| estimate.observe(Duration::ZERO, seconds(second)));
+    assert_eq!(estimate.jobs(64), 256);
 }
 
 #[test]
