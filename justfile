@@ -51,6 +51,10 @@ faults times="20":
 pile jobs="1000000":
     PUNCTUAL_PILE={{jobs}} cargo test --release -p punctual-redis --test it -- --nocapture pile::
 
+# Jobs that come and go, and what is left of them in memory and on disk: `just soak 1000000`
+soak jobs="1000000":
+    PUNCTUAL_SOAK={{jobs}} cargo test --release -p punctual-cli --test it -- --nocapture --test-threads=1 liveness::soak::
+
 # Our own numbers on any engine: lifecycle, lateness, footprint
 bench *options:
     cargo run --release -- bench {{options}}

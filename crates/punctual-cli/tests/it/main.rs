@@ -12,6 +12,8 @@ mod enqueue;
 mod http;
 /// Looking at jobs and changing them.
 mod jobs;
+/// Innocents run, idle workers are quiet, and nothing is left behind.
+mod liveness;
 mod observed;
 #[cfg(feature = "otel")]
 mod otel;

@@ -1,0 +1,337 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual::conformance::START;
+use punctual::engine::{Claim, Durability, Page, PageReport, Settle, Settlement, WorkerId};
+use punctual::job::{Group, OnRetry, Unique, UniquePolicy};
+use punctual::time::{ManualClock, Timestamp, days, hours, millis, minutes, pause, seconds};
+use punctual::{Due, Engine, NewJob, Outcome};
+use punctual_embedded::{EmbeddedEngine, Options};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::TestServer;
+use tempfile::TempDir;
+
+use super::{QUEUE, here};
+
+/// How many, unless `PUNCTUAL_SOAK` says otherwise.
+const JOBS: usize = 20_000;
+/// They come in so many waves; jobs of a wave are there together.
+const WAVES: usize = 10;
+/// Jobs of a call.
+const BATCH: usize = 500;
+/// Dead letters stay for 30 days, everything else for less.
+const LAPSE: Duration = days(40);
+/// Tables shrink and files are removed by and by: looked for so often, every other second.
+const LOOKS: usize = 10;
+
+/// What an engine takes, by kind: keys, bytes in memory, bytes on disk.
+type Taken = BTreeMap<&'static str, u64>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_that_came_and_went_leave_nothing_in_redis() {
+    soak(OnRedis::new().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_that_came_and_went_leave_nothing_in_a_directory() {
+    soak(InDirectory::new()).await;
+}
+
+/// An engine whose clock a test moves.
+#[async_trait]
+trait Soaked: Send {
+    fn engine(&self) -> Arc<dyn Engine>;
+    async fn set_time(&mut self, now: Timestamp);
+    /// What it takes now.
+    async fn taken(&mut self) -> Taken;
+
+    /// What it takes once it is no more than that and a twentieth, or does not come down any more.
+    async fn at_most(&mut self, base: &Taken) -> Taken {
+        let mut taken = self.taken().await;
+        for _ in 0..LOOKS {
+            if is_within(&taken, base) {
+                break;
+            }
+            pause(seconds(2)).await;
+            taken = self.taken().await;
+        }
+        taken
+    }
+}
+
+/// Jobs of every kind come in waves past others that stand, and go until every mark of them has
+/// lapsed: after the last wave the engine takes what it took after the first, within a twentieth.
+async fn soak(mut soaked: impl Soaked) {
+    let wave = wave();
+    let far = START + LAPSE * (2 * WAVES as u32);
+    let standing = |number| NewJob {
+        due: Due::At(far),
+        ..NewJob::new(QUEUE, payload(number))
+    };
+    enqueue(&*soaked.engine(), 0..wave, standing).await;
+
+    let (mut base, mut peak) = (Taken::new(), Taken::new());
+    for number in 0..WAVES {
+        let numbers = number * wave..(number + 1) * wave;
+        let start = START + LAPSE * number as u32;
+        enqueue(&*soaked.engine(), numbers, job).await;
+        if number == 0 {
+            peak = soaked.taken().await;
+        }
+        let mut attempts = work_off(&*soaked.engine()).await;
+        soaked.set_time(start + minutes(1)).await;
+        attempts += work_off(&*soaked.engine()).await;
+        assert_eq!(attempts, wave + wave / 10, "each once, and a tenth again");
+        soaked.set_time(start + LAPSE).await;
+        forget(&*soaked.engine(), start + LAPSE).await;
+        if number == 0 {
+            base = soaked.at_most(&Taken::new()).await;
+            println!("{peak:?} with the first of {WAVES} waves, {base:?} after it");
+            for what in ["memory", "disk"] {
+                assert!(
+                    peak[what] > base[what] * 6 / 5,
+                    "jobs do not show in {what}"
+                );
+            }
+        }
+    }
+    let left = soaked.at_most(&base).await;
+    println!("{left:?} after {} jobs", WAVES * wave);
+    assert!(is_within(&left, &base), "{base:?} before, {left:?} after");
+}
+
+/// Jobs of a wave.
+fn wave() -> usize {
+    let told = std::env::var("PUNCTUAL_SOAK").ok();
+    let jobs = told.map_or(JOBS, |told| told.parse().expect("a number of jobs"));
+    assert!(jobs >= 100 * WAVES, "{jobs} jobs show nothing");
+    jobs / WAVES / 100 * 100
+}
+
+fn is_within(left: &Taken, base: &Taken) -> bool {
+    let is_base =
+        |(what, taken): (_, &u64)| *taken <= base.get(what).copied().unwrap_or(0) * 21 / 20;
+    left.iter().all(is_base)
+}
+
+/// Digits that hardly compress.
+fn payload(number: usize) -> String {
+    let digits = [
+        0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835,
+        0xda94_2042_e4dd_58b5_2545_f491_4f6c_dd1d,
+    ]
+    .map(|odd: u128| format!("{:032x}", odd.wrapping_mul(number as u128 + 1)));
+    format!(r#"{{"order":{number},"note":"{}"}}"#, digits.concat())
+}
+
+/// Of every ten, one has a unique key, one is in a group, one is kept, one is to fail, one to die.
+fn job(number: usize) -> NewJob {
+    let mut job = NewJob::new(QUEUE, payload(number));
+    match number % 10 {
+        0 => {
+            job.unique = Some(Unique {
+                key: format!("order-{number}"),
+                policy: UniquePolicy::Keep,
+                hold: Default::default(),
+            });
+        }
+        1 => {
+            job.group = Some(Group {
+                key: format!("customer-{}", number / 100),
+                on_retry: OnRetry::Hold,
+            });
+        }
+        2 => job.retention = hours(1),
+        3 => job.kind = "fails".into(),
+        4 => job.kind = "dies".into(),
+        5 => job.due = Due::After(seconds(20)),
+        _ => {}
+    }
+    job
+}
+
+async fn enqueue(engine: &dyn Engine, numbers: Range<usize>, job: impl Fn(usize) -> NewJob) {
+    for first in numbers.clone().step_by(BATCH) {
+        let batch = first..numbers.end.min(first + BATCH);
+        let jobs = batch.map(&job).collect();
+        engine.enqueue(&here(), jobs).await.expect("enqueue");
+    }
+}
+
+/// Claims and settles what is due; how many attempts that took.
+async fn work_off(engine: &dyn Engine) -> usize {
+    let worker = WorkerId::random();
+    let mut attempts = 0;
+    loop {
+        let claim = Claim::new(worker, QUEUE, BATCH);
+        let claimed = engine.claim(&here(), claim).await.expect("claim");
+        if claimed.pages.is_empty() {
+            return attempts;
+        }
+        attempts += claimed
+            .pages
+            .iter()
+            .map(|page| page.jobs.len())
+            .sum::<usize>();
+        let pages = claimed.pages.iter().map(report).collect();
+        engine
+            .settle(&here(), Settle { pages })
+            .await
+            .expect("settle");
+    }
+}
+
+fn report(page: &Page) -> PageReport {
+    let ends = page.jobs.iter().map(|job| {
+        let outcome = match (job.kind.as_str(), job.attempt) {
+            ("fails", 1) => Outcome::Retry {
+                after: Some(seconds(5)),
+            },
+            ("dies", _) => Outcome::Dead,
+            _ => Outcome::Completed,
+        };
+        Settlement::new(job.id, job.attempt, outcome)
+    });
+    PageReport::new(page.token, ends.collect())
+}
+
+/// All that time has brought about, slice by slice.
+async fn forget(engine: &dyn Engine, now: Timestamp) {
+    loop {
+        let done = engine.maintain().await.expect("maintain");
+        if done.next.is_none_or(|next| next > now) {
+            return;
+        }
+    }
+}
+
+struct OnRedis {
+    server: TestServer,
+    engine: Arc<RedisEngine>,
+    clock: ManualClock,
+}
+
+impl OnRedis {
+    async fn new() -> Self {
+        let server =
+            TestServer::with(&["--save", "", "--appendonly", "yes", "--appendfsync", "no"]);
+        let clock = ManualClock::new(START);
+        let options = server.address().parse().expect("a good address");
+        let engine = RedisEngine::connect_with_clock(options, clock.clone()).await;
+        Self {
+            engine: Arc::new(engine.expect("the server is there")),
+            clock,
+            server,
+        }
+    }
+
+    fn told(&self, section: &str, name: &str) -> u64 {
+        let info = self.server.cli(&["INFO", section]);
+        let value = info
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let value = value.unwrap_or_else(|| panic!("no {name}: {info}"));
+        value.trim().parse().expect("a number")
+    }
+}
+
+#[async_trait]
+impl Soaked for OnRedis {
+    fn engine(&self) -> Arc<dyn Engine> {
+        self.engine.clone()
+    }
+
+    async fn set_time(&mut self, now: Timestamp) {
+        self.engine
+            .set_time(now)
+            .await
+            .expect("the server is there");
+        self.clock.set(now);
+    }
+
+    async fn taken(&mut self) -> Taken {
+        self.server.cli(&["BGREWRITEAOF"]);
+        while self.told("persistence", "aof_rewrite_in_progress") > 0
+            || self.told("persistence", "aof_rewrite_scheduled") > 0
+        {
+            pause(millis(20)).await;
+        }
+        let keys = self
+            .server
+            .cli(&["DBSIZE"])
+            .trim()
+            .parse()
+            .expect("a number");
+        let memory = self.told("memory", "used_memory_dataset");
+        let disk = self.told("persistence", "aof_current_size");
+        BTreeMap::from([("keys", keys), ("memory", memory), ("disk", disk)])
+    }
+}
+
+struct InDirectory {
+    directory: TempDir,
+    engine: Arc<EmbeddedEngine>,
+    clock: ManualClock,
+}
+
+impl InDirectory {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let clock = ManualClock::new(START);
+        Self {
+            engine: Self::open(&directory, &clock),
+            directory,
+            clock,
+        }
+    }
+
+    /// The log holds what the store does not have yet, up to a checkpoint: a small part of a wave.
+    fn open(directory: &TempDir, clock: &ManualClock) -> Arc<EmbeddedEngine> {
+        let options = Options::default()
+            .clock(clock.clone())
+            .durability(Durability::Os)
+            .maintenance(false)
+            .reserve_bytes(0)
+            .checkpoint_bytes(4 * wave())
+            .idle_after(millis(50));
+        let engine = EmbeddedEngine::open(directory.path().join("data"), options);
+        Arc::new(engine.expect("the data are whole"))
+    }
+}
+
+#[async_trait]
+impl Soaked for InDirectory {
+    fn engine(&self) -> Arc<dyn Engine> {
+        self.engine.clone()
+    }
+
+    async fn set_time(&mut self, now: Timestamp) {
+        self.clock.set(now);
+    }
+
+    /// Opened anew, so that nothing waits in the log for its checkpoint.
+    async fn taken(&mut self) -> Taken {
+        self.engine.close().await.expect("it closes in good order");
+        let disk = bytes_below(&self.directory.path().join("data"));
+        self.engine = Self::open(&self.directory, &self.clock);
+        let memory = self.engine.info().await.expect("info").store_bytes;
+        let memory = memory.expect("it can tell");
+        BTreeMap::from([("memory", memory), ("disk", disk)])
+    }
+}
+
+fn bytes_below(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).expect("a directory");
+    let bytes = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_below(&entry.path()),
+        Ok(found) => found.len(),
+        // Removed meanwhile.
+        Err(_) => 0,
+    };
+    entries.map(|entry| bytes(entry.expect("it reads"))).sum()
+}
