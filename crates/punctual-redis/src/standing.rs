@@ -30,6 +30,10 @@ pub struct Standing {
     pub appendfsync: String,
     /// Whether it stops syncing while it rewrites that file.
     pub no_fsync_on_rewrite: bool,
+    /// Whether it starts with a torn end of that file (`aof-load-truncated yes`). Up to 7.0.15 at
+    /// least it then goes on behind a transaction that was torn, and at its next start drops all
+    /// that came after.
+    pub loads_truncated: bool,
     /// Replicas that are connected.
     pub replicas: u64,
     /// How often a slow disk made it answer before it had written (`aof_delayed_fsync`).
@@ -40,12 +44,13 @@ pub struct Standing {
     pub unreadable: Vec<String>,
 }
 
-const SETTINGS: [&str; 5] = [
+const SETTINGS: [&str; 6] = [
     "maxmemory-policy",
     "maxmemory",
     "appendonly",
     "appendfsync",
     "no-appendfsync-on-rewrite",
+    "aof-load-truncated",
 ];
 
 /// The oldest server that has functions and all that they use.
@@ -94,6 +99,7 @@ impl Standing {
             appendonly: told("aof_enabled") == "1",
             appendfsync: set("appendfsync"),
             no_fsync_on_rewrite: set("no-appendfsync-on-rewrite") == "yes",
+            loads_truncated: set("aof-load-truncated") == "yes",
             replicas: number("connected_slaves"),
             delayed_fsyncs: number("aof_delayed_fsync"),
             write_failed: told("aof_last_write_status") == "err",

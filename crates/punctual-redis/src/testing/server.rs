@@ -141,6 +141,34 @@ impl TestServer {
         self.running = Some(running.unwrap_or_else(|said| panic!("no restart: {said}")));
     }
 
+    /// Cuts a torn end off its append-only file, after a kill: to before a transaction that was
+    /// torn, where a start by itself would go on within it. It must have such a file.
+    ///
+    /// # Panics
+    /// If there is no redis-check-aof, or it refuses the file.
+    pub fn repair_append_only_file(&self) {
+        let manifest = self
+            .directory
+            .path()
+            .join("appendonlydir/appendonly.aof.manifest");
+        let mut repair = Command::new("redis-check-aof")
+            .arg("--fix")
+            .arg(manifest)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|_| panic!("{INSTALL}"));
+        // It asks; a file that is whole is not asked about, and its end is not read.
+        let _ = repair
+            .stdin
+            .take()
+            .expect("the input is piped")
+            .write_all(b"y\n");
+        let repaired = repair.wait_with_output().expect("it was started");
+        assert!(repaired.status.success(), "{repaired:?}");
+    }
+
     /// Starts it again with other settings, after a kill.
     pub fn restart_with(&mut self, settings: &[&str]) {
         self.settings = settings.iter().map(ToString::to_string).collect();

@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::io::Write;
 
 use punctual::engine::{Claim, ExtendVerdict, WaitFor, WorkerId};
 use punctual::time::{Clock, Stopwatch, SystemClock, days, millis, seconds};
@@ -109,6 +110,35 @@ async fn a_killed_server_that_syncs_always_loses_nothing() {
     for id in kept {
         assert_eq!(state(&engine, id).await, Some(State::Completed), "{id}");
     }
+}
+
+/// A power cut may tear a transaction, as every call is one. A Redis that starts with such an end goes on
+/// behind it, within the transaction, and at its next start drops all that came since: unless the end is
+/// repaired before the first.
+#[tokio::test]
+async fn what_comes_after_a_torn_call_is_kept_once_its_end_is_repaired() {
+    let mut server = TestServer::with(&ALWAYS);
+    let engine = connect(&format!("{}?durability=fsync", server.address())).await;
+    let before = enqueue(&engine).await.expect("enqueue");
+    server.kill();
+    let log = server
+        .directory()
+        .join("appendonlydir/appendonly.aof.1.incr.aof");
+    let mut log = std::fs::OpenOptions::new()
+        .append(true)
+        .open(log)
+        .expect("a log");
+    let torn = b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$4\r\ntorn\r\n$1\r\n1\r\n*3\r\n$3\r\nSE";
+    log.write_all(torn).expect("room on the disk");
+    server.repair_append_only_file();
+    server.restart();
+    let after = enqueue(&engine).await.expect("enqueue");
+    server.kill();
+    server.restart();
+    for id in [before, after] {
+        assert_eq!(state(&engine, id).await, Some(State::Ready), "{id}");
+    }
+    assert_eq!(server.cli(&["EXISTS", "torn"]), "0");
 }
 
 /// It writes before it answers, and syncs later: a kill takes only what it holds back while a sync is

@@ -18,7 +18,10 @@ pub(super) async fn hit_redis(server: &mut TestServer, spy: &SyncSpy, fault: &Fa
         let cut = block_in_place(|| spy.power_cut(fault.pick, Tear::Prefix));
         block_in_place(|| server.kill());
         pause(fault.span()).await;
-        block_in_place(|| server.restart());
+        block_in_place(|| {
+            server.repair_append_only_file();
+            server.restart();
+        });
         return cut.is_ok();
     }
     let done = hit(spy, fault).await.unwrap_or(false);

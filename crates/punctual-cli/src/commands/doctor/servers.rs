@@ -99,6 +99,14 @@ fn troubles(standing: &Standing) -> Vec<Check> {
             "a kill at such a time loses what was acknowledged in the last 2 s; use a faster disk",
         ));
     }
+    if standing.appendonly && standing.loads_truncated {
+        checks.push(Check::warning(
+            "disk",
+            "redis starts with a torn append-only file: after a power cut, and a second start, \
+             what came in between may be gone",
+            "set aof-load-truncated no, and let redis-check-aof --fix run before each start",
+        ));
+    }
     if !standing.unreadable.is_empty() {
         checks.push(Check::warning(
             "settings",
