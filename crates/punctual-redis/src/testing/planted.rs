@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Plant = (&'static str, &'static str, &'static str);
 
-const PLANTS: [Plant; 7] = [
+const PLANTS: [Plant; 6] = [
     // What was settled stays in its page, and is rescued with it.
     ("RescueWithoutStateCheck", "  Page.depart(p, place)\n", ""),
     (
@@ -20,11 +20,6 @@ const PLANTS: [Plant; 7] = [
         "SettleWithoutToken",
         "  if not j or (j.ext.a or 0) + 1 ~= s.attempt then\n",
         "  if not j then\n",
-    ),
-    (
-        "ExtendWithoutToken",
-        "    else\n      out[#out + 1] = '\\0'\n    end\n  end\n  Shard.commit()\n",
-        "    else\n      out[#out + 1] = '\\1' .. u8(S.now + lease) .. '\\0\\0\\0\\0'\n    end\n  end\n  Shard.commit()\n",
     ),
     // As if a kill between two steps had lost every so many-th job.
     (
