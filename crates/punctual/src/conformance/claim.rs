@@ -207,6 +207,29 @@ async fn claim_of(case: &Case, queues: &[&str], order: ClaimOrder, limit: usize)
     claimed.iter().map(Attempt::id).collect()
 }
 
+/// A claim over jobs of different make, each of a call of its own, takes them in order, and what a
+/// bound leaves is there for the next one.
+pub(super) async fn jobs_of_any_make_are_claimed_in_order(case: Case) {
+    let mut ids = Vec::new();
+    for nth in 0..8 {
+        let job = match nth % 4 {
+            2 => job().unique(format!("key {nth}")),
+            _ => job(),
+        };
+        ids.push(case.enqueue(job).await);
+    }
+    let small = Claim {
+        max_bytes: 3,
+        ..case.wants(8)
+    };
+    let first = attempts(&case.claim_as(small).await);
+    let mut claimed: Vec<_> = first.iter().map(Attempt::id).collect();
+    assert_eq!(claimed, ids[..1], "one of two bytes");
+    claimed.extend(case.claim_ids(4).await);
+    claimed.extend(case.claim_ids(8).await);
+    assert_eq!(claimed, ids);
+}
+
 /// `wake_at` is the earliest due, now if work was left, and nothing if there is nothing.
 pub(super) async fn wake_at_is_when_a_claim_could_answer_more(case: Case) {
     assert_eq!(case.wake_at().await, None, "an empty queue");

@@ -137,6 +137,7 @@ macro_rules! __laws {
                 a_claim_looks_only_at_its_queues,
                 strict_order_empties_the_first_queue_first,
                 turns_take_one_job_of_each_queue,
+                jobs_of_any_make_are_claimed_in_order[UniqueKeep, StrictDueOrder],
                 wake_at_is_when_a_claim_could_answer_more[Delay],
                 wake_at_is_the_end_of_a_lease[Delay],
                 wake_at_is_of_the_claimed_queues[Delay],
