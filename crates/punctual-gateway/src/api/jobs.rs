@@ -149,16 +149,14 @@ async fn get_target(
     wait: Option<&str>,
 ) -> Answer<JobAnswer> {
     let engine = &shared.engine;
-    let look = async || -> Result<_> {
-        let got = engine
-            .get(&caller.namespace, vec![target.clone()], explain)
-            .await?;
+    let look = async |target: Target| -> Result<_> {
+        let got = engine.get(&caller.namespace, vec![target], explain).await?;
         got.into_iter()
             .flatten()
             .next()
             .ok_or_else(Problem::not_found)
     };
-    let mut got = look().await?;
+    let mut got = look(target).await?;
     let mut now = engine.info().await?.now;
     if let (Some(wait), false) = (wait, got.state().is_settled()) {
         let until = wait_until(now, Some(wait))?;
@@ -169,14 +167,7 @@ async fn get_target(
                 waited = settled => { waited?; }
                 () = shared.ending() => {}
             }
-            let by_id = engine
-                .get(&caller.namespace, vec![id.into()], explain)
-                .await?;
-            got = by_id
-                .into_iter()
-                .flatten()
-                .next()
-                .ok_or_else(Problem::not_found)?;
+            got = look(id.into()).await?;
             now = engine.info().await?.now;
         }
     }
