@@ -110,7 +110,7 @@ async function listen() {
     if (wake) wake(true);
     else await ear.sendCommand(["ZADD", key, "0", "1"]);
   } catch (error) {
-    say(`not listening for now: ${error.message}`);
+    say(`cannot listen: ${error.message}; claiming goes on`);
   }
   listening = false;
 }

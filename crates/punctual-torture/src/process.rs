@@ -159,10 +159,10 @@ impl Keeper {
                         let _ = child.start_kill();
                         break (rests, Some(answer), false);
                     }
-                    Order::While(todo) => {
+                    Order::While(deed) => {
                         let _ = child.start_kill();
                         let _ = child.wait().await;
-                        done = block_in_place(todo);
+                        done = block_in_place(deed);
                         break (millis(0), Some(answer), false);
                     }
                     Order::Terminate => {
