@@ -30,8 +30,8 @@ struct Arguments {
     /// Where to keep data: the disk that is measured.
     #[arg(long, default_value = "target/bench-data", global = true)]
     directory: PathBuf,
-    /// The command to measure.
-    #[arg(long, default_value = "target/release/punctual", global = true)]
+    /// The command to measure; without it the one that was built beside this bench.
+    #[arg(long, default_value_os_t = built_beside(), global = true)]
     punctual: PathBuf,
     #[command(subcommand)]
     measure: Measure,
@@ -84,8 +84,18 @@ enum Measure {
     Receipts,
 }
 
+fn built_beside() -> PathBuf {
+    let bench = std::env::current_exe().expect("a running program has a path");
+    bench.with_file_name("punctual")
+}
+
 fn main() {
     let arguments = Arguments::parse();
+    assert!(
+        arguments.punctual.exists(),
+        "there is no {}: cargo build --release -p punctual-cli, or name one with --punctual",
+        arguments.punctual.display()
+    );
     std::fs::create_dir_all(&arguments.directory).expect("the directory can be made");
     // As the server has its own threads, the load has one.
     let runtime = tokio::runtime::Builder::new_current_thread()
