@@ -70,9 +70,13 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     many: bool,
 
-    /// Calls of a producer per second
+    /// Calls of a producer per second, at most
     #[arg(long, default_value_t = 20)]
     rate: u32,
+
+    /// Jobs that may stand ready before producers wait
+    #[arg(long, default_value_t = 400)]
+    ahead: u64,
 
     /// Jobs per call, at most
     #[arg(long, default_value_t = 4)]
@@ -181,6 +185,7 @@ impl RunArgs {
             mix: if self.many { Mix::MANY } else { Mix::ROUGH },
             batch: self.batch,
             rate: self.rate,
+            ahead: self.ahead,
             folder: absolute(&self.folder)?.join(format!("seed-{}", self.plan.seed)),
             keep: self.keep,
             round: seconds(self.round),

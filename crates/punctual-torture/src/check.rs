@@ -152,3 +152,6 @@ pub(crate) fn judge(case: &Case) -> Findings {
         timeline: Timeline::of(case),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use crate::setting::QUEUES;
 use crate::sink::{Rows, Sink};
 
 /// What was there at the end of a round.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Look {
     /// How each job that was sent ended, as the engine says; those it does not know are left out.
     pub(crate) jobs: BTreeMap<JobId, Seen>,

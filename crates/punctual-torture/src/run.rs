@@ -39,6 +39,8 @@ pub(crate) struct Wanted {
     pub(crate) mix: Mix,
     pub(crate) batch: usize,
     pub(crate) rate: u32,
+    /// Jobs that may stand ready before producers wait.
+    pub(crate) ahead: u64,
     pub(crate) folder: PathBuf,
     /// Whether histories of rounds without a finding are kept too.
     pub(crate) keep: bool,
@@ -60,7 +62,7 @@ pub(crate) struct Round {
     pub(crate) cell: CellKind,
     pub(crate) seed: u64,
     pub(crate) round: u64,
-    /// How long the round took, in milliseconds.
+    /// How long the round took until all had been looked at, in milliseconds.
     pub(crate) took: u64,
     /// Of the histories and the last look.
     pub(crate) hash: String,
@@ -185,12 +187,13 @@ impl RoundRun<'_> {
             worker.end().await;
         }
         let look = Box::pin(self.look(&*engine, &setting)).await?;
+        let took = watch.elapsed();
         look.write(&self.folder)?;
         drop(engine);
         if let Some(host) = host.filter(|_| !solo) {
             host.end().await;
         }
-        self.judge(watch)
+        self.judge(took)
     }
 
     /// Waits until nothing is left to do; answers an engine for the last look.
@@ -245,13 +248,13 @@ impl RoundRun<'_> {
             .map_err(io::Error::other)
     }
 
-    fn judge(&self, watch: Stopwatch) -> io::Result<Round> {
+    fn judge(&self, took: Duration) -> io::Result<Round> {
         let findings = check::check(&self.folder)?;
         let round = Round {
             cell: self.cell.kind,
             seed: self.wanted.seed,
             round: self.number,
-            took: watch.elapsed().as_millis() as u64,
+            took: took.as_millis() as u64,
             hash: history::hash(&self.folder)?,
             findings,
         };
@@ -273,6 +276,7 @@ impl RoundRun<'_> {
             mix: self.wanted.mix,
             batch: self.wanted.batch,
             rate: self.wanted.rate,
+            ahead: self.wanted.ahead,
             solo: (PRODUCERS, 1),
             slots: 16,
         }

@@ -29,8 +29,10 @@ pub(crate) struct Setting {
     pub(crate) mix: Mix,
     /// Jobs that a producer sends in one call, at most.
     pub(crate) batch: usize,
-    /// Calls of a producer per second.
+    /// Calls of a producer per second, at most.
     pub(crate) rate: u32,
+    /// Jobs that may stand ready before producers wait, so that what is behind catches up.
+    pub(crate) ahead: u64,
     /// Producers and workers of a process that has its own engine.
     pub(crate) solo: (usize, usize),
     /// Handlers at the same time per worker.

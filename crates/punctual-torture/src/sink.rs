@@ -1,5 +1,6 @@
 //! Where effects go: a row per job and step, written in the transaction of the business row.
 
+mod grouped;
 pub(crate) mod mariadb;
 mod sqlite;
 
@@ -9,6 +10,10 @@ use std::path::PathBuf;
 
 use punctual::JobId;
 use serde::{Deserialize, Serialize};
+
+use grouped::Grouped;
+use mariadb::MariaDb;
+use sqlite::Sqlite;
 
 /// Which sink.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,11 +39,20 @@ pub(crate) struct Rows {
     pub(crate) business: u64,
 }
 
+/// An effect of a job, under the lease it was brought about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effect {
+    pub(crate) job: JobId,
+    pub(crate) step: u32,
+    pub(crate) fence: u64,
+    pub(crate) nonce: u64,
+}
+
 /// An open sink; calls block for as long as a commit takes.
 pub(crate) trait Sink: Send + Sync {
     /// Writes the effect and the business row of a job, both or neither; `false` if the effect was
     /// there before.
-    fn write(&self, job: JobId, step: u32, fence: u64, nonce: u64) -> io::Result<bool>;
+    fn write(&self, effect: Effect) -> io::Result<bool>;
     /// What is there of every job.
     fn rows(&self) -> io::Result<BTreeMap<JobId, Rows>>;
 }
@@ -46,9 +60,9 @@ pub(crate) trait Sink: Send + Sync {
 impl SinkAddress {
     pub(crate) fn open(&self) -> io::Result<Box<dyn Sink>> {
         match self {
-            Self::Sqlite(path) => Ok(Box::new(sqlite::Sqlite::open(path)?)),
+            Self::Sqlite(path) => Ok(Box::new(Grouped::new(Sqlite::open(path)?))),
             Self::Mariadb { socket, database } => {
-                Ok(Box::new(mariadb::MariaDb::open(socket, database)?))
+                Ok(Box::new(Grouped::new(MariaDb::open(socket, database)?)))
             }
         }
     }

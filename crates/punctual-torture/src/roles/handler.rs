@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::fate::Fate;
 use crate::history::History;
 use crate::recorder::fate_of;
-use crate::sink::Sink;
+use crate::sink::{Effect, Sink};
 use crate::stamp::wall;
 
 /// What handlers share.
@@ -81,8 +81,14 @@ pub(super) async fn run(stage: Stage, job: JobRecord, context: Context) -> Verdi
 
 /// The effect, in a transaction of its own, not ended half by an abort of the handler.
 async fn write(stage: &Stage, context: &Context) -> std::io::Result<bool> {
-    let (sink, id, token) = (stage.sink.clone(), context.id(), context.token());
-    let written = tokio::task::spawn_blocking(move || sink.write(id, 1, token.fence, token.nonce));
+    let (sink, token) = (stage.sink.clone(), context.token());
+    let effect = Effect {
+        job: context.id(),
+        step: 1,
+        fence: token.fence,
+        nonce: token.nonce,
+    };
+    let written = tokio::task::spawn_blocking(move || sink.write(effect));
     written.await?
 }
 

@@ -3,10 +3,10 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use punctual::backoff::Backoff;
-use punctual::engine::{Action, Edit, Select, Target};
+use punctual::engine::{Action, Edit, QueueStats, Select, StatsRequest, Target};
 use punctual::time::{Stopwatch, millis, pause, seconds};
 use punctual::{
-    Due, Group, Hold, JobId, Namespace, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy,
+    Due, Group, Hold, JobId, Namespace, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
 };
 
 use super::{Begun, Failed};
@@ -20,9 +20,11 @@ pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
         begun,
         random: Rng::with_seed(seed),
         sent: VecDeque::new(),
+        calls: 0,
     };
     while !producer.begun.setting.is_enough() {
         let watch = Stopwatch::start();
+        producer.let_others_catch_up().await;
         producer.send().await;
         if producer.random.u32(0..10) == 0 {
             producer.cancel().await;
@@ -39,12 +41,40 @@ struct Producer {
     random: Rng,
     /// The last few that were sent, to be cancelled.
     sent: VecDeque<JobId>,
+    calls: u64,
 }
 
 /// A call without an answer is repeated for so long, then it stays unknown.
 const GIVES_UP_AFTER: std::time::Duration = seconds(12);
 
+/// How many calls are sent between two looks at what stands ready, and how long one waits before
+/// the next look if that is too much.
+const CALLS_PER_LOOK: u64 = 10;
+const CATCH_UP: std::time::Duration = millis(40);
+
 impl Producer {
+    /// Waits while more jobs stand ready than workers run soon: lateness is to tell of faults, not of
+    /// a backlog. An engine that does not answer is sent to all the same.
+    async fn let_others_catch_up(&mut self) {
+        self.calls += 1;
+        if !self.calls.is_multiple_of(CALLS_PER_LOOK) {
+            return;
+        }
+        let setting = self.begun.setting.clone();
+        while !setting.is_enough() && self.ready().await > setting.ahead {
+            pause(CATCH_UP).await;
+        }
+    }
+
+    async fn ready(&self) -> u64 {
+        let request = StatsRequest::default();
+        let stats = (self.begun.engine.stats(&Namespace::default(), request)).await;
+        stats.map_or(0, |stats| {
+            let ready = |queue: &QueueStats| queue.counts.of(State::Ready);
+            stats.queues.iter().map(ready).sum()
+        })
+    }
+
     /// Sends the same jobs until it is known whether they are stored.
     async fn send(&mut self) {
         let count = self.random.usize(1..=self.begun.setting.batch);

@@ -2,12 +2,12 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use punctual::JobId;
 use punctual::time::{Stopwatch, seconds};
 
-use super::{Rows, Sink};
+use super::grouped::Store;
+use super::{Effect, Rows};
 
 /// A server of a run, in a folder of its own, reached by a socket in it. It ends with the run.
 #[derive(Debug)]
@@ -52,7 +52,8 @@ impl Server {
             .args([
                 "--skip-networking",
                 "--user=root",
-                "--innodb-flush-log-at-trx-commit=1",
+                // Its processes are not killed, and no power is cut under it: nothing is synced.
+                "--innodb-flush-log-at-trx-commit=2",
             ])
             .args(["--innodb-buffer-pool-size=64M", "--max-connections=500"])
             .stdin(Stdio::null())
@@ -96,7 +97,7 @@ fn program(name: &str) -> PathBuf {
 }
 
 /// A database of that server, by the server's own client: one statement per line, one answer per line.
-pub(super) struct MariaDb(Mutex<Client>);
+pub(super) struct MariaDb(Client);
 
 const SCHEMA: [&str; 2] = [
     "CREATE TABLE IF NOT EXISTS effect (job_id BINARY(16), step INT, fence BIGINT UNSIGNED, nonce BIGINT UNSIGNED, \
@@ -110,30 +111,18 @@ impl MariaDb {
         client.tell(&format!("CREATE DATABASE IF NOT EXISTS `{database}`"))?;
         client.tell(&format!("USE `{database}`"))?;
         SCHEMA.iter().try_for_each(|table| client.tell(table))?;
-        Ok(Self(Mutex::new(client)))
+        Ok(Self(client))
     }
 }
 
-impl Sink for MariaDb {
-    fn write(&self, job: JobId, step: u32, fence: u64, nonce: u64) -> io::Result<bool> {
-        let id = hex(job);
-        let mut client = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        client.tell("BEGIN")?;
-        client.tell(&format!(
-            "INSERT IGNORE INTO effect VALUES (X'{id}', {step}, {fence}, {nonce})"
-        ))?;
-        let new = client.ask("SELECT ROW_COUNT()")? == "1";
-        if new {
-            client.tell(&format!("INSERT INTO business VALUES (X'{id}', {step})"))?;
-        }
-        client.tell("COMMIT")?;
-        // Its answer comes after the commit's.
-        client.ask("SELECT 'committed'")?;
-        Ok(new)
+impl Store for MariaDb {
+    /// A transaction for each: with several rows two of them could wait for each other.
+    fn write(&mut self, effects: &[Effect]) -> io::Result<Vec<bool>> {
+        effects.iter().map(|effect| self.0.insert(effect)).collect()
     }
 
-    fn rows(&self) -> io::Result<BTreeMap<JobId, Rows>> {
-        let mut client = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn rows(&mut self) -> io::Result<BTreeMap<JobId, Rows>> {
+        let client = &mut self.0;
         let mut rows: BTreeMap<JobId, Rows> = BTreeMap::new();
         for table in ["effect", "business"] {
             client.tell(&format!("SELECT HEX(job_id) FROM {table}"))?;
@@ -195,6 +184,25 @@ impl Client {
             input,
             output: BufReader::new(output),
         })
+    }
+
+    fn insert(&mut self, effect: &Effect) -> io::Result<bool> {
+        let Effect {
+            step, fence, nonce, ..
+        } = effect;
+        let id = hex(effect.job);
+        self.tell("BEGIN")?;
+        self.tell(&format!(
+            "INSERT IGNORE INTO effect VALUES (X'{id}', {step}, {fence}, {nonce})"
+        ))?;
+        let new = self.ask("SELECT ROW_COUNT()")? == "1";
+        if new {
+            self.tell(&format!("INSERT INTO business VALUES (X'{id}', {step})"))?;
+        }
+        self.tell("COMMIT")?;
+        // Its answer comes after the commit's.
+        self.ask("SELECT 'committed'")?;
+        Ok(new)
     }
 
     fn tell(&mut self, statement: &str) -> io::Result<()> {

@@ -1,22 +1,25 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use punctual::JobId;
 use punctual::time::seconds;
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::{Rows, Sink};
+use super::grouped::Store;
+use super::{Effect, Rows};
 
 /// A file, shared by the workers of a round.
-pub(super) struct Sqlite(Mutex<Connection>);
+pub(super) struct Sqlite(Connection);
 
-/// It survives kills, which is all that is done to its processes.
-const SCHEMA: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+/// Without syncs: it survives kills, which is all that is done to its processes.
+const SCHEMA: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;
     CREATE TABLE IF NOT EXISTS effect (job_id BLOB, step INTEGER, fence INTEGER, nonce INTEGER,
         PRIMARY KEY (job_id, step)) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS business (job_id BLOB, step INTEGER);";
+
+const EFFECT: &str = "INSERT OR IGNORE INTO effect VALUES (?1, ?2, ?3, ?4)";
+const BUSINESS: &str = "INSERT INTO business VALUES (?1, ?2)";
 
 impl Sqlite {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
@@ -25,35 +28,37 @@ impl Sqlite {
             .busy_timeout(seconds(20))
             .map_err(io::Error::other)?;
         connection.execute_batch(SCHEMA).map_err(io::Error::other)?;
-        Ok(Self(Mutex::new(connection)))
+        Ok(Self(connection))
+    }
+
+    fn insert(&mut self, effects: &[Effect]) -> rusqlite::Result<Vec<bool>> {
+        let change = (self.0).transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut all_new = Vec::with_capacity(effects.len());
+        for effect in effects {
+            let (id, step) = (effect.job.as_bytes(), effect.step);
+            let keys = params![id, step, effect.fence as i64, effect.nonce as i64];
+            let new = change.prepare_cached(EFFECT)?.execute(keys)? == 1;
+            if new {
+                change
+                    .prepare_cached(BUSINESS)?
+                    .execute(params![id, step])?;
+            }
+            all_new.push(new);
+        }
+        change.commit()?;
+        Ok(all_new)
     }
 }
 
-impl Sink for Sqlite {
-    fn write(&self, job: JobId, step: u32, fence: u64, nonce: u64) -> io::Result<bool> {
-        let mut connection = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut write = || {
-            let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let effect = "INSERT OR IGNORE INTO effect VALUES (?1, ?2, ?3, ?4)";
-            let keys = params![job.as_bytes(), step, fence as i64, nonce as i64];
-            let new = change.prepare_cached(effect)?.execute(keys)? == 1;
-            if new {
-                let business = "INSERT INTO business VALUES (?1, ?2)";
-                change
-                    .prepare_cached(business)?
-                    .execute(params![job.as_bytes(), step])?;
-            }
-            change.commit()?;
-            Ok(new)
-        };
-        write().map_err(|error: rusqlite::Error| io::Error::other(error))
+impl Store for Sqlite {
+    fn write(&mut self, effects: &[Effect]) -> io::Result<Vec<bool>> {
+        self.insert(effects).map_err(io::Error::other)
     }
 
-    fn rows(&self) -> io::Result<BTreeMap<JobId, Rows>> {
-        let connection = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn rows(&mut self) -> io::Result<BTreeMap<JobId, Rows>> {
         let mut rows: BTreeMap<JobId, Rows> = BTreeMap::new();
         let mut count = |table: &str, add: fn(&mut Rows)| -> rusqlite::Result<()> {
-            let mut ids = connection.prepare(&format!("SELECT job_id FROM {table}"))?;
+            let mut ids = self.0.prepare(&format!("SELECT job_id FROM {table}"))?;
             let ids = ids.query_map([], |row| row.get::<_, [u8; 16]>(0))?;
             for id in ids {
                 add(rows.entry(JobId::from_bytes(id?)).or_default());

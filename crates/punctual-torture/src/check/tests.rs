@@ -1,0 +1,12 @@
+//! Small histories made by hand: each invariant is kept by some, and broken in every way by others.
+
+/// I7.
+mod ends;
+/// I1, I4, I8, I10.
+mod kept;
+/// I2, I3.
+mod leases;
+/// I5, I6.
+mod timing;
+/// How histories are told.
+mod told;

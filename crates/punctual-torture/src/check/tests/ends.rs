@@ -1,0 +1,72 @@
+use punctual::State;
+
+use super::told::{CLAIMED, LEASE, MS, Told};
+use crate::event::{Event, Verdict};
+
+const NOTHING: [&str; 0] = [];
+
+/// The second claim counts so many failures and crashes.
+fn counted(mut told: Told, failures: u32, crashes: u32) -> Told {
+    told.change(|event| {
+        if let Event::ClaimOk { pages, .. } = event
+            && pages[0].jobs[0].attempt == 2
+        {
+            (pages[0].jobs[0].failures, pages[0].jobs[0].crashes) = (failures, crashes);
+        }
+    });
+    told
+}
+
+#[test]
+fn a_failure_that_is_counted_as_a_crash_is_found_and_the_reverse() {
+    assert_eq!(counted(Told::a_retry(), 1, 0).broken(), NOTHING);
+    assert_eq!(counted(Told::a_retry(), 0, 1).broken(), ["I7"]);
+    assert_eq!(counted(Told::a_crash(), 0, 1).broken(), NOTHING);
+    assert_eq!(counted(Told::a_crash(), 1, 0).broken(), ["I7"]);
+}
+
+#[test]
+fn an_attempt_that_is_not_counted_at_all_or_twice_is_found() {
+    assert_eq!(counted(Told::a_crash(), 0, 0).broken(), ["I7"]);
+    assert_eq!(counted(Told::a_crash(), 0, 2).broken(), ["I7"]);
+    assert_eq!(counted(Told::a_retry(), 1, 1).broken(), ["I7"]);
+}
+
+/// The first attempt is handed back, and claimed again at once.
+fn handed_back(outcome: &str, answer: Option<Verdict>, counts: (u32, u32)) -> Told {
+    let mut told = Told::nothing();
+    told.sends(super::told::JOB, "created");
+    told.claims("worker", CLAIMED, 1, (0, 0));
+    told.settles("worker", CLAIMED + MS, 1, outcome, answer);
+    told.claims("worker", CLAIMED + LEASE + 3 * MS, 2, counts);
+    told.ends_as(State::Dead, 2);
+    told
+}
+
+#[test]
+fn what_is_handed_back_is_no_failure_and_no_crash() {
+    let taken = |state| Some(Verdict::Settled(state, None));
+    for (outcome, state) in [("released", State::Ready), ("snooze", State::Scheduled)] {
+        assert_eq!(handed_back(outcome, taken(state), (0, 0)).broken(), NOTHING);
+        assert_eq!(handed_back(outcome, taken(state), (1, 0)).broken(), ["I7"]);
+        assert_eq!(handed_back(outcome, taken(state), (0, 1)).broken(), ["I7"]);
+    }
+}
+
+#[test]
+fn an_end_without_an_answer_may_count_or_not() {
+    assert_eq!(handed_back("retry", None, (1, 0)).broken(), NOTHING);
+    assert_eq!(handed_back("retry", None, (0, 1)).broken(), NOTHING);
+    assert_eq!(handed_back("retry", None, (0, 0)).broken(), ["I7"]);
+    assert_eq!(handed_back("retry", None, (1, 1)).broken(), ["I7"]);
+}
+
+#[test]
+fn an_end_that_was_refused_does_not_count_unless_it_may_be_the_answer_to_a_second_sending() {
+    let lost = Some(Verdict::LeaseLost);
+    assert_eq!(handed_back("retry", lost.clone(), (1, 0)).broken(), NOTHING);
+    let mut told = Told::a_crash();
+    // Handed in after the later claim: it cannot have been in time.
+    told.settles("worker", CLAIMED + LEASE + 9 * MS, 1, "retry", lost);
+    assert_eq!(counted(told, 1, 0).broken(), ["I7"]);
+}

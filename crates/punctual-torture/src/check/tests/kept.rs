@@ -1,0 +1,232 @@
+use punctual::State;
+
+use super::told::{CLAIMED, JOB, MS, OTHER, SENT, Told};
+use crate::event::Event;
+use crate::look::Seen;
+use crate::sink::Rows;
+
+const NOTHING: [&str; 0] = [];
+
+#[test]
+fn whole_histories_break_nothing_and_are_looked_at_by_each_invariant() {
+    for told in [Told::one_job(), Told::a_retry(), Told::a_crash()] {
+        assert_eq!(told.broken(), NOTHING);
+        for invariant in ["I1", "I3", "I4", "I5", "I7", "I8", "I10"] {
+            assert!(
+                told.looked_at(invariant) > 0,
+                "{invariant} looked at nothing"
+            );
+        }
+    }
+    assert!(Told::a_crash().looked_at("I2") > 0);
+    let mut told = Told::one_job();
+    told.fault("F02", CLAIMED - 9 * MS, CLAIMED - 5 * MS);
+    assert!(told.looked_at("I6") > 0 && told.broken().is_empty());
+}
+
+/// Acknowledged, and then the engine knows nothing of it.
+fn unsettled() -> Told {
+    let mut told = Told::nothing();
+    told.sends(JOB, "created");
+    told
+}
+
+#[test]
+fn an_acknowledged_job_that_is_gone_is_lost() {
+    let told = unsettled();
+    assert_eq!(told.broken(), ["I1"]);
+    let tally = told.judged().tally;
+    assert_eq!((tally.acknowledged, tally.lost), (1, 1));
+}
+
+#[test]
+fn an_acknowledged_job_that_waits_at_the_end_is_lost() {
+    for state in [State::Held, State::Scheduled, State::Ready, State::Active] {
+        let mut told = unsettled();
+        told.ends_as(state, 1);
+        assert_eq!(told.broken(), ["I1"], "{state}");
+    }
+}
+
+#[test]
+fn an_acknowledged_job_that_was_cancelled_or_buried_is_not_lost() {
+    for state in [State::Cancelled, State::Dead] {
+        let mut told = unsettled();
+        told.ends_as(state, 1);
+        assert_eq!(told.broken(), NOTHING, "{state}");
+    }
+}
+
+#[test]
+fn a_duplicate_and_one_that_took_anothers_place_are_acknowledged_too() {
+    for verdict in ["duplicate", "replaced"] {
+        let mut told = Told::nothing();
+        told.sends(JOB, verdict);
+        assert_eq!(told.broken(), ["I1"], "{verdict}");
+    }
+}
+
+#[test]
+fn a_loss_is_as_old_as_it_was_when_the_next_fault_came() {
+    let mut told = unsettled();
+    told.fault("F05", SENT + 41 * MS, SENT + 50 * MS);
+    assert_eq!(told.judged().tally.oldest_lost, 40 * MS);
+}
+
+#[test]
+fn a_job_that_completed_without_a_handler_is_found() {
+    let mut told = Told::one_job();
+    told.forget(|event| matches!(event, Event::Start { .. }));
+    assert_eq!(told.broken(), ["I1"]);
+}
+
+#[test]
+fn a_job_that_was_never_sent_is_found() {
+    let mut told = Told::one_job();
+    told.forget(|event| matches!(event, Event::EnqueueInvoke { .. }));
+    assert_eq!(told.broken(), ["I1", "I4"]);
+}
+
+#[test]
+fn a_job_without_an_answer_is_whole_or_not_there() {
+    let mut absent = Told::nothing();
+    let call = absent.call();
+    absent.invokes(JOB, call, SENT);
+    assert_eq!(absent.broken(), NOTHING);
+    let mut whole = absent.clone();
+    whole.ends_as(State::Dead, 1);
+    assert_eq!(whole.broken(), NOTHING);
+    assert_eq!(whole.judged().tally.recovered, 1);
+    let mut half = absent.clone();
+    half.ends_as(State::Ready, 1);
+    assert_eq!(half.broken(), ["I1"]);
+    let mut claimed = absent;
+    claimed.claims("worker", CLAIMED, 1, (0, 0));
+    assert_eq!(claimed.broken(), ["I1"]);
+}
+
+#[test]
+fn a_job_that_was_refused_or_merged_and_ran_is_found() {
+    let mut merged = Told::one_job();
+    merged.change(|event| {
+        if let Event::EnqueueOk { receipts, .. } = event {
+            receipts[0].verdict = "merged".into();
+        }
+    });
+    assert_eq!(merged.broken(), ["I1"]);
+    let mut refused = Told::one_job();
+    refused.forget(|event| matches!(event, Event::EnqueueOk { .. }));
+    refused.say(
+        "producer",
+        SENT + MS,
+        Event::EnqueueFail {
+            call: 1,
+            error: "full".into(),
+        },
+    );
+    assert_eq!(refused.broken(), ["I1"]);
+}
+
+#[test]
+fn a_job_whose_second_sending_is_called_another_job_is_found() {
+    let mut told = Told::one_job();
+    let call = told.call();
+    told.invokes(JOB, call, SENT + 2 * MS);
+    told.answers(call, SENT + 3 * MS, "id_conflict", None);
+    assert_eq!(told.broken(), ["I1"]);
+}
+
+#[test]
+fn a_backlog_that_does_not_drain_is_found() {
+    let mut told = Told::one_job();
+    told.forget(|event| matches!(event, Event::Drained));
+    assert_eq!(told.broken(), ["I1"]);
+}
+
+#[test]
+fn two_effects_or_two_business_rows_are_found() {
+    for (effects, business) in [(2, 1), (1, 2), (1, 0), (0, 1)] {
+        let mut told = Told::one_job();
+        told.look.rows.insert(JOB, Rows { effects, business });
+        assert_eq!(told.broken(), ["I4"], "{effects} and {business}");
+        let doubled = told.judged().tally.doubled;
+        assert_eq!(doubled, u64::from(effects + business > 2));
+    }
+}
+
+#[test]
+fn an_effect_of_nobody_is_found() {
+    let mut told = Told::one_job();
+    told.look.rows.insert(
+        OTHER,
+        Rows {
+            effects: 1,
+            business: 1,
+        },
+    );
+    assert_eq!(told.broken(), ["I4"]);
+}
+
+#[test]
+fn a_job_that_completed_without_an_effect_is_found() {
+    let mut told = Told::one_job();
+    told.look.rows.clear();
+    assert_eq!(told.broken(), ["I4"]);
+}
+
+#[test]
+fn a_job_that_is_buried_as_poison_had_run_alone() {
+    let buried = |alone_in_its_last| {
+        let mut told = unsettled();
+        told.claims("worker", CLAIMED, 1, (0, 0));
+        told.change(|event| {
+            if let Event::ClaimOk { alone, .. } = event {
+                *alone = alone_in_its_last;
+            }
+        });
+        let (state, poison, attempt) = (State::Dead, true, Some(1));
+        told.look.jobs.insert(
+            JOB,
+            Seen {
+                state,
+                poison,
+                attempt,
+            },
+        );
+        told
+    };
+    assert_eq!(buried(true).broken(), NOTHING);
+    assert_eq!(buried(true).judged().tally.buried, 1);
+    assert_eq!(buried(false).broken(), ["I4"]);
+}
+
+#[test]
+fn what_is_left_over_is_found() {
+    let mut told = Told::one_job();
+    told.look
+        .leftovers
+        .push("unique key key-1 of orders is held".into());
+    assert_eq!(told.broken(), ["I8"]);
+}
+
+#[test]
+fn a_job_that_was_merged_into_one_that_had_settled_is_found() {
+    let merged_at = |at| {
+        let mut told = Told::one_job();
+        let call = told.call();
+        told.invokes(OTHER, call, at);
+        told.answers(call, at + MS, "merged", Some(JOB));
+        told
+    };
+    assert_eq!(merged_at(CLAIMED).broken(), NOTHING);
+    assert_eq!(merged_at(CLAIMED + 7 * MS).broken(), ["I8"]);
+}
+
+#[test]
+fn a_count_that_a_walk_does_not_find_is_found() {
+    let mut told = Told::one_job();
+    told.look
+        .miscounts
+        .push("orders: 2 ready counted, 1 found".into());
+    assert_eq!(told.broken(), ["I10"]);
+}

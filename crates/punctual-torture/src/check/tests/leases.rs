@@ -1,0 +1,201 @@
+use punctual::State;
+use punctual::engine::Token;
+
+use super::told::{AFTER_CRASH, CLAIMED, LEASE, MS, Told, completed, token};
+use crate::event::{Event, Verdict};
+
+const NOTHING: [&str; 0] = [];
+
+/// The second claim comes before the first lease is over.
+fn overtaken() -> Told {
+    let mut told = Told::a_crash();
+    told.change(|event| {
+        if let Event::ClaimOk { now, pages, .. } = event
+            && pages[0].jobs[0].attempt == 1
+        {
+            pages[0].deadline = *now + 2 * LEASE;
+        }
+    });
+    told
+}
+
+#[test]
+fn a_claim_before_the_end_of_the_lease_is_found() {
+    assert_eq!(overtaken().broken(), ["I2"]);
+}
+
+#[test]
+fn a_claim_before_the_end_of_a_prolonged_lease_is_found() {
+    let mut told = Told::a_crash();
+    let until = Some(AFTER_CRASH + 100 * MS);
+    told.extends("worker", CLAIMED + 300 * MS, token(1), until);
+    assert_eq!(told.broken(), ["I2"]);
+}
+
+#[test]
+fn a_lease_that_was_handed_back_is_over() {
+    let mut told = overtaken();
+    told.settles(
+        "worker",
+        CLAIMED + 5 * MS,
+        1,
+        "released",
+        Some(Verdict::Settled(State::Ready, None)),
+    );
+    assert_eq!(
+        told.broken(),
+        ["I7"],
+        "it was no crash then; but its lease was over"
+    );
+}
+
+#[test]
+fn a_lease_whose_end_has_no_answer_may_be_over() {
+    for answer in [None, Some(Verdict::Repeated), Some(Verdict::LeaseLost)] {
+        let mut told = overtaken();
+        told.settles("worker", CLAIMED + 5 * MS, 1, "retry", answer);
+        assert_eq!(told.broken(), NOTHING);
+    }
+}
+
+#[test]
+fn a_lease_ends_with_an_engine_that_dies_with_its_holder() {
+    let mut told = overtaken();
+    told.say("worker", 0, Event::Began { solo: true });
+    assert_eq!(told.broken(), ["I2"], "it is not dead yet");
+    told = Told::nothing();
+    told.say("worker", 0, Event::Began { solo: true });
+    told.sends(super::told::JOB, "created");
+    told.claims("worker", CLAIMED, 1, (0, 0));
+    told.say(
+        "nemesis",
+        CLAIMED + MS,
+        Event::Gone {
+            process: "worker".into(),
+        },
+    );
+    told.claims("another", CLAIMED + 2 * MS, 2, (0, 1));
+    told.runs("another", CLAIMED + 3 * MS, 2);
+    told.settles("another", CLAIMED + 4 * MS, 2, "completed", completed());
+    told.ends_as(State::Completed, 2);
+    assert_eq!(told.broken(), NOTHING);
+}
+
+#[test]
+fn a_fence_that_does_not_grow_is_found() {
+    let mut told = Told::a_crash();
+    told.change(|event| {
+        if let Event::ClaimOk { pages, .. } = event {
+            pages[0].token.fence = 7;
+        }
+    });
+    assert_eq!(told.broken(), ["I2"]);
+}
+
+#[test]
+fn an_attempt_that_is_used_twice_is_found() {
+    let mut told = Told::a_crash();
+    told.change(|event| {
+        if let Event::ClaimOk { pages, .. } = event
+            && pages[0].jobs[0].attempt == 2
+        {
+            (pages[0].jobs[0].attempt, pages[0].jobs[0].crashes) = (1, 0);
+        }
+    });
+    assert!(
+        told.broken().contains(&"I2".to_owned()),
+        "{:?}",
+        told.broken()
+    );
+}
+
+#[test]
+fn the_same_page_asked_for_again_is_one_lease() {
+    let mut told = Told::one_job();
+    told.claims("worker", CLAIMED + MS, 1, (0, 0));
+    assert_eq!(told.broken(), NOTHING);
+}
+
+#[test]
+fn handlers_at_the_same_time_are_counted_and_no_break() {
+    let crash = Told::a_crash();
+    assert_eq!(crash.judged().tally.overlaps, 1);
+    let mut dead = Told::a_crash();
+    dead.say(
+        "nemesis",
+        CLAIMED + 9 * MS,
+        Event::Gone {
+            process: "worker".into(),
+        },
+    );
+    assert_eq!(dead.judged().tally.overlaps, 0);
+}
+
+#[test]
+fn a_stale_end_that_is_accepted_is_found() {
+    let late = |answer| {
+        let mut told = Told::a_crash();
+        told.settles("worker", AFTER_CRASH + 2 * MS, 1, "completed", answer);
+        told
+    };
+    let accepted = late(completed());
+    assert_eq!(accepted.broken(), ["I3"]);
+    assert_eq!(accepted.judged().tally.stale_accepted, 1);
+    let refused = late(Some(Verdict::LeaseLost));
+    assert_eq!(refused.broken(), NOTHING);
+    assert_eq!(refused.judged().tally.stale_refused, 1);
+}
+
+#[test]
+fn an_attempt_that_is_settled_twice_is_found() {
+    let again = |answer| {
+        let mut told = Told::one_job();
+        told.settles("worker", CLAIMED + 8 * MS, 1, "completed", answer);
+        told
+    };
+    assert_eq!(again(completed()).broken(), ["I3"]);
+    assert_eq!(again(Some(Verdict::Repeated)).broken(), NOTHING);
+}
+
+#[test]
+fn a_job_that_was_settled_for_good_and_is_claimed_again_is_found() {
+    let mut told = Told::one_job();
+    told.claims("another", AFTER_CRASH, 2, (0, 1));
+    assert_eq!(told.broken(), ["I3"]);
+}
+
+#[test]
+fn a_lease_of_nobody_that_is_prolonged_is_found() {
+    let forged = Token {
+        nonce: 0,
+        ..token(1)
+    };
+    let mut told = Told::one_job();
+    told.extends("another", CLAIMED + 3 * MS, forged, Some(CLAIMED + LEASE));
+    assert_eq!(told.broken(), ["I3"]);
+    assert_eq!(told.judged().tally.stale_accepted, 1);
+    let mut refused = Told::one_job();
+    refused.extends("another", CLAIMED + 3 * MS, forged, None);
+    assert_eq!(refused.broken(), NOTHING);
+}
+
+#[test]
+fn an_old_lease_that_is_prolonged_after_a_later_claim_is_found() {
+    let prolonged = |until| {
+        let mut told = Told::a_crash();
+        told.extends("worker", AFTER_CRASH + 2 * MS, token(1), until);
+        told
+    };
+    assert_eq!(prolonged(Some(CLAIMED + LEASE)).broken(), ["I3"]);
+    assert_eq!(prolonged(None).broken(), NOTHING);
+}
+
+#[test]
+fn what_rests_on_a_claim_that_a_power_cut_may_have_taken_is_not_judged_and_a_loss_is() {
+    let mut told = overtaken();
+    told.fault("F04", CLAIMED + 2 * MS, CLAIMED + 3 * MS);
+    assert_eq!(told.broken(), NOTHING);
+    told.look.jobs.clear();
+    told.forget(|event| matches!(event, Event::SettleInvoke { .. }));
+    assert_eq!(told.broken(), ["I1"]);
+}

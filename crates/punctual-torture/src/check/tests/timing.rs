@@ -1,0 +1,101 @@
+use super::told::{CLAIMED, DUE, ENOUGH, JOB, MS, Told};
+use crate::event::{Event, Verdict};
+
+const NOTHING: [&str; 0] = [];
+
+#[test]
+fn a_due_before_the_delay_that_was_asked_for_is_found() {
+    let mut told = Told::one_job();
+    told.change(|event| match event {
+        Event::EnqueueOk { receipts, .. } => receipts[0].due -= 1,
+        Event::ClaimOk { pages, .. } => pages[0].jobs[0].due -= 1,
+        _ => {}
+    });
+    assert_eq!(told.broken(), ["I5"]);
+}
+
+#[test]
+fn a_due_that_is_not_the_one_of_the_receipt_is_found() {
+    let mut told = Told::one_job();
+    told.change(|event| {
+        if let Event::ClaimOk { pages, .. } = event {
+            pages[0].jobs[0].due += 1;
+        }
+    });
+    assert_eq!(told.broken(), ["I5"]);
+}
+
+#[test]
+fn a_claim_before_the_due_is_found() {
+    let mut told = Told::one_job();
+    told.change(|event| {
+        if let Event::ClaimOk { now, .. } = event {
+            *now = DUE - 1;
+        }
+    });
+    assert_eq!(told.broken(), ["I5"]);
+}
+
+#[test]
+fn a_claim_before_a_retry_is_due_is_found() {
+    let mut told = Told::a_retry();
+    told.change(|event| {
+        if let Event::SettleOk { verdicts, .. } = event
+            && let Verdict::Settled(_, Some(due)) = &mut verdicts[0]
+        {
+            *due += 2 * MS;
+        }
+    });
+    assert_eq!(told.broken(), ["I5"]);
+}
+
+#[test]
+fn a_handler_that_starts_before_the_due_is_found() {
+    let mut told = Told::one_job();
+    told.change(|event| {
+        if let Event::Start { wall, .. } = event {
+            *wall = DUE - 1;
+        }
+    });
+    assert_eq!(told.broken(), ["I5"]);
+    assert_eq!(told.judged().tally.early, 1);
+}
+
+/// A job is sent early, and claimed first so long after a fault has healed.
+fn claimed_after(heals: u64, claimed: u64) -> Told {
+    let mut told = Told::nothing();
+    told.sends(JOB, "created");
+    told.fault("F02", heals - 10 * MS, heals);
+    told.claims("worker", claimed, 1, (0, 0));
+    told.ends_as(punctual::State::Dead, 1);
+    told
+}
+
+#[test]
+fn a_first_claim_more_than_five_seconds_after_a_fault_is_found() {
+    let heals = CLAIMED;
+    assert_eq!(claimed_after(heals, heals + 4_999 * MS).broken(), NOTHING);
+    assert_eq!(claimed_after(heals, heals + 5_001 * MS).broken(), ["I6"]);
+}
+
+#[test]
+fn time_in_which_another_fault_holds_is_not_counted() {
+    let heals = CLAIMED;
+    let mut told = claimed_after(heals, heals + 7_000 * MS);
+    told.fault("F12", heals + 1_000 * MS, heals + 3_500 * MS);
+    assert_eq!(told.broken(), NOTHING);
+    let mut briefly = claimed_after(heals, heals + 7_000 * MS);
+    briefly.fault("F12", heals + 1_000 * MS, heals + 1_500 * MS);
+    assert_eq!(briefly.broken(), ["I6"]);
+}
+
+#[test]
+fn a_fault_after_which_nothing_is_claimed_any_more_is_found() {
+    let mut told = claimed_after(CLAIMED, CLAIMED + MS);
+    let heals = ENOUGH - 20_000 * MS;
+    told.fault("F02", heals - MS, heals);
+    assert_eq!(told.broken(), ["I6"]);
+    let mut late = claimed_after(CLAIMED, CLAIMED + MS);
+    late.fault("F02", ENOUGH - 2 * MS, ENOUGH - MS);
+    assert_eq!(late.broken(), NOTHING, "there was no time left to see it");
+}

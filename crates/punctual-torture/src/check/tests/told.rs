@@ -1,0 +1,327 @@
+use std::collections::BTreeMap;
+
+use punctual::engine::Token;
+use punctual::{JobId, State};
+
+use crate::check::stories::Case;
+use crate::check::{Findings, judge};
+use crate::event::{Claimed, End, Event, Extended, Granted, Line, Received, Sent, Verdict};
+use crate::fate::Fate;
+use crate::history::Account;
+use crate::look::{Look, Seen};
+use crate::sink::Rows;
+
+/// The job that histories are about, and one beside it.
+pub(super) const JOB: JobId = JobId::from_bytes([1; 16]);
+pub(super) const OTHER: JobId = JobId::from_bytes([2; 16]);
+
+/// All clocks read the same, in microseconds.
+pub(super) const MS: u64 = 1_000;
+pub(super) const LEASE: u64 = 1_000 * MS;
+/// When the job is sent, due, first claimed, and when no more are sent.
+pub(super) const SENT: u64 = 10 * MS;
+pub(super) const DUE: u64 = SENT + 500 * MS;
+pub(super) const CLAIMED: u64 = DUE + 10 * MS;
+pub(super) const ENOUGH: u64 = 60_000 * MS;
+
+/// A history that is being told.
+#[derive(Clone)]
+pub(super) struct Told {
+    accounts: BTreeMap<&'static str, Vec<Line>>,
+    pub(super) look: Look,
+    calls: u64,
+    faults: u64,
+}
+
+impl Told {
+    /// Nothing happened.
+    pub(super) fn nothing() -> Self {
+        let mut told = Self {
+            accounts: BTreeMap::new(),
+            look: Look::default(),
+            calls: 0,
+            faults: 0,
+        };
+        (told.look.keys, told.look.counts) = (1, 7);
+        told.say("nemesis", ENOUGH, Event::Enough);
+        told.say("nemesis", ENOUGH + MS, Event::Drained);
+        told
+    }
+
+    /// The job is sent, runs once and completes.
+    pub(super) fn one_job() -> Self {
+        let mut told = Self::nothing();
+        told.sends(JOB, "created");
+        told.claims("worker", CLAIMED, 1, (0, 0));
+        told.runs("worker", CLAIMED + MS, 1);
+        told.settles("worker", CLAIMED + 5 * MS, 1, "completed", completed());
+        told.ends_as(State::Completed, 1);
+        told
+    }
+
+    /// It fails once before, and is due again a second later.
+    pub(super) fn a_retry() -> Self {
+        let mut told = Self::nothing();
+        let again = CLAIMED + 1_000 * MS;
+        told.sends(JOB, "created");
+        told.claims("worker", CLAIMED, 1, (0, 0));
+        told.runs("worker", CLAIMED + MS, 1);
+        let retried = Verdict::Settled(State::Scheduled, Some(again));
+        told.settles("worker", CLAIMED + 5 * MS, 1, "retry", Some(retried));
+        told.claims("worker", again + MS, 2, (1, 0));
+        told.runs("worker", again + 2 * MS, 2);
+        told.settles("worker", again + 5 * MS, 2, "completed", completed());
+        told.ends_as(State::Completed, 2);
+        told
+    }
+
+    /// The first lease runs out, and somebody else completes it.
+    pub(super) fn a_crash() -> Self {
+        let mut told = Self::nothing();
+        told.sends(JOB, "created");
+        told.claims("worker", CLAIMED, 1, (0, 0));
+        told.runs("worker", CLAIMED + MS, 1);
+        told.claims("another", AFTER_CRASH, 2, (0, 1));
+        told.runs("another", AFTER_CRASH + MS, 2);
+        told.settles("another", AFTER_CRASH + 5 * MS, 2, "completed", completed());
+        told.ends_as(State::Completed, 2);
+        told
+    }
+
+    /// A line of a process.
+    pub(super) fn say(&mut self, process: &'static str, at: u64, event: Event) {
+        let lines = self.accounts.entry(process).or_default();
+        lines.push(Line { at, event });
+    }
+
+    /// Takes lines away.
+    pub(super) fn forget(&mut self, which: impl Fn(&Event) -> bool) {
+        for lines in self.accounts.values_mut() {
+            lines.retain(|line| !which(&line.event));
+        }
+    }
+
+    /// Changes lines.
+    pub(super) fn change(&mut self, mut how: impl FnMut(&mut Event)) {
+        for lines in self.accounts.values_mut() {
+            lines.iter_mut().for_each(|line| how(&mut line.event));
+        }
+    }
+
+    /// A job is sent to be due at `DUE`, and answered so.
+    pub(super) fn sends(&mut self, id: JobId, verdict: &str) {
+        let call = self.call();
+        self.invokes(id, call, SENT);
+        self.answers(call, SENT + MS, verdict, None);
+    }
+
+    /// A job is sent and not answered yet.
+    pub(super) fn invokes(&mut self, id: JobId, call: u64, at: u64) {
+        let job = Sent {
+            id,
+            queue: "orders".into(),
+            after: DUE - SENT,
+            unique: None,
+            group: None,
+            fate: Fate::Completes,
+        };
+        let (wall, jobs) = (at, vec![job]);
+        self.say("producer", at, Event::EnqueueInvoke { call, wall, jobs });
+    }
+
+    pub(super) fn answers(&mut self, call: u64, at: u64, verdict: &str, other: Option<JobId>) {
+        let receipt = Received {
+            verdict: verdict.into(),
+            other,
+            due: DUE,
+        };
+        let receipts = vec![receipt];
+        self.say(
+            "producer",
+            at,
+            Event::EnqueueOk {
+                call,
+                now: at,
+                receipts,
+            },
+        );
+    }
+
+    /// A claim answers the job, with its failures and crashes.
+    pub(super) fn claims(
+        &mut self,
+        process: &'static str,
+        at: u64,
+        attempt: u32,
+        counted: (u32, u32),
+    ) {
+        let job = Claimed {
+            id: JOB,
+            attempt,
+            failures: counted.0,
+            crashes: counted.1,
+            due: DUE,
+        };
+        let page = Granted {
+            token: token(attempt),
+            deadline: at + LEASE,
+            jobs: vec![job],
+        };
+        let claim = Event::ClaimOk {
+            invoked: at - MS,
+            now: at,
+            alone: false,
+            pages: vec![page],
+        };
+        self.say(process, at, claim);
+    }
+
+    pub(super) fn runs(&mut self, process: &'static str, at: u64, attempt: u32) {
+        let start = Event::Start {
+            id: JOB,
+            attempt,
+            token: token(attempt),
+            wall: at,
+            due: DUE,
+        };
+        self.say(process, at, start);
+    }
+
+    /// An end is handed in, and answered a millisecond later; `None` for no answer.
+    pub(super) fn settles(
+        &mut self,
+        process: &'static str,
+        at: u64,
+        attempt: u32,
+        outcome: &str,
+        answer: Option<Verdict>,
+    ) {
+        let call = self.call();
+        let end = End {
+            id: JOB,
+            attempt,
+            token: token(attempt),
+            outcome: outcome.into(),
+        };
+        let ends = vec![end];
+        self.say(process, at, Event::SettleInvoke { call, ends });
+        let (at, now) = (at + MS, at + MS);
+        self.say(
+            process,
+            at,
+            match answer {
+                Some(verdict) => Event::SettleOk {
+                    call,
+                    now,
+                    verdicts: vec![verdict],
+                },
+                None => Event::SettleUnknown {
+                    call,
+                    error: "away".into(),
+                },
+            },
+        );
+    }
+
+    /// The lease of an attempt is prolonged until an instant, or `None`: refused.
+    pub(super) fn extends(
+        &mut self,
+        process: &'static str,
+        at: u64,
+        token: Token,
+        until: Option<u64>,
+    ) {
+        let page = Extended {
+            token,
+            deadline: until,
+            asked: vec![JOB],
+            lost: Vec::new(),
+        };
+        let (invoked, now, pages) = (at - MS, at, vec![page]);
+        self.say(
+            process,
+            at,
+            Event::ExtendOk {
+                invoked,
+                now,
+                pages,
+            },
+        );
+    }
+
+    /// A fault that holds for a while.
+    pub(super) fn fault(&mut self, id: &str, from: u64, until: u64) {
+        let (id, what) = (id.to_owned(), "a fault".to_owned());
+        let number = self.faults;
+        self.faults += 1;
+        self.say("nemesis", from, Event::Fault { number, id, what });
+        self.say("nemesis", until, Event::Healed { number, done: true });
+    }
+
+    /// The last look finds the job in this state, with an effect if it is completed.
+    pub(super) fn ends_as(&mut self, state: State, attempt: u32) {
+        let seen = Seen {
+            state,
+            poison: false,
+            attempt: Some(attempt),
+        };
+        self.look.jobs.insert(JOB, seen);
+        if state == State::Completed {
+            self.look.rows.insert(
+                JOB,
+                Rows {
+                    effects: 1,
+                    business: 1,
+                },
+            );
+        }
+    }
+
+    pub(super) fn call(&mut self) -> u64 {
+        self.calls += 1;
+        self.calls
+    }
+
+    pub(super) fn judged(&self) -> Findings {
+        let accounts = self.accounts.iter().map(|(process, lines)| Account {
+            process: (*process).into(),
+            lines: lines.clone(),
+        });
+        judge(&Case::new(accounts.collect(), self.look.clone()))
+    }
+
+    /// The numbers of the invariants that it breaks.
+    pub(super) fn broken(&self) -> Vec<String> {
+        let verdicts = self.judged().verdicts;
+        let broken = verdicts.iter().filter(|verdict| !verdict.holds());
+        broken.map(|verdict| number(&verdict.name)).collect()
+    }
+
+    /// How many things an invariant looked at.
+    pub(super) fn looked_at(&self, invariant: &str) -> u64 {
+        let verdicts = self.judged().verdicts;
+        let mut of_that = verdicts
+            .iter()
+            .filter(|verdict| number(&verdict.name) == invariant);
+        of_that.next().expect("there is such an invariant").checked
+    }
+}
+
+/// When a crashed job is claimed again.
+pub(super) const AFTER_CRASH: u64 = CLAIMED + LEASE + MS;
+
+fn number(name: &str) -> String {
+    name.split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// The token of an attempt.
+pub(super) fn token(attempt: u32) -> Token {
+    Token {
+        fence: attempt.into(),
+        nonce: 100 + u64::from(attempt),
+    }
+}
+
+pub(super) fn completed() -> Option<Verdict> {
+    Some(Verdict::Settled(State::Completed, None))
+}
