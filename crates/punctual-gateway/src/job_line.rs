@@ -5,6 +5,7 @@
 //! base64 where bytes are no JSON of one line.
 
 mod parts;
+mod past;
 mod record;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::shapes::words::{Id, Name};
 use parts::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
 pub(crate) use parts::{Instant as InstantText, Span as SpanText};
 pub use parts::{base64_of, hold_of};
+use past::PastLine;
 pub use record::is_hostile;
 pub(crate) use record::json_or_base64;
 
@@ -124,6 +126,9 @@ pub struct JobLine {
     worker: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_until: Option<Instant>,
+    /// The attempts that ended in anything but its completion, the oldest first, ten at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempts: Option<Vec<PastLine>>,
 }
 
 /// Why a line is no job, in words for the person who wrote it.

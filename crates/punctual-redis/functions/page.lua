@@ -313,6 +313,7 @@ local function crash(j, p)
   r.c[ACTIVE] = r.c[ACTIVE] - 1
   e.a, e.s = (e.a or 0) + 1, p.started
   e.c = (e.c or 0) + 1
+  Job.remember(j, p, CRASHED)
   if e.cr then
     e.cd, e.sp = 0, 3
     return Settled.as(j, CANCELLED)

@@ -76,6 +76,28 @@ function Job.load(id)
   if raw and byte(raw) < 7 then return Job.parse(id, raw) end
 end
 
+local SNOOZE, RELEASED, CRASHED = 2, 5, 6
+local ATTEMPTS_KEPT, ATTEMPT_ERROR_BYTES = 10, 1024
+
+-- Keeps how an attempt that did not complete its job ended: the first and the last nine; of snoozes
+-- in a row, or releases, the last. Each is attempt, started, ended, outcome, worker, error.
+function Job.remember(j, p, outcome, error_text)
+  local past = j.ext.at or {}
+  local last = past[#past]
+  if last and last[4] == outcome and (outcome == SNOOZE or outcome == RELEASED) then
+    past[#past] = nil
+  elseif #past >= ATTEMPTS_KEPT then
+    table.remove(past, 2)
+  end
+  if error_text and #error_text > ATTEMPT_ERROR_BYTES then
+    local length = ATTEMPT_ERROR_BYTES
+    while floor(byte(error_text, length + 1) / 64) == 2 do length = length - 1 end
+    error_text = sub(error_text, 1, length)
+  end
+  past[#past + 1] = {j.ext.a, p.started, S.now, outcome, p.worker, error_text}
+  j.ext.at = past
+end
+
 -- The order within a line: 20 bytes.
 function Job.key(j)
   return j.due8 .. j.enq8 .. j.sub2 .. j.idx2

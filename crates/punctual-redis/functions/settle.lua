@@ -67,6 +67,7 @@ function Settle.extend(base, blob)
 end
 
 local OUTCOMES = {[0] = 'completed', 'retry', 'snooze', 'cancelled', 'dead', 'released'}
+local NUMBERS = {retry = 1, snooze = 2, cancelled = 3, dead = 4, released = 5}
 
 -- Reads the call before anything is changed.
 local function read_pages(blob)
@@ -240,6 +241,7 @@ local function end_attempt(j, p, s)
   e.sa, e.sk = s.attempt, sub(p.token, 1, 12)
   if s.error then e.er = s.error end
   local outcome = s.outcome
+  if outcome ~= 'completed' then Job.remember(j, p, NUMBERS[outcome], s.error) end
   local failed = outcome == 'retry' or outcome == 'dead'
   if failed then
     e.f = (e.f or 0) + 1

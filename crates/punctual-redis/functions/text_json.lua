@@ -5,6 +5,7 @@ local STATES = {[0] = 'held', 'scheduled', 'ready', 'active', 'completed', 'canc
 local CANCELLED_FOR = {[0] = 'requested', 'expired', 'replaced', 'purged'}
 local DEAD_FOR = {[0] = 'exhausted', 'permanent', 'poison', 'overflow'}
 local STOPPED = {[0] = 'before_start', 'token', 'aborted', 'killed'}
+local OUTCOMES = {'retry', 'snooze', 'cancelled', 'dead', 'released', 'crashed'}
 local POLICIES = {[0] = 'keep', 'replace', 'after'}
 
 local ESCAPES = {['"'] = '\\"', ['\\'] = '\\\\', ['\n'] = '\\n', ['\r'] = '\\r', ['\t'] = '\\t'}
@@ -148,6 +149,17 @@ local function unique(o)
   return object({{'key', quote(o.u)}, {'policy', quote(POLICIES[o.up or 0])}, {'hold', hold}})
 end
 
+local function past_attempts(list)
+  local out = {}
+  for i, one in ipairs(list) do
+    local error_text = one[6]
+    out[i] = object({{'attempt', number(one[1])}, {'started_at', instant(one[2])}, {'ended_at', instant(one[3])},
+      {'outcome', quote(OUTCOMES[one[4]] or 'unknown')}, {'worker', one[5] ~= '' and id_text(one[5])},
+      {'error', error_text and quote(Text.is_utf8(error_text) and error_text or base64(error_text))}})
+  end
+  return array(out)
+end
+
 -- A job of a record, in a state; `lease` tells worker, started and deadline of an active one.
 local function job(id, raw, state, lease)
   local j = Job.parse(id, raw)
@@ -187,6 +199,7 @@ local function job(id, raw, state, lease)
     {'worker', lease and id_text(lease.worker)},
     {'lease_until', lease and instant(lease.deadline)},
     {'lease_ended', lease and lease.deadline <= S.now and 'true'},
+    {'attempts', e.at and past_attempts(e.at)},
   }) do fields[#fields + 1] = one end
   return object(fields), j
 end

@@ -20,6 +20,7 @@ mod model;
 mod run;
 mod verbs;
 
+mod attempts;
 mod bounds;
 mod cancel;
 mod capabilities;

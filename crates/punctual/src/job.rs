@@ -4,12 +4,15 @@
 
 mod id;
 mod limits;
+mod past;
 mod record;
 mod spec;
 mod state;
 
 pub use id::JobId;
 pub use limits::{Limits, check_header, check_key, check_name};
+pub(crate) use past::remember;
+pub use past::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, PastAttempt, PastOutcome};
 pub use record::{CancelReason, DeadReason, JobRecord, Stop};
 pub use spec::{Due, Group, Hold, NewJob, OnRetry, Unique, UniquePolicy};
 pub use state::{Event, State, TRANSITIONS, Transition};

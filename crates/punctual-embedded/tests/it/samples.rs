@@ -205,7 +205,11 @@ async fn check(sample: &Path) {
         clock.advance(hours(30));
         engine.maintain().await.expect("maintain");
     }
-    assert_eq!(get(&engine, id(4)).await.crashes, 1, "its lease ran out");
+    let crashed = get(&engine, id(4)).await;
+    assert_eq!(crashed.crashes, 1, "its lease ran out");
+    // The row of the sample knows of no attempts, the one that was written now does.
+    assert_eq!(crashed.attempts.len(), 1);
+    assert_eq!(crashed.attempts[0].worker, Some(WORKER.0));
 }
 
 fn read_options(clock: &ManualClock) -> Options {

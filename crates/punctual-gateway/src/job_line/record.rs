@@ -1,12 +1,13 @@
 //! Between a line and a job as the engine keeps it.
 
 use punctual::engine::WorkerId;
-use punctual::job::{CancelReason, DeadReason, Stop};
+use punctual::job::{CancelReason, DeadReason, PastAttempt, Stop};
 use punctual::time::Timestamp;
 use punctual::{Due, JobRecord, NewJob, State};
 use serde_json::value::RawValue;
 
 use super::parts::{Headers, base64_of};
+use super::past::PastLine;
 use super::{JobLine, LineError, RetryLine, either};
 
 impl From<&JobRecord> for JobLine {
@@ -69,13 +70,15 @@ impl JobLine {
             stopped: job.stopped.map(|stop| stop.name().into()),
             worker: job.worker.map(|id| WorkerId(id).to_string()),
             lease_until: job.lease_until.map(Into::into),
+            attempts: (!job.attempts.is_empty())
+                .then(|| job.attempts.iter().map(Into::into).collect()),
         }
     }
 }
 
 impl JobLine {
     /// The job with its past, for an import.
-    pub fn into_import(self) -> Result<NewJob, LineError> {
+    pub fn into_import(mut self) -> Result<NewJob, LineError> {
         let missing = |name: &str| format!("has no {name}; is it a line of an export?");
         let state: State = self
             .state
@@ -85,6 +88,7 @@ impl JobLine {
             .map_err(|error: punctual::Error| error.to_string())?;
         let due = self.due.ok_or_else(|| missing("due"))?.0;
         let enqueued_at = self.enqueued_at.ok_or_else(|| missing("enqueued_at"))?.0;
+        let attempts = self.attempts.take().unwrap_or_default();
         let past = Past {
             state,
             due,
@@ -106,6 +110,9 @@ impl JobLine {
             finished_at: self.finished_at.map(|at| at.0),
             last_error: self.last_error.clone(),
             cancel_requested: self.cancel_requested.unwrap_or(false),
+            attempts: (attempts.into_iter())
+                .map(PastLine::into_past)
+                .collect::<Result<_, _>>()?,
         };
         let (Some(queue), Some(_)) = (self.queue.clone(), &self.id) else {
             return Err(missing("id or queue"));
@@ -138,6 +145,7 @@ struct Past {
     cancelled: Option<CancelReason>,
     dead: Option<DeadReason>,
     stopped: Option<Stop>,
+    attempts: Vec<PastAttempt>,
 }
 
 impl Past {
@@ -176,6 +184,7 @@ impl Past {
             // A lease does not travel: an active job arrives ready.
             worker: None,
             lease_until: None,
+            attempts: self.attempts,
         }
     }
 }

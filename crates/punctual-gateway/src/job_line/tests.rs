@@ -1,5 +1,5 @@
 use super::*;
-use punctual::job::{CancelReason, DeadReason, Stop};
+use punctual::job::{CancelReason, DeadReason, PastAttempt, PastOutcome, Stop};
 use punctual::time::{days, hours, millis, minutes, seconds};
 use punctual::{Group, Hold, JobId, JobRecord, OnRetry, RetryPolicy, State, Unique, UniquePolicy};
 
@@ -48,6 +48,24 @@ fn record() -> JobRecord {
         stopped: None,
         worker: None,
         lease_until: None,
+        attempts: vec![
+            PastAttempt {
+                attempt: 1,
+                started_at: at(2),
+                ended_at: at(3),
+                outcome: PastOutcome::Retry,
+                worker: Some(0x5a),
+                error: Some("broken\nin two lines".into()),
+            },
+            PastAttempt {
+                attempt: 2,
+                started_at: at(5),
+                ended_at: at(15),
+                outcome: PastOutcome::Crashed,
+                worker: None,
+                error: None,
+            },
+        ],
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual::engine::{Got, WorkerId};
-use punctual::job::{CancelReason, DeadReason, Stop};
+use punctual::job::{CancelReason, DeadReason, PastAttempt, PastOutcome, Stop};
 use punctual::time::Timestamp;
 use punctual::{
     Group, Hold, JobId, JobRecord, OnRetry, Result, RetryPolicy, State, Unique, UniquePolicy,
@@ -144,7 +144,30 @@ pub(crate) fn read_record(
         stopped: ext.get("sp").some(|it| one_of(it, &Stop::ALL))?,
         worker: holder.map(|holder| holder.worker.0),
         lease_until: holder.map(|holder| holder.deadline),
+        attempts: past_attempts(ext.get("at"))?,
     })
+}
+
+/// `[attempt, started, ended, outcome, worker (empty if it is not known), error?]` of each
+fn past_attempts(value: &Mp) -> Result<Vec<PastAttempt>> {
+    let attempts = value.list()?.iter().map(|one| {
+        let [attempt, started_at, ended_at, outcome, worker, error @ ..] = one.list()? else {
+            return Err(damaged());
+        };
+        let outcome = outcome.number()?;
+        let worker = worker.bytes()?;
+        Ok(PastAttempt {
+            attempt: number_32(attempt)?,
+            started_at: read_instant(started_at)?,
+            ended_at: read_instant(ended_at)?,
+            outcome: (PastOutcome::ALL.into_iter())
+                .find(|one| *one as u64 == outcome)
+                .ok_or_else(damaged)?,
+            worker: <[u8; 16]>::try_from(worker).ok().map(u128::from_be_bytes),
+            error: error.first().map(Mp::text).transpose()?,
+        })
+    });
+    attempts.collect()
 }
 
 pub(crate) fn state_of(number: usize) -> Result<State> {

@@ -1,6 +1,7 @@
 //! A job as sent.
 
 use bytes::Bytes;
+use punctual::job::PastAttempt;
 use punctual::{
     Due, Group, Hold, JobRecord, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
 };
@@ -203,11 +204,30 @@ fn history(past: &JobRecord) -> Mp {
     if let Some(stopped) = past.stopped {
         put("sp", (stopped as u8).into());
     }
+    if !past.attempts.is_empty() {
+        put(
+            "at",
+            Mp::List(past.attempts.iter().map(past_attempt).collect()),
+        );
+    }
     if past.state == State::Held {
         let as_it_was = past.wait_for.iter().map(Mp::from);
         put("w", Mp::List(as_it_was.collect()));
     }
     Mp::Map(map)
+}
+
+fn past_attempt(past: &PastAttempt) -> Mp {
+    let worker = past.worker.map(u128::to_be_bytes);
+    let mut one = vec![
+        past.attempt.into(),
+        past.started_at.as_micros().into(),
+        past.ended_at.as_micros().into(),
+        (past.outcome as u8).into(),
+        Mp::from(worker.as_ref().map_or(&[][..], <[u8; 16]>::as_slice)),
+    ];
+    one.extend(past.error.as_ref().map(Mp::from));
+    Mp::List(one)
 }
 
 /// What tells two jobs of one id apart: queue, kind, payload, content type and headers, in 64 bits.

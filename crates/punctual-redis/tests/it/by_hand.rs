@@ -230,6 +230,13 @@ async fn a_page_is_settled_in_parts() {
     let retried = hand.call("get", &[ids[1]]);
     assert_eq!(retried["job"]["last_error"], "no \"route\"");
     assert_eq!(retried["job"]["failures"], 1);
+    let past = &retried["job"]["attempts"][0];
+    assert_eq!(
+        (&past["attempt"], text(past, "outcome"), text(past, "error")),
+        (&1.into(), "retry", "no \"route\"")
+    );
+    assert_eq!(past["started_at"], retried["job"]["started_at"]);
+    assert!(past["worker"].is_string() && past["ended_at"].is_string());
     let told = hand.call("extend", &[token, "JOB", ids[0], "JOB", ids[2]]);
     assert_eq!(told["lost"], serde_json::json!([ids[0]]));
     let rest = [token, ids[2], "snooze", "AFTER", "1", ids[3], "released"];

@@ -97,6 +97,7 @@ fn untouched() -> JobRecord {
         stopped: None,
         worker: None,
         lease_until: None,
+        attempts: Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::job::{Due, JobRecord, NewJob, Outcome, State, Unique, UniquePolicy};
 use crate::time::{hours, minutes, seconds};
 
 /// The job that imports a record, as an export of it makes it.
-fn import_of(record: &JobRecord) -> NewJob {
+pub(super) fn import_of(record: &JobRecord) -> NewJob {
     NewJob {
         id: record.id,
         queue: record.queue.clone(),

@@ -206,6 +206,21 @@ macro_rules! __laws {
                 verdicts_come_in_the_order_sent,
                 a_settled_job_never_runs_again,
             }
+            attempts {
+                a_first_attempt_has_none_before_it,
+                every_outcome_but_completed_is_kept,
+                a_crash_is_kept,
+                a_poison_tells_of_every_crash[Suspects],
+                a_completion_keeps_the_attempts_before_it,
+                a_last_failure_is_kept_as_a_retry,
+                a_repetition_is_kept_once,
+                the_first_and_the_last_nine_are_kept,
+                of_snoozes_in_a_row_the_last_is_kept,
+                a_long_error_is_cut,
+                a_redrive_keeps_the_attempts,
+                an_edit_keeps_the_attempts,
+                an_import_of_too_many_attempts_is_refused[Import],
+            }
             effects {
                 an_effect_puts_a_job_in[Effects],
                 every_outcome_may_have_effects[Effects],

@@ -4,7 +4,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Group, JobId, State, Unique};
+use super::{Group, JobId, PastAttempt, State, Unique};
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
 
@@ -78,6 +78,10 @@ pub struct JobRecord {
     pub worker: Option<u128>,
     /// The instant its lease ends, while active.
     pub lease_until: Option<Timestamp>,
+    /// Its attempts that ended in anything but its completion, the oldest first, as many as are
+    /// [kept](super::ATTEMPTS_KEPT).
+    #[serde(default)]
+    pub attempts: Vec<PastAttempt>,
 }
 
 impl JobRecord {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, check_header, check_key, check_name};
-use super::{JobId, JobRecord};
+use super::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, JobId, JobRecord};
 use crate::error::{Error, ErrorKind, Result};
 use crate::retry::RetryPolicy;
 use crate::time::{Timestamp, days};
@@ -249,8 +249,30 @@ fn check_past(past: &JobRecord, limits: &Limits) -> Result<()> {
                 .with("limit", limits.result_bytes));
         }
     }
+    if past.attempts.len() > ATTEMPTS_KEPT {
+        return Err(out_of_range(
+            "number of attempts of the history",
+            past.attempts.len(),
+            "at most 10",
+        ));
+    }
+    let errors = past.attempts.iter().filter_map(|one| one.error.as_ref());
+    if let Some(error) = errors
+        .into_iter()
+        .find(|error| error.len() > ATTEMPT_ERROR_BYTES)
+    {
+        let message = "error of an attempt of the history is over the limit";
+        return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+            .with("bytes", error.len())
+            .with("limit", ATTEMPT_ERROR_BYTES));
+    }
+    let numbers = past.attempts.iter().map(|one| one.attempt);
     let counts = [past.attempt, past.failures, past.crashes];
-    match counts.into_iter().find(|count| *count > PAST_COUNT_MAX) {
+    match counts
+        .into_iter()
+        .chain(numbers)
+        .find(|count| *count > PAST_COUNT_MAX)
+    {
         Some(count) => Err(out_of_range(
             "counter of the history",
             count,

@@ -336,6 +336,7 @@ fn import(status: &mut Status, past: &JobRecord, now: Timestamp) {
     status.cancelled = past.cancelled;
     status.dead = past.dead;
     status.stopped = past.stopped;
+    status.attempts = past.attempts.clone();
 }
 
 /// The hash of what makes two sends of one id the same.

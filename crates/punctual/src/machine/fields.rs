@@ -7,7 +7,8 @@ use bytes::Bytes;
 use super::codec::{Reader, Writer, damaged};
 use crate::error::Result;
 use crate::job::{
-    CancelReason, DeadReason, Group, Hold, JobId, OnRetry, State, Stop, Unique, UniquePolicy,
+    CancelReason, DeadReason, Group, Hold, JobId, OnRetry, PastAttempt, PastOutcome, State, Stop,
+    Unique, UniquePolicy,
 };
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
@@ -165,7 +166,31 @@ macro_rules! numbered_fields {
         }
     )*};
 }
-numbered_fields!(State: "state", CancelReason: "cancel reason", DeadReason: "dead reason", Stop: "stop");
+numbered_fields!(State: "state", CancelReason: "cancel reason", DeadReason: "dead reason", Stop: "stop", PastOutcome: "outcome");
+
+impl Field for PastAttempt {
+    fn write(&self, to: &mut Writer) {
+        to.u32(self.attempt);
+        to.time(self.started_at);
+        to.time(self.ended_at);
+        self.outcome.write(to);
+        self.worker.write(to);
+        self.error.write(to);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            attempt: from.u32()?,
+            started_at: from.time()?,
+            ended_at: from.time()?,
+            outcome: Field::read(from)?,
+            worker: Field::read(from)?,
+            error: Field::read(from)?,
+        })
+    }
+    fn heap(&self) -> usize {
+        self.error.heap()
+    }
+}
 
 impl Field for Unique {
     fn write(&self, to: &mut Writer) {
@@ -303,25 +328,48 @@ macro_rules! key {
     };
 }
 
-/// Makes a value of a table: a version byte, then the fields in order.
+/// Makes a value of a table: a version byte, then the fields in order. A list after `then` is of
+/// version 2; while it is empty the row is written as version 1, without it.
 macro_rules! row {
-    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)? }) => {
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)? }
+        $(then { $(#[$list_doc:meta])* $list:ident: $list_type:ty })?
+    ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq)]
-        pub(crate) struct $name { $($(#[$field_doc])* pub(crate) $field: $type),* }
+        pub(crate) struct $name {
+            $($(#[$field_doc])* pub(crate) $field: $type,)*
+            $($(#[$list_doc])* pub(crate) $list: $list_type,)?
+        }
         impl $crate::machine::table::Value for $name {
             fn write(&self, to: &mut $crate::machine::codec::Writer) {
-                to.u8(1);
+                let has_list = false $(|| !self.$list.is_empty())?;
+                to.u8(1 + u8::from(has_list));
                 $($crate::machine::fields::Field::write(&self.$field, to);)*
+                $(if has_list {
+                    $crate::machine::fields::Field::write(&self.$list, to);
+                })?
             }
             fn read(from: &mut $crate::machine::codec::Reader<'_>) -> $crate::error::Result<Self> {
-                if from.u8()? != 1 {
-                    return Err($crate::machine::codec::damaged(stringify!($name)));
+                let version = from.u8()?;
+                match version {
+                    1 => {}
+                    $(2 if !stringify!($list).is_empty() => {})?
+                    _ => return Err($crate::machine::codec::damaged(stringify!($name))),
                 }
-                Ok(Self { $($field: $crate::machine::fields::Field::read(from)?),* })
+                Ok(Self {
+                    $($field: $crate::machine::fields::Field::read(from)?,)*
+                    $($list: match version {
+                        1 => Default::default(),
+                        _ => $crate::machine::fields::Field::read(from)?,
+                    },)?
+                })
             }
             fn weight(&self) -> usize {
-                size_of::<Self>() $(+ $crate::machine::fields::Field::heap(&self.$field))*
+                size_of::<Self>()
+                    $(+ $crate::machine::fields::Field::heap(&self.$field))*
+                    $(+ $crate::machine::fields::Field::heap(&self.$list))?
             }
         }
     };

@@ -228,6 +228,7 @@ impl Machine {
             stopped: status.stopped,
             worker: lease.map(|page| page.worker),
             lease_until: lease.map(|page| page.deadline),
+            attempts: status.attempts.clone(),
         })
     }
 }

@@ -6,7 +6,9 @@ use super::rows::*;
 use super::{Derived, Machine, OpenPage};
 use crate::engine::{Extend, ExtendVerdict, Namespace, Token};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{CancelReason, DeadReason, JobId, State, Stop};
+use crate::job::{
+    CancelReason, DeadReason, JobId, PastAttempt, PastOutcome, State, Stop, remember,
+};
 use crate::planted::{Bug, is_planted};
 use crate::time::Timestamp;
 
@@ -179,6 +181,7 @@ impl Machine {
     }
 
     fn crash(&mut self, mut job: Loaded, alone: bool) -> Result<()> {
+        self.remember_attempt(&mut job, PastOutcome::Crashed, None);
         if job.status.place == State::Active {
             self.leave_page(&job)?;
         } else {
@@ -206,6 +209,28 @@ impl Machine {
             return self.settle_as(job, State::Dead);
         }
         self.return_to_front(job)
+    }
+
+    /// Keeps how an attempt ended, while its page still tells who ran it.
+    pub(super) fn remember_attempt(
+        &self,
+        job: &mut Loaded,
+        outcome: PastOutcome,
+        error: Option<String>,
+    ) {
+        let page = self.derived.pages.get(&job.status.fence);
+        let worker = page.map(|page| page.worker);
+        let now = self.now;
+        let status = job.status_mut();
+        let one = PastAttempt {
+            attempt: status.attempt,
+            started_at: status.started_at.unwrap_or(now),
+            ended_at: now,
+            outcome,
+            worker,
+            error,
+        };
+        remember(&mut status.attempts, one);
     }
 
     /// Makes a job that was active ready at the front of its line.

@@ -10,7 +10,7 @@ use super::fields::{Field, key, row};
 use super::table::Value;
 use crate::engine::{OnFull, QueueSettings, RecordValue, Token};
 use crate::error::Result;
-use crate::job::{CancelReason, DeadReason, Group, JobId, State, Stop, Unique};
+use crate::job::{CancelReason, DeadReason, Group, JobId, PastAttempt, State, Stop, Unique};
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
 
@@ -75,6 +75,10 @@ row!(
         /// The attempt and fence of its last settlement, to know a repetition.
         settled: Option<(u32, u64)>,
     }
+    then {
+        /// Past attempts, the oldest first; not there in rows of before there were any.
+        attempts: Vec<PastAttempt>
+    }
 );
 
 impl Status {
@@ -105,6 +109,7 @@ impl Status {
             follows: None,
             fence: 0,
             settled: None,
+            attempts: Vec::new(),
         }
     }
 

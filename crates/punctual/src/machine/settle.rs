@@ -9,7 +9,7 @@ use crate::engine::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
-    CancelReason, DeadReason, Effect, JobId, OnRetry, Outcome, State, Stop, check_key,
+    CancelReason, DeadReason, Effect, JobId, OnRetry, Outcome, PastOutcome, State, Stop, check_key,
 };
 use crate::planted::{Bug, is_planted};
 use crate::time::Timestamp;
@@ -212,11 +212,14 @@ impl Machine {
     }
 
     fn end_attempt(&mut self, mut job: Loaded, token: Token, settlement: Settlement) -> Result<()> {
-        self.leave_page(&job)?;
         let error = settlement
             .error
             .as_deref()
             .map(|text| self.bounded_text(text));
+        if let Some(outcome) = PastOutcome::of(&settlement.outcome) {
+            self.remember_attempt(&mut job, outcome, error.clone());
+        }
+        self.leave_page(&job)?;
         let (now, id, queue) = (self.now, job.key.id, job.spec.queue);
         let spec = job.spec.clone();
         let status = job.status_mut();

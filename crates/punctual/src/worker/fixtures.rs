@@ -48,6 +48,7 @@ pub(crate) fn record() -> JobRecord {
         dead: None,
         stopped: None,
         worker: None,
+        attempts: Vec::new(),
         lease_until: None,
     }
 }

@@ -4,7 +4,10 @@ use bytes::Bytes;
 
 use super::action::*;
 use crate::engine::{Action as EditAction, Claim, ClaimOrder, Filter, ListBy, Target, WorkerId};
-use crate::job::{CancelReason, DeadReason, Due, Group, JobRecord, NewJob, State, Stop, Unique};
+use crate::job::{
+    CancelReason, DeadReason, Due, Group, JobRecord, NewJob, PastAttempt, PastOutcome, State, Stop,
+    Unique,
+};
 use crate::time::Timestamp;
 
 pub(super) fn queue(queue: u8) -> String {
@@ -111,6 +114,26 @@ fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobR
         stopped: is(State::Cancelled).then_some(Stop::Token),
         worker: None,
         lease_until: None,
+        attempts: (1..=u32::from(past.attempt).min(10))
+            .map(|attempt| attempt_before(attempt, past, age(past.age)))
+            .collect(),
+    }
+}
+
+/// An attempt of which the history of an import tells.
+fn attempt_before(attempt: u32, past: &PastPlan, started_at: Timestamp) -> PastAttempt {
+    let crashed = attempt <= past.crashes.into();
+    PastAttempt {
+        attempt,
+        started_at,
+        ended_at: started_at + past.age / 2,
+        outcome: if crashed {
+            PastOutcome::Crashed
+        } else {
+            PastOutcome::Retry
+        },
+        worker: crashed.then_some(attempt.into()),
+        error: (!crashed).then(|| "error before".into()),
     }
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::job::{CancelReason, DeadReason, State, Stop};
+use crate::job::{CancelReason, DeadReason, PastOutcome, State, Stop};
 use crate::time::{Timestamp, millis};
 
 use super::{Left, Space, Standing};
@@ -62,6 +62,7 @@ impl Space {
     }
 
     fn rescue_one(&mut self, job: usize, now: Timestamp, alone: bool) {
+        self.jobs[job].tell_of_attempt(now, PastOutcome::Crashed, None);
         let record = &mut self.jobs[job].record;
         record.crashes += 1;
         if record.cancel_requested {

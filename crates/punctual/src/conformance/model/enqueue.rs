@@ -309,6 +309,7 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
         stopped: None,
         worker: None,
         lease_until: None,
+        attempts: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::engine::{Got, Token};
-use crate::job::{Hold, JobId, JobRecord, NewJob, OnRetry, State};
+use crate::job::{Hold, JobId, JobRecord, NewJob, OnRetry, PastAttempt, PastOutcome, State};
 use crate::time::{Timestamp, days, minutes};
 
 /// How long the mark of a settled job lasts, and a kept one at the least.
@@ -110,6 +110,33 @@ impl Entry {
             }),
             Left::Nothing => None,
         }
+    }
+
+    /// Its attempt ends now. The first that is told of stays, and the nine before the next one.
+    pub(crate) fn tell_of_attempt(
+        &mut self,
+        now: Timestamp,
+        outcome: PastOutcome,
+        error: Option<String>,
+    ) {
+        let record = &mut self.record;
+        let mut told = std::mem::take(&mut record.attempts);
+        let repeats = [PastOutcome::Snooze, PastOutcome::Released].contains(&outcome);
+        told.push(PastAttempt {
+            attempt: record.attempt,
+            started_at: record.started_at.unwrap_or_default(),
+            ended_at: now,
+            outcome,
+            worker: record.worker,
+            error: error.map(|text| text.chars().take(1_024).collect()),
+        });
+        let n = told.len();
+        if repeats && n > 1 && told[n - 2].outcome == outcome {
+            told.swap_remove(n - 2);
+        } else if n > 10 {
+            told.drain(1..n - 9);
+        }
+        record.attempts = told;
     }
 
     /// Whether it is whole and of that queue.

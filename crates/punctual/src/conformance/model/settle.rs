@@ -1,6 +1,8 @@
 use crate::engine::{EnqueueVerdict, PageReport, SettleVerdict, Settlement, Token};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{CancelReason, DeadReason, Effect, JobId, NewJob, Outcome, State, Stop};
+use crate::job::{
+    CancelReason, DeadReason, Effect, JobId, NewJob, Outcome, PastOutcome, State, Stop,
+};
 use crate::time::Timestamp;
 
 use super::enqueue::due_of;
@@ -93,6 +95,19 @@ impl Space {
         if let Some(error) = &settlement.error {
             record.last_error = Some(error.chars().take(kept).collect());
         }
+        let past = match settlement.outcome {
+            Outcome::Completed => None,
+            Outcome::Retry { .. } => Some(PastOutcome::Retry),
+            Outcome::Snooze { .. } => Some(PastOutcome::Snooze),
+            Outcome::Cancelled => Some(PastOutcome::Cancelled),
+            Outcome::Dead => Some(PastOutcome::Dead),
+            Outcome::Released => Some(PastOutcome::Released),
+        };
+        if let Some(past) = past {
+            let error = settlement.error.as_ref().and(record.last_error.clone());
+            self.jobs[job].tell_of_attempt(now, past, error);
+        }
+        let record = &mut self.jobs[job].record;
         match settlement.outcome {
             Outcome::Completed => {
                 record.result = settlement.result.clone();

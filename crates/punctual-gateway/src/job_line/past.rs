@@ -1,0 +1,72 @@
+//! How an attempt ended, as JSON.
+
+use punctual::engine::WorkerId;
+use punctual::job::{PastAttempt, PastOutcome};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::LineError;
+use super::parts::Instant;
+
+/// An attempt that did not complete its job.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = PastAttempt)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PastLine {
+    /// Its number, counted from 1.
+    #[schema(value_type = u64, maximum = 4294967295i64)]
+    attempt: u32,
+    started_at: Instant,
+    ended_at: Instant,
+    /// `retry`, `snooze`, `cancelled`, `dead` or `released` as its worker handed it in, `crashed`
+    /// if its lease ran out.
+    outcome: String,
+    /// The worker that ran it, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    /// The beginning of its error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl From<&PastAttempt> for PastLine {
+    fn from(past: &PastAttempt) -> Self {
+        Self {
+            attempt: past.attempt,
+            started_at: past.started_at.into(),
+            ended_at: past.ended_at.into(),
+            outcome: past.outcome.name().into(),
+            worker: past.worker.map(|id| WorkerId(id).to_string()),
+            error: past.error.clone(),
+        }
+    }
+}
+
+impl PastLine {
+    pub(super) fn into_past(self) -> Result<PastAttempt, LineError> {
+        let outcome = PastOutcome::ALL
+            .into_iter()
+            .find(|one| one.name() == self.outcome)
+            .ok_or_else(|| format!("outcome {:?} of an attempt is not known", self.outcome))?;
+        let worker = match self.worker {
+            None => None,
+            Some(text) => Some(
+                u128_of(&text)
+                    .ok_or_else(|| format!("worker {text:?} of an attempt is not a UUID"))?,
+            ),
+        };
+        Ok(PastAttempt {
+            attempt: self.attempt,
+            started_at: self.started_at.0,
+            ended_at: self.ended_at.0,
+            outcome,
+            worker,
+            error: self.error,
+        })
+    }
+}
+
+fn u128_of(uuid: &str) -> Option<u128> {
+    let id: punctual::JobId = uuid.parse().ok()?;
+    Some(u128::from_be_bytes(*id.as_bytes()))
+}

@@ -1,0 +1,114 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Outcome;
+use crate::time::Timestamp;
+
+/// Past attempts that a job keeps: its first, and the last nine.
+pub const ATTEMPTS_KEPT: usize = 10;
+/// Bytes of the error text that a past attempt keeps.
+pub const ATTEMPT_ERROR_BYTES: usize = 1 << 10;
+
+/// An attempt that did not complete its job.
+///
+/// The attempt that runs, and the one that completed the job, are told by the job itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastAttempt {
+    /// Its number, counted from 1.
+    pub attempt: u32,
+    /// When it was claimed.
+    pub started_at: Timestamp,
+    /// When it was settled, or its lease was found to have run out.
+    pub ended_at: Timestamp,
+    /// How it ended.
+    pub outcome: PastOutcome,
+    /// The worker that held its lease, if that is known.
+    pub worker: Option<u128>,
+    /// The text of its error, cut at [`ATTEMPT_ERROR_BYTES`].
+    pub error: Option<String>,
+}
+
+/// How a past attempt ended: what its worker handed in, or that its lease ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum PastOutcome {
+    /// It failed; the job is due again, or out of attempts.
+    Retry = 1,
+    /// It was put off without a failure.
+    Snooze = 2,
+    /// It was given up on purpose.
+    Cancelled = 3,
+    /// It failed for good.
+    Dead = 4,
+    /// It was handed back unrun.
+    Released = 5,
+    /// Its lease ran out.
+    Crashed = 6,
+}
+
+impl PastOutcome {
+    /// Every outcome, in the order of its number.
+    pub const ALL: [Self; 6] = [
+        Self::Retry,
+        Self::Snooze,
+        Self::Cancelled,
+        Self::Dead,
+        Self::Released,
+        Self::Crashed,
+    ];
+
+    /// The name on the wire and on the screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Snooze => "snooze",
+            Self::Cancelled => "cancelled",
+            Self::Dead => "dead",
+            Self::Released => "released",
+            Self::Crashed => "crashed",
+        }
+    }
+
+    /// What is remembered of an outcome; nothing of one that completes the job.
+    pub(crate) fn of(outcome: &Outcome) -> Option<Self> {
+        match outcome {
+            Outcome::Completed => None,
+            Outcome::Retry { .. } => Some(Self::Retry),
+            Outcome::Snooze { .. } => Some(Self::Snooze),
+            Outcome::Cancelled => Some(Self::Cancelled),
+            Outcome::Dead => Some(Self::Dead),
+            Outcome::Released => Some(Self::Released),
+        }
+    }
+
+    /// Whether another one of it right after it says all that it said.
+    fn is_replaced_by_the_next(self) -> bool {
+        matches!(self, Self::Snooze | Self::Released)
+    }
+}
+
+impl fmt::Display for PastOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Keeps one more attempt within the bounds: of snoozes in a row, or releases, only the last.
+pub(crate) fn remember(attempts: &mut Vec<PastAttempt>, mut one: PastAttempt) {
+    if let Some(error) = &mut one.error {
+        let mut end = error.len().min(ATTEMPT_ERROR_BYTES);
+        while !error.is_char_boundary(end) {
+            end -= 1;
+        }
+        error.truncate(end);
+    }
+    let last = attempts.last().map(|last| last.outcome);
+    if last == Some(one.outcome) && one.outcome.is_replaced_by_the_next() {
+        attempts.pop();
+    } else if attempts.len() >= ATTEMPTS_KEPT {
+        attempts.remove(1);
+    }
+    attempts.push(one);
+}
