@@ -13,7 +13,9 @@ use crate::keeper::Keeper;
 use crate::library::Library;
 use crate::link::Deadline;
 use crate::options::Options;
+use crate::servers::Node;
 use crate::standing::Standing;
+use crate::torn_end;
 use crate::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
 
@@ -100,7 +102,10 @@ impl RedisEngine {
             .map(|standing| standing.keeps(calls.options.durability))
             .collect();
         let weakest = kept?.into_iter().min_by_key(rank);
-        let durability = weakest.unwrap_or(Durability::Memory);
+        let mut durability = weakest.unwrap_or(Durability::Memory);
+        if durability == Durability::Fsync {
+            durability = without_torn_ends(&calls).await?;
+        }
         let standings = Arc::new(Mutex::new(standings));
         Ok(Self {
             waiting: Waiting::new(calls.clone()),
@@ -183,6 +188,36 @@ async fn examine_once(calls: &Calls, deadline: Deadline) -> Result<Vec<Standing>
         standings.push(standing);
     }
     Ok(standings)
+}
+
+/// What servers that sync each change keep: one that may write on behind a torn end loses more than
+/// its last second.
+async fn without_torn_ends(calls: &Calls) -> Result<Durability> {
+    let deadline = calls.deadline();
+    let mut backoff = Backoff::new(millis(10), millis(400));
+    loop {
+        let forbids = match who_forbids(calls, deadline).await {
+            Err(error) => {
+                calls.servers.wait(error, &mut backoff, deadline).await?;
+                continue;
+            }
+            Ok(forbids) => forbids,
+        };
+        return match (forbids, calls.options.durability) {
+            (None, _) => Ok(Durability::Fsync),
+            (Some(_), None) => Ok(Durability::Os),
+            (Some(node), Some(_)) => Err(torn_end::refused(&node)),
+        };
+    }
+}
+
+async fn who_forbids(calls: &Calls, deadline: Deadline) -> Result<Option<Arc<Node>>> {
+    for node in calls.servers.masters(deadline).await? {
+        if !torn_end::leave_behind(&node, &node.live().await?).await? {
+            return Ok(Some(node));
+        }
+    }
+    Ok(None)
 }
 
 /// The order of what durabilities promise, the least first.

@@ -26,6 +26,7 @@ mod struck;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod topology;
+mod torn_end;
 mod verbs;
 mod waiting;
 mod wire;

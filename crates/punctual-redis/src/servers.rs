@@ -14,6 +14,7 @@ use crate::options::Options;
 use crate::refusal::{Remedy, remedy};
 use crate::replicas::{Reached, Replicas};
 use crate::topology::{Slot, Topology};
+use crate::torn_end;
 
 /// The servers of an engine: who answers for a slot, with one connection to each.
 ///
@@ -31,13 +32,13 @@ pub(crate) struct Servers {
     looking: tokio::sync::Mutex<()>,
 }
 
-/// A server, and whether the functions are there.
+/// A server, and whether it is ready.
 #[derive(Debug)]
 pub(crate) struct Node {
     link: Link,
     /// For changes that wait for replicas, if they do.
     replicas: Option<Replicas>,
-    /// The connection on which the library was last seen; another one may be another server.
+    /// The connection on which the server was last made ready; another one may be another server.
     prepared: tokio::sync::Mutex<u64>,
 }
 
@@ -178,7 +179,7 @@ impl Servers {
         Ok(self.node(&owner))
     }
 
-    /// A connection to a server that has the functions.
+    /// A connection to a server that has the functions, and no torn end before what it writes.
     pub(crate) async fn ready(&self, node: &Node) -> Result<Live> {
         let live = node.link.live().await?;
         let mut prepared = node.prepared.lock().await;
@@ -191,6 +192,7 @@ impl Servers {
                         node.link.broken(live.generation);
                     }
                 })?;
+            torn_end::leave_behind(node, &live).await?;
             *prepared = live.generation;
         }
         Ok(live)

@@ -30,10 +30,11 @@ pub struct Standing {
     pub appendfsync: String,
     /// Whether it stops syncing while it rewrites that file.
     pub no_fsync_on_rewrite: bool,
-    /// Whether it starts with a torn end of that file (`aof-load-truncated yes`). Up to 7.0.15 at
-    /// least it then goes on behind a transaction that was torn, and at its next start drops all
-    /// that came after.
+    /// Whether it starts with a torn end of that file (`aof-load-truncated yes`).
     pub loads_truncated: bool,
+    /// Whether it has begun a new file since it started, as the first call to it has it do: what comes is not
+    /// written behind a torn end.
+    pub began_anew: bool,
     /// Replicas that are connected.
     pub replicas: u64,
     /// How often a slow disk made it answer before it had written (`aof_delayed_fsync`).
@@ -100,6 +101,7 @@ impl Standing {
             appendfsync: set("appendfsync"),
             no_fsync_on_rewrite: set("no-appendfsync-on-rewrite") == "yes",
             loads_truncated: set("aof-load-truncated") == "yes",
+            began_anew: number("aof_rewrites") + number("aof_rewrite_in_progress") > 0,
             replicas: number("connected_slaves"),
             delayed_fsyncs: number("aof_delayed_fsync"),
             write_failed: told("aof_last_write_status") == "err",

@@ -133,27 +133,41 @@ impl TestServer {
         self.signal("CONT");
     }
 
-    /// Starts it again on the same port and directory, after a kill.
-    pub fn restart(&mut self) {
+    fn start_again(&mut self) -> Result<Running, String> {
         self.running = None;
         let (directory, environment) = (self.directory.path(), &self.environment);
-        let running = Running::start(self.role, self.port, directory, &self.settings, environment);
+        Running::start(self.role, self.port, directory, &self.settings, environment)
+    }
+
+    /// Starts it again on the same port and directory, after a kill.
+    pub fn restart(&mut self) {
+        let running = self.start_again();
         self.running = Some(running.unwrap_or_else(|said| panic!("no restart: {said}")));
     }
 
-    /// Cuts a torn end off its append-only file, after a kill: to before a transaction that was
-    /// torn, where a start by itself would go on within it. It must have such a file.
+    /// The same, where it may refuse: whether it runs.
+    pub fn starts_again(&mut self) -> bool {
+        self.running = self.start_again().ok();
+        self.running.is_some()
+    }
+
+    /// Cuts torn ends off its append-only files, after a kill: to before a transaction that was torn.
     ///
     /// # Panics
-    /// If there is no redis-check-aof, or it refuses the file.
-    pub fn repair_append_only_file(&self) {
-        let manifest = self
-            .directory
-            .path()
-            .join("appendonlydir/appendonly.aof.manifest");
+    /// If there is no redis-check-aof, or it refuses a file.
+    pub fn repair_append_only_files(&self) {
+        let files = std::fs::read_dir(self.directory.path().join("appendonlydir"));
+        for file in files.into_iter().flatten().map_while(Result::ok) {
+            if file.path().extension().is_some_and(|end| end == "aof") {
+                self.repair(&file.path());
+            }
+        }
+    }
+
+    fn repair(&self, file: &Path) {
         let mut repair = Command::new("redis-check-aof")
             .arg("--fix")
-            .arg(manifest)
+            .arg(file)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::io::Write;
 
-use punctual::engine::{Claim, ExtendVerdict, WaitFor, WorkerId};
+use punctual::engine::{Claim, Durability, ExtendVerdict, WaitFor, WorkerId};
 use punctual::time::{Clock, Stopwatch, SystemClock, days, millis, seconds};
 use punctual::{Due, Engine, ErrorKind, NewJob, State};
 use punctual_redis::RedisEngine;
@@ -113,32 +113,91 @@ async fn a_killed_server_that_syncs_always_loses_nothing() {
 }
 
 /// A power cut may tear a transaction, as every call is one. A Redis that starts with such an end goes on
-/// behind it, within the transaction, and at its next start drops all that came since: unless the end is
-/// repaired before the first.
+/// behind it, within the transaction, and at its next start drops all that came since: unless it begins a new
+/// file before the first call, as every new connection has it do.
 #[tokio::test]
-async fn what_comes_after_a_torn_call_is_kept_once_its_end_is_repaired() {
+async fn what_comes_after_a_torn_call_is_kept() {
     let mut server = TestServer::with(&ALWAYS);
     let engine = connect(&format!("{}?durability=fsync", server.address())).await;
     let before = enqueue(&engine).await.expect("enqueue");
-    server.kill();
-    let log = server
-        .directory()
-        .join("appendonlydir/appendonly.aof.1.incr.aof");
-    let mut log = std::fs::OpenOptions::new()
-        .append(true)
-        .open(log)
-        .expect("a log");
-    let torn = b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$4\r\ntorn\r\n$1\r\n1\r\n*3\r\n$3\r\nSE";
-    log.write_all(torn).expect("room on the disk");
-    server.repair_append_only_file();
-    server.restart();
-    let after = enqueue(&engine).await.expect("enqueue");
-    server.kill();
-    server.restart();
-    for id in [before, after] {
-        assert_eq!(state(&engine, id).await, Some(State::Ready), "{id}");
+    for _ in 0..2 {
+        a_new_file_is_written(&server).await;
+        server.kill();
+        tear_the_end(&server);
+        server.restart();
+        let after = enqueue(&engine).await.expect("enqueue");
+        a_new_file_is_written(&server).await;
+        server.kill();
+        server.restart();
+        for id in [before, after] {
+            assert_eq!(state(&engine, id).await, Some(State::Ready), "{id}");
+        }
+        assert_eq!(server.cli(&["EXISTS", "torn"]), "0");
     }
-    assert_eq!(server.cli(&["EXISTS", "torn"]), "0");
+}
+
+/// Once a start is enough, and other clients need not ask again.
+#[tokio::test]
+async fn a_server_begins_one_new_file_a_start() {
+    let mut server = TestServer::with(&ALWAYS);
+    for _ in 0..2 {
+        for _ in 0..3 {
+            let engine = connect(&server.address()).await;
+            enqueue(&engine).await.expect("enqueue");
+            a_new_file_is_written(&server).await;
+        }
+        assert!(persistence(&server).contains("aof_rewrites:1\r\n"));
+        server.restart();
+    }
+    server.restart_with(&[&ALWAYS[..], &["--aof-load-truncated", "no"]].concat());
+    let engine = connect(&server.address()).await;
+    enqueue(&engine).await.expect("enqueue");
+    assert!(persistence(&server).contains("aof_rewrites:0\r\n"));
+}
+
+/// Who may not have a new file begun is told so, or promised no more than there is.
+#[tokio::test]
+async fn fsync_needs_the_right_to_begin_a_new_file() {
+    let server = TestServer::with(&ALWAYS);
+    server.cli(&["ACL", "SETUSER", "default", "-bgrewriteaof"]);
+    let asked = format!("{}?durability=fsync", server.address());
+    let refused = RedisEngine::connect(options(&asked)).await.map(drop);
+    let refused = refused.expect_err("it is not kept");
+    assert_eq!(refused.kind(), ErrorKind::DurabilityUnavailable);
+    assert!(refused.message().contains("+bgrewriteaof"), "{refused}");
+    let engine = connect(&server.address()).await;
+    let info = engine.info().await.expect("info");
+    assert_eq!(info.durability, Durability::Os);
+    server.cli(&["CONFIG", "SET", "aof-load-truncated", "no"]);
+    assert_eq!(
+        connect(&asked).await.info().await.expect("info").durability,
+        Durability::Fsync
+    );
+}
+
+fn persistence(server: &TestServer) -> String {
+    server.cli(&["INFO", "persistence"])
+}
+
+async fn a_new_file_is_written(server: &TestServer) {
+    while persistence(server).contains("aof_rewrite_in_progress:1") {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Adds half a transaction to what the server has written last.
+fn tear_the_end(server: &TestServer) {
+    let folder = server.directory().join("appendonlydir");
+    let manifest = folder.join("appendonly.aof.manifest");
+    let manifest = std::fs::read_to_string(manifest).expect("a manifest");
+    let last = manifest.lines().last().expect("a file");
+    let last = last.split_whitespace().nth(1).expect("its name");
+    let log = std::fs::OpenOptions::new()
+        .append(true)
+        .open(folder.join(last));
+    let torn = b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$4\r\ntorn\r\n$1\r\n1\r\n*3\r\n$3\r\nSE";
+    log.and_then(|mut log| log.write_all(torn))
+        .expect("room on the disk");
 }
 
 /// It writes before it answers, and syncs later: a kill takes only what it holds back while a sync is

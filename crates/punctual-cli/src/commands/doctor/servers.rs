@@ -99,12 +99,12 @@ fn troubles(standing: &Standing) -> Vec<Check> {
             "a kill at such a time loses what was acknowledged in the last 2 s; use a faster disk",
         ));
     }
-    if standing.appendonly && standing.loads_truncated {
+    if standing.appendonly && standing.loads_truncated && !standing.began_anew {
         checks.push(Check::warning(
             "disk",
-            "redis starts with a torn append-only file: after a power cut, and a second start, \
-             what came in between may be gone",
-            "set aof-load-truncated no, and let redis-check-aof --fix run before each start",
+            "redis may write on behind a torn end of its append-only file, which costs what it \
+             acknowledges then: nobody has had it begin a new file since it started",
+            "a first call through an engine does, if its user may: allow +bgrewriteaof",
         ));
     }
     if !standing.unreadable.is_empty() {
