@@ -103,6 +103,7 @@ impl Engine for Prepared {
             now,
             wake_at: (from > 0).then_some(now),
             suspects: false,
+            another_wakes: false,
         })
     }
 

@@ -230,9 +230,10 @@ local function page_of_plain(r, call_)
   if not all then return nil end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
-  local may_be_unseen = call_.flags >= 8
+  local may_be_unseen = floor(call_.flags / 8) % 2 == 1
   local page = plain_page(call_, r, all, n, lo, hi)
   page.unread = not (may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES)) and n or nil
+  page.full = n >= call_.limit
   return page, not page.unread
 end
 
@@ -268,23 +269,7 @@ local function page_again(token)
       kept[n], out[n], lengths[n] = ids[i], records[i], pack('>I4', #records[i])
     end
   end
-  return {token, pack('>I8I8I2', Page.deadline(p), p.started, n), concat(kept), concat(lengths), concat(out)}
-end
-
--- The earliest instant at which a claim of these queues could answer more by time alone; 0: none.
-local function wake_at(open)
-  if #open == 0 then return 0 end
-  local wake = Page.first_end(open) or 0
-  for kind, key in pairs({expiry = ':xp', period = ':up'}) do -- one of these may keep another job back
-    if M[kind] < NEVER then
-      local first = call('ZRANGEBYSCORE', S.base .. key, '(' .. fmt('%d', S.now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-      if first and (wake == 0 or tonum(first) < wake) then wake = tonum(first) end
-    end
-  end
-  for _, r in ipairs(open) do
-    if r.head > 0 and (wake == 0 or r.head < wake) then wake = r.head end
-  end
-  return wake
+  return {token, pack('>I8I8I2', Page.deadline(p), p.started, n), concat(kept), concat(lengths), concat(out), full = true}
 end
 
 -- Reads a call before anything is changed.
@@ -302,9 +287,10 @@ local function read_call(blob)
   if count == 0 or count > 64 or limit == 0 or limit > 1000 then
     refuse('invalid_input', 'claim takes 1 to 64 queues and a limit of 1 to 1,000')
   end
-  local is_small = limit < UNSEEN_MIN and #queues == 1 and (flags == 8 or flags == 12)
+  local is_small = limit < UNSEEN_MIN and #queues == 1 and floor(flags / 8) % 2 == 1 and flags % 4 == 0
   return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease = lease, limit = limit, max_bytes = max_bytes,
-    flags = flags, queues = queues, record = sub(blob, at), asks = is_small and queues[1] or nil}
+    flags = flags, woken = floor(flags / 4) % 2 == 1, stays = floor(flags / 16) % 2 == 1,
+    queues = queues, record = sub(blob, at), asks = is_small and queues[1] or nil}
 end
 
 -- Takes what a call asks for, by priority and turn: its page.
@@ -328,6 +314,7 @@ local function page_of_any(rows, call_, alone, turns)
     end
   end
   local page = take.n > 0 and open_page(take, suspect, call_) or nil
+  if page then page.full = alone or take.full or take.n >= call_.limit end
   Line.hold()
   return page
 end
@@ -355,14 +342,21 @@ local function claim(call_)
       if Line.has_suspects(r) then suspects = true end
       if Line.has_work(r, alone) then left, r.ring = true, 2 end
     end
-    if not r.ring then
+  end
+  local wake, another_wakes = left and S.now or Alarm.wake_at(open), false
+  if left or page and page.full then
+    Alarm.leave(call_.worker, open, left and 0 or wake)
+  elseif wake > 0 then
+    another_wakes = Alarm.hand_to(call_, open, wake)
+  end
+  for _, r in ipairs(rows) do
+    if r.ring ~= 2 then
       set_flag(r, 1, true)
       r.short = S.now
     end
   end
-  local wake = left and S.now or wake_at(open)
   S.fields['w' .. call_.worker] = u8(S.now) .. call_.record
-  return {pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0), page and 1 or 0), page}
+  return {pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0) + (another_wakes and 4 or 0), page and 1 or 0), page}
 end
 
 -- Claims of a few plain jobs of the same queue, one after the other, as one: their pages share a range of dues. Answers
@@ -384,10 +378,15 @@ local function claim_alike(calls, first, heads, pages)
   if not all then return 0 end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
-  local at, unseen, left = 1, lead.flags >= 8 and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
-  r.ring = nil
-  if left then r.ring = 2 else set_flag(r, 1, true) r.short = S.now end
-  local head = pack('>I8I8BB', S.now, left and S.now or wake_at({r}), (Line.has_suspects(r) and 1 or 0) + (unseen and 2 or 0), 1)
+  local at, unseen, left = 1, floor(lead.flags / 8) % 2 == 1 and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
+  local wake = left and S.now or Alarm.wake_at({r})
+  r.ring = left and 2 or nil
+  for k = first, last do Alarm.leave(calls[k].worker, {r}, left and 0 or wake) end
+  if r.ring ~= 2 then
+    set_flag(r, 1, true)
+    r.short = S.now
+  end
+  local head = pack('>I8I8BB', S.now, wake, (Line.has_suspects(r) and 1 or 0) + (unseen and 2 or 0), 1)
   for k = first, last do
     local call_ = calls[k]
     local m = call_.limit

@@ -13,7 +13,7 @@ local MINUTE = 60e6
 
 -- The parts of the library, each in the file of its name.
 local Shard, Row, Job, Due, Line, Group, Unique, Place, Settled, Page, Sweep = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
-local Calls = {}
+local Calls, Alarm = {}, {}
 local Enqueue, Claim, Settle, Retry, Edit, Inspect, Explain, Stats, Control, Wait, Text = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
 local Outbox = {}
 

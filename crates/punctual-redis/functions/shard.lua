@@ -90,10 +90,11 @@ end
 -- often stands first, then the rest as it was read if nothing of it changed (r.rest), then the lanes.
 local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4I8I6'
 local ROW_OFTEN_BYTES, ROW_BYTES = 33, 134
+local ALARM = 255 -- where a lane's number would stand
 
 local function new_row(name)
   return {name = name, flags = 1, short = 0, head = 0, told = 0, max = 0, horizon = 0, far = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
-    b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}}
+    b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}, alarm = 0, alarmed = 0, holder = ''}
 end
 
 local function read_row(name, raw)
@@ -104,6 +105,11 @@ local function read_row(name, raw)
     unp(ROW_SELDOM, raw, ROW_OFTEN_BYTES + 1)
   r.rest, r.told = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), Due.duty(r)
   while at <= #raw do
+    if byte(raw, at) == ALARM then
+      r.alarm, r.alarmed = unp('>I8I8', raw, at + 1)
+      r.holder = sub(raw, at + 17)
+      break
+    end
     local lane, n, stale = unp('>BI5I5', raw, at)
     if lane < 10 then r.L[lane], r.T[lane] = n, stale else r.X[lane - 10] = n end
     at = at + 11
@@ -125,6 +131,7 @@ local function write_row(r)
   for lane, n in pairs(r.X) do
     if n > 0 then raw = raw .. pack('>BI5I5', lane + 10, n, 0) end
   end
+  if r.alarm > S.now then raw = raw .. pack('>BI8I8', ALARM, r.alarm, r.alarmed) .. r.holder end
   return raw
 end
 
@@ -291,7 +298,8 @@ local function duty_at(kind, at)
 end
 
 -- Rings for a queue with the commit: 1 if somebody may sleep without an alarm, 2 also if a claim came
--- up short not long ago (a claim that leaves work rings on for others), 3 in any case.
+-- up short not long ago (a claim that leaves work rings on for others), 3 in any case, 4 for whoever may take an
+-- alarm over, which is news to nobody else.
 local function ring(r) r.ring = 1 end
 
 local function settle_bells()
@@ -339,7 +347,7 @@ function Shard.commit()
       local idle = r.flags % 2 == 1
       if flag(r, 2) then -- paused: the resume rings
       elseif idle or r.ring == 3 or r.ring == 2 and S.now - r.short < 5e6 then
-        if idle then r.flags, r.short = r.flags - 1, S.now end
+        if idle and r.ring < 4 then r.flags, r.short = r.flags - 1, S.now end
         call('ZADD', S.base .. ':d:' .. r.name, 0, '1')
       end
       r.ring = nil

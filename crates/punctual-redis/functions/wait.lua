@@ -7,12 +7,16 @@ function Wait.listen(base, blob)
   if not call then bind() end
   local map = Inspect.map_of(blob)
   Shard.open(base, sub(blob, 1, 8), map.q, true, map.any)
-  local work, wake = 0, M.ends < NEVER and M.ends or 0
+  local work, open = 0, {}
   for _, name in ipairs(map.q or {}) do
     local r = not S.empty and Row.find(name)
-    if r and Line.has_work(r, false) then work = 1 end
-    if r and r.head > 0 and not flag(r, 2) and (wake == 0 or r.head < wake) then wake = r.head end
+    if r and not flag(r, 2) then
+      open[#open + 1] = r
+      if Line.has_work(r, true) then work = 1 end
+    end
   end
+  local wake = work == 0 and Alarm.wake_at(open) or 0
+  if wake > 0 and Alarm.is_covered(open, wake) then wake = 0 end
   return mp.pack({w = work, wk = wake > 0 and wake or nil, n = S.now, i = M.instance})
 end
 

@@ -44,6 +44,8 @@ struct State {
     spare: BTreeSet<String>,
     /// Bells that were heard since the last claim.
     heard: BTreeSet<String>,
+    /// The queues whose alarm a worker of this process is: it claims next by the clock.
+    alarms: BTreeSet<String>,
     running: Option<AbortHandle>,
 }
 
@@ -105,6 +107,21 @@ impl Ears {
         heard
     }
 
+    /// Notes whether a worker of this process is to claim next by the clock, after a claim of these queues.
+    pub(crate) fn note_alarm(&self, shards: &[Arc<Shard>], queues: &[String], is_here: bool) {
+        for shard in shards {
+            let ear = self.of(shard);
+            let mut state = ear.state();
+            for queue in queues {
+                if !is_here {
+                    state.alarms.remove(queue);
+                } else if !state.alarms.contains(queue) {
+                    state.alarms.insert(queue.clone());
+                }
+            }
+        }
+    }
+
     fn ears(&self) -> MutexGuard<'_, BTreeMap<(Namespace, u16), Arc<Ear>>> {
         self.ears.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,6 +169,11 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
+    /// Ends with its time: whoever listened claims now.
+    pub(crate) fn is_over(&mut self) {
+        self.done = true;
+    }
+
     /// Answers once a bell of the queues has rung for this one.
     pub(crate) async fn rung(&mut self) {
         // The sender goes only when it rings, or with this place.
@@ -162,18 +184,20 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        let missed = {
-            let mut state = self.ear.state();
-            state.listeners.remove(&self.number);
-            !self.done && self.rings.try_recv().is_ok()
-        };
-        if missed {
-            // It rang for one who has just gone: for the next, then.
-            for queue in &self.queues {
-                let heard = self.ear.state().heard.remove(queue);
-                if heard {
-                    self.ear.clone().heard(&self.calls, queue);
-                }
+        self.ear.state().listeners.remove(&self.number);
+        if self.done {
+            return;
+        }
+        // It goes before its time. What rang for it, or what it would have come for, is the next one's.
+        let rang = self.rings.try_recv().is_ok();
+        for queue in &self.queues {
+            let passed_on = {
+                let mut state = self.ear.state();
+                let alarm = state.alarms.remove(queue);
+                (rang && state.heard.remove(queue)) || alarm
+            };
+            if passed_on {
+                self.ear.clone().heard(&self.calls, queue);
             }
         }
     }

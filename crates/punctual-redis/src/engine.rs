@@ -244,8 +244,14 @@ impl Engine for RedisEngine {
         self.checks()
             .claim(&claim)
             .map_err(|error| error.operation("claim"))?;
-        let woken = self.waiting.ears.take_heard(namespace, &claim.queues);
-        self.calls.claim(namespace, &claim, woken).await
+        let ears = &self.waiting.ears;
+        let woken = ears.take_heard(namespace, &claim.queues);
+        let claimed = self.calls.claim(namespace, &claim, woken).await?;
+        let alarm = claimed.wake_at.is_some_and(|at| at > claimed.now) && !claimed.another_wakes;
+        if let Some(shards) = self.calls.shards.known(namespace) {
+            ears.note_alarm(&shards, &claim.queues, claim.in_process && alarm);
+        }
+        Ok(claimed)
     }
 
     async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {

@@ -22,6 +22,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/retry.lua"),
     include_str!("../functions/enqueue.lua"),
     include_str!("../functions/batch.lua"),
+    include_str!("../functions/alarm.lua"),
     include_str!("../functions/claim.lua"),
     include_str!("../functions/settle.lua"),
     include_str!("../functions/outbox.lua"),

@@ -10,7 +10,7 @@ use punctual::time::{Stopwatch, Timestamp, millis, pause, seconds};
 use punctual::{JobId, Namespace, Result};
 
 use crate::calls::Calls;
-use crate::ears::Ears;
+use crate::ears::{Ears, Listening};
 use crate::keeper::draw;
 use crate::servers::Kind;
 use crate::shards::Shard;
@@ -83,7 +83,7 @@ impl Waiting {
         &self,
         namespace: &Namespace,
         queues: &[String],
-        mut until: Timestamp,
+        until: Timestamp,
     ) -> Result<Waited> {
         let shards = self.calls.shards_of(namespace).await?;
         if self.calls.clock.now() >= until {
@@ -91,6 +91,20 @@ impl Waiting {
         }
         let listen = |shard| self.ears.of(shard).listen(&self.calls, queues);
         let mut places: Vec<_> = shards.iter().map(listen).collect();
+        let waited = self.rung(namespace, &shards, queues, &mut places, until);
+        let waited = waited.await?;
+        places.iter_mut().for_each(Listening::is_over);
+        Ok(waited)
+    }
+
+    async fn rung(
+        &self,
+        namespace: &Namespace,
+        shards: &[Arc<Shard>],
+        queues: &[String],
+        places: &mut [Listening],
+        mut until: Timestamp,
+    ) -> Result<Waited> {
         // Many may begin to wait at the same instant; they do not look in step.
         let mut part = draw();
         loop {
@@ -101,7 +115,7 @@ impl Waiting {
                 () = self.calls.clock.sleep_until(until) => return Ok(Waited::TimedOut),
                 () = self.doubts(namespace, part) => part = 1.0,
             }
-            match self.look(&shards, queues).await {
+            match self.look(shards, queues).await {
                 Ok((true, _)) => return Ok(Waited::Work),
                 Ok((false, wake_at)) => until = wake_at.map_or(until, |at| at.min(until)),
                 Err(error) if error.is_retryable() => {}

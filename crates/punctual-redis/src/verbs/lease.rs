@@ -27,6 +27,7 @@ impl Calls {
             now: Timestamp::ZERO,
             wake_at: None,
             suspects: false,
+            another_wakes: true,
         };
         for step in 0..count {
             let shard = &shards[(first + step) % count];
@@ -48,16 +49,19 @@ impl Calls {
             claim.max_bytes = claim.max_bytes.saturating_sub(bytes);
             claimed.now = claimed.now.max(part.now);
             claimed.suspects |= part.suspects;
+            claimed.another_wakes &= part.another_wakes || part.wake_at.is_none();
             claimed.wake_at = claimed.wake_at.into_iter().chain(part.wake_at).min();
             let alone = claim.alone && !part.pages.is_empty();
             claimed.pages.extend(part.pages);
             if claim.limit == 0 || claim.max_bytes == 0 || alone {
                 if step + 1 < count {
                     claimed.wake_at = Some(claimed.now);
+                    claimed.another_wakes = false;
                 }
                 break;
             }
         }
+        claimed.another_wakes &= claimed.wake_at.is_some();
         Ok(claimed)
     }
 

@@ -10,9 +10,11 @@ const ALONE: u8 = 1;
 const IN_TURNS: u8 = 2;
 const WOKEN: u8 = 4;
 const READS: u8 = 8;
+const STAYS: u8 = 16;
 /// The bits of an answer's flags.
 const SUSPECTS: u8 = 1;
 const UNSEEN: u8 = 2;
+const ANOTHER_WAKES: u8 = 4;
 
 pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool) -> Vec<u8> {
     let mut flags = READS;
@@ -20,6 +22,7 @@ pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool) -> Vec<u8>
         (claim.alone, ALONE),
         (claim.order == ClaimOrder::Turns, IN_TURNS),
         (woken, WOKEN),
+        (claim.in_process, STAYS),
     ] {
         flags |= if set { bit } else { 0 };
     }
@@ -100,6 +103,7 @@ pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
             now,
             wake_at,
             suspects: flags & SUSPECTS != 0,
+            another_wakes: flags & ANOTHER_WAKES != 0,
         },
         notes: Vec::new(),
         unseen: None,

@@ -28,6 +28,8 @@ mod guarded;
 mod hand;
 /// Makes engines for all of them.
 mod harness;
+/// Many who sleep until the same due.
+mod herd;
 /// The engine and the reference model do the same, step by step.
 mod histories;
 /// Hears what is logged.

@@ -102,7 +102,8 @@ pub struct Claim {
     /// and other jobs only if there is none.
     pub alone: bool,
     /// Whether the claiming worker ends with the engine's process, so that on a restart of the
-    /// engine its leases are crashes at once. Of no meaning for an engine in another process.
+    /// engine its leases are crashes at once. For an engine on a server: whether the worker comes
+    /// again at `wake_at` by itself.
     pub in_process: bool,
 }
 
@@ -141,6 +142,10 @@ pub struct Claimed {
     pub wake_at: Option<Timestamp>,
     /// Whether suspects wait in these queues for a claim that is `alone`.
     pub suspects: bool,
+    /// Whether another worker was told of `wake_at` before and claims then: this one may sleep on
+    /// in a `wait`, which ends if the other does not come. Told only to a claim that is `in_process`.
+    #[serde(default)]
+    pub another_wakes: bool,
 }
 
 /// The jobs one claim answers, under one lease.

@@ -93,6 +93,7 @@ impl Machine {
             now: self.now,
             wake_at,
             suspects,
+            another_wakes: false,
         })
     }
 

@@ -178,6 +178,7 @@ impl Claimer {
 
     async fn claimed(&mut self, claimed: Claimed, asked: Duration, alone: bool, quiet: bool) {
         let (now, wake_at) = (claimed.now, claimed.wake_at);
+        let another_wakes = claimed.another_wakes;
         let more = wake_at.is_some_and(|wake_at| wake_at <= now);
         self.suspects.seen(claimed.suspects, self.rt.now());
         let (jobs, suspect) = admit(&self.rt, claimed, asked);
@@ -205,18 +206,19 @@ impl Claimer {
             self.rt.idle(Idle { now, wake_at });
         } else if self.rt.board().room().is_some() {
             // Without room it does not listen: the bell is for a worker that can come.
-            self.wait(now, wake_at).await;
+            let alarm = wake_at.filter(|_| !another_wakes);
+            self.wait(now, alarm).await;
         }
     }
 
     /// Sleeps until the engine may have more, by its clock or its bell.
-    async fn wait(&mut self, now: Timestamp, wake_at: Option<Timestamp>) {
+    async fn wait(&mut self, now: Timestamp, alarm: Option<Timestamp>) {
         let most = match self.suspects.are_waiting() {
             // Whether it is their turn is to be asked again and again.
             true => seconds(1),
             false => SEEN_AGAIN.mul_f64(1.0 - draw() / 3.0),
         };
-        let until = wake_at.map_or(now + most, |at| at.min(now + most));
+        let until = alarm.map_or(now + most, |at| at.min(now + most));
         let rt = self.rt.clone();
         let turn_at = self.suspects.turn_at(rt.now());
         let rest = turn_at.map_or(Duration::ZERO, |at| at.saturating_sub(rt.now()));

@@ -285,6 +285,7 @@ impl Space {
                 self.wake_at(now, &claim.queues, choice)
             },
             suspects: ready(true),
+            another_wakes: false,
         }
     }
 }

@@ -1,0 +1,55 @@
+-- The alarm of a queue: who claims next by the clock, and when, so that of all who sleep one comes. It is a hint:
+-- a holder that does not come is found out by the looks of the others.
+do
+
+-- Who has not claimed for so long may be gone: workers claim more often than that, to be seen.
+local HOLDS = 30e6
+
+-- The earliest instant at which a claim of these queues could answer more by time alone; 0: none.
+function Alarm.wake_at(open)
+  if #open == 0 then return 0 end
+  local wake = Page.first_end(open) or 0
+  for kind, key in pairs({expiry = ':xp', period = ':up'}) do -- one of these may keep another job back
+    if M[kind] < NEVER then
+      local first = call('ZRANGEBYSCORE', S.base .. key, '(' .. fmt('%d', S.now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+      if first and (wake == 0 or tonum(first) < wake) then wake = tonum(first) end
+    end
+  end
+  for _, r in ipairs(open) do
+    if r.head > 0 and (wake == 0 or r.head < wake) then wake = r.head end
+  end
+  return wake
+end
+
+local function holds(r, wake, but)
+  return r.alarm > S.now and r.alarm <= wake and S.now - r.alarmed < HOLDS and r.holder ~= but
+end
+
+-- Whether somebody, but that worker, comes to each of these queues by then.
+function Alarm.is_covered(rows, wake, but)
+  for _, r in ipairs(rows) do
+    if not holds(r, wake, but) then return false end
+  end
+  return #rows > 0
+end
+
+-- A claim has found less than it may take, and by time alone there is more at `wake`. Whether another worker comes then;
+-- if not, this one does. A bell that it heard was for somebody to take care.
+function Alarm.hand_to(call_, rows, wake)
+  if not call_.stays then return false end
+  if not call_.woken and Alarm.is_covered(rows, wake, call_.worker) then return true end
+  for _, r in ipairs(rows) do
+    if call_.woken or not holds(r, wake, call_.worker) then r.alarm, r.alarmed, r.holder = wake, S.now, call_.worker end
+  end
+  return false
+end
+
+-- A claim took all it may: it may not sleep. Rings where nobody else comes in time.
+function Alarm.leave(worker, rows, wake)
+  for _, r in ipairs(rows) do
+    if r.holder == worker then r.alarm = 0 end
+    if wake > 0 and not holds(r, wake, worker) then r.ring = 4 end
+  end
+end
+
+end
