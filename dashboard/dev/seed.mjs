@@ -61,6 +61,12 @@ export function seed({ jobs: count, queues: queueCount, now }) {
     jobs.set(id, job);
     return job;
   };
+  /** Attempts that ended in these ways, the last one at an instant: `[number, outcome, error]`. */
+  const tried = (at, ends) =>
+    ends.map(([attempt, outcome, error], nth) => {
+      const end = at - (ends.length - 1 - nth) * 61_000;
+      return { attempt, outcome, started_at: iso(end - (outcome === "crashed" ? 10_000 : 1_040 * attempt)), ended_at: iso(end), worker: nth % 2 ? "w1" : "5f0c6a1e-9d1b-4c55-8f7e-2f3b6c1d0a99", ...(error && { error }) };
+    });
   const ended = (at) => ({ started_at: iso(at - 10_040), finished_at: iso(at) });
   const dead = (queue, kind, error, extra) =>
     add({
@@ -69,16 +75,19 @@ export function seed({ jobs: count, queues: queueCount, now }) {
       payload: JSON.stringify({ to: `user${Math.floor(draw() * 900)}@example.org`, template: "receipt" }), ...extra,
     });
 
+  const refused = "POST https://shop.example/hook: 503 Service Unavailable, after 10.0 s\n  caused by: upstream connect error";
   for (let n = 0; n < 40; n += 1) {
-    dead("webhooks", "webhooks.deliver", "POST https://shop.example/hook: 503 Service Unavailable, after 10.0 s\n  caused by: upstream connect error", { headers: { traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" } });
+    const attempts = tried(now - 40_000, [[1, "retry", "POST https://shop.example/hook: no answer within 30 s"], [2, "crashed"], [3, "retry", refused], [4, "retry", refused], [5, "retry", refused]]);
+    dead("webhooks", "webhooks.deliver", refused, { attempts, failures: 4, crashes: 1, max_attempts: 4, headers: { traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" } });
   }
-  dead("mail", "mail.send", "smtp said 550 5.1.1 no such user", { dead: "permanent", attempt: 1, failures: 1 });
-  dead("uploads/video", "uploads.transcode", null, { dead: "poison", attempt: 4, failures: 0, crashes: 3 });
+  dead("mail", "mail.send", "smtp said 550 5.1.1 no such user", { dead: "permanent", attempt: 1, failures: 1, attempts: tried(now - 90_000, [[1, "dead", "smtp said 550 5.1.1 no such user"]]) });
+  dead("uploads/video", "uploads.transcode", null, { dead: "poison", attempt: 4, failures: 0, crashes: 3, attempts: tried(now - 90_000, [[1, "released"], [2, "crashed"], [3, "crashed"], [4, "crashed"]]) });
+  add({ queue: "mail", kind: "mail.stubborn", state: "scheduled", due: iso(now + 400_000), attempt: 14, failures: 13, last_error: "smtp said 451 try again", payload: `{"to":"ann@example.org"}`, attempts: tried(now - 20_000, [[1, "retry", "no route to host"], ...[6, 7, 8, 9, 10, 11, 12, 13].map((n) => [n, "retry", "smtp said 451 try again"]), [14, "snooze"]]) });
   HOSTILE.forEach((text, n) =>
     add({
       queue: "mail", kind: "mail.send", state: n % 2 ? "dead" : "scheduled", ...(n % 2 && { dead: "permanent", finished_at: iso(now - 60_000) }),
       due: iso(now + 60_000 * (n + 1)), payload: JSON.stringify({ hostile: text, [text.slice(0, 200)]: [text] }), last_error: text,
-      unique: text.slice(0, 200).replace(/[\u0000-\u001f\u202a-\u202e\u2066-\u2069]/g, ""), headers: { "x-hostile": text.replace(/[\u0000-\u001f\u202a-\u202e\u2066-\u2069]/g, "") }, failures: 1, attempt: 1,
+      unique: text.slice(0, 200).replace(/[\u0000-\u001f\u202a-\u202e\u2066-\u2069]/g, ""), headers: { "x-hostile": text.replace(/[\u0000-\u001f\u202a-\u202e\u2066-\u2069]/g, "") }, failures: 1, attempt: 1, attempts: tried(now - 60_000, [[1, "retry", text]]),
     }),
   );
   add({ queue: "mail", kind: "mail.big", state: "scheduled", due: iso(now + 5_000_000), payload: `{"big": 12345678901234567890.10,  "same": 1, "same": 2}` });

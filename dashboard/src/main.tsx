@@ -24,7 +24,7 @@ import { Overview } from "./pages/overview";
 import { QueuePage } from "./pages/queue";
 import { Workers } from "./pages/workers";
 import { Dialog, Notices } from "./parts/dialog";
-import { short, useTick } from "./parts/small";
+import { inView, short, useTick } from "./parts/small";
 import { useWords } from "./words";
 
 function App() {
@@ -90,7 +90,7 @@ function Bar({ search, help }: { search: { current: HTMLInputElement | null }; h
   return (
     <header class="bar">
       <a class="brand" href="#/" title={about ? `${about.engine} ${about.version}, ${about.durability}` : ""}>Punctual</a>
-      <nav aria-label={words.nav.main}>
+      <nav key={counts.data ? "counted" : ""} aria-label={words.nav.main} ref={inView}>
         <a href="#/" aria-current={here("")}>{words.nav.overview}</a>
         <a href="#/jobs" aria-current={here("jobs")}>{words.nav.jobs}</a>
         <a href={toJobs({ state: "dead" })} aria-current={here("dead")}>{words.nav.dead}{dead ? <b class="many">{short(dead)}</b> : null}</a>

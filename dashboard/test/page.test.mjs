@@ -188,6 +188,33 @@ test("a cancelled job is enqueued again by undo, its payload byte for byte", asy
   });
 });
 
+test("every attempt is told, the latest first, with its worker and error, and what is not kept", async () => {
+  const rows = (page) => page.locator(".attempts tbody tr");
+  const stubborn = find((one) => one.kind === "mail.stubborn");
+  await visit(`#/jobs/${stubborn.id}`, {}, async (page) => {
+    await page.waitForFunction(() => document.querySelector(".attempts")?.innerText.includes("app-2.shanghai"));
+    const text = (await rows(page).allInnerTexts()).map((row) => row.replaceAll(/\s+/g, " ").trim());
+    assert.match(text[0], /^14 snoozed .* 14 s app-2\.shanghai$/);
+    assert.match(text[1], /^13 failed .* 13 s 5f0c6a1e$/);
+    assert.equal(text[2], "smtp said 451 try again");
+    assert.deepEqual(text.filter((row) => /not kept/.test(row)), ["attempts 2 to 5 are not kept"]);
+    assert.equal(text.at(-1), "no route to host");
+  });
+  await visit(`#/jobs/${find(dead).id}`, {}, async (page) => {
+    await page.waitForSelector(".attempts summary");
+    assert.match((await rows(page).allInnerTexts()).join("\n"), /crashed[^]*its lease ran out/);
+    assert.equal(await page.getByText("caused by: upstream connect error").nth(1).isVisible(), false);
+    await page.locator(".attempts summary").first().click();
+    assert.equal(await page.getByText("caused by: upstream connect error").nth(1).isVisible(), true);
+  });
+  const active = find((one) => one.state === "active");
+  await visit(`#/jobs/${active.id}`, {}, async (page) => {
+    await page.waitForFunction(() => document.querySelector(".attempts")?.innerText.includes("app-1.shanghai"));
+    assert.match((await rows(page).first().innerText()).replaceAll(/\s+/g, " "), /^1 runs .* app-1\.shanghai$/);
+    assert.equal(await rows(page).count(), 1);
+  });
+});
+
 test("payloads, errors, keys and headers of others are text and nothing else", async () => {
   for (const [index, text] of HOSTILE.entries()) {
     const job = find((one) => one.last_error === text);

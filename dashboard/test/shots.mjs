@@ -15,9 +15,10 @@ gateway.engine.now = () => at;
 const find = (wanted) => [...gateway.engine.jobs.values()].find(wanted).id;
 const dead = find((job) => job.queue === "webhooks" && job.state === "dead");
 const hostile = find((job) => job.payload?.includes("onerror"));
+const stubborn = find((job) => job.kind === "mail.stubborn");
 const grouped = find((job) => job.group && job.state === "ready");
 const pages = {
-  overview: "#/", queue: "#/queues/webhooks/dead", jobs: "#/jobs?state=dead", job: `#/jobs/${dead}`, waiting: `#/jobs/${grouped}`, hostile: `#/jobs/${hostile}`, workers: "#/workers", enqueue: "#/enqueue?queue=orders",
+  overview: "#/", queue: "#/queues/webhooks/dead", jobs: "#/jobs?state=dead", job: `#/jobs/${dead}`, waiting: `#/jobs/${grouped}`, stubborn: `#/jobs/${stubborn}`, hostile: `#/jobs/${hostile}`, workers: "#/workers", enqueue: "#/enqueue?queue=orders",
 };
 const looks = {
   dark: { width: 1360, height: 900, theme: "dark" }, light: { width: 1360, height: 900, theme: "light" }, phone: { width: 390, height: 844, theme: "dark" }, chinese: { width: 1360, height: 900, theme: "dark", language: "zh" },

@@ -125,8 +125,19 @@ export interface Job {
   stopped?: string;
   worker?: string;
   lease_until?: string;
+  attempts?: PastAttempt[];
   /** Only a mark is left: most fields above are not there. */
   mark?: boolean;
+}
+
+/** An attempt that did not complete its job. */
+export interface PastAttempt {
+  attempt: number;
+  started_at: string;
+  ended_at: string;
+  outcome: "retry" | "snooze" | "cancelled" | "dead" | "released" | "crashed";
+  worker?: string;
+  error?: string;
 }
 
 export interface Reason {

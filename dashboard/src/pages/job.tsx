@@ -1,7 +1,6 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { editTargets, job as getJob, list } from "../api/client";
-import { listen } from "../api/live";
-import { type Change, type Job, type JobDetail, isSettled } from "../api/types";
+import { type Job, type JobDetail, isSettled } from "../api/types";
 import { known, may } from "../app/access";
 import { useKeys } from "../app/keys";
 import { useRead } from "../app/query";
@@ -9,14 +8,15 @@ import { href, toJob, toJobs, toQueue } from "../app/route";
 import { useStore } from "../app/store";
 import { prepareUndo } from "../model/bulk";
 import { rawField } from "../model/json";
-import { clock, engineNow, span } from "../model/time";
+import { clock } from "../model/time";
+import { Attempts } from "../parts/attempts";
 import { type ActionName, Bulk, undoAction } from "../parts/bulk";
 import { tell } from "../parts/dialog";
 import { Explain } from "../parts/explain";
 import { actionsFor } from "../parts/joblist";
 import { about, keyText } from "../parts/jobrow";
 import { Payload, visible } from "../parts/payload";
-import { Failure, Panel, StateTag, When, useTick } from "../parts/small";
+import { Failure, Panel, StateTag, When } from "../parts/small";
 import { useWords } from "../words";
 
 export function JobPage({ id }: { id: string }) {
@@ -67,6 +67,7 @@ export function JobPage({ id }: { id: string }) {
           {job.last_error !== undefined ? (
             <Panel title={words.job.error} class="error"><pre class={job.state === "dead" ? "bad-text" : ""}>{visible(job.last_error)}</pre></Panel>
           ) : null}
+          <Attempts job={job} />
           <Panel title={words.job.payload} hint={job.content_type}>
             <Payload text={rawField(source, "payload")} base64={job.payload_base64} />
           </Panel>
@@ -75,7 +76,6 @@ export function JobPage({ id }: { id: string }) {
           <Headers job={job} />
         </div>
         <div>
-          <Attempts job={job} />
           <Related job={job} />
           <Fields job={job} />
         </div>
@@ -94,51 +94,6 @@ function Mark({ job, source }: { job: JobDetail; source: string }) {
       {job.result !== undefined ? <Panel title={words.job.result}><Payload text={rawField(source, "result")} /></Panel> : null}
     </>
   );
-}
-
-function Attempts({ job }: { job: JobDetail }) {
-  useTick();
-  const words = useWords();
-  const seen = useSeen(job.id);
-  const ended = job.finished_at ?? (job.state === "active" ? new Date(engineNow()).toISOString() : undefined);
-  const late = job.started_at && job.attempt > 0 ? Date.parse(job.started_at) - Date.parse(job.due) : null;
-  return (
-    <Panel title={words.job.attempts} hint={job.last_error === undefined ? undefined : words.job.lastOne}>
-      {job.attempt === 0 ? <p class="dim">{words.job.never}</p> : (
-        <p>
-          {words.job.attemptOf(job.attempt, job.failures, job.max_attempts)}
-          {job.crashes ? <b class="bad-text"> · {words.job.crashes(job.crashes)}</b> : null}
-          {job.crashes >= 2 && !isSettled(job.state) ? <b class="bad-text"> · {words.job.suspect}</b> : null}
-          {job.started_at && ended && (isSettled(job.state) || job.state === "active") ? <> · {(job.state === "active" ? words.job.runs : words.job.ran)(span(Date.parse(ended) - Date.parse(job.started_at)))}</> : null}
-          {late !== null && late >= 0 && (job.state === "active" || job.state === "completed") ? <> · {words.job.waited(span(late))}</> : null}
-        </p>
-      )}
-      {job.attempt > 0 ? <progress class={job.state === "dead" ? "bad" : "full"} max={job.max_attempts} value={job.failures} title={words.job.attemptOf(job.attempt, job.failures, job.max_attempts)} /> : null}
-      {job.failures > 0 && job.state === "scheduled" ? <p>{words.job.next} <When at={job.due} /></p> : null}
-      {seen.length ? (
-        <>
-          <h3>{words.job.seen}</h3>
-          <ul class="seen">{seen.map((change, index) => <li key={index}><time>{clock(change.at)}</time> <StateTag state={change.state} /></li>)}</ul>
-        </>
-      ) : null}
-    </Panel>
-  );
-}
-
-/** The changes of one job since the page was opened. */
-function useSeen(id: string): Change[] {
-  const [seen, setSeen] = useState<Change[]>([]);
-  useEffect(() => {
-    setSeen([]);
-    return listen({
-      changes: (changes) => {
-        const own = changes.filter((change) => change.id === id);
-        if (own.length) setSeen((old) => [...old, ...own].slice(-20));
-      },
-      resync: () => {},
-    });
-  }, [id]);
-  return seen;
 }
 
 /** Whoever shares a key with the job: its follower or holder, and the jobs of its group. */

@@ -99,9 +99,11 @@ export const zh: Words = {
     title: "任务", explain: "为什么在这里", payload: "载荷", text: "文本", tree: "树", bytes: (count) => `${n(count)} 字节`, noPayload: "结算时内容已丢弃。", binary: "不是文本的字节，base64：", attempts: "尝试", fields: "字段", result: "结果", progress: "进度", headers: "头部", error: "最近的错误",
     attemptOf: (attempt, failures, max) => `第 ${n(attempt)} 次尝试，失败 ${n(failures)} / ${n(max)}`, crashes: (count) => `${n(count)} 次崩溃`, suspect: "可疑：单独执行", never: "还没有执行过。",
     related: "相关", follower: "唯一键的后继", holder: "持有它的唯一键", sameGroup: "同组", noneRelated: "没有任务与它共享唯一键或组键。", sameKind: "同种类的死信", missing: "没有这个任务。已完成的任务除非设置了保留，否则结算后很快被忘记。", mark: "这个已结算的任务只剩标记。",
-    seen: "打开本页以来", cancelRequested: "已要求取消", trace: "追踪", copyId: "复制 id", copied: "已复制", back: "返回", lastOne: "引擎保留最近一次错误；更早的请按这个 id 查日志。", runs: (span) => `已执行 ${span}`, ran: (span) => `执行了 ${span}`,
+    seen: "打开本页以来", cancelRequested: "已要求取消", trace: "追踪", copyId: "复制 id", copied: "已复制", back: "返回", outcome: "结局", ranFor: "执行了", notKept: (from, to) => (from === to ? `第 ${n(from)} 次尝试未保留` : `第 ${n(from)} 至 ${n(to)} 次尝试未保留`),
     waited: (span) => `晚 ${span} 开始`, next: "下次尝试",
   },
+  outcome: { active: "执行中", completed: "完成", retry: "失败", snooze: "推迟", cancelled: "取消", dead: "彻底失败", released: "交还", crashed: "崩溃" },
+  outcomeMeans: { active: "处理器正在执行", completed: "已完成工作", retry: "失败了，还有次数就会重试", snooze: "处理器把它推迟了", cancelled: "主动放弃", dead: "工作进程说重试无济于事", released: "工作进程未执行就交还了", crashed: "租约到期：工作进程被杀、卡住或断开" },
   field: {
     id: "id", queue: "队列", kind: "种类", priority: "优先级", due: "到期", enqueued_at: "入队", started_at: "开始", finished_at: "结束", expires_at: "过期", unique: "唯一键", group: "组键", max_attempts: "最多尝试", retry: "重试", timeout: "超时", retention: "保留", wait_for: "等待", content_type: "内容类型", worker: "工作进程", lease_until: "租约到", cancelled: "取消", dead: "死信", stopped: "停止方式", attempt: "尝试", failures: "失败", crashes: "崩溃", cancel_requested: "已要求取消",
   },
