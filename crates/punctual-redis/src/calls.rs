@@ -153,6 +153,7 @@ impl Calls {
     pub(crate) async fn maintain(&self, shard: &Arc<Shard>) -> Result<Maintained> {
         let map = MapWriter::default();
         let reply = self.change(shard, "maintain", Kind::Changes, &map).await?;
+        shard.is_kept();
         if reply.get("ob").some(Mp::number)?.unwrap_or(0) > 0 {
             self.deliver_old(shard).await;
         }

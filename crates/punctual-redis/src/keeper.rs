@@ -1,4 +1,6 @@
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use punctual::engine::LoopHealth;
 use punctual::time::{Stopwatch, millis, minutes, pause, seconds};
@@ -27,9 +29,9 @@ struct Pulse {
 }
 
 /// How often it goes round; a bit earlier each time, so that many processes do not march in step.
-const ROUND: std::time::Duration = millis(4_500);
+const ROUND: Duration = millis(4_500);
 /// How often the servers' settings are read.
-const EXAMINES: std::time::Duration = minutes(1);
+const EXAMINES: Duration = minutes(1);
 
 impl Keeper {
     /// Starts it, unless a test moves the clock and wants nothing done behind its back.
@@ -116,8 +118,8 @@ async fn keep(calls: &Calls) -> Result<()> {
 }
 
 async fn keep_one(calls: &Calls, shard: &Arc<Shard>) -> Result<()> {
-    // Whoever called it has seen that the data are there, and a claim has done its duties.
-    if shard.silence().is_some_and(|silence| silence < ROUND / 2) {
+    let crowd = shard.crowd.load(Ordering::Relaxed);
+    if lets_be(shard.silence(), shard.unkept(), crowd) {
         let family = calls.shards.known(&shard.namespace);
         if family.is_some_and(|shards| shards.len() > 1) {
             calls.deliver_old(shard).await;
@@ -135,6 +137,21 @@ async fn keep_one(calls: &Calls, shard: &Arc<Shard>) -> Result<()> {
     }
     Ok(())
 }
+
+/// Whether a shard can do without this process's round. Whoever called it has seen that the data are there, and among
+/// many workers some claim has done its duties; what was posted for other shards by who is gone is left to rounds.
+fn lets_be(silence: Option<Duration>, unkept: Option<Duration>, crowd: u32) -> bool {
+    let silence_max = (EACH_KEEPS * crowd).clamp(ROUND / 2, KEEPS_AT_LEAST);
+    silence.is_some_and(|silence| silence < silence_max)
+        && (crowd == 1 || unkept.is_some_and(|unkept| unkept < KEEPS_ONCE_IN))
+}
+
+/// The silence that the round of one of many workers allows, for each of them.
+const EACH_KEEPS: Duration = millis(150);
+/// However many they are.
+const KEEPS_AT_LEAST: Duration = seconds(16);
+/// One of many makes a round at least that often.
+const KEEPS_ONCE_IN: Duration = minutes(1);
 
 /// Slices of work in one round and shard.
 const ROUNDS_MAX: u32 = 100;

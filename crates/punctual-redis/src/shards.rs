@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ pub(crate) struct Shard {
     instance: Mutex<Option<Instance>>,
     gatherings: [Gathering; 2],
     answered: Mutex<Option<Answered>>,
+    kept: Mutex<Option<Stopwatch>>,
+    /// About how many workers of its namespace there are, as far as this process has asked.
+    pub(crate) crowd: AtomicU32,
     /// Set once the servers know its bounds and we know its instance.
     pub(crate) greeted: OnceCell<()>,
     /// Set once the servers know that there is such a namespace.
@@ -39,6 +43,8 @@ impl Shard {
             instance: Mutex::default(),
             gatherings: Default::default(),
             answered: Mutex::default(),
+            kept: Mutex::default(),
+            crowd: AtomicU32::new(1),
             greeted: OnceCell::new(),
             registered: OnceCell::new(),
         }
@@ -73,6 +79,17 @@ impl Shard {
     /// How long ago it last did.
     pub(crate) fn silence(&self) -> Option<Duration> {
         self.answered().as_ref().map(|last| last.since.elapsed())
+    }
+
+    /// Notes that this process has done its duties just now.
+    pub(crate) fn is_kept(&self) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
+    }
+
+    /// How long ago this process last did.
+    pub(crate) fn unkept(&self) -> Option<Duration> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().map(Stopwatch::elapsed)
     }
 
     /// Whether its last answer was to a look.

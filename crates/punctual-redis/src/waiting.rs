@@ -1,6 +1,7 @@
 //! Waiting for work, for jobs to settle, for changes: look, listen, look again.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ struct Cursors {
 /// How often one who waits alone looks for himself, in case that a bell was lost with who heard it.
 const LOOKS_AGAIN: Duration = seconds(1);
 /// How often somebody looks where many wait: together they look no less often than one alone.
-const SOMEBODY_LOOKS: Duration = millis(50);
+const SOMEBODY_LOOKS: Duration = millis(75);
 /// However many they are, each looks that often: some of them may be busy.
 const LOOKS_AT_LEAST: Duration = seconds(15);
 /// How long it is believed how many there are: not long at first, when all of them start together.
@@ -113,7 +114,7 @@ impl Waiting {
                 biased;
                 _ = select_all(rings) => return Ok(Waited::Work),
                 () = self.calls.clock.sleep_until(until) => return Ok(Waited::TimedOut),
-                () = self.doubts(namespace, part) => part = 1.0,
+                () = self.doubts(namespace, shards, part) => part = 1.0,
             }
             match self.look(shards, queues).await {
                 Ok((true, _)) => return Ok(Waited::Work),
@@ -125,10 +126,14 @@ impl Waiting {
     }
 
     /// Ends when it is time to look for oneself; a test's clock says nothing of that.
-    async fn doubts(&self, namespace: &Namespace, part: f64) {
+    async fn doubts(&self, namespace: &Namespace, shards: &[Arc<Shard>], part: f64) {
         match &self.calls.options.clock {
             None => {
-                let among_all = SOMEBODY_LOOKS * self.crowd(namespace).await;
+                let crowd = self.crowd(namespace).await;
+                for shard in shards {
+                    shard.crowd.store(crowd, Ordering::Relaxed);
+                }
+                let among_all = SOMEBODY_LOOKS * crowd;
                 let span = among_all.clamp(LOOKS_AGAIN, LOOKS_AT_LEAST);
                 pause(span.mul_f64(part)).await;
             }
@@ -148,7 +153,7 @@ impl Waiting {
         }
         let asked = Stopwatch::start();
         let stats = self.calls.stats(namespace, &StatsRequest::default()).await;
-        let workers = stats.map_or(1, |stats| stats.workers.len() as u32);
+        let workers = stats.map_or(1, |stats| (stats.workers.len() as u32).max(1));
         *known() = Some(Crowd {
             asked,
             believed,

@@ -27,3 +27,23 @@ async fn data_that_vanish_are_told_in_five_seconds_though_nobody_calls() {
     assert!(keeper.problem().expect("a problem").contains("lost"));
     assert_eq!(server.cli(&["DBSIZE"]), "0", "never a silent new queue");
 }
+
+#[test]
+fn one_of_many_workers_leaves_the_rounds_to_others() {
+    let kept = Some(seconds(30));
+    assert!(lets_be(Some(seconds(8)), kept, 100), "it looks that often");
+    assert!(!lets_be(Some(seconds(8)), kept, 1), "there is nobody else");
+    assert!(!lets_be(Some(seconds(8)), kept, 10), "ten look more often");
+    assert!(
+        !lets_be(Some(seconds(17)), kept, 10_000),
+        "it hears nothing"
+    );
+    assert!(
+        !lets_be(Some(seconds(1)), Some(seconds(61)), 100),
+        "its turn"
+    );
+    assert!(
+        lets_be(Some(seconds(1)), None, 1),
+        "it has just been called"
+    );
+}
