@@ -10,6 +10,7 @@ use punctual::{Error, ErrorKind, Limits, Namespace, Result};
 use redis::{FromRedisValue, Value, cmd};
 
 use crate::clock::ServerClock;
+use crate::gathering::Answer;
 use crate::library::Library;
 use crate::link::Deadline;
 use crate::notes::Notes;
@@ -81,13 +82,25 @@ impl Calls {
         cost_us: usize,
         pack: impl FnOnce(Instance) -> Vec<u8>,
     ) -> Result<Vec<u8>> {
+        let answer = self.write_noting(shard, verb, cost_us, pack);
+        answer.await.map(|answer| answer.bytes)
+    }
+
+    /// The same; also tells whether it was sent before, and may have been done.
+    pub(crate) async fn write_noting(
+        &self,
+        shard: &Arc<Shard>,
+        verb: &'static str,
+        cost_us: usize,
+        pack: impl FnOnce(Instance) -> Vec<u8>,
+    ) -> Result<Answer> {
         let deadline = self.deadline();
         self.meet(shard, deadline).await?;
         self.register(shard, deadline).await;
         let body = pack(shard.instance());
-        self.post
-            .deliver(shard, verb, cost_us, body, deadline)
-            .await
+        // Boxed: callers nest deep enough without it.
+        let delivery = self.post.deliver(shard, verb, cost_us, body, deadline);
+        delivery.boxed().await
     }
 
     /// A call with a map that changes something.
@@ -267,7 +280,7 @@ impl Calls {
     ) -> Result<Mp> {
         let body = [shard.instance().as_slice(), &map.packed()].concat();
         let (reply, took) = self.post.send(shard, verb, kind, &body, deadline).await?;
-        let reply = Mp::read(&reply).map_err(|error| error.operation(verb))?;
+        let reply = Mp::read(&reply.bytes).map_err(|error| error.operation(verb))?;
         if let Ok(Some(now)) = reply.get("n").some(read_instant) {
             self.post.heard.hear(now, took);
         }

@@ -14,7 +14,15 @@ pub(crate) struct Call {
     /// About how long it keeps the server, in microseconds.
     pub(crate) cost_us: usize,
     pub(crate) deadline: Deadline,
-    pub(crate) answer: oneshot::Sender<Result<Vec<u8>>>,
+    pub(crate) answer: oneshot::Sender<Result<Answer>>,
+}
+
+/// What a call was answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether it was sent more than once: an earlier sending may have been done, its answer lost.
+    pub(crate) is_repeat: bool,
 }
 
 /// Which calls may leave together.

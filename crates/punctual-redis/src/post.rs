@@ -11,7 +11,7 @@ use redis::Value;
 use tokio::sync::oneshot;
 
 use crate::clock::ServerClock;
-use crate::gathering::{Call, Lane};
+use crate::gathering::{Answer, Call, Lane};
 use crate::library::Library;
 use crate::link::Deadline;
 use crate::refusal::refused;
@@ -40,7 +40,7 @@ impl Post {
         cost_us: usize,
         body: Vec<u8>,
         deadline: Deadline,
-    ) -> Result<Vec<u8>> {
+    ) -> Result<Answer> {
         let (answer, answered) = oneshot::channel();
         let lane = Lane::of(verb);
         let leaves = shard.gathering(lane).join(Call {
@@ -77,9 +77,9 @@ impl Post {
             return self.carry_several(shard, lane, calls, deadline).await;
         };
         let sent = self.send(shard, call.verb, Kind::Changes, &call.body, deadline);
-        let reply = sent.await.map(|(reply, took)| {
-            self.hear(&reply, took);
-            reply
+        let reply = sent.await.map(|(answer, took)| {
+            self.hear(&answer.bytes, took);
+            answer
         });
         if let Some(call) = calls.into_iter().next() {
             let _gone = call.answer.send(reply);
@@ -96,18 +96,19 @@ impl Post {
         let watch = Stopwatch::start();
         let answer = self
             .servers
-            .call(shard.slot, &command, Kind::Changes, deadline);
-        let answers = answer.boxed().await.and_then(|value| {
+            .call_noting(shard.slot, &command, Kind::Changes, deadline);
+        let answers = answer.boxed().await.and_then(|(value, is_repeat)| {
             shard.has_answered(false);
-            several(value, calls.len())
+            Ok((several(value, calls.len())?, is_repeat))
         });
         match answers {
-            Ok(answers) => {
+            Ok((answers, is_repeat)) => {
                 let took = watch.elapsed();
                 for (call, answer) in calls.into_iter().zip(answers) {
                     if let Ok(reply) = &answer {
                         self.hear(reply, took);
                     }
+                    let answer = answer.map(|bytes| Answer { bytes, is_repeat });
                     let answer = answer.map_err(|error| error.operation(call.verb));
                     let _gone = call.answer.send(answer);
                 }
@@ -128,18 +129,19 @@ impl Post {
         kind: Kind,
         body: &[u8],
         deadline: Deadline,
-    ) -> Result<(Vec<u8>, Duration)> {
+    ) -> Result<(Answer, Duration)> {
         let call = self
             .library
             .call(kind == Kind::Looks, verb, &shard.base, body);
         let watch = Stopwatch::start();
         // Boxed, as is the greeting: callers nest deep enough without these.
-        let answer = self.servers.call(shard.slot, &call, kind, deadline).boxed();
-        let answer = answer.await.map_err(|error| error.operation(verb))?;
+        let answer = self.servers.call_noting(shard.slot, &call, kind, deadline);
+        let answer = answer.boxed().await;
+        let (answer, is_repeat) = answer.map_err(|error| error.operation(verb))?;
         match answer {
             Value::BulkString(bytes) => {
                 shard.has_answered(kind == Kind::Looks);
-                Ok((bytes, watch.elapsed()))
+                Ok((Answer { bytes, is_repeat }, watch.elapsed()))
             }
             _ => Err(crate::wire::damaged().operation(verb)),
         }

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt;
 use punctual::backoff::Backoff;
 use punctual::engine::Durability;
 use punctual::time::{millis, pause, within};
@@ -78,6 +79,20 @@ impl Servers {
         kind: Kind,
         deadline: Deadline,
     ) -> Result<Value> {
+        // Boxed: callers nest deep enough without it.
+        let answer = self.call_noting(slot, command, kind, deadline).boxed();
+        answer.await.map(|(value, _)| value)
+    }
+
+    /// The same; also tells whether it was sent before, and may have been done.
+    pub(crate) async fn call_noting(
+        &self,
+        slot: Slot,
+        command: &Cmd,
+        kind: Kind,
+        deadline: Deadline,
+    ) -> Result<(Value, bool)> {
+        let mut is_repeat = false;
         let mut backoff = Backoff::new(millis(10), millis(400));
         let (mut loads, mut moves, mut broke) = (0, 0, false);
         loop {
@@ -104,14 +119,16 @@ impl Servers {
                 return Err(silent(host));
             };
             let error = match sent {
-                Ok(Reached::Answer(Ok(value))) => return Ok(value),
+                Ok(Reached::Answer(Ok(value))) => return Ok((value, is_repeat)),
                 Ok(Reached::Answer(Err(error))) => error,
                 Ok(reached) => {
+                    is_repeat = true;
                     let error = too_few(&reached, host);
                     self.wait(error, &mut backoff, deadline).await?;
                     continue;
                 }
                 Err(error) => {
+                    is_repeat = true;
                     self.wait(error, &mut backoff, deadline).await?;
                     continue;
                 }
@@ -139,6 +156,7 @@ impl Servers {
                     self.wait(error, &mut backoff, deadline).await?;
                 }
                 Remedy::Broken => {
+                    is_repeat = true;
                     node.link.broken(live.generation);
                     self.forget(&node);
                     let message = format!("the connection to redis at {host} broke: {error}");

@@ -2,11 +2,13 @@ use punctual::Result;
 use punctual::time::seconds;
 use tokio::sync::oneshot::{Receiver, channel};
 
-use super::{BYTES_MAX, CALLS_MAX, COST_MAX_US, Call, FLIGHTS_MAX, FULL_US, Flight, Gathering};
+use super::{
+    Answer, BYTES_MAX, CALLS_MAX, COST_MAX_US, Call, FLIGHTS_MAX, FULL_US, Flight, Gathering,
+};
 use crate::link::Deadline;
 
 /// A call with a body of so many bytes, and its caller.
-fn call(bytes: usize, cost_us: usize) -> (Call, Receiver<Result<Vec<u8>>>) {
+fn call(bytes: usize, cost_us: usize) -> (Call, Receiver<Result<Answer>>) {
     let (answer, caller) = channel();
     let call = Call {
         verb: "enqueue",
@@ -19,7 +21,7 @@ fn call(bytes: usize, cost_us: usize) -> (Call, Receiver<Result<Vec<u8>>>) {
 }
 
 /// A lane where these wait, told by their bytes and cost.
-fn lane(calls: &[(usize, usize)]) -> (Gathering, Vec<Receiver<Result<Vec<u8>>>>) {
+fn lane(calls: &[(usize, usize)]) -> (Gathering, Vec<Receiver<Result<Answer>>>) {
     let lane = Gathering::default();
     let join = |(bytes, cost_us): &(usize, usize)| {
         let (call, caller) = call(*bytes, *cost_us);

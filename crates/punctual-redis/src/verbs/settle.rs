@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use punctual::engine::{PageReport, Settle, SettleVerdict, Settled};
 use punctual::time::{Timestamp, millis, within};
-use punctual::{Effect, Namespace, Result};
+use punctual::{Effect, Error, ErrorKind, Namespace, Result};
 
 use super::{all, by_shard, put_back};
 use crate::calls::Calls;
@@ -34,13 +34,16 @@ impl Calls {
             let notes = |page: &PageReport| self.notes.of(page);
             let pack = |instance| settle::request(instance, &part, longest, whither, notes);
             let cost_us = settle::cost_us(&part);
-            let reply = self.write(shard, "settle", cost_us, pack).await?;
-            let (mut reply, posted) = settle::reply(&reply, &part)?;
+            let answer = self.write_noting(shard, "settle", cost_us, pack).await?;
+            let (mut reply, posted) = settle::reply(&answer.bytes, &part)?;
             if !posted.is_empty() {
                 self.deliver_now(shard, posted, &mut reply).await;
             } else if count > 1 && repeats_effects(&part, &reply) {
                 // Who sent it first may not have lived to deliver them.
                 self.clone().deliver_later(shard.clone());
+            }
+            if answer.is_repeat && reply.verdicts.iter().flatten().any(is_lost) {
+                return Err(open());
             }
             now = now.max(reply.now);
             put_back(&mut verdicts, &places, reply.verdicts)?;
@@ -93,6 +96,18 @@ fn whither(effect: &Effect, here: &Shard, count: usize) -> Whither {
         },
         _ => Whither::WhereItIs,
     }
+}
+
+fn is_lost(verdict: &SettleVerdict) -> bool {
+    *verdict == SettleVerdict::LeaseLost
+}
+
+/// The call was sent again, as the answer to the first was lost: it may be that sending which ended the lease, and the
+/// job has gone on since.
+fn open() -> Error {
+    let message = "the connection to redis broke before a settle was answered, and jobs of it are of no lease now; \
+                   whether it or somebody else ended that is unknown: send it again, or look at the jobs";
+    Error::new(ErrorKind::EngineUnavailable, message).operation("settle")
 }
 
 /// Whether a settlement with effects was taken by an earlier sending, whose answer was lost.

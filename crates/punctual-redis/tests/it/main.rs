@@ -34,6 +34,8 @@ mod herd;
 mod histories;
 /// Hears what is logged.
 mod logs;
+/// Settles whose answer is lost.
+mod lost_settles;
 /// Effects for other shards.
 mod outbox;
 /// Many jobs due in the same minute.
