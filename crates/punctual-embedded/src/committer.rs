@@ -160,7 +160,7 @@ impl Committer {
             Err(error) if is_full(&error) => {
                 send(answers.at_once);
                 let changes = answers.written.into_iter().chain(answers.durable);
-                changes.for_each(|answer| answer.send(Err(disk_full(&error))));
+                changes.for_each(|answer| answer.send(Err(in_doubt(&error))));
             }
             Err(error) => self.calls.break_down(write_failed(&error)),
         }
@@ -200,7 +200,7 @@ impl Committer {
         let mut answers = Answers::default();
         for call in calls {
             if call.kind != Kind::Read {
-                call.refuse(disk_full(&io::ErrorKind::StorageFull.into()));
+                call.refuse(disk_full());
             } else if let Err(broken) = self.run_one(call, &mut answers) {
                 return self.calls.break_down(broken);
             }
@@ -408,9 +408,16 @@ fn write_failed(error: &io::Error) -> Broken {
     broken(ErrorKind::EngineUnavailable, why)
 }
 
-fn disk_full(error: &io::Error) -> Error {
-    let message = format!(
-        "disk is full ({error}); free some space, then send the same ids again to learn what took effect"
-    );
+/// Nothing was changed.
+fn disk_full() -> Error {
+    let message = "disk is full, and changes done before are still to be written; free some space, then send it again";
     Error::new(ErrorKind::EngineFull, message)
+}
+
+/// It is done in memory, and will be on disk once there is room; or never, after a kill.
+fn in_doubt(error: &io::Error) -> Error {
+    let message = format!(
+        "disk is full ({error}): whether this takes effect is open; free some space, then send the same ids again to learn it"
+    );
+    Error::new(ErrorKind::EngineUnavailable, message)
 }

@@ -38,7 +38,8 @@ pub enum ErrorKind {
     VersionConflict,
     /// This engine does not have the capability that the call needs.
     Unsupported,
-    /// The store is full: enqueue is refused, everything else goes on.
+    /// The store is full and the call was refused: nothing was changed. Where full was foreseen only
+    /// enqueue is, everything else goes on.
     EngineFull,
     /// The engine cannot be reached or has stopped; whether a change took place is unknown.
     EngineUnavailable,

@@ -21,6 +21,11 @@ pub enum Fault {
         /// Bytes of a write that happen.
         written: usize,
     },
+    /// The disk is full: for so many operations whatever needs room fails, then there is some again.
+    Full {
+        /// How many operations it lasts.
+        operations: u64,
+    },
 }
 
 /// How a run ends.
@@ -56,6 +61,13 @@ struct Content {
     durable: Vec<u8>,
     /// What happened since the last sync.
     since: Vec<Change>,
+}
+
+/// What an operation needs of the disk.
+#[derive(PartialEq, Eq)]
+enum Needs {
+    Room,
+    Nothing,
 }
 
 #[derive(Clone)]
@@ -140,7 +152,8 @@ impl ForgetfulDisk {
 
     /// Counts an operation that changes something and answers how it ends.
     pub(super) fn operation(&self) -> io::Result<()> {
-        self.lock().operation().map_err(|(error, _)| error)
+        let done = self.lock().operation(Needs::Room);
+        done.map_err(|(error, _)| error)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -150,7 +163,7 @@ impl ForgetfulDisk {
 
 impl State {
     /// Fails with the error and the bytes of a write that happen all the same.
-    fn operation(&mut self) -> Result<(), (io::Error, usize)> {
+    fn operation(&mut self, needs: Needs) -> Result<(), (io::Error, usize)> {
         if self.is_stopped {
             return Err((io::Error::other("the machine has stopped"), 0));
         }
@@ -164,6 +177,12 @@ impl State {
             Some((at, Fault::Stops { written })) if at == number => {
                 self.is_stopped = true;
                 Err((io::Error::other("the machine stops as told"), written))
+            }
+            Some((at, Fault::Full { operations })) if needs == Needs::Room => {
+                if (at..at + operations).contains(&number) {
+                    return Err((io::ErrorKind::StorageFull.into(), 0));
+                }
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -244,7 +263,7 @@ impl Disk for ForgetfulDisk {
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.lock();
-        state.operation().map_err(|(error, _)| error)?;
+        state.operation(Needs::Room).map_err(|(error, _)| error)?;
         let id = match state.names.get(name) {
             Some(id) => *id,
             None => {
@@ -266,7 +285,9 @@ impl Disk for ForgetfulDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.lock();
-        state.operation().map_err(|(error, _)| error)?;
+        state
+            .operation(Needs::Nothing)
+            .map_err(|(error, _)| error)?;
         let id = state.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
         state.names.insert(to.into(), id);
         Ok(())
@@ -274,14 +295,18 @@ impl Disk for ForgetfulDisk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut state = self.lock();
-        state.operation().map_err(|(error, _)| error)?;
+        state
+            .operation(Needs::Nothing)
+            .map_err(|(error, _)| error)?;
         state.names.remove(name).ok_or(io::ErrorKind::NotFound)?;
         Ok(())
     }
 
     fn sync_names(&self) -> io::Result<()> {
         let mut state = self.lock();
-        state.operation().map_err(|(error, _)| error)?;
+        state
+            .operation(Needs::Nothing)
+            .map_err(|(error, _)| error)?;
         state.durable_names = state.names.clone();
         Ok(())
     }
@@ -323,7 +348,11 @@ struct Handle {
 impl Handle {
     fn change(&self, change: Change) -> io::Result<()> {
         let mut state = self.disk.lock();
-        let done = state.operation();
+        let needs = match change {
+            Change::Write(..) => Needs::Room,
+            Change::Truncate(_) => Needs::Nothing,
+        };
+        let done = state.operation(needs);
         let used = state.used();
         let capacity = state.capacity;
         let file = state
@@ -363,7 +392,9 @@ impl DiskFile for Handle {
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.lock();
-        state.operation().map_err(|(error, _)| error)?;
+        state
+            .operation(Needs::Nothing)
+            .map_err(|(error, _)| error)?;
         if state.fails_syncs {
             return Err(io::Error::other("the sync fails as told"));
         }

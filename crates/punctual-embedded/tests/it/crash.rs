@@ -125,6 +125,21 @@ async fn a_history_in_which_any_operation_fails_keeps_what_was_acknowledged() {
     cut_everywhere(6, |_| Fault::Fails, |_| Crash::Kill, Durability::Fsync).await;
 }
 
+// Torture found by seed 303 of `embedded-disk` that a settlement was called refused and took effect.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_in_which_the_disk_is_full_for_a_while_keeps_what_was_acknowledged_and_nothing_refused()
+ {
+    let cut = |_| Crash::PowerCut { keeps: 0 };
+    let full = |_| Fault::Full { operations: 4 };
+    let (_, cut) = cut_everywhere(7, full, cut, Durability::Fsync).await;
+    let full = |_| Fault::Full { operations: 12 };
+    let (_, killed) = cut_everywhere(8, full, |_| Crash::Kill, Durability::Fsync).await;
+    for met in [cut, killed] {
+        let enough = met.acknowledged > 1_000 && met.refused > 50 && met.in_doubt > 20;
+        assert!(enough, "{met:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_torn_at_500_places_opens_with_a_prefix_of_what_was_acknowledged() {
     let clock = ManualClock::new(START);

@@ -6,7 +6,7 @@ use punctual::engine::{
     Target, Token, WorkerId,
 };
 use punctual::time::{ManualClock, hours};
-use punctual::{Due, Effect, Engine, JobId, Namespace, NewJob, Outcome, Result, State};
+use punctual::{Due, Effect, Engine, ErrorKind, JobId, Namespace, NewJob, Outcome, Result, State};
 
 /// What was met in a history, so that a test can say that it met enough.
 #[derive(Debug, Clone, Default)]
@@ -16,12 +16,15 @@ pub(crate) struct Verdict {
     pub(crate) acknowledged: u64,
     /// Calls that were never answered, of which all or nothing is there.
     pub(crate) in_doubt: u64,
+    /// Calls that were refused because the disk is full, of which nothing is there.
+    pub(crate) refused: u64,
 }
 
 impl Verdict {
     pub(crate) fn add(&mut self, other: &Self) {
         self.acknowledged += other.acknowledged;
         self.in_doubt += other.in_doubt;
+        self.refused += other.refused;
     }
 }
 
@@ -41,6 +44,9 @@ pub(crate) struct Caller {
     /// Jobs it holds leases of.
     held: Vec<(Token, JobId, u32)>,
     doubt: Option<Doubt>,
+    /// Jobs that would be there if a refused call had taken effect.
+    refused: Vec<JobId>,
+    refusals: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -59,6 +65,8 @@ impl History {
             known: BTreeMap::new(),
             held: Vec::new(),
             doubt: None,
+            refused: Vec::new(),
+            refusals: 0,
         };
         Self {
             callers: (0..3).map(caller).collect(),
@@ -73,8 +81,10 @@ impl History {
             let engine = engine.clone();
             tasks.push(tokio::spawn(async move {
                 for _ in 0..calls {
-                    if caller.step(&*engine).await.is_err() {
-                        break;
+                    match caller.step(&*engine).await {
+                        Ok(()) => {}
+                        Err(error) if error.kind() == ErrorKind::EngineFull => caller.is_refused(),
+                        Err(_) => break,
                     }
                 }
                 caller
@@ -127,6 +137,16 @@ impl Caller {
         NewJob {
             due,
             ..NewJob::new(self.queue.clone(), payload)
+        }
+    }
+
+    /// A full disk refuses a call as a whole: it has changed nothing.
+    fn is_refused(&mut self) {
+        self.refusals += 1;
+        match self.doubt.take() {
+            Some(Doubt::Enqueue(ids)) => self.refused.extend(ids),
+            Some(Doubt::Settle { follower, .. }) => self.refused.push(follower),
+            Some(Doubt::Cancel(_)) | None => {}
         }
     }
 
@@ -229,6 +249,11 @@ impl Caller {
             assert!(holds, "{id} was acknowledged as {told} and is {found}");
             verdict.acknowledged += 1;
         }
+        for id in &self.refused {
+            let found = self.state(engine, *id).await;
+            assert_eq!(found, None, "{id} was refused");
+        }
+        verdict.refused += self.refusals;
     }
 
     /// A call without an answer has happened whole or not at all.
