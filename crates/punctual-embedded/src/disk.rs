@@ -4,6 +4,7 @@
 //! the k-th operation, is full, or tears a write; [`Folder`] is the real one.
 
 mod folder;
+mod wary;
 
 use std::fmt;
 use std::io;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 pub use folder::Folder;
 pub(crate) use folder::sync_directory;
+pub(crate) use wary::Wary;
 
 /// A flat directory of files.
 ///
@@ -44,8 +46,17 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
     /// Cuts the file.
     fn truncate(&self, len: u64) -> io::Result<()>;
-    /// Makes what was written durable. After a failure nothing is known of any byte.
+    /// Makes what was written durable. After a failure nothing is known of any byte, whatever later
+    /// syncs answer.
     fn sync(&self) -> io::Result<()>;
+}
+
+/// Makes a file of a name that another may have: a new one, about whose syncs nothing is known yet.
+pub(crate) fn create_anew(disk: &dyn Disk, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+    match disk.remove(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => disk.create(name),
+    }
 }
 
 /// Whether an error says that the disk, or what we may use of it, is full.

@@ -6,6 +6,7 @@
 
 mod record;
 mod recovery;
+mod renewal;
 #[cfg(test)]
 mod tests;
 
@@ -15,10 +16,11 @@ use std::sync::Arc;
 
 use punctual::{Error, ErrorKind, Result};
 
-use crate::disk::{Disk, DiskFile, is_full};
+use crate::disk::{Disk, DiskFile, create_anew, is_full};
 pub(crate) use record::FORMAT;
 use record::{HEADER_BYTES, Header, Record, Seed};
 pub(crate) use recovery::{Flaw, Recovery, Tail};
+use renewal::Renewal;
 
 /// How a log is kept.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +53,8 @@ struct Segment {
     bytes: u64,
 }
 
+/// Pieces in which a long segment is copied.
+const PIECES: u64 = 8;
 const ZEROS_MIN: u64 = 64 << 10;
 const ZEROS_MAX: u64 = 1 << 20;
 
@@ -62,12 +66,8 @@ impl Log {
         instance: u128,
         last: u64,
     ) -> io::Result<Self> {
-        // An empty segment of that name may be there, and must be there whole if this fails.
         let segment = Segment::new(last + 1);
-        let file = begin_segment(&*disk, instance, last + 1, BEGUN)?;
-        file.sync()?;
-        disk.rename(BEGUN, &segment.name())?;
-        disk.sync_names()?;
+        let file = write_segment(&*disk, instance, last + 1, &[])?;
         Ok(Self {
             disk,
             options,
@@ -109,23 +109,29 @@ impl Log {
         segments: Vec<Segment>,
         tail: &Tail,
     ) -> io::Result<Self> {
-        let Tail { last, cut, unbegun } = tail;
-        for name in unbegun {
+        let Tail { last, cut, .. } = tail;
+        for name in &tail.unbegun {
             disk.remove(name)?;
         }
         if let Some(flaw) = cut {
             cut_at(&*disk, flaw)?;
         }
-        let mut old = VecDeque::new();
-        for segment in segments {
+        let is_kept = |segment: &Segment| {
             let name = segment.name();
             let is_cut = cut.as_ref().is_some_and(|flaw| flaw.later.contains(&name));
-            if is_cut || unbegun.contains(&name) || segment.first > *last {
-                continue;
-            }
-            // What was read may be in memory only, and later commits rest on it.
-            disk.open(&name)?.sync()?;
-            old.push_back(segment);
+            !is_cut && !tail.unbegun.contains(&name) && segment.first <= *last
+        };
+        let kept: Vec<_> = segments.into_iter().filter(is_kept).collect();
+        let mut old = VecDeque::new();
+        for (place, segment) in kept.iter().enumerate() {
+            let next = kept.get(place + 1);
+            let renewal = Renewal {
+                instance,
+                durable: tail.durable,
+                before: next.map_or(u64::MAX, |next| next.first),
+                piece_bytes: options.segment_bytes / PIECES,
+            };
+            old.append(&mut renewal.renew(&*disk, segment)?);
         }
         let mut log = Self::begin(disk, options, instance, *last)?;
         old.append(&mut log.segments);
@@ -360,8 +366,26 @@ fn begin_segment(
         instance,
         boot: disk.boot(),
     };
-    let file = disk.create(name)?;
+    let file = create_anew(disk, name)?;
     file.write_at(0, &header.encode())?;
+    Ok(file)
+}
+
+/// Makes a segment with what it is to hold, durably and in one step: one of its name may be there,
+/// and must be there whole if this fails.
+fn write_segment(
+    disk: &dyn Disk,
+    instance: u128,
+    first: u64,
+    records: &[u8],
+) -> io::Result<Arc<dyn DiskFile>> {
+    let file = begin_segment(disk, instance, first, BEGUN)?;
+    if !records.is_empty() {
+        file.write_at(HEADER_BYTES as u64, records)?;
+    }
+    file.sync()?;
+    disk.rename(BEGUN, &Segment::new(first).name())?;
+    disk.sync_names()?;
     Ok(file)
 }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use punctual::{Error, ErrorKind, Result};
 
-use crate::disk::Disk;
+use crate::disk::{Disk, create_anew};
 use crate::log::FORMAT;
 
 /// What the file says.
@@ -40,7 +40,7 @@ impl Marker {
             "{FIRST_LINE}\nformat {FORMAT}\ninstance {:032x}\n",
             self.instance
         );
-        let file = disk.create(BEGUN)?;
+        let file = create_anew(disk, BEGUN)?;
         file.write_at(0, text.as_bytes())?;
         file.sync()?;
         disk.rename(BEGUN, Self::NAME)?;

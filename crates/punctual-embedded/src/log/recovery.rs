@@ -18,6 +18,11 @@ pub(crate) struct Recovery {
     applied: u64,
     /// The number of the next record, once a segment was seen.
     next: Option<u64>,
+    /// The first commit that was not read yet: where an opening was copying and was stopped, commits
+    /// stand in two segments.
+    unread: u64,
+    /// The last commit that one of those read knew to be on disk.
+    durable: u64,
     last_segment: Option<Ended>,
     flaw: Option<Flaw>,
     /// Segments that were begun and hold nothing, not even a header.
@@ -56,6 +61,8 @@ pub(crate) struct Tail {
     pub(crate) last: u64,
     /// What has to be cut before the log goes on.
     pub(crate) cut: Option<Flaw>,
+    /// The last commit that is known to be on disk; 0 if none is.
+    pub(crate) durable: u64,
     /// Segments to be removed: the log never went on in them.
     pub(crate) unbegun: Vec<String>,
 }
@@ -67,6 +74,8 @@ impl Recovery {
             boot,
             applied,
             next: None,
+            unread: 0,
+            durable: 0,
             last_segment: None,
             flaw: None,
             unbegun: Vec::new(),
@@ -92,12 +101,15 @@ impl Recovery {
             let message = "log segment belongs to another data directory; take it away";
             return Err(Error::new(ErrorKind::DataDamaged, message).with("file", name));
         }
+        // What is missing ahead was copied to here and behind.
+        let is_copied = |flaw: &mut Flaw| header.first <= flaw.number;
+        self.flaw.take_if(is_copied);
         if self.flaw.is_some() {
             self.behind_the_flaw(name, bytes, HEADER_BYTES);
             return Ok(());
         }
         let next = self.next.unwrap_or(header.first.min(self.applied + 1));
-        if header.first != next {
+        if header.first > next {
             self.gap(name, bytes, &header, next);
             return Ok(());
         }
@@ -107,6 +119,12 @@ impl Recovery {
     /// Answers where the log ends, or why it must not be cut.
     pub(crate) fn finish(self) -> Result<Tail> {
         match &self.flaw {
+            None if self.next.is_some_and(|next| next < self.unread) => {
+                let next = self.next.unwrap_or_default();
+                let ended = self.last_segment.as_ref();
+                let (name, at) = ended.map_or(("log", 0), |ended| (&ended.name, ended.at));
+                Err(damaged(&Flaw::new(name, at, next, 0, 0)))
+            }
             Some(flaw) if flaw.is_damage => Err(damaged(flaw)),
             // What the store has is not all that there was: a log is made before the store takes any.
             None if self.last_segment.is_none() && self.applied > 0 => {
@@ -123,6 +141,7 @@ impl Recovery {
         Tail {
             last: last.max(self.applied),
             cut: self.flaw,
+            durable: self.durable,
             unbegun: self.unbegun,
         }
     }
@@ -137,17 +156,22 @@ impl Recovery {
         let seed = Seed::of(self.instance);
         let (mut at, mut next) = (HEADER_BYTES, header.first);
         while let Some(record) = Record::decode(seed, bytes, at).filter(|r| r.number == next) {
-            if next > self.applied {
+            if next > self.applied && next >= self.unread {
                 replay(record.payload)
                     .map_err(|error| error.with("file", name).with("offset", at))?;
             }
+            self.durable = self.durable.max(record.durable);
             at += record.size();
             next += 1;
         }
         self.next = Some(next);
         let torn = used(&bytes[at..]);
+        // A copy was on disk whole before it had its name.
+        let is_damage = next < self.unread;
+        self.unread = self.unread.max(next);
         if torn > 0 {
-            self.flaw = Some(Flaw::new(name, at, next, torn, header.boot));
+            let flaw = Flaw::new(name, at, next, torn, header.boot);
+            self.flaw = Some(Flaw { is_damage, ..flaw });
             self.behind_the_flaw(name, bytes, at);
         }
         self.last_segment = Some(Ended {
@@ -166,8 +190,8 @@ impl Recovery {
             None => Flaw::new(name, 0, next, 0, header.boot),
         };
         // Before the first segment there is only the store, which was on disk when the log was cut;
-        // and no segment starts before the end of the one ahead of it.
-        flaw.is_damage = self.last_segment.is_none() || header.first < next;
+        // and copies are made from the end on.
+        flaw.is_damage = self.last_segment.is_none() || next < self.unread;
         self.flaw = Some(flaw);
         self.behind_the_flaw(name, bytes, HEADER_BYTES);
     }

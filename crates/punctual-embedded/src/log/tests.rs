@@ -1,6 +1,9 @@
 use super::*;
 use crate::testing::{Crash, Fault, ForgetfulDisk};
 
+/// What no sync is known to have covered.
+mod doubt;
+
 const INSTANCE: u128 = 7;
 const BOOT: u128 = 1;
 const LATER_BOOT: u128 = 2;

@@ -61,6 +61,8 @@ struct Content {
     durable: Vec<u8>,
     /// What happened since the last sync.
     since: Vec<Change>,
+    /// A sync has failed: later ones answer well, and make nothing durable.
+    is_doubtful: bool,
 }
 
 /// What an operation needs of the disk.
@@ -137,15 +139,12 @@ impl ForgetfulDisk {
         state.next_file += 1;
         let id = state.next_file;
         let (now, durable) = (bytes.to_vec(), bytes.to_vec());
-        let since = Vec::new();
-        state.files.insert(
-            id,
-            Content {
-                now,
-                durable,
-                since,
-            },
-        );
+        let content = Content {
+            now,
+            durable,
+            ..Content::default()
+        };
+        state.files.insert(id, content);
         state.names.insert(name.into(), id);
         state.durable_names.insert(name.into(), id);
     }
@@ -392,19 +391,20 @@ impl DiskFile for Handle {
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.lock();
-        state
-            .operation(Needs::Nothing)
-            .map_err(|(error, _)| error)?;
+        let mut synced = state.operation(Needs::Nothing).map_err(|(error, _)| error);
         if state.fails_syncs {
-            return Err(io::Error::other("the sync fails as told"));
+            synced = Err(io::Error::other("the sync fails as told"));
         }
         let file = state
             .files
             .get_mut(&self.id)
             .ok_or(io::ErrorKind::NotFound)?;
-        file.durable = file.now.clone();
-        file.since.clear();
-        Ok(())
+        file.is_doubtful |= synced.is_err();
+        if !file.is_doubtful {
+            file.durable = file.now.clone();
+            file.since.clear();
+        }
+        synced
     }
 }
 

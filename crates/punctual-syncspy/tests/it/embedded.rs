@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,47 +34,67 @@ struct Outcome {
 
 /// Lets an engine work, cuts its power, looks, and again.
 async fn power_cuts(how: &str, tear: Tear, seeds: std::ops::Range<u64>) -> Outcome {
-    let watched = Watched::new();
-    let directory = watched.data().join("engine");
-    let (mut outcome, mut kept) = (Outcome::default(), BTreeSet::new());
+    let (watched, mut outcome) = (Watched::new(), Outcome::default());
+    let mut kept = BTreeSet::new();
     for seed in seeds {
-        let mut command = Command::new(std::env::current_exe().expect("this test is a file"));
-        command
-            .args([
-                "embedded::an_engine_to_be_cut_off",
-                "--exact",
-                "--nocapture",
-            ])
-            .env(DIRECTORY, &directory)
-            .env(HOW, how)
-            .stdout(Stdio::piped());
-        let mut child = watched
-            .spy
-            .arm(&mut command)
-            .expect("it is built")
-            .spawn()
-            .expect("it starts");
-        let pipe = child.stdout.take().expect("its output is a pipe");
-        let mut ids = BufReader::new(pipe)
-            .lines()
-            .map_while(Result::ok)
-            .filter_map(|line| id(&line));
-        let calls = 20 + 13 * (seed as usize % 17);
-        let mut acknowledged: Vec<JobId> = ids.by_ref().take(calls).collect();
-        let cut = watched.spy.power_cut(seed, tear).expect("a power cut");
-        acknowledged.extend(ids);
-        child.wait().expect("it is dead");
-        outcome.acknowledged += acknowledged.len();
-        outcome.bytes += cut.lost();
-        kept.extend(acknowledged);
-        let Some(gone) = gone(&directory, &kept).await else {
-            outcome.refused += 1;
-            return outcome;
-        };
-        outcome.lost += gone.len();
-        kept.retain(|id| !gone.contains(id));
+        cut_once(&watched, how, (seed, tear), &mut kept, &mut outcome).await;
+        if outcome.refused > 0 {
+            break;
+        }
     }
     outcome
+}
+
+/// Lets an engine work, cuts its power, and looks what is there of the jobs it has acknowledged.
+async fn cut_once(
+    watched: &Watched,
+    how: &str,
+    (seed, tear): (u64, Tear),
+    kept: &mut BTreeSet<JobId>,
+    outcome: &mut Outcome,
+) {
+    let (mut child, mut ids) = start(watched, how);
+    let calls = 20 + 13 * (seed as usize % 17);
+    let mut acknowledged: Vec<JobId> = ids.by_ref().take(calls).collect();
+    let cut = watched.spy.power_cut(seed, tear).expect("a power cut");
+    acknowledged.extend(ids);
+    child.wait().expect("it is dead");
+    outcome.acknowledged += acknowledged.len();
+    outcome.bytes += cut.lost();
+    kept.extend(acknowledged);
+    let Some(gone) = gone(&directory(watched), kept).await else {
+        outcome.refused += 1;
+        return;
+    };
+    outcome.lost += gone.len();
+    kept.retain(|id| !gone.contains(id));
+}
+
+fn directory(watched: &Watched) -> PathBuf {
+    watched.data().join("engine")
+}
+
+/// Starts an engine under the spy; answers the jobs that it acknowledges, one by one.
+fn start(watched: &Watched, how: &str) -> (Child, impl Iterator<Item = JobId> + use<>) {
+    let mut command = Command::new(std::env::current_exe().expect("this test is a file"));
+    command
+        .args([
+            "embedded::an_engine_to_be_cut_off",
+            "--exact",
+            "--nocapture",
+        ])
+        .env(DIRECTORY, directory(watched))
+        .env(HOW, how)
+        .stdout(Stdio::piped());
+    let mut child = watched
+        .spy
+        .arm(&mut command)
+        .expect("it is built")
+        .spawn()
+        .expect("it starts");
+    let pipe = child.stdout.take().expect("its output is a pipe");
+    let lines = BufReader::new(pipe).lines().map_while(Result::ok);
+    (child, lines.filter_map(|line| id(&line)))
 }
 
 /// Which of these jobs are not there any more; None if the directory is refused as damaged.
@@ -130,6 +150,32 @@ async fn power_cuts_take_nothing_that_was_acknowledged_as_synced() {
         torn.acknowledged + holed.acknowledged,
         torn.bytes + holed.bytes
     );
+}
+
+// The directory was refused as damaged after this, at a commit that had been acknowledged.
+#[tokio::test]
+async fn a_sync_that_fails_and_a_power_cut_some_time_after_it_take_nothing_acknowledged() {
+    let (watched, mut outcome) = (Watched::new(), Outcome::default());
+    let mut kept = BTreeSet::new();
+    for seed in 0..8 {
+        let (mut child, mut ids) = start(&watched, "fsync");
+        let calls = 10 + 7 * (seed as usize % 5);
+        kept.extend(ids.by_ref().take(calls));
+        watched.spy.fail_sync(1 + seed % 3).expect("a spy");
+        // It acknowledges nothing more then, and ends.
+        kept.extend(ids);
+        child.wait().expect("it has ended");
+        watched.spy.heal().expect("a spy");
+        cut_once(
+            &watched,
+            "fsync",
+            (seed, Tear::Sectors),
+            &mut kept,
+            &mut outcome,
+        )
+        .await;
+    }
+    assert_eq!((outcome.lost, outcome.refused), (0, 0), "of {}", kept.len());
 }
 
 #[tokio::test]

@@ -95,6 +95,14 @@ impl History {
         }
     }
 
+    /// Takes up what is there, after a kill: the leases of its process have ended.
+    pub(crate) async fn resume(&mut self, engine: &Arc<impl Engine>) {
+        for caller in &mut self.callers {
+            caller.check(&**engine, &mut self.verdict).await;
+            caller.held.clear();
+        }
+    }
+
     /// Compares what every caller was told with what is there, then runs all that is left.
     pub(crate) async fn check(&mut self, engine: &Arc<impl Engine>, clock: &ManualClock) {
         for caller in &mut self.callers {
@@ -253,7 +261,7 @@ impl Caller {
             let found = self.state(engine, *id).await;
             assert_eq!(found, None, "{id} was refused");
         }
-        verdict.refused += self.refusals;
+        verdict.refused += std::mem::take(&mut self.refusals);
     }
 
     /// A call without an answer has happened whole or not at all.
@@ -300,22 +308,19 @@ impl Caller {
     /// Every job that is not settled is claimed once, and nothing else is.
     async fn drain(&mut self, engine: &dyn Engine) {
         let mut claimed = Vec::new();
-        loop {
-            let claim = Claim::new(WorkerId::random(), self.queue.clone(), 100);
-            let pages = engine
-                .claim(&Namespace::default(), claim)
-                .await
-                .expect("claim")
-                .pages;
-            if pages.is_empty() {
-                break;
+        // Suspects, who have crashed twice, are claimed alone.
+        for alone in [false, true] {
+            loop {
+                let claim = Claim::new(WorkerId::random(), self.queue.clone(), 100);
+                let claim = Claim { alone, ..claim };
+                let answer = engine.claim(&Namespace::default(), claim).await;
+                let pages = answer.expect("claim").pages;
+                if pages.is_empty() {
+                    break;
+                }
+                let jobs = pages.into_iter().flat_map(|page| page.jobs);
+                claimed.extend(jobs.map(|job| job.id));
             }
-            claimed.extend(
-                pages
-                    .into_iter()
-                    .flat_map(|page| page.jobs)
-                    .map(|job| job.id),
-            );
         }
         claimed.sort_unstable();
         let waiting = self.known.iter().filter(|(_, state)| !state.is_settled());
