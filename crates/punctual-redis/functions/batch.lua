@@ -78,10 +78,41 @@ local function read_uniform(blob, k, n, last)
   return batch
 end
 
+-- Reads a call whose jobs are in sheaves, as its head says; each is two arguments. Its only part is of one lane.
+local function read_sheaves(args, at, k, n)
+  local blob = args[at]
+  local ql = byte(blob, 22)
+  local count = byte(blob, 23 + ql)
+  if byte(blob, 12) ~= 0 or not count or count == 0 or not args[at + 2 * count] then refuse('invalid_input', 'the call is cut short') end
+  local batch = {sheaves = {}, ids = {}, n = 0, sub = S.sub, plain = true, due8 = u8(S.now), late = false, calls = {{k, 0, n, S.sub}}}
+  for i = 1, count do
+    local sheaf = Sheaf.sent(args[at + 2 * i - 1], args[at + 2 * i], i - 1)
+    batch.sheaves[i], batch.n = sheaf, batch.n + sheaf.n
+  end
+  if batch.n ~= n then refuse('invalid_input', 'the sheaves have not as many jobs as the call says') end
+  batch.parts = {{prio = byte(blob, 21), q = sub(blob, 23, 22 + ql), due = S.now, later = false, n = n}}
+  return batch
+end
+
+-- Makes of a batch of sheaves one of jobs, for whom one look at each is needed.
+local function untie(batch)
+  local ids, kv, n = {}, {}, 0
+  for _, sheaf in ipairs(batch.sheaves) do
+    for i = 1, sheaf.n do
+      n = n + 1
+      ids[n], kv[2 * n - 1], kv[2 * n] = sheaf.ids[i], sheaf.ids[i], Sheaf.record(sheaf, i)
+    end
+  end
+  batch.sheaves, batch.ids, batch.kv = nil, ids, kv
+end
+
 -- Reads a call's jobs once: ids and records as they would be stored, in parts of one lane and due.
--- `plain` unless a job needs a look of its own. It is the call `k`; `last` the batch of the one before.
-local function read_jobs(blob, k, last)
+-- `plain` unless a job needs a look of its own. It is the call `k`, which begins with the argument `at`; `last` the
+-- batch of the one before.
+local function read_jobs(args, at, k, last)
+  local blob = args[at]
   local flags, n = unp('>BI2', blob, 9)
+  if flags == 6 then return read_sheaves(args, at, k, n) end
   if flags == 2 then return read_uniform(blob, k, n, last) end
   local batch = {ids = {}, kv = {}, parts = {}, n = n, sub = S.sub, plain = flags % 2 == 0, calls = {{k, 0, n, S.sub}}}
   if flags == 3 then
@@ -91,7 +122,8 @@ local function read_jobs(blob, k, last)
   end
   local ids, kv, dues, dues8, lates, due_of = batch.ids, batch.kv, {}, {}, {}, Enqueue.due_of
   batch.dues, batch.dues8, batch.lates = dues, dues8, lates
-  local now, now8, at, size = S.now, u8(S.now), 12, #blob
+  local now, now8, size = S.now, u8(S.now), #blob
+  at = 12
   local seq = '\1' .. now8 .. S.sub
   local last_kind, last_told8, last_lane, due8, late, due, later, prefix, part, places, parts = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}
   for i = 1, n do
@@ -148,14 +180,49 @@ end
 
 local FINE = '\0'
 
+-- Lines a batch of sheaves up, behind what is to be pushed to its lane before.
+local function line_up_sheaves(batch, lanes)
+  local part = batch.parts[1]
+  local r, lane = part.row, lanes[part.prio .. part.row.name]
+  if lane and lane.n > 0 then
+    Line.push(r, part.prio, lane.ids, 1, lane.sizes)
+    lane.ids, lane.sizes, lane.n = {}, {}, 0
+  end
+  note(r, 1, batch.n)
+  Line.push_sheaves(r, part.prio, batch.sheaves)
+  r.c[READY] = r.c[READY] + batch.n
+  if M.feed >= S.now then
+    for _, sheaf in ipairs(batch.sheaves) do
+      for i = 1, sheaf.n do changed(sheaf.ids[i], r.name, READY) end
+    end
+  end
+end
+
+-- Whether an id of sheaves is known.
+local function has_known(sheaves)
+  for k = 1, #sheaves do
+    local known = call('HMGET', S.k.b, unpack_list(sheaves[k].ids))
+    for i = 1, sheaves[k].n do if known[i] then return true end end
+  end
+  return false
+end
+
 -- Stores plain batches together if all their jobs are new; there is room. Whether it did.
 local function store_together(batches)
-  local ids, kv = batches[1].ids, batches[1].kv
+  local sheaves = {}
+  for b = 1, #batches do
+    local batch = batches[b]
+    if batch.sheaves and has_pile(batch.parts[1].row) then untie(batch) end
+    for _, sheaf in ipairs(batch.sheaves or {}) do sheaves[#sheaves + 1] = sheaf end
+  end
+  if has_known(sheaves) then return false end
+  local ids, kv = batches[1].ids, batches[1].kv or {}
   if #batches > 1 then
     ids, kv = {}, {}
     local n = 0
     for b = 1, #batches do
-      local from, pairs_, k = batches[b].ids, batches[b].kv, batches[b].n
+      local from, pairs_ = batches[b].ids, batches[b].kv
+      local k = #from
       for i = 1, k do
         ids[n + i], kv[2 * (n + i) - 1], kv[2 * (n + i)] = from[i], pairs_[2 * i - 1], pairs_[2 * i]
       end
@@ -165,19 +232,27 @@ local function store_together(batches)
   local n = #ids
   local known = get_many(S.k.b, ids)
   for i = 1, n do if known[i] then return false end end
-  if call_many('HSET', S.k.b, kv) < n then -- two callers sent the same id: one after the other
+  local wanted, new = n, call_many('HSET', S.k.b, kv)
+  for k = 1, #sheaves do wanted, new = wanted + sheaves[k].n, new + Sheaf.refer(sheaves[k]) end
+  if new < wanted then -- two callers sent the same id: one after the other
     call_many('HDEL', S.k.b, ids)
+    for k = 1, #sheaves do call_many('HDEL', S.k.b, sheaves[k].ids) end
     return false
   end
+  if #sheaves > 0 then Sheaf.store(sheaves) end
   local lanes, sub_ = {}, S.sub
   for b = 1, #batches do
     local batch = batches[b]
     S.sub = batch.sub
-    for k = 1, #batch.parts do line_up(batch, batch.parts[k], lanes) end
+    if batch.sheaves then
+      line_up_sheaves(batch, lanes)
+    else
+      for k = 1, #batch.parts do line_up(batch, batch.parts[k], lanes) end
+    end
   end
   for k = 1, #lanes do
     local lane = lanes[k]
-    Line.push(lane.row, lane.prio, lane.ids, 1, lane.sizes)
+    if lane.n > 0 then Line.push(lane.row, lane.prio, lane.ids, 1, lane.sizes) end
   end
   S.sub = sub_
   return true
@@ -185,8 +260,9 @@ end
 
 -- Stores a call's jobs one by one; its answer from the form on.
 local function store_each(batch)
+  if batch.sheaves then untie(batch) end
   local out, form, sub_ = {}, 0, S.sub
-  local known = get_many(S.k.b, batch.ids)
+  local known = Job.raws(batch.ids)
   for i = 1, batch.n do Job.check(known[i]) end -- before anything is changed
   S.sub = batch.sub
   for i = 1, batch.n do
@@ -243,10 +319,22 @@ local function open(base, blob)
   Shard.open(base, sub(blob, 1, 8), q and {q})
 end
 
--- enqueue. Key: base. Argument: instance 8 | flags 1 | count 2 | jobs. Reply: now 8 | instance 8 | form 1 | receipts.
-function Enqueue.call(base, blob)
+-- How many arguments a call is that begins with this one.
+function Enqueue.length(blob)
+  if byte(blob, 9) ~= 6 then return 1 end
+  return 1 + 2 * (byte(blob, 23 + (byte(blob, 22) or 0)) or 0)
+end
+
+-- enqueue. Key: base. Arguments: instance 8 | flags 1 | count 2 | jobs, or with flags 6 their sheaves behind it.
+-- Reply: now 8 | instance 8 | form 1 | receipts.
+function Enqueue.call(base, args)
+  if not call then bind() end
+  local blob = args[1]
+  if #args ~= Enqueue.length(blob) then
+    refuse('invalid_input', 'enqueue takes one packed call, as in docs/wire-protocol.md; for functions by hand see punctual_1_help')
+  end
   open(base, blob)
-  local batch, answers = read_jobs(blob, 1), {}
+  local batch, answers = read_jobs(args, 1, 1), {}
   Sweep.run()
   store_all({batch}, answers)
   if type(answers[1]) == 'table' then error(answers[1]) end
@@ -254,14 +342,15 @@ function Enqueue.call(base, blob)
   return u8(S.now) .. M.instance .. (answers[1] or FINE)
 end
 
--- Several calls of one instance, one after the other: the reply of each, or what refuses it and it alone.
-function Enqueue.calls(base, blobs)
-  open(base, blobs[1])
+-- Several calls of one instance, each beginning with one of the arguments: the reply of each, or what refuses it and it
+-- alone.
+function Enqueue.calls(base, args, starts)
+  open(base, args[1])
   Sweep.run()
   local waiting, answers, last = {}, {}, nil
-  for k = 1, #blobs do
+  for k = 1, #starts do
     if k > 1 then Shard.step() end
-    local ok, batch = pcall(read_jobs, blobs[k], k, last)
+    local ok, batch = pcall(read_jobs, args, starts[k], k, last)
     if not ok then
       answers[k] = {err = type(batch) == 'table' and batch.err or tostring(batch)}
     elseif batch ~= last then
@@ -275,7 +364,7 @@ function Enqueue.calls(base, blobs)
   store_all(waiting, answers)
   Shard.commit()
   local head = u8(S.now) .. M.instance
-  for k = 1, #blobs do
+  for k = 1, #starts do
     if type(answers[k]) == 'string' then answers[k] = head .. answers[k] end
   end
   return answers

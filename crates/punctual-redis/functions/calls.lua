@@ -79,11 +79,13 @@ end
 -- enqueues. Key: base. Arguments: enqueue calls, all of one instance. Reply: as Calls.answer.
 function Calls.enqueues(base, args)
   if not call then bind() end
-  if #args == 0 or #args > 1000 then refuse('invalid_input', 'enqueues takes 1 to 1,000 calls') end
-  for k = 1, #args do
-    if #args[k] < 11 then refuse('invalid_input', 'a call is cut short') end
+  local starts, at = {}, 1
+  while at <= #args do
+    if #args[at] < 11 then refuse('invalid_input', 'a call is cut short') end
+    starts[#starts + 1], at = at, at + Enqueue.length(args[at])
   end
-  return Calls.answer(Enqueue.calls(base, args))
+  if #starts == 0 or #starts > 1000 or at ~= #args + 1 then refuse('invalid_input', 'enqueues takes 1 to 1,000 calls') end
+  return Calls.answer(Enqueue.calls(base, args, starts))
 end
 
 end

@@ -4,6 +4,7 @@ do
 
 -- A page of fewer jobs and bytes is answered with its records: one more round trip would cost more.
 local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
+--TEST UNSEEN_MIN = 3
 
 -- What a claim has taken: ids, records, and the queue rows they came from.
 local function new_take(limit, bytes)
@@ -71,7 +72,7 @@ end
 local function take_side(take, r, lane, member)
   local kind, rest = sub(member, 22, 22), sub(member, 23)
   local id = kind == 'J' and rest or Group.candidate(r, rest, lane)
-  local raw = id and call('HGET', S.k.b, id)
+  local raw = id and Job.raw(id)
   if not raw or byte(raw) > 2 then -- never so: the record and its places change in one step
     Line.side_remove(r, lane, member)
     return true
@@ -211,13 +212,14 @@ local function plain_lane(r, limit)
   return first, live
 end
 
--- Opens a page of plain jobs of one queue; the page without its records.
-local function plain_page(call_, r, all, n, lo, hi)
+-- Opens a page of plain jobs of one queue; the page without its records. `runs` if its jobs are in sheaves.
+local function plain_page(call_, r, all, n, lo, hi, runs)
   local fence = max(M.fence + 1, S.now)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
-  Page.open(token, call_.worker, call_.lease, all, n, lo, hi, false, r.name, true)
-  return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, '', ''}
+  local packed = runs and Sheaf.pack_runs(runs)
+  Page.open(token, call_.worker, call_.lease, all, n, lo, hi, false, r.name, true, packed)
+  return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', sheaves = runs}
 end
 
 -- Takes plain jobs of one queue off the list of its first priority, and opens a page of them without a
@@ -226,12 +228,16 @@ end
 local function page_of_plain(r, call_)
   local first = plain_lane(r, call_.limit)
   if not first then return nil end
-  local all, n, size, lo, hi = Line.take_unseen(r, first, call_.limit, call_.max_bytes)
+  local all, n, size, lo, hi, runs, mixed = Line.take_unseen(r, first, call_.limit, call_.max_bytes, call_.limit >= UNSEEN_MIN and call_.flags >= 32)
   if not all then return nil end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
+  if runs and (mixed or n < UNSEEN_MIN) then
+    for _, run in ipairs(runs) do Sheaf.take_out(run.no, run.from, run.n, run.of) end
+    runs = nil
+  end
   local may_be_unseen = floor(call_.flags / 8) % 2 == 1
-  local page = plain_page(call_, r, all, n, lo, hi)
+  local page = plain_page(call_, r, all, n, lo, hi, runs)
   page.unread = not (may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES)) and n or nil
   page.full = n >= call_.limit
   return page, not page.unread
@@ -245,7 +251,7 @@ local function read_records(pages)
     for i = 1, pages[k].unread do ids[n + i] = sub(all, 16 * i - 15, 16 * i) end
     n = n + pages[k].unread
   end
-  local records, at = get_many(S.k.b, ids), 0
+  local records, at = Job.raws(ids), 0
   for k = 1, #pages do
     local page, lengths, own = pages[k], {}, {}
     for i = 1, page.unread do
@@ -261,7 +267,7 @@ end
 local function page_again(token)
   local p = Page.load(token)
   local ids = p and Page.rest(p) or {}
-  local records, lengths = get_many(S.k.b, ids), {}
+  local records, lengths = Job.raws(ids), {}
   local kept, out, n = {}, {}, 0
   for i = 1, #ids do
     if records[i] then
@@ -356,7 +362,7 @@ local function claim(call_)
     end
   end
   S.fields['w' .. call_.worker] = u8(S.now) .. call_.record
-  return {pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0) + (another_wakes and 4 or 0), page and 1 or 0), page}
+  return {pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0) + (another_wakes and 4 or 0) + (page and page.sheaves and 8 or 0), page and 1 or 0), page}
 end
 
 -- Claims of a few plain jobs of the same queue, one after the other, as one: their pages share a range of dues. Answers

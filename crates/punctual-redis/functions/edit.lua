@@ -51,7 +51,7 @@ end
 
 -- One job's edit; answers a verdict and a state or id.
 function Edit.one(id, action, map, dry)
-  local raw = call('HGET', S.k.b, id)
+  local raw = Job.raw(id)
   if not raw then return NOT_FOUND end
   if byte(raw) >= 7 then
     raw = Settled.mark(id, raw)
@@ -103,7 +103,7 @@ function Edit.one(id, action, map, dry)
   elseif action == 5 and state > ACTIVE then
     if not dry then
       Settled.unkeep(j)
-      call('HDEL', S.k.b, id)
+      Job.drop(id)
     end
     return DONE, state
   end

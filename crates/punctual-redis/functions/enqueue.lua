@@ -130,7 +130,7 @@ end
 
 -- One job's enqueue; effects are not bounded by max_pending. Answers verdict, due, late, other id.
 function Enqueue.one(id, due8, late, spec, bounded)
-  local raw = call('HGET', S.k.b, id)
+  local raw = Job.raw(id)
   if raw and byte(raw) >= 7 then
     raw = Settled.mark(id, raw)
     if not raw or not Settled.mark_counts(raw) then

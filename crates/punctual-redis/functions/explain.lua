@@ -37,10 +37,11 @@ local function ahead_of(r, j)
     repeat
       local packs = call('LRANGE', key, start, start + 9)
       for i = 1, #packs do
-        local from = Line.ids_from(packs[i])
-        local at = find(packs[i], j.id, from, true)
+        local one = Line.spelt(packs[i])
+        local from = Line.ids_from(one)
+        local at = find(one, j.id, from, true)
         if at then return floor(min(AHEAD_MAX, ahead + (at - from) / 16)) end
-        ahead = ahead + (#packs[i] - from + 1) / 16
+        ahead = ahead + (#one - from + 1) / 16
         if ahead >= AHEAD_MAX then return AHEAD_MAX end
       end
       start = start + 10

@@ -45,7 +45,7 @@ function Inspect.get(base, blob)
   for i, target in ipairs(map.t or {}) do
     views[i], why[i] = '', {}
     local id = not S.empty and Inspect.resolve(target)
-    local raw = id and call('HGET', base .. ':b', id)
+    local raw = id and Job.raw(id)
     if raw and byte(raw) >= 7 then
       raw = Settled.mark(id, raw)
       if raw and Settled.mark_counts(raw) then views[i] = id .. '\7' .. raw end
@@ -128,8 +128,9 @@ end
 -- The key of the first live job of a pack; nil if there is none.
 local function first_key(one)
   local ids = {}
+  one = Line.spelt(one)
   for at = Line.ids_from(one), #one, 16 do ids[#ids + 1] = sub(one, at, at + 15) end
-  local records = get_many(S.k.b, ids)
+  local records = Job.raws(ids)
   for i = 1, #ids do
     local raw = records[i]
     if Line.is_live(raw, sub(one, 1, 10)) then return '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] end
@@ -157,10 +158,11 @@ function Inspect.lane(r, lane, after, limit)
     while #found < limit do
       local packs = call('LRANGE', key, start, start + 9)
       local ids, stamps = {}, {}
-      for _, one in ipairs(packs) do
+      for _, pack_ in ipairs(packs) do
+        local one = Line.spelt(pack_)
         for at = Line.ids_from(one), #one, 16 do ids[#ids + 1], stamps[#stamps + 1] = sub(one, at, at + 15), sub(one, 1, 10) end
       end
-      local records = get_many(S.k.b, ids)
+      local records = Job.raws(ids)
       for i = 1, #ids do
         local raw = records[i]
         if Line.is_live(raw, stamps[i]) then
@@ -203,7 +205,7 @@ local function active_ids(q, cursor, limit)
       for i = 1, #ids do
         local here = token .. pack('>I2', places[i])
         if (not cursor or below(cursor, here)) and (not p.plain or p.q == q) then
-          local raw = not p.plain and call('HGET', S.k.b, ids[i])
+          local raw = not p.plain and Job.raw(ids[i])
           if p.plain or raw and Job.parse(ids[i], raw).q == q then
             out[#out + 1] = {ids[i], here}
             if #out == limit then return out end
@@ -235,7 +237,8 @@ local function all_ids(cursor, limit)
     local found = answer[2]
     for i = 1, #found, 2 do
       local id = found[i]
-      if not seen[id] and byte(found[i + 1]) < 7 then
+      local raw = found[i + 1]
+      if not seen[id] and (byte(raw) < 7 or byte(raw) == 9 and Sheaf.is_open(id, raw)) then
         if #out == limit then break end
         seen[id], answered[#answered + 1] = true, id
         out[#out + 1] = {id}
@@ -292,7 +295,7 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
   end
   local ids, jobs = {}, {}
   for i = 1, #found do ids[i] = found[i][1] end
-  local records = get_many(S.k.b, ids)
+  local records = Job.raws(ids)
   for i = 1, #ids do
     local raw = records[i]
     if raw and byte(raw) < 7 then

@@ -1,6 +1,6 @@
 -- Lines: who may be claimed next. Jobs in order stand in lists of packs, `BASE:r:PRIORITY:QUEUE`: now 8 | sub 2 |
 -- kind 1 | size 3 | [lo 8 | hi 8] | ids. Kind 1: plain jobs due at `now`; 2: plain jobs due from lo to hi;
--- 0: look at each. Size: bytes of the records together, at most: as many as if each were the largest. Jobs
+-- 0: look at each; 3: jobs of the sheaf now, sub and no: no 1 | from 2 | n 2 | count of the sheaf 2 instead of ids. Size: bytes of the records together, at most: as many as if each were the largest. Jobs
 -- out of order (rescued, moved, cleared), suspects and groups stand in side sets,
 -- `BASE:x:LANE:QUEUE`, ordered by rank, due and enqueue. A claim merges the two.
 do
@@ -43,9 +43,39 @@ function Line.push(r, lane, ids, kind, sizes, lo, hi)
   ring(r)
 end
 
+-- Puts sheaves at the end of a lane's list.
+function Line.push_sheaves(r, lane, sheaves)
+  local packs, n = {}, 0
+  for k = 1, #sheaves do
+    local sheaf = sheaves[k]
+    packs[k] = sub(sheaf.no, 1, 10) .. '\3' .. pack('>I3', sheaf.size) .. sub(sheaf.no, 11) .. pack('>I2I2I2', 1, sheaf.n, sheaf.n)
+    n = n + sheaf.n
+  end
+  call('RPUSH', list_of(r, lane), unpack_list(packs))
+  r.L[lane] = (r.L[lane] or 0) + n
+  ring(r)
+end
+
 -- Where the ids of a pack begin.
 local function ids_from(pack_) return byte(pack_, 11) == 2 and 31 or 15 end
 Line.ids_from = ids_from
+
+local function count_of(pack_)
+  if byte(pack_, 11) == 3 then return (unp('>I2', pack_, 18)) end
+  return (#pack_ - ids_from(pack_) + 1) / 16
+end
+
+-- Jobs of a pack of kind 3: number of the sheaf, from, n, count.
+local function run_of(pack_)
+  local no, from, n, of = unp('>c1I2I2I2', pack_, 15)
+  return sub(pack_, 1, 10) .. no, from, n, of
+end
+
+-- A pack with its ids in it.
+function Line.spelt(pack_)
+  if byte(pack_, 11) ~= 3 then return pack_ end
+  return sub(pack_, 1, 10) .. '\1' .. sub(pack_, 12, 14) .. Sheaf.ids(run_of(pack_))
+end
 
 function Line.side_add(r, lane, member)
   call('ZADD', side_of(r, lane), 0, member)
@@ -88,9 +118,10 @@ local function tidy(r, lane)
   local one = call('LINDEX', key, at)
   looked_to[key] = one and at + 1 or nil
   if not one then return end
+  one = Line.spelt(one)
   local from, ids, left = ids_from(one), {}, {}
   for i = from, #one, 16 do ids[#ids + 1] = sub(one, i, i + 15) end
-  local records = get_many(S.k.b, ids)
+  local records = Job.raws(ids)
   for i = 1, #ids do
     if Line.is_live(records[i], sub(one, 1, 10)) then left[#left + 1] = ids[i] end
   end
@@ -132,11 +163,19 @@ local function sift(r, lane, ids, records, stamps)
 end
 
 -- While claims of one call go on, the pack that the last one left in part stays in hand: where it stood
--- first, it is put back before anything else looks at its list.
-local function put_back(key, pack_, from, at)
-  if at > from then
-    local size = floor(unp('>I3', pack_, 12) * (#pack_ - at + 1) / (#pack_ - from + 1))
-    pack_ = sub(pack_, 1, 11) .. pack('>I3', size) .. sub(pack_, 15, from - 1) .. sub(pack_, at)
+-- first, it is put back before anything else looks at its list: what comes after its `first` jobs, or n of that.
+local function put_back(key, pack_, first, n)
+  local all = count_of(pack_)
+  n = n or all - first
+  if n < all then
+    local head = sub(pack_, 1, 11) .. pack('>I3', floor(unp('>I3', pack_, 12) * n / all))
+    if byte(pack_, 11) == 3 then
+      local from, _, of = unp('>I2I2I2', pack_, 16)
+      pack_ = head .. sub(pack_, 15, 15) .. pack('>I2I2I2', from + first, n, of)
+    else
+      local at = ids_from(pack_)
+      pack_ = head .. sub(pack_, 15, at - 1) .. sub(pack_, at + 16 * first, at + 16 * (first + n) - 1)
+    end
   end
   call('LPUSH', key, pack_)
 end
@@ -146,12 +185,13 @@ function Line.hold() S.hands = {} end
 function Line.let_go()
   local hands = S.hands
   S.hands = nil
-  for key, hand in pairs(hands or {}) do put_back(key, hand[1], hand[2], hand[3]) end
+  for key, hand in pairs(hands or {}) do put_back(key, hand[1], hand[2]) end
 end
 
 -- Takes packs off a list that hold `want` ids together, if there are as many: the last one in part.
--- Answers pieces, each of a pack, where its ids begin, where its own begin, and how many it has; and how many in all.
-local function take_packs(key, want)
+-- Answers pieces, each of a pack, how many of its ids come before, and how many it has; and how many in all.
+-- Whose claimer does not read sheaves, jobs of such a pack are taken out of theirs, those that stay in line too.
+local function take_packs(key, want, in_sheaves)
   local pieces, k = {}, 0
   local hand = S.hands and S.hands[key]
   if hand then S.hands[key] = nil end
@@ -160,21 +200,20 @@ local function take_packs(key, want)
     if not found then break end
     local one, last = nil, hand and 1 or #found
     for p = 1, last do
-      local from, at
-      if hand then
-        one, from, at = hand[1], hand[2], hand[3]
-      else
-        one = found[p]
-        from = ids_from(one)
-        at = from
+      local first = 0
+      if hand then one, first = hand[1], hand[2] else one = found[p] end
+      if not in_sheaves and byte(one, 11) == 3 then
+        local no, from, n, of_n = run_of(one)
+        Sheaf.take_out(no, from + first, n - first, of_n)
+        one = Line.spelt(one)
       end
-      local n = (#one - at + 1) / 16
+      local n = count_of(one) - first
       local take = min(n, want - k)
-      pieces[#pieces + 1], k = {one, from, at, take}, k + take
+      pieces[#pieces + 1], k = {one, first, take}, k + take
       if k >= want then
         for back = last, p + 1, -1 do call('LPUSH', key, found[back]) end
         if take < n then
-          if S.hands then S.hands[key] = {one, from, at + 16 * take} else put_back(key, one, from, at + 16 * take) end
+          if S.hands then S.hands[key] = {one, first + take} else put_back(key, one, first + take) end
         end
         break
       end
@@ -189,9 +228,9 @@ local function take_ids(key, want)
   local pieces, k = take_packs(key, want)
   local ids, stamps, n = {}, {}, 0
   for p = 1, #pieces do
-    local one, at = pieces[p][1], pieces[p][3]
-    local stamp10 = sub(one, 1, 10)
-    for i = 1, pieces[p][4] do
+    local one = Line.spelt(pieces[p][1])
+    local at, stamp10 = ids_from(one) + 16 * pieces[p][2], sub(one, 1, 10)
+    for i = 1, pieces[p][3] do
       n = n + 1
       ids[n], stamps[n] = sub(one, at + 16 * i - 16, at + 16 * i - 1), stamp10
     end
@@ -200,17 +239,18 @@ local function take_ids(key, want)
 end
 
 -- Takes at most `want` plain jobs of a lane unseen, at most `bytes` of records: a string of ids, how many, how
--- many bytes at most, and their earliest and latest due. Nothing if a pack must be looked at.
-function Line.take_unseen(r, lane, want, bytes)
+-- many bytes at most, and their earliest and latest due; runs of those that are in sheaves, if they may be, and
+-- whether others are not. Nothing if a pack must be looked at.
+function Line.take_unseen(r, lane, want, bytes, in_sheaves)
   local live = r.L[lane] or 0
   if live == 0 or (r.T[lane] or 0) > 0 then return nil end
   local key = list_of(r, lane)
-  local pieces, k = take_packs(key, min(want, live))
-  local size, lo, hi, ids = 0, nil, nil, {}
+  local pieces, k = take_packs(key, min(want, live), in_sheaves)
+  local size, lo, hi, ids, runs = 0, nil, nil, {}, nil
   for p = 1, #pieces do
-    local one, from, at, n = unpack_list(pieces[p])
+    local one, skip, n = unpack_list(pieces[p])
     local kind, of = unp('>BI3', one, 11)
-    size = size + of * 16 * n / (#one - from + 1)
+    size = size + of * n / count_of(one)
     if kind == 0 or size > bytes then -- as they were
       if S.hands then
         Line.let_go()
@@ -218,18 +258,26 @@ function Line.take_unseen(r, lane, want, bytes)
       end
       for back = #pieces, 1, -1 do
         local it = pieces[back]
-        call('LPUSH', key, sub(it[1], 1, it[2] - 1) .. sub(it[1], it[3], it[3] + 16 * it[4] - 1))
+        put_back(key, it[1], it[2], it[3])
       end
       return nil
     end
     local first, last
-    if kind == 1 then first = sub(one, 1, 8) last = first else first, last = sub(one, 15, 22), sub(one, 23, 30) end
+    if kind == 2 then first, last = sub(one, 15, 22), sub(one, 23, 30) else first = sub(one, 1, 8) last = first end
     if not lo or below(first, lo) then lo = first end
     if not hi or below(hi, last) then hi = last end
-    ids[p] = sub(one, at, at + 16 * n - 1)
+    if kind == 3 then
+      local no, from, _, of_n = run_of(one)
+      runs = runs or {}
+      runs[#runs + 1] = {no = no, from = from + skip, n = n, of = of_n}
+      ids[p] = Sheaf.ids(no, from + skip, n)
+    else
+      local at = ids_from(one) + 16 * skip
+      ids[p] = sub(one, at, at + 16 * n - 1)
+    end
   end
   r.L[lane] = live - k
-  return #ids == 1 and ids[1] or concat(ids), k, size, lo, hi
+  return #ids == 1 and ids[1] or concat(ids), k, size, lo, hi, runs, runs and #runs < #pieces
 end
 
 -- Takes at most `want` live jobs off a lane's list: ids, records, the stamp of each, and how many.
@@ -241,7 +289,7 @@ function Line.pop(r, lane, want)
   if (r.T[lane] or 0) == 0 then
     local ids, stamps, k = take_ids(key, want)
     r.L[lane] = live - k
-    return ids, get_many(S.k.b, ids), stamps, k
+    return ids, Job.raws(ids), stamps, k
   end
   local ids, records, stamps, k, looked = {}, {}, {}, 0, 0
   while k < want and looked < 2000 do
@@ -251,7 +299,7 @@ function Line.pop(r, lane, want)
       break
     end
     looked = looked + m
-    local f_ids, f_records, f_stamps, n = sift(r, lane, fresh, get_many(S.k.b, fresh), of)
+    local f_ids, f_records, f_stamps, n = sift(r, lane, fresh, Job.raws(fresh), of)
     for i = 1, n do
       k = k + 1
       ids[k], records[k], stamps[k] = f_ids[i], f_records[i], f_stamps[i]

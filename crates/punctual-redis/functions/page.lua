@@ -1,11 +1,11 @@
 -- Leases. `BASE:pg`: token 16 to a page that never changes (worker 16 | started 8 | lease 8 | lo 8 |
--- hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids); '~' + token to what changes (mp: d which
+-- hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | [runs]); '~' + token to what changes (mp: d which
 -- have left, c cancel requested, ls lease, sp spared); 'n' + worker + nonce to its tokens.
 -- `BASE:e`: ends; members lo 8 | hi 8 | token | queues, the earliest and latest due inside, so that a job
 -- in hand finds its page though nothing was written to it.
 do
 
-local ALONE, PLAIN = 1, 2
+local ALONE, PLAIN, IN_SHEAVES = 1, 2, 4
 
 local function page_member(p) return p.lo .. p.hi .. p.token .. p.q end
 
@@ -61,6 +61,7 @@ function Page.load(token)
   flags, n, ql = unp('>BI2I2', blob, 49)
   p.alone, p.plain, p.n = flags % 2 == 1, flags >= PLAIN, n
   p.q, p.at = sub(blob, 54, 53 + ql), 54 + ql
+  p.runs = flags >= IN_SHEAVES and sub(blob, p.at + 16 * n) or nil
   p.saved = changes and true
   p.map = changes and mp.unpack(changes) or nil
   p.lease = p.map and p.map.ls or p.lease
@@ -210,11 +211,11 @@ function Page.settle_departed(p)
   if places then Page.leave(p, places) end
 end
 
--- Opens a page over ids, a string of n of them; plain if every job is, and all of one queue.
-function Page.open(token, worker, lease, ids, n, lo, hi, alone, q, plain)
+-- Opens a page over ids, a string of n of them; plain if every job is, and all of one queue; `runs` if all are in sheaves.
+function Page.open(token, worker, lease, ids, n, lo, hi, alone, q, plain, runs)
   local now, member = S.now, lo .. hi .. token .. q
-  local flags = (alone and ALONE or 0) + (plain and PLAIN or 0)
-  local blob = worker .. pack('>I8I8', now, lease) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids
+  local flags = (alone and ALONE or 0) + (plain and PLAIN or 0) + (runs and IN_SHEAVES or 0)
+  local blob = worker .. pack('>I8I8', now, lease) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids .. (runs or '')
   local opened, ends = S.opened or {}, S.opened_ends or {}
   local k = #opened
   opened[k + 1], opened[k + 2], opened[k + 3], opened[k + 4] = token, blob, 'n' .. worker .. sub(token, 9), token

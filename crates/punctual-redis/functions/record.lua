@@ -14,7 +14,7 @@ end
 
 -- Refuses what is there under an id if this library cannot tell what it is.
 function Job.check(raw)
-  if raw and byte(raw) > 8 then refuse_tag() end
+  if raw and byte(raw) > 9 then refuse_tag() end
 end
 
 -- Takes a record apart.
@@ -66,13 +66,41 @@ function Job.bytes(j, without_payload)
   return char(j.tag) .. head .. pack('>I4', #ext) .. ext .. tail
 end
 
+-- What there is under an id, a record or a mark, be it in a sheaf; false if nothing.
+function Job.raw(id)
+  local raw = call('HGET', S.k.b, id)
+  return raw and byte(raw) == 9 and Sheaf.read(id, raw) or raw and byte(raw) ~= 9 and raw
+end
+
+-- The same for any number of ids.
+function Job.raws(ids)
+  local raws = get_many(S.k.b, ids)
+  for i = 1, #ids do
+    local raw = raws[i]
+    if raw and byte(raw) == 9 then raws[i] = Sheaf.read(ids[i], raw) end
+  end
+  return raws
+end
+
+-- Writes what now stands under an id that was read in this call, or is new.
+function Job.put(id, bytes)
+  Sheaf.leave(id)
+  call('HSET', S.k.b, id, bytes)
+end
+
+-- Forgets an id that was read in this call.
+function Job.drop(id)
+  Sheaf.leave(id)
+  call('HDEL', S.k.b, id)
+end
+
 function Job.save(j)
-  call('HSET', S.k.b, j.id, Job.bytes(j))
+  Job.put(j.id, Job.bytes(j))
 end
 
 -- The record of an id that is no mark; nil if there is none.
 function Job.load(id)
-  local raw = call('HGET', S.k.b, id)
+  local raw = Job.raw(id)
   if raw and byte(raw) < 7 then return Job.parse(id, raw) end
 end
 

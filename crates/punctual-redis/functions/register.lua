@@ -16,10 +16,11 @@ local function verb(name, f, flags, by_hand, packed_bytes)
   end}
 end
 
--- Registers a function of several packed calls.
-local function several(name, f, flags)
+-- Registers a function of several packed arguments, `least` of them.
+local function several(name, f, flags, least)
   redis.register_function{function_name = PREFIX .. name, flags = flags, callback = function(keys, args)
     if #keys ~= 1 then return redis.error_reply('PUNCTUAL invalid_input ' .. name .. ' takes one key') end
+    if #args < least then return redis.error_reply('PUNCTUAL invalid_input ' .. name .. ' takes packed arguments, as in docs/wire-protocol.md; for functions by hand see punctual_1_help') end
     return f(keys[1], args)
   end}
 end
@@ -30,12 +31,12 @@ local READS, FREES = {'no-writes'}, {'allow-oom'}
 redis.register_function{function_name = PREFIX .. 'version', flags = {'no-writes', 'allow-stale', 'allow-oom'},
   callback = function() return VERSION end}
 
-verb('enqueue', Enqueue.call, {})
+several('enqueue', Enqueue.call, {}, 1)
 verb('claim', Claim.call, FREES, 'claim', 49)
 verb('extend', Settle.extend, FREES, 'extend', 10)
 verb('settle', Settle.call, FREES, 'settle', 10)
-several('enqueues', Calls.enqueues, {})
-several('calls', Calls.call, FREES)
+several('enqueues', Calls.enqueues, {}, 1)
+several('calls', Calls.call, FREES, 1)
 verb('get', Inspect.get, READS, 'get', 9)
 verb('list', Inspect.list, READS)
 verb('edit', Edit.call, FREES)

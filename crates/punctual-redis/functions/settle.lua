@@ -147,11 +147,12 @@ end
 
 -- Marks plain jobs of a page that completed: n ids as a list and a string; `cores`, due and hash of
 -- each, if the caller told them; `results` if there are any.
-local function complete_plain(p, ids, n, all, cores, results)
-  if not cores then
-    local records = get_many(S.k.b, ids)
+local function mark_plain(p, ids, n, all, cores, results)
+  if not cores or p.runs then
+    local records = Job.raws(ids)
     for i = 1, n do records[i] = sub(records[i], 12, 27) end
     cores = concat(records)
+    for i = 1, n do Sheaf.leave(ids[i]) end
   end
   if n >= 8 and not results then
     Settled.mark_many(ids, n, all, cores, 1, p.token)
@@ -165,6 +166,10 @@ local function complete_plain(p, ids, n, all, cores, results)
     call_many('HSET', S.k.b, kv)
     Settled.marks(S.now, all, n)
   end
+end
+
+-- Counts and tells what plain jobs of a page completed.
+local function completed_plain(p, ids, n)
   local r = Row.of(p.q)
   r.c[ACTIVE] = r.c[ACTIVE] - n
   note(r, 3, n)
@@ -182,6 +187,7 @@ local function settle_plain(p, report)
   local n, sent = report.n, report.ids
   local ids, places = {}, nil
   local first = Page.run_of(p, sent, n)
+  local asked = not p.runs or M.watch >= S.now or M.feed >= S.now
   if not first then
     local hint, seen = 1, {}
     places = {}
@@ -192,10 +198,16 @@ local function settle_plain(p, report)
       seen[place] = true
       ids[i], places[i], hint = id, place, place + 1
     end
-  else
+  elseif asked then
     for i = 1, n do ids[i] = sub(sent, 16 * i - 15, 16 * i) end
   end
-  complete_plain(p, ids, n, sent, report.cores)
+  if p.runs then
+    if places then table.sort(places) end
+    Sheaf.complete(p, places, first, n)
+  else
+    mark_plain(p, ids, n, sent, report.cores)
+  end
+  completed_plain(p, ids, n)
   if first then Page.leave_run(p, first, n) else Page.leave(p, places) end
   return true
 end
@@ -203,7 +215,7 @@ end
 -- Clears a name that a held job waits for; one that waits for nothing more takes its place. Answers
 -- whether the job is known here.
 function Settle.clear(id, name)
-  local raw = call('HGET', S.k.b, id)
+  local raw = Job.raw(id)
   local j = raw and byte(raw) < 7 and Job.parse(id, raw)
   if not j or j.tag ~= 3 or Settled.expire_if_late(j) then return raw and true end
   local left, found = {}, false
@@ -343,19 +355,20 @@ local function settle_items(p, report)
     end
     if #ids > 0 then
       q = p.q
-      complete_plain(p, ids, #ids, concat(ids), nil, results)
+      mark_plain(p, ids, #ids, concat(ids), nil, results)
+      completed_plain(p, ids, #ids)
       Page.leave(p, places)
     end
   end
   local asked, records = {}, nil
   for i, s in ipairs(items) do if not out[i] then asked[#asked + 1] = s.id end end
-  if once then records = get_many(S.k.b, asked) end
+  if once then records = Job.raws(asked) end
   local nth = 0
   for i, s in ipairs(items) do
     if not out[i] then
       s.token, nth = report.token, nth + 1
       local raw
-      if records then raw = records[nth] else raw = call('HGET', S.k.b, s.id) end
+      if records then raw = records[nth] else raw = Job.raw(s.id) end
       local live = p and S.pages[p.token] and p
       out[i] = settle_one(live, s, raw)
       if byte(out[i]) == 0 and not q then q = raw and Job.parse('', raw).q end

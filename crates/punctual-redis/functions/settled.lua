@@ -2,7 +2,7 @@
 -- retention) or reduced to a mark in its record's place. Marks of jobs that completed together refer (tag 8 |
 -- finished 8 | sub 2 | no 1) to what is said once of all of them: `BASE:md`, finished 8 | sub 2 | no 1 to
 -- attempt 4 | token 12 | n 2 | ids | due and hash of each. `BASE:mp` has all marks in order: finished 8 and
--- ids, or finished 8 | sub 2 | no 1 and, once a part was pruned, | how many 2.
+-- ids, or finished 8 | sub 2 | no 1 and, once a part was pruned, | how many 2; or finished 8 | number 11 of a sheaf.
 do
 
 local RETENTION = {[CANCELLED] = 86400e6, [DEAD] = 2592000e6}
@@ -53,7 +53,7 @@ function Settled.marks(finished, what, n, at_once)
     S.marked[#S.marked + 1] = what
     return
   end
-  call('RPUSH', S.k.mp, #what == 11 and what or u8(finished) .. what)
+  call('RPUSH', S.k.mp, #what % 16 > 0 and what or u8(finished) .. what)
   M.marks = M.marks + n
   duty_at('mark', finished + WINDOW + 1e6)
   if M.marks > S.limits.marks then Settled.prune_marks(M.marks - S.limits.marks, true) end
@@ -68,8 +68,44 @@ end
 
 -- An id whose mark is in the order of marks stands for something else now: the prune passes it over once.
 function Settled.reuse(id)
+  if Sheaf.leave(id) then return end
   call('HINCRBY', S.k.rv, id, 1)
   M.reused, M.rest = M.reused + 1, nil
+end
+
+-- Forgets the marks of an entry of ids, at most so many; how many.
+local function prune_entry(key, one, limit)
+  local ids, all, from, n = {}, one, 9, (#one - 8) / 16
+  local no = (#one == 11 or #one == 13) and sub(one, 1, 11)
+  if no then -- a reference; ids before `from` are pruned
+    all = call('HGET', S.k.md, no) or rep('\0', 18)
+    local gone = #one == 13 and unp('>I2', one, 12) or 0
+    from, n = 19 + 16 * gone, unp('>I2', all, 17) - gone
+  end
+  local take = min(n, limit)
+  for i = 1, take do ids[i] = sub(all, from + 16 * i - 16, from + 16 * i - 1) end
+  if no and take == n then
+    call('HDEL', S.k.md, no)
+  elseif no then
+    call('LPUSH', key, no .. pack('>I2', (from - 19) / 16 + take))
+  elseif take < n then
+    call('LPUSH', key, sub(one, 1, 8) .. sub(one, 16 * take + 9))
+  end
+  if M.reused > 0 then
+    local counts, gone = get_many(S.k.rv, ids), {}
+    for i = 1, take do
+      if not counts[i] then
+        gone[#gone + 1] = ids[i]
+      elseif call('HINCRBY', S.k.rv, ids[i], -1) <= 0 then
+        call('HDEL', S.k.rv, ids[i])
+      end
+      if counts[i] then M.reused, M.rest = M.reused - 1, nil end
+    end
+    ids = gone
+  end
+  call_many('HDEL', S.k.b, ids)
+  M.marks = max(0, M.marks - take)
+  return take
 end
 
 -- Forgets marks past the window, or the oldest ones whatever their age; how many.
@@ -83,37 +119,13 @@ function Settled.prune_marks(limit, any_age)
       break
     end
     call('LPOP', key)
-    local ids, all, from, n = {}, one, 9, (#one - 8) / 16
-    local no = (#one == 11 or #one == 13) and sub(one, 1, 11)
-    if no then -- a reference; ids before `from` are pruned
-      all = call('HGET', S.k.md, no) or rep('\0', 18)
-      local gone = #one == 13 and unp('>I2', one, 12) or 0
-      from, n = 19 + 16 * gone, unp('>I2', all, 17) - gone
+    if #one == 19 then
+      local gone, more = Sheaf.prune(sub(one, 9), sub(one, 1, 8), limit - pruned)
+      pruned, M.marks = pruned + gone, max(0, M.marks - gone)
+      if more then call('LPUSH', key, one) end
+    else
+      pruned = pruned + prune_entry(key, one, limit - pruned)
     end
-    local take = min(n, limit - pruned)
-    for i = 1, take do ids[i] = sub(all, from + 16 * i - 16, from + 16 * i - 1) end
-    if no and take == n then
-      call('HDEL', S.k.md, no)
-    elseif no then
-      call('LPUSH', key, no .. pack('>I2', (from - 19) / 16 + take))
-    elseif take < n then
-      call('LPUSH', key, sub(one, 1, 8) .. sub(one, 16 * take + 9))
-    end
-    pruned = pruned + take
-    if M.reused > 0 then
-      local counts, gone = get_many(S.k.rv, ids), {}
-      for i = 1, take do
-        if not counts[i] then
-          gone[#gone + 1] = ids[i]
-        elseif call('HINCRBY', S.k.rv, ids[i], -1) <= 0 then
-          call('HDEL', S.k.rv, ids[i])
-        end
-        if counts[i] then M.reused, M.rest = M.reused - 1, nil end
-      end
-      ids = gone
-    end
-    call_many('HDEL', S.k.b, ids)
-    M.marks = max(0, M.marks - take)
   end
   return pruned
 end
@@ -121,11 +133,11 @@ end
 -- Drops a job's record and leaves a mark, while that is worth anything.
 function Settled.drop(j, finished)
   if finished + WINDOW <= S.now then
-    call('HDEL', S.k.b, j.id)
+    Job.drop(j.id)
     return
   end
   local e = j.ext
-  call('HSET', S.k.b, j.id,
+  Job.put(j.id,
     mark_of((e.rd or j.due8) .. j.hash, j.tag, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re))
   Settled.marks(finished, j.id, 1)
 end

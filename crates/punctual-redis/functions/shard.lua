@@ -13,7 +13,7 @@ local OFTEN_BYTES, SHARD_BYTES = 34, 135
 
 -- The keys of a shard by their short names, made once.
 local kept_keys, kept_key_count = {}, 0
-local KEYS = {'b', 'e', 'f', 'fw', 'kp', 'md', 'mp', 'pg', 'rec', 'rv', 's', 'u', 'up', 'w', 'ws', 'xp'}
+local KEYS = {'b', 'e', 'f', 'fw', 'kp', 'md', 'mp', 'pg', 'rec', 'rv', 's', 'sd', 'sh', 'u', 'up', 'w', 'ws', 'xp'}
 
 local function keys_of(base)
   local k = kept_keys[base]
@@ -155,7 +155,7 @@ local function take_row(name, raw)
 end
 
 -- How a key of each type is asked for something without harm, and the keys of a shard by that.
-local PROBES = {HGET = {'s', 'b', 'pg', 'u', 'md', 'rec', 'ws', 'fw', 'rv', 'o', 'of'}, LLEN = {'mp', 'f'},
+local PROBES = {HGET = {'s', 'b', 'sd', 'sh', 'pg', 'u', 'md', 'rec', 'ws', 'fw', 'rv', 'o', 'of'}, LLEN = {'mp', 'f'},
   ZSCORE = {'e', 'xp', 'kp', 'up', 'w', 'ot'}}
 
 local function not_ours(key)
@@ -227,7 +227,8 @@ end
 -- `maintain` first (touch) where a write would have swept.
 function Shard.open(base, instance, queues, is_read, any)
   if not call then bind() end
-  local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, limits = LIMITS}
+  local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, limits = LIMITS,
+    sheaves = {}, sheaf_of = {}}
   S = s
   local now = clock(base)
   local answer
@@ -337,6 +338,7 @@ function Shard.commit()
   if S.small then Settle.flush() end
   if S.opened or S.closed then Page.flush() end
   if S.marked then Settled.flush_marks() end
+  if S.changed_sheaves then Sheaf.flush() end
   if S.changed_groups then Group.flush() end
   if S.settled and M.watch >= S.now then settle_bells() end
   if S.changes then write_changes() end

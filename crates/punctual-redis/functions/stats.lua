@@ -147,8 +147,9 @@ local function oldest_due(r)
         local one = call('LINDEX', key, start)
         if not one then break end
         local ids = {}
+        one = Line.spelt(one)
         for at = Line.ids_from(one), #one, 16 do ids[#ids + 1] = sub(one, at, at + 15) end
-        for _, raw in ipairs(get_many(S.k.b, ids)) do
+        for _, raw in ipairs(Job.raws(ids)) do
           if not found and Line.is_live(raw, sub(one, 1, 10)) then found = at8(raw, 12) end
         end
         start = start + 1

@@ -117,7 +117,7 @@ end
 -- The attempt that a token stands for: a page holds a job once, so the token tells it.
 local function attempt_of(base, id, token)
   local raw = call('HGET', base .. ':b', id)
-  if not raw then return 1 end
+  if not raw or byte(raw) > 7 then return 1 end -- of jobs that completed or stand together none has failed
   if byte(raw) == 7 then return unp('>I4', raw, 27) end
   local e = Job.parse(id, raw).ext
   return e.sk == sub(token, 1, 12) and e.sa or (e.a or 0) + 1

@@ -161,7 +161,7 @@ function Text.push(base, args, shard)
   check(o, payload)
   local id = o.ID or fresh_id(base, shard)
   local one = packed_job(id, q, payload, o)
-  local reply = Enqueue.call(base, BELOW .. '\0\0\1' .. pack('>I4', #one) .. one)
+  local reply = Enqueue.call(base, {BELOW .. '\0\0\1' .. pack('>I4', #one) .. one})
   local now, verdict, due, late, other = at8(reply), 0, nil, false, nil
   if byte(reply, 17) == 1 then
     verdict, due, late, other = byte(reply, 18), at8(reply, 19), byte(reply, 27) == 1, sub(reply, 28, 43)

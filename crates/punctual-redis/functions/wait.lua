@@ -28,7 +28,7 @@ function Wait.watch(base, blob)
   Shard.open(base, sub(blob, 1, 8))
   Sweep.run()
   local open, key = {}, base .. ':ws'
-  local records = get_many(base .. ':b', map.t or {})
+  local records = Job.raws(map.t or {})
   for i, id in ipairs(map.t or {}) do
     local raw = records[i]
     if raw and byte(raw) <= 3 then

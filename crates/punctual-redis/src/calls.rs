@@ -22,7 +22,7 @@ use crate::shards::{Shard, Shards};
 use crate::struck::StruckOff;
 use crate::topology::Slot;
 use crate::wire::mp::{MapWriter, Mp, read_instant};
-use crate::wire::{Instance, control, stats};
+use crate::wire::{Instance, Packed, control, stats};
 
 /// The set of the namespaces that were ever written to.
 const NAMESPACES: &str = "punctual:namespaces";
@@ -75,29 +75,29 @@ impl Calls {
 
     /// A packed call that changes something, and keeps the server about so long; `pack` is told the
     /// shard's instance.
-    pub(crate) async fn write(
+    pub(crate) async fn write<P: Into<Packed>>(
         &self,
         shard: &Arc<Shard>,
         verb: &'static str,
         cost_us: usize,
-        pack: impl FnOnce(Instance) -> Vec<u8>,
+        pack: impl FnOnce(Instance) -> P,
     ) -> Result<Vec<u8>> {
         let answer = self.write_noting(shard, verb, cost_us, pack);
         answer.await.map(|answer| answer.bytes)
     }
 
     /// The same; also tells whether it was sent before, and may have been done.
-    pub(crate) async fn write_noting(
+    pub(crate) async fn write_noting<P: Into<Packed>>(
         &self,
         shard: &Arc<Shard>,
         verb: &'static str,
         cost_us: usize,
-        pack: impl FnOnce(Instance) -> Vec<u8>,
+        pack: impl FnOnce(Instance) -> P,
     ) -> Result<Answer> {
         let deadline = self.deadline();
         self.meet(shard, deadline).await?;
         self.register(shard, deadline).await;
-        let body = pack(shard.instance());
+        let body = pack(shard.instance()).into();
         // Boxed: callers nest deep enough without it.
         let delivery = self.post.deliver(shard, verb, cost_us, body, deadline);
         delivery.boxed().await
@@ -278,7 +278,7 @@ impl Calls {
         map: &MapWriter,
         deadline: Deadline,
     ) -> Result<Mp> {
-        let body = [shard.instance().as_slice(), &map.packed()].concat();
+        let body = [shard.instance().as_slice(), &map.packed()].concat().into();
         let (reply, took) = self.post.send(shard, verb, kind, &body, deadline).await?;
         let reply = Mp::read(&reply.bytes).map_err(|error| error.operation(verb))?;
         if let Ok(Some(now)) = reply.get("n").some(read_instant) {

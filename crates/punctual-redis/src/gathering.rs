@@ -5,12 +5,13 @@ use punctual::Result;
 use tokio::sync::oneshot;
 
 use crate::link::Deadline;
+use crate::wire::Packed;
 
 /// A packed call and who waits for its answer.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) verb: &'static str,
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Packed,
     /// About how long it keeps the server, in microseconds.
     pub(crate) cost_us: usize,
     pub(crate) deadline: Deadline,
@@ -147,7 +148,7 @@ impl State {
         let (mut calls, mut bytes, mut cost_us) = (Vec::new(), 0, 0);
         while let Some(call) = self.waiting.pop_front() {
             if !call.answer.is_closed() {
-                bytes += call.body.len();
+                bytes += call.body.bytes();
                 cost_us += call.cost_us;
                 let fits = calls.len() < CALLS_MAX && bytes <= BYTES_MAX && cost_us <= COST_MAX_US;
                 if !fits && !calls.is_empty() {

@@ -11,6 +11,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/core.lua"),
     include_str!("../functions/shard.lua"),
     include_str!("../functions/record.lua"),
+    include_str!("../functions/sheaf.lua"),
     include_str!("../functions/due.lua"),
     include_str!("../functions/line.lua"),
     include_str!("../functions/group.lua"),
@@ -42,12 +43,17 @@ const FILES: &[&str] = &[
     include_str!("../functions/register.lua"),
 ];
 
+/// The least that is stored as a sheaf.
+const SHEAF_MIN: usize = 8;
+
 /// The functions of the servers, under a name that no other version of the protocol has.
 #[derive(Debug, Clone)]
 pub(crate) struct Library {
     name: &'static str,
     text: String,
     version: i64,
+    /// As many jobs of a call as this are stored as a sheaf.
+    sheaf_min: usize,
 }
 
 impl Library {
@@ -56,7 +62,7 @@ impl Library {
         let functions = FILES.concat();
         #[cfg(feature = "testing")]
         let functions = crate::testing::plant(functions);
-        Self::named("punctual_1", functions)
+        Self::named("punctual_1", functions, SHEAF_MIN)
     }
 
     /// The same with a clock that tests move, under another name: what only that has stands in
@@ -64,10 +70,10 @@ impl Library {
     #[cfg(feature = "testing")]
     pub(crate) fn with_test_clock() -> Self {
         let functions = FILES.concat().replace("--TEST ", "");
-        Self::named("punctual_test", functions)
+        Self::named("punctual_test", functions, 3)
     }
 
-    fn named(name: &'static str, functions: String) -> Self {
+    fn named(name: &'static str, functions: String, sheaf_min: usize) -> Self {
         let text = format!("#!lua name={name}\nlocal PREFIX = '{name}_'\n{functions}");
         let version = text
             .lines()
@@ -77,6 +83,7 @@ impl Library {
             name,
             version: version.unwrap_or(0),
             text,
+            sheaf_min,
         }
     }
 
@@ -85,27 +92,25 @@ impl Library {
         self.version
     }
 
+    /// As many jobs of a call as this are stored as a sheaf; fewer would only cost more.
+    pub(crate) fn sheaf_min(&self) -> usize {
+        self.sheaf_min
+    }
+
     #[cfg(test)]
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// A call of a function with the keys of a shard.
-    pub(crate) fn call(&self, reads: bool, verb: &str, base: &str, body: &[u8]) -> Cmd {
-        let mut call = cmd(if reads { "FCALL_RO" } else { "FCALL" });
-        let name = [self.name, "_", verb].concat();
-        call.arg(name).arg(1).arg(base).arg(body);
-        call
-    }
-
-    /// A call of a function that takes several arguments.
-    pub(crate) fn call_several<'a>(
+    pub(crate) fn call<'a>(
         &self,
+        reads: bool,
         name: &str,
         base: &str,
         arguments: impl Iterator<Item = &'a [u8]>,
     ) -> Cmd {
-        let mut call = cmd("FCALL");
+        let mut call = cmd(if reads { "FCALL_RO" } else { "FCALL" });
         call.arg([self.name, "_", name].concat()).arg(1).arg(base);
         for argument in arguments {
             call.arg(argument);

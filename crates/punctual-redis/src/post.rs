@@ -17,6 +17,7 @@ use crate::link::Deadline;
 use crate::refusal::refused;
 use crate::servers::{Kind, Servers};
 use crate::shards::Shard;
+use crate::wire::Packed;
 
 /// Sends calls, and hears what time it is there.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl Post {
         shard: &Arc<Shard>,
         verb: &'static str,
         cost_us: usize,
-        body: Vec<u8>,
+        body: Packed,
         deadline: Deadline,
     ) -> Result<Answer> {
         let (answer, answered) = oneshot::channel();
@@ -88,11 +89,14 @@ impl Post {
 
     async fn carry_several(&self, shard: &Shard, lane: Lane, calls: Vec<Call>, deadline: Deadline) {
         let verbs: Vec<u8> = calls.iter().map(|call| lane.letter(call.verb)).collect();
-        let bodies = calls.iter().map(|call| call.body.as_slice());
+        let bodies = calls.iter().flat_map(|call| call.body.arguments());
         let told = lane.tells_verbs().then_some(verbs.as_slice());
-        let command =
-            self.library
-                .call_several(lane.function(), &shard.base, told.into_iter().chain(bodies));
+        let command = self.library.call(
+            false,
+            lane.function(),
+            &shard.base,
+            told.into_iter().chain(bodies),
+        );
         let watch = Stopwatch::start();
         let answer = self
             .servers
@@ -127,12 +131,12 @@ impl Post {
         shard: &Shard,
         verb: &'static str,
         kind: Kind,
-        body: &[u8],
+        body: &Packed,
         deadline: Deadline,
     ) -> Result<(Answer, Duration)> {
-        let call = self
-            .library
-            .call(kind == Kind::Looks, verb, &shard.base, body);
+        let looks = kind == Kind::Looks;
+        let arguments = body.arguments();
+        let call = self.library.call(looks, verb, &shard.base, arguments);
         let watch = Stopwatch::start();
         // Boxed, as is the greeting: callers nest deep enough without these.
         let answer = self.servers.call_noting(shard.slot, &call, kind, deadline);

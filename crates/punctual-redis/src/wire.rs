@@ -10,6 +10,7 @@ pub(crate) mod mp;
 pub(crate) mod outbox;
 pub(crate) mod record;
 pub(crate) mod settle;
+pub(crate) mod sheaf;
 pub(crate) mod spec;
 pub(crate) mod stats;
 
@@ -24,6 +25,26 @@ pub(crate) type Instance = [u8; 8];
 
 /// What each call costs a server besides its items, in microseconds.
 const CALL_US: usize = 8;
+
+/// A packed call: its arguments, most often one.
+#[derive(Debug)]
+pub(crate) struct Packed(pub(crate) Vec<Vec<u8>>);
+
+impl Packed {
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(Vec::as_slice)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+}
+
+impl From<Vec<u8>> for Packed {
+    fn from(only: Vec<u8>) -> Self {
+        Self(vec![only])
+    }
+}
 
 /// Writes a packed form.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ fn call(bytes: usize, cost_us: usize) -> (Call, Receiver<Result<Answer>>) {
     let (answer, caller) = channel();
     let call = Call {
         verb: "enqueue",
-        body: vec![0; bytes],
+        body: vec![0; bytes].into(),
         cost_us,
         deadline: Deadline::within(seconds(1)),
         answer,
@@ -35,7 +35,7 @@ fn lane(calls: &[(usize, usize)]) -> (Gathering, Vec<Receiver<Result<Answer>>>) 
 /// The bytes of the calls that leave next.
 fn load(calls: Option<Vec<Call>>) -> Vec<usize> {
     let calls = calls.into_iter().flatten();
-    calls.map(|call| call.body.len()).collect()
+    calls.map(|call| call.body.bytes()).collect()
 }
 
 #[test]

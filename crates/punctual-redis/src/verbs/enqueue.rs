@@ -5,7 +5,7 @@ use punctual::{Error, Namespace, NewJob, Result};
 use super::{all, by_shard, put_back};
 use crate::calls::Calls;
 use crate::shards::of_job;
-use crate::wire::enqueue;
+use crate::wire::{Instance, enqueue};
 
 impl Calls {
     pub(crate) async fn enqueue(
@@ -25,7 +25,8 @@ impl Calls {
         }
         for (index, places, part) in parts {
             let shard = &shards[index];
-            let pack = |instance| enqueue::request(instance, &part);
+            let pack =
+                |instance: Instance| enqueue::request(instance, &part, self.library.sheaf_min());
             let reply = self.write(shard, "enqueue", enqueue::cost_us(&part), pack);
             let reply = reply.await.map_err(|error| named(error, &places))?;
             let reply = enqueue::reply(&reply, &part)?;

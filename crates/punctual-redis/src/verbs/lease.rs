@@ -6,6 +6,7 @@ use redis::{FromRedisValue, cmd};
 use super::{all, by_shard, put_back};
 use crate::calls::Calls;
 use crate::shards::{Shard, nonce_of, of_token};
+use crate::wire::sheaf::Run;
 use crate::wire::{claim, damaged, extend};
 
 impl Calls {
@@ -38,7 +39,10 @@ impl Calls {
                 .await?;
             let mut reply = claim::reply(&reply, claim.worker.id)?;
             if let Some(page) = reply.unseen.take() {
-                let records = self.records(shard, &page.ids).await?;
+                let records = match page.runs.is_empty() {
+                    true => self.records(shard, &page.ids).await?,
+                    false => self.records_in_sheaves(shard, &page.runs).await?,
+                };
                 reply.add(page, records.iter().map(Option::as_deref))?;
             }
             self.notes.remember(reply.notes);
@@ -75,6 +79,30 @@ impl Calls {
         let records = self.command(shard.slot, &read).await?;
         let records = Vec::<Option<Vec<u8>>>::from_redis_value(records);
         records.map_err(|_| damaged())
+    }
+
+    /// The records of jobs that are in sheaves, as they were sent.
+    async fn records_in_sheaves(
+        &self,
+        shard: &Shard,
+        runs: &[Run],
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut read = cmd("HMGET");
+        read.arg(format!("{}:sd", shard.base));
+        for run in runs {
+            read.arg(&run.number);
+        }
+        let payloads = self.command(shard.slot, &read).await?;
+        let payloads = Vec::<Option<Vec<u8>>>::from_redis_value(payloads);
+        let payloads = payloads.map_err(|_| damaged())?;
+        let mut records = Vec::new();
+        for (run, payloads) in runs.iter().zip(payloads) {
+            match payloads {
+                Some(payloads) => run.read(&payloads, &mut records)?,
+                None => records.extend((0..run.count).map(|_| None)),
+            }
+        }
+        Ok(records)
     }
 
     pub(crate) async fn extend(&self, namespace: &Namespace, pages: &[Extend]) -> Result<Extended> {

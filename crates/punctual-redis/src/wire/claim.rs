@@ -3,6 +3,7 @@ use punctual::{JobId, Result, State};
 
 use super::mp::{MapWriter, Mp};
 use super::record::{Holder, number_32, read_record, texts};
+use super::sheaf::{self, Run};
 use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
 
 /// The bits of a claim's flags.
@@ -11,13 +12,15 @@ const IN_TURNS: u8 = 2;
 const WOKEN: u8 = 4;
 const READS: u8 = 8;
 const STAYS: u8 = 16;
+const READS_SHEAVES: u8 = 32;
 /// The bits of an answer's flags.
 const SUSPECTS: u8 = 1;
 const UNSEEN: u8 = 2;
 const ANOTHER_WAKES: u8 = 4;
+const IN_SHEAVES: u8 = 8;
 
 pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool) -> Vec<u8> {
-    let mut flags = READS;
+    let mut flags = READS | READS_SHEAVES;
     for (set, bit) in [
         (claim.alone, ALONE),
         (claim.order == ClaimOrder::Turns, IN_TURNS),
@@ -89,6 +92,8 @@ pub(crate) struct Unseen {
     token: Token,
     holder: Holder,
     pub(crate) ids: Vec<JobId>,
+    /// Where they are in sheaves, if they are: then all of them, in order.
+    pub(crate) runs: Vec<Run>,
 }
 
 pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
@@ -109,7 +114,10 @@ pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
         unseen: None,
     };
     for _ in 0..count {
-        let head = head(&mut reader, worker)?;
+        let mut head = head(&mut reader, worker)?;
+        if flags & IN_SHEAVES != 0 {
+            head.runs = sheaf::runs(&mut reader)?;
+        }
         if flags & UNSEEN != 0 {
             reply.unseen = Some(head);
             break;
@@ -136,6 +144,7 @@ fn head(reader: &mut Reader<'_>, worker: WorkerId) -> Result<Unseen> {
             deadline,
         },
         ids: reader.ids()?,
+        runs: Vec::new(),
     })
 }
 
@@ -148,13 +157,18 @@ impl Reply {
     ) -> Result<()> {
         let mut jobs = Vec::with_capacity(page.ids.len());
         let mut notes = Vec::with_capacity(page.ids.len());
+        let told = page.runs.is_empty();
         for (id, record) in page.ids.into_iter().zip(records) {
             let Some(record) = record else { continue };
-            notes.push(note_of(id, record)?);
+            if told {
+                notes.push(note_of(id, record)?);
+            }
             jobs.push(read_record(id, State::Active, Some(page.holder), record)?);
         }
         if !jobs.is_empty() {
-            self.notes.push((page.token, notes));
+            if told {
+                self.notes.push((page.token, notes));
+            }
             self.claimed.pages.push(Page {
                 token: page.token,
                 deadline: page.holder.deadline,

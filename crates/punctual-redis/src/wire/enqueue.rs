@@ -2,15 +2,24 @@ use punctual::engine::{EnqueueVerdict, Receipt};
 use punctual::time::Timestamp;
 use punctual::{Due, JobId, NewJob, Result};
 
+use super::sheaf::{self, Sent};
 use super::spec::{due_of, is_plain, write_spec};
-use super::{CALL_US, Instance, Reader, Writer, damaged};
+use super::{CALL_US, Instance, Packed, Reader, Writer, damaged};
 
 /// The bits of a call's flags.
 const TWICE: u8 = 1;
 const UNIFORM: u8 = 2;
+const SHEAVES: u8 = 4;
 
-/// `flags | count | (len | id | due | spec)*`; what all jobs share stands once in front of them.
-pub(crate) fn request(instance: Instance, jobs: &[&NewJob]) -> Vec<u8> {
+/// `flags | count | (len | id | due | spec)*`; what all jobs share stands once in front of them, and `sheaf_min`
+/// of them and more that are alike stand in sheaves behind.
+pub(crate) fn request(instance: Instance, jobs: &[&NewJob], sheaf_min: usize) -> Packed {
+    if jobs.len() >= sheaf_min
+        && !has_twice(jobs)
+        && let Some(sheaves) = sheaf::of_jobs(jobs, sheaf_min)
+    {
+        return in_sheaves(instance, jobs, sheaves);
+    }
     let mut out = Writer::default();
     let uniform = are_uniform(jobs);
     let flags = [(has_twice(jobs), TWICE), (uniform.is_some(), UNIFORM)];
@@ -35,7 +44,20 @@ pub(crate) fn request(instance: Instance, jobs: &[&NewJob]) -> Vec<u8> {
         let length = (out.0.len() - at - 4) as u32;
         out.0[at..at + 4].copy_from_slice(&length.to_be_bytes());
     }
-    out.0
+    out.0.into()
+}
+
+fn in_sheaves(instance: Instance, jobs: &[&NewJob], sheaves: Vec<Sent>) -> Packed {
+    let mut out = Writer::default();
+    let (kind, due) = due_of(jobs[0].due);
+    out.bytes(&instance).u8(UNIFORM | SHEAVES).u16(jobs.len());
+    out.u8(kind).u64(due).u8(jobs[0].priority);
+    out.name(&jobs[0].queue).u8(sheaves.len() as u8);
+    let mut arguments = vec![out.0];
+    for sheaf in sheaves {
+        arguments.extend([sheaf.head, sheaf.payloads]);
+    }
+    Packed(arguments)
 }
 
 /// About how long the call keeps the server, in microseconds.

@@ -44,7 +44,29 @@ pub(super) fn is_plain(job: &NewJob) -> bool {
         && job.history.is_none()
 }
 
+/// Whether two jobs differ in nothing but what a sheaf has of each: id, hash and payload.
+pub(super) fn are_alike(one: &NewJob, other: &NewJob) -> bool {
+    one.queue == other.queue
+        && one.kind == other.kind
+        && one.due == other.due
+        && one.priority == other.priority
+        && one.content_type == other.content_type
+        && one.headers == other.headers
+        && one.max_attempts == other.max_attempts
+        && one.retry == other.retry
+        && one.timeout == other.timeout
+        && is_plain(one)
+        && is_plain(other)
+}
+
 pub(super) fn write_spec(out: &mut Writer, index: usize, job: &NewJob) {
+    out.u64(content_hash(job)).u16(index);
+    write_front(out, job);
+    out.bytes(&job.payload);
+}
+
+/// What is told of a job between its index and its payload.
+pub(super) fn write_front(out: &mut Writer, job: &NewJob) {
     let mut options = MapWriter::default();
     first_group(&mut options, job);
     let mut flags = 0;
@@ -55,16 +77,12 @@ pub(super) fn write_spec(out: &mut Writer, index: usize, job: &NewJob) {
     if !options.is_empty() {
         flags |= HAS_OPTIONS;
     }
-    out.u64(content_hash(job))
-        .u16(index)
-        .u8(job.priority)
-        .u8(flags);
+    out.u8(job.priority).u8(flags);
     out.name(&job.queue);
     out.name(if job.kind == job.queue { "" } else { &job.kind });
     if !options.is_empty() {
         out.long(&options.packed());
     }
-    out.bytes(&job.payload);
 }
 
 /// What only the worker reads.

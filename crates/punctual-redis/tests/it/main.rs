@@ -43,5 +43,7 @@ mod pile;
 /// Cuts connections.
 /// The engine keeps the law over several shards, as far as it can.
 mod several;
+/// Jobs of one call that are stored together.
+mod sheaves;
 /// Calls of several callers that leave together.
 mod together;

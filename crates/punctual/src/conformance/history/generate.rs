@@ -17,7 +17,9 @@ pub(super) fn history(seed: u64, steps: usize, durable: bool) -> Vec<Step> {
     };
     let mut history = Vec::with_capacity(steps);
     while history.len() < steps {
-        if generator.random.percent(2) {
+        if generator.random.percent(6) {
+            history.extend(generator.together());
+        } else if generator.random.percent(2) {
             history.extend(generator.scene());
         } else {
             history.push(generator.step());
@@ -28,7 +30,9 @@ pub(super) fn history(seed: u64, steps: usize, durable: bool) -> Vec<Step> {
 }
 
 /// Few queues, keys, groups and names, so that jobs meet.
-pub(super) const QUEUES: u8 = 3;
+pub(super) const QUEUES: u8 = 4;
+/// The last one is for jobs that are alike: nothing else stands between them.
+pub(super) const ALIKE: u8 = 3;
 const KEYS: u8 = 3;
 const GROUPS: u8 = 3;
 const NAMES: u8 = 3;
@@ -98,13 +102,16 @@ impl Generator {
             (restart, Draw::Restart),
         ]);
         match draw {
+            Draw::Enqueue if self.random.percent(25) => Action::Enqueue(self.alike()),
             Draw::Enqueue => {
                 let most = self.one_in(3, 5, 2);
                 let jobs = 1 + self.random.below(most);
                 Action::Enqueue((0..jobs).map(|_| self.job()).collect())
             }
+            Draw::Claim if self.random.percent(20) => Action::Claim(self.claim_alike()),
             Draw::Claim => Action::Claim(self.claim()),
             Draw::Extend => Action::Extend(self.extend()),
+            Draw::Settle if self.random.percent(30) => Action::Settle(vec![self.all_done()]),
             Draw::Settle => {
                 let pages = self.one_in(4, 2, 1);
                 Action::Settle((0..pages).map(|_| self.page()).collect())
@@ -252,9 +259,21 @@ impl Generator {
 
     /// A job like no other.
     pub(super) fn fresh(&mut self) -> JobPlan {
-        let job = JobPlan::plain(self.sent.len() as u16);
+        self.fresh_like(&JobPlan::plain(0))
+    }
+
+    /// One more like a job, under an id of its own.
+    pub(super) fn fresh_like(&mut self, like: &JobPlan) -> JobPlan {
+        let no = self.sent.len() as u16;
+        let job = JobPlan { no, ..like.clone() };
         self.sent.push(job.clone());
         job
+    }
+
+    /// One that was sent before, most often of late.
+    pub(super) fn sent_before(&mut self) -> JobPlan {
+        let no = self.number();
+        self.sent[usize::from(no)].clone()
     }
 
     fn claim(&mut self) -> ClaimPlan {
@@ -266,7 +285,7 @@ impl Generator {
             vec![0, 1],
             vec![1, 0],
             vec![2, 1, 0],
-            vec![0, 1, 2],
+            vec![0, 1, 2, 3],
         ]);
         let again = self.nonces > 0 && random.percent(10);
         let nonce = if again {
@@ -289,7 +308,7 @@ impl Generator {
     }
 
     /// Mostly a page of late.
-    fn page_back(&mut self) -> u8 {
+    pub(super) fn page_back(&mut self) -> u8 {
         self.random
             .weighted(&[(8, 0), (4, 1), (3, 2), (2, 3), (1, 6)])
     }

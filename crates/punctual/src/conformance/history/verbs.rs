@@ -119,7 +119,9 @@ impl Replay {
             let Some((token, jobs)) = self.page(space, plan.page, plan.forged) else {
                 continue;
             };
-            let settlements = (plan.settlements.iter())
+            // Of a long row each job once, if the page has so many.
+            let row = plan.settlements.iter().take(jobs.len().max(6));
+            let settlements = row
                 .map(|plan| {
                     let job = jobs[usize::from(plan.nth) % jobs.len()];
                     self.settlement(space, plan, job)

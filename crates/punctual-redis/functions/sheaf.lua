@@ -1,0 +1,303 @@
+-- Sheaves: plain jobs of one call that were due at once, stored together as they came. In `BASE:b` all their ids have
+-- the same reference, 9 | number: enqueued 8 | sub 2 | no 1. `BASE:sd`: number to the payloads: idx of the first 2 | count 2 |
+-- largest 2 | where each payload begins and the last one ends, 2 each | bytes that all records share, from the
+-- priority on | payloads. `BASE:sh`: number to ids 16 each | hashes 8 each; '~' + number to what changes: count 2 |
+-- jobs left 2 | notes, one for jobs that completed together: finished 8 | token 12 | jobs 2 | mask length 2, mask: a '1' for
+-- each job it is of; no mask: all.
+-- A job leaves when something is written under its own id. The payloads go with the last one that waits or runs, the
+-- rest with the last mark.
+do
+
+local BYTES_MAX, JOBS_MAX = 65535, 100
+-- Fewer that complete together have marks of their own: a note costs as many bytes as the sheaf has jobs.
+local NOTED_MIN = 8
+--TEST NOTED_MIN = 3
+
+local function read_notes(s, raw)
+  local at = 5
+  s.n, s.left = unp('>I2I2', raw)
+  while at <= #raw do
+    local finished8, token12, jobs, length = unp('>c8c12I2I2', raw, at)
+    s.notes[#s.notes + 1] = {finished8 = finished8, token12 = token12, n = jobs, mask = length > 0 and sub(raw, at + 24, at + 23 + length) or nil}
+    at = at + 24 + length
+  end
+end
+
+local function head_of(s)
+  if not s.head then s.head = call('HGET', S.k.sh, s.no) or '' end
+  return s.head
+end
+
+-- A sheaf by its number, read once per call; nil if there is none. `n` is its count, where that is known.
+local function of(no, n)
+  local s = S.sheaves[no]
+  if s then return s end
+  s = {no = no, notes = {}}
+  local raw = call('HGET', S.k.sh, '~' .. no)
+  if raw then
+    read_notes(s, raw)
+  else
+    s.n = n or #head_of(s) / 24
+    if s.n == 0 then return nil end
+    s.left = s.n
+  end
+  s.had = s.left
+  S.sheaves[no] = s
+  return s
+end
+
+local function id_at(s, i) return sub(head_of(s), 16 * i - 15, 16 * i) end
+local function hash_at(s, i) return sub(head_of(s), 16 * s.n + 8 * i - 7, 16 * s.n + 8 * i) end
+
+-- The place of an id; most often they are asked for in order.
+local function place(s, id)
+  local i = s.next or 1
+  if i > s.n or id_at(s, i) ~= id then
+    local head, at = head_of(s), 1
+    repeat
+      at = find(head, id, at, true)
+      if not at or at > 16 * s.n then return nil end
+      i, at = (at + 15) / 16, at + 1
+    until i == floor(i)
+  end
+  s.next = i + 1
+  return i
+end
+
+-- The note that a job is of; nil if it has not completed here.
+local function note_at(s, i)
+  for k = 1, #s.notes do
+    local mask = s.notes[k].mask
+    if not mask or byte(mask, i) == 49 then return s.notes[k], k end
+  end
+end
+
+local function changes(s)
+  if s.dirty then return end
+  s.dirty = true
+  S.changed_sheaves = S.changed_sheaves or {}
+  S.changed_sheaves[#S.changed_sheaves + 1] = s
+end
+
+-- A job as a record of its own.
+local function record(s, i)
+  if not s.shared then
+    s.data = s.data or call('HGET', S.k.sd, s.no)
+    if not s.data then refuse('data_damaged', 'the payloads of jobs are gone; see the server and its durability') end
+    s.idx, s.shared = unp('>I2', s.data), sub(s.data, 2 * s.n + 9, (unp('>I2', s.data, 7)))
+  end
+  local from, till = unp('>I2I2', s.data, 2 * i + 5)
+  return '\1' .. sub(s.no, 1, 10) .. sub(s.no, 1, 8) .. hash_at(s, i) .. pack('>I2', s.idx + i - 1) .. s.shared .. sub(s.data, from + 1, till)
+end
+
+local function mark_of(s, i, finished8, token12)
+  return '\7' .. sub(s.no, 1, 8) .. hash_at(s, i) .. char(COMPLETED) .. finished8 .. '\0\0\0\1' .. token12
+end
+
+-- What a reference stands for: the record of a job, or its mark; false if there is nothing any more.
+function Sheaf.read(id, ref)
+  local s = of(sub(ref, 2))
+  local i = s and place(s, id)
+  if not i then return false end
+  S.sheaf_of[id] = s
+  local note_ = note_at(s, i)
+  return note_ and mark_of(s, i, note_.finished8, note_.token12) or record(s, i)
+end
+
+-- Whether a reference is of a job that has not settled.
+function Sheaf.is_open(id, ref)
+  local s = of(sub(ref, 2))
+  local i = s and place(s, id)
+  return i and not note_at(s, i)
+end
+
+-- Something of its own is written under an id that was read in this call; whether it was in a sheaf.
+function Sheaf.leave(id)
+  local s = S.sheaf_of[id]
+  if not s then return false end
+  S.sheaf_of[id] = nil
+  local i = place(s, id)
+  local note_, k = note_at(s, i)
+  if note_ then
+    local mask = note_.mask or rep('1', s.n)
+    note_.mask, note_.n = sub(mask, 1, i - 1) .. '0' .. sub(mask, i + 1), note_.n - 1
+    if note_.n == 0 then table.remove(s.notes, k) end
+    M.marks = max(0, M.marks - 1)
+  else
+    s.left = s.left - 1
+  end
+  changes(s)
+  return true
+end
+
+-- Jobs in a row of a sheaf, as a string of ids.
+function Sheaf.ids(no, from, n)
+  local s = of(no, nil)
+  return s and sub(head_of(s), 16 * from - 15, 16 * (from + n - 1)) or ''
+end
+
+-- Takes jobs in a row out of their sheaf, as far as they are in it: each gets a record of its own.
+function Sheaf.take_out(no, from, n, of_n)
+  local s, ref, ids, kv = of(no, of_n), '\9' .. no, {}, {}
+  for k = 1, n do ids[k] = id_at(s, from + k - 1) end
+  local raws = get_many(S.k.b, ids)
+  for k = 1, n do
+    if raws[k] == ref and not note_at(s, from + k - 1) then
+      kv[#kv + 1], kv[#kv + 2], S.sheaf_of[ids[k]] = ids[k], record(s, from + k - 1), nil
+    end
+  end
+  s.left = s.left - #kv / 2
+  changes(s)
+  call_many('HSET', S.k.b, kv)
+end
+
+-- Runs as a page keeps them: number 11 | from 2 | n 2 | count of the sheaf 2.
+function Sheaf.pack_runs(runs)
+  local out = {}
+  for k = 1, #runs do
+    local run = runs[k]
+    out[k] = run.no .. pack('>I2I2I2', run.from, run.n, run.of)
+  end
+  return concat(out)
+end
+
+-- Jobs of a sheaf, at places in order, completed together.
+local function complete(s, places, token)
+  local n, finished8, token12 = #places, u8(S.now), sub(token, 1, 12)
+  changes(s)
+  s.left = s.left - n
+  if n < NOTED_MIN and n < s.n then
+    local kv, ids = {}, {}
+    for k = 1, n do
+      ids[k] = id_at(s, places[k])
+      kv[2 * k - 1], kv[2 * k] = ids[k], mark_of(s, places[k], finished8, token12)
+      S.sheaf_of[ids[k]] = nil
+    end
+    call_many('HSET', S.k.b, kv)
+    return Settled.marks(S.now, concat(ids), n)
+  end
+  local mask
+  if n < s.n then
+    local bits = {}
+    for i = 1, s.n do bits[i] = '0' end
+    for k = 1, n do bits[places[k]] = '1' end
+    mask = concat(bits)
+  end
+  s.notes[#s.notes + 1] = {finished8 = finished8, token12 = token12, n = n, mask = mask}
+  Settled.marks(S.now, finished8 .. s.no, n)
+end
+
+local whole = {} -- 1, 2, ... n, by n
+
+local function all_of(n)
+  if not whole[n] then
+    whole[n] = {}
+    for i = 1, n do whole[n][i] = i end
+  end
+  return whole[n]
+end
+
+-- Jobs of a page of runs completed: those at `places`, or n of them from `first` on.
+function Sheaf.complete(p, places, first, n)
+  local runs, at, k = p.runs, 1, 1
+  for r = 1, #runs, 17 do
+    local no, from, length, of_n = unp('>c11I2I2I2', runs, r)
+    local own
+    if not places and first <= at and first + n >= at + length and length == of_n then
+      own = all_of(length)
+    elseif not places then
+      own = {}
+      for i = max(first, at), min(first + n, at + length) - 1 do own[#own + 1] = from + i - at end
+    else
+      own = {}
+      while places[k] and places[k] < at + length do
+        own[#own + 1] = from + places[k] - at
+        k = k + 1
+      end
+    end
+    if #own > 0 then complete(of(no, of_n), own, p.token) end
+    at = at + length
+  end
+end
+
+-- Forgets marks of a note, at most so many: how many, and whether more of it are left.
+function Sheaf.prune(no, finished8, want)
+  local s = of(no)
+  for k, note_ in ipairs(s and s.notes or {}) do
+    if note_.finished8 == finished8 then
+      local ids, mask, i = {}, note_.mask or rep('1', s.n), 0
+      while #ids < want and #ids < note_.n do
+        i = find(mask, '1', i + 1, true)
+        ids[#ids + 1] = id_at(s, i)
+      end
+      call_many('HDEL', S.k.b, ids)
+      note_.n, note_.mask = note_.n - #ids, rep('0', i) .. sub(mask, i + 1)
+      if note_.n == 0 then table.remove(s.notes, k) end
+      changes(s)
+      return #ids, note_.n > 0
+    end
+  end
+  return 0, false
+end
+
+-- Writes the sheaves that the call has changed; what nobody needs any more goes.
+function Sheaf.flush()
+  local kv, gone, emptied = {}, {}, {}
+  for _, s in ipairs(S.changed_sheaves) do
+    if s.left == 0 and s.had > 0 then emptied[#emptied + 1] = s.no end
+    if s.left == 0 and #s.notes == 0 then
+      gone[#gone + 1], gone[#gone + 2] = s.no, '~' .. s.no
+    else
+      local out = {pack('>I2I2', s.n, s.left)}
+      for k, note_ in ipairs(s.notes) do
+        local mask = note_.mask or ''
+        out[k + 1] = note_.finished8 .. note_.token12 .. pack('>I2I2', note_.n, #mask) .. mask
+      end
+      kv[#kv + 1], kv[#kv + 2] = '~' .. s.no, concat(out)
+    end
+  end
+  S.changed_sheaves = nil
+  call_many('HSET', S.k.sh, kv)
+  call_many('HDEL', S.k.sh, gone)
+  call_many('HDEL', S.k.sd, emptied)
+end
+
+local forms = {} -- ids of so many, by count
+
+-- Reads a sheaf as it is sent: its number (which `no` of its call it is), count, ids; before anything is changed.
+function Sheaf.sent(head, data, no)
+  local n = #head / 24
+  if n ~= floor(n) or n < 2 or n > JOBS_MAX or #data < 2 * n + 8 or #data > BYTES_MAX then
+    refuse('invalid_input', 'a sheaf has 2 to 100 jobs and at most 64 KiB')
+  end
+  local idx, count, largest, first = unp('>I2I2I2I2', data)
+  if count ~= n or first < 2 * n + 8 or unp('>I2', data, 2 * n + 7) ~= #data then refuse('invalid_input', 'a sheaf is cut short index=' .. idx) end
+  if not forms[n] then forms[n] = rep('c16', n) end
+  local ids = {unp(forms[n], head)}
+  ids[n + 1] = nil
+  return {no = u8(S.now) .. S.sub .. char(no), n = n, ids = ids, head = head, data = data, size = n * (21 + first - 2 * n + largest)}
+end
+
+-- The record that a job of a sheaf that was just sent would have.
+function Sheaf.record(sheaf, i) return record(sheaf, i) end
+
+-- Puts references under the ids of a sheaf; how many of these there were not.
+function Sheaf.refer(sheaf)
+  local ref, kv, ids = '\9' .. sheaf.no, {}, sheaf.ids
+  for i = 1, sheaf.n do kv[2 * i - 1], kv[2 * i] = ids[i], ref end
+  return call('HSET', S.k.b, unpack_list(kv))
+end
+
+-- Stores what the references lead to.
+function Sheaf.store(sheaves)
+  local heads, payloads = {}, {}
+  for k = 1, #sheaves do
+    local sheaf = sheaves[k]
+    heads[2 * k - 1], heads[2 * k] = sheaf.no, sheaf.head
+    payloads[2 * k - 1], payloads[2 * k] = sheaf.no, sheaf.data
+  end
+  call('HSET', S.k.sh, unpack_list(heads))
+  call('HSET', S.k.sd, unpack_list(payloads))
+end
+
+end

@@ -1,0 +1,377 @@
+//! Jobs of one call that are stored together: whatever is done to one of them, and to all.
+
+use std::ops::Range;
+
+use punctual::conformance::START;
+use punctual::engine::{
+    Action, Claim, Edit, EnqueueVerdict, Filter, Got, List, ListBy, PageReport, Select, Settle,
+    SettleVerdict, Settlement, Target, WorkerId,
+};
+use punctual::time::{ManualClock, Timestamp, minutes, seconds};
+use punctual::{Due, Engine, JobId, JobRecord, Limits, NewJob, Outcome, State};
+use punctual_redis::testing::TestServer;
+use punctual_redis::{Options, RedisEngine};
+
+use crate::client::{Claimed, QUEUE, claim, claim_as, connect, drain, here, state};
+
+/// An engine whose time is moved by hand.
+struct Place {
+    server: TestServer,
+    engine: RedisEngine,
+    clock: ManualClock,
+}
+
+impl Place {
+    async fn new() -> Self {
+        Self::with(Limits::default()).await
+    }
+
+    async fn with(limits: Limits) -> Self {
+        let server = TestServer::start();
+        let clock = ManualClock::new(START);
+        let options: Options = server.address().parse().expect("a good address");
+        let engine = RedisEngine::connect_with_clock(options.limits(limits), clock.clone()).await;
+        Self {
+            engine: engine.expect("the server is there"),
+            clock,
+            server,
+        }
+    }
+
+    async fn set_time(&self, now: Timestamp) {
+        self.engine.set_time(now).await.expect("it is there");
+        self.clock.set(now);
+    }
+
+    async fn enqueue(&self, jobs: &[NewJob]) -> Vec<EnqueueVerdict> {
+        let sent = self.engine.enqueue(&here(), jobs.to_vec()).await;
+        let receipts = sent.expect("enqueue").receipts;
+        receipts.iter().map(|receipt| receipt.verdict).collect()
+    }
+
+    async fn settle(&self, page: &Claimed, which: &[usize], outcome: Outcome) {
+        let one = |place: &usize| {
+            let job = &page.jobs[*place];
+            Settlement::new(job.id, job.attempt, outcome.clone())
+        };
+        let report = PageReport::new(page.token, which.iter().map(one).collect());
+        let settle = Settle {
+            pages: vec![report],
+        };
+        let settled = self.engine.settle(&here(), settle).await.expect("settle");
+        let good = |verdict: &SettleVerdict| matches!(verdict, SettleVerdict::Settled { .. });
+        assert!(settled.verdicts.iter().flatten().all(good), "{settled:?}");
+    }
+
+    async fn edit(&self, id: JobId, action: Action) {
+        let edit = Edit {
+            select: Select::Targets(vec![Target::Id(id)]),
+            action,
+            dry_run: false,
+        };
+        let edited = self.engine.edit(&here(), edit).await.expect("edit");
+        assert_eq!(edited.matched, 1);
+    }
+
+    async fn get(&self, id: JobId) -> Option<Got> {
+        let got = self
+            .engine
+            .get(&here(), vec![Target::Id(id)], true)
+            .await
+            .expect("get");
+        got.into_iter().next().flatten()
+    }
+
+    async fn list(&self, by: ListBy) -> Vec<JobRecord> {
+        let list = List {
+            by,
+            filter: Filter::default(),
+            cursor: None,
+            limit: 1_000,
+            payloads: true,
+        };
+        self.engine.list(&here(), list).await.expect("list").jobs
+    }
+
+    /// Fields of a hash, or items of a list, that is kept under this name.
+    fn count(&self, name: &str) -> usize {
+        let key = format!("punctual:{{default/0}}:{name}");
+        let command = if name == "mp" { "LLEN" } else { "HLEN" };
+        let said = self.server.cli(&[command, &key]);
+        said.trim().parse().expect("a number")
+    }
+
+    /// Lets every mark's time pass; then nothing is left.
+    async fn all_forgotten(&self) {
+        self.set_time(self.clock_now() + minutes(5)).await;
+        self.engine.maintain().await.expect("maintain");
+        for name in ["b", "sh", "sd", "md", "mp", "rv", "pg"] {
+            assert_eq!(self.count(name), 0, "{name} is empty");
+        }
+    }
+
+    fn clock_now(&self) -> Timestamp {
+        use punctual::time::Clock;
+        self.clock.now()
+    }
+}
+
+/// Jobs that differ in nothing but id and payload.
+fn alike(count: usize) -> Vec<NewJob> {
+    let job = |number| NewJob {
+        kind: "orders.close".into(),
+        headers: vec![("trace".into(), "a".into())],
+        ..NewJob::new(QUEUE, format!("{{\"order\":{number}}}"))
+    };
+    (0..count).map(job).collect()
+}
+
+fn ids(jobs: &[NewJob]) -> Vec<JobId> {
+    jobs.iter().map(|job| job.id).collect()
+}
+
+fn is_like(job: &NewJob, kept: &JobRecord) {
+    assert_eq!(kept.id, job.id);
+    assert_eq!(kept.payload, job.payload);
+    assert_eq!(kept.kind, job.kind);
+    assert_eq!(kept.headers, job.headers);
+    assert_eq!(kept.queue, job.queue);
+}
+
+async fn one_page(engine: &RedisEngine, limit: usize) -> Claimed {
+    claim(engine, limit).await.expect("claim").remove(0)
+}
+
+#[tokio::test]
+async fn alike_jobs_are_kept_as_they_came_and_nothing_is_left_of_them() {
+    let place = Place::new().await;
+    let mut jobs = alike(250);
+    use EnqueueVerdict::{Created, Duplicate, IdConflict};
+    assert_eq!(place.enqueue(&jobs).await, vec![Created; 250]);
+    assert_eq!((place.count("sh"), place.count("sd")), (3, 3));
+    assert_eq!(place.enqueue(&jobs).await, vec![Duplicate; 250]);
+    let ready = ListBy::State {
+        queue: QUEUE.into(),
+        state: State::Ready,
+    };
+    for by in [ready, ListBy::All] {
+        let mut listed = place.list(by).await;
+        listed.sort_by_key(|job| job.id);
+        jobs.sort_by_key(|job| job.id);
+        assert_eq!(listed.len(), 250);
+        for (job, kept) in jobs.iter().zip(&listed) {
+            is_like(job, kept);
+        }
+    }
+    assert_eq!(drain(&place.engine).await.len(), 250);
+    assert_eq!(place.count("sd"), 0, "no payload outlives its job");
+    for job in [&jobs[0], &jobs[99], &jobs[249]] {
+        assert!(matches!(place.get(job.id).await, Some(Got::Mark { .. })));
+    }
+    assert_eq!(place.enqueue(&jobs).await, vec![Duplicate; 250]);
+    jobs[7].payload = "other".into();
+    assert_eq!(place.enqueue(&jobs[7..8]).await, [IdConflict]);
+    place.all_forgotten().await;
+}
+
+#[tokio::test]
+async fn a_sheaf_is_claimed_and_settled_in_parts() {
+    let place = Place::new().await;
+    let jobs = alike(90);
+    place.enqueue(&jobs).await;
+    let mut seen = Vec::new();
+    for limit in [30, 7, 40] {
+        let page = one_page(&place.engine, limit).await;
+        assert_eq!(page.jobs.len(), limit);
+        seen.extend(page.jobs.iter().map(|job| job.id));
+        let scattered: Vec<usize> = (0..limit).step_by(3).collect();
+        place.settle(&page, &scattered, Outcome::Completed).await;
+        place.settle(&page, &[1], Outcome::Completed).await;
+        assert_eq!(
+            state(&place.engine, page.jobs[3].id).await,
+            Some(State::Completed)
+        );
+        assert_eq!(
+            state(&place.engine, page.jobs[2].id).await,
+            Some(State::Active)
+        );
+        let rest: Vec<usize> = (2..limit).filter(|place| place % 3 != 0).collect();
+        place.settle(&page, &rest, Outcome::Completed).await;
+    }
+    assert_eq!(place.count("sd"), 1, "thirteen are left of it");
+    seen.extend(drain(&place.engine).await);
+    assert_eq!(seen, ids(&jobs));
+    assert_eq!(place.count("sd"), 0);
+    place.all_forgotten().await;
+}
+
+#[tokio::test]
+async fn a_part_of_a_page_is_known_again_when_it_is_settled_again() {
+    let place = Place::new().await;
+    place.enqueue(&alike(20)).await;
+    let page = one_page(&place.engine, 20).await;
+    place
+        .settle(&page, &[0, 1, 2, 3, 5], Outcome::Completed)
+        .await;
+    assert!(page.complete(&place.engine).await.expect("settle"));
+    assert!(
+        page.complete(&place.engine).await.expect("settle"),
+        "repeated"
+    );
+    place.set_time(START + minutes(1)).await;
+    place.all_forgotten().await;
+}
+
+#[tokio::test]
+async fn one_of_a_sheaf_goes_its_own_way() {
+    let place = Place::new().await;
+    let jobs = alike(12);
+    place.enqueue(&jobs).await;
+    let later = Action::Reschedule(Due::After(minutes(1)));
+    place.edit(jobs[0].id, Action::Cancel).await;
+    place.edit(jobs[1].id, later).await;
+    place.edit(jobs[2].id, Action::Reprioritise(1)).await;
+    for (nth, is) in [(0, State::Cancelled), (1, State::Scheduled)] {
+        assert_eq!(state(&place.engine, jobs[nth].id).await, Some(is));
+    }
+    let page = one_page(&place.engine, 12).await;
+    let claimed: Vec<JobId> = page.jobs.iter().map(|job| job.id).collect();
+    assert_eq!(claimed[0], jobs[2].id, "its priority is higher");
+    assert_eq!(claimed[1..], ids(&jobs)[3..]);
+    let again = Outcome::Retry {
+        after: Some(seconds(10)),
+    };
+    place.settle(&page, &[4], again).await;
+    place.settle(&page, &[5], Outcome::Released).await;
+    place.settle(&page, &[6, 7, 8], Outcome::Completed).await;
+    let back = one_page(&place.engine, 1).await;
+    assert_eq!(back.jobs[0].id, claimed[5]);
+    assert_eq!(back.jobs[0].attempt, 2);
+    assert!(back.complete(&place.engine).await.expect("settle"));
+    place.set_time(START + seconds(11)).await;
+    let retried = one_page(&place.engine, 5).await;
+    assert_eq!((retried.jobs[0].id, retried.jobs.len()), (claimed[4], 1));
+    is_like(&jobs[6], &retried.jobs[0]);
+    assert!(retried.complete(&place.engine).await.expect("settle"));
+    let rest = [0, 1, 2, 3, 9];
+    place.settle(&page, &rest, Outcome::Completed).await;
+    place.set_time(START + minutes(2)).await;
+    assert_eq!(drain(&place.engine).await, [jobs[1].id]);
+    place.edit(jobs[0].id, Action::Delete).await;
+    place.all_forgotten().await;
+}
+
+#[tokio::test]
+async fn jobs_of_a_sheaf_whose_worker_died_are_rescued_in_order() {
+    let place = Place::new().await;
+    let jobs = alike(15);
+    place.enqueue(&jobs).await;
+    let dies = Claim {
+        lease: seconds(1),
+        ..Claim::new(WorkerId::random(), QUEUE, 10)
+    };
+    let died = claim_as(&place.engine, dies.clone()).await.expect("claim");
+    let again = claim_as(&place.engine, dies).await.expect("claim");
+    assert_eq!(again[0].jobs, died[0].jobs, "its answer may have been lost");
+    place
+        .settle(&died[0], &[0, 1, 2, 3], Outcome::Completed)
+        .await;
+    // Not one step: the engine must have been there, or it would spare the page.
+    for tenths in 1..=12_u32 {
+        let step = std::time::Duration::from_millis(100) * tenths;
+        place.set_time(START + step).await;
+        place.engine.maintain().await.expect("maintain");
+    }
+    let page = one_page(&place.engine, 100).await;
+    let claimed: Vec<JobId> = page.jobs.iter().map(|job| job.id).collect();
+    assert_eq!(claimed, ids(&jobs)[4..]);
+    for (nth, job) in page.jobs.iter().enumerate() {
+        assert_eq!(job.crashes, u32::from(nth < 6), "{nth}");
+        is_like(&jobs[nth + 4], job);
+    }
+    assert!(!died[0].complete(&place.engine).await.expect("settle"));
+    assert!(page.complete(&place.engine).await.expect("settle"));
+    place.all_forgotten().await;
+}
+
+#[tokio::test]
+async fn marks_of_a_sheaf_are_bounded_as_all_are() {
+    let mut limits = Limits::default();
+    limits.marks = 30;
+    let place = Place::with(limits).await;
+    let jobs = alike(70);
+    place.enqueue(&jobs).await;
+    let page = one_page(&place.engine, 50).await;
+    assert!(page.complete(&place.engine).await.expect("settle"));
+    let known = async |range: Range<usize>| {
+        let mut known = 0;
+        for job in &jobs[range] {
+            known += usize::from(place.get(job.id).await.is_some());
+        }
+        known
+    };
+    assert_eq!((known(0..20).await, known(20..50).await), (0, 30));
+    assert_eq!(place.count("b"), 50, "30 marks, and 20 that wait");
+    assert_eq!(
+        place.enqueue(&jobs[..1]).await,
+        [EnqueueVerdict::Created],
+        "it is forgotten"
+    );
+    assert_eq!(drain(&place.engine).await.len(), 21);
+    assert_eq!((known(0..1).await, known(50..70).await), (1, 20));
+    place.all_forgotten().await;
+}
+
+#[tokio::test]
+async fn an_id_whose_mark_has_ended_is_free_before_it_is_pruned() {
+    let place = Place::new().await;
+    let jobs = alike(10);
+    place.enqueue(&jobs).await;
+    assert_eq!(drain(&place.engine).await.len(), 10);
+    // The sweep prunes a second after the window.
+    let ended = START + minutes(2) + std::time::Duration::from_millis(500);
+    place.set_time(ended).await;
+    use EnqueueVerdict::Created;
+    assert_eq!(place.enqueue(&jobs[2..5]).await, [Created; 3]);
+    assert_eq!(place.count("b"), 10);
+    place.set_time(START + minutes(3)).await;
+    place.engine.maintain().await.expect("maintain");
+    assert_eq!(place.count("b"), 3);
+    assert_eq!(drain(&place.engine).await, ids(&jobs[2..5]));
+    place.all_forgotten().await;
+}
+
+#[tokio::test]
+async fn one_call_of_many_that_repeats_an_id_is_told_and_the_rest_is_kept() {
+    let place = Place::new().await;
+    let jobs = alike(10);
+    let mut twice = alike(6);
+    twice[3] = jobs[3].clone();
+    let (here, others) = (here(), twice.clone());
+    let [sent, met] = [jobs.clone(), others].map(|jobs| place.engine.enqueue(&here, jobs));
+    let (sent, met) = tokio::join!(sent, met);
+    let verdict = |nth: usize, of: &punctual::engine::Enqueued| of.receipts[nth].verdict;
+    let (sent, met) = (sent.expect("enqueue"), met.expect("enqueue"));
+    assert_eq!(verdict(3, &sent), EnqueueVerdict::Created);
+    assert_eq!(verdict(3, &met), EnqueueVerdict::Duplicate);
+    let done = drain(&place.engine).await;
+    assert_eq!(done.len(), 15);
+    place.all_forgotten().await;
+}
+
+#[tokio::test]
+async fn a_client_that_knows_no_sheaves_finds_records() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let jobs = alike(40);
+    let sent = engine.enqueue(&here(), jobs.clone()).await;
+    sent.expect("enqueue");
+    let key = "punctual:{default/0}";
+    assert_eq!(server.cli(&["HLEN", &format!("{key}:sh")]).trim(), "1");
+    // By hand no more is claimed: ten in words, then all by a program that reads what it claimed itself.
+    let said = server.cli(&["FCALL", "punctual_1_claim", "1", key, QUEUE, "LIMIT", "10"]);
+    for job in &jobs[..10] {
+        assert!(said.contains(&job.id.to_string()), "{} in {said}", job.id);
+    }
+    assert_eq!(drain(&engine).await, ids(&jobs)[10..]);
+}
