@@ -136,7 +136,13 @@ local function packed_job(id, q, payload, o)
   local headers = read_headers(o.HEADER or {})
   local opts, look = opts_of(o, headers)
   local fields = {q, o.KIND or q, payload, o.CONTENT_TYPE or 'application/json'}
-  for i = 1, #headers do fields[#fields + 1] = headers[i] end
+  for i = 1, #headers, 2 do
+    local name = headers[i]:lower()
+    if name ~= 'traceparent' and name ~= 'tracestate' then
+      fields[#fields + 1] = headers[i]
+      fields[#fields + 1] = headers[i + 1]
+    end
+  end
   local has = next(opts) ~= nil
   local kind = o.KIND and o.KIND ~= q and o.KIND or ''
   local due = o.DELAY and '\1' .. u8(o.DELAY) or o.AT and '\2' .. u8(o.AT) or '\0' .. BELOW

@@ -1,7 +1,7 @@
 //! A job as sent.
 
 use bytes::Bytes;
-use punctual::job::PastAttempt;
+use punctual::job::{PastAttempt, content_headers};
 use punctual::{
     Due, Group, Hold, JobRecord, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
 };
@@ -248,13 +248,14 @@ fn past_attempt(past: &PastAttempt) -> Mp {
     Mp::List(one)
 }
 
-/// What tells two jobs of one id apart: queue, kind, payload, content type and headers, in 64 bits.
+/// What tells two jobs of one id apart: queue, kind, payload, content type and headers but trace
+/// context, in 64 bits.
 ///
 /// FNV-1a over words of eight bytes, little-endian, each multiplication followed by a rotation by
 /// 29; each field is its length and then its bytes, filled up with zeros. The vectors are in
 /// `docs/vectors/content_hash.tsv`.
 pub(crate) fn content_hash(job: &NewJob) -> u64 {
-    let headers = job.headers.iter().flat_map(|(name, value)| [name, value]);
+    let headers = content_headers(&job.headers).flat_map(|(name, value)| [name, value]);
     let texts = [&job.queue, &job.kind];
     let mut hash = 0xcbf2_9ce4_8422_2325;
     for text in texts {

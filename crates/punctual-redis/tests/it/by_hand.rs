@@ -29,7 +29,7 @@ fn job_in_words() -> (NewJob, Vec<String>) {
     job.content_type = "text/plain".into();
     job.headers = vec![
         ("trace".into(), "a=b".into()),
-        ("Trace".into(), String::new()),
+        ("Traceparent".into(), String::new()),
     ];
     job.wait_for = vec!["upload".into(), "scan".into()];
     let ms = |at: Timestamp| (at.as_micros() / 1_000).to_string();
@@ -66,7 +66,7 @@ fn job_in_words() -> (NewJob, Vec<String>) {
         "HEADER",
         "trace=a=b",
         "HEADER",
-        "Trace=",
+        "Traceparent=",
         "WAIT_FOR",
         "upload",
         "WAIT_FOR",

@@ -225,6 +225,40 @@ pub(super) async fn other_settings_under_a_known_id_are_a_duplicate(case: Case) 
     assert_eq!(case.get(id).await, stored);
 }
 
+/// Who sends a job again does so under another trace: that is no other content.
+pub(super) async fn another_trace_under_a_known_id_is_a_duplicate(case: Case) {
+    let traced = |parent: &str| NewJob {
+        headers: vec![
+            ("TraceParent".into(), parent.into()),
+            ("a".into(), "1".into()),
+            ("tracestate".into(), "x=1".into()),
+        ],
+        ..job()
+    };
+    let sent = traced("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+    case.enqueue(sent.clone()).await;
+    let stored = case.get(sent.id).await;
+    assert_eq!(stored.headers, sent.headers);
+    let others = [
+        NewJob {
+            id: sent.id,
+            ..traced("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+        },
+        NewJob {
+            headers: vec![("a".into(), "1".into())],
+            ..sent.clone()
+        },
+    ];
+    for other in &others {
+        assert_eq!(case.verdict(other.clone()).await, Duplicate, "{other:?}");
+    }
+    assert_eq!(case.get(sent.id).await, stored);
+    case.drain().await;
+    for other in others {
+        assert_eq!(case.verdict(other.clone()).await, Duplicate, "{other:?}");
+    }
+}
+
 /// A duplicate changes nothing of an active job.
 pub(super) async fn a_duplicate_of_an_active_job_leaves_it_alone(case: Case) {
     let sent = job();

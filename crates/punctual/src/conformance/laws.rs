@@ -90,6 +90,7 @@ macro_rules! __laws {
                 the_same_id_within_a_call_is_a_duplicate,
                 other_content_under_a_known_id_is_a_conflict,
                 other_settings_under_a_known_id_are_a_duplicate[Delay, Priority],
+                another_trace_under_a_known_id_is_a_duplicate,
                 a_duplicate_of_an_active_job_leaves_it_alone,
                 a_settled_job_is_a_duplicate_by_its_mark,
                 a_delay_counts_from_engine_time[Delay],

@@ -123,6 +123,15 @@ pub struct NewJob {
     pub history: Option<Box<JobRecord>>,
 }
 
+/// The headers that must be the same when an id is sent again: all but the trace context,
+/// `traceparent` and `tracestate` in any case, which says who asked and not for what.
+pub fn content_headers(headers: &[(String, String)]) -> impl Iterator<Item = &(String, String)> {
+    let is_trace = |name: &str| {
+        name.eq_ignore_ascii_case("traceparent") || name.eq_ignore_ascii_case("tracestate")
+    };
+    headers.iter().filter(move |(name, _)| !is_trace(name))
+}
+
 impl NewJob {
     /// A job for a queue, due at once, with a fresh id and every default.
     pub fn new(queue: impl Into<String>, payload: impl Into<Bytes>) -> Self {

@@ -9,7 +9,7 @@ use super::rows::*;
 use super::unique::KeyVerdict;
 use crate::engine::{EnqueueVerdict, Namespace, OnFull, Receipt};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{DeadReason, Due, JobId, JobRecord, NewJob, State};
+use crate::job::{DeadReason, Due, JobId, JobRecord, NewJob, State, content_headers};
 use crate::time::Timestamp;
 
 /// A job whose fields are checked, with the due that engine time gives it.
@@ -150,7 +150,7 @@ impl Machine {
             && spec.kind == job.kind
             && spec.payload == job.payload
             && spec.content_type == job.content_type
-            && spec.headers == job.headers)
+            && content_headers(&spec.headers).eq(content_headers(&job.headers)))
     }
 
     /// Whether the queue may take one more pending job, after dead-lettering if it is told to;
@@ -376,7 +376,7 @@ fn content(
     ] {
         hash.part(part);
     }
-    for (name, value) in headers {
+    for (name, value) in content_headers(headers) {
         hash.part(name.as_bytes());
         hash.part(value.as_bytes());
     }

@@ -3,7 +3,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::engine::{Got, Token};
-use crate::job::{Hold, JobId, JobRecord, NewJob, OnRetry, PastAttempt, PastOutcome, State};
+use crate::job::{
+    Hold, JobId, JobRecord, NewJob, OnRetry, PastAttempt, PastOutcome, State, content_headers,
+};
 use crate::time::{Timestamp, days, minutes};
 
 /// How long the mark of a settled job lasts, and a kept one at the least.
@@ -76,7 +78,7 @@ impl Content {
             kind: job.kind.clone(),
             payload: job.payload.clone(),
             content_type: job.content_type.clone(),
-            headers: job.headers.clone(),
+            headers: content_headers(&job.headers).cloned().collect(),
         }
     }
 }
