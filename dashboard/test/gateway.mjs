@@ -79,6 +79,21 @@ test("jobs, their death and their redrive are seen as they happen", async () => 
   });
 });
 
+test("each attempt of a job is told, with its error and its worker's host", async () => {
+  const { id } = await call("POST", "jobs", { queue: "tries", payload: {} });
+  const ends = [{ outcome: "retry", after: "0s", error: "no route to host" }, { outcome: "released" }, { outcome: "dead", error: "550 no such user" }];
+  for (const end of ends) {
+    const { pages } = await call("POST", "claims", { queues: ["tries"], worker: { host: "app-7" } });
+    await call("POST", "settlements", { pages: [{ token: pages[0].token, settlements: [{ id, attempt: pages[0].jobs[0].attempt, ...end }] }] });
+  }
+  await visit(`#/jobs/${id}`, async (page) => {
+    await page.waitForFunction(() => document.querySelector(".attempts")?.innerText.includes("app-7"));
+    const rows = (await page.locator(".attempts tbody tr").allInnerTexts()).map((row) => row.replaceAll(/\s+/g, " ").trim());
+    const begins = ["3 failed for good", "550 no such user", "2 handed back", "1 failed", "no route to host"];
+    assert.deepEqual(rows.map((row, nth) => row.slice(0, begins[nth].length)), begins);
+  });
+});
+
 test("the form enqueues, the job explains itself, is put off and put back, and cancelled", async () => {
   await visit("#/enqueue?queue=orders", async (page) => {
     await page.fill("textarea", '{"n": 9007199254740993}');

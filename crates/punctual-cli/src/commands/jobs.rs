@@ -1,5 +1,6 @@
 //! `punctual jobs`: look at jobs and change them.
 
+mod attempts;
 mod edit;
 mod explain;
 mod list;

@@ -81,6 +81,10 @@ fn exit_codes_are_verdicts() {
         (&json!("scheduled"), &json!(1))
     );
     assert_eq!(job["last_error"], "exit status 3: said 3");
+    assert_eq!(
+        (&job["attempts"][0]["outcome"], &job["attempts"][0]["error"]),
+        (&json!("retry"), &json!("exit status 3: said 3"))
+    );
     let job = show(&snoozing);
     assert_eq!(
         (&job["state"], &job["failures"]),
@@ -92,6 +96,33 @@ fn exit_codes_are_verdicts() {
         (&json!("dead"), &json!("exhausted"), &json!(0))
     );
     assert_eq!(job["last_error"], "ended by signal 9: said 9");
+}
+
+#[test]
+fn every_attempt_is_told_within_80_columns() {
+    let punctual = Punctual::new();
+    let attempts = ["--retry", "fixed:1ms", "--attempts", "12"];
+    let id = punctual.enqueue(&[&["jobs", "x"][..], &attempts].concat());
+    for _ in 0..12 {
+        let long = "the bank is closed ".repeat(30);
+        work(&punctual, &format!("echo '{long}'>&2; exit 1"), &[]);
+    }
+    let card = punctual.run(&["jobs", "show", &id]).exits(0).stdout;
+    let told: Vec<_> = card
+        .lines()
+        .skip_while(|line| !line.starts_with("attempts "))
+        .collect();
+    assert!(told[0].contains("1  retry"), "{card}");
+    assert!(
+        told[1].contains("exit status 1: the bank is closed"),
+        "{card}"
+    );
+    assert!(told[2].contains("(2 to 3 are not kept)"), "{card}");
+    assert!(told[3].contains("4  retry"), "{card}");
+    assert!(told[19].contains("12  retry"), "{card}");
+    for line in &told[..21] {
+        assert!(line.chars().count() <= 80, "{line:?}");
+    }
 }
 
 #[test]

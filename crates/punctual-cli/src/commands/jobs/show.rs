@@ -4,6 +4,7 @@ use punctual::JobRecord;
 use punctual::engine::{Got, WorkerId};
 use punctual::time::{Timestamp, exact_span, format_span};
 
+use super::attempts;
 use super::select::Named;
 use super::show_named;
 use crate::args::Session;
@@ -118,6 +119,7 @@ fn fields(job: &JobRecord, now: Timestamp) -> Vec<(&'static str, String)> {
             .as_deref()
             .map(|error| cut(error, TEXT_SHOWN)),
     );
+    add("attempts", attempts::shown(job, now));
     add("progress", job.progress.as_deref().map(shown));
     add("result", job.result.as_deref().map(shown));
     for (name, value) in &job.headers {
