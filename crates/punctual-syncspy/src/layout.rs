@@ -34,7 +34,9 @@ pub(crate) mod word {
     pub(crate) const REFUSED_WRITES: usize = 4;
     pub(crate) const SYNCS: usize = 5;
     pub(crate) const FAILED_SYNCS: usize = 6;
-    pub(crate) const ALL: usize = 7;
+    /// So many microseconds are added to the wall clock, as a signed number.
+    pub(crate) const CLOCK_MICROS: usize = 7;
+    pub(crate) const ALL: usize = 8;
 }
 
 /// What identifies a file as long as it lives: its inode and the nanosecond of its birth.

@@ -141,7 +141,24 @@ impl SyncSpy {
         self.page.set(word::FULL, k)
     }
 
-    /// Ends what was told to be slow, to fail or to be full.
+    /// Lets the wall clock of every watched process read so many microseconds more, or less, from
+    /// now on; 0 ends that. Monotonic clocks are left alone.
+    ///
+    /// # Errors
+    /// If the control directory cannot be written.
+    pub fn shift_clock(&self, by: i64) -> io::Result<()> {
+        self.page.set(word::CLOCK_MICROS, by.cast_unsigned())
+    }
+
+    /// By how many microseconds the wall clock of watched processes is shifted.
+    ///
+    /// # Errors
+    /// If the control directory cannot be read.
+    pub fn clock_shift(&self) -> io::Result<i64> {
+        Ok(self.page.get(word::CLOCK_MICROS)?.cast_signed())
+    }
+
+    /// Ends what was told to be slow, to fail or to be full. The clock stays as it is.
     ///
     /// # Errors
     /// If the control directory cannot be written.

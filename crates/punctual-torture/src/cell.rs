@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::{fs, io};
 
 use clap::ValueEnum;
@@ -32,7 +32,7 @@ pub(crate) enum CellKind {
     RedisEverysec,
     /// Redis with appendfsync always, behind a gateway
     RedisHttp,
-    /// A master, two replicas, three sentinels; acknowledged by one replica
+    /// A master, two replicas, three sentinels; acknowledged by both replicas
     Sentinel,
     /// Three masters
     Cluster,
@@ -54,6 +54,12 @@ pub(crate) enum CellKind {
     RedisRdb,
     /// A master and two replicas that nobody waits for: loses on failover
     SentinelUnwaited,
+    /// A master and two replicas, one of which is waited for: may lose
+    SentinelOne,
+    /// The embedded engine, synced, with clocks that are wrong
+    EmbeddedClock,
+    /// Redis with appendfsync always, with clocks that are wrong
+    RedisClock,
 }
 
 impl CellKind {
@@ -101,7 +107,13 @@ impl CellKind {
                 | Self::EmbeddedPower
                 | Self::EmbeddedDisk
                 | Self::EmbeddedOsPower
+                | Self::EmbeddedClock
         )
+    }
+
+    /// Whether clocks are shifted.
+    pub(crate) fn has_clocks(self) -> bool {
+        matches!(self, Self::EmbeddedClock | Self::RedisClock)
     }
 
     /// Whether its setting admits that acknowledged jobs are lost.
@@ -110,11 +122,19 @@ impl CellKind {
             self,
             Self::EmbeddedOsPower
                 | Self::RedisEverysec
-                | Self::Sentinel
+                | Self::SentinelOne
                 | Self::RedisEverysecPower
                 | Self::RedisEverysecSlow
                 | Self::RedisRdb
                 | Self::SentinelUnwaited
+        )
+    }
+
+    /// Whether Redis syncs each second, and so may hold writes back.
+    pub(crate) fn is_everysec(self) -> bool {
+        matches!(
+            self,
+            Self::RedisEverysec | Self::RedisEverysecPower | Self::RedisEverysecSlow
         )
     }
 
@@ -128,6 +148,8 @@ impl CellKind {
                 | Self::RedisPower
                 | Self::RedisEverysecPower
                 | Self::RedisEverysecSlow
+                | Self::EmbeddedClock
+                | Self::RedisClock
         )
     }
 
@@ -136,10 +158,12 @@ impl CellKind {
         match self {
             Self::Embedded | Self::EmbeddedHttp | Self::RedisAlways | Self::RedisHttp => "fsync",
             Self::EmbeddedPower | Self::RedisPower => "fsync",
+            Self::EmbeddedClock | Self::RedisClock => "fsync",
             Self::EmbeddedDisk | Self::RedisDisk | Self::Cluster => "fsync",
             Self::RedisEverysec | Self::EmbeddedOsPower => "os",
             Self::RedisEverysecPower | Self::RedisEverysecSlow => "os",
-            Self::Sentinel => "replica(1)",
+            Self::Sentinel => "replica(2)",
+            Self::SentinelOne => "replica(1)",
             Self::RedisRdb | Self::SentinelUnwaited => "memory",
         }
     }
@@ -164,9 +188,18 @@ pub(crate) struct Cell {
     pub(crate) behind: String,
     /// The port of the gateway.
     pub(crate) gateway: Option<u16>,
-    /// What sees every write and sync of the engine.
+    /// What sees every write and sync of the engine, and sets its clock.
     pub(crate) spy: Option<Arc<SyncSpy>>,
+    /// What sets the clock of producers and workers.
+    pub(crate) clients: Option<Arc<SyncSpy>>,
+    /// Bytes of all keys of its server after the first round.
+    base: OnceLock<u64>,
 }
+
+/// Bytes of all keys.
+const KEYS_BYTES: &str = "local sum, at = 0, '0' repeat local found = redis.call('SCAN', at) at = found[1] \
+     for _, key in ipairs(found[2]) do sum = sum + (redis.call('MEMORY', 'USAGE', key, 'SAMPLES', '0') or 0) end \
+     until at == '0' return sum";
 
 const ALWAYS: [&str; 8] = [
     "--save",
@@ -210,12 +243,13 @@ impl Cell {
                 CellKind::RedisAlways
                 | CellKind::RedisHttp
                 | CellKind::RedisPower
-                | CellKind::RedisDisk => one(&ALWAYS),
+                | CellKind::RedisDisk
+                | CellKind::RedisClock => one(&ALWAYS),
                 CellKind::RedisEverysec
                 | CellKind::RedisEverysecPower
                 | CellKind::RedisEverysecSlow => one(&EVERYSEC),
                 CellKind::RedisRdb => one(&SNAPSHOTS),
-                CellKind::Sentinel | CellKind::SentinelUnwaited => {
+                CellKind::Sentinel | CellKind::SentinelOne | CellKind::SentinelUnwaited => {
                     let servers = TestSentinels::start();
                     let address = servers.address();
                     (Servers::Sentinels(Box::new(servers)), address)
@@ -249,7 +283,17 @@ impl Cell {
             None => None,
         };
         let servers = Arc::new(Mutex::new(servers));
+        let clients = match kind.has_clocks() {
+            true => {
+                let unwritten = folder.join("unwritten");
+                fs::create_dir_all(&unwritten)?;
+                Some(Arc::new(SyncSpy::new(folder.join("clients"), unwritten)?))
+            }
+            false => None,
+        };
         Ok(Self {
+            base: OnceLock::new(),
+            clients,
             kind,
             servers,
             proxy,
@@ -265,6 +309,23 @@ impl Cell {
             (Some(spy), true) => environment(spy),
             _ => Vec::new(),
         }
+    }
+
+    /// Bytes of all keys after the first round and now, where there is one server; to be asked once
+    /// every job was deleted.
+    pub(crate) async fn remains(&self) -> Option<(u64, u64)> {
+        let servers = self.servers.lock().await;
+        let Servers::One(server) = &*servers else {
+            return None;
+        };
+        let said = block_in_place(|| server.cli(&["EVAL", KEYS_BYTES, "0"]));
+        let now = said.parse().ok()?;
+        Some((*self.base.get_or_init(|| now), now))
+    }
+
+    /// Variables of producers and workers.
+    pub(crate) fn clients_environment(&self) -> Vec<(String, OsString)> {
+        self.clients.as_deref().map_or_else(Vec::new, environment)
     }
 
     /// Where producers and workers of a round find their engine.

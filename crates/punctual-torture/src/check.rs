@@ -83,6 +83,9 @@ pub(crate) struct Tally {
     /// How long the oldest of those had been acknowledged when the next fault came, in microseconds.
     #[serde(default)]
     pub(crate) oldest_lost: u64,
+    /// Kills of Redis that met bytes which it had answered and not written yet.
+    #[serde(default)]
+    pub(crate) unwritten: u64,
     /// Jobs with more than one effect.
     pub(crate) doubled: u64,
     /// Starts before the due.
@@ -108,6 +111,7 @@ impl Tally {
         self.acknowledged += other.acknowledged;
         self.lost += other.lost;
         self.oldest_lost = self.oldest_lost.max(other.oldest_lost);
+        self.unwritten += other.unwritten;
         self.doubled += other.doubled;
         self.early += other.early;
         self.stale_accepted += other.stale_accepted;
@@ -132,6 +136,7 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
 pub(crate) fn judge(case: &Case) -> Findings {
     let mut tally = Tally {
         faults: case.count_faults(),
+        unwritten: case.unwritten,
         ..Tally::default()
     };
     let verdicts = vec![
@@ -143,6 +148,7 @@ pub(crate) fn judge(case: &Case) -> Findings {
         timing::alive_again(case),
         ends::attempts(case, &mut tally),
         kept::no_orphans(case),
+        kept::back_to_base(case),
         kept::counts(case),
     ];
     Findings {

@@ -89,6 +89,8 @@ pub(crate) enum Event {
     },
     /// A handler ends its process.
     Abort { id: JobId, attempt: u32 },
+    /// A call was given up by its caller before its answer.
+    Dropped,
     /// Who holds this lease will come late with everything, on purpose.
     Late { token: Token },
     /// A fault begins.
@@ -97,6 +99,9 @@ pub(crate) enum Event {
         id: String,
         what: String,
     },
+    /// At a kill of Redis: bytes that it had answered and not written yet, and how many writes it had
+    /// put off for a sync that was under way.
+    Unwritten { bytes: u64, put_off: u64 },
     /// A fault is over, and what it hit runs again. `done` is false if it could not be brought about.
     Healed { number: u64, done: bool },
     /// A process is gone, by whatever cause.

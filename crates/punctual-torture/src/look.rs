@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
 
-use punctual::engine::{Filter, Got, List, ListBy, StatsRequest, Target};
+use punctual::engine::{Action, Edit, Filter, Got, List, ListBy, Select, StatsRequest, Target};
 use punctual::{Engine, JobId, Namespace, Result, State};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,9 @@ pub(crate) struct Look {
     pub(crate) leftovers: Vec<String>,
     /// Counts that differ from what a walk finds.
     pub(crate) miscounts: Vec<String>,
+    /// Bytes of all keys once every job was deleted: after the first round of the cell, and now.
+    #[serde(default)]
+    pub(crate) remains: Option<(u64, u64)>,
     /// Keys looked for, and counts compared.
     pub(crate) keys: u64,
     pub(crate) counts: u64,
@@ -116,6 +119,19 @@ impl Look {
         let strange = stats.queues.iter().filter(|queue| !known(&queue.queue));
         self.leftovers
             .extend(strange.map(|queue| format!("queue {} is nobody's", queue.queue)));
+        Ok(())
+    }
+
+    /// Deletes every job, so that what belongs to none is seen.
+    pub(crate) async fn clear(engine: &dyn Engine, ids: &[JobId]) -> Result<()> {
+        for ids in ids.chunks(500) {
+            let edit = Edit {
+                select: Select::Targets(ids.iter().copied().map(Target::Id).collect()),
+                action: Action::Delete,
+                dry_run: false,
+            };
+            engine.edit(&Namespace::default(), edit).await?;
+        }
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Carries out a plan.
 
+mod clocks;
 mod disk;
 
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub(crate) struct Targets {
     pub(crate) servers: Arc<Mutex<Servers>>,
     pub(crate) proxy: Option<Arc<TestProxy>>,
     pub(crate) spy: Option<Arc<SyncSpy>>,
+    /// What sets the clocks of producers and workers.
+    pub(crate) clients: Option<Arc<SyncSpy>>,
 }
 
 /// Brings about every fault of a plan, lane by lane, and heals each.
@@ -42,6 +45,9 @@ pub(crate) async fn carry_out(targets: &Targets, plan: &[Fault], history: &Histo
                 fault.kind.what().into(),
             );
             history.note(Event::Fault { number, id, what });
+            if fault.kind == Kind::KillEngine && targets.cell.is_everysec() {
+                targets.note_unwritten(history).await;
+            }
             let done = targets.hit(fault).await;
             history.note(Event::Healed { number, done });
         }
@@ -62,11 +68,28 @@ impl Targets {
         }
     }
 
+    async fn note_unwritten(&self, history: &History) {
+        if let Servers::One(server) = &*self.servers.lock().await {
+            let said = block_in_place(|| server.cli(&["INFO", "persistence"]));
+            let number = |name: &str| {
+                let value = said.lines().find_map(|line| line.strip_prefix(name));
+                value
+                    .and_then(|value| value.trim().parse().ok())
+                    .unwrap_or(0)
+            };
+            history.note(Event::Unwritten {
+                bytes: number("aof_buffer_length:"),
+                put_off: number("aof_delayed_fsync:"),
+            });
+        }
+    }
+
     async fn hit_worker(&self, fault: &Fault) -> bool {
         let worker = &self.workers[fault.pick as usize % self.workers.len()];
         match fault.kind {
             Kind::KillWorker => worker.kill(fault.span()).await,
             Kind::StopWorker => worker.stop(fault.span()).await,
+            Kind::ClientClock => clocks::hit(self.clients.as_deref(), fault).await,
             _ => worker.terminate().await,
         }
     }
@@ -76,6 +99,9 @@ impl Targets {
             (Kind::KillGateway, Some(host)) => return host.kill(fault.span()).await,
             (Kind::StopGateway, Some(host)) => return host.stop(fault.span()).await,
             _ => {}
+        }
+        if matches!(fault.kind, Kind::ClockAhead | Kind::ClockBack) {
+            return clocks::hit(self.spy.as_deref(), fault).await;
         }
         let mut servers = self.servers.lock().await;
         if let Some(spy) = &self.spy
@@ -98,9 +124,19 @@ impl Targets {
             },
             Servers::One(server) => hit_redis(server, fault).await,
             Servers::Sentinels(sentinels) => {
-                block_in_place(|| sentinels.kill_master());
-                pause(fault.span()).await;
-                block_in_place(|| sentinels.restart_killed());
+                if fault.kind == Kind::LeaveMaster {
+                    block_in_place(|| sentinels.stop_master());
+                    pause(fault.span()).await;
+                    block_in_place(|| sentinels.go_on_stopped());
+                } else {
+                    block_in_place(|| sentinels.kill_master());
+                    pause(fault.span()).await;
+                    block_in_place(|| sentinels.restart_killed());
+                }
+                // Before that those who wait for both replicas hear that they are too few.
+                while block_in_place(|| sentinels.replicas()) < 2 {
+                    pause(millis(50)).await;
+                }
                 true
             }
             Servers::Cluster(cluster) => match fault.kind {
@@ -131,6 +167,7 @@ async fn hit_redis(server: &mut TestServer, fault: &Fault) -> bool {
             server.go_on();
             true
         }
+        Kind::NewerFunctions => block_in_place(|| load_newer(server)),
         Kind::FullMemory => {
             let said = block_in_place(|| server.cli(&["CONFIG", "SET", "maxmemory", "1"]));
             pause(fault.span()).await;
@@ -147,6 +184,22 @@ async fn hit_redis(server: &mut TestServer, fault: &Fault) -> bool {
             said == "OK" || said == "punctual_1"
         }),
     }
+}
+
+/// The functions that are there, under the next version: what a newer program loads. Older programs
+/// leave it alone. False if there are none.
+fn load_newer(server: &TestServer) -> bool {
+    let named = ["FUNCTION", "LIST", "LIBRARYNAME", "punctual_1", "WITHCODE"];
+    let said = server.cli(&named);
+    let Some(at) = said.find("#!lua") else {
+        return false;
+    };
+    let is_version = |line: &&str| line.starts_with("local VERSION = ");
+    let Some(version) = said.lines().find(is_version) else {
+        return false;
+    };
+    let newer = said[at..].replacen(version, &format!("{version} + 1"), 1);
+    server.cli_with(&["FUNCTION", "LOAD", "REPLACE"], &newer) == "punctual_1"
 }
 
 /// A library of the same name that knows that it is old and nothing else.

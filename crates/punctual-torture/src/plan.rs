@@ -38,6 +38,11 @@ pub(crate) enum Kind {
     SlowSync,
     FailSync,
     FullDisk,
+    LeaveMaster,
+    NewerFunctions,
+    ClockAhead,
+    ClockBack,
+    ClientClock,
 }
 
 /// Faults of a lane come one after the other; lanes go on at the same time.
@@ -98,7 +103,7 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64, faults: us
             });
             let rests = match kind {
                 // Sentinels, too, take their time.
-                Kind::FailOver => 6_000,
+                Kind::FailOver | Kind::LeaveMaster => 6_000,
                 _ if cell.may_lose() => 1_500,
                 _ => 0,
             };
@@ -142,7 +147,9 @@ const REDIS: &[(Kind, u32)] = &[
     (Kind::StopEngine, 1),
     (Kind::ForgetFunctions, 6),
     (Kind::FullMemory, 2),
+    (Kind::NewerFunctions, 2),
 ];
+const CLOCKED_WORKERS: &[(Kind, u32)] = &[(Kind::ClientClock, 10), (Kind::KillWorker, 6)];
 
 fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
     let gateway: &[(Kind, u32)] = &[(Kind::KillGateway, 12), (Kind::StopGateway, 1)];
@@ -178,10 +185,28 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
                 (Lane::Network, NETWORK),
             ]
         }
-        CellKind::Sentinel | CellKind::SentinelUnwaited => vec![
+        CellKind::Sentinel | CellKind::SentinelOne | CellKind::SentinelUnwaited => vec![
             (Lane::Workers, WORKERS),
-            (Lane::Servers, &[(Kind::FailOver, 1)]),
+            (
+                Lane::Servers,
+                &[(Kind::FailOver, 2), (Kind::LeaveMaster, 1)],
+            ),
         ],
+        CellKind::EmbeddedClock | CellKind::RedisClock => {
+            let clocks: &[(Kind, u32)] = match cell {
+                CellKind::RedisClock => &[
+                    (Kind::ClockAhead, 2),
+                    (Kind::ClockBack, 6),
+                    (Kind::KillEngine, 4),
+                ],
+                _ => &[
+                    (Kind::ClockAhead, 2),
+                    (Kind::ClockBack, 6),
+                    (Kind::KillGateway, 4),
+                ],
+            };
+            vec![(Lane::Workers, CLOCKED_WORKERS), (Lane::Servers, clocks)]
+        }
         CellKind::EmbeddedPower | CellKind::RedisPower => {
             let cuts: &[(Kind, u32)] = &[
                 (Kind::CutPower, 12),
@@ -233,6 +258,8 @@ impl Kind {
             Self::SlowSync | Self::FailSync | Self::FullDisk => random.u64(200..800),
             Self::NoReplies | Self::CutRequest | Self::CutReply => random.u64(50..300),
             Self::FailOver => random.u64(1_500..4_000),
+            Self::LeaveMaster => random.u64(0..1_000),
+            Self::ClockBack | Self::ClientClock => random.u64(300..1_000),
             _ => 0,
         }
     }
@@ -252,6 +279,9 @@ impl Kind {
             Self::ForgetFunctions => "F16",
             Self::FullMemory => "F18",
             Self::FailOver => "F21",
+            Self::LeaveMaster => "F22",
+            Self::NewerFunctions => "F36",
+            Self::ClockAhead | Self::ClockBack | Self::ClientClock => "F14",
             Self::MoveSlot => "F23",
             Self::CutPower => "F04",
             Self::SlowSync | Self::FailSync | Self::FullDisk => "F20",
@@ -299,6 +329,15 @@ impl Kind {
             Self::SlowSync => "a second per sync",
             Self::FailSync => "a sync fails",
             Self::FullDisk => "disk full",
+            Self::LeaveMaster => {
+                "the master stopped, replaced, and back with what it had been sent"
+            }
+            Self::NewerFunctions => "functions of a newer program beside older programs",
+            Self::ClockAhead => "the engine's clock steps ahead by up to two seconds",
+            Self::ClockBack => "the engine's clock reads 5 s, an hour or a day less",
+            Self::ClientClock => {
+                "the clocks of producers and workers are off by 5 s, an hour or a day"
+            }
         }
     }
 }

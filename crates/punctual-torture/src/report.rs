@@ -32,6 +32,11 @@ pub(crate) fn line(round: &Round) -> String {
     );
     if round.cell.may_lose() {
         let oldest = round.findings.tally.oldest_lost / 1_000;
+        if round.cell.is_everysec() {
+            let unwritten = round.findings.tally.unwritten;
+            write!(text, ", {unwritten} kills met answers not yet written")
+                .expect("a string takes any text");
+        }
         write!(
             text,
             ", the oldest {oldest} ms before its fault; it may lose"

@@ -165,6 +165,7 @@ impl RoundRun<'_> {
             servers: self.cell.servers.clone(),
             proxy: self.cell.proxy.clone(),
             spy: self.cell.spy.clone(),
+            clients: self.cell.clients.clone(),
         };
         let producers: Vec<_> = (0..producers)
             .map(|number| self.start("producer", number, &history))
@@ -243,9 +244,12 @@ impl RoundRun<'_> {
         }
         let (ids, keys): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), keys.into_iter().collect());
         let sink = setting.sink.open()?;
-        Look::at(engine, &*sink, &ids, &keys)
+        let mut look = Look::at(engine, &*sink, &ids, &keys)
             .await
-            .map_err(io::Error::other)
+            .map_err(io::Error::other)?;
+        Look::clear(engine, &ids).await.map_err(io::Error::other)?;
+        look.remains = self.cell.remains().await;
+        Ok(look)
     }
 
     fn judge(&self, took: Duration) -> io::Result<Round> {
@@ -316,7 +320,7 @@ impl RoundRun<'_> {
         let recipe = Recipe {
             name: format!("{role}-{number}"),
             arguments: Box::new(arguments),
-            environment: self.environment(),
+            environment: [self.environment(), self.cell.clients_environment()].concat(),
             log: self.folder.join("processes.log"),
             // It holds the engine: what was broken is whole once that is open.
             says_ready: role == "solo",

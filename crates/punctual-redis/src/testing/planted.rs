@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Plant = (&'static str, &'static str, &'static str);
 
-const PLANTS: [Plant; 6] = [
+const PLANTS: [Plant; 7] = [
     // What was settled stays in its page, and is rescued with it.
     ("RescueWithoutStateCheck", "  Page.depart(p, place)\n", ""),
     (
@@ -20,6 +20,12 @@ const PLANTS: [Plant; 6] = [
         "SettleWithoutToken",
         "  if not j or (j.ext.a or 0) + 1 ~= s.attempt then\n",
         "  if not j then\n",
+    ),
+    (
+        "ExtendWithoutToken",
+        "    local p = Page.load(token)\n    if p then\n      local deadline",
+        "    local held = notes == 0 and unp('>I2', blob, at) > 0 and Job.load(sub(blob, at + 2, at + 17))\n    \
+         local p = Page.load(token) or (held and Page.of(held))\n    if p then\n      local deadline",
     ),
     // As if a kill between two steps had lost every so many-th job.
     (

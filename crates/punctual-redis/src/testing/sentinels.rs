@@ -5,6 +5,8 @@ use super::TestServer;
 pub struct TestSentinels {
     servers: Vec<TestServer>,
     sentinels: Vec<TestServer>,
+    /// The port of the master that was stopped.
+    stopped: Option<u16>,
 }
 
 impl TestSentinels {
@@ -36,7 +38,12 @@ impl TestSentinels {
         let password = more.split_whitespace().nth(1);
         let sentinels = (0..3).map(|_| TestServer::sentinel(&lines, password));
         let sentinels = sentinels.collect();
-        let started = Self { servers, sentinels };
+        let stopped = None;
+        let started = Self {
+            servers,
+            sentinels,
+            stopped,
+        };
         // One that has not got the data yet could be made master.
         let replicas = || started.servers[0].cli(&["INFO", "replication"]);
         while replicas().matches("state=online").count() < 2 {
@@ -54,6 +61,19 @@ impl TestSentinels {
         format!("redis+sentinel://{}/main", hosts.join(","))
     }
 
+    /// The servers that are no master at present.
+    pub fn followers(&self) -> Vec<&TestServer> {
+        let master = self.master();
+        let follows = |server: &&TestServer| server.port() != master;
+        self.servers.iter().filter(follows).collect()
+    }
+
+    /// What every sentinel says of the replicas.
+    pub fn said_of_replicas(&self) -> Vec<String> {
+        let ask = |sentinel: &TestServer| sentinel.cli(&["SENTINEL", "REPLICAS", "main"]);
+        self.sentinels.iter().map(ask).collect()
+    }
+
     /// Ends the present master as a kill does; answers once the sentinels have made another one.
     pub fn kill_master(&mut self) {
         let before = self.master();
@@ -66,15 +86,48 @@ impl TestSentinels {
         }
     }
 
-    /// Starts those again that were killed; the sentinels make replicas of them.
+    /// Starts those again that were killed, as replicas of the present master.
     pub fn restart_killed(&mut self) {
-        for server in self
+        // By themselves sentinels take some eight seconds to make a replica of one.
+        let follows = format!("127.0.0.1 {}", self.master());
+        let killed = self
             .servers
             .iter_mut()
-            .filter(|server| !server.is_running())
-        {
-            server.restart();
+            .filter(|server| !server.is_running());
+        for server in killed {
+            server.restart_with(&["--save", "", "--replicaof", &follows]);
         }
+    }
+
+    /// Stops the present master without ending it; answers once the sentinels have made another one.
+    pub fn stop_master(&mut self) {
+        let before = self.master();
+        let is_master = |server: &&mut TestServer| server.port() == before;
+        if let Some(master) = self.servers.iter_mut().find(is_master) {
+            master.stop();
+        }
+        while self.master() == before {
+            std::thread::yield_now();
+        }
+        self.stopped = Some(before);
+    }
+
+    /// Lets the one that was stopped go on, with all that it had been sent; the sentinels make a
+    /// replica of it.
+    pub fn go_on_stopped(&mut self) {
+        let port = self.stopped.take();
+        let is_stopped = |server: &&mut TestServer| Some(server.port()) == port;
+        if let Some(stopped) = self.servers.iter_mut().find(is_stopped) {
+            stopped.go_on();
+        }
+    }
+
+    /// How many replicas the present master has that follow it.
+    pub fn replicas(&self) -> usize {
+        let port = self.master();
+        let master = self.servers.iter().find(|server| server.port() == port);
+        let said = master.map_or(String::new(), |master| master.cli(&["INFO", "replication"]));
+        said.matches("state=online").count()
     }
 
     fn master(&self) -> u16 {

@@ -201,3 +201,18 @@ fn redis_whose_sync_is_slow_loses_by_a_kill_alone() {
     }
     panic!("ten kills during a slow sync lost nothing");
 }
+
+#[test]
+fn redis_reads_the_clock_that_the_spy_sets() {
+    let mut server = Server::start("everysec");
+    let script = "EVAL \"return tonumber(redis.call('TIME')[1])\" 0";
+    let hour = 3_600;
+    let before = server.ask(script, 1).expect("it lives");
+    for (shift, expected) in [(hour, before + 3_600), (-hour, before - 3_600), (0, before)] {
+        let set = server.watched.spy.shift_clock(shift * 1_000_000);
+        set.expect("a clock");
+        let now = server.ask(script, 1).expect("it lives");
+        let off = now.abs_diff(expected);
+        assert!(off < 600, "{shift}: {now} is {off} s off {expected}");
+    }
+}

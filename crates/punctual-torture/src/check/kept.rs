@@ -1,4 +1,4 @@
-//! I1, I4, I8, I10: what must be there at the end, and what must not.
+//! I1, I4, I8, I9, I10: what must be there at the end, and what must not.
 
 use punctual::State;
 
@@ -133,6 +133,20 @@ pub(super) fn no_orphans(case: &Case) -> Verdict {
                 format!("{id} was merged into a job that had settled before")
             });
         }
+    }
+    verdict
+}
+
+/// What may remain besides: records of workers, and of each minute.
+const REMAINS_BYTES: u64 = 64 << 10;
+
+/// I9: what remains once every job is deleted does not grow from round to round.
+pub(super) fn back_to_base(case: &Case) -> Verdict {
+    let mut verdict = Verdict::new("I9 back to base");
+    if let Some((base, now)) = case.look.remains {
+        verdict.check(now <= base + base / 20 + REMAINS_BYTES, || {
+            format!("{now} bytes of keys are left, {base} were after the first round")
+        });
     }
     verdict
 }

@@ -22,6 +22,10 @@ pub(crate) struct Case {
     /// When the last jobs were asked for, and whether all were done with at the end.
     pub(crate) enough: Option<u64>,
     pub(crate) drained: bool,
+    /// Kills of Redis that met bytes which it had answered and not written yet.
+    pub(crate) unwritten: u64,
+    /// Calls that were given up by their callers.
+    pub(crate) dropped: u64,
     pub(crate) began: u64,
     pub(crate) ended: u64,
 }
@@ -61,6 +65,8 @@ pub(crate) struct Story {
 #[derive(Debug)]
 pub(crate) struct Receipt {
     pub(crate) at: u64,
+    /// Engine time.
+    pub(crate) now: u64,
     pub(crate) invoked: u64,
     pub(crate) received: Received,
 }
@@ -173,7 +179,13 @@ impl Case {
         case
     }
 
-    /// How many faults of each number were brought about; handlers that ended their process are F30.
+    /// Whether clocks were wrong: then those of the engine and of the machine do not compare.
+    pub(crate) fn has_wrong_clocks(&self) -> bool {
+        self.faults.iter().any(|fault| fault.id == "F14")
+    }
+
+    /// How many faults of each number were brought about; handlers that ended their process are F30,
+    /// calls that were given up F35.
     pub(crate) fn count_faults(&self) -> BTreeMap<String, u64> {
         let mut faults = BTreeMap::new();
         for fault in self.faults.iter().filter(|fault| fault.done) {
@@ -182,6 +194,9 @@ impl Case {
         let aborts: u64 = self.jobs.values().map(|story| story.aborts).sum();
         if aborts > 0 {
             faults.insert("F30".into(), aborts);
+        }
+        if self.dropped > 0 {
+            faults.insert("F35".into(), self.dropped);
         }
         faults
     }
@@ -208,13 +223,18 @@ impl Case {
                     }
                     enqueues.insert(call, (at, ids));
                 }
-                Event::EnqueueOk { call, receipts, .. } => {
+                Event::EnqueueOk {
+                    call,
+                    now,
+                    receipts,
+                } => {
                     let (invoked, ids) = enqueues.remove(&call).unwrap_or_default();
                     for (id, received) in ids.into_iter().zip(receipts) {
                         let story = self.jobs.entry(id).or_default();
                         story.unknown -= 1;
                         story.receipts.push(Receipt {
                             at,
+                            now,
                             invoked,
                             received,
                         });
@@ -331,6 +351,8 @@ impl Case {
                 }
                 Event::Enough => self.enough = Some(at),
                 Event::Drained => self.drained = true,
+                Event::Dropped => self.dropped += 1,
+                Event::Unwritten { bytes, .. } => self.unwritten += u64::from(bytes > 0),
                 _ => {}
             }
         }

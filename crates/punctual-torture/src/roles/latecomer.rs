@@ -1,7 +1,7 @@
 use fastrand::Rng;
 use punctual::engine::{Claim, Extend, Page, PageReport, Settle, Settlement, Token, WorkerId};
-use punctual::time::{millis, pause};
-use punctual::{Namespace, Outcome};
+use punctual::time::{millis, pause, seconds, within};
+use punctual::{JobRecord, Namespace, Outcome};
 
 use super::Begun;
 use crate::event::Event;
@@ -23,42 +23,92 @@ pub(super) async fn run(begun: Begun, seed: u64) {
 }
 
 const LEASE: std::time::Duration = millis(250);
+/// Longer than any call takes.
+const PATIENT: std::time::Duration = seconds(60);
 
 async fn be_late(begun: &Begun, random: &mut Rng) -> punctual::Result<()> {
-    let (engine, namespace) = (&begun.engine, Namespace::default());
     let queue = QUEUES[random.usize(0..QUEUES.len())];
-    let mut claim = Claim::new(WorkerId::random(), queue, 3);
-    claim.lease = LEASE;
-    let claimed = engine.claim(&namespace, claim).await?;
-    for page in claimed.pages {
+    // Now and then nobody is there to hear the answer: a lease that nobody holds.
+    let patience = if random.u32(0..4) == 0 {
+        millis(2)
+    } else {
+        PATIENT
+    };
+    let Some(pages) = within(patience, take(begun, queue)).await else {
+        begun.history.note(Event::Dropped);
+        return Ok(());
+    };
+    for page in pages? {
         begun.history.note(Event::Late { token: page.token });
         forge(begun, &page).await?;
-        if let Some(first) = page.jobs.first().filter(|_| page.jobs.len() > 1) {
-            let back = Settlement::new(first.id, first.attempt, Outcome::Released);
-            engine.settle(&namespace, report(&page, vec![back])).await?;
+        if page.jobs.len() > 1 {
+            hand_back(begun, &page, 1).await?;
         }
-        pause(LEASE * 3).await;
-        let jobs = page.jobs.iter().map(|job| job.id).collect();
-        let extend = Extend {
-            token: page.token,
-            lease: LEASE,
-            progress: Vec::new(),
-            jobs,
-        };
-        engine.extend(&namespace, vec![extend]).await?;
-        let ends = page.jobs.iter().map(|job| {
-            let outcome = if random.bool() {
-                Outcome::Completed
-            } else {
-                Outcome::Retry { after: None }
-            };
-            Settlement::new(job.id, job.attempt, outcome)
-        });
-        engine
-            .settle(&namespace, report(&page, ends.collect()))
-            .await?;
+        pause(LEASE).await;
+        // Under a lease of their own they are active again: the old one is to be of no use.
+        let again = take_again(begun, queue, &page).await?;
+        if again.is_empty() {
+            pause(LEASE * 2).await;
+        }
+        act_late(begun, random, &page).await?;
+        for page in again {
+            hand_back(begun, &page, page.jobs.len()).await?;
+        }
     }
     Ok(())
+}
+
+async fn take(begun: &Begun, queue: &str) -> punctual::Result<Vec<Page>> {
+    let mut claim = Claim::new(WorkerId::random(), queue, 3);
+    claim.lease = LEASE;
+    let claimed = begun.engine.claim(&Namespace::default(), claim).await?;
+    Ok(claimed.pages)
+}
+
+/// Claims until jobs of a page that is over are among those that come, or others have taken them.
+async fn take_again(begun: &Begun, queue: &str, over: &Page) -> punctual::Result<Vec<Page>> {
+    let mut taken = Vec::new();
+    for _ in 0..5 {
+        taken.extend(take(begun, queue).await?);
+        let jobs = || taken.iter().flat_map(|page: &Page| &page.jobs);
+        let same = |job: &JobRecord| over.jobs.iter().any(|old| old.id == job.id);
+        if jobs().any(same) {
+            break;
+        }
+        pause(millis(10)).await;
+    }
+    Ok(taken)
+}
+
+/// Prolongs and settles what a page held, though its lease has ended.
+async fn act_late(begun: &Begun, random: &mut Rng, page: &Page) -> punctual::Result<()> {
+    let namespace = Namespace::default();
+    let extend = Extend {
+        token: page.token,
+        lease: LEASE,
+        progress: Vec::new(),
+        jobs: page.jobs.iter().map(|job| job.id).collect(),
+    };
+    begun.engine.extend(&namespace, vec![extend]).await?;
+    let ends = page.jobs.iter().map(|job| {
+        let outcome = if random.bool() {
+            Outcome::Completed
+        } else {
+            Outcome::Retry { after: None }
+        };
+        Settlement::new(job.id, job.attempt, outcome)
+    });
+    let ends = report(page, ends.collect());
+    begun.engine.settle(&namespace, ends).await.map(drop)
+}
+
+/// Releases the first jobs of a page.
+async fn hand_back(begun: &Begun, page: &Page, count: usize) -> punctual::Result<()> {
+    let ends = page.jobs[..count].iter();
+    let ends = ends.map(|job| Settlement::new(job.id, job.attempt, Outcome::Released));
+    let ends = report(page, ends.collect());
+    let settled = begun.engine.settle(&Namespace::default(), ends).await;
+    settled.map(drop)
 }
 
 /// Acts under the number of a lease without its nonce, as if the number were proof enough.

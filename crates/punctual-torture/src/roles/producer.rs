@@ -3,13 +3,14 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use punctual::backoff::Backoff;
-use punctual::engine::{Action, Edit, QueueStats, Select, StatsRequest, Target};
-use punctual::time::{Stopwatch, millis, pause, seconds};
+use punctual::engine::{Action, Edit, Enqueued, QueueStats, Select, StatsRequest, Target};
+use punctual::time::{Stopwatch, millis, pause, seconds, within};
 use punctual::{
     Due, Group, Hold, JobId, Namespace, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
 };
 
 use super::{Begun, Failed};
+use crate::event::Event;
 use crate::fate::Fate;
 use crate::recorder::FATE;
 use crate::setting::{QUEUES, Setting};
@@ -46,6 +47,8 @@ struct Producer {
 
 /// A call without an answer is repeated for so long, then it stays unknown.
 const GIVES_UP_AFTER: std::time::Duration = seconds(12);
+/// One call in so many is given up, if it takes that long.
+const GIVEN_UP: u32 = 20;
 
 /// How many calls are sent between two looks at what stands ready, and how long one waits before
 /// the next look if that is too much.
@@ -87,17 +90,29 @@ impl Producer {
         }
         let mut backoff = Backoff::new(millis(10), millis(300));
         let watch = Stopwatch::start();
-        while let Err(error) = self
-            .begun
-            .engine
-            .enqueue(&Namespace::default(), jobs.clone())
-            .await
-        {
-            if !error.is_retryable() || watch.elapsed() > GIVES_UP_AFTER {
-                return;
+        loop {
+            match self.send_once(&jobs).await {
+                Some(Ok(_)) => return,
+                Some(Err(error)) if !error.is_retryable() => return,
+                _ if watch.elapsed() > GIVES_UP_AFTER => return,
+                _ => pause(backoff.pause()).await,
             }
-            pause(backoff.pause()).await;
         }
+    }
+
+    /// `None` if the call was given up: now and then one is, at any moment.
+    async fn send_once(&mut self, jobs: &[NewJob]) -> Option<punctual::Result<Enqueued>> {
+        let namespace = Namespace::default();
+        let call = self.begun.engine.enqueue(&namespace, jobs.to_vec());
+        if self.random.u32(0..GIVEN_UP) > 0 {
+            return Some(call.await);
+        }
+        let patience = std::time::Duration::from_micros(self.random.u64(0..4_000));
+        let answer = within(patience, call).await;
+        if answer.is_none() {
+            self.begun.history.note(Event::Dropped);
+        }
+        answer
     }
 
     async fn cancel(&mut self) {

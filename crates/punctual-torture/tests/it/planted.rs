@@ -62,11 +62,13 @@ fn a_rescue_that_does_not_look_is_found() {
 #[test]
 fn a_settle_that_takes_any_token_is_found() {
     finds("SettleWithoutToken", "embedded-http", &["I2 ", "I3 "]);
+    finds("SettleWithoutToken", "redis-always", &["I2 ", "I3 "]);
 }
 
 #[test]
 fn an_extend_that_takes_any_token_is_found() {
     finds("ExtendWithoutToken", "embedded-http", &["I3 "]);
+    finds("ExtendWithoutToken", "redis-always", &["I3 "]);
 }
 
 #[test]
@@ -89,6 +91,12 @@ fn a_unique_key_left_behind_is_found() {
 fn a_millisecond_too_early_is_found() {
     finds("EarlyByOneMillisecond", "embedded-http", &["I5 "]);
     finds("EarlyByOneMillisecond", "redis-always", &["I5 "]);
+}
+
+/// A cut leaves a log with an end that was written in part: what stands there is taken for jobs.
+#[test]
+fn a_checksum_that_is_not_checked_is_found() {
+    finds("ChecksumIgnored", "embedded-power", &["I1 ", "I5 "]);
 }
 
 #[test]

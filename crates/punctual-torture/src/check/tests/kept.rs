@@ -223,6 +223,17 @@ fn a_job_that_was_merged_into_one_that_had_settled_is_found() {
 }
 
 #[test]
+fn bytes_that_are_left_from_round_to_round_are_found() {
+    let left = |now| {
+        let mut told = Told::one_job();
+        told.look.remains = Some((100_000, now));
+        told
+    };
+    assert_eq!(left(150_000).broken(), NOTHING);
+    assert_eq!(left(200_000).broken(), ["I9"]);
+}
+
+#[test]
 fn a_count_that_a_walk_does_not_find_is_found() {
     let mut told = Told::one_job();
     told.look

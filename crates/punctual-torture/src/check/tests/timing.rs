@@ -61,6 +61,30 @@ fn a_handler_that_starts_before_the_due_is_found() {
     assert_eq!(told.judged().tally.early, 1);
 }
 
+/// The machine's clock reads less than the engine's, which a fault set.
+#[test]
+fn with_wrong_clocks_only_the_engines_is_asked() {
+    let told = |id: &str| {
+        let mut told = Told::one_job();
+        told.fault(id, CLAIMED - MS, CLAIMED);
+        told.change(|event| match event {
+            Event::Start { wall, .. } => *wall = 0,
+            Event::EnqueueInvoke { wall, .. } => *wall += 9 * MS,
+            _ => {}
+        });
+        told
+    };
+    assert_eq!(told("F02").broken(), ["I5"]);
+    assert_eq!(told("F14").broken(), NOTHING);
+    let mut early = told("F14");
+    early.change(|event| {
+        if let Event::EnqueueOk { now, .. } = event {
+            *now = DUE - 1;
+        }
+    });
+    assert_eq!(early.broken(), ["I5"]);
+}
+
 /// A job is sent early, and claimed first so long after a fault has healed.
 fn claimed_after(heals: u64, claimed: u64) -> Told {
     let mut told = Told::nothing();

@@ -141,7 +141,8 @@ impl Told {
             at,
             Event::EnqueueOk {
                 call,
-                now: at,
+                // The step was a millisecond before its answer.
+                now: at - MS,
                 receipts,
             },
         );
