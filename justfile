@@ -97,6 +97,10 @@ fuzz seed="1" inputs="1000000":
 torture-quick *options:
     scripts/torture {{options}}
 
+# Many small jobs under faults, added to the sums that the pages show; `just torture-sums 40 --seed N`
+torture-sums minutes *options:
+    scripts/torture sums {{minutes}} {{options}}
+
 # Every engine under faults, an hour; another seed is --seed N
 torture *options:
     scripts/torture hour {{options}}
