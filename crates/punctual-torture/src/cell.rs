@@ -80,7 +80,7 @@ impl CellKind {
                 Self::RedisPower,
                 Self::RedisDisk,
             ]),
-            // What is not explained yet is run by its name: docs/reliability.md, "What is open".
+            // What was mended last is run by its name until a long run has shown it.
             "all" => Ok(Self::value_variants()
                 .iter()
                 .copied()

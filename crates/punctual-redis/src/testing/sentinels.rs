@@ -61,19 +61,6 @@ impl TestSentinels {
         format!("redis+sentinel://{}/main", hosts.join(","))
     }
 
-    /// The servers that are no master at present.
-    pub fn followers(&self) -> Vec<&TestServer> {
-        let master = self.master();
-        let follows = |server: &&TestServer| server.port() != master;
-        self.servers.iter().filter(follows).collect()
-    }
-
-    /// What every sentinel says of the replicas.
-    pub fn said_of_replicas(&self) -> Vec<String> {
-        let ask = |sentinel: &TestServer| sentinel.cli(&["SENTINEL", "REPLICAS", "main"]);
-        self.sentinels.iter().map(ask).collect()
-    }
-
     /// Ends the present master as a kill does; answers once the sentinels have made another one.
     pub fn kill_master(&mut self) {
         let before = self.master();

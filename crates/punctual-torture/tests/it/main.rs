@@ -1,8 +1,6 @@
 //! The harness is proved: it finds planted bugs, sees settings lose what they may lose, and nothing
 //! lost where nothing may be.
 
-/// Whom a failover may elect.
-mod failover;
 /// Settings that may lose do, the others do not.
 mod honest;
 /// A seed is a plan, and kept histories are judged alike again.
