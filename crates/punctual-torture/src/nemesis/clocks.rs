@@ -31,7 +31,7 @@ async fn set(spy: &SyncSpy, fault: &Fault) -> io::Result<()> {
             return spy.shift_clock(before + ahead);
         }
         Kind::ClockBack => spy.shift_clock(before - off)?,
-        _ if fault.pick % 2 == 0 => spy.shift_clock(-off)?,
+        _ if fault.pick.is_multiple_of(2) => spy.shift_clock(-off)?,
         _ => spy.shift_clock(off)?,
     }
     pause(fault.span()).await;
