@@ -4,6 +4,7 @@
 //! over what runs too long, and the settler. What they share is one board under a short lock.
 
 mod ahead;
+mod alone;
 mod claimer;
 mod context;
 mod ending;

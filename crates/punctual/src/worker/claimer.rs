@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::alone::{self, Turn, is_dry};
 use super::context::{Attempt, Context, Lease};
 use super::health::Loop;
 use super::queues::Queues;
@@ -72,9 +73,14 @@ impl Claimer {
     async fn round(&mut self) {
         self.rt.start_next();
         let alone = self.is_turn_of_suspects();
-        if alone && !self.rt.setup.isolated && !self.run_dry().await {
-            return;
-        }
+        let isolated = self.rt.setup.isolated;
+        let turn = match alone && !isolated {
+            true => match self.run_dry().await {
+                None => return,
+                turn => turn,
+            },
+            false => None,
+        };
         let room = self.rt.board().room();
         let Some(room) = room else {
             let fits = self.rt.until(|board| board.room().is_some());
@@ -84,6 +90,13 @@ impl Claimer {
         let quiet = self.rt.board().is_quiet();
         let asked = self.rt.now();
         self.rt.board().claiming = true;
+        if turn.is_none() && !isolated && alone::is_taken() {
+            // Nothing is claimed beside another worker's suspect.
+            self.rt.board().claiming = self.rt.nonce.load(Ordering::Relaxed) != 0;
+            self.rt.changed();
+            self.bounded(alone::left()).await;
+            return;
+        }
         match self.claim(room, alone).await {
             Ok(claimed) => {
                 self.backoff.reset();
@@ -139,8 +152,7 @@ impl Claimer {
             return !self.was_alone;
         }
         let now = self.rt.now();
-        let eldest = self.rt.board().eldest(now);
-        self.suspects.is_turn(now, eldest)
+        self.suspects.is_turn(now, alone::eldest(&self.rt))
     }
 
     /// Sends a claim; an unanswered one again under its nonce, so that its page is not stranded.
@@ -262,8 +274,8 @@ impl Claimer {
     }
 
     /// Waits until nothing runs and every outcome is handed in: what ends the process now must be
-    /// nobody's crash but the suspect's own. Whether it came to that in time.
-    async fn run_dry(&mut self) -> bool {
+    /// nobody's crash but the suspect's own. The turn, if it came to that in time.
+    async fn run_dry(&mut self) -> Option<Turn> {
         let rt = self.rt.clone();
         while rt.phase() == Phase::Claiming {
             rt.vitals.beat(Loop::Claimer);
@@ -273,20 +285,40 @@ impl Claimer {
                 (is_dry(&board), board.eldest(now))
             };
             if dry {
-                return true;
+                return self.clear_the_house().await;
             }
             let left = self.suspects.patience_left(now, eldest);
             if left.is_zero() {
                 tracing::debug!(?eldest, "suspects wait on: handlers did not end");
                 self.suspects.gave_up(now);
-                return false;
+                return None;
             }
             tokio::select! {
                 () = self.bounded(rt.until(is_dry)) => {}
                 () = pause(left) => {}
             }
         }
-        false
+        None
+    }
+
+    /// Waits until the other workers of the process have run dry too.
+    async fn clear_the_house(&mut self) -> Option<Turn> {
+        let rt = self.rt.clone();
+        let Some(turn) = Turn::begin() else {
+            self.bounded(alone::left()).await;
+            return None;
+        };
+        let left = self.suspects.patience_left(rt.now(), None);
+        tokio::select! {
+            biased;
+            () = turn.others_are_dry(&rt) => return Some(turn),
+            () = rt.reached(Phase::Draining) => {}
+            () = pause(left) => {
+                tracing::debug!("suspects wait on: handlers of other workers did not end");
+                self.suspects.gave_up(rt.now());
+            }
+        }
+        None
     }
 
     /// Waits until what runs has ended and is handed in, however long that takes.
@@ -311,11 +343,6 @@ impl Claimer {
 
 /// Bells in a row that may be false before the claimer slows down.
 const FUTILE_MAX: u32 = 3;
-
-/// A handler that blocks its thread runs too, though its slot was given up.
-fn is_dry(board: &Board) -> bool {
-    board.is_idle() && board.unsettled() == 0 && board.leaked() == 0
-}
 
 async fn released(rt: &Runtime) {
     rt.reached(Phase::Releasing).await;

@@ -20,7 +20,7 @@ use super::layer::Layer;
 use super::meters::{Labels, Meters};
 use super::settler::Outbox;
 use super::slots::{Board, Run};
-use super::{Setup, claimer, lease, settler, watch as watcher};
+use super::{Setup, alone, claimer, lease, settler, watch as watcher};
 use crate::backoff::Backoff;
 use crate::engine::{Engine, Namespace, WorkerRecord};
 use crate::error::{Error, ErrorKind, Result};
@@ -109,6 +109,9 @@ impl Running {
         };
         let rt = Arc::new(Runtime::new(setup, limits, until_idle));
         rt.vitals.running(true);
+        if !rt.setup.isolated {
+            alone::move_in(&rt);
+        }
         let mut loops = JoinSet::new();
         loops.spawn(supervise(rt.clone(), Loop::Settler, settler::run));
         loops.spawn(supervise(rt.clone(), Loop::Leases, lease::run));

@@ -114,6 +114,50 @@ async fn a_suspect_runs_with_nothing_beside_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspect_runs_with_nothing_beside_it_in_another_worker_of_the_process() {
+    let (probe, clock) = Probe::new();
+    suspects(&probe, &clock, 5).await;
+    let (elsewhere, _) = Probe::new();
+    let running = Arc::new(AtomicU32::new(0));
+    let beside = Arc::new(AtomicU32::new(0));
+    let alone = Arc::new(AtomicU32::new(0));
+    let worker = |probe: &Arc<Probe>| {
+        let counters = (running.clone(), beside.clone(), alone.clone());
+        Worker::new(probe).handle(move |_: Ping, ctx: Context| {
+            let (running, beside, alone) = counters.clone();
+            async move {
+                let before = running.fetch_add(1, Ordering::SeqCst);
+                for _ in 0..20 {
+                    tokio::task::yield_now().await;
+                }
+                let others = running.fetch_sub(1, Ordering::SeqCst) - 1;
+                if ctx.crashes() >= 2 {
+                    beside.fetch_add(before + others, Ordering::SeqCst);
+                    alone.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        })
+    };
+    let busy = worker(&elsewhere);
+    let busy = background(&busy);
+    let feeds = {
+        let elsewhere = elsewhere.clone();
+        tokio::spawn(async move {
+            for n in 0.. {
+                send(&elsewhere, n).await;
+                tokio::task::yield_now().await;
+            }
+        })
+    };
+    let first = worker(&probe);
+    let first = background(&first);
+    first.stop_when(|| alone.load(Ordering::SeqCst) == 5).await;
+    feeds.abort();
+    busy.kill().await;
+    assert_eq!(beside.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_isolated_worker_takes_suspects_beside_its_work() {
     let (probe, clock) = Probe::new();
     suspects(&probe, &clock, 3).await;
