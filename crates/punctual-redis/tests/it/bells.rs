@@ -181,6 +181,31 @@ async fn a_job_is_on_time_and_never_early() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspect_is_heard_of_by_a_look() {
+    let server = TestServer::start();
+    let [producer, crashes, worker] = engines(&server).await;
+    let sent = producer.enqueue(&here(), vec![job()]).await;
+    sent.expect("enqueue");
+    // Claimed twice, and never settled.
+    loop {
+        let claim = punctual::engine::Claim {
+            lease: millis(1),
+            ..punctual::engine::Claim::new(Default::default(), QUEUE, 1)
+        };
+        let claimed = crashes.claim(&here(), claim).await.expect("claim");
+        if claimed.suspects {
+            break;
+        }
+    }
+    let now = producer.info().await.expect("info").now;
+    let what = || WaitFor::Work(vec![QUEUE.into()]);
+    // No bell is left that could say so.
+    producer.wait(&here(), what(), now).await.expect("wait");
+    let waited = worker.wait(&here(), what(), now + seconds(60)).await;
+    assert_eq!(waited.expect("wait"), Waited::Work);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_worker_calls_seldom() {
     let server = TestServer::start();
     let [_, worker, _] = engines(&server).await;
