@@ -28,7 +28,7 @@ demo *options:
 doc:
     cargo doc --workspace --no-deps --open
 
-# The container file: built, started, asked, ended (docker or podman, and their registries)
+# The container file: built, started, asked, ended (docker or podman and their registries, or buildah)
 container:
     scripts/container
 

@@ -9,7 +9,7 @@ use punctual::{Engine, Namespace};
 use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
-    backup, bench, completions, demo, doctor, enqueue, export, import, jobs, queues, repair,
+    audit, backup, bench, completions, demo, doctor, enqueue, export, import, jobs, queues, repair,
     restore, serve, work,
 };
 use crate::connect::{self, Address, Connection, Make, Manner};
@@ -162,6 +162,7 @@ pub(crate) enum Command {
     Jobs(jobs::Command),
     #[command(subcommand)]
     Queues(queues::Command),
+    Audit(audit::Args),
     Doctor(doctor::Args),
     #[command(subcommand)]
     Bench(bench::Command),
@@ -191,6 +192,7 @@ impl Command {
             Self::Work(args) => args.run(global).await,
             Self::Jobs(command) => command.run(global).await,
             Self::Queues(command) => command.run(global).await,
+            Self::Audit(args) => args.run(global).await,
             Self::Doctor(args) => args.run(global).await,
             Self::Bench(command) => command.run(global).await,
             Self::Demo(args) => args.run(global).await,

@@ -1,5 +1,6 @@
 //! One command per file.
 
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod completions;

@@ -1,6 +1,7 @@
 //! The only place that turns an address into an engine.
 
 mod directory;
+mod record;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -272,9 +273,7 @@ impl Address {
                 authority,
                 transport,
             } => {
-                let token = std::env::var(TOKEN).ok();
-                let transport = transport.clone();
-                let engine = HttpEngine::connect_by(transport, authority, token.as_deref())?;
+                let engine = gateway(authority, transport)?;
                 Ok(Connection::to(Arc::new(engine)))
             }
             Self::File {
@@ -329,6 +328,12 @@ impl Address {
             Self::Gateway { .. } => Err(no_directory(command, "http:")),
         }
     }
+}
+
+fn gateway(authority: &str, transport: &Transport) -> Result<HttpEngine> {
+    let token = std::env::var(TOKEN).ok();
+    let engine = HttpEngine::connect_by(transport.clone(), authority, token.as_deref());
+    Ok(engine?)
 }
 
 fn no_directory(command: &str, engine: &str) -> Failure {

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
+use hyper::http::request;
 use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use punctual::wire::CONTENT_TYPE;
@@ -66,8 +67,7 @@ impl Connections {
         &self.place
     }
 
-    /// Sends bytes to a path and answers what comes back. A call whose future is dropped takes its
-    /// connection with it.
+    /// Sends bytes to a path and answers what comes back.
     pub(crate) async fn post(
         &self,
         path: &str,
@@ -75,13 +75,28 @@ impl Connections {
         namespace: Option<&Namespace>,
         body: Bytes,
     ) -> Result<Reply> {
+        let request = Request::post(path).header(header::CONTENT_TYPE, content_type);
+        self.send(request, namespace, body).await
+    }
+
+    /// Answers what is at a path.
+    pub(crate) async fn get(&self, path: &str, namespace: &Namespace) -> Result<Reply> {
+        let request = Request::get(path);
+        self.send(request, Some(namespace), Bytes::new()).await
+    }
+
+    /// A call whose future is dropped takes its connection with it.
+    async fn send(
+        &self,
+        request: request::Builder,
+        namespace: Option<&Namespace>,
+        body: Bytes,
+    ) -> Result<Reply> {
         let host = match &self.place {
             Place::Network(authority, _) => authority,
             Place::Directory(_) => "localhost",
         };
-        let mut request = Request::post(path)
-            .header(header::HOST, host)
-            .header(header::CONTENT_TYPE, content_type);
+        let mut request = request.header(header::HOST, host);
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }

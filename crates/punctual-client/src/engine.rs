@@ -62,6 +62,17 @@ impl HttpEngine {
         }
     }
 
+    /// The record of who changed what in a namespace, as JSON: the answer of `GET /v1/audit`, the
+    /// latest first, at most 1,000.
+    pub async fn audit(&self, namespace: &Namespace) -> Result<Bytes> {
+        let reply = self.0.get("/v1/audit?limit=1000", namespace).await?;
+        if reply.status == StatusCode::OK {
+            Ok(reply.body)
+        } else {
+            Err(self.refused(&reply))
+        }
+    }
+
     async fn call(&self, namespace: Option<&Namespace>, call: Call) -> Result<Answer> {
         let bytes = Bytes::from(wire::encode(&call)?);
         let reply = self.0.call(namespace, bytes).await?;

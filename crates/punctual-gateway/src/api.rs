@@ -12,7 +12,7 @@ mod stats;
 
 use axum::Router;
 use axum::http::StatusCode;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use utoipa::OpenApi as _;
@@ -23,7 +23,7 @@ use utoipa_axum::routes;
 
 use crate::problem::{ErrorAnswer, Problem};
 use crate::state::Shared;
-use crate::{events, guard, page};
+use crate::{etag, events, guard, page};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -112,6 +112,7 @@ pub(crate) fn router(shared: &Shared) -> Router {
                 "this route does not know that method",
             )
         })
+        .layer(from_fn(etag::unless_known))
         .layer(from_fn_with_state(shared.clone(), guard::guard))
         .layer(compressed())
         .with_state(shared.clone())

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual::engine::{Control, Controlled, Edit, Edited};
-use punctual::{Error, ErrorKind, Namespace, Result};
+use punctual::{Engine, Error, ErrorKind, Namespace, Result};
 
-pub(crate) use self::entry::Entry;
+pub use self::entry::Entry;
 use self::file::AuditFile;
 use crate::access::Caller;
 use crate::state::Shared;
@@ -46,6 +46,91 @@ impl Audit {
         };
         earlier.into_iter().for_each(|entry| kept.remember(entry));
         Ok(Self(Mutex::new(kept)))
+    }
+
+    /// Makes an edit as `local`, on the record unless it is a dry run: for who changes jobs in a
+    /// directory without a gateway.
+    pub async fn edit(
+        &self,
+        engine: &dyn Engine,
+        namespace: &Namespace,
+        edit: Edit,
+    ) -> Result<Edited> {
+        let caller = Caller::local(namespace.clone());
+        self.edit_as(engine, &caller, edit).await
+    }
+
+    /// Makes a control as `local`, on the record if it changes something.
+    pub async fn control(
+        &self,
+        engine: &dyn Engine,
+        namespace: &Namespace,
+        control: Control,
+    ) -> Result<Controlled> {
+        let caller = Caller::local(namespace.clone());
+        self.control_as(engine, &caller, control).await
+    }
+
+    pub(crate) async fn edit_as(
+        &self,
+        engine: &dyn Engine,
+        caller: &Caller,
+        edit: Edit,
+    ) -> Result<Edited> {
+        let entry = (!edit.dry_run).then(|| Entry::of_edit(caller, &edit));
+        let editing = engine.edit(&caller.namespace, edit);
+        self.recorded(entry, editing, |edited| edited.matched as u64)
+            .await
+    }
+
+    pub(crate) async fn control_as(
+        &self,
+        engine: &dyn Engine,
+        caller: &Caller,
+        control: Control,
+    ) -> Result<Controlled> {
+        let entry = Entry::of_control(caller, &control);
+        let controlling = engine.control(&caller.namespace, control);
+        self.recorded(entry, controlling, |controlled| match controlled {
+            Controlled::Purged { matched, .. } => *matched as u64,
+            Controlled::Done(changed) => u64::from(*changed),
+            _ => 1,
+        })
+        .await
+    }
+
+    /// Makes a change between its two entries.
+    async fn recorded<T>(
+        &self,
+        entry: Option<Entry>,
+        change: impl Future<Output = Result<T>>,
+        matched: impl FnOnce(&T) -> u64,
+    ) -> Result<T> {
+        let Some(mut entry) = entry else {
+            return change.await;
+        };
+        self.write(&entry);
+        let changed = change.await;
+        match &changed {
+            Ok(answer) => entry.done(matched(answer)),
+            Err(error) => entry.failed(error.kind().code()),
+        }
+        self.write(&entry);
+        changed
+    }
+
+    /// What is on record in a file and the older one beside it, the latest first; nothing if neither
+    /// is there.
+    pub fn read(path: &Path) -> Result<Vec<Entry>> {
+        let mut kept = Kept::default();
+        let entries = AuditFile::read(path).map_err(|error| {
+            let message = "the audit record cannot be read";
+            Error::new(ErrorKind::Io, message)
+                .with("file", path.display())
+                .source(error)
+        })?;
+        entries.into_iter().for_each(|entry| kept.remember(entry));
+        Ok(kept.entries.into_iter().rev().collect())
     }
 
     /// The latest of a namespace first.
@@ -92,51 +177,20 @@ impl Kept {
     }
 }
 
-/// Makes an edit, on the record unless it is a dry run.
+/// Makes an edit for a caller of the gateway.
 pub(crate) async fn edit(shared: &Shared, caller: &Caller, edit: Edit) -> Result<Edited> {
-    let entry = (!edit.dry_run).then(|| Entry::of_edit(caller, &edit));
-    recorded(
-        shared,
-        entry,
-        shared.engine.edit(&caller.namespace, edit),
-        |edited| edited.matched as u64,
-    )
-    .await
+    let engine = &*shared.engine;
+    shared.audit.edit_as(engine, caller, edit).await
 }
 
-/// Makes a control, on the record if it changes something.
+/// Makes a control for a caller of the gateway.
 pub(crate) async fn control(
     shared: &Shared,
     caller: &Caller,
     control: Control,
 ) -> Result<Controlled> {
-    let entry = Entry::of_control(caller, &control);
-    let controlling = shared.engine.control(&caller.namespace, control);
-    recorded(shared, entry, controlling, |controlled| match controlled {
-        Controlled::Purged { matched, .. } => *matched as u64,
-        Controlled::Done(changed) => u64::from(*changed),
-        _ => 1,
-    })
-    .await
-}
-
-async fn recorded<T>(
-    shared: &Shared,
-    entry: Option<Entry>,
-    change: impl Future<Output = Result<T>>,
-    matched: impl FnOnce(&T) -> u64,
-) -> Result<T> {
-    let Some(mut entry) = entry else {
-        return change.await;
-    };
-    shared.audit.write(&entry);
-    let changed = change.await;
-    match &changed {
-        Ok(answer) => entry.done(matched(answer)),
-        Err(error) => entry.failed(error.kind().code()),
-    }
-    shared.audit.write(&entry);
-    changed
+    let engine = &*shared.engine;
+    shared.audit.control_as(engine, caller, control).await
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@ use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -21,10 +22,11 @@ use tokio::task::JoinSet;
 use tower_service::Service;
 
 use crate::api;
+use crate::framing::OneLength;
 use crate::state::Shared;
 use crate::tls::Tls;
 
-/// Bytes of a head.
+/// Bytes of a head, or a little more: what has come by then is still looked at.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How long, at the end, a silent connection is kept for a request that may be on its way.
 const LINGER: Duration = seconds(1);
@@ -174,9 +176,21 @@ async fn converse<S>(stream: S, peer: Peer, shared: &Shared, router: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let upgraded = Arc::new(AtomicBool::new(false));
+    let stream = OneLength::new(stream, upgraded.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        router.clone().call(request.map(Body::new))
+        let answering = router.clone().call(request.map(Body::new));
+        let upgraded = upgraded.clone();
+        async move {
+            let answer = answering.await;
+            if let Ok(answer) = &answer
+                && answer.status() == StatusCode::SWITCHING_PROTOCOLS
+            {
+                upgraded.store(true, Ordering::Relaxed);
+            }
+            answer
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -6,7 +6,9 @@ mod access;
 mod api;
 mod audit;
 mod doors;
+mod etag;
 mod events;
+mod framing;
 mod guard;
 mod job_line;
 mod limits;
@@ -22,7 +24,7 @@ mod tls;
 
 pub use access::{Scope, Token, Tokens};
 pub use api::open_api;
-pub use audit::Audit;
+pub use audit::{Audit, Entry as AuditEntry};
 pub use job_line::{JobLine, LineError, base64_of, hold_of, is_hostile};
 pub use limits::GatewayLimits;
 pub use meters::Registry;

@@ -5,6 +5,7 @@
 
 mod alerts;
 mod breaker;
+mod callbacks;
 mod connect;
 mod doorbell;
 mod exchange;
@@ -18,6 +19,7 @@ mod secret;
 mod verdict;
 
 pub use alerts::{AlertRules, Alerts, LOOK_EVERY};
+pub use callbacks::Callbacks;
 pub use doorbell::Doorbell;
 pub use guard::{Allow, Guard, Target};
 pub use posting::Posting;

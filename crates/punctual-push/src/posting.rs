@@ -12,6 +12,7 @@ use punctual::{Context, Engine, JobRecord, Namespace, Result, Worker, push};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::callbacks::Callbacks;
 use crate::doorbell::Doorbell;
 use crate::pusher::Pusher;
 
@@ -19,7 +20,8 @@ use crate::pusher::Pusher;
 /// does unasked.
 ///
 /// Such jobs lie in queues whose names start with `http:`. It claims from all of them, in turns,
-/// and finds new ones by its [`Doorbell`], or within five seconds.
+/// and finds new ones by its [`Doorbell`], or within five seconds. [`Callbacks`] that nobody told are
+/// put in beside that.
 pub struct Posting {
     engine: Arc<dyn Engine>,
     namespace: Namespace,
@@ -75,10 +77,14 @@ impl Posting {
         let mut known: BTreeSet<String> = usual.map(str::to_owned).into();
         known.extend(self.find().await.unwrap_or_default());
         self.start(&mut crew, &known);
+        let callbacks = Callbacks::new(self.engine.clone(), self.namespace.clone());
+        let mut callbacks = std::pin::pin!(callbacks.run());
         loop {
             tokio::select! {
                 biased;
                 () = shutdown.as_mut() => break,
+                // It never ends by itself.
+                () = callbacks.as_mut() => {}
                 _ = rings.changed() => {}
                 () = pause(LOOK) => {}
             }

@@ -4,7 +4,7 @@
 -- This file: the globals, bound at the first call (none can be reached while the library loads).
 
 -- Grows with each change of the library: a newer one is respected, an older one replaced.
-local VERSION = 6
+local VERSION = 5
 
 local call, sub, byte, char, rep, find, fmt, concat, floor, min, max, pack, unp, mp, unpack_list, tonum
 local BELOW = '\0\0\0\0\0\0\0\0'
@@ -53,30 +53,6 @@ end
 local function slice(list, i, j)
   local out = {}
   for k = i, min(j, #list) do out[#out + 1] = list[k] end
-  return out
-end
-
-local id_forms = {} -- by count
-
--- The ids of a string of n of them, from a place in its bytes on.
-local function ids_of(bytes, n, at)
-  local out, k = {}, 0
-  while k < n do
-    local m = min(100, n - k)
-    local form = id_forms[m]
-    if not form then
-      form = rep('c16', m)
-      id_forms[m] = form
-    end
-    if k == 0 then
-      out = {unp(form, bytes, at)}
-    else
-      local more = {unp(form, bytes, at + 16 * k)}
-      for i = 1, m do out[k + i] = more[i] end
-    end
-    k = k + m
-    out[k + 1] = nil
-  end
   return out
 end
 

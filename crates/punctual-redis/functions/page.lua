@@ -107,31 +107,6 @@ function Page.run_of(p, ids, n)
   return first
 end
 
--- The places, in order, of ids that a call names; nil if one is not there, has left, or comes twice.
-function Page.places(p, ids)
-  local n, places, k = #ids, {}, 0
-  if 4 * n < p.n then
-    local hint, seen = 1, {}
-    for i = 1, n do
-      local place = Page.place(p, ids[i], hint)
-      if not place or seen[place] then return nil end
-      seen[place], places[i], hint = true, place, place + 1
-    end
-    table.sort(places)
-    return places
-  end
-  local wanted, all, d, gone = {}, ids_of(p.blob, p.n, p.at), p.map and p.map.d, p.gone
-  for i = 1, n do wanted[ids[i]] = true end
-  for place = 1, p.n do
-    if wanted[all[place]] then
-      if d and byte(d, place) == 49 or gone and gone[place] then return nil end
-      k = k + 1
-      places[k] = place
-    end
-  end
-  return k == n and places or nil
-end
-
 -- Ids of the jobs that have not left, with their places.
 function Page.rest(p)
   local ids, places = {}, {}
@@ -197,9 +172,10 @@ function Page.leave(p, places)
       d, k = mark_run(d, first, last - first + 1), k + 1
     end
   else
-    local bits = {byte(d, 1, p.n)}
+    local bits, one = {byte(d, 1, p.n)}, {}
     for k = 1, n do bits[places[k]] = 49 end
-    d = char(unpack_list(bits))
+    for i = 1, p.n do one[i] = bits[i] == 49 and '1' or '0' end
+    d = concat(one)
   end
   left(p, d)
 end

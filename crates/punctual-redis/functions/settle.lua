@@ -185,13 +185,25 @@ end
 -- A whole plain page, or a part of it, completed without anything to say.
 local function settle_plain(p, report)
   local n, sent = report.n, report.ids
+  local ids, places = {}, nil
   local first = Page.run_of(p, sent, n)
-  local is_asked = not first or not p.runs or M.watch >= S.now or M.feed >= S.now
-  local ids = is_asked and ids_of(sent, n, 1)
-  local places = not first and Page.places(p, ids)
-  if not first and not places then return false end
+  local asked = not p.runs or M.watch >= S.now or M.feed >= S.now
+  if not first then
+    local hint, seen = 1, {}
+    places = {}
+    for i = 1, n do
+      local id = sub(sent, 16 * i - 15, 16 * i)
+      local place = Page.place(p, id, hint)
+      if not place or seen[place] then return false end
+      seen[place] = true
+      ids[i], places[i], hint = id, place, place + 1
+    end
+  elseif asked then
+    for i = 1, n do ids[i] = sub(sent, 16 * i - 15, 16 * i) end
+  end
   if p.runs then
-    Sheaf.complete(p, places or nil, first, n)
+    if places then table.sort(places) end
+    Sheaf.complete(p, places, first, n)
   else
     mark_plain(p, ids, n, sent, report.cores)
   end

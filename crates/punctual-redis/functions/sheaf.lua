@@ -178,9 +178,10 @@ local function complete(s, places, token)
   end
   local mask
   if n < s.n then
-    local bits = {byte(rep('0', s.n), 1, s.n)}
-    for k = 1, n do bits[places[k]] = 49 end
-    mask = char(unpack_list(bits))
+    local bits = {}
+    for i = 1, s.n do bits[i] = '0' end
+    for k = 1, n do bits[places[k]] = '1' end
+    mask = concat(bits)
   end
   s.notes[#s.notes + 1] = {finished8 = finished8, token12 = token12, n = n, mask = mask}
   Settled.marks(S.now, finished8 .. s.no, n)
@@ -206,15 +207,12 @@ function Sheaf.complete(p, places, first, n)
       own = all_of(length)
     elseif not places then
       own = {}
-      local begin = max(first, at)
-      for i = begin, min(first + n, at + length) - 1 do own[i - begin + 1] = from + i - at end
+      for i = max(first, at), min(first + n, at + length) - 1 do own[#own + 1] = from + i - at end
     else
       own = {}
-      local before, till = k - 1, at + length
-      local place_ = places[k]
-      while place_ and place_ < till do
-        own[k - before], k = from + place_ - at, k + 1
-        place_ = places[k]
+      while places[k] and places[k] < at + length do
+        own[#own + 1] = from + places[k] - at
+        k = k + 1
       end
     end
     if #own > 0 then complete(of(no, of_n), own, p.token) end
@@ -264,6 +262,8 @@ function Sheaf.flush()
   call_many('HDEL', S.k.sd, emptied)
 end
 
+local forms = {} -- ids of so many, by count
+
 -- Reads a sheaf as it is sent: its number (which `no` of its call it is), count, ids; before anything is changed.
 function Sheaf.sent(head, data, no)
   local n = #head / 24
@@ -272,7 +272,10 @@ function Sheaf.sent(head, data, no)
   end
   local idx, count, largest, first = unp('>I2I2I2I2', data)
   if count ~= n or first < 2 * n + 8 or unp('>I2', data, 2 * n + 7) ~= #data then refuse('invalid_input', 'a sheaf is cut short index=' .. idx) end
-  return {no = u8(S.now) .. S.sub .. char(no), n = n, ids = ids_of(head, n, 1), head = head, data = data, size = n * (21 + first - 2 * n + largest)}
+  if not forms[n] then forms[n] = rep('c16', n) end
+  local ids = {unp(forms[n], head)}
+  ids[n + 1] = nil
+  return {no = u8(S.now) .. S.sub .. char(no), n = n, ids = ids, head = head, data = data, size = n * (21 + first - 2 * n + largest)}
 end
 
 -- The record that a job of a sheaf that was just sent would have.

@@ -3,11 +3,14 @@
 //!
 //! The crate `punctual-push` delivers them; `punctual serve` has one such worker.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::engine::Settlement;
-use crate::job::{JobId, JobRecord, NewJob, Outcome};
+use crate::job::{CancelReason, DeadReason, JobId, JobRecord, NewJob, Outcome, State};
+use crate::time::hours;
 
 /// The header that names the URL to which a job is posted.
 pub const TARGET: &str = "punctual-target";
@@ -71,36 +74,47 @@ pub fn set(job: &mut NewJob, name: &str, value: &str) {
     job.headers.push((name.to_owned(), value.to_owned()));
 }
 
+/// How long a callback is known after it was posted, so that who looks for jobs that nobody told of
+/// does not tell of it again.
+const CALLBACK_KEPT: Duration = hours(1);
+
 /// The job that posts how another one ended, for an effect of the settle that ends it; `None` if
 /// it asked for no callback, or is not ended by this settlement.
 ///
-/// Its id is made of the job's and the attempt's, so that a settle sent twice brings about one.
+/// Its id is made of the job's, the attempt's and the state's, so that a settle sent twice brings
+/// about one.
 pub fn callback(job: &JobRecord, settlement: &Settlement) -> Option<NewJob> {
     let url = header(&job.headers, CALLBACK)?;
-    let (state, failures) = ending(job, &settlement.outcome)?;
+    let (end, failures) = ending(job, &settlement.outcome)?;
     let told = Told {
-        id: job.id,
-        queue: &job.queue,
-        kind: &job.kind,
-        state,
         attempt: settlement.attempt,
         failures,
         error: settlement.error.as_deref(),
         result: settlement.result.as_deref().and_then(json_of),
+        ..Told::of(job, end)
     };
-    let mut callback = NewJob {
-        id: JobId::derived(CALLBACK, &format!("{}/{}", job.id, settlement.attempt))
-            .in_shard(job.id.shard()),
-        kind: "callback".to_owned(),
-        ..NewJob::new(CALLBACK_QUEUE, serde_json::to_vec(&told).ok()?)
+    told.post(job, url)
+}
+
+/// The same of a job as it is kept, for one that no settlement ended: the one callback has the id
+/// of the other. `None` if it asked for none, or is not settled.
+pub fn callback_of(job: &JobRecord) -> Option<NewJob> {
+    let url = header(&job.headers, CALLBACK)?;
+    let end = match job.state {
+        State::Completed => End::Completed,
+        State::Cancelled => End::Cancelled(job.cancelled.unwrap_or(CancelReason::Requested)),
+        State::Dead => End::Dead(job.dead.unwrap_or(DeadReason::Permanent)),
+        _ => return None,
     };
-    set(&mut callback, TARGET, url);
-    for name in ["traceparent", "tracestate"] {
-        if let Some(value) = header(&job.headers, name) {
-            set(&mut callback, name, value);
-        }
-    }
-    Some(callback)
+    Told::of(job, end).post(job, url)
+}
+
+/// How a job ended.
+#[derive(Clone, Copy)]
+enum End {
+    Completed,
+    Cancelled(CancelReason),
+    Dead(DeadReason),
 }
 
 /// What a callback's payload says.
@@ -113,21 +127,67 @@ struct Told<'a> {
     attempt: u32,
     failures: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
+    cancelled: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Box<RawValue>>,
 }
 
-/// The state in which an outcome leaves the job for good, and its failures by then.
-fn ending(job: &JobRecord, outcome: &Outcome) -> Option<(&'static str, u32)> {
+impl<'a> Told<'a> {
+    fn of(job: &'a JobRecord, end: End) -> Self {
+        let (state, cancelled, dead) = match end {
+            End::Completed => (State::Completed, None, None),
+            End::Cancelled(why) => (State::Cancelled, Some(why.name()), None),
+            End::Dead(why) => (State::Dead, None, Some(why.name())),
+        };
+        Self {
+            id: job.id,
+            queue: &job.queue,
+            kind: &job.kind,
+            state: state.name(),
+            attempt: job.attempt,
+            failures: job.failures,
+            cancelled,
+            dead,
+            error: job.last_error.as_deref(),
+            result: job.result.as_deref().and_then(json_of),
+        }
+    }
+
+    fn post(self, job: &JobRecord, url: &str) -> Option<NewJob> {
+        let name = format!("{}/{}/{}", job.id, self.attempt, self.state);
+        let mut callback = NewJob {
+            id: JobId::derived(CALLBACK, &name).in_shard(job.id.shard()),
+            kind: "callback".to_owned(),
+            retention: CALLBACK_KEPT,
+            ..NewJob::new(CALLBACK_QUEUE, serde_json::to_vec(&self).ok()?)
+        };
+        set(&mut callback, TARGET, url);
+        for name in ["traceparent", "tracestate"] {
+            if let Some(value) = header(&job.headers, name) {
+                set(&mut callback, name, value);
+            }
+        }
+        Some(callback)
+    }
+}
+
+/// How an outcome leaves the job for good, and its failures by then.
+fn ending(job: &JobRecord, outcome: &Outcome) -> Option<(End, u32)> {
     let failed = job.failures.saturating_add(1);
+    let stopped = End::Cancelled(CancelReason::Requested);
     match outcome {
-        Outcome::Completed => Some(("completed", job.failures)),
-        Outcome::Dead => Some(("dead", failed)),
-        Outcome::Cancelled => Some(("cancelled", job.failures)),
-        Outcome::Retry { .. } if job.cancel_requested => Some(("cancelled", failed)),
-        Outcome::Retry { .. } if failed >= job.max_attempts => Some(("dead", failed)),
-        _ if job.cancel_requested => Some(("cancelled", job.failures)),
+        Outcome::Completed => Some((End::Completed, job.failures)),
+        Outcome::Dead => Some((End::Dead(DeadReason::Permanent), failed)),
+        Outcome::Cancelled => Some((stopped, job.failures)),
+        Outcome::Retry { .. } if job.cancel_requested => Some((stopped, failed)),
+        Outcome::Retry { .. } if failed >= job.max_attempts => {
+            Some((End::Dead(DeadReason::Exhausted), failed))
+        }
+        _ if job.cancel_requested => Some((stopped, job.failures)),
         _ => None,
     }
 }

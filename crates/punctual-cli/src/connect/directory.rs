@@ -16,6 +16,7 @@ use punctual::{Engine, Error, ErrorKind, Namespace, NewJob, Result};
 use punctual_client::HttpEngine;
 use punctual_embedded::{EmbeddedEngine, Options};
 use punctual_gateway::{Audit, Gateway, Sharer, Sharing, Tokens};
+use tokio::sync::OnceCell;
 
 use super::{AUDIT, Manner};
 
@@ -33,6 +34,8 @@ pub(super) struct Directory {
     /// By whom others are answered, if not by a gateway of our own.
     sharer: OnceLock<Sharer>,
     present: Mutex<Present>,
+    /// Where changes made here are written down, by who answers nobody else.
+    record: OnceCell<Option<Audit>>,
     /// Whoever changes `present` has it; counts the attempts.
     attempts: tokio::sync::Mutex<u64>,
 }
@@ -54,6 +57,7 @@ impl Directory {
             manner,
             sharer,
             present: Mutex::new(present),
+            record: OnceCell::new(),
             attempts: tokio::sync::Mutex::default(),
         })
     }
@@ -102,6 +106,22 @@ impl Directory {
             Present::Here(engine, _) => engine.clone(),
             Present::Elsewhere(engine) => Arc::new(engine.clone()),
         }
+    }
+
+    /// The record of changes, if it is for us to write: a gateway writes down those made through it,
+    /// and a process that has one changes nothing by itself that a person asked for.
+    async fn record(&self) -> Option<&Audit> {
+        if self.manner != Manner::Join || self.sharer.get().is_some() {
+            return None;
+        }
+        let path = self.dir.join(AUDIT);
+        let open = async move || {
+            let audit = Audit::in_file(&path);
+            // A full disk shall not keep a person from deleting.
+            let warn = |error: &Error| tracing::warn!(%error, "this change is not on record");
+            audit.inspect_err(warn).ok()
+        };
+        self.record.get_or_init(open).await.as_ref()
     }
 
     /// After a call of another process failed: where the engine is now, if the call may be made
@@ -238,6 +258,11 @@ impl Engine for Directory {
     }
 
     async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited> {
+        if let Some(engine) = self.here()
+            && let Some(audit) = self.record().await
+        {
+            return audit.edit(&*engine, namespace, edit).await;
+        }
         through!(self, false, edit(namespace; edit))
     }
 
@@ -246,6 +271,11 @@ impl Engine for Directory {
     }
 
     async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
+        if let Some(engine) = self.here()
+            && let Some(audit) = self.record().await
+        {
+            return audit.control(&*engine, namespace, control).await;
+        }
         through!(self, false, control(namespace; control))
     }
 

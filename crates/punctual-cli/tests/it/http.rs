@@ -1,4 +1,5 @@
-//! An engine behind a gateway, asked through HTTP, keeps the law: every verb crosses a socket.
+//! An engine behind a gateway, asked through HTTP, keeps the law: every verb crosses a
+//! connection, by address or by the socket in a directory.
 
 use std::sync::Arc;
 
@@ -6,37 +7,22 @@ use punctual::conformance::{Harness, START, Subject};
 use punctual::time::{ManualClock, Timestamp, seconds};
 use punctual::{Engine, Limits, MemoryEngine};
 use punctual_client::HttpEngine;
-use punctual_gateway::{Gateway, Serving, Tokens};
+use punctual_gateway::{Gateway, Tokens};
 
-/// Makes memory engines under manual clocks, each behind a gateway of its own.
-struct OverHttp;
-
-#[async_trait::async_trait]
-impl Harness for OverHttp {
-    async fn fresh(&self, limits: Limits) -> Box<dyn Subject> {
-        let clock = ManualClock::new(START);
-        let engine = Arc::new(MemoryEngine::with_limits(clock.clone(), limits));
-        let gateway = Gateway::new(engine, Tokens::open()).with_test_clock(clock);
-        let serving = gateway
-            .serve(([127, 0, 0, 1], 0).into())
-            .await
-            .expect("a free port");
-        let address = serving.address().to_string();
-        let engine = HttpEngine::connect(&address, None).expect("an address of loopback");
-        Box::new(Behind {
-            engine,
-            _serving: serving,
-        })
-    }
+/// Memory engines under manual clocks, each behind a gateway of its own.
+fn gateway(limits: Limits) -> Gateway {
+    let clock = ManualClock::new(START);
+    let engine = Arc::new(MemoryEngine::with_limits(clock.clone(), limits));
+    Gateway::new(engine, Tokens::open()).with_test_clock(clock)
 }
 
-struct Behind {
+struct Behind<Door> {
     engine: HttpEngine,
-    _serving: Serving,
+    _door: Door,
 }
 
 #[async_trait::async_trait]
-impl Subject for Behind {
+impl<Door: Send + Sync> Subject for Behind<Door> {
     fn engine(&self) -> Arc<dyn Engine> {
         Arc::new(self.engine.clone())
     }
@@ -49,7 +35,44 @@ impl Subject for Behind {
     }
 }
 
+/// Asked at an address.
+struct OverHttp;
+
+#[async_trait::async_trait]
+impl Harness for OverHttp {
+    async fn fresh(&self, limits: Limits) -> Box<dyn Subject> {
+        let serving = gateway(limits).serve(([127, 0, 0, 1], 0).into()).await;
+        let serving = serving.expect("a free port");
+        let address = serving.address().to_string();
+        Box::new(Behind {
+            engine: HttpEngine::connect(&address, None).expect("an address of loopback"),
+            _door: serving,
+        })
+    }
+}
+
 punctual::conformance::suite!(OverHttp);
+
+/// The same, asked at the socket in a directory.
+mod over_a_socket {
+    use super::*;
+
+    struct OverSocket;
+
+    #[async_trait::async_trait]
+    impl Harness for OverSocket {
+        async fn fresh(&self, limits: Limits) -> Box<dyn Subject> {
+            let dir = tempfile::tempdir().expect("a directory");
+            let sharing = gateway(limits).share_in(dir.path()).expect("a socket");
+            Box::new(Behind {
+                engine: HttpEngine::in_directory(dir.path()),
+                _door: (sharing, dir),
+            })
+        }
+    }
+
+    punctual::conformance::suite!(OverSocket);
+}
 
 #[tokio::test]
 async fn a_gateway_that_is_gone_is_unavailable_and_one_that_is_back_is_used() {

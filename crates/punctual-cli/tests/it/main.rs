@@ -1,5 +1,7 @@
 //! The command and the whole repository, from outside.
 
+/// Who changed what.
+mod audit;
 /// The numbers of `bench`.
 mod bench;
 /// Export, import, backup, restore, repair.

@@ -196,6 +196,23 @@ fn a_job_for_a_url_is_posted_by_the_server_and_its_outcome_is_told() {
 }
 
 #[test]
+fn the_end_of_a_job_that_no_worker_saw_is_told_too() {
+    let punctual = Punctual::new();
+    let target = Target::start();
+    let asks = ["mail", "{}", "--delay", "1h", "--callback", &target.url()];
+    let id = punctual.enqueue(&asks);
+    punctual.json(&["jobs", "cancel", &id]);
+    let place = target.address.to_string();
+    let server = Server::start(&punctual, &["--push-allow", &place]);
+    let told = target.next();
+    let said: Value = serde_json::from_str(&told.body).expect("JSON");
+    let said = ["id", "state", "cancelled"].map(|field| text(&said[field]));
+    assert_eq!(said, [&*id, "cancelled", "requested"]);
+    told.answer("204 No Content");
+    assert_eq!(server.end(), Some(0));
+}
+
+#[test]
 fn a_dead_letter_is_told_to_the_operator_wherever_that_url_leads() {
     let punctual = Punctual::new();
     let target = Target::start();

@@ -19,6 +19,7 @@ const COMMANDS: &[&[&str]] = &[
     &["queues", "pause"],
     &["queues", "resume"],
     &["queues", "purge"],
+    &["audit"],
     &["doctor"],
     &["bench", "lifecycle"],
     &["bench", "lateness"],

@@ -20,7 +20,7 @@ use crate::state::Shared;
 #[utoipa::path(
     get, path = "/v1/queues", tag = "queues",
     params(("queue" = Option<Vec<String>>, Query, description = "only these; all without")),
-    responses((status = 200, body = QueueList), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+    responses((status = 200, body = QueueList), (status = 304, description = "as `If-None-Match` names it"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn list(
     State(shared): State<Shared>,

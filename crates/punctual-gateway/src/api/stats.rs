@@ -25,7 +25,7 @@ const QUEUES_AT_ONCE: usize = 50;
         ("total" = Option<bool>, Query, description = "history and due of all these queues as one, and the recent past of each"),
         ("minutes" = Option<u64>, Query, description = "how far the history goes back, all it has by default", minimum = 1, maximum = 1440)
     ),
-    responses((status = 200, body = StatsAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+    responses((status = 200, body = StatsAnswer), (status = 304, description = "as `If-None-Match` names it"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn stats(
     State(shared): State<Shared>,

@@ -10,25 +10,27 @@ use crate::access::Caller;
 /// One change by somebody who may.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditEntry)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// The change.
-    pub(crate) id: String,
+    pub id: String,
     /// When it began, by the gateway's clock.
-    pub(crate) at: String,
+    pub at: String,
     /// The name of the token, or `local` for a process of the same user.
-    pub(crate) who: String,
-    pub(crate) namespace: String,
-    pub(crate) action: String,
+    pub who: String,
+    /// Whose jobs.
+    pub namespace: String,
+    /// `cancel`, `redrive`, `pause`, `write` and their like.
+    pub action: String,
     /// Which jobs, which queue, or which record.
-    pub(crate) on: String,
+    pub on: String,
     /// `begun`, `done` or `failed`; one that stays begun was cut off, and may have been made.
-    pub(crate) phase: String,
+    pub phase: String,
     /// Jobs that were matched.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) matched: Option<u64>,
+    pub matched: Option<u64>,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<String>,
+    pub error: Option<String>,
 }
 
 impl Entry {

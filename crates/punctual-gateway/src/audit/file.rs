@@ -21,6 +21,20 @@ pub(super) struct AuditFile {
 impl AuditFile {
     /// Opens it, and answers what is in it and in the older one, the latest last.
     pub(super) fn open(path: &Path) -> io::Result<(Self, Vec<Entry>)> {
+        let entries = Self::read(path)?;
+        let mut file = append(path)?;
+        let mut bytes = file.metadata()?.len();
+        if bytes > 0 && fs::read(path)?.last() != Some(&b'\n') {
+            // One that was torn is not joined to the next.
+            file.write_all(b"\n")?;
+            bytes += 1;
+        }
+        let path = path.to_owned();
+        Ok((Self { path, file, bytes }, entries))
+    }
+
+    /// What is in it and in the older one, the latest last.
+    pub(super) fn read(path: &Path) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         for path in [&older(path), path] {
             let text = match fs::read(path) {
@@ -31,12 +45,7 @@ impl AuditFile {
             let lines = text.split(|byte| *byte == b'\n');
             entries.extend(lines.filter_map(|line| serde_json::from_slice(line).ok()));
         }
-        let mut file = append(path)?;
-        // One that was torn is not joined to the next.
-        file.write_all(b"\n")?;
-        let bytes = file.metadata()?.len();
-        let path = path.to_owned();
-        Ok((Self { path, file, bytes }, entries))
+        Ok(entries)
     }
 
     pub(super) fn write(&mut self, entry: &Entry) -> io::Result<()> {

@@ -133,12 +133,13 @@ impl From<&Stats> for QueueList {
 /// Queues and workers.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StatsAnswer {
-    #[serde(flatten)]
-    queues: QueueList,
     workers: Vec<WorkerSeenLine>,
     /// All these queues as one, with `total`.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<Total>,
+    /// The last, for `now` ends every answer.
+    #[serde(flatten)]
+    queues: QueueList,
 }
 
 impl StatsAnswer {

@@ -24,6 +24,7 @@ async fn raw(under: &Under, bytes: &[u8]) -> String {
 #[tokio::test]
 async fn bad_input_is_told_apart() {
     let under = serve().await;
+    let long = json!({"queue": "a".repeat(129)}).to_string();
     let cases = [
         ("{\"queue\":", 400, "invalid_json"),
         ("[", 400, "invalid_json"),
@@ -44,12 +45,24 @@ async fn bad_input_is_told_apart() {
         ("{\"queue\":\"..\"}", 422, "invalid_name"),
         ("{\"queue\":\"a b\"}", 422, "invalid_name"),
         ("{\"queue\":\"a\\u0000\"}", 422, "invalid_name"),
+        ("{\"queue\":\"{x}\"}", 422, "invalid_name"),
+        ("{\"queue\":\"a\\nb\"}", 422, "invalid_name"),
+        ("{\"queue\":\"a\\u202eb\"}", 422, "invalid_name"),
+        (&long, 422, "invalid_name"),
+        ("{\"queue\":\"\\ud800\"}", 400, "invalid_json"),
+        ("{\"queue\":\"a\",\"payload\":NaN}", 400, "invalid_json"),
+        ("{\"queue\":\"a\",\"queue\":\"b\"}", 422, "invalid_input"),
+        (
+            "{\"queue\":\"a\",\"delay\":\"9223372036854775808s\"}",
+            422,
+            "invalid_delay",
+        ),
         ("{\"queue\":\"a\",\"priority\":10}", 422, "invalid_input"),
         ("{\"queue\":\"a\",\"id\":\"7\"}", 422, "invalid_input"),
         ("{\"queue\":\"a\",\"state\":\"dead\"}", 422, "invalid_input"),
     ];
     for (body, status, code) in cases {
-        let reply = under.send("POST", "/v1/jobs", body).await;
+        let reply = under.send("POST", "/v1/jobs", body.to_owned()).await;
         assert_eq!(
             (reply.status, reply.code().as_str()),
             (status, code),

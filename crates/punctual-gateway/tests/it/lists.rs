@@ -1,8 +1,9 @@
 use std::collections::BTreeSet;
 
+use punctual::time::seconds;
 use serde_json::{Value, json};
 
-use crate::support::{Under, serve};
+use crate::support::{ADMIN, OTHER, Under, serve};
 
 /// Walks a list to its end; the ids, and how many answers it took.
 async fn walk(under: &Under, query: &str) -> (Vec<String>, usize) {
@@ -90,4 +91,59 @@ async fn a_scan_looks_at_a_bounded_number_and_says_so() {
     assert!((1..=1_000).contains(&examined), "{examined}");
     assert!(page["cursor"].is_string(), "{page}");
     assert!(walk(&under, "text=needle").await.1 >= 3);
+}
+
+/// Asks, showing a mark, how it is answered and under which mark.
+async fn marked(under: &Under, path: &str, mark: &str) -> (u16, usize, String) {
+    let authorization = format!("Bearer {ADMIN}");
+    let headers = [
+        ("host", "localhost"),
+        ("authorization", &*authorization),
+        ("accept-encoding", "gzip"),
+        ("if-none-match", mark),
+    ];
+    let reply = under.send_with(&headers, "GET", path, "").await;
+    let mark = reply.headers["etag"].to_str().expect("text").to_owned();
+    (reply.status, reply.length, mark)
+}
+
+#[tokio::test]
+async fn what_the_client_has_is_not_sent_again_until_it_changes() {
+    let under = serve().await;
+    many_jobs(&under).await;
+    for path in [
+        "/v1/jobs?queue=mail&state=held",
+        "/v1/jobs?queue=mail&limit=3",
+        "/v1/queues?queue=other",
+        "/v1/stats?queue=other&history=true&due=true",
+        "/v1/stats?total=true",
+    ] {
+        let (status, length, first) = marked(&under, path, "\"another\"").await;
+        assert_eq!(status, 200, "{path}");
+        assert!(length > 0 && first.starts_with("W/\""), "{path}: {first}");
+        let known = (304, 0, first.clone());
+        for mark in [&*first, &first[2..], "*", &format!("\"x\", {first}")] {
+            assert_eq!(marked(&under, path, mark).await, known, "{path} {mark}");
+        }
+    }
+    // The time of the answer is no change; a job is, even one that says so of itself.
+    let path = "/v1/jobs?queue=mail&state=held";
+    let (_, _, first) = marked(&under, path, "\"\"").await;
+    under.clock.advance(seconds(1));
+    assert_eq!(marked(&under, path, &first).await.0, 304);
+    let liar = json!({"queue": "mail", "wait_for": ["x"], "payload": "\"now\":\""});
+    under.send("POST", "/v1/jobs", liar.to_string()).await;
+    let (status, _, second) = marked(&under, path, &first).await;
+    assert_eq!(status, 200);
+    under.clock.advance(seconds(1));
+    assert_eq!(marked(&under, path, &second).await.0, 304);
+    // Counted as answers.
+    let text = under.get("/metrics").await.body;
+    assert!(
+        text.contains("punctual_http_requests_total{status=\"3xx\"} 22"),
+        "{text}"
+    );
+    // Of another namespace it tells nothing.
+    let others = under.send_as(OTHER, "GET", path, "").await;
+    assert_eq!(others.status, 200);
 }

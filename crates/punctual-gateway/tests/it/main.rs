@@ -5,6 +5,7 @@ mod audit;
 mod bulk;
 mod drain;
 mod events;
+mod framing;
 mod fuzz;
 mod jobs;
 mod limits;

@@ -1,6 +1,7 @@
 //! Deliveries to a real server, by a worker on the memory engine.
 
 mod answers;
+mod callbacks;
 mod guarded;
 mod hosts;
 mod posting;

@@ -62,10 +62,9 @@ fn in_sheaves(instance: Instance, jobs: &[&NewJob], sheaves: Vec<Sent>) -> Packe
 
 /// About how long the call keeps the server, in microseconds.
 pub(crate) fn cost_us(jobs: &[&NewJob]) -> usize {
-    let at_once = if sheaf::are_alike_now(jobs) { 1 } else { 2 };
     let cost = |job: &&NewJob| {
         let look = match (is_plain(job), job.due, &job.group) {
-            (true, Due::Now, _) => at_once,
+            (true, Due::Now, _) => 2,
             (true, _, _) => 5,
             (false, _, None) => 15,
             (false, _, Some(_)) => 30,

@@ -22,7 +22,7 @@ pub(crate) struct Sent {
 /// Binds a call's jobs, if they are alike, due at once, and small enough that each sheaf has `least` of them.
 pub(crate) fn of_jobs(jobs: &[&NewJob], least: usize) -> Option<Vec<Sent>> {
     let first = *jobs.first()?;
-    if !are_alike_now(jobs) {
+    if first.due != Due::Now || !jobs.iter().all(|job| are_alike(first, job)) {
         return None;
     }
     let mut shared = Writer::default();
@@ -45,11 +45,6 @@ pub(crate) fn of_jobs(jobs: &[&NewJob], least: usize) -> Option<Vec<Sent>> {
             sheaf
         })
         .collect()
-}
-
-/// Whether there are several jobs, due at once and alike.
-pub(super) fn are_alike_now(jobs: &[&NewJob]) -> bool {
-    jobs.len() > 1 && jobs[0].due == Due::Now && jobs.iter().all(|job| are_alike(jobs[0], job))
 }
 
 /// A sheaf of jobs, the first of which is the call's `index`-th; none if it would be too large.

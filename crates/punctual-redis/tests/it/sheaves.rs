@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use futures_util::future::join_all;
 use punctual::conformance::START;
 use punctual::engine::{
     Action, Claim, Edit, EnqueueVerdict, Filter, Got, List, ListBy, PageReport, Select, Settle,
@@ -170,9 +169,6 @@ async fn alike_jobs_are_kept_as_they_came_and_nothing_is_left_of_them() {
         assert!(matches!(place.get(job.id).await, Some(Got::Mark { .. })));
     }
     assert_eq!(place.enqueue(&jobs).await, vec![Duplicate; 250]);
-    for nth in [0, 7, 249] {
-        assert_eq!(place.enqueue(&jobs[nth..=nth]).await, [Duplicate]);
-    }
     jobs[7].payload = "other".into();
     assert_eq!(place.enqueue(&jobs[7..8]).await, [IdConflict]);
     place.all_forgotten().await;
@@ -205,31 +201,6 @@ async fn a_sheaf_is_claimed_and_settled_in_parts() {
     assert_eq!(place.count("sd"), 1, "thirteen are left of it");
     seen.extend(drain(&place.engine).await);
     assert_eq!(seen, ids(&jobs));
-    assert_eq!(place.count("sd"), 0);
-    place.all_forgotten().await;
-}
-
-#[tokio::test]
-async fn claims_that_come_at_once_share_a_sheaf() {
-    let place = Place::new().await;
-    let jobs = alike(80);
-    place.enqueue(&jobs).await;
-    // The first one leaves at once, the others together behind it.
-    let claims = [20, 10, 15, 2, 5, 1, 9].map(|limit| claim(&place.engine, limit));
-    let pages = join_all(claims).await.into_iter();
-    let pages: Vec<Claimed> = pages.flat_map(|page| page.expect("claim")).collect();
-    let mut claimed: Vec<&JobRecord> = pages.iter().flat_map(|page| &page.jobs).collect();
-    claimed.sort_by_key(|job| job.id);
-    let mut sent: Vec<&NewJob> = jobs[..62].iter().collect();
-    sent.sort_by_key(|job| job.id);
-    assert_eq!(claimed.len(), sent.len());
-    for (job, kept) in sent.into_iter().zip(claimed) {
-        is_like(job, kept);
-    }
-    for page in &pages {
-        assert!(page.complete(&place.engine).await.expect("settle"));
-    }
-    assert_eq!(drain(&place.engine).await, ids(&jobs)[62..]);
     assert_eq!(place.count("sd"), 0);
     place.all_forgotten().await;
 }

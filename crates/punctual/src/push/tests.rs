@@ -99,3 +99,40 @@ fn a_callback_has_one_id_per_attempt_goes_on_with_the_trace_and_asks_for_none_it
     let plain = callback(&job, &settlement).expect("it asked for one");
     assert!(plain.payload.ends_with(br#""result":"sent"}"#));
 }
+
+#[test]
+fn a_callback_of_the_record_is_that_of_the_settlement_that_ended_it() {
+    let job = JobRecord {
+        failures: 4,
+        ..asking()
+    };
+    let mut settlement = Settlement::new(job.id, 3, Outcome::Retry { after: None });
+    settlement.error = Some("no answer".into());
+    let kept = JobRecord {
+        state: State::Dead,
+        dead: Some(DeadReason::Exhausted),
+        failures: 5,
+        last_error: Some("no answer".into()),
+        ..job.clone()
+    };
+    assert_eq!(callback(&job, &settlement), callback_of(&kept));
+    assert!(callback_of(&kept).is_some());
+    assert_eq!(callback_of(&asking()), None, "it has not ended");
+    let silent = JobRecord {
+        headers: Vec::new(),
+        ..kept.clone()
+    };
+    assert_eq!(callback_of(&silent), None);
+    // Redriven and cancelled before it was claimed again: that is another outcome.
+    let expired = JobRecord {
+        state: State::Cancelled,
+        dead: None,
+        cancelled: Some(CancelReason::Expired),
+        ..kept.clone()
+    };
+    let (dead, expired) = (callback_of(&kept), callback_of(&expired));
+    let (dead, expired) = (dead.expect("one"), expired.expect("another"));
+    assert_ne!(dead.id, expired.id);
+    let text = std::str::from_utf8(&expired.payload).expect("text");
+    assert!(text.contains(r#""cancelled":"expired""#), "{text}");
+}

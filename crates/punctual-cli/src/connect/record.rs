@@ -1,0 +1,59 @@
+//! Where the record is of who changed what.
+
+use std::path::Path;
+
+use punctual::{Error, ErrorKind, Namespace};
+use punctual_client::HttpEngine;
+use punctual_gateway::{Audit, AuditEntry};
+use serde::Deserialize;
+
+use super::{AUDIT, Address};
+use crate::failure::{Exit, Failure, Result};
+
+#[derive(Deserialize)]
+struct Answer {
+    entries: Vec<AuditEntry>,
+}
+
+impl Address {
+    /// What whoever serves the engine has on record of a namespace; if nobody does, what is in its
+    /// directory. The latest first.
+    pub(crate) async fn record(&self, namespace: &Namespace) -> Result<Vec<AuditEntry>> {
+        match self {
+            Self::Gateway {
+                authority,
+                transport,
+            } => Ok(asked(&super::gateway(authority, transport)?, namespace).await?),
+            Self::File { dir, .. } => {
+                match asked(&HttpEngine::in_directory(dir), namespace).await {
+                    Err(error) if error.kind() == ErrorKind::EngineUnavailable => in_directory(dir),
+                    answer => Ok(answer?),
+                }
+            }
+            Self::Memory | Self::Redis(_) => {
+                let message = format!("{self} keeps no record of changes");
+                Err(Failure::usage(message).hint(
+                    "ask the gateway that serves it with --engine http://HOST:PORT, or name its --file",
+                ))
+            }
+        }
+    }
+}
+
+async fn asked(gateway: &HttpEngine, namespace: &Namespace) -> punctual::Result<Vec<AuditEntry>> {
+    let bytes = gateway.audit(namespace).await?;
+    let answer: Answer = serde_json::from_slice(&bytes).map_err(|error| {
+        let message = "the gateway's record is not understood; run the same version on both ends";
+        Error::new(ErrorKind::Internal, message).source(error)
+    })?;
+    Ok(answer.entries)
+}
+
+fn in_directory(dir: &Path) -> Result<Vec<AuditEntry>> {
+    if !dir.is_dir() {
+        let message = format!("there is no directory {}", dir.display());
+        return Err(Failure::new(Exit::NotFound, "not_found", message)
+            .hint("name one with --engine file:DIR or PUNCTUAL_ENGINE"));
+    }
+    Ok(Audit::read(&dir.join(AUDIT))?)
+}

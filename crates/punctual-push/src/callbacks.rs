@@ -1,0 +1,228 @@
+//! Callbacks of jobs that ended without a worker that could tell: found among the settled ones.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::engine::{
+    Control, Controlled, EnqueueVerdict, Enqueued, List, ListBy, RecordValue, StatsRequest,
+};
+use punctual::time::{Timestamp, hours, minutes, pause, seconds};
+use punctual::{Engine, Error, ErrorKind, JobRecord, Namespace, Result, State, push};
+
+/// Tells the callbacks of a namespace how jobs ended that nobody told of: cancelled while they waited,
+/// expired, replaced, purged, dead by poison or overflow, or settled by a worker that knows no callbacks.
+///
+/// A worker that knows them tells in the step that settles the job. The rest is found where settled
+/// jobs are kept; how far that was done is a record in the engine, so that a kill in between tells
+/// nothing twice that is still known, and leaves nothing out. The callback has the id that a worker
+/// would have given it: whoever tells first is heard.
+pub struct Callbacks {
+    engine: Arc<dyn Engine>,
+    namespace: Namespace,
+    /// `None` until the record was read.
+    place: Option<Place>,
+}
+
+/// How far it has come.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Version of the record.
+    version: u64,
+    written: Timestamp,
+    /// What settled before that is told, wherever it lies.
+    whole: Timestamp,
+    /// What settled before that is told, as far as the engine lists the latest first.
+    brief: Timestamp,
+    /// When the last one settled that was told.
+    told: Timestamp,
+    /// Settled jobs were not listed the latest first: there are several shards.
+    is_sharded: bool,
+}
+
+/// The record that says how far it has come: an instant.
+const RECORD: &str = "push/callbacks";
+/// How often it looks.
+const LOOK: Duration = seconds(5);
+/// How often it looks at every settled job of that time: some engines do not list the latest first.
+const WHOLE: Duration = minutes(10);
+/// How often the record is written when there was nothing to tell.
+const RECORD_AGE: Duration = hours(1);
+/// How far clocks of shards may lie apart. Callbacks are known for much longer.
+const APART: Duration = seconds(10);
+/// Jobs of the first call, and of those that follow: most often there is nothing new.
+const FEW: usize = 10;
+const MANY: usize = 1_000;
+/// The states in which jobs stay.
+const ENDS: [State; 3] = [State::Completed, State::Cancelled, State::Dead];
+
+impl Place {
+    /// Whether one who begins at the record meets some again that were told.
+    fn is_behind(&self) -> bool {
+        self.written <= self.told + APART
+    }
+}
+
+impl Callbacks {
+    /// Tells those of that namespace.
+    pub fn new(engine: Arc<dyn Engine>, namespace: Namespace) -> Self {
+        Self {
+            engine,
+            namespace,
+            place: None,
+        }
+    }
+
+    /// Looks again and again; an error leaves the rest for the next look.
+    pub async fn run(mut self) {
+        loop {
+            if let Err(error) = self.look().await {
+                tracing::warn!(%error, "ends of jobs could not be told; they are looked for again");
+            }
+            pause(LOOK).await;
+        }
+    }
+
+    /// Looks once and puts in what was not told; how many callbacks these were.
+    pub async fn look(&mut self) -> Result<usize> {
+        let mut place = match self.place {
+            Some(place) => place,
+            None => self.read().await?,
+        };
+        let stats = self.engine.stats(&self.namespace, StatsRequest::default());
+        let stats = stats.await?;
+        let is_whole = place.is_sharded || place.is_behind() || place.whole + WHOLE <= stats.now;
+        let since = if is_whole { place.whole } else { place.brief };
+        let apart = APART.as_micros() as u64;
+        let since = Timestamp::from_micros(since.as_micros().saturating_sub(apart));
+        let mut told = 0;
+        for queue in &stats.queues {
+            for state in ENDS {
+                if queue.counts.of(state) > 0 && queue.queue != push::CALLBACK_QUEUE {
+                    let by = ListBy::State {
+                        queue: queue.queue.clone(),
+                        state,
+                    };
+                    told += self.tell(by, since, is_whole, &mut place).await?;
+                }
+            }
+        }
+        place.brief = stats.now;
+        if is_whole {
+            place.whole = stats.now;
+            if place.is_behind() || place.written + RECORD_AGE <= stats.now {
+                self.write(&mut place).await?;
+            }
+        }
+        self.place = Some(place);
+        Ok(told)
+    }
+
+    /// Tells those of an index that settled since then, and how many were new.
+    async fn tell(
+        &self,
+        by: ListBy,
+        since: Timestamp,
+        is_whole: bool,
+        place: &mut Place,
+    ) -> Result<usize> {
+        let (mut told, mut cursor, mut limit) = (0, None, FEW);
+        let mut latest = Timestamp::MAX;
+        loop {
+            let list = List {
+                by: by.clone(),
+                filter: Default::default(),
+                cursor,
+                limit,
+                payloads: false,
+            };
+            let listing = self.engine.list(&self.namespace, list).await?;
+            let ended = |job: &JobRecord| job.finished_at.unwrap_or(Timestamp::ZERO);
+            for job in &listing.jobs {
+                place.is_sharded |= ended(job) > latest;
+                latest = ended(job);
+            }
+            let new = listing.jobs.iter().filter(|job| ended(job) >= since);
+            let asking = new.filter_map(|job| Some((ended(job), push::callback_of(job)?)));
+            let (ends, callbacks): (Vec<_>, Vec<_>) = asking.unzip();
+            if !callbacks.is_empty() {
+                let put = self.engine.enqueue(&self.namespace, callbacks).await?;
+                told += count_new(&put)?;
+                place.told = ends.into_iter().fold(place.told, Timestamp::max);
+            }
+            cursor = listing.cursor;
+            let has_passed = latest < since && !is_whole && !place.is_sharded;
+            if cursor.is_none() || has_passed {
+                return Ok(told);
+            }
+            limit = MANY;
+        }
+    }
+
+    async fn read(&self) -> Result<Place> {
+        let control = Control::Read {
+            name: RECORD.to_owned(),
+        };
+        let mut place = Place {
+            version: 0,
+            written: Timestamp::ZERO,
+            whole: Timestamp::ZERO,
+            brief: Timestamp::ZERO,
+            told: Timestamp::ZERO,
+            is_sharded: false,
+        };
+        let read = self.engine.control(&self.namespace, control).await?;
+        if let Controlled::Record(Some(record)) = read {
+            place.version = record.version;
+            if let RecordValue::Opaque(bytes) = &record.value
+                && let Ok(told_until) = serde_json::from_slice(bytes)
+            {
+                place.written = told_until;
+                place.whole = told_until;
+                place.brief = told_until;
+            }
+        }
+        Ok(place)
+    }
+
+    /// Keeps how far it has come; of several that do so at the same time one is kept.
+    async fn write(&self, place: &mut Place) -> Result<()> {
+        let bytes = serde_json::to_vec(&place.whole).unwrap_or_default();
+        let control = Control::Write {
+            name: RECORD.to_owned(),
+            expected: place.version,
+            value: Some(RecordValue::Opaque(bytes.into())),
+        };
+        match self.engine.control(&self.namespace, control).await {
+            Ok(Controlled::Written(version)) => {
+                place.version = version;
+                place.written = place.whole;
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::VersionConflict => {
+                let theirs = self.read().await?;
+                (place.version, place.written) = (theirs.version, theirs.written);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// How many were not there yet; an error if one was not taken.
+fn count_new(put: &Enqueued) -> Result<usize> {
+    let verdicts = || put.receipts.iter().map(|receipt| receipt.verdict);
+    if verdicts().any(|verdict| verdict == EnqueueVerdict::Full) {
+        let message = "the queue of callbacks is full; raise its max_pending";
+        return Err(Error::new(ErrorKind::EngineFull, message).with("queue", push::CALLBACK_QUEUE));
+    }
+    Ok(verdicts()
+        .filter(|verdict| *verdict == EnqueueVerdict::Created)
+        .count())
+}
+
+impl fmt::Debug for Callbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Callbacks({})", self.namespace)
+    }
+}

@@ -1,0 +1,254 @@
+//! Callbacks of jobs that no worker told of.
+
+use std::collections::BTreeMap;
+
+use punctual::engine::{
+    Action, Claim, Control, Edit, List, ListBy, OnFull, PageReport, QueueSettings, RecordValue,
+    Select, Settle, Settlement, WorkerId,
+};
+
+use punctual::time::{hours, millis, seconds};
+use punctual::{JobId, Namespace, NewJob, Outcome, State, Unique, UniquePolicy, Worker, push};
+use punctual_push::{Callbacks, Guard};
+use serde_json::Value;
+
+use crate::support::Under;
+
+fn asking(queue: &str) -> NewJob {
+    let mut job = NewJob::new(queue, "{}");
+    push::set(&mut job, push::CALLBACK, "https://example.com/done");
+    job
+}
+
+fn callbacks(under: &Under) -> Callbacks {
+    Callbacks::new(under.engine.clone(), Namespace::default())
+}
+
+async fn edit(under: &Under, id: JobId, action: Action) {
+    let edit = Edit {
+        select: Select::Targets(vec![id.into()]),
+        action,
+        dry_run: false,
+    };
+    let space = Namespace::default();
+    under.engine.edit(&space, edit).await.expect("edited");
+}
+
+async fn control(under: &Under, control: Control) {
+    let space = Namespace::default();
+    under.engine.control(&space, control).await.expect("done");
+}
+
+/// What is said of each job, as `state why`; every one must be told once.
+async fn told(under: &Under) -> BTreeMap<String, String> {
+    let mut told = BTreeMap::new();
+    for state in State::ALL {
+        let list = List {
+            by: ListBy::State {
+                queue: push::CALLBACK_QUEUE.to_owned(),
+                state,
+            },
+            filter: Default::default(),
+            cursor: None,
+            limit: 1_000,
+            payloads: true,
+        };
+        let space = Namespace::default();
+        let listing = under.engine.list(&space, list).await.expect("an answer");
+        for job in listing.jobs {
+            let said: Value = serde_json::from_slice(&job.payload).expect("JSON");
+            let words = ["state", "cancelled", "dead"].map(|name| said[name].as_str());
+            let words: Vec<&str> = words.into_iter().flatten().collect();
+            let id = said["id"].as_str().expect("an id").to_owned();
+            let before = told.insert(id, words.join(" "));
+            assert_eq!(before, None, "told twice: {said}");
+        }
+    }
+    told
+}
+
+#[tokio::test]
+async fn every_way_to_end_without_a_worker_that_tells_is_told_once() {
+    let under = Under::new(Guard::new());
+    let ends = [
+        (cancelled(&under).await, "cancelled requested"),
+        (expired(&under).await, "cancelled expired"),
+        (replaced(&under).await, "cancelled replaced"),
+        (purged(&under).await, "cancelled purged"),
+        (pushed_out(&under).await, "dead overflow"),
+        (poisonous(&under).await, "dead poison"),
+        (settled(&under, Outcome::Completed).await, "completed"),
+        (settled(&under, Outcome::Dead).await, "dead permanent"),
+    ];
+    let expected = ends.map(|(id, how)| (id.to_string(), how.to_owned()));
+    let expected = BTreeMap::from(expected);
+    // Those that asked for none are not told of.
+    let silent = under.send(NewJob::new("silent", "")).await;
+    edit(&under, silent, Action::Cancel).await;
+
+    let mut first = callbacks(&under);
+    assert_eq!(first.look().await.expect("a look"), expected.len());
+    for _ in 0..5 {
+        assert_eq!(first.look().await.expect("a look"), 0);
+        under.clock.advance(seconds(5));
+    }
+    assert_eq!(told(&under).await, expected);
+    // Another one, and one that is started when the callbacks themselves are forgotten.
+    assert_eq!(callbacks(&under).look().await.expect("a look"), 0);
+    let worker = Worker::new(under.engine.clone()).queues([push::CALLBACK_QUEUE]);
+    let worker = worker.handle_any(|_, _| async { Ok::<(), &str>(()) });
+    worker.run_until_idle().await.expect("it works");
+    under.clock.advance(hours(5));
+    callbacks(&under).look().await.expect("a look");
+    assert_eq!(told(&under).await, BTreeMap::new());
+
+    // It goes on from there.
+    cancelled(&under).await;
+    assert_eq!(first.look().await.expect("a look"), 1);
+    assert_eq!(callbacks(&under).look().await.expect("a look"), 0);
+}
+
+#[tokio::test]
+async fn what_a_worker_told_is_not_told_again_even_when_it_ended_long_before_the_look() {
+    let under = Under::new(Guard::new());
+    let mut job = asking("reports");
+    job.retention = hours(24);
+    under.send(job).await;
+    let mut doomed = asking("reports");
+    doomed.max_attempts = 1;
+    under.send(doomed).await;
+    let worker = Worker::new(under.engine.clone())
+        .queues(["reports"])
+        .handle_any(|job: punctual::JobRecord, _| async move {
+            match job.max_attempts {
+                1 => Err("broken"),
+                _ => Ok(()),
+            }
+        });
+    worker.run_until_idle().await.expect("it works");
+    assert_eq!(told(&under).await.len(), 2);
+    under.clock.advance(hours(3));
+    assert_eq!(callbacks(&under).look().await.expect("a look"), 0);
+    assert_eq!(told(&under).await.len(), 2);
+}
+
+#[tokio::test]
+async fn more_than_a_page_is_told_and_what_is_new_behind_it_too() {
+    let under = Under::new(Guard::new());
+    let space = Namespace::default();
+    let mut looking = callbacks(&under);
+    for round in 0..3 {
+        for _ in 0..2 {
+            let jobs: Vec<NewJob> = (0..700).map(|_| asking("mail")).collect();
+            under.engine.enqueue(&space, jobs).await.expect("taken");
+        }
+        let mut cursor = None;
+        loop {
+            let purge = Control::Purge {
+                queue: "mail".to_owned(),
+                cursor: cursor.take(),
+                limit: 1_000,
+            };
+            let purged = under.engine.control(&space, purge).await.expect("purged");
+            match purged {
+                punctual::engine::Controlled::Purged {
+                    cursor: Some(next), ..
+                } => cursor = Some(next),
+                _ => break,
+            }
+        }
+        assert_eq!(looking.look().await.expect("a look"), 1_400, "{round}");
+        under.clock.advance(seconds(7));
+    }
+}
+
+async fn cancelled(under: &Under) -> JobId {
+    let id = under.send(asking("mail")).await;
+    edit(under, id, Action::Cancel).await;
+    id
+}
+
+async fn expired(under: &Under) -> JobId {
+    let mut job = asking("mail");
+    job.expires_at = Some(under.now() + seconds(1));
+    let id = under.send(job).await;
+    under.clock.advance(seconds(2));
+    id
+}
+
+async fn replaced(under: &Under) -> JobId {
+    let keyed = |mut job: NewJob| {
+        job.unique = Some(Unique {
+            key: "order:7".to_owned(),
+            policy: UniquePolicy::Replace,
+            hold: Default::default(),
+        });
+        job
+    };
+    let id = under.send(keyed(asking("mail"))).await;
+    under.send(keyed(NewJob::new("mail", ""))).await;
+    id
+}
+
+async fn purged(under: &Under) -> JobId {
+    let id = under.send(asking("purged")).await;
+    let purge = Control::Purge {
+        queue: "purged".to_owned(),
+        cursor: None,
+        limit: 100,
+    };
+    control(under, purge).await;
+    id
+}
+
+async fn pushed_out(under: &Under) -> JobId {
+    let settings = QueueSettings {
+        max_pending: Some(1),
+        on_full: OnFull::DeadLetterOldest,
+    };
+    let write = Control::Write {
+        name: "queue/small".to_owned(),
+        expected: 0,
+        value: Some(RecordValue::Queue(settings)),
+    };
+    control(under, write).await;
+    let id = under.send(asking("small")).await;
+    under.send(NewJob::new("small", "")).await;
+    id
+}
+
+async fn poisonous(under: &Under) -> JobId {
+    let id = under.send(asking("heavy")).await;
+    for _ in 0..3 {
+        let mut claim = Claim::new(WorkerId::random(), "heavy", 1);
+        claim.lease = millis(100);
+        claim.alone = true;
+        let space = Namespace::default();
+        let claimed = under.engine.claim(&space, claim).await.expect("a page");
+        assert_eq!(claimed.pages.len(), 1);
+        // A silence is forgiven once.
+        for _ in 0..2 {
+            under.clock.advance(seconds(1));
+            under.get(id).await;
+        }
+    }
+    assert_eq!(under.get(id).await.state, State::Dead);
+    id
+}
+
+/// Ended by a worker that knows no callbacks.
+async fn settled(under: &Under, outcome: Outcome) -> JobId {
+    let mut job = asking("foreign");
+    job.retention = hours(1);
+    let id = under.send(job).await;
+    let claim = Claim::new(WorkerId::random(), "foreign", 1);
+    let space = Namespace::default();
+    let claimed = under.engine.claim(&space, claim).await.expect("a page");
+    let (page, job) = (&claimed.pages[0], &claimed.pages[0].jobs[0]);
+    let settlement = Settlement::new(job.id, job.attempt, outcome);
+    let settle = Settle {
+        pages: vec![PageReport::new(page.token, vec![settlement])],
+    };
+    under.engine.settle(&space, settle).await.expect("settled");
+    id
+}
