@@ -80,11 +80,10 @@ impl CellKind {
                 Self::RedisPower,
                 Self::RedisDisk,
             ]),
-            // What was mended last is run by its name until a long run has shown it.
             "all" => Ok(Self::value_variants()
                 .iter()
                 .copied()
-                .filter(|kind| !kind.may_lose() && *kind != Self::EmbeddedDisk)
+                .filter(|kind| !kind.may_lose())
                 .collect()),
             "lossy" => Ok(Self::value_variants()
                 .iter()

@@ -1,6 +1,6 @@
 //! I7: failures are those that were handed in, crashes the rest.
 
-use super::stories::{Answer, Case, Story};
+use super::stories::{Answer, Case, Grant, Story};
 use super::{Tally, Verdict};
 use crate::event::Verdict as Said;
 
@@ -8,10 +8,10 @@ use crate::event::Verdict as Said;
 /// failures and of those handed back there are as many as were handed in.
 pub(super) fn attempts(case: &Case, _tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I7 attempts add up");
-    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_cut) {
+    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
         for grant in &story.grants {
-            let failed = Bounds::of(story, grant.attempt, &["retry"]);
-            let back = Bounds::of(story, grant.attempt, &["released", "snooze"]);
+            let failed = Bounds::of(story, grant, &["retry"]);
+            let back = Bounds::of(story, grant, &["released", "snooze"]);
             let rest = (grant.attempt - 1).checked_sub(grant.failures + grant.crashes);
             verdict.check(failed.hold(grant.failures), || {
                 format!(
@@ -38,19 +38,19 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Attempts before one that were handed in with one of these outcomes.
-    fn of(story: &Story, before: u32, outcomes: &[&str]) -> Self {
+    /// Attempts before a claim that were handed in with one of these outcomes. After a power cut an
+    /// attempt may be counted again; its end then comes after a claim that was forgotten.
+    fn of(story: &Story, claim: &Grant, outcomes: &[&str]) -> Self {
         let mut bounds = Self { least: 0, most: 0 };
         let mut counted: Vec<u32> = Vec::new();
         let ours = |end: &&super::stories::Handed| {
-            end.attempt < before && outcomes.contains(&&*end.outcome)
+            end.attempt < claim.attempt && outcomes.contains(&&*end.outcome)
         };
         for end in story.ends.iter().filter(ours) {
-            let sure = matches!(end.answer, Answer::Known(_, Said::Settled(..)));
+            let sure =
+                matches!(end.answer, Answer::Known(now, Said::Settled(..)) if now <= claim.now);
             // Or the engine sent it twice by itself, and the job had gone on when the second came.
-            let in_time = |grant: &super::stories::Grant| {
-                grant.attempt <= end.attempt || end.invoked < grant.at
-            };
+            let in_time = |grant: &Grant| grant.attempt <= end.attempt || end.invoked < grant.at;
             let possible = match end.answer {
                 Answer::Unknown | Answer::Known(_, Said::Repeated) => true,
                 Answer::Known(_, Said::LeaseLost) => story.grants.iter().all(in_time),

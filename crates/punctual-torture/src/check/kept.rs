@@ -35,8 +35,12 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
         } else if story.receipts.is_empty() && story.unknown > 0 {
             let appeared = state.is_some() || !story.grants.is_empty();
             tally.recovered += u64::from(appeared);
-            // A power cut may take it again.
-            verdict.check(!appeared || is_terminal || story.over_a_cut, || {
+            // A power cut may take it again, unless something about it was acknowledged since.
+            let claimed = story.grants.iter().map(|grant| grant.at).max();
+            let may_be_gone = story.over_a_loss
+                || !story.is_acknowledged()
+                    && claimed.is_some_and(|at| case.may_forget(at, u64::MAX));
+            verdict.check(!appeared || is_terminal || may_be_gone, || {
                 format!("{id} was not answered and is {}", named(state))
             });
         } else {

@@ -12,23 +12,24 @@ use crate::event::Verdict as Said;
 /// I2: no lease of a job begins before the one before it was released or had ended, in engine time.
 pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I2 one valid lease");
-    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_cut) {
-        for pair in story.grants.windows(2) {
-            let [before, after] = pair else { continue };
+    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
+        let mut grants: Vec<&Grant> = story.grants.iter().collect();
+        grants.sort_by_key(|grant| grant.now);
+        for pair in grants.windows(2) {
+            let &[before, after] = pair else { continue };
             if before.token == after.token {
                 // The same page, asked for again.
                 continue;
             }
-            verdict.check(
-                before.attempt < after.attempt && before.token.fence < after.token.fence,
-                || {
-                    format!(
-                        "{id}: attempt {} under {} after {} under {}",
-                        after.attempt, after.token, before.attempt, before.token
-                    )
-                },
-            );
-            let Some(over) = ended(story, before, after) else {
+            let is_forgotten = case.may_forget(before.at, after.at);
+            let is_next = before.attempt < after.attempt || is_forgotten;
+            verdict.check(is_next && before.token.fence < after.token.fence, || {
+                format!(
+                    "{id}: attempt {} under {} after {} under {}",
+                    after.attempt, after.token, before.attempt, before.token
+                )
+            });
+            let Some(over) = ended(story, before, after).filter(|_| !is_forgotten) else {
                 continue;
             };
             verdict.check(after.now >= over, || {
@@ -76,14 +77,16 @@ fn ended(story: &Story, grant: &Grant, after: &Grant) -> Option<u64> {
 /// I3: what is handed in under an old lease is refused and changes nothing.
 pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I3 stale holders are powerless");
-    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_cut) {
+    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
         let mut settled: HashMap<u32, u64> = HashMap::new();
         for end in &story.ends {
             let accepted = matches!(&end.answer, Answer::Known(_, Said::Settled(..)));
-            let is_stale = story
-                .grants
-                .iter()
-                .any(|grant| grant.attempt > end.attempt && grant.at < end.invoked);
+            let until = if accepted { end.answered } else { end.invoked };
+            let is_stale = story.grants.iter().any(|grant| {
+                grant.attempt > end.attempt
+                    && grant.at < end.invoked
+                    && !case.may_forget(grant.at, until)
+            });
             if is_stale {
                 tally.stale_accepted += u64::from(accepted);
                 tally.stale_refused += u64::from(!accepted);
@@ -135,8 +138,11 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
             .iter()
             .filter(|id| !extension.lost.contains(id))
         {
-            let claims = later.get(&(*id, extension.token)).copied();
-            let is_stale = claims.is_some_and(|at| at < extension.invoked);
+            let later = later.get(&(*id, extension.token));
+            let is_stale = later
+                .into_iter()
+                .flatten()
+                .any(|at| *at < extension.invoked && !case.may_forget(*at, extension.answered));
             tally.stale_accepted += u64::from(is_stale);
             verdict.check(!is_stale, || {
                 format!("{id}: an old lease was prolonged after a later claim")
@@ -146,17 +152,15 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
     verdict
 }
 
-/// When a job was first claimed under another lease after a given one.
-fn later_claims(case: &Case) -> HashMap<(JobId, Token), u64> {
+/// When a job was claimed under other leases after a given one.
+fn later_claims(case: &Case) -> HashMap<(JobId, Token), Vec<u64>> {
     let mut later = HashMap::new();
-    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_cut) {
+    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
         for (place, grant) in story.grants.iter().enumerate() {
             let others = story.grants[place + 1..]
                 .iter()
                 .filter(|other| other.attempt > grant.attempt);
-            if let Some(at) = others.map(|other| other.at).min() {
-                later.insert((*id, grant.token), at);
-            }
+            later.insert((*id, grant.token), others.map(|other| other.at).collect());
         }
     }
     later

@@ -57,9 +57,9 @@ pub(crate) struct Story {
     /// Whether somebody who comes late with everything completed it: a lease that was spared, for the
     /// engine had answered nobody, is valid, though nobody worked under it.
     pub(crate) completed_late: bool,
-    /// Whether the power was cut after its first claim. A cut may lose claims, and then nobody is blamed;
-    /// what rests on them is not judged, what was settled is.
-    pub(crate) over_a_cut: bool,
+    /// Whether a power cut that may lose what was acknowledged came after its first claim: what rests
+    /// on that is not judged.
+    pub(crate) over_a_loss: bool,
 }
 
 #[derive(Debug)]
@@ -122,6 +122,7 @@ pub(crate) struct Start {
 #[derive(Debug)]
 pub(super) struct Extension {
     pub(super) invoked: u64,
+    pub(super) answered: u64,
     pub(super) token: Token,
     pub(super) deadline: Option<u64>,
     pub(super) asked: Vec<JobId>,
@@ -158,15 +159,11 @@ impl Case {
             let last = deadlines.entry(extension.token).or_default();
             *last = (*last).max(extension.deadline.unwrap_or(0));
         }
-        let cuts: Vec<u64> = (case
-            .faults
-            .iter()
-            .filter(|fault| matches!(&*fault.id, "F04" | "F05")))
-        .map(|fault| fault.until)
-        .collect();
+        let losses = case.faults.iter().filter(|fault| fault.id == "F05");
+        let losses: Vec<u64> = losses.map(|fault| fault.until).collect();
         for story in case.jobs.values_mut() {
             let first = story.grants.iter().map(|grant| grant.at).min();
-            story.over_a_cut = first.is_some_and(|first| cuts.iter().any(|cut| *cut >= first));
+            story.over_a_loss = first.is_some_and(|first| losses.iter().any(|loss| *loss >= first));
             for grant in &mut story.grants {
                 grant.deadline = grant
                     .deadline
@@ -177,6 +174,13 @@ impl Case {
             story.ends.sort_by_key(|end| end.invoked);
         }
         case
+    }
+
+    /// Whether a claim that was answered at a stamp may have been forgotten by another: a power cut lies
+    /// between. Claims are written and not synced; whatever else is answered is never forgotten.
+    pub(super) fn may_forget(&self, claimed: u64, until: u64) -> bool {
+        let mut cuts = self.faults.iter().filter(|fault| fault.id == "F04");
+        cuts.any(|cut| claimed <= cut.until && cut.from <= until)
     }
 
     /// Whether clocks were wrong: then those of the engine and of the machine do not compare.
@@ -269,6 +273,7 @@ impl Case {
                 Event::ExtendOk { invoked, pages, .. } => {
                     self.extends.extend(pages.into_iter().map(|page| Extension {
                         invoked,
+                        answered: at,
                         token: page.token,
                         deadline: page.deadline,
                         asked: page.asked,
@@ -408,6 +413,12 @@ impl Story {
             )
         };
         self.receipts.iter().find(stores)
+    }
+
+    /// Whether any end of an attempt was accepted.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        let accepted = |end: &Handed| matches!(&end.answer, Answer::Known(_, Verdict::Settled(..)));
+        self.ends.iter().any(accepted)
     }
 
     /// Whether an accepted end settled it for good.

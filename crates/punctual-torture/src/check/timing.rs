@@ -1,6 +1,6 @@
 //! I5, I6: never early, and alive again.
 
-use super::stories::{Answer, Case};
+use super::stories::{Answer, Case, Grant};
 use super::{Tally, Verdict};
 use crate::event::Verdict as Said;
 
@@ -22,10 +22,11 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
                     sent_at + sent.after - due
                 )
             });
-            let first = story
-                .grants
-                .first()
-                .filter(|grant| grant.attempt == 1 && !story.over_a_cut);
+            let at = receipt.at;
+            let is_judged = |grant: &&Grant| {
+                grant.attempt == 1 && !story.over_a_loss && !case.may_forget(grant.at, at)
+            };
+            let first = story.grants.iter().find(is_judged);
             verdict.check(first.is_none_or(|grant| grant.due == due), || {
                 format!("{id} is due at another instant than its receipt says")
             });
@@ -41,9 +42,12 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
             let asked = story
                 .ends
                 .iter()
-                .filter(|end| end.attempt + 1 == grant.attempt && !story.over_a_cut);
+                .filter(|end| end.attempt + 1 == grant.attempt && !story.over_a_loss);
             for end in asked {
-                if let Answer::Known(_, Said::Settled(_, Some(due))) = end.answer {
+                if let Answer::Known(now, Said::Settled(_, Some(due))) = end.answer {
+                    if now > grant.now && case.may_forget(grant.at, end.answered) {
+                        continue;
+                    }
                     verdict.check(grant.now >= due, || {
                         format!(
                             "{id}: attempt {} came before its retry was due",

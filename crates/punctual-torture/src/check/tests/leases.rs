@@ -1,7 +1,7 @@
 use punctual::State;
 use punctual::engine::Token;
 
-use super::told::{AFTER_CRASH, CLAIMED, LEASE, MS, Told, completed, token};
+use super::told::{AFTER_CRASH, CLAIMED, ENOUGH, LEASE, MS, Told, completed, token};
 use crate::event::{Event, Verdict};
 
 const NOTHING: [&str; 0] = [];
@@ -198,4 +198,62 @@ fn what_rests_on_a_claim_that_a_power_cut_may_have_taken_is_not_judged_and_a_los
     told.look.jobs.clear();
     told.forget(|event| matches!(event, Event::SettleInvoke { .. }));
     assert_eq!(told.broken(), ["I1"]);
+}
+
+/// The claim that a power cut took, and the same attempt claimed again.
+fn forgotten() -> Told {
+    let mut told = Told::nothing();
+    told.sends(super::told::JOB, "created");
+    told.claims("worker", CLAIMED, 1, (0, 0));
+    told.fault("F04", CLAIMED + 2 * MS, CLAIMED + 3 * MS);
+    told.claims("another", CLAIMED + 9 * MS, 1, (0, 0));
+    told.change(|event| {
+        if let Event::ClaimOk { now, pages, .. } = event
+            && *now > CLAIMED
+        {
+            pages[0].token = token(2);
+        }
+    });
+    told
+}
+
+#[test]
+fn an_attempt_that_a_power_cut_has_forgotten_may_be_claimed_again_under_a_later_fence() {
+    let mut told = forgotten();
+    told.change(|event| {
+        if let Event::ClaimOk { now, pages, .. } = event
+            && *now > CLAIMED
+        {
+            pages[0].token.fence = 0;
+        }
+    });
+    let broken = told.broken();
+    assert!(broken.contains(&"I2".to_owned()), "{broken:?}");
+    let broken = forgotten().broken();
+    assert!(!broken.contains(&"I2".to_owned()), "{broken:?}");
+}
+
+#[test]
+fn a_power_cut_excuses_nothing_that_lies_on_one_side_of_it() {
+    let mut told = overtaken();
+    told.fault("F04", ENOUGH - 2 * MS, ENOUGH - MS);
+    assert_eq!(told.broken(), ["I2"], "both claims came before the cut");
+    let mut told = Told::a_crash();
+    told.fault("F04", CLAIMED + 2 * MS, CLAIMED + 3 * MS);
+    told.settles("worker", AFTER_CRASH + 2 * MS, 1, "completed", completed());
+    assert_eq!(told.broken(), ["I3"], "the claim after the cut stands");
+}
+
+#[test]
+fn an_end_that_was_accepted_is_never_forgotten() {
+    let mut told = Told::one_job();
+    told.fault("F04", CLAIMED + 6 * MS, CLAIMED + 7 * MS);
+    told.claims("another", AFTER_CRASH, 2, (0, 1));
+    let broken = told.broken();
+    assert!(broken.contains(&"I3".to_owned()), "{broken:?}");
+    let mut told = Told::one_job();
+    told.fault("F04", CLAIMED + 6 * MS, CLAIMED + 7 * MS);
+    told.settles("worker", CLAIMED + 8 * MS, 1, "completed", completed());
+    let broken = told.broken();
+    assert!(broken.contains(&"I3".to_owned()), "{broken:?}");
 }
