@@ -14,6 +14,7 @@ mod metrics;
 mod page;
 mod push;
 mod stats;
+mod streams;
 mod support;
 mod work;
 mod workers;
