@@ -158,7 +158,7 @@ async fn hit_redis(server: &mut TestServer, fault: &Fault) -> bool {
         Kind::KillEngine => {
             block_in_place(|| server.kill());
             pause(fault.span()).await;
-            block_in_place(|| server.restart());
+            block_in_place(|| disk::start_again(server));
             true
         }
         Kind::StopEngine => {

@@ -18,20 +18,23 @@ pub(super) async fn hit_redis(server: &mut TestServer, spy: &SyncSpy, fault: &Fa
         let cut = block_in_place(|| spy.power_cut(fault.pick, Tear::Prefix));
         block_in_place(|| server.kill());
         pause(fault.span()).await;
-        block_in_place(|| {
-            // Cut again while it was about to leave a torn file behind: it tells, and waits for a person.
-            if !server.starts_again() {
-                server.repair_append_only_files();
-                server.restart();
-            }
-        });
+        block_in_place(|| start_again(server));
         return cut.is_ok();
     }
     let done = hit(spy, fault).await.unwrap_or(false);
     if block_in_place(|| server.cli(&["PING"])) != "PONG" {
-        block_in_place(|| server.restart());
+        block_in_place(|| start_again(server));
     }
     done
+}
+
+/// Starts a server. One with a torn file that it may not cut by itself, or is about to leave behind,
+/// refuses, and waits for a person.
+pub(super) fn start_again(server: &mut TestServer) {
+    if !server.starts_again() {
+        server.repair_append_only_files();
+        server.restart();
+    }
 }
 
 /// Hits the disk of a process that holds the embedded engine. After a failed sync that is broken
