@@ -6,8 +6,8 @@ use crate::link::{Deadline, Live};
 use crate::servers::Node;
 
 /// Has a server go on in a new append-only file if since its start it has not: what it may have
-/// started behind, a transaction that a power cut has torn, is not in that. Answers whether it may
-/// be asked to.
+/// started behind, a transaction that a power cut has torn, is not in that. Answers whether it
+/// does.
 ///
 /// Redis up to 7.0.15 at least starts with such an end by default (`aof-load-truncated yes`), writes on
 /// behind it without having ended the transaction, and at its next start drops or half runs all that it
@@ -30,22 +30,14 @@ pub(crate) async fn leave_behind(node: &Node, live: &Live) -> Result<bool> {
     }
     match node.ask(live, &cmd("BGREWRITEAOF"), deadline).await {
         Err(error) if error.is_retryable() => Err(error),
-        Err(error) if is_forbidden(&error) => Ok(false),
-        // Done, or another client was quicker.
-        _ => Ok(true),
+        // Rights that are missing, a command that is taken away, a process that cannot be forked.
+        Err(error) => Ok(error.message().contains("already in progress")),
+        Ok(_) => Ok(true),
     }
 }
 
 /// How long a server may take to say how it stands.
 const PATIENCE: std::time::Duration = seconds(2);
-
-/// Rights that are missing, or a server whose owner has taken the command away.
-fn is_forbidden(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::InvalidInput | ErrorKind::Unsupported
-    )
-}
 
 async fn starts_with_a_torn_end(node: &Node, live: &Live, deadline: Deadline) -> bool {
     let mut setting = cmd("CONFIG");
@@ -56,11 +48,11 @@ async fn starts_with_a_torn_end(node: &Node, live: &Live, deadline: Deadline) ->
     !matches!(told.as_slice(), [_, Value::BulkString(no)] if no == b"no")
 }
 
-/// A server whose user may not ask it for that cannot keep `fsync`.
+/// A server that does not cannot keep `fsync`.
 pub(crate) fn refused(node: &Node) -> Error {
     let message = format!(
         "redis at {} cannot keep durability=fsync; after a power cut it may write on behind a torn end of \
-         its append-only file: allow the user +bgrewriteaof, or set aof-load-truncated no",
+         its append-only file, and begins no new one: allow the user +bgrewriteaof and look at its log, or set aof-load-truncated no",
         node.host()
     );
     Error::new(ErrorKind::DurabilityUnavailable, message).operation("connect")
