@@ -43,7 +43,8 @@ Engines:
   redis://USER:PASSWORD@HOST:PORT/DB   Redis 7 or Valkey, any number of processes and hosts;
                                rediss:// encrypts, redis+sentinel://HOST,HOST/MASTER and
                                redis+cluster://HOST,HOST find their servers by themselves
-  redis://HOST?durability=fsync        refused unless the server keeps it; or memory, os, replica(1)
+  redis://127.0.0.1?durability=fsync   refused unless the server keeps it; or memory, os, replica(1)
+  redis://HOST?plaintext=allow         another machine in the clear, which is refused otherwise
   http://127.0.0.1:4180        what `punctual serve` serves there; PUNCTUAL_TOKEN is its token
   https://HOST:PORT?ca=FILE    the same by TLS; without ca= by the authorities of the system
   http://HOST:PORT?plaintext=allow     another machine in the clear, which is refused otherwise";
@@ -243,8 +244,7 @@ impl Address {
             }
             "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
             | "rediss+cluster" => {
-                let read = text.parse::<punctual_redis::Options>();
-                read.map_err(|error| refuse(error.message().to_owned()))?;
+                text.parse::<punctual_redis::Options>()?;
                 Ok(Self::Redis(RedisAddress(text.to_owned())))
             }
             "amqp" | "amqps" | "kafka" => {

@@ -20,6 +20,13 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::tls::Greeting;
 
+/// How rustls calls the certificate of an authority that a server shows as its own.
+const AUTHORITY_AS_LEAF: &str = "CaUsedAsEndEntity";
+const SELF_SIGNED: &str = "the gateway shows the certificate of an authority as its own, which \
+    `openssl req -x509` makes unless told; make one for a host, and give it to both sides: \
+    openssl req -x509 -newkey rsa:2048 -nodes -days 365 -keyout key.pem -out chain.pem -subj /CN=HOST \
+    -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:HOST (or IP:ADDRESS)";
+
 /// Connections that are kept while nobody calls.
 const IDLE_MAX: usize = 64;
 
@@ -194,8 +201,13 @@ impl Connections {
     }
 
     fn distrusted(&self, error: io::Error) -> Error {
-        let message = "the gateway cannot be trusted, or speaks no TLS; \
-                       name the file with its authority by ?ca=FILE, and the host as in its certificate";
+        let message = match error.to_string() {
+            told if told.contains(AUTHORITY_AS_LEAF) => SELF_SIGNED,
+            _ => {
+                "the gateway cannot be trusted, or speaks no TLS; \
+                 name the file with its authority by ?ca=FILE, and the host as in its certificate"
+            }
+        };
         Error::new(ErrorKind::EngineUnavailable, message)
             .with("gateway", &self.place)
             .source(error)
@@ -254,7 +266,9 @@ pub(crate) fn greeting(authority: &str, transport: &Transport) -> Result<Option<
         return Err(refuse("the gateway's port is no number of 0 to 65535"));
     }
     let address = authority.parse::<SocketAddr>();
-    let is_loopback = address.map_or(host == "localhost", |address| address.ip().is_loopback());
+    let is_loopback = address.map_or(host.eq_ignore_ascii_case("localhost"), |address| {
+        address.ip().to_canonical().is_loopback()
+    });
     match transport {
         Transport::Plain if !is_loopback => Err(refuse(
             "a gateway on another machine would get the token in the clear; use https://, lead it \

@@ -6,11 +6,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use punctual::{Error, ErrorKind, Result};
 
-use crate::disk::{Folder, sync_directory};
+use crate::disk::{Folder, create_directory, sync_directory};
 use crate::log::{self, Found};
 use crate::marker::Marker;
 use crate::opening::STORE;
@@ -207,7 +208,7 @@ fn check(to: &Path, marker: Marker) -> Result<()> {
 
 /// Makes a directory, or finds it empty; whether it was made.
 fn make_empty(to: &Path) -> Result<bool> {
-    let is_made = match fs::create_dir(to) {
+    let is_made = match create_directory(to) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         made => made.map(|()| true).map_err(|error| failed(error, to))?,
     };
@@ -228,8 +229,8 @@ fn write_all(
     log: Vec<(String, Vec<u8>)>,
     store: Vec<(String, File)>,
 ) -> io::Result<Copied> {
-    fs::create_dir(to.join(STORE))?;
-    fs::create_dir(to.join(TABLES))?;
+    create_directory(&to.join(STORE))?;
+    create_directory(&to.join(TABLES))?;
     let mut copied = Copied { files: 0, bytes: 0 };
     for (name, mut file) in store {
         copied.one(to.join(name), &mut file)?;
@@ -245,7 +246,8 @@ fn write_all(
 
 impl Copied {
     fn one(&mut self, to: PathBuf, from: &mut impl Read) -> io::Result<()> {
-        let mut file = File::create_new(to)?;
+        let mut new = File::options();
+        let mut file = new.write(true).create_new(true).mode(0o600).open(to)?;
         self.bytes += io::copy(from, &mut file)?;
         self.files += 1;
         file.sync_all()

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 pub use folder::Folder;
-pub(crate) use folder::sync_directory;
+pub(crate) use folder::{create_directory, sync_directory};
 pub(crate) use wary::Wary;
 
 /// A flat directory of files.

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use punctual::time::{Clock, SystemClock};
@@ -43,6 +44,7 @@ impl Lock {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(0o600)
             .open(path.join(NAME));
         let mut file = file.map_err(failed)?;
         match file.try_lock() {

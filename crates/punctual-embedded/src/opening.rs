@@ -7,7 +7,7 @@ use std::sync::Arc;
 use punctual::machine::{Base, Machine, Recovered};
 use punctual::{Error, ErrorKind, Result};
 
-use crate::disk::{Disk, Wary, is_full};
+use crate::disk::{Disk, Wary, create_directory, is_full};
 use crate::lock::Lock;
 use crate::log::{self, Flaw, Log, LogOptions};
 use crate::marker::Marker;
@@ -183,7 +183,7 @@ pub(crate) fn take_any(path: &Path) -> Result<Lock> {
 }
 
 fn make(path: &Path) -> Result<std::fs::Metadata> {
-    let made = std::fs::create_dir(path).and_then(|()| std::fs::metadata(path));
+    let made = create_directory(path).and_then(|()| std::fs::metadata(path));
     made.map_err(|error| {
         let (kind, message) = match error.kind() {
             io::ErrorKind::NotFound => (

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use punctual::{Error, ErrorKind, Result};
 
-use crate::disk::{Folder, sync_directory};
+use crate::disk::{Folder, create_directory, sync_directory};
 use crate::log::{self, Flaw, Found};
 use crate::marker::Marker;
 use crate::opening::{self, STORE};
@@ -141,7 +141,7 @@ impl Repair<'_> {
     fn make_aside(&mut self) -> io::Result<PathBuf> {
         let aside = (1..).map(|n| self.path.join(format!("{ASIDE}{n}")));
         for aside in aside {
-            match fs::create_dir(&aside) {
+            match create_directory(&aside) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => {
                     made?;

@@ -233,7 +233,8 @@ impl Default for Failures {
 impl Failures {
     /// Counts one; the answer to it.
     fn count(&self, peer: Peer) -> Problem {
-        let now = self.started.elapsed().as_secs() / 60;
+        let elapsed = self.started.elapsed().as_secs();
+        let (now, left) = (elapsed / 60, 60 - elapsed % 60);
         let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
         if minute.0 != now {
             *minute = (now, HashMap::new());
@@ -246,8 +247,12 @@ impl Failures {
             return Problem::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "too_many_requests",
-                "too many wrong tokens from this address; wait a minute",
-            );
+                "too many wrong tokens from this address",
+            )
+            .hint(format!(
+                "wait {left} s, or send the right token: it passes all the same"
+            ))
+            .retry_after(left as u8);
         }
         Problem::new(
             StatusCode::UNAUTHORIZED,

@@ -98,8 +98,7 @@ pub(crate) fn router(shared: &Shared) -> Router {
     let mut router = router
         .route("/openapi.json", describe)
         .route("/v1/calls", axum::routing::post(others::calls))
-        .route("/", axum::routing::get(page::index))
-        .route("/{*file}", axum::routing::get(page::file));
+        .merge(page::routes());
     if shared.clock.is_some() {
         router = router.route("/v1/test-clock", axum::routing::post(others::set_clock));
     }

@@ -22,7 +22,8 @@ use tokio::task::JoinSet;
 use tower_service::Service;
 
 use crate::api;
-use crate::framing::OneLength;
+use crate::crowd::{Crowd, Seat};
+use crate::framing::OneReading;
 use crate::state::Shared;
 use crate::tls::Tls;
 
@@ -125,6 +126,7 @@ impl Visits {
         mut closing: watch::Receiver<bool>,
     ) -> JoinSet<()> {
         let room = Arc::new(Semaphore::new(self.shared.limits.connections));
+        let crowd = Crowd::of(self.shared.limits.per_address());
         loop {
             while self.connections.try_join_next().is_some() {}
             let next = async {
@@ -137,21 +139,26 @@ impl Visits {
                 next = next => next,
             };
             match (place, accepted) {
-                (Ok(place), Ok(Some(visitor))) => self.begin(visitor, place),
+                (Ok(place), Ok(Some(visitor))) => {
+                    if let Some(seat) = crowd.admit(visitor.1.address()) {
+                        self.begin(visitor, (place, seat));
+                    }
+                }
                 (_, Ok(None)) => {}
                 // Out of file handles, most likely: those that are open go on.
                 _ => pause(millis(50)).await,
             }
         }
         for visitor in door.close() {
-            if let Ok(place) = room.clone().try_acquire_owned() {
-                self.begin(visitor, place);
+            let place = room.clone().try_acquire_owned().ok();
+            if let Some(places) = place.zip(crowd.admit(visitor.1.address())) {
+                self.begin(visitor, places);
             }
         }
         self.connections
     }
 
-    fn begin<S>(&mut self, (stream, peer): (S, Peer), place: OwnedSemaphorePermit)
+    fn begin<S>(&mut self, (stream, peer): (S, Peer), places: (OwnedSemaphorePermit, Seat))
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -166,7 +173,7 @@ impl Visits {
                     None => tracing::debug!("a connection did not come to TLS in time"),
                 },
             }
-            drop(place);
+            drop(places);
         });
     }
 }
@@ -177,7 +184,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let upgraded = Arc::new(AtomicBool::new(false));
-    let stream = OneLength::new(stream, upgraded.clone());
+    let stream = OneReading::new(stream, upgraded.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
         let answering = router.clone().call(request.map(Body::new));
@@ -249,3 +256,6 @@ fn welcome(stream: TcpStream, peer: IpAddr) -> (TcpStream, Peer) {
     let _ = stream.set_nodelay(true);
     (stream, Peer::Network(peer))
 }
+
+#[cfg(test)]
+mod tests;

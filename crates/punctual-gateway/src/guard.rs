@@ -73,6 +73,16 @@ fn admit(shared: &Shared, request: &Request) -> Result<()> {
         value.and_then(|value: &HeaderValue| value.to_str().ok())
     };
     let host = text(header::HOST).unwrap_or_default();
+    let also_names = request.uri().authority();
+    let names_another = also_names.is_some_and(|also| !also.as_str().eq_ignore_ascii_case(host));
+    if names_another || request.headers().get_all(header::HOST).iter().count() > 1 {
+        return Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_request",
+            "the request names two hosts",
+        )
+        .hint("send one Host header, and the same host where the target is a whole URL"));
+    }
     if !is_ours(host, &shared.hosts) {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,

@@ -5,6 +5,7 @@
 mod access;
 mod api;
 mod audit;
+mod crowd;
 mod doors;
 mod etag;
 mod events;

@@ -10,7 +10,12 @@ use punctual::time::seconds;
 pub struct GatewayLimits {
     /// Connections at the same time at one address; more wait in the system's queue. 16,384.
     pub connections: usize,
-    /// How long a head may take to arrive before its connection is closed, at least 1 ms. 10 s.
+    /// Those of one address among them; more are closed at once. Half of them unless told. Of IPv6 the
+    /// addresses of one network (/64) are one; this machine is not counted, nor who comes by a socket
+    /// in a directory.
+    pub connections_per_address: Option<usize>,
+    /// How long a head may take to arrive before its connection is closed, and a connection be silent
+    /// that waits for one, at least 1 ms. 10 s.
     pub head: Duration,
     /// How long the reader of a socket may take for one frame before it is dropped. 10 s.
     pub reader: Duration,
@@ -18,10 +23,18 @@ pub struct GatewayLimits {
     pub failures: u32,
 }
 
+impl GatewayLimits {
+    pub(crate) fn per_address(&self) -> usize {
+        let half = self.connections.div_ceil(2);
+        self.connections_per_address.unwrap_or(half).max(1)
+    }
+}
+
 impl Default for GatewayLimits {
     fn default() -> Self {
         Self {
             connections: 16_384,
+            connections_per_address: None,
             head: seconds(10),
             reader: seconds(10),
             failures: 20,

@@ -1,12 +1,23 @@
 //! The page at `/` and its files, built into the binary.
 
-use axum::extract::Path;
+use axum::Router;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use sha2::{Digest, Sha256};
 
-use crate::api::nowhere;
-use crate::problem::Problem;
+use crate::state::Shared;
+
+/// A route per file, and that of the page itself.
+pub(crate) fn routes() -> Router<Shared> {
+    let page = async |headers: HeaderMap| answer(&ASSETS[0], &headers);
+    ASSETS
+        .iter()
+        .fold(Router::new().route("/", get(page)), |router, asset| {
+            let file = move |headers: HeaderMap| async move { answer(asset, &headers) };
+            router.route(&format!("/{}", asset.0), get(file))
+        })
+}
 
 /// A file, its type, its bytes.
 type Asset = (&'static str, &'static str, &'static [u8]);
@@ -34,20 +45,7 @@ const ASSETS: [Asset; 4] = [
     ),
 ];
 
-pub(crate) async fn index(headers: HeaderMap) -> Result<Response, Problem> {
-    answer("index.html", &headers)
-}
-
-pub(crate) async fn file(
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    answer(&name, &headers)
-}
-
-fn answer(name: &str, headers: &HeaderMap) -> Result<Response, Problem> {
-    let asset = ASSETS.iter().find(|(known, ..)| *known == name);
-    let (_, content_type, bytes) = asset.ok_or_else(nowhere)?;
+fn answer((_, content_type, bytes): &Asset, headers: &HeaderMap) -> Response {
     let digest = Sha256::digest(bytes);
     let tag: String = digest[..8]
         .iter()
@@ -64,7 +62,7 @@ fn answer(name: &str, headers: &HeaderMap) -> Result<Response, Problem> {
         (header::CACHE_CONTROL, "no-cache".to_owned()),
     ];
     if has_it {
-        return Ok((StatusCode::NOT_MODIFIED, described).into_response());
+        return (StatusCode::NOT_MODIFIED, described).into_response();
     }
-    Ok((described, *bytes).into_response())
+    (described, *bytes).into_response()
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::{Error, ErrorKind};
 use serde::Serialize;
@@ -13,6 +13,8 @@ use utoipa::ToSchema;
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     body: ProblemBody,
+    /// Seconds after which the same may be asked again.
+    retry_after: Option<u8>,
 }
 
 /// An error as it is written.
@@ -58,6 +60,7 @@ impl Problem {
                 index: None,
                 request_id: None,
             },
+            retry_after: (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
         }
     }
 
@@ -105,6 +108,12 @@ impl Problem {
     #[must_use]
     pub(crate) fn index(mut self, index: usize) -> Self {
         self.body.index = Some(index);
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn retry_after(mut self, seconds: u8) -> Self {
+        self.retry_after = Some(seconds);
         self
     }
 
@@ -178,9 +187,9 @@ impl IntoResponse for Problem {
     /// The guard around all routes writes the body: it knows the request's id.
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        if let Some(seconds) = self.retry_after {
             let headers = response.headers_mut();
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            headers.insert(header::RETRY_AFTER, u16::from(seconds).into());
         }
         response.extensions_mut().insert(self);
         response

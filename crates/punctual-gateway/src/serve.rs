@@ -144,7 +144,7 @@ impl Gateway {
         Sharer(self.shared()).share_in(dir)
     }
 
-    fn shared(self) -> Shared {
+    pub(crate) fn shared(self) -> Shared {
         let meters = Arc::new(Meters::new(self.registry));
         Shared::new(Inner {
             engine: Arc::new(Measured::new(self.engine, meters.clone())),

@@ -1,6 +1,6 @@
 //! Where jobs may be posted: the public network, and what the operator opened on purpose.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use punctual::{Error, ErrorKind, Result};
@@ -31,6 +31,12 @@ pub struct Allow {
 enum Place {
     Name(String),
     Network(IpAddr, u32),
+}
+
+impl From<IpAddr> for Place {
+    fn from(address: IpAddr) -> Self {
+        Self::Network(address, if address.is_ipv4() { 32 } else { 128 })
+    }
 }
 
 /// A URL whose form is good, and how to reach it.
@@ -76,6 +82,19 @@ impl Guard {
         if text.len() > URL_BYTES_MAX {
             return Err(refused("the URL is over 2048 bytes"));
         }
+        // Before it is parsed: parsers mend much of what is wrong, each in its own way.
+        if text
+            .chars()
+            .any(|c| c == '\\' || c.is_whitespace() || c.is_control())
+        {
+            return Err(refused(
+                "it has spaces, backslashes or control characters; write them as %20, %5C and so on",
+            ));
+        }
+        let authority = authority(text);
+        if authority.is_some_and(|authority| authority.contains('@')) {
+            return Err(refused("it has a user or password; send a header instead"));
+        }
         let url = Url::parse(text).map_err(|error| {
             refused(&format!(
                 "it is not a URL ({error}); write https://HOST/PATH"
@@ -84,22 +103,16 @@ impl Guard {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(refused("its scheme is neither http nor https"));
         }
-        // Parsers mend much of what is wrong, each in its own way.
-        let Some(authority) = authority(text) else {
-            return Err(refused(
-                "it has spaces or lacks slashes; write https://HOST/PATH",
-            ));
+        let Some(authority) = authority else {
+            return Err(refused("it lacks slashes; write https://HOST/PATH"));
         };
-        if !url.username().is_empty() || url.password().is_some() || authority.contains('@') {
-            return Err(refused("it has a user or password; send a header instead"));
-        }
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
             return Err(refused("it has no host"));
         };
         let host = match host {
             Host::Domain(name) => Place::Name(name.trim_end_matches('.').to_lowercase()),
-            Host::Ipv4(address) => Place::Network(address.into(), 32),
-            Host::Ipv6(address) => Place::Network(address.into(), 128),
+            Host::Ipv4(address) => IpAddr::from(address).into(),
+            Host::Ipv6(address) => IpAddr::from(address).into(),
         };
         let trusted = self.trusted.iter().any(|own| own == text);
         let target = Target {
@@ -115,27 +128,28 @@ impl Guard {
     }
 
     fn check_host(&self, target: &Target, authority: &str) -> Result<()> {
+        if let Place::Network(address, _) = &target.host {
+            let written = authority.to_ascii_lowercase();
+            let is = |plain: &str| {
+                let port = written.strip_prefix(plain);
+                port.is_some_and(|port| port.is_empty() || port.starts_with(':'))
+            };
+            let plain = target.url.host_str().unwrap_or_default();
+            // `[::ffff:127.0.0.1]` is usual too, and parsers write it in another way.
+            if !is(plain) && !is(&format!("[{address}]")) {
+                return Err(refused(&format!(
+                    "its address is written in an unusual way; write {plain}"
+                )));
+            }
+        }
         if !PORTS.contains(&target.port) && !self.may_open_port(target) {
-            let port = target.port;
-            let message = format!(
-                "port {port} is not 80, 443, 8080 or 8443; \
-                 start with --push-allow {}:{port} to open it",
-                target.name()
-            );
-            return Err(refused(&message));
+            let (port, open) = (target.port, opening(&target.host, target.port));
+            return Err(refused(&format!(
+                "port {port} is not 80, 443, 8080 or 8443; {open}"
+            )));
         }
         match &target.host {
-            Place::Network(address, _) => {
-                let plain = target.url.host_str().unwrap_or_default();
-                let written = authority.to_ascii_lowercase();
-                let port = written.strip_prefix(plain);
-                if !port.is_some_and(|port| port.is_empty() || port.starts_with(':')) {
-                    return Err(refused(&format!(
-                        "its address is written in an unusual way; write {plain}"
-                    )));
-                }
-                self.admit(target, *address)
-            }
+            Place::Network(address, _) => self.admit(target, *address),
             Place::Name(name) if self.opens_name(name, target.port) => Ok(()),
             Place::Name(name) => {
                 let is_inner = |end: &&str| {
@@ -143,9 +157,9 @@ impl Guard {
                         .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
                 };
                 if !name.contains('.') || INNER_NAMES.iter().any(is_inner) {
+                    let open = opening(&target.host, target.port);
                     return Err(refused(&format!(
-                        "{name} is a name of an inner network; \
-                         start with --push-allow {name} to open it"
+                        "{name} is a name of an inner network; {open}"
                     )));
                 }
                 Ok(())
@@ -169,14 +183,8 @@ impl Guard {
             return Ok(());
         }
         let what = why.unwrap_or("not opened for this port");
-        let place = match (is_usual, address) {
-            (true, address) => address.to_string(),
-            (false, IpAddr::V4(address)) => format!("{address}:{}", target.port),
-            (false, IpAddr::V6(address)) => format!("[{address}]:{}", target.port),
-        };
-        Err(refused(&format!(
-            "the address {address} is {what}; start with --push-allow {place} to open it"
-        )))
+        let open = opening(&address.into(), target.port);
+        Err(refused(&format!("the address {address} is {what}; {open}")))
     }
 
     fn opens_name(&self, name: &str, port: u16) -> bool {
@@ -200,14 +208,22 @@ impl Guard {
     }
 }
 
-/// What is between the slashes of a URL, if it has them and no white space.
+/// What is between the slashes of a URL, if it has them.
 fn authority(text: &str) -> Option<&str> {
-    if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return None;
-    }
-    let rest = text.split_once("://")?.1;
-    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+    let rest = text.split_once(':')?.1.strip_prefix("//")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     Some(&rest[..end]).filter(|authority| !authority.is_empty())
+}
+
+/// What lets a target through that is refused for its host or port, in a form that [`Allow`] reads.
+fn opening(host: &Place, port: u16) -> String {
+    let place = match (host, PORTS.contains(&port)) {
+        (Place::Name(name), true) => name.clone(),
+        (Place::Name(name), false) => format!("{name}:{port}"),
+        (Place::Network(address, _), true) => address.to_string(),
+        (Place::Network(address, _), false) => SocketAddr::new(*address, port).to_string(),
+    };
+    format!("start with --push-allow {place} to open it")
 }
 
 fn refused(why: &str) -> Error {
@@ -303,8 +319,7 @@ fn place_of(text: &str) -> Option<Place> {
         return (prefix <= bits).then_some(Place::Network(address, prefix));
     }
     if let Ok(address) = text.parse::<IpAddr>() {
-        let bits = if address.is_ipv4() { 32 } else { 128 };
-        return Some(Place::Network(address, bits));
+        return Some(address.into());
     }
     match Host::parse(text).ok()? {
         Host::Domain(name) => Some(Place::Name(name.trim_end_matches('.').to_lowercase())),

@@ -73,9 +73,8 @@ impl Posting {
         let mut shutdown = std::pin::pin!(shutdown);
         let mut rings = self.doorbell.listen();
         let mut crew = Crew::default();
-        let usual = [push::DEFAULT_QUEUE, push::CALLBACK_QUEUE, push::ALERT_QUEUE];
-        let mut known: BTreeSet<String> = usual.map(str::to_owned).into();
-        known.extend(self.find().await.unwrap_or_default());
+        // Only of those that are there: to claim from a queue makes it.
+        let mut known = self.find().await.unwrap_or_default();
         self.start(&mut crew, &known);
         let callbacks = Callbacks::new(self.engine.clone(), self.namespace.clone());
         let mut callbacks = std::pin::pin!(callbacks.run());

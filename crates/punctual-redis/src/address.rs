@@ -1,4 +1,5 @@
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -24,6 +25,22 @@ impl fmt::Display for Host {
     }
 }
 
+impl Host {
+    /// Refuses to send passwords and jobs to another machine in the clear.
+    pub(crate) fn check_plaintext(&self) -> Result<()> {
+        let is_here = match self.name.parse::<IpAddr>() {
+            Ok(address) => address.to_canonical().is_loopback(),
+            Err(_) => self.name.eq_ignore_ascii_case("localhost"),
+        };
+        if is_here {
+            return Ok(());
+        }
+        let message = "redis on another machine would get passwords and jobs in the clear; use \
+             rediss://, or say ?plaintext=allow on a network that only you can read";
+        Err(invalid(message.into()).with("redis", self))
+    }
+}
+
 /// Which servers keep the jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -36,6 +53,17 @@ pub(crate) enum Place {
     },
     /// A cluster, some of whose nodes are these.
     Cluster(Vec<Host>),
+}
+
+impl Place {
+    /// Those that the address names.
+    fn hosts(&self) -> &[Host] {
+        match self {
+            Self::Standalone(host) => std::slice::from_ref(host),
+            Self::Sentinel { sentinels, .. } => sentinels,
+            Self::Cluster(hosts) => hosts,
+        }
+    }
 }
 
 /// A text that no log and no error may show.
@@ -122,11 +150,26 @@ impl FromStr for Options {
             let message = "sentinel_user and sentinel_password are for redis+sentinel: addresses";
             return Err(invalid(message.into()));
         }
+        if read.tls.on && read.plaintext {
+            let message = "plaintext=allow is for addresses without TLS; leave it out";
+            return Err(invalid(message.into()));
+        }
+        if read.refuses_plaintext() {
+            read.place
+                .hosts()
+                .iter()
+                .try_for_each(Host::check_plaintext)?;
+        }
         Ok(read)
     }
 }
 
 impl Options {
+    /// Whether hosts of other machines are refused, those too that sentinels and nodes name.
+    pub(crate) fn refuses_plaintext(&self) -> bool {
+        !self.tls.on && !self.plaintext
+    }
+
     fn set(&mut self, option: &str) -> Result<()> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let value = decoded(value)?;
@@ -140,14 +183,15 @@ impl Options {
             }
             "sentinel_user" => self.sentinel_user = Some(value),
             "sentinel_password" => self.sentinel_password = Some(Secret(value)),
+            "plaintext" if value == "allow" => self.plaintext = true,
             "ca" => self.tls.authority = Some(PathBuf::from(value)),
             "cert" => self.tls.certificate = Some(PathBuf::from(value)),
             "key" => self.tls.key = Some(PathBuf::from(value)),
             // Not shown: what stands here may be the rest of a password with a bare ? in it.
             _ => {
                 return Err(invalid(
-                    "redis address has an unknown option; it has durability, shards, sentinel_user, \
-                     sentinel_password, ca, cert and key (a ? in a password is written %3F)"
+                    "redis address has an unknown option; it has durability, shards, plaintext=allow, \
+                     sentinel_user, sentinel_password, ca, cert and key (a ? in a password is written %3F)"
                         .into(),
                 ));
             }

@@ -39,6 +39,7 @@ pub(crate) struct Dialer {
     /// For sentinels, which have no databases, and users of their own.
     sentinels: RedisConnectionInfo,
     tls: Option<TlsCertificates>,
+    refuses_plaintext: bool,
 }
 
 impl fmt::Debug for Dialer {
@@ -69,6 +70,7 @@ impl Dialer {
             settings,
             sentinels,
             tls,
+            refuses_plaintext: options.refuses_plaintext(),
         })
     }
 
@@ -81,6 +83,9 @@ impl Dialer {
 
     /// A connection without a limit of its own to how long an answer takes.
     pub(crate) async fn dial(&self, host: &Host) -> Result<MultiplexedConnection> {
+        if self.refuses_plaintext {
+            host.check_plaintext()?;
+        }
         let client = self.client(host)?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)

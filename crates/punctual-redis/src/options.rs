@@ -28,6 +28,8 @@ pub struct Options {
     pub(crate) sentinel_password: Option<Secret>,
     pub(crate) database: i64,
     pub(crate) tls: Tls,
+    /// Whether other machines may be talked to without TLS.
+    pub(crate) plaintext: bool,
     pub(crate) durability: Option<Durability>,
     pub(crate) shards: Option<u16>,
     pub(crate) limits: Limits,
@@ -60,6 +62,7 @@ impl Options {
             sentinel_password: None,
             database: 0,
             tls: Tls::default(),
+            plaintext: false,
             durability: None,
             shards: None,
             limits: Limits::default(),

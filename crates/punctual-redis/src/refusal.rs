@@ -150,6 +150,10 @@ pub(crate) fn unreachable(host: &Host, error: &RedisError) -> Error {
         _ => {
             let message = match error.kind() {
                 redis::ErrorKind::AuthenticationFailed => return refused("WRONGPASS", ""),
+                _ if error.to_string().contains("CaUsedAsEndEntity") => format!(
+                    "redis at {host} shows the certificate of an authority as its own; make one \
+                     for the host, by openssl with -addext basicConstraints=critical,CA:FALSE"
+                ),
                 _ => format!("redis at {host} cannot be reached: {error}"),
             };
             Error::new(ErrorKind::EngineUnavailable, message)

@@ -2,6 +2,8 @@
 
 mod servers;
 
+use std::os::unix::fs::PermissionsExt;
+
 use punctual::engine::{
     Claim, Durability, PageReport, QueueStats, Settle, SettleVerdict, Settlement, Stats,
     StatsRequest, WorkerId,
@@ -83,6 +85,7 @@ impl Args {
         checks.extend(health(&session).await?);
         checks.push(probe(&session).await);
         checks.extend(disk(&address));
+        checks.extend(readers(&address));
         checks.extend(queues(&session).await?);
         let out = session.out;
         // The directory has one holder at a time.
@@ -183,9 +186,7 @@ async fn run_one(session: &Session) -> punctual::Result<()> {
 }
 
 fn disk(address: &Address) -> Option<Check> {
-    let Address::File { dir, .. } = address else {
-        return None;
-    };
+    let dir = address.of_files()?;
     let status = statvfs(dir).ok()?;
     let free = status.f_bavail * status.f_frsize;
     let finding = format!("{} MiB free for {}", count(free >> 20), dir.display());
@@ -196,11 +197,24 @@ fn disk(address: &Address) -> Option<Check> {
     })
 }
 
+/// A directory that was made by an older version, or by somebody else, may be open to all.
+fn readers(address: &Address) -> Option<Check> {
+    let dir = address.of_files()?;
+    let mode = std::fs::metadata(dir).ok()?.permissions().mode() & 0o777;
+    let name = dir.display();
+    Some(match mode & 0o077 {
+        0 => Check::good("readers", format!("{name} is for its owner alone")),
+        _ => Check::warning(
+            "readers",
+            format!("{name} has mode {mode:o}: other users of this machine can read payloads"),
+            format!("chmod 700 {name}"),
+        ),
+    })
+}
+
 /// Reads every row of a directory, since a job that goes through shows nothing of the others.
 fn store(address: &Address) -> Option<Check> {
-    let Address::File { dir, .. } = address else {
-        return None;
-    };
+    let dir = address.of_files()?;
     Some(match punctual_embedded::verify(dir) {
         Ok(()) => Check::good("store", "every row can be read"),
         Err(error) if error.kind() == ErrorKind::DataLocked => Check::good(

@@ -1,4 +1,6 @@
+use std::fs::{Permissions, metadata, read_dir, set_permissions};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -287,4 +289,38 @@ fn flip_a_bit(directory: &Path) {
         .expect("something was written");
     bytes[written / 2] ^= 1;
     std::fs::write(log, bytes).expect("a log");
+}
+
+fn mode(path: &Path) -> u32 {
+    metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+#[test]
+fn what_a_directory_keeps_is_for_its_owner_and_doctor_names_one_that_is_not() {
+    let punctual = filled();
+    punctual.run(&["backup", "kept"]).exits(0);
+    punctual
+        .run(&["restore", "kept", "--engine", "file:./again"])
+        .exits(0);
+    for name in ["punctual-data", "kept", "again"] {
+        let dir = punctual.path(name);
+        assert_eq!(mode(&dir), 0o700, "{name}");
+        for entry in read_dir(&dir).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            // The store makes its own files, in a directory that nobody else can enter.
+            assert!(path.is_dir() || mode(&path) == 0o600, "{}", path.display());
+        }
+    }
+    let said = || punctual.run(&["doctor"]).exits(0).stdout;
+    assert!(said().contains("is for its owner alone"), "{}", said());
+    let dir = punctual.path("punctual-data");
+    set_permissions(&dir, Permissions::from_mode(0o755)).expect("ours");
+    let told = said();
+    assert!(
+        told.contains("mode 755") && told.contains("chmod 700 ./punctual-data"),
+        "{told}"
+    );
+    // What was there stays as it was.
+    punctual.enqueue(&["mail", "{}"]);
+    assert_eq!(mode(&dir), 0o755);
 }

@@ -73,6 +73,36 @@ fn calls_by_tls_reach_who_is_vouched_for_and_nobody_else() {
 }
 
 #[test]
+fn a_certificate_that_signed_itself_will_do_unless_it_is_an_authority() {
+    let punctual = Punctual::new();
+    for (is_ca, code) in [
+        (IsCa::NoCa, 0),
+        (IsCa::ExplicitNoCa, 0),
+        // What `openssl req -x509` makes unless told otherwise.
+        (IsCa::Ca(BasicConstraints::Unconstrained), 5),
+    ] {
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a host");
+        params.is_ca = is_ca;
+        let key = KeyPair::generate().expect("a key");
+        let own = params.self_signed(&key).expect("a certificate");
+        punctual.write("key.pem", key.serialize_pem());
+        punctual.write("chain.pem", own.pem());
+        let (server, place) = serve(&punctual);
+        let ran = list(&punctual, &format!("https://{place}?ca=chain.pem")).exits(code);
+        if code != 0 {
+            let error = ran.error();
+            assert!(text(&error["message"]).contains("certificate of an authority as its own"));
+            let hint = text(&error["hint"]);
+            assert!(
+                hint.contains("-addext basicConstraints=critical,CA:FALSE"),
+                "{hint}"
+            );
+        }
+        assert_eq!(server.end(), Some(0));
+    }
+}
+
+#[test]
 fn a_certificate_for_another_host_is_refused() {
     let punctual = Punctual::new();
     certify(&punctual, "ours", "jobs.example");

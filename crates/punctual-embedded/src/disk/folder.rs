@@ -1,6 +1,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Disk for Folder {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(File::create(self.file(name))?))
+        Ok(Arc::new(create_file(&self.file(name))?))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
@@ -62,7 +62,7 @@ impl Disk for Folder {
     }
 
     fn reserve(&self, name: &str, bytes: u64) -> io::Result<()> {
-        let file = File::create(self.file(name))?;
+        let file = create_file(&self.file(name))?;
         let flags = rustix::fs::FallocateFlags::empty();
         let reserved = match rustix::fs::fallocate(&file, flags, 0, bytes) {
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => fill(&file, bytes),
@@ -97,6 +97,18 @@ impl DiskFile for File {
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
     }
+}
+
+/// Makes a directory that only its owner may enter: payloads are nobody else's business.
+pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Makes a file that only its owner may read; one that is there loses its content and keeps its mode.
+fn create_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true);
+    options.mode(0o600).open(path)
 }
 
 /// Makes the names in a directory durable.

@@ -133,6 +133,7 @@ async fn add_callbacks(shared: &Shared, caller: &Caller, settle: &mut Settle) ->
         {
             let job = jobs.get(&one.id);
             let callback = job.and_then(|job| push::callback(job, one));
+            (callback.iter()).for_each(|job| shared.ring(&caller.namespace, job));
             (one.effects).extend(callback.map(|job| Effect::Enqueue(Box::new(job))));
         }
     }

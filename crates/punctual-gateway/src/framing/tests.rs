@@ -3,7 +3,7 @@ use super::*;
 const SOUND: &[u8] = b"\r\nPOST /a HTTP/1.1\r\nhost: x\r\nContent-Length: 40\r\n\r\n\
     content-length: 1\r\ncontent-length: 2\r\n..\
     GET /b HTTP/1.1\r\nx-content-length: 1\r\ncontent-length-: 2\r\nx: content-length:\r\n\r\n\
-    POST /c HTTP/1.1\nTransfer-Encoding: chunked\n\n\
+    POST /c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\
     14;a=content-length:\r\ncontent-length: 1\r\n\n\r\n1\r\n:\r\n0\r\ntransfer-encoding: a\r\ncontent-length: 1\r\n\r\n\
     POST /d HTTP/1.1\r\ncontent-length: 0\r\n\r\n\
     POST /e HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc";
@@ -37,7 +37,7 @@ fn a_second_length_is_found_behind_whatever_went_before_and_however_it_is_cut() 
         "content-length: 1\r\ncontent-length:",
         "Content-Length: 1\r\nx: y\r\nTRANSFER-ENCODING:",
         "transfer-encoding: chunked\r\nContent-length:",
-        "transfer-encoding: chunked\nTransfer-Encoding:",
+        "transfer-encoding: chunked\r\nTransfer-Encoding:",
         "content-length:\r\ncontent-length:",
     ];
     for head in heads {
@@ -48,6 +48,36 @@ fn a_second_length_is_found_behind_whatever_went_before_and_however_it_is_cut() 
                 found(&whole, size),
                 Some(bytes.len() - 1),
                 "{head:?} in parts of {size}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_bare_line_feed_is_found_wherever_a_line_may_end() {
+    let starts = [
+        "",
+        "GET / HTTP/1.1",
+        "GET / HTTP/1.1\r\n",
+        "GET / HTTP/1.1\r\nhost: x",
+        "GET / HTTP/1.1\r\nhost",
+        "GET / HTTP/1.1\r\nhost: x\r\n",
+        "POST / HTTP/1.1\r\ncontent-length: 3",
+        "POST / HTTP/1.1\r\ncontent-length: 3\r\n\r\n\r\n\r",
+        "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3",
+        "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3;a",
+        "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\n\r",
+        "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n",
+        "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: y",
+    ];
+    for start in starts {
+        let bytes = [SOUND, start.as_bytes(), b"\n\r\n\r\n"].concat();
+        for size in 1..=bytes.len() {
+            let at = SOUND.len() + start.len();
+            assert_eq!(
+                found(&bytes, size),
+                Some(at),
+                "{start:?} in parts of {size}"
             );
         }
     }

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
 use punctual::MemoryEngine;
-use punctual_gateway::{Gateway, Tokens};
+use punctual_gateway::{Gateway, GatewayLimits, Token, Tokens};
 use serde_json::json;
 
-use crate::support::{ADMIN, OTHER, PRODUCER, READER, WORKER, serve};
+use crate::support::{ADMIN, OTHER, PRODUCER, READER, WORKER, serve, serving};
 
 #[tokio::test]
 async fn without_a_good_token_nothing_is_told() {
@@ -199,4 +199,33 @@ async fn every_answer_forbids_scripts_from_elsewhere() {
         );
         assert_eq!(reply.headers["x-content-type-options"], "nosniff");
     }
+}
+
+#[tokio::test]
+async fn too_many_wrong_tokens_are_told_when_to_ask_again() {
+    let mut limits = GatewayLimits::default();
+    limits.failures = 2;
+    let token = Token::parse(&format!("{ADMIN} shop admin")).expect("a token");
+    let tokens = Tokens::new(vec![token]);
+    let under = serving(|engine| Gateway::new(engine, tokens).limits(limits)).await;
+    let wrong = async || {
+        under
+            .send_as("wrong-token-0123456789", "GET", "/v1/info", "")
+            .await
+    };
+    for _ in 0..2 {
+        assert_eq!(wrong().await.status, 401);
+    }
+    let refused = wrong().await;
+    assert_eq!(
+        (refused.status, &*refused.code()),
+        (429, "too_many_requests")
+    );
+    let after = refused.headers["retry-after"].to_str().expect("text");
+    let seconds: u64 = after.parse().expect("seconds");
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    let error = &refused.json()["error"];
+    let hint = error["hint"].as_str().expect("a hint");
+    assert!(hint.starts_with(&format!("wait {seconds} s")), "{hint}");
+    assert_eq!(under.get("/v1/info").await.status, 200);
 }

@@ -95,6 +95,80 @@ async fn a_message_of_two_lengths_is_refused_and_the_connection_closed() {
 }
 
 #[tokio::test]
+async fn a_line_that_ends_in_a_bare_line_feed_is_refused_and_the_connection_closed() {
+    let under = serve().await;
+    let length = JOB.len();
+    let heads = [
+        format!("content-length: {length}\nx: y\r\n"),
+        format!("x: y\ncontent-length: {length}\r\n"),
+        format!("content-length: {length}\r\n\n{JOB}\r\n"),
+    ];
+    for lines in heads {
+        let answer = said(&under, &twice(&lines, JOB)).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{lines:?}: {answer:?}");
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{lines:?}");
+    }
+    let first = format!(
+        "GET /v1/queues HTTP/1.1\nhost: localhost\r\nauthorization: Bearer {ADMIN}\r\n\r\n"
+    );
+    for bytes in [
+        first.clone(),
+        first.replace("\r\n", "\n"),
+        format!("\n{first}"),
+    ] {
+        let answer = said(&under, bytes.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{bytes:?}: {answer:?}");
+    }
+    assert_eq!(jobs(&under).await, 0, "one of them put a job in");
+}
+
+#[tokio::test]
+async fn a_request_of_two_hosts_is_refused() {
+    let under = serve().await;
+    let rest = format!("authorization: Bearer {ADMIN}\r\nconnection: close\r\n\r\n");
+    for (start, status) in [
+        ("GET /v1/queues HTTP/1.1\r\nhost: localhost\r\n", 200),
+        (
+            "GET http://localhost/v1/queues HTTP/1.1\r\nhost: LOCALHOST\r\n",
+            200,
+        ),
+        (
+            "GET /v1/queues HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\n",
+            400,
+        ),
+        (
+            "GET /v1/queues HTTP/1.1\r\nhost: localhost\r\nHost: evil.example\r\n",
+            400,
+        ),
+        (
+            "GET http://evil.example/v1/queues HTTP/1.1\r\nhost: localhost\r\n",
+            400,
+        ),
+        (
+            "GET http://localhost:1/v1/queues HTTP/1.1\r\nhost: localhost\r\n",
+            400,
+        ),
+        (
+            "GET http://u@localhost/v1/queues HTTP/1.1\r\nhost: localhost\r\n",
+            400,
+        ),
+        (
+            "GET http://evil.example/v1/queues HTTP/1.1\r\nhost: evil.example\r\n",
+            403,
+        ),
+    ] {
+        let answer = said(&under, format!("{start}{rest}").as_bytes()).await;
+        let wanted = format!("HTTP/1.1 {status} ");
+        assert!(answer.starts_with(&wanted), "{start:?}: {answer:?}");
+        assert_eq!(
+            answer.contains("invalid_request"),
+            status == 400,
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_body_whose_chunks_are_no_good_puts_nothing_in() {
     let under = serve().await;
     let length = JOB.len();

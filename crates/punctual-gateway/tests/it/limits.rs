@@ -85,11 +85,36 @@ async fn bad_input_is_told_apart() {
         );
     }
     assert_eq!(under.get("/v1/jobs/7").await.code(), "invalid_input");
-    assert_eq!(
-        under.send("PUT", "/v1/jobs", "").await.code(),
-        "method_not_allowed"
-    );
-    assert_eq!(under.get("/v2/jobs").await.code(), "not_found");
+}
+
+#[tokio::test]
+async fn a_route_that_is_not_there_is_404_and_another_method_405_with_those_it_has() {
+    let under = serve().await;
+    for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "PURGE"] {
+        for path in ["/v2/jobs", "/v1/job", "/v1/", "/x.js", "/assets/app.js"] {
+            let reply = under.send(method, path, "{}").await;
+            assert_eq!(
+                (reply.status, &*reply.code()),
+                (404, "not_found"),
+                "{method} {path}"
+            );
+        }
+    }
+    for (method, path, allowed) in [
+        ("PUT", "/v1/jobs", "GET,HEAD,POST"),
+        ("GET", "/v1/claims", "POST"),
+        ("POST", "/healthz", "GET,HEAD"),
+        ("POST", "/", "GET,HEAD"),
+        ("DELETE", "/app.js", "GET,HEAD"),
+        ("PURGE", "/v1/queues/settings", "GET,HEAD,PUT"),
+    ] {
+        let reply = under.send(method, path, "{}").await;
+        assert_eq!((reply.status, &*reply.code()), (405, "method_not_allowed"));
+        let told = reply.headers.get("allow").expect("those it has");
+        let mut told: Vec<_> = told.to_str().expect("text").split(',').collect();
+        told.sort_unstable();
+        assert_eq!(told.join(","), allowed, "{method} {path}");
+    }
 }
 
 #[tokio::test]
@@ -162,6 +187,29 @@ async fn a_head_that_comes_drop_by_drop_is_cut_off_and_others_are_served() {
         let ended = within(seconds(20), stream.read_to_end(&mut rest)).await;
         // Closed, or reset if what was sent had not been read.
         let _ = ended.expect("it is cut off");
+        assert!(
+            rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"),
+            "{rest:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn silent_connections_are_closed_and_give_their_places_to_others() {
+    let mut limits = GatewayLimits::default();
+    limits.head = millis(200);
+    limits.connections = 40;
+    let under = serving(|engine| Gateway::new(engine, Tokens::open()).limits(limits)).await;
+    let mut silent = Vec::new();
+    for _ in 0..60 {
+        let stream = TcpStream::connect(under.address).await;
+        silent.push(stream.expect("a connection"));
+    }
+    assert_eq!(under.get("/v1/queues").await.status, 200);
+    for mut stream in silent {
+        let mut rest = Vec::new();
+        let ended = within(seconds(20), stream.read_to_end(&mut rest)).await;
+        let _ = ended.expect("it is closed");
         assert!(
             rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"),
             "{rest:?}"

@@ -19,6 +19,8 @@ async fn a_url_that_leads_inside_is_dead_at_once_and_nothing_is_sent() {
         format!("http://2130706433:{port}/"),
         format!("http://localhost:{port}/"),
         format!("http://[::ffff:127.0.0.1]:{port}/"),
+        format!("http://example.com:{port}\\@127.0.0.1:{port}/"),
+        format!("http://example.com@127.0.0.1:{port}/"),
         "ftp://example.com/".to_owned(),
         "http://127.0.0.1/".to_owned(),
     ] {

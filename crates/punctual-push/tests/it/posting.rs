@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use punctual::engine::{Claim, List, ListBy, PageReport, Settle, Settlement, WorkerId};
+use punctual::engine::{
+    Claim, List, ListBy, PageReport, Settle, Settlement, StatsRequest, WorkerId,
+};
 use punctual::time::{minutes, seconds, within};
 use punctual::{Engine, JobRecord, Namespace, NewJob, Outcome, RetryPolicy, State, Worker, push};
 use punctual_push::{AlertRules, Alerts, Doorbell, Guard, Posting, Pusher};
@@ -79,6 +81,27 @@ async fn queues_are_found_at_the_start_by_the_bell_and_by_looking() {
     server.until_seen(152).await;
     running.end().await;
     assert_eq!(server.seen().len(), 152);
+}
+
+#[tokio::test]
+async fn a_queue_that_was_never_used_is_not_listed() {
+    let server = Server::start(204).await;
+    let under = Under::new(server.guard());
+    let names = async || -> Vec<String> {
+        let namespace = Namespace::default();
+        let stats = under
+            .engine
+            .stats(&namespace, StatsRequest::default())
+            .await;
+        let queues = stats.expect("an answer").queues;
+        queues.into_iter().map(|queue| queue.queue).collect()
+    };
+    under.enqueue(&server.url()).await;
+    let used = names().await;
+    let running = Running::start(&under.engine, under.pusher.clone(), &Doorbell::default());
+    server.until_seen(1).await;
+    running.end().await;
+    assert_eq!(names().await, used);
 }
 
 #[tokio::test]

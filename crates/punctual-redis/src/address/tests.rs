@@ -36,7 +36,7 @@ fn every_part_of_an_address_is_read() {
 
 #[test]
 fn sentinels_and_clusters_name_several_hosts() {
-    match read("redis+sentinel://:secret@a,b:26380/main/2").place {
+    match read("redis+sentinel://:secret@a,b:26380/main/2?plaintext=allow").place {
         Place::Sentinel { sentinels, master } => {
             let names: Vec<_> = sentinels.iter().map(ToString::to_string).collect();
             assert_eq!(names, ["a:26379", "b:26380"]);
@@ -44,9 +44,45 @@ fn sentinels_and_clusters_name_several_hosts() {
         }
         other => panic!("sentinels, got {other:?}"),
     }
-    match read("redis+cluster://a:7000,b:7001").place {
+    match read("redis+cluster://a:7000,b:7001?plaintext=allow").place {
         Place::Cluster(hosts) => assert_eq!(hosts.len(), 2),
         other => panic!("a cluster, got {other:?}"),
+    }
+}
+
+#[test]
+fn another_machine_is_refused_in_the_clear_unless_told_so() {
+    for here in [
+        "localhost",
+        "LocalHost:7000",
+        "127.0.0.1",
+        "127.9.9.9",
+        "[::1]:1",
+    ] {
+        read(&format!("redis://{here}"));
+    }
+    read("redis://[::ffff:127.0.0.1]:6379");
+    for there in [
+        "redis://u:secret@10.0.0.7/1",
+        "redis://u:secret@redis",
+        "redis://localhost.example",
+        "redis://[::ffff:10.0.0.7]",
+        "redis://[fe80::1%25lo]",
+        "redis+sentinel://127.0.0.1,10.0.0.7/main",
+        "redis+cluster://127.0.0.1,10.0.0.7",
+    ] {
+        let error = there.parse::<Options>().expect_err(there);
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{there}");
+        let said = error.to_string();
+        assert!(said.contains("in the clear"), "{there}: {said}");
+        assert!(!said.contains("secret"), "{there}: {said}");
+        // The remedies that it names are ones.
+        assert!(said.contains("rediss://") && said.contains("?plaintext=allow"));
+        read(&format!("{there}?plaintext=allow"));
+        read(&there.replacen("redis", "rediss", 1));
+    }
+    for wrong in ["redis://h?plaintext=yes", "rediss://h?plaintext=allow"] {
+        wrong.parse::<Options>().expect_err(wrong);
     }
 }
 
@@ -80,8 +116,8 @@ fn what_is_wrong_is_named_and_never_the_password() {
 #[test]
 fn debug_shows_no_password() {
     for address in [
-        "redis://ann:hunter2@h",
-        "redis+sentinel://h/main?sentinel_user=sen&sentinel_password=hunter2",
+        "redis://ann:hunter2@h?plaintext=allow",
+        "rediss+sentinel://h/main?sentinel_user=sen&sentinel_password=hunter2",
     ] {
         let options = read(address);
         assert!(!format!("{options:?}").contains("hunter2"));

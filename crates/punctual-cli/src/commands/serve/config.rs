@@ -42,6 +42,7 @@ struct TlsFiles {
 #[serde(deny_unknown_fields)]
 struct Limits {
     connections: Option<usize>,
+    connections_per_address: Option<usize>,
     head: Option<Span>,
     reader: Option<Span>,
     failures: Option<u32>,
@@ -114,6 +115,7 @@ impl Config {
         let mut limits = GatewayLimits::default();
         let told = &self.limits;
         limits.connections = told.connections.unwrap_or(limits.connections).max(1);
+        limits.connections_per_address = told.connections_per_address;
         limits.head = told.head.map_or(limits.head, |span| span.0);
         limits.reader = told.reader.map_or(limits.reader, |span| span.0);
         limits.failures = told.failures.unwrap_or(limits.failures);

@@ -13,7 +13,9 @@ fn the_sample_is_read_and_has_every_setting() {
     let config = Config::read(Path::new(SAMPLE)).expect("the sample");
     assert_eq!(config.listen, Some(([127, 0, 0, 1], 4180).into()));
     assert_eq!(config.drain(), Some(seconds(25)));
-    assert_eq!(config.limits(), GatewayLimits::default());
+    let mut limits = config.limits();
+    assert_eq!(limits.connections_per_address.take(), Some(8_192));
+    assert_eq!(limits, GatewayLimits::default());
     let (cert, _) = config.tls_files().expect("TLS");
     assert_eq!(cert, Path::new("/etc/punctual/tls/chain.pem"));
     assert!(config.engine.is_some() && config.audit_file().is_some() && !config.hosts.is_empty());

@@ -1,0 +1,78 @@
+//! How many connections each address has, so that none takes the places of all others.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Counts connections by address.
+#[derive(Debug)]
+pub(crate) struct Crowd {
+    most: usize,
+    here: Mutex<HashMap<IpAddr, Here>>,
+}
+
+#[derive(Debug, Default)]
+struct Here {
+    connections: usize,
+    was_refused: bool,
+}
+
+/// A place of an address; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    crowd: Arc<Crowd>,
+    counted: Option<IpAddr>,
+}
+
+impl Crowd {
+    /// Lets that many in from one address.
+    pub(crate) fn of(most: usize) -> Arc<Self> {
+        Arc::new(Self {
+            most,
+            here: Mutex::default(),
+        })
+    }
+
+    /// A place for one more of that address, unless it has all that one may have. This machine is not
+    /// counted: a proxy on it is one address for everybody.
+    pub(crate) fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Seat> {
+        let counted = address.map(|address| address.to_canonical());
+        let counted = counted.filter(|address| !address.is_loopback()).map(site);
+        if let Some(address) = counted {
+            let mut all = self.here.lock().unwrap_or_else(PoisonError::into_inner);
+            let here = all.entry(address).or_default();
+            if here.connections >= self.most {
+                if !std::mem::replace(&mut here.was_refused, true) {
+                    let most = self.most;
+                    tracing::warn!(%address, most, "an address has as many connections as one may; more are closed");
+                }
+                return None;
+            }
+            here.connections += 1;
+        }
+        let crowd = self.clone();
+        Some(Seat { crowd, counted })
+    }
+}
+
+/// Whoever has an IPv6 address has the 2^64 beside it.
+fn site(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let Some(address) = self.counted else { return };
+        let all = &self.crowd.here;
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(here) = all.get_mut(&address) {
+            here.connections -= 1;
+            if here.connections == 0 {
+                all.remove(&address);
+            }
+        }
+    }
+}
