@@ -55,6 +55,10 @@ pile jobs="1000000":
 soak jobs="1000000":
     PUNCTUAL_SOAK={{jobs}} cargo test --release -p punctual-cli --test it -- --nocapture --test-threads=1 liveness::soak::
 
+# A hundred workers with nothing to do on Redis, minute by minute: `just idle 30`
+idle minutes="30":
+    PUNCTUAL_IDLE={{minutes}} cargo test -p punctual-cli --test it -- --nocapture liveness::idle::
+
 # Our own numbers on any engine: lifecycle, lateness, footprint
 bench *options:
     cargo run --release -- bench {{options}}

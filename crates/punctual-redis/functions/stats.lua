@@ -128,11 +128,11 @@ function Stats.workers()
   return out
 end
 
--- Forgets workers that were not seen for an hour.
+-- Forgets workers that nobody is told of any more: who claims under another id each time is many.
 function Stats.forget_workers()
   local all, gone = everything(), {}
   for i = 1, #all, 2 do
-    if sub(all[i], 1, 1) == 'w' and at8(all[i + 1]) + 60 * MINUTE < S.now then gone[#gone + 1] = all[i] end
+    if sub(all[i], 1, 1) == 'w' and at8(all[i + 1]) + MINUTE < S.now then gone[#gone + 1] = all[i] end
   end
   call_many('HDEL', S.k.s, gone)
 end

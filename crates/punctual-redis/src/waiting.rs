@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::select_all;
-use punctual::engine::{Change, StatsRequest, WaitFor, Waited};
+use punctual::engine::{Change, Stats, StatsRequest, WaitFor, Waited, WorkerSeen};
 use punctual::time::{Stopwatch, Timestamp, millis, pause, seconds};
 use punctual::{JobId, Namespace, Result};
 
@@ -153,7 +153,7 @@ impl Waiting {
         }
         let asked = Stopwatch::start();
         let stats = self.calls.stats(namespace, &StatsRequest::default()).await;
-        let workers = stats.map_or(1, |stats| (stats.workers.len() as u32).max(1));
+        let workers = stats.map_or(1, |stats| crowd_of(&stats));
         *known() = Some(Crowd {
             asked,
             believed,
@@ -337,6 +337,15 @@ impl Waiting {
     }
 }
 
+/// How many workers may be there. One that waits claims within 25 s to be seen; who has not done so for
+/// longer is gone, however many of them there were.
+fn crowd_of(stats: &Stats) -> u32 {
+    let is_there = |worker: &&WorkerSeen| stats.now - worker.seen_at <= SEEN_WITHIN;
+    (stats.workers.iter().filter(is_there).count() as u32).max(1)
+}
+
+const SEEN_WITHIN: Duration = seconds(30);
+
 /// `[id, queue, state, at]`
 fn change(value: &Mp) -> Result<Change> {
     let [id, queue, state, at] = value.list()? else {
@@ -349,3 +358,6 @@ fn change(value: &Mp) -> Result<Change> {
         at: read_instant(at)?,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,7 +61,7 @@ pub(crate) struct Header {
     /// What lies before was synced.
     pub(crate) synced: u64,
     pub(crate) end: u64,
-    /// 1 if a sync failed: from then on nothing counts as synced.
+    /// 1 if a sync failed: from then on nothing counts as synced, until the file is emptied.
     pub(crate) broken: u64,
     /// Length of the file when it was last synced, and where the last write seen ends: bytes behind
     /// both came by a way that is not seen.

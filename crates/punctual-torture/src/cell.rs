@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::Duration;
 use std::{fs, io};
 
 use clap::ValueEnum;
-use punctual::time::millis;
+use punctual::time::{Stopwatch, millis, seconds};
 use punctual_redis::testing::{TestCluster, TestProxy, TestSentinels, TestServer};
 use punctual_syncspy::SyncSpy;
 use serde::{Deserialize, Serialize};
@@ -193,6 +194,23 @@ pub(crate) struct Cell {
     pub(crate) clients: Option<Arc<SyncSpy>>,
     /// Bytes of all keys of its server after the first round.
     base: OnceLock<u64>,
+    marks: std::sync::Mutex<Marks>,
+}
+
+/// Jobs of rounds whose marks may not have lapsed yet.
+#[derive(Debug, Default)]
+struct Marks(Vec<(Stopwatch, u64)>);
+
+/// A mark lasts two minutes, and is swept away soon after.
+const MARKED: Duration = seconds(130);
+
+impl Marks {
+    /// So many jobs were deleted now; how many may be marked, of those and of the ones before.
+    fn add(&mut self, jobs: u64) -> u64 {
+        self.0.retain(|(since, _)| since.elapsed() < MARKED);
+        self.0.push((Stopwatch::start(), jobs));
+        self.0.iter().map(|(_, jobs)| jobs).sum()
+    }
 }
 
 /// Bytes of all keys.
@@ -294,6 +312,7 @@ impl Cell {
         };
         Ok(Self {
             base: OnceLock::new(),
+            marks: Default::default(),
             clients,
             kind,
             servers,
@@ -322,6 +341,12 @@ impl Cell {
         let said = block_in_place(|| server.cli(&["EVAL", KEYS_BYTES, "0"]));
         let now = said.parse().ok()?;
         Some((*self.base.get_or_init(|| now), now))
+    }
+
+    /// Jobs whose marks may be there, after so many more were deleted.
+    pub(crate) fn marked(&self, jobs: u64) -> u64 {
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        marks.add(jobs)
     }
 
     /// Variables of producers and workers.

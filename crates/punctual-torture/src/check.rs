@@ -20,6 +20,7 @@ use crate::look::Look;
 pub(crate) use lateness::Lateness;
 pub(crate) use stories::{Case, FaultSpan};
 pub(crate) use timeline::Timeline;
+pub(crate) use timing::WAITS;
 
 /// What one invariant came to in one round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -150,6 +151,7 @@ pub(crate) fn judge(case: &Case) -> Findings {
         kept::no_orphans(case),
         kept::back_to_base(case),
         kept::counts(case),
+        timing::ended(case),
     ];
     Findings {
         verdicts,

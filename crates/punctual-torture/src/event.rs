@@ -106,6 +106,8 @@ pub(crate) enum Event {
     Healed { number: u64, done: bool },
     /// A process is gone, by whatever cause.
     Gone { process: String },
+    /// A wait of the harness itself ran out: for what.
+    Stuck { what: String },
     /// No more faults; `Drained` follows when nothing is left to do.
     Enough,
     /// Nothing is held, scheduled, ready or active.

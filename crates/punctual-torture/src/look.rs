@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
 
-use punctual::engine::{Action, Edit, Filter, Got, List, ListBy, Select, StatsRequest, Target};
+use punctual::engine::{
+    Action, Edit, Filter, Got, List, ListBy, QueueStats, Select, StatsRequest, Target,
+};
 use punctual::{Engine, JobId, Namespace, Result, State};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,9 @@ pub(crate) struct Look {
     /// Bytes of all keys once every job was deleted: after the first round of the cell, and now.
     #[serde(default)]
     pub(crate) remains: Option<(u64, u64)>,
+    /// Jobs whose marks may be among those bytes: of this round, and of rounds shortly before.
+    #[serde(default)]
+    pub(crate) marked: Option<u64>,
     /// Keys looked for, and counts compared.
     pub(crate) keys: u64,
     pub(crate) counts: u64,
@@ -122,6 +127,33 @@ impl Look {
         Ok(())
     }
 
+    /// What is not settled yet: counts, and why some of it waits.
+    pub(crate) async fn left(engine: &dyn Engine) -> String {
+        match Self::try_left(engine).await {
+            Ok(text) => text,
+            Err(error) => format!("the engine does not say what is left: {error}\n"),
+        }
+    }
+
+    async fn try_left(engine: &dyn Engine) -> Result<String> {
+        let mut text = String::new();
+        let namespace = Namespace::default();
+        let stats = engine.stats(&namespace, StatsRequest::default()).await?;
+        let told = |queue: &QueueStats| format!("{queue:?}\n");
+        text.extend(stats.queues.iter().map(told));
+        text.extend(stats.workers.iter().map(|worker| format!("{worker:?}\n")));
+        for queue in &stats.queues {
+            for state in State::ALL.into_iter().filter(|state| !state.is_settled()) {
+                let ids = walk(engine, &queue.queue, state).await?;
+                let some = ids.into_iter().take(LEFT).map(Target::Id).collect();
+                let got = engine.get(&namespace, some, true).await?;
+                text.extend(got.iter().flatten().map(|got| format!("{got:?}\n")));
+            }
+        }
+        text.push_str(&format!("{:?}\n", engine.info().await?.health));
+        Ok(text)
+    }
+
     /// Deletes every job, so that what belongs to none is seen.
     pub(crate) async fn clear(engine: &dyn Engine, ids: &[JobId]) -> Result<()> {
         for ids in ids.chunks(500) {
@@ -143,6 +175,9 @@ impl Look {
         Ok(serde_json::from_slice(&fs::read(round.join(FILE))?)?)
     }
 }
+
+/// Jobs of a queue and state that are told of.
+const LEFT: usize = 3;
 
 fn seen(got: &Got) -> Seen {
     let poison = got

@@ -24,6 +24,7 @@ mod setting;
 mod sink;
 mod stamp;
 mod sums;
+mod waits;
 
 use std::process::ExitCode;
 

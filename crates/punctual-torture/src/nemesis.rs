@@ -5,9 +5,10 @@ mod disk;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use punctual::time::{Stopwatch, millis, pause};
+use punctual::time::{Stopwatch, millis, pause, seconds};
 use punctual_redis::testing::{Ending, TestProxy, TestServer, Way, Weather};
 use punctual_syncspy::SyncSpy;
 use tokio::sync::Mutex;
@@ -18,6 +19,7 @@ use crate::event::Event;
 use crate::history::History;
 use crate::plan::{Fault, Kind, Lane};
 use crate::process::Kept;
+use crate::waits::Waits;
 
 /// What a plan can hit.
 pub(crate) struct Targets {
@@ -32,8 +34,12 @@ pub(crate) struct Targets {
     pub(crate) clients: Option<Arc<SyncSpy>>,
 }
 
-/// Brings about every fault of a plan, lane by lane, and heals each.
-pub(crate) async fn carry_out(targets: &Targets, plan: &[Fault], history: &History) {
+/// How long what a fault hit may take until it runs again, on a machine that has other work too.
+const HEALS_MAX: Duration = seconds(90);
+
+/// Brings about every fault of a plan, lane by lane, and heals each. A lane ends with one that does
+/// not heal.
+pub(crate) async fn carry_out(targets: &Targets, plan: &[Fault], history: &History, waits: &Waits) {
     let watch = Stopwatch::start();
     let numbers = &AtomicU64::new(0);
     let lanes = [Lane::Workers, Lane::Servers, Lane::Network].map(|lane| async move {
@@ -48,7 +54,11 @@ pub(crate) async fn carry_out(targets: &Targets, plan: &[Fault], history: &Histo
             if fault.kind == Kind::KillEngine && targets.cell.is_everysec() {
                 targets.note_unwritten(history).await;
             }
-            let done = targets.hit(fault).await;
+            let heals_max = fault.span() + HEALS_MAX;
+            let what = format!("fault {number}, {}, to heal", fault.kind.what());
+            let Some(done) = waits.on(heals_max, what, targets.hit(fault)).await else {
+                return;
+            };
             history.note(Event::Healed { number, done });
         }
     });

@@ -215,8 +215,21 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
             ];
             vec![(Lane::Workers, WORKERS), (Lane::Servers, cuts)]
         }
-        CellKind::EmbeddedDisk | CellKind::RedisDisk => {
-            // No power cut: a disk that failed to sync once may have lost what it says that it has.
+        CellKind::EmbeddedDisk => {
+            // After a failed sync the engine answers nothing until it is opened again, and an opening
+            // copies what no sync is known to have covered: so nothing answered may go with a cut.
+            let bad: &[(Kind, u32)] = &[
+                (Kind::FailSync, 4),
+                (Kind::FullDisk, 4),
+                (Kind::SlowSync, 1),
+                (Kind::KillEngine, 3),
+                (Kind::CutPower, 3),
+            ];
+            vec![(Lane::Workers, WORKERS), (Lane::Servers, bad)]
+        }
+        CellKind::RedisDisk => {
+            // No power cut: a disk that failed to sync once may have lost what it says that it has,
+            // and Redis goes on with the same file.
             let bad: &[(Kind, u32)] = &[
                 (Kind::FailSync, 4),
                 (Kind::FullDisk, 4),

@@ -18,6 +18,7 @@ use tokio::task::{JoinHandle, block_in_place};
 
 use crate::event::Event;
 use crate::history::History;
+use crate::waits::Waits;
 
 /// The arguments of a process, by its name.
 pub(crate) type Arguments = Box<dyn Fn(&str) -> Vec<String> + Send + Sync>;
@@ -40,6 +41,7 @@ pub(crate) struct Recipe {
 
 /// A process that is kept running.
 pub(crate) struct Kept {
+    name: String,
     orders: mpsc::Sender<(Order, oneshot::Sender<bool>)>,
     task: JoinHandle<()>,
 }
@@ -58,19 +60,29 @@ enum Order {
     Stop(Duration),
     /// Asks it to end, and lets it rest.
     End,
+    /// Ends it as a kill does, and lets it rest.
+    KillForGood,
 }
+
+/// A process that says when it is ready does so by then, whatever it has to read first.
+const READY_MAX: Duration = seconds(60);
+/// One that is asked to end is killed after that long.
+const ENDS_MAX: Duration = seconds(10);
 
 impl Kept {
     /// Starts it.
-    pub(crate) fn start(recipe: Recipe, history: Arc<History>) -> Self {
+    pub(crate) fn start(recipe: Recipe, history: Arc<History>, waits: Arc<Waits>) -> Self {
         let (orders, taken) = mpsc::channel(8);
+        let name = recipe.name.clone();
         let keeper = Keeper {
             recipe,
             history,
+            waits,
             taken,
             starts: AtomicU64::new(0),
         };
         Self {
+            name,
             orders,
             task: tokio::spawn(keeper.keep()),
         }
@@ -106,6 +118,18 @@ impl Kept {
         let _ = self.task.await;
     }
 
+    /// Kills it, and does not start it again.
+    pub(crate) async fn kill_for_good(self) {
+        self.order(Order::KillForGood).await;
+        drop(self.orders);
+        let _ = self.task.await;
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Whether it has ended by itself for good.
     pub(crate) fn is_over(&self) -> bool {
         self.task.is_finished()
@@ -121,6 +145,7 @@ impl Kept {
 struct Keeper {
     recipe: Recipe,
     history: Arc<History>,
+    waits: Arc<Waits>,
     taken: mpsc::Receiver<(Order, oneshot::Sender<bool>)>,
     starts: AtomicU64,
 }
@@ -167,18 +192,20 @@ impl Keeper {
                     }
                     Order::Terminate => {
                         signal(&child, Signal::TERM);
-                        let _ = within(seconds(10), child.wait()).await;
+                        let _ = within(ENDS_MAX, child.wait()).await;
                         break (millis(0), Some(answer), false);
                     }
                     Order::End => {
                         signal(&child, Signal::TERM);
-                        let _ = within(seconds(10), child.wait()).await;
+                        let _ = within(ENDS_MAX, child.wait()).await;
                         break (millis(0), Some(answer), true);
                     }
+                    Order::KillForGood => break (millis(0), Some(answer), true),
                 }
             };
             let _ = child.start_kill();
-            let _ = child.wait().await;
+            let what = format!("{name}, which was killed, to be gone");
+            let _ = self.waits.on(ENDS_MAX, what, child.wait()).await;
             self.history.note(Event::Gone { process: name });
             if end {
                 if let Some(answer) = answer {
@@ -215,7 +242,12 @@ impl Keeper {
         let mut child = command.spawn()?;
         if let Some(output) = child.stdout.take() {
             let mut line = String::new();
-            BufReader::new(output).read_line(&mut line).await?;
+            let mut output = BufReader::new(output);
+            let ready = output.read_line(&mut line);
+            let what = format!("{name} to say that it is ready");
+            if let Some(read) = self.waits.on(READY_MAX, what, ready).await {
+                read?;
+            }
         }
         let input = child.stdin.take();
         Ok((name, child, input))

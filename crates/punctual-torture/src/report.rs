@@ -23,12 +23,13 @@ pub(crate) fn line(round: &Round) -> String {
     } = round.findings.tally;
     let faults: u64 = round.findings.tally.faults.values().sum();
     let mut text = format!(
-        "{:<14} seed {} round {}: {} s, {faults} faults, {acknowledged} acknowledged, {lost} lost, {doubled} doubled, \
+        "{:<14} seed {} round {}: {} s, drained in {} s, {faults} faults, {acknowledged} acknowledged, {lost} lost, {doubled} doubled, \
          {early} early, {stale_accepted} stale accepted",
         round.cell.name(),
         round.seed,
         round.round,
         round.took / 1_000,
+        round.drained / 1_000,
     );
     if round.cell.may_lose() {
         let oldest = round.findings.tally.oldest_lost / 1_000;

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::future::ready;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::time::{Stopwatch, millis, pause, seconds};
+use punctual::time::{Stopwatch, millis, pause, seconds, within};
 use punctual::{Engine, JobId};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,7 @@ use crate::roles::solo::is_idle;
 use crate::setting::Setting;
 use crate::sink::SinkAddress;
 use crate::sink::mariadb::Server;
+use crate::waits::Waits;
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -64,6 +66,9 @@ pub(crate) struct Round {
     pub(crate) round: u64,
     /// How long the round took until all had been looked at, in milliseconds.
     pub(crate) took: u64,
+    /// How much of that went by between the last job that was sent and rest, in milliseconds.
+    #[serde(default)]
+    pub(crate) drained: u64,
     /// Of the histories and the last look.
     pub(crate) hash: String,
     pub(crate) findings: Findings,
@@ -72,13 +77,20 @@ pub(crate) struct Round {
 impl Round {
     /// Whether nothing promised was broken.
     pub(crate) fn is_clean(&self) -> bool {
-        self.cell.may_lose() || self.findings.verdicts.iter().all(check::Verdict::holds)
+        let may_break =
+            |verdict: &check::Verdict| self.cell.may_lose() && verdict.name != check::WAITS;
+        let mut verdicts = self.findings.verdicts.iter();
+        verdicts.all(|verdict| verdict.holds() || may_break(verdict))
     }
 }
 
 /// Marks of settled jobs are kept for two minutes: a round with its drain is shorter.
 pub(crate) const ROUND_SECONDS: u64 = 45;
 pub(crate) const DRAIN_SECONDS: u64 = 60;
+/// How long an engine may take to open, a last look to be had, and the rest of a round to go by.
+const OPEN_MAX: Duration = seconds(60);
+const LOOK_MAX: Duration = seconds(180);
+const REST_MAX: Duration = seconds(300);
 const WORKERS: usize = 3;
 const PRODUCERS: usize = 2;
 
@@ -148,19 +160,20 @@ impl RoundRun<'_> {
         let setting = self.setting();
         setting.write()?;
         let history = Arc::new(History::create(&self.folder, "nemesis")?);
+        let waits = Arc::new(Waits::new(self.folder.clone(), history.clone()));
+        let _guard = waits.guard(self.longest(plan), "the round");
+        let start = |role, number| self.start(role, number, &history, &waits);
         let solo = self.cell.kind.is_solo();
         let host = match (solo, self.cell.gateway) {
-            (true, _) => Some(self.start("solo", 0, &history)),
-            (false, Some(port)) => Some(self.start_gateway(port, &history)),
+            (true, _) => Some(start("solo", 0)),
+            (false, Some(port)) => Some(self.start_gateway(port, &history, &waits)),
             _ => None,
         };
         let workers = if solo { 0 } else { WORKERS };
         let producers = if solo { 0 } else { PRODUCERS };
         let targets = Targets {
             cell: self.cell.kind,
-            workers: (0..workers)
-                .map(|number| self.start("worker", number, &history))
-                .collect(),
+            workers: (0..workers).map(|number| start("worker", number)).collect(),
             host,
             servers: self.cell.servers.clone(),
             proxy: self.cell.proxy.clone(),
@@ -168,62 +181,84 @@ impl RoundRun<'_> {
             clients: self.cell.clients.clone(),
         };
         let producers: Vec<_> = (0..producers)
-            .map(|number| self.start("producer", number, &history))
+            .map(|number| start("producer", number))
             .collect();
-        Box::pin(nemesis::carry_out(&targets, plan, &history)).await;
+        Box::pin(nemesis::carry_out(&targets, plan, &history, &waits)).await;
         // The last fault is to be seen healed.
         pause(seconds(1)).await;
         setting.say_enough()?;
         history.note(Event::Enough);
-        await_fact(self.wanted.drain, || {
-            std::future::ready(producers.iter().all(Kept::is_over))
-        })
-        .await;
         for producer in producers {
+            let what = format!("{} to send no more", producer.name());
+            let over = holds(|| ready(producer.is_over()));
+            waits.on(self.wanted.drain, what, over).await;
             producer.end().await;
         }
         let Targets { workers, host, .. } = targets;
-        let engine = self.drain(host.as_ref(), &history).await?;
+        let draining = Stopwatch::start();
+        let (engine, host) = match host {
+            Some(host) if solo => {
+                self.drain_solo(host, &history, &waits).await;
+                (self.open(&waits).await?, None)
+            }
+            host => {
+                let engine = self.open(&waits).await?;
+                self.drain(&*engine, &history, &waits).await;
+                (engine, host)
+            }
+        };
+        let drained = draining.elapsed();
         for worker in workers {
             worker.end().await;
         }
-        let look = Box::pin(self.look(&*engine, &setting)).await?;
+        let look = Box::pin(self.look(&*engine, &setting));
+        let look = waits.on(LOOK_MAX, "the last look", look).await;
+        let look = look.unwrap_or_else(|| Err(io::Error::other("the last look does not end")))?;
         let took = watch.elapsed();
         look.write(&self.folder)?;
         drop(engine);
-        if let Some(host) = host.filter(|_| !solo) {
+        if let Some(host) = host {
             host.end().await;
         }
-        self.judge(took)
+        self.judge(took, drained)
     }
 
-    /// Waits until nothing is left to do; answers an engine for the last look.
-    async fn drain(&self, host: Option<&Kept>, history: &History) -> io::Result<Arc<dyn Engine>> {
-        if self.cell.kind.is_solo() {
-            let over = await_fact(self.wanted.drain, || {
-                std::future::ready(host.is_none_or(Kept::is_over))
-            })
-            .await;
-            if over {
-                history.note(Event::Drained);
-            } else if let Some(host) = host {
-                host.kill(seconds(3_600)).await;
+    /// An engine for the last look.
+    async fn open(&self, waits: &Waits) -> io::Result<Arc<dyn Engine>> {
+        let address = self.cell.direct();
+        let what = format!("{address} to open");
+        let opened = waits.on(OPEN_MAX, what, address::open(&address)).await;
+        let opened = opened.ok_or_else(|| io::Error::other(format!("{address} does not open")))?;
+        opened.map_err(io::Error::other)
+    }
+
+    /// Waits until the process that has its own engine has nothing left to do.
+    async fn drain_solo(&self, host: Kept, history: &History, waits: &Waits) {
+        let over = holds(|| ready(host.is_over()));
+        let what = format!("{} to have nothing left to do", host.name());
+        match waits.on(self.wanted.drain, what, over).await {
+            Some(()) => history.note(Event::Drained),
+            None => host.kill_for_good().await,
+        }
+    }
+
+    /// Waits until nothing is left to do; else says what is left, and why.
+    async fn drain(&self, engine: &dyn Engine, history: &History, waits: &Waits) {
+        let idle = holds(|| async { is_idle(engine).await.unwrap_or(false) });
+        match within(self.wanted.drain, idle).await {
+            Some(()) => history.note(Event::Drained),
+            None => {
+                let left = within(OPEN_MAX, Look::left(engine)).await;
+                let left = left.unwrap_or_else(|| "the engine does not say".into());
+                waits.ran_out(self.wanted.drain, "nothing to be left to do", &left);
             }
-            return address::open(&self.cell.direct())
-                .await
-                .map_err(io::Error::other);
         }
-        let engine = address::open(&self.cell.direct())
-            .await
-            .map_err(io::Error::other)?;
-        if await_fact(self.wanted.drain, || async {
-            is_idle(&*engine).await.unwrap_or(false)
-        })
-        .await
-        {
-            history.note(Event::Drained);
-        }
-        Ok(engine)
+    }
+
+    /// Longer than a round takes if each of its waits takes as long as it may.
+    fn longest(&self, plan: &[crate::plan::Fault]) -> Duration {
+        let last = plan.last().map_or(0, |fault| fault.at + fault.holds);
+        millis(last) + self.wanted.drain * (1 + PRODUCERS as u32) + LOOK_MAX + REST_MAX
     }
 
     async fn look(&self, engine: &dyn Engine, setting: &Setting) -> io::Result<Look> {
@@ -249,16 +284,18 @@ impl RoundRun<'_> {
             .map_err(io::Error::other)?;
         Look::clear(engine, &ids).await.map_err(io::Error::other)?;
         look.remains = self.cell.remains().await;
+        look.marked = Some(self.cell.marked(ids.len() as u64));
         Ok(look)
     }
 
-    fn judge(&self, took: Duration) -> io::Result<Round> {
+    fn judge(&self, took: Duration, drained: Duration) -> io::Result<Round> {
         let findings = check::check(&self.folder)?;
         let round = Round {
             cell: self.cell.kind,
             seed: self.wanted.seed,
             round: self.number,
             took: took.as_millis() as u64,
+            drained: drained.as_millis() as u64,
             hash: history::hash(&self.folder)?,
             findings,
         };
@@ -297,7 +334,13 @@ impl RoundRun<'_> {
         }
     }
 
-    fn start(&self, role: &'static str, number: usize, history: &Arc<History>) -> Kept {
+    fn start(
+        &self,
+        role: &'static str,
+        number: usize,
+        history: &Arc<History>,
+        waits: &Arc<Waits>,
+    ) -> Kept {
         let setting = self.folder.join("setting.json");
         let seed = self.wanted.seed ^ (self.number << 20);
         let arguments = move |name: &str| {
@@ -326,10 +369,10 @@ impl RoundRun<'_> {
             says_ready: role == "solo",
             ends_by_itself: role != "worker",
         };
-        Kept::start(recipe, history.clone())
+        Kept::start(recipe, history.clone(), waits.clone())
     }
 
-    fn start_gateway(&self, port: u16, history: &Arc<History>) -> Kept {
+    fn start_gateway(&self, port: u16, history: &Arc<History>, waits: &Arc<Waits>) -> Kept {
         let engine = self.cell.behind.clone();
         let arguments = move |_: &str| {
             ["host", "--engine", &engine, "--port", &port.to_string()]
@@ -344,7 +387,7 @@ impl RoundRun<'_> {
             says_ready: true,
             ends_by_itself: false,
         };
-        Kept::start(recipe, history.clone())
+        Kept::start(recipe, history.clone(), waits.clone())
     }
 
     fn environment(&self) -> Vec<(String, OsString)> {
@@ -355,16 +398,11 @@ impl RoundRun<'_> {
     }
 }
 
-/// Waits until a fact holds; `false` if it does not in time.
-async fn await_fact<F: Future<Output = bool>>(limit: Duration, fact: impl Fn() -> F) -> bool {
-    let watch = Stopwatch::start();
+/// Waits until a fact holds.
+async fn holds<F: Future<Output = bool>>(fact: impl Fn() -> F) {
     while !fact().await {
-        if watch.elapsed() > limit {
-            return false;
-        }
         pause(millis(50)).await;
     }
-    true
 }
 
 /// Checks kept histories again; answers what they come to and their hash.

@@ -7,6 +7,8 @@ mod idle;
 mod soak;
 /// One job that ends its worker, among others that do not.
 mod suspects;
+/// Claims that wait at gateways, and go.
+mod waiters;
 
 use std::sync::Arc;
 

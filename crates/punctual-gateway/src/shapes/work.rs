@@ -13,6 +13,7 @@ use punctual::{Effect, JobId, NewJob, Outcome, push};
 use punctual_push::Guard;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::job::holder;
@@ -36,6 +37,18 @@ pub(crate) struct WorkerLine {
     slots: Option<u32>,
     #[schema(value_type = u64, maximum = 4294967295i64)]
     busy: u32,
+}
+
+impl WorkerLine {
+    /// The id of all who give none and say the same of themselves: one of their own for each claim would
+    /// be a crowd, which engines keep in mind for a minute.
+    fn id_of_many(&self, queues: &[String]) -> WorkerId {
+        let said = (&self.host, &self.version, &self.kinds, queues);
+        let digest = Sha256::digest(format!("{said:?}"));
+        let mut id = [0; 16];
+        id.copy_from_slice(&digest[..16]);
+        WorkerId(u128::from_be_bytes(id))
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
@@ -81,7 +94,9 @@ impl ClaimRequest {
                     .map_err(|_| Problem::invalid("the worker's id is not a UUID"))?;
                 WorkerId(id.as_u128())
             }
-            None => WorkerId::random(),
+            // Two of them may not mean the same claim by the same nonce.
+            None if self.nonce.is_some() => WorkerId::random(),
+            None => self.worker.id_of_many(&self.queues),
         };
         let limit = self.limit.unwrap_or(1);
         let mut claim = Claim::new(id, "", limit);

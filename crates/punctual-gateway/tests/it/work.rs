@@ -1,3 +1,4 @@
+use punctual::engine::StatsRequest;
 use punctual::time::{seconds, within};
 use punctual::{Namespace, NewJob};
 use serde_json::json;
@@ -45,6 +46,24 @@ async fn a_waiting_claim_takes_a_job_that_is_put_in_meanwhile() {
     };
     let (page, ()) = tokio::join!(claim, put);
     assert_eq!(page.json()["pages"][0]["jobs"][0]["payload"], 1);
+}
+
+#[tokio::test]
+async fn claims_without_an_id_are_no_crowd_of_workers() {
+    let under = serve().await;
+    for (queue, host) in [
+        ("a", "box"),
+        ("a", "box"),
+        ("a", "box"),
+        ("b", "box"),
+        ("a", "hut"),
+    ] {
+        let claim = format!(r#"{{"queues":["{queue}"],"worker":{{"host":"{host}"}}}}"#);
+        under.send("POST", "/v1/claims", claim).await;
+    }
+    let shop = Namespace::new("shop").expect("a name");
+    let stats = under.engine.stats(&shop, StatsRequest::default()).await;
+    assert_eq!(stats.expect("stats").workers.len(), 3);
 }
 
 #[tokio::test]

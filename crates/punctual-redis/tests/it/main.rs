@@ -22,6 +22,8 @@ mod cuts;
 mod failover;
 /// Servers that are killed, stopped, emptied, filled.
 mod faults;
+/// Workers that are gone.
+mod forgotten;
 /// Encryption, passwords, users who may do little.
 mod guarded;
 /// Calls by hand.

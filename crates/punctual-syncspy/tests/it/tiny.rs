@@ -130,6 +130,18 @@ fn the_kth_sync_fails_and_nothing_counts_as_synced_after_it() {
 }
 
 #[test]
+fn a_file_that_is_written_anew_after_a_failed_sync_can_be_synced() {
+    let watched = Watched::new();
+    watched.spy.fail_sync(1).expect("a fault");
+    let (mut child, said) = watched.run("append 10 a,sync,anew 5 b,sync,append 5 c");
+    assert_eq!((&*said[1], &*said[3]), ("Some(5)", "done"));
+    let cut = watched.spy.power_cut(1, Tear::Prefix).expect("a power cut");
+    child.wait().expect("it is dead");
+    assert_eq!(cut.files[0].unsynced, 5, "what came after that sync");
+    assert!(watched.file().starts_with(&[b'b'; 5]));
+}
+
+#[test]
 fn from_the_kth_write_on_the_disk_is_full_until_it_is_healed() {
     let watched = Watched::new();
     watched.spy.fill_after(2).expect("a fault");

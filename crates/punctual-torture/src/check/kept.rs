@@ -143,14 +143,14 @@ pub(super) fn no_orphans(case: &Case) -> Verdict {
 
 /// What may remain besides: records of workers, and of each minute.
 const REMAINS_BYTES: u64 = 64 << 10;
-/// And the marks of a round's jobs, for two minutes, with what finds them.
+/// And the mark of a job for two minutes after it was settled or deleted, with what finds it.
 const MARK_BYTES: u64 = 256;
 
 /// I9: what remains once every job is deleted does not grow from round to round.
 pub(super) fn back_to_base(case: &Case) -> Verdict {
     let mut verdict = Verdict::new("I9 back to base");
     if let Some((base, now)) = case.look.remains {
-        let marks = MARK_BYTES * case.jobs.len() as u64;
+        let marks = MARK_BYTES * case.look.marked.unwrap_or(case.jobs.len() as u64);
         verdict.check(now <= base + base / 20 + REMAINS_BYTES + marks, || {
             format!("{now} bytes of keys are left, {base} were after the first round")
         });

@@ -24,6 +24,8 @@ pub(crate) struct Case {
     pub(crate) drained: bool,
     /// Kills of Redis that met bytes which it had answered and not written yet.
     pub(crate) unwritten: u64,
+    /// Waits of the harness that ran out.
+    pub(crate) stuck: Vec<String>,
     /// Calls that were given up by their callers.
     pub(crate) dropped: u64,
     pub(crate) began: u64,
@@ -357,6 +359,7 @@ impl Case {
                 Event::Enough => self.enough = Some(at),
                 Event::Drained => self.drained = true,
                 Event::Dropped => self.dropped += 1,
+                Event::Stuck { what } => self.stuck.push(what),
                 Event::Unwritten { bytes, .. } => self.unwritten += u64::from(bytes > 0),
                 _ => {}
             }

@@ -71,6 +71,23 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
     verdict
 }
 
+/// W: every fault was over in time, and whatever else the harness waited for came.
+pub(super) fn ended(case: &Case) -> Verdict {
+    let mut verdict = Verdict::new(WAITS);
+    for fault in &case.faults {
+        verdict.check(fault.until < u64::MAX, || {
+            format!("{} ({}) was never over", fault.id, fault.what)
+        });
+    }
+    for what in &case.stuck {
+        verdict.check(false, || what.clone());
+    }
+    verdict
+}
+
+/// The verdict that is on the harness itself.
+pub(crate) const WAITS: &str = "W every wait ended";
+
 /// The longest that a first claim may take once what was broken runs again.
 const ALIVE_AFTER_US: u64 = 5_000_000;
 

@@ -14,3 +14,5 @@ mod sinks;
 mod support;
 /// The tables of the pages are those of the sums.
 mod tables;
+/// A round that gets stuck ends, and says in what.
+mod waits;

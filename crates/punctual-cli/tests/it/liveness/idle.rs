@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use punctual::engine::{StatsRequest, Target};
-use punctual::time::{Stopwatch, millis, pause, seconds, within};
+use punctual::time::{Stopwatch, millis, minutes, pause, seconds, within};
 use punctual::worker::Verdict;
 use punctual::{Context, Engine, JobRecord, NewJob, State, Worker};
 use punctual_redis::testing::TestServer;
@@ -42,13 +42,18 @@ async fn a_hundred_idle_workers_on_redis_make_few_calls_and_still_listen() {
     }
     let mut rates = Vec::new();
     while rates.len() < SPANS_MAX && rates.last().is_none_or(|rate| *rate >= CALLS_MAX) {
-        rates.push(rate(&server).await);
+        rates.push(rate(&server, SPAN).await);
     }
     println!("{WORKERS} idle workers: {rates:.1?} calls a second");
     assert!(
         rates.last().is_some_and(|rate| *rate < CALLS_MAX),
         "{rates:?}"
     );
+    for minute in 1..=told_minutes() {
+        let rate = rate(&server, minutes(1)).await;
+        println!("{WORKERS} idle workers, minute {minute}: {rate:.1} calls a second");
+        assert!(rate < CALLS_MAX, "{rate} in minute {minute}");
+    }
 
     let job = NewJob {
         retention: seconds(3_600),
@@ -74,11 +79,17 @@ async fn a_hundred_idle_workers_on_redis_make_few_calls_and_still_listen() {
         .for_each(|ended| ended.expect("no panic"));
 }
 
+/// How many minutes more are looked at: `PUNCTUAL_IDLE` says so, else none.
+fn told_minutes() -> u32 {
+    let told = std::env::var("PUNCTUAL_IDLE").ok();
+    told.map_or(0, |told| told.parse().expect("a number of minutes"))
+}
+
 /// Calls of functions a second over a span.
-async fn rate(server: &TestServer) -> f64 {
-    let (before, span) = (function_calls(server), Stopwatch::start());
-    pause(SPAN).await;
-    (function_calls(server) - before) as f64 / span.elapsed().as_secs_f64()
+async fn rate(server: &TestServer, span: Duration) -> f64 {
+    let (before, watch) = (function_calls(server), Stopwatch::start());
+    pause(span).await;
+    (function_calls(server) - before) as f64 / watch.elapsed().as_secs_f64()
 }
 
 async fn seen(engine: &dyn Engine) -> usize {

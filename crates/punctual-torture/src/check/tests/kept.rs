@@ -234,6 +234,18 @@ fn bytes_that_are_left_from_round_to_round_are_found() {
 }
 
 #[test]
+fn marks_of_rounds_shortly_before_may_be_left_after_a_short_one() {
+    let left = |marked| {
+        let mut told = Told::one_job();
+        told.look.remains = Some((100_000, 400_000));
+        told.look.marked = Some(marked);
+        told
+    };
+    assert_eq!(left(1_000).broken(), NOTHING);
+    assert_eq!(left(800).broken(), ["I9"]);
+}
+
+#[test]
 fn a_count_that_a_walk_does_not_find_is_found() {
     let mut told = Told::one_job();
     told.look

@@ -26,6 +26,18 @@ fn a_due_that_is_not_the_one_of_the_receipt_is_found() {
 }
 
 #[test]
+fn a_wait_that_ran_out_and_a_fault_that_was_never_over_are_found() {
+    let mut told = Told::one_job();
+    let what = "worker-1 to end".to_owned();
+    told.say("nemesis", ENOUGH, Event::Stuck { what });
+    assert_eq!(told.broken(), ["W"]);
+    let mut told = Told::one_job();
+    told.fault("F02", CLAIMED - 9 * MS, CLAIMED - 5 * MS);
+    told.forget(|event| matches!(event, Event::Healed { .. }));
+    assert_eq!(told.broken(), ["W"]);
+}
+
+#[test]
 fn a_claim_before_the_due_is_found() {
     let mut told = Told::one_job();
     told.change(|event| {
