@@ -5,6 +5,8 @@ do
 -- A page of fewer jobs and bytes is answered with its records: one more round trip would cost more.
 local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
 --TEST UNSEEN_MIN = 3
+-- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that there are more.
+local LOOKED_MAX = 250
 
 -- What a claim has taken: ids, records, and the queue rows they came from.
 local function new_take(limit, bytes)
@@ -199,7 +201,7 @@ end
 
 -- The lane whose list has what a claim of so many jobs of a queue is to be answered; nothing if it has to look further.
 local function plain_lane(r, limit)
-  if flag(r, 2) or M.feed >= S.now or (r.head > 0 and r.head <= S.now) then return nil end
+  if flag(r, 2) or M.feed >= S.now then return nil end
   for lane, n in pairs(r.X) do if n > 0 and lane < 10 then return nil end end
   local first, live, other = 10, 0, false
   for lane, n in pairs(r.L) do
@@ -302,15 +304,16 @@ end
 -- Takes what a call asks for, by priority and turn: its page.
 local function page_of_any(rows, call_, alone, turns)
   Line.let_go()
-  local take = new_take(call_.limit, call_.max_bytes)
+  local limit = min(call_.limit, LOOKED_MAX)
+  local take = new_take(limit, call_.max_bytes)
   local suspect = alone and take_suspect(take, rows)
   if not suspect then
-    take.limit = call_.limit
+    take.limit = limit
     if not turns then
-      for _, r in ipairs(rows) do take_from(take, r, call_.limit) end
+      for _, r in ipairs(rows) do take_from(take, r, limit) end
     else
       local turn = rows
-      while #turn > 0 and take.n < call_.limit and not take.full do
+      while #turn > 0 and take.n < limit and not take.full do
         local next_turn = {}
         for _, r in ipairs(turn) do
           if take_from(take, r, 1) == 1 then next_turn[#next_turn + 1] = r end
@@ -320,7 +323,7 @@ local function page_of_any(rows, call_, alone, turns)
     end
   end
   local page = take.n > 0 and open_page(take, suspect, call_) or nil
-  if page then page.full = alone or take.full or take.n >= call_.limit end
+  if page then page.full = alone or take.full or take.n >= limit end
   Line.hold()
   return page
 end

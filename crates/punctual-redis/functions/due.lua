@@ -6,7 +6,7 @@
 do
 
 local WIDTH, LEAD = 4294967296, 300e6
-local SLICE = 500 -- ids of a far list spread at a time
+local SLICE = 250 -- ids of a far list spread at a time
 local LREM_MAX = 2000 -- what leaves a longer list stays as a stale entry, counted
 
 local function due_set(r) return S.base .. ':n:' .. r.name end

@@ -5,7 +5,7 @@ local S = {} -- the shard of this call
 local M      -- its `m`: numbers by name
 local kept_rows, kept_count = {}, 0 -- parsed rows by key, trusted only while the bytes are the same
 
-local LIMITS = {sweep = 1000, marks = 1000000, retained = 10000, retained_bytes = 67108864, feed = 16384}
+local LIMITS = {sweep = 500, marks = 1000000, retained = 10000, retained_bytes = 67108864, feed = 16384}
 -- `m` is written by every call: what changes often first, then the rest as it was read if nothing
 -- of it changed (M.rest), then limits.
 local OFTEN, SELDOM = '>I8I2I8I8c8', '>I8I8I8I8I8I8I8I8I8I8I8I4I8B'

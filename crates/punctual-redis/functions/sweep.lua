@@ -19,7 +19,7 @@ end
 -- Moves due jobs of all queues, the earliest first; how many.
 local function move_due(limit)
   local moved, turns = 0, 0
-  while moved < limit and turns < 20 and S.spread < 500 do
+  while moved < limit and turns < 20 and S.spread < 250 do
     local first = call('ZRANGE', S.k.w, 0, 0, 'WITHSCORES')
     if not first[1] or tonum(first[2]) > S.now then break end
     local r = Row.of(first[1])
@@ -46,7 +46,7 @@ local function look(kind, key)
 end
 
 -- What costs tens of microseconds each is done in smaller slices, so that no call takes long.
-local SLICE = 250
+local SLICE = 125
 
 -- Does what is due; `all` also prunes marks at the very end of their window. Answers how many
 -- were moved, expired, rescued, pruned.

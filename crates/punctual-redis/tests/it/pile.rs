@@ -1,13 +1,12 @@
 //! Many jobs due in the same minute: worked off in slices, whatever the pile.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use punctual::conformance::START;
-use punctual::time::{Clock, ManualClock, Timestamp, hours, minutes, seconds};
-use punctual::{Due, Engine, NewJob};
+use punctual::engine::{Claim, WorkerId};
+use punctual::time::{Clock, ManualClock, Timestamp, hours, millis, minutes, seconds};
+use punctual::{Due, Engine, Hold, NewJob, Unique, UniquePolicy};
 use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
@@ -20,62 +19,62 @@ const BATCH: usize = 1_000;
 /// Commands within the functions that one call may take, however many jobs there are.
 const WORK_MAX: u64 = 200;
 
-/// Reads what a server has done: commands, those within functions too, and its time on a processor.
+/// Reads what a server has done.
 struct Meter {
-    stream: BufReader<TcpStream>,
-    most: BTreeMap<&'static str, Work>,
+    connection: redis::Connection,
+    works: BTreeMap<&'static str, Vec<Work>>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Work {
+    /// Those within functions too.
     commands: u64,
-    cpu: Duration,
+    /// How long the longest command kept the server, as its slow log counts.
+    longest: Duration,
 }
+
+/// An entry of the slow log: number, second, microseconds, words, client, its name.
+type Slow = (u64, u64, u64, Vec<Vec<u8>>, String, String);
 
 impl Meter {
     fn of(server: &TestServer) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", server.port())).expect("it listens");
+        server.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+        let client = redis::Client::open(("127.0.0.1", server.port())).expect("an address");
         Self {
-            stream: BufReader::new(stream),
-            most: BTreeMap::new(),
+            connection: client.get_connection().expect("it listens"),
+            works: BTreeMap::new(),
         }
     }
 
-    fn read(&mut self) -> Work {
-        let stream = self.stream.get_mut();
-        stream
-            .write_all(b"INFO commandstats cpu\r\n")
-            .expect("it reads");
-        let mut head = String::new();
-        self.stream.read_line(&mut head).expect("it answers");
-        let length = head.trim().trim_start_matches('$');
-        let mut body = vec![0; length.parse::<usize>().expect("a length") + 2];
-        self.stream.read_exact(&mut body).expect("it answers");
-        let body = String::from_utf8(body).expect("UTF-8");
-        let calls = body.split(":calls=").skip(1).map(|rest| {
+    fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
+        let mut ask = redis::cmd(words[0]);
+        ask.arg(&words[1..]);
+        ask.query(&mut self.connection).expect("it answers")
+    }
+
+    fn commands(&mut self) -> u64 {
+        let told: String = self.ask(&["INFO", "commandstats"]);
+        let calls = told.split(":calls=").skip(1).map(|rest| {
             let number = rest.split(',').next().unwrap_or_default();
             number.parse::<u64>().expect("a number")
         });
-        let times = ["used_cpu_user_main_thread:", "used_cpu_sys_main_thread:"].map(|name| {
-            let line = body.lines().find_map(|line| line.strip_prefix(name));
-            line.expect("it tells").parse::<f64>().expect("seconds")
-        });
-        Work {
-            commands: calls.sum(),
-            cpu: Duration::from_secs_f64(times.iter().sum()),
-        }
+        calls.sum()
     }
 
     /// Does something that is one call or two, and holds it to its bound.
     async fn bounded<T>(&mut self, what: &'static str, work: impl Future<Output = T>) -> T {
-        let before = self.read();
+        self.ask::<()>(&["SLOWLOG", "RESET"]);
+        let before = self.commands();
         let done = work.await;
-        let after = self.read();
-        let commands = after.commands - before.commands;
+        let commands = self.commands() - before;
         assert!(commands <= WORK_MAX, "{what} took {commands} commands");
-        let most = self.most.entry(what).or_default();
-        most.commands = most.commands.max(commands);
-        most.cpu = most.cpu.max(after.cpu - before.cpu);
+        let slow: Vec<Slow> = self.ask(&["SLOWLOG", "GET", "64"]);
+        let ours = slow.iter().filter(|slow| slow.3[0].as_slice() != b"INFO");
+        let longest = Duration::from_micros(ours.map(|slow| slow.2).max().unwrap_or_default());
+        self.works
+            .entry(what)
+            .or_default()
+            .push(Work { commands, longest });
         done
     }
 }
@@ -165,12 +164,20 @@ impl Pile {
         let memory = memory
             .lines()
             .find(|line| line.starts_with("used_memory_human"));
-        let slow = self.server.cli(&["SLOWLOG", "LEN"]);
-        println!("{what}: {}, {slow} over 5 ms", memory.unwrap_or_default());
-        for (verb, most) in std::mem::take(&mut self.meter.most) {
-            println!("  {verb}: at most {most:?}");
+        println!("{what}: {}", memory.unwrap_or_default());
+        for (verb, works) in std::mem::take(&mut self.meter.works) {
+            let commands = works.iter().map(|work| work.commands).max();
+            let mut longest: Vec<_> = works.iter().map(|work| work.longest).collect();
+            longest.sort_unstable();
+            println!(
+                "  {verb}: {} times, half within {:?}, the longest {:?}, {} over 5 ms, at most {} commands",
+                works.len(),
+                longest[works.len() / 2],
+                longest[works.len() - 1],
+                longest.iter().filter(|one| **one > millis(5)).count(),
+                commands.unwrap_or_default()
+            );
         }
-        self.server.cli(&["SLOWLOG", "RESET"]);
     }
 }
 
@@ -179,8 +186,6 @@ async fn a_pile_due_in_one_minute_is_worked_off_in_slices() {
     let told = std::env::var("PUNCTUAL_PILE").ok();
     let jobs = told.map_or(JOBS, |told| told.parse().expect("a number of jobs"));
     let mut pile = Pile::new().await;
-    pile.server
-        .cli(&["CONFIG", "SET", "slowlog-log-slower-than", "5000"]);
     let minute = START + hours(1);
     pile.enqueue(jobs, minute).await;
     pile.tell("enqueued");
@@ -200,4 +205,41 @@ async fn a_pile_due_in_one_minute_is_worked_off_in_slices() {
     pile.set_time(minute + minutes(10)).await;
     pile.maintain().await;
     pile.tell("forgotten");
+}
+
+/// What is looked at costs ten times what plain jobs cost: fewer of them are claimed at once, and the answer says that
+/// there are more.
+#[tokio::test]
+async fn jobs_with_keys_are_claimed_a_few_hundred_at_a_time() {
+    let pile = Pile::new().await;
+    let keyed = |number: usize| NewJob {
+        unique: Some(Unique {
+            key: format!("order-{number}"),
+            policy: UniquePolicy::default(),
+            hold: Hold::default(),
+        }),
+        ..NewJob::new(QUEUE, vec![b'x'; 100])
+    };
+    let jobs: Vec<_> = (0..BATCH).map(keyed).collect();
+    let sent: Vec<_> = jobs.iter().map(|job| job.id).collect();
+    pile.engine.enqueue(&here(), jobs).await.expect("enqueue");
+    let mut claimed = Vec::new();
+    while claimed.len() < BATCH {
+        let order = Claim::new(WorkerId::random(), QUEUE, BATCH);
+        let answer = pile.engine.claim(&here(), order).await.expect("claim");
+        let jobs: Vec<_> = answer
+            .pages
+            .into_iter()
+            .flat_map(|page| page.jobs)
+            .collect();
+        assert!(
+            (1..=250).contains(&jobs.len()),
+            "{} in one call",
+            jobs.len()
+        );
+        claimed.extend(jobs.into_iter().map(|job| job.id));
+        let more = answer.wake_at.is_some_and(|at| at <= answer.now);
+        assert_eq!(more, claimed.len() < BATCH);
+    }
+    assert_eq!(claimed, sent, "in their order");
 }

@@ -20,7 +20,7 @@ pub struct Limits {
     pub wait_for_names: usize,
     /// Effects of one settlement. Default 64.
     pub effects: usize,
-    /// Waiting jobs that one call moves, rescues, expires or prunes besides its own work. Default 1,000.
+    /// Waiting jobs that one call moves, rescues, expires or prunes besides its own work. Default 500: it keeps a server no longer than the call itself does.
     pub sweep: usize,
     /// Settled marks kept at the same time. Default 1,000,000.
     pub marks: usize,
@@ -42,7 +42,7 @@ impl Default for Limits {
             batch_bytes: 4 << 20,
             wait_for_names: 64,
             effects: 64,
-            sweep: 1_000,
+            sweep: 500,
             marks: 1_000_000,
             retained: 10_000,
             retained_bytes: 64 << 20,

@@ -108,7 +108,7 @@ fn nothing_is_claimed_while_too_much_waits_to_be_handed_in() {
         board.end_unrun(page, &job, LABELS, Outcome::Released, None);
     }
     assert_eq!(board.room(), None);
-    assert_eq!(outcomes(&mut board).len(), 1_000, "one batch");
+    assert_eq!(outcomes(&mut board).len(), 125, "one batch");
     assert!(board.room().is_some());
 }
 
@@ -309,4 +309,30 @@ fn a_slot_whose_task_was_aborted_does_not_go_on() {
     let next = board.go_on(start.key, &mut late.unwrap(), NOW + seconds(3));
     assert!(next.is_none());
     assert_eq!(board.start(NOW + seconds(3)).len(), 1, "another task does");
+}
+
+/// Ends that many jobs, and tells how many settlements each call then carries.
+fn calls_of(jobs: usize, verdict: impl Fn() -> Verdict) -> Vec<usize> {
+    let mut board = board(jobs);
+    add_page(&mut board, records(jobs));
+    for start in board.start(NOW) {
+        board.finish(start.key, Some(verdict()), NOW);
+    }
+    let calls = std::iter::from_fn(|| {
+        let taken = board.take_ended();
+        board.settled(&taken);
+        Some(taken.len()).filter(|taken| *taken > 0)
+    });
+    calls.collect()
+}
+
+#[test]
+fn jobs_that_completed_are_handed_in_a_thousand_a_call() {
+    assert_eq!(calls_of(1_200, Verdict::completed), [1_000, 200]);
+}
+
+#[test]
+fn jobs_that_failed_are_handed_in_few_a_call() {
+    let failed = || Verdict::retry("a service is away");
+    assert_eq!(calls_of(300, failed), [125, 125, 50]);
 }
