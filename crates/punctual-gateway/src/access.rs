@@ -191,6 +191,13 @@ impl Tokens {
         self.open
     }
 
+    /// Whether they are of several namespaces, which see nothing of each other.
+    pub(crate) fn are_of_many(&self) -> bool {
+        let mut namespaces = self.known.iter().map(Token::namespace);
+        let first = namespaces.next();
+        namespaces.any(|namespace| Some(namespace) != first)
+    }
+
     /// The token of that text; as slow for a wrong one as for a right one.
     pub(crate) fn find(&self, text: &str, peer: Peer) -> Result<&Token> {
         let hash: [u8; 32] = Sha256::digest(text).into();
@@ -312,6 +319,10 @@ impl Caller {
             token: None,
             is_local: true,
         }
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        self.is_local
     }
 
     /// What the audit record calls it.

@@ -17,6 +17,8 @@ pub struct GatewayLimits {
     /// How long a head may take to arrive before its connection is closed, and a connection be silent
     /// that waits for one, at least 1 ms. 10 s.
     pub head: Duration,
+    /// How long a sender may be silent within a body before it is given up. 30 s.
+    pub body: Duration,
     /// How long the reader of a socket may take for one frame before it is dropped. 10 s.
     pub reader: Duration,
     /// Wrong tokens from one address within a minute that are told so; then it is `429`. 20.
@@ -36,6 +38,7 @@ impl Default for GatewayLimits {
             connections: 16_384,
             connections_per_address: None,
             head: seconds(10),
+            body: seconds(30),
             reader: seconds(10),
             failures: 20,
         }

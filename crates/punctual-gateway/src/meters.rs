@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use metrics::{Counter, Histogram};
-use punctual::Outcome;
 use punctual::engine::SettleVerdict;
+use punctual::{Namespace, Outcome};
 
 pub(crate) use self::measured::Measured;
 pub(crate) use self::page::Page;
@@ -27,13 +27,16 @@ pub(crate) struct Meters {
     registry: Registry,
     requests: [Counter; 5],
     pub(crate) sockets: metrics::Gauge,
-    claimed: Mutex<HashMap<String, Counter>>,
+    claimed: Mutex<HashMap<Namespace, Claims>>,
     settled: [Counter; OUTCOMES.len()],
     retries: Counter,
     lease_lost: Counter,
     lateness: Histogram,
     run_time: Histogram,
 }
+
+/// Jobs of a namespace that were claimed, by queue: nobody else sees its queues' names.
+type Claims = HashMap<String, u64>;
 
 const OUTCOMES: [&str; 6] = [
     "completed",
@@ -71,19 +74,20 @@ impl Meters {
     }
 
     /// Counts a job that was claimed.
-    fn claimed(&self, queue: &str) {
-        let mut known = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = match known.len() < QUEUES_MAX || known.contains_key(queue) {
+    fn claimed(&self, namespace: &Namespace, queue: &str) {
+        let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let claims = match claimed.get_mut(namespace) {
+            Some(claims) => claims,
+            None => claimed.entry(namespace.clone()).or_default(),
+        };
+        let name = match claims.len() < QUEUES_MAX || claims.contains_key(queue) {
             true => queue,
             false => OTHER,
         };
-        if let Some(counter) = known.get(name) {
-            return counter.increment(1);
+        match claims.get_mut(name) {
+            Some(count) => *count += 1,
+            None => _ = claims.insert(name.to_owned(), 1),
         }
-        let labels = [("queue", name)];
-        let counter = self.registry.count("punctual_claimed_total", &labels);
-        counter.increment(1);
-        known.insert(name.to_owned(), counter);
     }
 
     /// Counts how an attempt ended, or that it had lost its lease.
@@ -109,8 +113,18 @@ impl Meters {
         }
     }
 
-    /// Adds everything that was counted in this process.
-    pub(crate) fn write(&self, page: &mut Page) {
-        self.registry.write(page);
+    /// Adds everything that was counted in this process; queues are named to their own namespace alone.
+    ///
+    /// What workers in this process count by queue is told if only one namespace is served.
+    pub(crate) fn write(&self, page: &mut Page, namespace: &Namespace, is_shared: bool) {
+        let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let claims = claimed.get(namespace).into_iter().flatten();
+        let mut claims: Vec<_> = claims
+            .map(|(queue, count)| (format!("queue=\"{queue}\""), *count))
+            .collect();
+        claims.sort();
+        drop(claimed);
+        self.registry
+            .write(page, ("punctual_claimed_total", claims), !is_shared);
     }
 }

@@ -1,5 +1,7 @@
 //! Bodies and queries, read within bounds.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -7,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use punctual::time::{Timestamp, parse_span, seconds, within};
+use punctual::time::{Timestamp, exact_span, parse_span, seconds, within};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -16,8 +18,6 @@ use crate::state::Shared;
 
 /// The largest body that is read as a whole.
 pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;
-/// How long a sender may be silent within a body.
-const SILENCE_SECONDS_MAX: u64 = 30;
 /// The longest wait that a request may ask for.
 pub(crate) const WAIT_SECONDS_MAX: u64 = 60;
 
@@ -27,16 +27,16 @@ pub(crate) struct Read<T>(pub(crate) T);
 impl<T: DeserializeOwned> FromRequest<Shared> for Read<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &Shared) -> Result<Self> {
-        let bytes = json_bytes(request).await?;
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self> {
+        let bytes = json_bytes(shared, request).await?;
         parse(&bytes).map(Self)
     }
 }
 
 /// The bytes of a body that says it is JSON.
-pub(crate) async fn json_bytes(request: Request) -> Result<Bytes> {
+pub(crate) async fn json_bytes(shared: &Shared, request: Request) -> Result<Bytes> {
     expect_type(request.headers(), &["application/json"])?;
-    body_bytes(request.into_body()).await
+    body_bytes(shared, request.into_body()).await
 }
 
 /// Refuses a body of another type; forms of other sites cannot send these.
@@ -58,10 +58,10 @@ pub(crate) fn expect_type(headers: &HeaderMap, types: &[&str]) -> Result<()> {
 }
 
 /// A body as a whole.
-pub(crate) async fn body_bytes(body: Body) -> Result<Bytes> {
+pub(crate) async fn body_bytes(shared: &Shared, body: Body) -> Result<Bytes> {
     let mut stream = body.into_data_stream();
     let mut bytes = BytesMut::new();
-    while let Some(part) = next_part(&mut stream).await? {
+    while let Some(part) = next_part(&mut stream, shared.limits.body).await? {
         if bytes.len() + part.len() > BODY_BYTES_MAX {
             return Err(Problem::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -75,9 +75,12 @@ pub(crate) async fn body_bytes(body: Body) -> Result<Bytes> {
     Ok(bytes.freeze())
 }
 
-/// The next part of a body, within the time that a sender has for it.
-pub(crate) async fn next_part(stream: &mut axum::body::BodyDataStream) -> Result<Option<Bytes>> {
-    match within(seconds(SILENCE_SECONDS_MAX), stream.next()).await {
+/// The next part of a body, if its sender is not silent for longer than that.
+pub(crate) async fn next_part(
+    stream: &mut axum::body::BodyDataStream,
+    silence: Duration,
+) -> Result<Option<Bytes>> {
+    match within(silence, stream.next()).await {
         Some(None) => Ok(None),
         Some(Some(Ok(part))) => Ok(Some(part)),
         Some(Some(Err(_))) => Err(Problem::new(
@@ -88,7 +91,7 @@ pub(crate) async fn next_part(stream: &mut axum::body::BodyDataStream) -> Result
         None => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
             "request_timeout",
-            "the body did not come within 30 s of silence",
+            format!("no more of the body came for {}", exact_span(silence)),
         )),
     }
 }

@@ -4,6 +4,8 @@
 mod audit;
 /// The numbers of `bench`.
 mod bench;
+/// Large edits, and a kill within them.
+mod cut_short;
 /// Export, import, backup, restore, repair.
 mod data;
 /// The demo, killed and started again.

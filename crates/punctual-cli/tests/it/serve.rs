@@ -45,7 +45,21 @@ impl Server {
         self.child.wait().expect("it ends").code()
     }
 
+    /// Ends it by SIGKILL, if it still runs.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        self.child.wait().expect("it ends");
+    }
+
     pub(crate) fn request(&self, head: &str, body: &str) -> String {
+        let mut stream = self.send(head, body);
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
+    /// Sends a request and does not wait for its answer.
+    pub(crate) fn send(&self, head: &str, body: &str) -> TcpStream {
         let address = self.url().trim_start_matches("http://").to_owned();
         let mut stream = TcpStream::connect(&address).expect("a connection");
         let length = body.len();
@@ -58,9 +72,7 @@ impl Server {
             None => String::new(),
         };
         write!(stream, "{head}{authorization}\r\n{body}").expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer
+        stream
     }
 }
 

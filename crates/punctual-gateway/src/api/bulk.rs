@@ -1,6 +1,7 @@
 //! `/v1/bulk`: one job per line in, a verdict per line out, as long as one likes.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
 use axum::extract::{Request, State};
@@ -42,11 +43,12 @@ pub(super) async fn bulk(
 ) -> Result<Response> {
     expect_type(request.headers(), &[LINES, "application/jsonl"])?;
     let limits = shared.engine.info().await?.limits;
+    let silence = shared.limits.body;
     let bulk = Bulk {
         shared,
         caller,
         limits,
-        lines: Lines::new(request.into_body().into_data_stream()),
+        lines: Lines::new(request.into_body().into_data_stream(), silence),
         accepted: 0,
         refused: 0,
         is_done: false,
@@ -195,6 +197,8 @@ impl Bulk {
 /// The lines of a body.
 struct Lines {
     stream: BodyDataStream,
+    /// How long the sender may be silent.
+    silence: Duration,
     buffer: BytesMut,
     /// Bytes of the buffer in which no line feed was found.
     searched: usize,
@@ -213,9 +217,10 @@ enum Found {
 }
 
 impl Lines {
-    fn new(stream: BodyDataStream) -> Self {
+    fn new(stream: BodyDataStream, silence: Duration) -> Self {
         Self {
             stream,
+            silence,
             buffer: BytesMut::new(),
             searched: 0,
             number: 0,
@@ -266,7 +271,7 @@ impl Lines {
             if !wait {
                 return Ok(Found::NotYet);
             }
-            match next_part(&mut self.stream).await? {
+            match next_part(&mut self.stream, self.silence).await? {
                 Some(part) => self.buffer.extend_from_slice(&part),
                 None => self.ended = true,
             }

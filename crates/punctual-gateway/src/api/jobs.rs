@@ -34,7 +34,7 @@ pub(super) async fn enqueue(
     Allowed(caller, _): Allowed<Enqueuing>,
     request: Request,
 ) -> Result<Response> {
-    let bytes = json_bytes(request).await?;
+    let bytes = json_bytes(&shared, request).await?;
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     if first != Some(&b'[') {
         let job = new_job(parse::<JobLine>(&bytes)?, &shared.guard)?;

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use punctual::State as JobState;
 use punctual::engine::{QueueStats, StatsRequest};
 
+use super::others::seen_by;
 use crate::access::{Allowed, Reading};
 use crate::meters::{OTHER, Page};
 use crate::problem::{ErrorAnswer, Result};
@@ -27,7 +28,7 @@ pub(super) async fn metrics(
 ) -> Result<Response> {
     let request = StatsRequest::default();
     let stats = shared.engine.stats(&caller.namespace, request).await?;
-    let info = shared.engine.info().await?;
+    let info = seen_by(&shared, &caller, shared.engine.info().await?);
     let mut page = Page::default();
     write_queues(&mut page, stats.queues);
     page.gauge("punctual_workers", stats.workers.len());
@@ -37,7 +38,8 @@ pub(super) async fn metrics(
     if let Some(bytes) = info.store_bytes {
         page.gauge("punctual_store_bytes", bytes);
     }
-    shared.meters.write(&mut page);
+    let is_shared = shared.tokens.are_of_many();
+    shared.meters.write(&mut page, &caller.namespace, is_shared);
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((content_type, page.into_text()).into_response())
 }

@@ -10,7 +10,7 @@ use punctual::wire::{self, Answer as WireAnswer, Call};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::{Administering, Allowed, Anything, Scope, caller_of};
+use crate::access::{Administering, Allowed, Anything, Caller, Scope, caller_of};
 use crate::audit;
 use crate::job_line::InstantText;
 use crate::problem::{ErrorAnswer, Problem, Result};
@@ -90,7 +90,7 @@ pub(super) async fn info(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Anything>,
 ) -> Answer<InfoAnswer> {
-    let info = shared.engine.info().await?;
+    let info = seen_by(&shared, &caller, shared.engine.info().await?);
     let limits = &info.limits;
     Ok(Json(InfoAnswer {
         engine: info.engine,
@@ -120,6 +120,20 @@ pub(super) async fn info(
     }))
 }
 
+/// What a caller may know of the engine. Where several namespaces share it none is told what the others
+/// do to it: how full it is, and in which queue something is wrong.
+pub(super) fn seen_by(shared: &Shared, caller: &Caller, mut info: Info) -> Info {
+    if caller.is_local() || !shared.tokens.are_of_many() {
+        return info;
+    }
+    info.store_bytes = None;
+    if !info.health.problems.is_empty() {
+        let told = "something is wrong with the engine; `punctual doctor` beside it says what";
+        info.health.problems = vec![told.to_owned()];
+    }
+    info
+}
+
 fn snake(name: &str) -> String {
     let mut text = String::new();
     for c in name.chars() {
@@ -140,9 +154,13 @@ pub(super) async fn healthz(State(shared): State<Shared>, request: Request) -> R
     let (parts, _) = request.into_parts();
     let shows = parts.headers.contains_key(header::AUTHORIZATION) || shared.tokens.is_open();
     let caller = shows.then(|| caller_of(&parts, &shared).ok()).flatten();
-    let whole = caller.is_some_and(|caller| caller.allows(Scope::Read));
+    let reader = caller.filter(|caller| caller.allows(Scope::Read));
+    let whole = reader.is_some();
     let health = match shared.engine.info().await {
-        Ok(info) => HealthLine::new(&info, whole),
+        Ok(info) => match &reader {
+            Some(reader) => HealthLine::new(&seen_by(&shared, reader, info), whole),
+            None => HealthLine::new(&info, whole),
+        },
         Err(error) => HealthLine {
             ok: false,
             problems: whole.then(|| vec![error.to_string()]),
@@ -198,7 +216,7 @@ pub(super) async fn calls(
     request: Request,
 ) -> Result<Response> {
     expect_type(request.headers(), &[wire::CONTENT_TYPE])?;
-    let bytes = body_bytes(request.into_body()).await?;
+    let bytes = body_bytes(&shared, request.into_body()).await?;
     let call: Call = wire::decode(&bytes).map_err(|error| {
         Problem::new(StatusCode::BAD_REQUEST, "invalid_request", error.message())
     })?;
@@ -217,6 +235,11 @@ pub(super) async fn calls(
             Call::Control(control) => {
                 let controlled = audit::control(&shared, &caller, control).await;
                 controlled.map_or_else(failed, WireAnswer::Control)
+            }
+            Call::Info => {
+                let info = shared.engine.info().await;
+                let seen = info.map(|info| seen_by(&shared, &caller, info));
+                seen.map_or_else(failed, WireAnswer::Info)
             }
             call => call.run(&*shared.engine, &caller.namespace).await,
         })

@@ -59,7 +59,7 @@ impl Engine for Measured {
     async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
         let claimed = self.timed(1, self.engine.claim(namespace, claim)).await?;
         for job in claimed.pages.iter().flat_map(|page| &page.jobs) {
-            self.meters.claimed(&job.queue);
+            self.meters.claimed(namespace, &job.queue);
         }
         Ok(claimed)
     }

@@ -79,8 +79,28 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn write(&self, page: &mut Page) {
-        for (name, family) in self.lock().iter() {
+    /// Every family in the order of their names, among them counters that are kept elsewhere; what is
+    /// kept here by queue only if told to.
+    pub(super) fn write(&self, page: &mut Page, others: (&str, Vec<(String, u64)>), queues: bool) {
+        let mut families = self.lock().clone();
+        if !queues {
+            let is_by_queue =
+                |labels: &str| labels.starts_with("queue=") || labels.contains(",queue=");
+            for family in families.values_mut() {
+                family.retain(|labels, _| !is_by_queue(labels));
+            }
+        }
+        if !others.1.is_empty() {
+            let family = families.entry(others.0.to_owned()).or_default();
+            let series = |count| Series::Count(Arc::new(AtomicU64::new(count)));
+            family.extend(
+                others
+                    .1
+                    .into_iter()
+                    .map(|(labels, count)| (labels, series(count))),
+            );
+        }
+        for (name, family) in &families {
             let Some(first) = family.values().next() else {
                 continue;
             };

@@ -3,9 +3,10 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use punctual::time::seconds;
+use punctual_gateway::{Gateway, Registry, Token, Tokens};
 use serde_json::{Value, json};
 
-use crate::support::{READER, Under, python, serve};
+use crate::support::{ADMIN, READER, Under, python, serve, serve_one_namespace, serving};
 
 /// What stands on `/metrics`, as the parser of Prometheus' own client for Python reads it:
 /// `[{"name", "type", "help", "samples": [[name, labels, value]]}]`.
@@ -161,7 +162,7 @@ async fn a_thousand_queues_are_a_hundred_by_name_and_one_other() {
 
 #[tokio::test]
 async fn health_is_red_while_a_due_job_waits_and_a_worker_is_free() {
-    let under = serve().await;
+    let under = serve_one_namespace().await;
     let claim = |busy: u32| {
         let worker = json!({"slots": 4, "busy": busy});
         json!({"queues": ["mail"], "lease": "10m", "worker": worker}).to_string()
@@ -200,4 +201,24 @@ async fn health_is_red_while_a_due_job_waits_and_a_worker_is_free() {
     under.send("POST", "/v1/claims", claim(4)).await;
     under.clock.advance(seconds(3));
     assert_eq!(under.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn queues_of_workers_in_this_process_are_named_where_one_namespace_is_served() {
+    for (namespaces, named) in [(&["shop"][..], true), (&["shop", "other"], false)] {
+        let registry = Registry::default();
+        metrics::with_local_recorder(&registry, || {
+            let labels = [("queue", "of-the-other"), ("kind", "mail")];
+            metrics::counter!("punctual_claimed_total", &labels).increment(1);
+            metrics::histogram!("punctual_lateness_seconds", &labels).record(0.1);
+        });
+        let token = |(number, namespace)| {
+            let text = if number == 0 { ADMIN } else { READER };
+            Token::parse(&format!("{text} {namespace} admin")).expect("a token")
+        };
+        let tokens = Tokens::new(namespaces.iter().enumerate().map(token).collect());
+        let under = serving(|engine| Gateway::new(engine, tokens).registry(registry)).await;
+        let page = under.get("/metrics").await.body;
+        assert_eq!(page.contains("of-the-other"), named, "{page}");
+    }
 }

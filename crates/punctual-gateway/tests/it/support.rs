@@ -65,6 +65,16 @@ pub(crate) async fn serve() -> Under {
     serve_engine(engine, clock).await
 }
 
+/// The same, with tokens of one namespace and no other.
+pub(crate) async fn serve_one_namespace() -> Under {
+    let lines = [format!("{ADMIN} shop admin"), format!("{READER} shop read")];
+    let tokens = lines
+        .iter()
+        .map(|line| Token::parse(line).expect("a token"));
+    let tokens = Tokens::new(tokens.collect());
+    serving(|engine| Gateway::new(engine, tokens)).await
+}
+
 /// The same over a memory engine whose clock runs, for workers in other processes.
 pub(crate) async fn serve_in_real_time() -> Under {
     serve_engine(Arc::new(MemoryEngine::new()), ManualClock::new(START)).await

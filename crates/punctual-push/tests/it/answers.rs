@@ -1,5 +1,6 @@
 //! What an answer does to the job.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use punctual::State;
@@ -193,6 +194,36 @@ async fn a_body_without_end_is_cut_soon_and_the_head_counts() {
     // Most of it is what the system's buffers take.
     let written: usize = told.await.expect("it was cut");
     assert!(written < 64 << 20, "{written} bytes were taken");
+}
+
+/// 900 KB of nothing in under a kilobyte; a hundred of them in a row are 90 MB.
+fn bomb() -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(&vec![0; 900_000]).expect("it is taken");
+    gzip.finish().expect("gzip")
+}
+
+#[tokio::test]
+async fn a_body_that_would_swell_is_kept_as_it_came_or_not_at_all() {
+    let server = Server::start(200).await;
+    let under = Under::new(server.guard());
+    let one = bomb();
+    assert!(one.len() <= 1_024, "{} bytes", one.len());
+    for (body, kept) in [(one.clone(), Some(one.clone())), (one.repeat(100), None)] {
+        server.answers(Answer {
+            status: 200,
+            headers: vec![("content-encoding", "gzip".to_owned())],
+            body,
+            ..Answer::default()
+        });
+        let job = under.post(&server.url()).await;
+        assert_eq!(job.state, State::Completed);
+        assert_eq!(job.result.map(|result| result.to_vec()), kept);
+    }
+    // Nor is one asked for.
+    for seen in server.seen() {
+        assert_eq!(seen.header("accept-encoding"), "identity");
+    }
 }
 
 #[tokio::test]

@@ -44,6 +44,7 @@ struct Limits {
     connections: Option<usize>,
     connections_per_address: Option<usize>,
     head: Option<Span>,
+    body: Option<Span>,
     reader: Option<Span>,
     failures: Option<u32>,
 }
@@ -117,6 +118,7 @@ impl Config {
         limits.connections = told.connections.unwrap_or(limits.connections).max(1);
         limits.connections_per_address = told.connections_per_address;
         limits.head = told.head.map_or(limits.head, |span| span.0);
+        limits.body = told.body.map_or(limits.body, |span| span.0);
         limits.reader = told.reader.map_or(limits.reader, |span| span.0);
         limits.failures = told.failures.unwrap_or(limits.failures);
         limits

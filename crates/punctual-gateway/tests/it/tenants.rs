@@ -1,0 +1,315 @@
+//! A namespace sees nothing of another. Every route of the description is asked by a token of one namespace
+//! for what another has, on a gateway where it has that and on one where nobody has anything: the answers
+//! are the same bytes, and what the other has is as it was.
+
+use punctual::time::seconds;
+use punctual_gateway::open_api;
+use serde_json::{Value, json};
+
+use crate::support::{ADMIN, OTHER, Reply, Under, WORKER, serve};
+
+const WAITS: &str = "01994f2e-8a51-7c3e-8000-000000000001";
+const DEAD: &str = "01994f2e-8a51-7c3e-8000-000000000002";
+const ACTIVE: &str = "01994f2e-8a51-7c3e-8000-000000000003";
+const READY: &str = "01994f2e-8a51-7c3e-8000-000000000004";
+
+/// What the shop has that another namespace could name, if it only knew.
+struct Shop {
+    token: String,
+    cursor: String,
+}
+
+/// Puts jobs in every sort of state, and settings, into the namespace `shop`.
+async fn fill(under: &Under) -> Shop {
+    let post = async |path: &str, body: Value| {
+        let reply = under.send("POST", path, body.to_string()).await;
+        assert!(reply.status < 300, "{path}: {reply:?}");
+        reply.json()
+    };
+    let job = |id: &str, queue: &str| json!({"id": id, "queue": queue, "max_attempts": 1});
+    let mut waits = job(WAITS, "mail");
+    waits["delay"] = json!("1h");
+    waits["unique"] = json!("u");
+    waits["group"] = json!("g");
+    waits["kind"] = json!("shop.kind");
+    waits["payload"] = json!("secret");
+    post("/v1/jobs", waits).await;
+    let claim = async |queue: &str| {
+        let claim = json!({"queues": [queue], "lease": "1h", "worker": {"host": "shop-host"}});
+        let body = claim.to_string();
+        let claimed = under.send_as(WORKER, "POST", "/v1/claims", body).await;
+        let page = &claimed.json()["pages"][0]["token"];
+        page.as_str().expect("a page").to_owned()
+    };
+    post("/v1/jobs", job(DEAD, "busy")).await;
+    let page = claim("busy").await;
+    let dead = json!({"id": DEAD, "attempt": 1, "outcome": "dead", "error": "shop's error"});
+    let settle = json!({"pages": [{"token": page, "settlements": [dead]}]});
+    post("/v1/settlements", settle).await;
+    post("/v1/jobs", job(ACTIVE, "busy")).await;
+    let token = claim("busy").await;
+    post("/v1/jobs", job(READY, "busy")).await;
+    post("/v1/queues/pause", json!({"queue": "mail"})).await;
+    let settings = json!({"queue": "mail", "max_pending": 7, "version": 0}).to_string();
+    let set = under.send("PUT", "/v1/queues/settings", settings).await;
+    assert_eq!(set.status, 200, "{set:?}");
+    let listed = under.get("/v1/jobs?queue=busy&limit=1").await.json();
+    let cursor = listed["cursor"].as_str().expect("more").to_owned();
+    Shop { token, cursor }
+}
+
+/// Everything that the shop itself sees.
+async fn seen_by(under: &Under, token: &str) -> Vec<String> {
+    let mut seen = Vec::new();
+    for path in [
+        "/v1/jobs",
+        "/v1/queues",
+        "/v1/queues/settings?queue=mail",
+        "/v1/audit",
+        "/v1/stats",
+    ] {
+        let reply = under.send_as(token, "GET", path, "").await;
+        let told = reply.json();
+        // Its workers were seen so long ago, its oldest job waits for so long: that goes on.
+        let told = json!([told["jobs"], told["max_pending"], told["entries"]]);
+        seen.push(told.to_string());
+    }
+    seen
+}
+
+/// A request to a route of the description.
+struct Ask {
+    method: String,
+    path: String,
+    content_type: String,
+    body: String,
+}
+
+/// Every route, asked for what the shop has: reading first, while the asker has nothing itself.
+fn asks(shop: &Shop) -> Vec<Ask> {
+    let text = open_api().to_json().expect("JSON");
+    let description: Value = serde_json::from_str(&text).expect("JSON");
+    let mut asks = Vec::new();
+    for (path, methods) in description["paths"].as_object().expect("paths") {
+        for (method, route) in methods.as_object().expect("methods") {
+            let bodies = match route["requestBody"]["content"].as_object() {
+                None => vec![(String::new(), String::new())],
+                Some(content) => {
+                    let content_type = content.keys().next().expect("a type");
+                    let bodies = bodies(shop, method, path).into_iter();
+                    bodies.map(|body| (content_type.clone(), body)).collect()
+                }
+            };
+            for place in places(shop, path, route) {
+                for (content_type, body) in &bodies {
+                    asks.push(Ask {
+                        method: method.to_uppercase(),
+                        path: place.clone(),
+                        content_type: content_type.clone(),
+                        body: body.clone(),
+                    });
+                }
+            }
+        }
+    }
+    asks.sort_by_key(|ask| ask.method != "GET");
+    asks
+}
+
+/// The path with the shop's ids in it, and with its parameters: those it must have, and each other one.
+fn places(shop: &Shop, path: &str, route: &Value) -> Vec<String> {
+    let parameters = route["parameters"].as_array().cloned().unwrap_or_default();
+    let of_query = parameters.iter().filter(|one| one["in"] == "query");
+    let named = |one: &Value| {
+        let name = one["name"].as_str().expect("a name").to_owned();
+        let value = parameter(shop, &name);
+        (name.clone(), format!("{name}={value}"))
+    };
+    let (must, may): (Vec<_>, Vec<_>) = of_query.partition(|one| one["required"] == true);
+    let must: Vec<_> = must.into_iter().map(named).collect();
+    let may: Vec<_> = may.into_iter().map(named).collect();
+    let queue = may.iter().find(|(name, _)| name == "queue");
+    let mut queries = vec![must.clone()];
+    for one in &may {
+        queries.push(must.iter().chain([one]).cloned().collect());
+        // A key is one of a queue.
+        let of_queue = must.iter().chain(queue).chain([one]);
+        queries.push(of_queue.cloned().collect());
+    }
+    let ids: &[&str] = match path.contains("{id}") {
+        true => &[WAITS, DEAD, ACTIVE, READY],
+        false => &[""],
+    };
+    let mut places = Vec::new();
+    for id in ids {
+        let path = path.replace("{id}", id);
+        assert!(!path.contains('{'), "what has the shop for {path}?");
+        for query in &queries {
+            let mut pairs: Vec<&str> = query.iter().map(|(_, pair)| &**pair).collect();
+            pairs.dedup();
+            places.push(match pairs.is_empty() {
+                true => path.clone(),
+                false => format!("{path}?{}", pairs.join("&")),
+            });
+        }
+    }
+    places
+}
+
+/// What the shop has under the name of a parameter.
+fn parameter(shop: &Shop, name: &str) -> String {
+    let value = match name {
+        "queue" => "mail",
+        "unique" | "key" => "u",
+        "group" => "g",
+        "kind" => "shop.kind",
+        "state" => "scheduled",
+        "text" => "secret",
+        "cursor" => &shop.cursor,
+        "limit" => "10",
+        "minutes" => "60",
+        "wait" => "1s",
+        "due_from" => "2020-01-01T00:00:00Z",
+        "due_before" => "2100-01-01T00:00:00Z",
+        "payloads" | "explain" | "forget" | "history" | "due" | "total" => "true",
+        _ => panic!("a route has a parameter {name} now: what has the shop under it?"),
+    };
+    value.to_owned()
+}
+
+/// What is sent to a route, to read or to change what the shop has.
+fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
+    let job = json!({"queue": "mail", "id": WAITS, "unique": "u", "group": "g", "payload": 1});
+    let edit = |action: &str, which: &str, those: Value, dry_run: bool| {
+        let mut edit = json!({"action": action, "dry_run": dry_run});
+        edit[which] = those;
+        edit
+    };
+    let queue = json!({"queue": "mail"});
+    let page = json!({"token": shop.token});
+    let bodies = match (method, path) {
+        ("post", "/v1/jobs") => vec![job.clone(), json!([job])],
+        ("post", "/v1/bulk") => vec![job],
+        ("patch", "/v1/jobs/{id}" | "/v1/jobs/by-unique") => vec![
+            json!({"run_now": true}),
+            json!({"redrive": true}),
+            json!({"cancel": true}),
+            json!({"priority": 0}),
+        ],
+        ("post", "/v1/edits") => {
+            let mut edits = Vec::new();
+            for action in ["cancel", "redrive", "delete", "run_now"] {
+                for dry_run in [true, false] {
+                    let ids = json!([WAITS, DEAD, ACTIVE, READY]);
+                    edits.push(edit(action, "ids", ids, dry_run));
+                    let targets = json!([{"queue": "mail", "unique": "u"}]);
+                    edits.push(edit(action, "targets", targets, dry_run));
+                    edits.push(edit(action, "filter", queue.clone(), dry_run));
+                }
+            }
+            edits
+        }
+        ("post", "/v1/claims") => vec![json!({"queues": ["busy"]})],
+        ("post", "/v1/extensions") => vec![json!({"pages": [page]})],
+        ("post", "/v1/settlements") => {
+            let settled = json!({"id": ACTIVE, "attempt": 1, "outcome": "completed"});
+            vec![json!({"pages": [{"token": shop.token, "settlements": [settled]}]})]
+        }
+        ("post", "/v1/queues/purge") => vec![
+            json!({"queue": "mail", "dry_run": true}),
+            json!({"queue": "mail", "dry_run": false}),
+        ],
+        ("post", "/v1/queues/pause" | "/v1/queues/resume") => vec![queue],
+        ("put", "/v1/queues/settings") => {
+            vec![json!({"queue": "mail", "max_pending": 1, "version": 0})]
+        }
+        _ => panic!("there is a route {method} {path} now: what is sent to it?"),
+    };
+    bodies.iter().map(Value::to_string).collect()
+}
+
+async fn answer(under: &Under, ask: &Ask) -> Reply {
+    let authorization = format!("Bearer {OTHER}");
+    let headers = [
+        ("host", "localhost"),
+        ("authorization", &*authorization),
+        ("content-type", &*ask.content_type),
+    ];
+    let body = ask.body.clone();
+    under
+        .send_with(&headers, &ask.method, &ask.path, body)
+        .await
+}
+
+/// An answer without what differs between two gateways that know the same: the request's id, instants,
+/// the version that was written, and the numbers, not the names, of what the whole process counts.
+fn told(ask: &Ask, reply: &Reply) -> String {
+    let id = reply.headers["x-request-id"].to_str().expect("text");
+    let mut told = format!("{}\n", reply.status);
+    for (name, value) in &reply.headers {
+        let differs = ["x-request-id", "date", "content-length"].contains(&name.as_str());
+        if !differs {
+            told.push_str(&format!("{name}: {value:?}\n"));
+        }
+    }
+    let body = reply.body.replace(id, "ID");
+    if ask.path.starts_with("/metrics") {
+        let names = body.lines().map(|line| match line.rsplit_once(' ') {
+            Some((name, _)) if !line.starts_with('#') => name,
+            _ => line,
+        });
+        return told + &names.collect::<Vec<_>>().join("\n");
+    }
+    // Versions of records only grow, whosever record it is.
+    let body = match body.rsplit_once("\"version\":") {
+        Some((before, _)) if ask.method == "PUT" => before.to_owned(),
+        _ => body,
+    };
+    // Texts stand at every second place between the quotes; no text of these has one in it.
+    let texts = body.split('"').map(|text| {
+        let is_instant = text.ends_with('Z') && text.starts_with("20") && text.len() > 18;
+        if is_instant { "INSTANT" } else { text }
+    });
+    told + &texts.collect::<Vec<_>>().join("\"")
+}
+
+#[tokio::test]
+async fn every_route_answers_another_namespace_as_if_there_were_nothing() {
+    let (filled, empty) = (serve().await, serve().await);
+    let shop = fill(&filled).await;
+    let before = seen_by(&filled, ADMIN).await;
+    let asks = asks(&shop);
+    for ask in &asks {
+        let there = told(ask, &answer(&filled, ask).await);
+        let nowhere = told(ask, &answer(&empty, ask).await);
+        let Ask {
+            method, path, body, ..
+        } = ask;
+        let mut lines = there.lines().zip(nowhere.lines());
+        let differs = lines.find(|(there, nowhere)| there != nowhere);
+        assert_eq!(differs, None, "{method} {path} {body}");
+        assert_eq!(there.len(), nowhere.len(), "{method} {path} {body}");
+    }
+    assert_eq!(seen_by(&filled, ADMIN).await, before);
+    // And something was asked.
+    let changes = asks.iter().filter(|ask| ask.method != "GET").count();
+    assert!(asks.len() > 100 && changes > 50, "{} {changes}", asks.len());
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_engine_is_told_without_the_queues_of_others() {
+    let under = serve().await;
+    let two = r#"[{"queue":"mail"},{"queue":"mail"}]"#;
+    under.send("POST", "/v1/jobs", two).await;
+    under.clock.advance(seconds(3));
+    // It takes one job although it has more slots, and does not come back for the other.
+    let claim = r#"{"queues":["mail"],"lease":"10m","worker":{"slots":4}}"#;
+    under.send("POST", "/v1/claims", claim).await;
+    under.clock.advance(seconds(3));
+    for path in ["/healthz", "/v1/info", "/metrics"] {
+        let told = under.send_as(OTHER, "GET", path, "").await.body;
+        assert!(!told.contains("mail"), "{path}: {told}");
+        let is_red = told.contains("something is wrong") || told.contains("punctual_healthy 0");
+        assert!(is_red, "{path}: {told}");
+    }
+}
