@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::shapes::words::{Id, Name};
+use crate::unread::{self, Unread, shown};
 use parts::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
 pub(crate) use parts::{Instant as InstantText, Span as SpanText};
 pub use parts::{base64_of, hold_of};
@@ -140,18 +141,8 @@ impl JobLine {
         if !text.trim_start().starts_with('{') {
             return Err("is not a JSON object".into());
         }
-        serde_json::from_str(text).map_err(|error| {
-            let said = error.to_string();
-            // The line number is the file's, not always 1; the column is worth keeping.
-            let what = said
-                .rsplit_once(" at line ")
-                .map_or(&*said, |(what, _)| what);
-            // The names of all fields would bury the one that is wrong.
-            let what = what
-                .split_once(", expected one of")
-                .map_or(what, |(what, _)| what);
-            format!("{what} (column {})", error.column())
-        })
+        // The line number is the file's, not always 1; the column is worth keeping.
+        unread::read(text.as_bytes()).map_err(Unread::into_line)
     }
 
     /// Whether the line is a job that has a past: it belongs to `import`.
@@ -174,7 +165,9 @@ impl JobLine {
             job.queue.clone_from(queue);
         }
         if let Some(id) = &self.id {
-            job.id = id.parse().map_err(|_| format!("id {id:?} is not a UUID"))?;
+            job.id = id
+                .parse()
+                .map_err(|_| format!("id \"{}\" is not a UUID", shown(id)))?;
         }
         if let Some(payload) = self.payload_bytes()? {
             job.payload = payload;

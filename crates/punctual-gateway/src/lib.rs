@@ -22,6 +22,7 @@ mod serve;
 mod shapes;
 mod state;
 mod tls;
+mod unread;
 
 pub use access::{Scope, Token, Tokens};
 pub use api::open_api;

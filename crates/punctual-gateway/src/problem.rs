@@ -8,6 +8,8 @@ use punctual::{Error, ErrorKind};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::unread::{Unread, Why};
+
 /// Why a request was not done.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
@@ -68,24 +70,6 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_input", message)
     }
 
-    /// Something in a body or query that could not be read as what it should be.
-    pub(crate) fn unread(message: &str) -> Self {
-        // Spans and instants bring the code of their own error along.
-        match message.split_once(" (invalid_delay") {
-            Some((what, _)) => {
-                let status = StatusCode::UNPROCESSABLE_ENTITY;
-                let (what, hint) = what.split_once("; ").unwrap_or((what, ""));
-                let problem = Self::new(status, "invalid_delay", what);
-                if hint.is_empty() {
-                    problem
-                } else {
-                    problem.hint(hint)
-                }
-            }
-            None => Self::invalid(message),
-        }
-    }
-
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "there is no such job")
             .hint("settled jobs are forgotten after their retention")
@@ -117,6 +101,10 @@ impl Problem {
         self
     }
 
+    pub(crate) fn told_hint(&self) -> Option<&str> {
+        self.body.hint.as_deref()
+    }
+
     pub(crate) fn code(&self) -> &str {
         &self.body.code
     }
@@ -129,6 +117,25 @@ impl Problem {
     pub(crate) fn answer(mut self, request_id: Option<&str>) -> ErrorAnswer {
         self.body.request_id = request_id.map(Into::into);
         ErrorAnswer { error: self.body }
+    }
+}
+
+impl From<Unread> for Problem {
+    fn from(unread: Unread) -> Self {
+        let Unread { why, message, .. } = unread;
+        let problem = match why {
+            Why::Syntax => {
+                let place = format!("(line {}, column {})", unread.line, unread.column);
+                let message = format!("the body is not JSON: {message} {place}");
+                Self::new(StatusCode::BAD_REQUEST, "invalid_json", message)
+            }
+            Why::Delay => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_delay", message),
+            Why::Field => Self::invalid(message),
+        };
+        match unread.hint {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
     }
 }
 
@@ -153,7 +160,7 @@ impl From<Error> for Problem {
         for (name, value) in error.context() {
             match name {
                 "index" => index = value.parse().ok(),
-                _ => values.push(format!("{name}: {value}")),
+                _ => values.push(format!("{name}: {}", short(value))),
             }
         }
         let message = if values.is_empty() {
@@ -165,6 +172,14 @@ impl From<Error> for Problem {
         problem.body.hint = remedy.map(Into::into);
         problem.body.index = index;
         problem
+    }
+}
+
+/// A value of an error, which may have come in: escaped already, but as long as it was.
+fn short(value: &str) -> String {
+    match value.char_indices().nth(64) {
+        Some((end, _)) => format!("{}..", &value[..end]),
+        None => value.to_owned(),
     }
 }
 

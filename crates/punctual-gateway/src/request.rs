@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::problem::{Problem, Result};
 use crate::state::Shared;
+use crate::unread::{self, shown};
 
 /// The largest body that is read as a whole.
 pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;
@@ -96,28 +97,9 @@ pub(crate) async fn next_part(
     }
 }
 
-/// Reads JSON; says what is wrong with it, and where.
+/// Reads a JSON object; says what is wrong with it, and where.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|error| unread(&error))
-}
-
-pub(crate) fn unread(error: &serde_json::Error) -> Problem {
-    let said = error.to_string();
-    let what = said
-        .rsplit_once(" at line ")
-        .map_or(&*said, |(what, _)| what);
-    if error.is_data() {
-        let what = what
-            .split_once(", expected one of")
-            .map_or(what, |(what, _)| what);
-        return Problem::unread(what);
-    }
-    let place = format!("(line {}, column {})", error.line(), error.column());
-    Problem::new(
-        StatusCode::BAD_REQUEST,
-        "invalid_json",
-        format!("the body is not JSON: {what} {place}"),
-    )
+    Ok(unread::read_object(bytes)?)
 }
 
 /// The fields of a query.
@@ -129,7 +111,13 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
     async fn from_request_parts(parts: &mut Parts, _: &Shared) -> Result<Self> {
         match Query::<T>::try_from_uri(&parts.uri) {
             Ok(Query(fields)) => Ok(Self(fields)),
-            Err(rejection) => Err(Problem::unread(&rejection.body_text())),
+            Err(rejection) => {
+                let said = rejection.body_text();
+                let what = said.split_once(": ").map_or(&*said, |(_, what)| what);
+                let pairs: Query<Vec<(String, String)>> =
+                    Query::try_from_uri(&parts.uri).unwrap_or_default();
+                Err(unread::of_query(what, &pairs.0).into())
+            }
         }
     }
 }
@@ -160,9 +148,11 @@ impl Pairs {
             [] => Ok(false),
             [one] if one == "true" => Ok(true),
             [one] if one == "false" => Ok(false),
-            _ => Err(Problem::invalid(format!(
-                "{name} is neither true nor false"
-            ))),
+            [one] => {
+                Err(Problem::invalid(format!("{name} is \"{}\"", shown(one)))
+                    .hint("use true or false"))
+            }
+            _ => Err(Problem::invalid(format!("{name} stands there twice")).hint("name it once")),
         }
     }
 
@@ -174,24 +164,35 @@ impl Pairs {
             .find(|(name, _)| !names.contains(&name.as_str()))
         {
             Some((name, _)) => Err(Problem::invalid(format!("unknown field `{}`", shown(name)))
-                .hint(format!("this route knows {}", names.join(", ")))),
+                .hint(format!("use {}", names.join(", ")))),
             None => Ok(()),
         }
     }
 }
 
-/// A text that came in, fit for an error.
-pub(crate) fn shown(text: &str) -> String {
-    let short: String = text.chars().take(64).collect();
-    short.escape_debug().to_string()
+/// A number that was sent, if it is within its bounds.
+pub(crate) fn in_range(name: &str, number: usize, most: usize) -> Result<usize> {
+    if (1..=most).contains(&number) {
+        return Ok(number);
+    }
+    Err(Problem::invalid(format!("{name} is {number}")).hint(format!("use 1 to {most}")))
 }
 
 /// The instant at which a wait ends that was asked for as a span.
 pub(crate) fn wait_until(now: Timestamp, wait: Option<&str>) -> Result<Timestamp> {
     let Some(wait) = wait else { return Ok(now) };
-    let span = parse_span(wait)?;
+    let is = format!("wait is \"{}\"", shown(wait));
+    let hint = "use a span of at most 60s, such as \"30s\", and ask again";
+    let span = parse_span(wait).map_err(|_| {
+        Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "invalid_delay",
+            is.clone(),
+        )
+        .hint(hint)
+    })?;
     if span > seconds(WAIT_SECONDS_MAX) {
-        return Err(Problem::invalid("wait is out of range").hint("use at most 60s, and ask again"));
+        return Err(Problem::invalid(is).hint(hint));
     }
     Ok(now + span)
 }

@@ -85,6 +85,8 @@ struct Verdict<'a> {
 struct LineError<'a> {
     code: &'a str,
     message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
 }
 
 impl Bulk {
@@ -185,6 +187,7 @@ impl Bulk {
                 error: problem.as_ref().map(|problem| LineError {
                     code: problem.code(),
                     message: problem.message(),
+                    hint: problem.told_hint(),
                 }),
             };
             text += &serde_json::to_string(&verdict).unwrap_or_default();

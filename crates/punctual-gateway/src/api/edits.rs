@@ -8,7 +8,7 @@ use super::list::{cursor_of, text_of_cursor};
 use crate::access::{Allowed, Reading, Scope};
 use crate::audit;
 use crate::problem::{ErrorAnswer, Problem};
-use crate::request::{Answer, Read};
+use crate::request::{Answer, Read, in_range};
 use crate::shapes::edit::{EditAnswer, EditRequest};
 use crate::state::Shared;
 
@@ -50,13 +50,13 @@ pub(super) async fn edit(
             let select = Select::Filter {
                 filter,
                 cursor: request.cursor.as_deref().map(cursor_of).transpose()?,
-                limit: request.limit.unwrap_or(1_000),
+                limit: in_range("limit", request.limit.unwrap_or(1_000), 1_000)?,
             };
             (select, dry_run)
         }
         _ => {
             return Err(Problem::invalid(
-                "an edit needs one of ids, targets and filter",
+                "an edit needs one of ids, targets and filter, and no more than one",
             ));
         }
     };

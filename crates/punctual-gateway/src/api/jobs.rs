@@ -20,6 +20,7 @@ use crate::shapes::job::{JobAnswer, ManyEnqueued, OneEnqueued};
 use crate::shapes::words::{Id, Name};
 use crate::shapes::work::new_job;
 use crate::state::Shared;
+use crate::unread;
 
 /// Puts in one job, or an array of them
 #[utoipa::path(
@@ -41,7 +42,7 @@ pub(super) async fn enqueue(
         shared.ring(&caller.namespace, &job);
         return enqueue_one(&shared, &caller, job).await;
     }
-    let lines: Vec<&RawValue> = parse(&bytes)?;
+    let lines: Vec<&RawValue> = unread::read(&bytes)?;
     let jobs = lines.iter().enumerate().map(|(index, line)| {
         let job = parse(line.get().as_bytes()).and_then(|line| new_job(line, &shared.guard));
         job.map_err(|problem| problem.index(index))

@@ -20,6 +20,7 @@ use crate::shapes::edit::FilterLine;
 use crate::shapes::job::JobList;
 use crate::shapes::words::Name;
 use crate::state::Shared;
+use crate::unread::shown;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -73,7 +74,7 @@ pub(super) async fn list(
     };
     let limit = query.limit.unwrap_or(50);
     if !(1..=most).contains(&limit) {
-        return Err(Problem::invalid("limit is out of range").hint(hint));
+        return Err(Problem::invalid(format!("limit is {limit}")).hint(hint));
     }
     let filter = FilterLine {
         queue: query.queue,
@@ -186,10 +187,11 @@ impl Place {
             self.cursor = Some(cursor);
             return Ok(());
         };
-        let (first, rest) = cursor.0.split_first().ok_or_else(no_cursor)?;
+        let whole = || no_cursor(&text_of_cursor(&cursor));
+        let (first, rest) = cursor.0.split_first().ok_or_else(whole)?;
         *at = usize::from(*first);
         if *at >= JobState::ALL.len() {
-            return Err(no_cursor());
+            return Err(whole());
         }
         self.cursor = (!rest.is_empty()).then(|| Cursor(rest.to_vec().into()));
         Ok(())
@@ -217,8 +219,9 @@ impl Place {
     }
 }
 
-fn no_cursor() -> Problem {
-    Problem::invalid("the cursor is not one")
+fn no_cursor(text: &str) -> Problem {
+    Problem::invalid(format!("cursor is \"{}\", which is none", shown(text)))
+        .hint("send it as the last answer told it, or begin without one")
 }
 
 /// A cursor as text, and back.
@@ -228,5 +231,5 @@ pub(super) fn text_of_cursor(cursor: &Cursor) -> String {
 
 pub(super) fn cursor_of(text: &str) -> Result<Cursor> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(text);
-    Ok(Cursor(bytes.map_err(|_| no_cursor())?.into()))
+    Ok(Cursor(bytes.map_err(|_| no_cursor(text))?.into()))
 }

@@ -14,7 +14,7 @@ use crate::access::{Administering, Allowed, Anything, Caller, Scope, caller_of};
 use crate::audit;
 use crate::job_line::InstantText;
 use crate::problem::{ErrorAnswer, Problem, Result};
-use crate::request::{Answer, Asked, Read, body_bytes, expect_type};
+use crate::request::{Answer, Asked, Read, body_bytes, expect_type, in_range};
 use crate::state::Shared;
 
 /// What the engine is, and what the token may.
@@ -201,10 +201,7 @@ pub(super) async fn audit_record(
     Allowed(caller, _): Allowed<Administering>,
     Asked(query): Asked<AuditQuery>,
 ) -> Answer<AuditAnswer> {
-    let limit = query.limit.unwrap_or(100);
-    if !(1..=1_000).contains(&limit) {
-        return Err(Problem::invalid("limit is out of range").hint("use 1 to 1000"));
-    }
+    let limit = in_range("limit", query.limit.unwrap_or(100), 1_000)?;
     let entries = shared.audit.of(&caller.namespace, limit);
     Ok(Json(AuditAnswer { entries }))
 }

@@ -10,6 +10,7 @@ use crate::request::{Answer, Pairs};
 use crate::shapes::queue::StatsAnswer;
 use crate::shapes::total::{Sum, minutes_before};
 use crate::state::Shared;
+use crate::unread::shown;
 
 /// The minutes that engines remember.
 const MINUTES_MAX: u64 = 1_440;
@@ -56,7 +57,9 @@ fn minutes_of(pairs: &Pairs) -> Result<u64> {
         return Ok(MINUTES_MAX);
     };
     let found = text.parse().ok().filter(|n| (1..=MINUTES_MAX).contains(n));
-    found.ok_or_else(|| Problem::invalid("minutes is out of range").hint("use 1 to 1440"))
+    found.ok_or_else(|| {
+        Problem::invalid(format!("minutes is \"{}\"", shown(&text))).hint("use 1 to 1440")
+    })
 }
 
 /// The queues as they stand, and their past and future as one.

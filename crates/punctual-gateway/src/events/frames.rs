@@ -7,6 +7,7 @@ use crate::job_line::SpanText;
 use crate::problem::{ErrorAnswer, Problem, ProblemBody};
 use crate::shapes::queue::QueueList;
 use crate::shapes::work::{ClaimAnswer, ExtendAnswer, SettleAnswer};
+use crate::unread::shown;
 
 /// Whatever a request calls itself; it comes back with the answer.
 pub(super) type Reference = Option<serde_json::Value>;
@@ -55,7 +56,8 @@ impl<'de> Deserialize<'de> for Frame {
         let frame = AnyFrame::deserialize(deserializer)?;
         let reference = frame.r#ref;
         let request = || {
-            let missing = || serde::de::Error::custom("the frame has no request");
+            let missing =
+                || serde::de::Error::custom("request is missing; send what the route takes");
             frame.request.ok_or_else(missing)
         };
         Ok(match &*frame.r#type {
@@ -81,7 +83,11 @@ impl<'de> Deserialize<'de> for Frame {
                 reference,
                 request: request()?,
             },
-            _ => return Err(serde::de::Error::custom("the frame's type is not known")),
+            other => {
+                let kinds = "use hello, ping, watch, claim, extend or settle";
+                let message = format!("type is \"{}\"; {kinds}", shown(other));
+                return Err(serde::de::Error::custom(message));
+            }
         })
     }
 }

@@ -14,6 +14,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::unread::shown;
+
 /// A span as text, such as `30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
@@ -212,9 +214,10 @@ pub fn hold_of(text: &str) -> Result<Hold, String> {
     match text {
         "settled" => Ok(Hold::UntilSettled),
         "started" => Ok(Hold::UntilStarted),
-        span => parse_span(span)
-            .map(Hold::For)
-            .map_err(|_| format!("{text:?} is not settled, started or a span such as 30m")),
+        span => parse_span(span).map(Hold::For).map_err(|_| {
+            let text = shown(text);
+            format!("\"{text}\" is not settled, started or a span such as 30m")
+        }),
     }
 }
 

@@ -190,7 +190,7 @@ fn wrong_lines_say_what_is_wrong() {
     assert!(refusal(r#"{"payload":1,"payload_base64":"MQ=="}"#).contains("both"));
     assert!(refusal(r#"{"payload_base64":"§"}"#).contains("not base64"));
     assert!(refusal(r#"{"id":"seven"}"#).contains("not a UUID"));
-    assert!(refusal(r#"{"unique":7}"#).contains("unique is a key"));
+    assert!(refusal(r#"{"unique":7}"#).contains("unique is 7 (column"));
     assert!(refusal(r#"{"state":"dead"}"#).contains("import"));
     assert!(refusal("[1]").contains("not a JSON object"));
 }

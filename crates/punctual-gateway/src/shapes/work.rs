@@ -20,6 +20,8 @@ use super::job::holder;
 use super::words::{Count, Id, Name, PageToken};
 use crate::job_line::{JobLine, SpanText, either, raw};
 use crate::problem::{Problem, Result};
+use crate::request::in_range;
+use crate::unread::shown;
 
 /// A worker as it describes itself.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -91,18 +93,17 @@ impl ClaimRequest {
         let id = match &self.worker.id {
             Some(text) => {
                 let id = uuid::Uuid::try_parse(text)
-                    .map_err(|_| Problem::invalid("the worker's id is not a UUID"))?;
+                    .map_err(|_| not(text, "worker.id", "a UUID, random per process"))?;
                 WorkerId(id.as_u128())
             }
             // Two of them may not mean the same claim by the same nonce.
             None if self.nonce.is_some() => WorkerId::random(),
             None => self.worker.id_of_many(&self.queues),
         };
-        let limit = self.limit.unwrap_or(1);
+        let limit = in_range("limit", self.limit.unwrap_or(1), 1_000)?;
         let mut claim = Claim::new(id, "", limit);
         if let Some(nonce) = &self.nonce {
-            claim.nonce =
-                hex(nonce).ok_or_else(|| Problem::invalid("nonce is not 16 hexadecimal digits"))?;
+            claim.nonce = hex(nonce).ok_or_else(|| not(nonce, "nonce", "16 hexadecimal digits"))?;
         }
         claim.worker = WorkerRecord {
             id,
@@ -126,6 +127,10 @@ impl ClaimRequest {
     }
 }
 
+fn not(text: &str, name: &str, takes: &str) -> Problem {
+    Problem::invalid(format!("{name} is \"{}\"", shown(text))).hint(format!("use {takes}"))
+}
+
 fn hex(text: &str) -> Option<u64> {
     let digits = text.len() == 16 && text.bytes().all(|c| c.is_ascii_hexdigit());
     digits.then(|| u64::from_str_radix(text, 16).ok())?
@@ -141,7 +146,8 @@ fn token_of(text: &str) -> Result<Token> {
         })
     };
     read().ok_or_else(|| {
-        Problem::invalid("a page's token is not one").hint("send it as the claim answered it")
+        Problem::invalid(format!("token is \"{}\", which is none", shown(text)))
+            .hint("send it as the claim answered it")
     })
 }
 
@@ -356,7 +362,11 @@ impl SettlementLine {
         };
         let stopped = self.stopped.as_deref().map(|name| {
             let known = Stop::ALL.into_iter().find(|stop| stop.name() == name);
-            known.ok_or_else(|| Problem::invalid("stopped is not known"))
+            known.ok_or_else(|| {
+                let names = Stop::ALL.map(Stop::name).join(", ");
+                Problem::invalid(format!("stopped is \"{}\"", shown(name)))
+                    .hint(format!("use one of {names}"))
+            })
         });
         let effects = self.effects.into_iter().map(|effect| {
             Ok(match effect {
@@ -382,7 +392,8 @@ impl SettlementLine {
 /// be posted to where the guard lets nobody.
 pub(crate) fn new_job(line: JobLine, guard: &Guard) -> Result<NewJob> {
     if line.queue.is_none() && line.target.is_none() {
-        return Err(Problem::invalid("the job names no queue"));
+        let hint = "send queue, 1 to 128 of a-z A-Z 0-9 . _ - : /, or a target";
+        return Err(Problem::invalid("queue is missing").hint(hint));
     }
     if line.has_history() {
         return Err(Problem::invalid("the job has a state, so it is not new")
@@ -390,10 +401,10 @@ pub(crate) fn new_job(line: JobLine, guard: &Guard) -> Result<NewJob> {
     }
     let job = line
         .into_new_job(&NewJob::new("", ""))
-        .map_err(|why| Problem::unread(&format!("the job {why}")))?;
+        .map_err(|why| Problem::invalid(format!("the job {why}")))?;
     let target = push::target(&job.headers);
     if target.is_none() && push::is_queue(&job.queue) {
-        let message = format!("queue {} is for jobs with a target", job.queue);
+        let message = format!("queue {} is for jobs with a target", shown(&job.queue));
         return Err(Problem::invalid(message).hint("give it a target, or name another queue"));
     }
     let callback = push::header(&job.headers, push::CALLBACK);

@@ -14,6 +14,7 @@ mod lists;
 mod metrics;
 mod page;
 mod push;
+mod refusals;
 mod stats;
 mod streams;
 mod support;

@@ -1,0 +1,316 @@
+//! What could not be read, in words: which field, what stands there, and what may.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use serde_json::error::Category;
+use serde_path_to_error::{Path, Segment};
+
+/// Why something is not what it should be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unread {
+    pub(crate) why: Why,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    /// Where the reader stopped, from 1.
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It is no JSON.
+    Syntax,
+    /// A span or an instant is none.
+    Delay,
+    /// Another field is missing, unknown, or not of its form.
+    Field,
+}
+
+/// What serde_json says of something that cannot begin there.
+const NO_VALUE: &str = "expected value";
+
+/// Reads a JSON object; readers of one would take an array too, field by field.
+pub(crate) fn read_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Unread> {
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first != Some(&b'[') {
+        return read(bytes);
+    }
+    Err(Unread {
+        why: Why::Field,
+        message: "what was sent is an array".into(),
+        hint: Some("use an object".into()),
+        line: 1,
+        column: 1,
+    })
+}
+
+/// Reads JSON.
+pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Unread> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        // Only now is it worth following where the reader is.
+        let mut again = serde_json::Deserializer::from_slice(bytes);
+        let path = match serde_path_to_error::deserialize::<_, T>(&mut again) {
+            Err(error) => Some(error.path().clone()),
+            Ok(_) => None,
+        };
+        let told = error.to_string();
+        let told = told
+            .rsplit_once(" at line ")
+            .map_or(&*told, |(told, _)| told);
+        // A number where a word must be is called a mistake of the form by its reader.
+        let is_json = || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+        let is_data = error.classify() == Category::Data || told == NO_VALUE && is_json();
+        let (why, message, hint) = match (is_data, path) {
+            (true, Some(path)) => {
+                let place = shown_path(&path);
+                field(&place, told, lookup(bytes, &path).as_ref())
+            }
+            (true, None) => (Why::Field, shown(told), None),
+            (false, _) => (Why::Syntax, told.to_owned(), None),
+        };
+        Unread {
+            why,
+            message,
+            hint,
+            line: error.line(),
+            column: error.column(),
+        }
+    })
+}
+
+impl Unread {
+    /// In one line, for who sent a line.
+    pub(crate) fn into_line(self) -> String {
+        let Self {
+            message, column, ..
+        } = self;
+        match self.hint {
+            Some(hint) => format!("{message} (column {column}); {hint}"),
+            None => format!("{message} (column {column})"),
+        }
+    }
+}
+
+/// A text that came in, fit for an error: at most 64 characters, and none that does not show.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars()
+        .take(64)
+        .flat_map(char::escape_debug)
+        .take(64)
+        .collect()
+}
+
+/// A query that could not be read, by what its reader said.
+pub(crate) fn of_query(told: &str, pairs: &[(String, String)]) -> Unread {
+    let (name, what) = told.split_once(": ").unwrap_or(("", told));
+    let value = pairs.iter().find(|(known, _)| known == name);
+    let value = value.map(|(_, value)| Value::String(value.clone()));
+    // Its numbers and flags are read from texts, of whose readers the words are others.
+    let what = match what {
+        "provided string was not `true` or `false`" => "invalid value, expected a boolean",
+        what if what.ends_with("digit found in string") => "invalid value, expected u64",
+        what => what,
+    };
+    let (why, message, hint) = field(&shown(name), what, value.as_ref());
+    Unread {
+        why,
+        message,
+        hint,
+        line: 1,
+        column: 1,
+    }
+}
+
+/// What is wrong with a field at a place, by what serde said, and by what stands there.
+fn field(place: &str, told: &str, value: Option<&Value>) -> (Why, String, Option<String>) {
+    let within = |name: &str| match place {
+        "" => shown(name),
+        place => format!("{place}.{}", shown(name)),
+    };
+    if let Some(name) = quoted(told, "missing field `") {
+        return (
+            Why::Field,
+            format!("{} is missing", within(name)),
+            use_of(name, ""),
+        );
+    }
+    if let Some(name) = quoted(told, "duplicate field `") {
+        return (
+            Why::Field,
+            format!("{} stands there twice", within(name)),
+            None,
+        );
+    }
+    if let Some(name) = quoted(told, "unknown field `") {
+        return (
+            Why::Field,
+            format!("unknown field `{}`", shown(name)),
+            known(told),
+        );
+    }
+    let name = place.rsplit('.').next().unwrap_or_default();
+    let name = name.split('[').next().unwrap_or_default();
+    if let Some(variant) = quoted(told, "unknown variant `") {
+        let message = format!("{place} is \"{}\"", shown(variant));
+        return (
+            Why::Field,
+            message,
+            use_of(name, "").or_else(|| known(told)),
+        );
+    }
+    // Of a whole body only its kind is told: it may be anything.
+    let is = match (place, value) {
+        ("", Some(value)) => format!("what was sent is {}", kind_of(value)),
+        ("", None) => "what was sent cannot be read".to_owned(),
+        (place, Some(value)) => format!("{place} is {}", short(value)),
+        (place, None) => format!("{place} cannot be read"),
+    };
+    if let Some((_, expected)) = told
+        .split_once(", expected ")
+        .filter(|_| told.starts_with("invalid "))
+    {
+        return (Why::Field, is, use_of(name, expected));
+    }
+    // Spans and instants bring the code of their own error along.
+    if let Some((what, _)) = told.split_once(" (invalid_delay") {
+        let (what, remedy) = what.split_once("; ").unwrap_or((what, ""));
+        let hint = Some(remedy.to_owned()).filter(|remedy| !remedy.is_empty());
+        return (Why::Delay, format!("{is}: {what}"), hint);
+    }
+    let (what, remedy) = match told.split_once("; ") {
+        Some((what, remedy)) => (what, Some(remedy.to_owned())),
+        None => (told, None),
+    };
+    match use_of(name, "") {
+        None if told == NO_VALUE => (Why::Field, is, None),
+        Some(hint) => (Why::Field, is, Some(hint)),
+        None if place.is_empty() => (Why::Field, what.to_owned(), remedy),
+        None => (Why::Field, format!("{is}: {what}"), remedy),
+    }
+}
+
+/// What stands behind a mark, up to the next quote.
+fn quoted<'a>(told: &'a str, mark: &str) -> Option<&'a str> {
+    let rest = told.strip_prefix(mark)?;
+    let end = rest.rfind("`, expected").or_else(|| rest.rfind('`'))?;
+    Some(&rest[..end])
+}
+
+/// The names that would have been known; of a job those that it is sent with.
+fn known(told: &str) -> Option<String> {
+    let (_, expected) = told.rsplit_once(", expected ")?;
+    let mut names: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+    if let Some(kept) = names.iter().position(|name| *name == "state")
+        && names.contains(&"payload_base64")
+    {
+        names.truncate(kept);
+    }
+    Some(format!("use {}", names.join(", ")))
+}
+
+/// What a field takes, by its name or else by the words of its reader.
+fn use_of(name: &str, expected: &str) -> Option<String> {
+    let takes = match name {
+        "id" | "job" => "a UUID such as \"01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a\"",
+        "ids" | "jobs" => "an array of UUIDs",
+        "queue" | "kind" => "1 to 128 of a-z A-Z 0-9 . _ - : /",
+        "queues" => "an array of 1 to 64 names of queues",
+        "kinds" | "wait_for" => "an array of texts",
+        "delay" | "timeout" | "retention" | "lease" | "wait" | "after" | "stats" | "span"
+        | "base" | "cap" => "a span such as \"30s\" or \"1h30m\"",
+        "at" | "expires_at" | "due_from" | "due_before" | "now" => {
+            "an instant such as \"2026-11-21T10:00:00Z\""
+        }
+        "priority" | "reprioritise" => "a whole number from 0 (first) to 9 (last)",
+        "limit" => "a whole number from 1 to 1000",
+        "max_attempts" => "a whole number from 1 to 4294967295",
+        "headers" => "an object of texts, or an array of pairs of texts",
+        "unique" => {
+            "a text, or {\"key\", \"policy\": \"keep\", \"replace\" or \"after\", \"hold\": \"settled\", \"started\" or a span}"
+        }
+        "group" => "a text, or {\"key\", \"on_retry\": \"hold\" or \"pass\"}",
+        "retry" => {
+            "{\"policy\": \"exponential\", \"base\", \"factor\", \"cap\", \"jitter\"}, {\"policy\": \"linear\", \
+             \"base\", \"cap\", \"jitter\"}, {\"policy\": \"fixed\", \"span\", \"jitter\"} or {\"policy\": \"list\", \"spans\"}"
+        }
+        "outcome" => "completed, retry, snooze, cancelled, dead or released",
+        "order" => "strict or turns",
+        "on_full" => "refuse or dead_letter_oldest",
+        "dry_run" => "true or false",
+        "version" => "a whole number: the version that was read, 0 if there was none",
+        "nonce" => "16 hexadecimal digits",
+        "token" => "the text that was given for it",
+        "action" => {
+            "\"cancel\", \"run_now\", \"redrive\", \"delete\", {\"reschedule\": {\"delay\"}} or {\"reprioritise\": 0 to 9}"
+        }
+        "targets" => "an array of {\"id\"} or {\"queue\", \"unique\"}",
+        "effects" => "an array of {\"enqueue\": a job} or {\"clear\": {\"job\", \"name\"}}",
+        "attempt" | "slots" | "busy" => "a whole number from 0 to 4294967295",
+        "lateness_us" | "run_time_us" => "an array of whole numbers of microseconds",
+        _ => match expected.trim_start_matches("a ") {
+            "" => return None,
+            "boolean" => "true or false",
+            "string" => "a text",
+            "sequence" => "an array",
+            "map" => "an object",
+            "f64" => "a number",
+            "u8" => "a whole number from 0 to 255",
+            "u16" => "a whole number from 0 to 65535",
+            "u32" => "a whole number from 0 to 4294967295",
+            "u64" | "usize" => "a whole number from 0 to 18446744073709551615",
+            other if other.starts_with("struct ") => "an object",
+            other if other.contains("enum ") => return None,
+            other => return Some(format!("use {other}")),
+        },
+    };
+    Some(format!("use {takes}"))
+}
+
+/// A value in an error: texts and numbers as they are, of others what they are.
+fn short(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("\"{}\"", shown(text)),
+        Value::Array(_) | Value::Object(_) => kind_of(value).to_owned(),
+        scalar => shown(&scalar.to_string()),
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn shown_path(path: &Path) -> String {
+    match path.iter().next() {
+        None => String::new(),
+        Some(_) => shown(&path.to_string()),
+    }
+}
+
+/// What stands at a path; nothing if that cannot be told.
+fn lookup(bytes: &[u8], path: &Path) -> Option<Value> {
+    let mut value: Value = serde_json::from_slice(bytes).ok()?;
+    for segment in path.iter() {
+        value = match segment {
+            Segment::Seq { index } => value.get_mut(*index)?.take(),
+            Segment::Map { key } => value.get_mut(key)?.take(),
+            // One without content is a text.
+            Segment::Enum { variant } => match value.get_mut(variant) {
+                Some(inner) => inner.take(),
+                None => value,
+            },
+            Segment::Unknown => return None,
+        };
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests;

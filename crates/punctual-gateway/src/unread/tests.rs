@@ -1,0 +1,102 @@
+use serde_json::json;
+
+use super::*;
+use crate::JobLine;
+
+fn told(text: &str) -> (String, Option<String>) {
+    let unread = read_object::<JobLine>(text.as_bytes()).expect_err(text);
+    (unread.message, unread.hint)
+}
+
+#[test]
+fn the_field_what_stands_there_and_what_may_are_told() {
+    let rows = [
+        (
+            r#"{"priority":300}"#,
+            "priority is 300",
+            "from 0 (first) to 9 (last)",
+        ),
+        (r#"{"priority":"high"}"#, "priority is \"high\"", "from 0"),
+        (
+            r#"{"max_attempts":-1}"#,
+            "max_attempts is -1",
+            "from 1 to 4294967295",
+        ),
+        (r#"{"delay":5}"#, "delay is 5", "such as \"30s\""),
+        (
+            r#"{"delay":"5 minutes"}"#,
+            "delay is \"5 minutes\": not a span",
+            "a unit of d, h",
+        ),
+        (
+            r#"{"at":"1960-01-01T00:00:00Z"}"#,
+            "at is \"1960-01-01T00:00:00Z\": instant lies before 1970",
+            "",
+        ),
+        (r#"{"headers":{"a":[]}}"#, "headers.a is an array", "a text"),
+        (
+            r#"{"unique":{"key":"k","policy":"x"}}"#,
+            "unique is an object",
+            "\"keep\"",
+        ),
+        (
+            r#"{"retry":{"policy":"fixed","span":5,"jitter":true}}"#,
+            "retry",
+            "\"fixed\", \"span\"",
+        ),
+        (
+            r#"{"retry":{"policy":"fixed","span":"5s"}}"#,
+            "retry.jitter is missing",
+            "",
+        ),
+        (
+            r#"{"wait_for":[1]}"#,
+            "wait_for[0] is 1",
+            "an array of texts",
+        ),
+        (
+            r#"{"queue":null,"queue":"a"}"#,
+            "queue stands there twice",
+            "",
+        ),
+        ("[1]", "what was sent is an array", "an object"),
+        (
+            r#""of a secret payload""#,
+            "what was sent is a text",
+            "an object",
+        ),
+    ];
+    for (text, message, hint) in rows {
+        let (is, use_of) = told(text);
+        assert!(is.starts_with(message), "{text}: {is}");
+        let use_of = use_of.unwrap_or_default();
+        assert!(use_of.contains(hint), "{text}: {is}; {use_of}");
+    }
+    let (message, hint) = told(r#"{"dealy":"5m"}"#);
+    assert_eq!(message, "unknown field `dealy`");
+    let hint = hint.expect("those that are known");
+    assert!(
+        hint.starts_with("use id, queue") && hint.ends_with("wait_for"),
+        "{hint}"
+    );
+}
+
+#[test]
+fn what_came_in_is_told_in_64_characters_that_show() {
+    let long = "a\u{202e}\n\"`, expected `".repeat(1_000);
+    for text in [
+        json!({"priority": long.as_str()}).to_string(),
+        json!({long.as_str(): 1}).to_string(),
+        json!({"headers": {long.as_str(): 1}}).to_string(),
+        json!({"retry": {"policy": long.as_str()}}).to_string(),
+        json!({"delay": long.as_str()}).to_string(),
+        json!(long.as_str()).to_string(),
+    ] {
+        let (message, _) = told(&text);
+        assert!(message.chars().count() < 200, "{message}");
+        assert!(
+            !message.chars().any(|c| c.is_control() || c == '\u{202e}'),
+            "{message:?}"
+        );
+    }
+}

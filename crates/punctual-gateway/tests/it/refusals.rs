@@ -1,0 +1,258 @@
+//! What a request that cannot be done is told: the field, what stands there, what may.
+
+use serde_json::{Value, json};
+
+use crate::support::{ADMIN, Under, serve};
+
+/// Words of parsers that say nothing to who asks.
+const RAW: [&str; 14] = [
+    "struct ",
+    "enum ",
+    "variant",
+    "expected",
+    "invalid type",
+    "invalid value",
+    "invalid digit",
+    "deserialize",
+    "untagged",
+    "provided string",
+    "usize",
+    "u32",
+    "Line",
+    "Request",
+];
+const ID: &str = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
+
+/// What is wrong with what is told.
+fn complaint(place: &str, error: &Value, parts: &[&str]) -> Option<String> {
+    let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+    let (message, hint) = (text("message"), text("hint"));
+    let told = format!("{message}; {hint}");
+    let raw = RAW.iter().find(|raw| told.contains(**raw));
+    let missing = parts.iter().find(|part| !told.contains(**part));
+    let is_long = message.chars().count() > 300 || hint.chars().count() > 400;
+    let hides = told.chars().any(|c| c.is_control() || c == '\u{202e}');
+    let is_wrong = raw.is_some() || missing.is_some() || is_long || hides;
+    is_wrong.then(|| format!("{place}: {told:?}, {raw:?} in it, {missing:?} not"))
+}
+
+async fn refused(
+    under: &Under,
+    method: &str,
+    path: &str,
+    body: &str,
+    parts: &[&str],
+) -> Option<String> {
+    let reply = under.send(method, path, body.to_owned()).await;
+    let short: String = format!("{path} {body}").chars().take(120).collect();
+    let place = format!("{method} {short}");
+    match reply.status {
+        400 | 422 => complaint(&place, &reply.json()["error"], parts),
+        _ => Some(format!("{place}: {reply:?}")),
+    }
+}
+
+fn assert_none(complaints: &[String]) {
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// A request a line, and what its refusal has to tell. `JOB` is the path of a job, `page` and `settle` stand
+/// for what is around the rest.
+const BODIES: &str = r#"
+POST /v1/jobs 7 => a number | an object
+POST /v1/jobs {} => queue is missing | 1 to 128
+POST /v1/jobs {"queue":7} => queue is 7 | 1 to 128
+POST /v1/jobs {"queue":"a b"} => queue | a b | 1 to 128
+POST /v1/jobs [{"queue":"a"},{"queue":"a","priority":-1}] => priority is -1 | 0 (first)
+POST /v1/jobs {"queue":"a","priority":10} => priority | 10 | 0
+POST /v1/jobs {"queue":"a","id":"7"} => id "7" | UUID
+POST /v1/jobs {"queue":"a","max_attempts":0} => max_attempts | 0 | at least 1
+POST /v1/jobs {"queue":"a","timeout":"0s"} => timeout | 0 | 365 days
+POST /v1/jobs {"queue":"a","retry":{"policy":"soon"}} => retry.policy is "soon" | fixed, linear
+POST /v1/jobs {"queue":"a","target":"ftp://x"} => scheme | https
+POST /v1/jobs {"queue":"a","colour":1} => `colour` | payload
+POST /v1/jobs {"queue":"a","payload_base64":7} => payload_base64 is 7 | a text
+PATCH JOB [] => an array | an object
+PATCH JOB {} => run_now
+PATCH JOB {"priority":"first"} => priority is "first" | 0 (first)
+PATCH JOB {"cancel":"yes"} => cancel is "yes" | true or false
+PATCH /v1/jobs/7 {"cancel":true} => id | "7" | UUID
+POST /v1/edits {} => action is missing | "redrive"
+POST /v1/edits {"action":"kill","ids":[]} => action | kill | "redrive"
+POST /v1/edits {"action":5,"ids":[]} => action is 5 | "redrive"
+POST /v1/edits {"action":{"reprioritise":300},"ids":[]} => reprioritise | 300 | 9 (last)
+POST /v1/edits {"action":"cancel","ids":[7]} => ids[0] is 7 | UUIDs
+POST /v1/edits {"action":"cancel","ids":["7"]} => id | "7" | UUID
+POST /v1/edits {"action":"cancel","targets":[5]} => targets[0] is 5 | {"id"}
+POST /v1/edits {"action":"cancel","filter":{"queue":"a"},"dry_run":true,"limit":0} => limit is 0 | 1 to 1000
+POST /v1/edits {"action":"cancel","filter":{"state":"odd"},"dry_run":true} => state | odd | scheduled
+POST /v1/edits {"action":"cancel","filter":{"queue":"a"},"dry_run":true,"cursor":"!"} => cursor is "!" | last answer
+POST /v1/claims {} => queues is missing | 1 to 64
+POST /v1/claims {"queues":"mail"} => queues is "mail" | an array of 1 to 64
+POST /v1/claims {"queues":["a"],"limit":-1} => limit is -1 | 1 to 1000
+POST /v1/claims {"queues":["a"],"limit":0} => limit is 0 | 1 to 1000
+POST /v1/claims {"queues":["a"],"limit":1001} => limit is 1001 | 1 to 1000
+POST /v1/claims {"queues":["a"],"lease":"0s"} => lease | 0 | 1 ms to 1 day
+POST /v1/claims {"queues":["a"],"lease":10} => lease is 10 | "30s"
+POST /v1/claims {"queues":["a"],"wait":"2m"} => wait is "2m" | 60s
+POST /v1/claims {"queues":["a"],"wait":"soon"} => wait is "soon" | 60s
+POST /v1/claims {"queues":["a"],"order":"odd"} => order is "odd" | strict or turns
+POST /v1/claims {"queues":["a"],"order":5} => order is 5 | strict or turns
+POST /v1/settlements settle "outcome":5 => outcome is 5 | completed, retry
+PUT /v1/queues/settings {"queue":"a","version":0,"on_full":5} => on_full is 5 | refuse or
+POST /v1/claims {"queues":["a"],"nonce":"x"} => nonce is "x" | 16 hexadecimal
+POST /v1/claims {"queues":["a"],"worker":{"id":"x"}} => worker.id is "x" | UUID
+POST /v1/claims {"queues":["a"],"worker":{"slots":-1}} => worker.slots is -1 | 0 to 4294967295
+POST /v1/extensions {"pages":{}} => pages is an object | an array
+POST /v1/extensions {"pages":[{"token":"x"}]} => token is "x" | claim
+POST /v1/extensions page "jobs":["x"] => id | "x" | UUID
+POST /v1/extensions page "lease":true => pages[0].lease is true | "30s"
+POST /v1/settlements settle "outcome":"done" => outcome is "done" | completed, retry, snooze
+POST /v1/settlements settle "outcome":"completed","attempt":2 => attempt stands there twice
+POST /v1/settlements settle "outcome":"snooze" => after | 30s
+POST /v1/settlements settle "outcome":"snooze","after":"x" => after is "x" | a unit of d
+POST /v1/settlements settle "outcome":"cancelled","stopped":"x" => stopped is "x" | token, aborted
+POST /v1/settlements settle "outcome":"completed","effects":[7] => effects[0] is 7 | {"clear"
+POST /v1/queues/pause {} => queue is missing | 1 to 128
+POST /v1/queues/resume {"queue":[]} => queue is an array | 1 to 128
+POST /v1/queues/purge {"queue":"a"} => dry_run is missing | true or false
+POST /v1/queues/purge {"queue":"a","dry_run":1} => dry_run is 1 | true or false
+PUT /v1/queues/settings {"queue":"a"} => version is missing | a whole number
+PUT /v1/queues/settings {"queue":"a","version":0,"max_pending":-1} => max_pending is -1 | from 0
+PUT /v1/queues/settings {"queue":"a","version":0,"on_full":"x"} => on_full is "x" | refuse or dead_letter_oldest
+"#;
+const QUERIES: &str = r#"
+GET /v1/jobs?limit=-1 => limit is "-1" | 1 to 1000
+GET /v1/jobs?limit=x => limit is "x" | 1 to 1000
+GET /v1/jobs?limit=1e9 => limit is "1e9" | 1 to 1000
+GET /v1/jobs?limit=201 => limit is 201 | 1 to 200
+GET /v1/jobs?payloads=no => payloads is "no" | true or false
+GET /v1/jobs?colour=1 => `colour` | due_before
+GET /v1/jobs?state=odd => state | odd | scheduled
+GET /v1/jobs?due_from=now => due_from is "now" | 2026-11-21T10:00:00Z
+GET /v1/jobs?cursor=! => cursor is "!" | last answer
+GET /v1/jobs?queue=a&queue=b => queue stands there twice
+GET /v1/jobs/by-unique?queue=a => key is missing
+GET /v1/jobs/7 => id | "7" | UUID
+GET JOB?explain=1 => explain is "1" | true or false
+DELETE JOB?forget=x => forget is "x" | true or false
+GET /v1/queues?colour=1 => `colour` | queue
+GET /v1/queues/settings => queue is missing | 1 to 128
+GET /v1/stats?minutes=0 => minutes is "0" | 1 to 1440
+GET /v1/stats?due=1 => due is "1" | true or false
+GET /v1/stats?due=true&due=true => due stands there twice
+GET /v1/audit?limit=0 => limit is 0 | 1 to 1000
+GET /v1/audit?limit=x => limit is "x" | 1 to 1000
+"#;
+
+#[tokio::test]
+async fn every_refused_field_of_a_body_or_query_is_told_with_what_it_takes() {
+    let under = serve().await;
+    let mut complaints = Vec::new();
+    let page = |rest: &str| format!(r#"{{"pages":[{{"token":"1-00c0ffee00c0ffee",{rest}}}]}}"#);
+    let settle = |rest: &str| {
+        page(&format!(
+            r#""settlements":[{{"id":"{ID}","attempt":1,{rest}}}]"#
+        ))
+    };
+    let rows = BODIES.lines().chain(QUERIES.lines());
+    for row in rows.filter(|row| !row.is_empty()) {
+        let (request, parts) = row.split_once(" => ").expect(row);
+        let (method, rest) = request.split_once(' ').expect(row);
+        let (path, body) = rest.split_once(' ').unwrap_or((rest, ""));
+        let path = path.replace("JOB", &format!("/v1/jobs/{ID}"));
+        let body = match body.split_once(' ') {
+            Some(("page", rest)) => page(rest),
+            Some(("settle", rest)) => settle(rest),
+            _ => body.to_owned(),
+        };
+        let parts: Vec<&str> = parts.split(" | ").collect();
+        complaints.extend(refused(&under, method, &path, &body, &parts).await);
+    }
+    assert_none(&complaints);
+}
+
+#[tokio::test]
+async fn what_is_told_of_hostile_input_is_short_and_shows() {
+    let under = serve().await;
+    let mut complaints = Vec::new();
+    let long = "x\u{202e}\n\u{1b}[31m\"`".repeat(2_000);
+    let of = |name: &str| json!({"queue": "a", name: long.as_str()}).to_string();
+    for body in [
+        of("delay"),
+        of("at"),
+        of("priority"),
+        of("id"),
+        of("queue"),
+        of("kind"),
+        of("retry"),
+        of("headers"),
+        of("content_type"),
+        of(&long),
+        json!(long.as_str()).to_string(),
+        json!({"queue": format!("http:{}", "q".repeat(100_000))}).to_string(),
+    ] {
+        complaints.extend(refused(&under, "POST", "/v1/jobs", &body, &[]).await);
+    }
+    let claim = json!({"queues": ["a"], "wait": long.as_str()}).to_string();
+    complaints.extend(refused(&under, "POST", "/v1/claims", &claim, &[]).await);
+    let edit = json!({"action": "cancel", "filter": {"state": long.as_str()}, "dry_run": true});
+    complaints.extend(refused(&under, "POST", "/v1/edits", &edit.to_string(), &[]).await);
+    let escaped = "%1b%E2%80%AEx".repeat(2_000);
+    for path in [
+        "/v1/jobs?limit=",
+        "/v1/jobs?state=",
+        "/v1/jobs?due_from=",
+        "/v1/stats?minutes=",
+        "/v1/queues?",
+        "/v1/jobs/",
+    ] {
+        complaints.extend(refused(&under, "GET", &format!("{path}{escaped}"), "", &[]).await);
+    }
+    let lines = format!(
+        "{{\"queue\":\"a\",\"priority\":{}}}\n7\n",
+        json!(long.as_str())
+    );
+    let authorization = format!("Bearer {ADMIN}");
+    let headers = [
+        ("host", "localhost"),
+        ("authorization", &*authorization),
+        ("content-type", "application/x-ndjson"),
+    ];
+    let bulk = under.send_with(&headers, "POST", "/v1/bulk", lines).await;
+    let mut verdicts = bulk.body.lines();
+    for parts in [&["priority is", "9 (last)"][..], &["a number", "an object"]] {
+        let verdict: Value =
+            serde_json::from_str(verdicts.next().expect("a verdict")).expect("JSON");
+        complaints.extend(complaint("/v1/bulk", &verdict["error"], parts));
+    }
+    let mut socket = under.socket().await;
+    socket.say(json!({"type": "hello", "token": ADMIN})).await;
+    assert_eq!(socket.json().await["type"], "welcome");
+    for (frame, parts) in [
+        (
+            json!({"type": long.as_str()}),
+            &["type is", "claim, extend"][..],
+        ),
+        (
+            json!({"type": "claim", "request": {"queues": 5}}),
+            &["queues is 5", "1 to 64"],
+        ),
+        (json!({"type": "claim"}), &["request is missing"]),
+        (
+            json!({"type": "watch", "stats": 5}),
+            &["stats is 5", "\"30s\""],
+        ),
+        (
+            json!({"type": "watch", "states": ["odd"]}),
+            &["state", "odd", "scheduled"],
+        ),
+        (json!({"type": 5}), &["type is 5", "a text"]),
+    ] {
+        socket.say(frame.clone()).await;
+        let reply = socket.json().await;
+        assert_eq!(reply["type"], "error", "{frame}");
+        complaints.extend(complaint("socket", &reply["error"], parts));
+    }
+    assert_none(&complaints);
+}
