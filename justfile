@@ -42,7 +42,7 @@ deny:
 
 # The Redis engine's loops of faults, as often as told: `just faults 20`
 faults times="20":
-    PUNCTUAL_FAULTS={{times}} cargo test -p punctual-redis --test it -- --nocapture --test-threads=1 faults:: failover:: outbox:: cuts::
+    PUNCTUAL_FAULTS={{times}} cargo test -p punctual-redis --test it -- --nocapture --test-threads=1 faults:: failover:: outbox:: cuts:: waits::
 
 # A pile of jobs due in one minute on Redis, and what the server calls slow: `just pile 10000000`
 pile jobs="1000000":

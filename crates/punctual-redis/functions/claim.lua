@@ -4,7 +4,7 @@ do
 
 -- A page of fewer jobs and bytes is answered with its records: one more round trip would cost more.
 local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
---TEST UNSEEN_MIN = 3
+--SMALL UNSEEN_MIN = 3
 -- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that there are more.
 local LOOKED_MAX = 250
 

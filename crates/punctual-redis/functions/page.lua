@@ -308,13 +308,13 @@ function Page.spare(gap)
   if spared then M.jumps = M.jumps + 1 end
 end
 
--- What becomes of a job whose lease ran out.
-local function crash(j, p)
+-- What becomes of a job whose lease ran out, and when that was.
+local function crash(j, p, ended)
   local e, r = j.ext, Row.of(j.q)
   r.c[ACTIVE] = r.c[ACTIVE] - 1
   e.a, e.s = (e.a or 0) + 1, p.started
   e.c = (e.c or 0) + 1
-  Job.remember(j, p, CRASHED)
+  Job.remember(j, p, ended, CRASHED)
   if e.cr then
     e.cd, e.sp = 0, 3
     return Settled.as(j, CANCELLED)
@@ -363,7 +363,7 @@ function Page.rescue(limit)
       Page.leave(p, left)
       for i = n, 1, -1 do
         local j = Job.load(ids[i])
-        if j then crash(j, p) end
+        if j then crash(j, p, tonum(first[2])) end
       end
       rescued = rescued + n
       if n == 0 then Page.close(p) end

@@ -109,7 +109,7 @@ local ATTEMPTS_KEPT, ATTEMPT_ERROR_BYTES = 10, 1024
 
 -- Keeps how an attempt that did not complete its job ended: the first and the last nine; of snoozes
 -- in a row, or releases, the last. Each is attempt, started, ended, outcome, worker, error.
-function Job.remember(j, p, outcome, error_text)
+function Job.remember(j, p, ended, outcome, error_text)
   local past = j.ext.at or {}
   local last = past[#past]
   if last and last[4] == outcome and (outcome == SNOOZE or outcome == RELEASED) then
@@ -122,7 +122,7 @@ function Job.remember(j, p, outcome, error_text)
     while floor(byte(error_text, length + 1) / 64) == 2 do length = length - 1 end
     error_text = sub(error_text, 1, length)
   end
-  past[#past + 1] = {j.ext.a, p.started, S.now, outcome, p.worker, error_text}
+  past[#past + 1] = {j.ext.a, p.started, ended, outcome, p.worker, error_text}
   j.ext.at = past
 end
 

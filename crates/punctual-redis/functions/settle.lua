@@ -253,7 +253,7 @@ local function end_attempt(j, p, s)
   e.sa, e.sk = s.attempt, sub(p.token, 1, 12)
   if s.error then e.er = s.error end
   local outcome = s.outcome
-  if outcome ~= 'completed' then Job.remember(j, p, NUMBERS[outcome], s.error) end
+  if outcome ~= 'completed' then Job.remember(j, p, S.now, NUMBERS[outcome], s.error) end
   local failed = outcome == 'retry' or outcome == 'dead'
   if failed then
     e.f = (e.f or 0) + 1

@@ -329,7 +329,7 @@ impl Ear {
 
     async fn run(self: Arc<Self>, calls: Arc<Calls>) {
         let mut backoff = Backoff::new(millis(10), millis(400));
-        let mut link: Option<Link> = None;
+        let (mut link, mut missed) = (None, false);
         loop {
             let queues = {
                 let mut state = self.state();
@@ -340,11 +340,14 @@ impl Ear {
                 state.asked = state.wanted();
                 state.asked.clone()
             };
-            match self.hear_once(&calls, &mut link, &queues).await {
+            match self
+                .hear_once(&calls, &mut link, &mut missed, &queues)
+                .await
+            {
                 Ok(()) => backoff.reset(),
                 Err(said) => {
                     tracing::debug!(said, "the doorbells of redis are not heard; trying again");
-                    link = None;
+                    (link, missed) = (None, true);
                     pause(backoff.pause()).await;
                 }
             }
@@ -356,6 +359,7 @@ impl Ear {
         self: &Arc<Self>,
         calls: &Arc<Calls>,
         link: &mut Option<Link>,
+        missed: &mut bool,
         queues: &BTreeSet<String>,
     ) -> std::result::Result<(), String> {
         let slot = self.shard.slot;
@@ -370,6 +374,10 @@ impl Ear {
             ),
         };
         let mut live = link.live().await.map_err(|error| error.to_string())?;
+        if std::mem::take(missed) {
+            // The own bell may have rung into the connection that broke, or be known to nobody any more.
+            self.own_rang.notify_waiters();
+        }
         let mut pop = cmd("BZPOPMIN");
         pop.arg(&self.own_bell);
         for queue in queues {

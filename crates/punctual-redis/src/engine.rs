@@ -66,6 +66,16 @@ impl RedisEngine {
         clock: punctual::time::ManualClock,
     ) -> Result<Self> {
         options.clock = Some(Arc::new(clock));
+        Self::connect_with(options, Library::with_small_sheaves()).await
+    }
+
+    /// The same with sheaves that are as large as those in production; on a server of its own.
+    #[cfg(feature = "testing")]
+    pub async fn connect_with_clock_and_full_sheaves(
+        mut options: Options,
+        clock: punctual::time::ManualClock,
+    ) -> Result<Self> {
+        options.clock = Some(Arc::new(clock));
         Self::connect_with(options, Library::with_test_clock()).await
     }
 
@@ -77,6 +87,12 @@ impl RedisEngine {
     ) -> Result<Self> {
         options.clock_ahead = Some(ahead);
         Self::connect_with(options, Library::with_test_clock()).await
+    }
+
+    /// As an engine of before sheaves was: a client of another version, for tests.
+    #[cfg(feature = "testing")]
+    pub async fn connect_as_before_sheaves(options: Options) -> Result<Self> {
+        Self::connect_with(options, Library::before_sheaves()).await
     }
 
     /// Tells the servers of a test what their time is, before its clock is moved there.

@@ -54,6 +54,8 @@ pub(crate) struct Library {
     version: i64,
     /// As many jobs of a call as this are stored as a sheaf.
     sheaf_min: usize,
+    /// Whether the client can read sheaves, or is one of before library 5.
+    reads_sheaves: bool,
 }
 
 impl Library {
@@ -70,7 +72,14 @@ impl Library {
     #[cfg(feature = "testing")]
     pub(crate) fn with_test_clock() -> Self {
         let functions = FILES.concat().replace("--TEST ", "");
-        Self::named("punctual_test", functions, 3)
+        Self::named("punctual_test", functions, SHEAF_MIN)
+    }
+
+    /// The same where a few jobs are as good as many: for that, comments begin with `--SMALL`.
+    #[cfg(feature = "testing")]
+    pub(crate) fn with_small_sheaves() -> Self {
+        let functions = FILES.concat().replace("--TEST ", "");
+        Self::named("punctual_test", functions.replace("--SMALL ", ""), 3)
     }
 
     fn named(name: &'static str, functions: String, sheaf_min: usize) -> Self {
@@ -84,7 +93,28 @@ impl Library {
             version: version.unwrap_or(0),
             text,
             sheaf_min,
+            reads_sheaves: true,
         }
+    }
+
+    /// The library and the client of before sheaves, as far as a server can tell them apart.
+    #[cfg(feature = "testing")]
+    pub(crate) fn before_sheaves() -> Self {
+        let serves = Self::production();
+        let number = |version: i64| format!("local VERSION = {version}\n");
+        let text = serves.text.replace(&number(serves.version), &number(4));
+        Self {
+            text,
+            version: 4,
+            sheaf_min: usize::MAX,
+            reads_sheaves: false,
+            ..serves
+        }
+    }
+
+    /// Whether pages of sheaves can be read.
+    pub(crate) fn reads_sheaves(&self) -> bool {
+        self.reads_sheaves
     }
 
     /// The version of the functions that this crate brings.

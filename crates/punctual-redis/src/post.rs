@@ -118,6 +118,7 @@ impl Post {
                 }
             }
             Err(error) => {
+                shard.has_refused(&error);
                 for call in calls {
                     let _gone = call.answer.send(Err(again(&error).operation(call.verb)));
                 }
@@ -141,6 +142,7 @@ impl Post {
         // Boxed, as is the greeting: callers nest deep enough without these.
         let answer = self.servers.call_noting(shard.slot, &call, kind, deadline);
         let answer = answer.boxed().await;
+        let answer = answer.inspect_err(|error| shard.has_refused(error));
         let (answer, is_repeat) = answer.map_err(|error| error.operation(verb))?;
         match answer {
             Value::BulkString(bytes) => {

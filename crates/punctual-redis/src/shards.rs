@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use punctual::engine::{Namespace, Target, Token};
 use punctual::time::Stopwatch;
-use punctual::{JobId, NewJob};
-use tokio::sync::OnceCell;
+use punctual::{Error, ErrorKind, JobId, NewJob};
+use tokio::sync::{OnceCell, watch};
 
 use crate::gathering::{Gathering, Lane};
 use crate::topology::Slot;
@@ -24,6 +24,8 @@ pub(crate) struct Shard {
     gatherings: [Gathering; 2],
     answered: Mutex<Option<Answered>>,
     kept: Mutex<Option<Stopwatch>>,
+    /// How often somebody here was told that its jobs are gone.
+    losses: watch::Sender<u64>,
     /// About how many workers of its namespace there are, as far as this process has asked.
     pub(crate) crowd: AtomicU32,
     /// Set once the servers know its bounds and we know its instance.
@@ -44,6 +46,7 @@ impl Shard {
             gatherings: Default::default(),
             answered: Mutex::default(),
             kept: Mutex::default(),
+            losses: watch::Sender::default(),
             crowd: AtomicU32::new(1),
             greeted: OnceCell::new(),
             registered: OnceCell::new(),
@@ -79,6 +82,18 @@ impl Shard {
     /// How long ago it last did.
     pub(crate) fn silence(&self) -> Option<Duration> {
         self.answered().as_ref().map(|last| last.since.elapsed())
+    }
+
+    /// Notes a refusal: one that tells that its jobs are gone concerns whoever waits for them too.
+    pub(crate) fn has_refused(&self, error: &Error) {
+        if error.kind() == ErrorKind::DataMissing {
+            self.losses.send_modify(|times| *times += 1);
+        }
+    }
+
+    /// Hears when its jobs are found to be gone.
+    pub(crate) fn losses(&self) -> watch::Receiver<u64> {
+        self.losses.subscribe()
     }
 
     /// Notes that this process has done its duties just now.

@@ -9,6 +9,7 @@ use futures_util::future::select_all;
 use punctual::engine::{Change, Stats, StatsRequest, WaitFor, Waited, WorkerSeen};
 use punctual::time::{Stopwatch, Timestamp, millis, pause, seconds};
 use punctual::{JobId, Namespace, Result};
+use tokio::sync::watch;
 
 use crate::calls::Calls;
 use crate::ears::{Ears, Listening};
@@ -108,12 +109,14 @@ impl Waiting {
     ) -> Result<Waited> {
         // Many may begin to wait at the same instant; they do not look in step.
         let mut part = draw();
+        let mut losses = losses_of(shards);
         loop {
             let rings = places.iter_mut().map(|place| Box::pin(place.rung()));
             tokio::select! {
                 biased;
                 _ = select_all(rings) => return Ok(Waited::Work),
                 () = self.calls.clock.sleep_until(until) => return Ok(Waited::TimedOut),
+                () = any_of(&mut losses) => {}
                 () = self.doubts(namespace, shards, part) => part = 1.0,
             }
             match self.look(shards, queues).await {
@@ -204,6 +207,7 @@ impl Waiting {
         let watch = |shard| self.ears.of(shard).watch(&self.calls);
         let places: Vec<_> = shards.iter().map(watch).collect();
         let mut sleep = self.calls.clock.sleep_until(until);
+        let mut losses = losses_of(&shards);
         loop {
             let mut rings: Vec<_> = places
                 .iter()
@@ -217,6 +221,7 @@ impl Waiting {
             }
             tokio::select! {
                 _ = select_all(rings) => {}
+                () = any_of(&mut losses) => {}
                 () = &mut sleep => return Ok(Waited::TimedOut),
                 () = pause(WATCHES_AGAIN) => {}
             }
@@ -256,6 +261,7 @@ impl Waiting {
         let watch = |shard| self.ears.of(shard).watch(&self.calls);
         let places: Vec<_> = shards.iter().map(watch).collect();
         let mut sleep = self.calls.clock.sleep_until(until);
+        let mut losses = losses_of(&shards);
         let (mut after, forgotten) = self.cursors_of(after, shards.len());
         loop {
             let mut rings: Vec<_> = places
@@ -278,6 +284,7 @@ impl Waiting {
             if !is_news {
                 tokio::select! {
                     _ = select_all(rings) => continue,
+                    () = any_of(&mut losses) => continue,
                     () = pause(WATCHES_AGAIN) => continue,
                     () = &mut sleep => {}
                 }
@@ -345,6 +352,17 @@ fn crowd_of(stats: &Stats) -> u32 {
 }
 
 const SEEN_WITHIN: Duration = seconds(30);
+
+/// Hears when somebody in this process is told that the jobs of one of these shards are gone: who only
+/// waits is told by a call of its own then.
+fn losses_of(shards: &[Arc<Shard>]) -> Vec<watch::Receiver<u64>> {
+    shards.iter().map(|shard| shard.losses()).collect()
+}
+
+async fn any_of(losses: &mut [watch::Receiver<u64>]) {
+    let changes = losses.iter_mut().map(|loss| Box::pin(loss.changed()));
+    let _ = select_all(changes).await;
+}
 
 /// `[id, queue, state, at]`
 fn change(value: &Mp) -> Result<Change> {

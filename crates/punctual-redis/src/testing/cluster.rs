@@ -58,6 +58,11 @@ impl TestCluster {
         cluster
     }
 
+    /// Its first node.
+    pub fn first(&self) -> &TestServer {
+        &self.nodes[0]
+    }
+
     /// Its nodes.
     pub fn nodes(&mut self) -> &mut [TestServer] {
         &mut self.nodes

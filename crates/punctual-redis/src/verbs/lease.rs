@@ -33,7 +33,8 @@ impl Calls {
         for step in 0..count {
             let shard = &shards[(first + step) % count];
             claim.nonce = nonce_of(asked.nonce, shard.index, count);
-            let pack = |instance| claim::request(instance, &claim, woken);
+            let sheaves = self.library.reads_sheaves();
+            let pack = |instance| claim::request(instance, &claim, woken, sheaves);
             let reply = self
                 .write(shard, "claim", claim::cost_us(&claim), pack)
                 .await?;

@@ -19,9 +19,10 @@ const UNSEEN: u8 = 2;
 const ANOTHER_WAKES: u8 = 4;
 const IN_SHEAVES: u8 = 8;
 
-pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool) -> Vec<u8> {
-    let mut flags = READS | READS_SHEAVES;
+pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool, sheaves: bool) -> Vec<u8> {
+    let mut flags = READS;
     for (set, bit) in [
+        (sheaves, READS_SHEAVES),
         (claim.alone, ALONE),
         (claim.order == ClaimOrder::Turns, IN_TURNS),
         (woken, WOKEN),

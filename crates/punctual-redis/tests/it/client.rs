@@ -81,31 +81,45 @@ pub(crate) struct Claimed {
 }
 
 impl Claimed {
-    fn report(&self) -> PageReport {
-        let done = |job: &JobRecord| Settlement::new(job.id, job.attempt, Outcome::Completed);
-        PageReport::new(self.token, self.jobs.iter().map(done).collect())
+    /// Every job of it ends like this.
+    pub(crate) fn ends(&self, outcome: Outcome) -> Settle {
+        let end = |job: &JobRecord| Settlement::new(job.id, job.attempt, outcome.clone());
+        let report = PageReport::new(self.token, self.jobs.iter().map(end).collect());
+        Settle {
+            pages: vec![report],
+        }
+    }
+
+    /// Its first jobs, and the rest.
+    pub(crate) fn split(mut self, first: usize) -> (Self, Self) {
+        let jobs = self.jobs.split_off(first.min(self.jobs.len()));
+        let rest = Self {
+            token: self.token,
+            jobs,
+        };
+        (self, rest)
     }
 
     /// Completes every job; whether each was settled by this or by an earlier sending.
     pub(crate) async fn complete(&self, engine: &RedisEngine) -> Result<bool> {
-        let pages = vec![self.report()];
-        let settled = engine.settle(&here(), Settle { pages }).await?;
+        let settle = self.ends(Outcome::Completed);
+        let settled = engine.settle(&here(), settle).await?;
         let good = |verdict: &SettleVerdict| *verdict != SettleVerdict::LeaseLost;
         Ok(settled.verdicts.iter().flatten().all(good))
     }
 
     pub(crate) async fn extend(&self, engine: &RedisEngine) -> Result<ExtendVerdict> {
-        let extend = Extend {
+        let extended = engine.extend(&here(), vec![self.extension()]).await;
+        Ok(extended?.verdicts.remove(0))
+    }
+
+    pub(crate) fn extension(&self) -> Extend {
+        Extend {
             token: self.token,
             lease: seconds(30),
             progress: Vec::new(),
             jobs: Vec::new(),
-        };
-        Ok(engine
-            .extend(&here(), vec![extend])
-            .await?
-            .verdicts
-            .remove(0))
+        }
     }
 }
 

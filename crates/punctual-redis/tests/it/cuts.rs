@@ -2,18 +2,24 @@
 
 use punctual::engine::{
     Action, Control, Controlled, Edit, ExtendVerdict, Filter, List, ListBy, RecordValue, Select,
-    StatsRequest, WaitFor, Waited,
+    SettleVerdict, StatsRequest,
 };
-use punctual::time::seconds;
 use punctual::{Engine, ErrorKind, JobId, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy as Proxy, TestServer, Way};
 
 use crate::client::{QUEUE, claim, connect, drain, enqueue, here, job, state};
+use crate::faults::rounds;
+use crate::hand::raw;
+use crate::outbox::{ends_with, enqueues, follower, take_followers};
 
 /// Calls `verb` with a cut after each number of bytes, until one went through uncut; each must
 /// answer as if nothing had happened.
-async fn at_every_byte<F: Future<Output = ()>>(proxy: &Proxy, step: usize, verb: impl Fn() -> F) {
+pub(crate) async fn at_every_byte<F: Future<Output = ()>>(
+    proxy: &Proxy,
+    step: usize,
+    verb: impl Fn() -> F,
+) {
     for way in [Way::Request, Way::Reply] {
         for bytes in (0..).step_by(step) {
             proxy.cut_after(way, bytes);
@@ -106,8 +112,13 @@ async fn a_cut_look_answers() {
         assert_eq!(stats.expect("stats").queues[0].counts.of(State::Ready), 1);
     })
     .await;
-    // What a server says of itself is long.
-    at_every_byte(&proxy, 97, || async {
+}
+
+/// What a server says of itself is long: the short form cuts at every 11th byte of it, the long one at each.
+#[tokio::test]
+async fn a_cut_info_answers() {
+    let (_server, proxy, engine) = behind_a_proxy().await;
+    at_every_byte(&proxy, 11_usize.div_ceil(rounds(1)), || async {
         assert!(engine.info().await.expect("info").health.ok);
     })
     .await;
@@ -183,19 +194,58 @@ async fn a_cut_write_of_a_record_is_done_or_said_to_be_open() {
 }
 
 #[tokio::test]
-async fn a_cut_duty_or_wait_is_done() {
+async fn a_cut_duty_is_done() {
     let (_server, proxy, engine, direct, id) = with_a_job().await;
     at_every_byte(&proxy, 1, || async {
         engine.maintain().await.expect("maintain");
     })
     .await;
     assert_eq!(drain(&direct).await, [id]);
-    let until = direct.info().await.expect("info").now + seconds(60);
-    at_every_byte(&proxy, 1, || async {
-        let waited = engine
-            .wait(&here(), WaitFor::Settled(vec![id]), until)
-            .await;
-        assert_eq!(waited.expect("wait"), Waited::Settled);
+}
+
+/// A settle, what it posts for other shards, and its delivery there, long as these are: the short form cuts
+/// at every 7th byte. Nothing is forgotten, and nothing is delivered again after that.
+#[tokio::test]
+async fn cut_effects_for_other_shards_arrive_once() {
+    let server = TestServer::start();
+    let proxy = Proxy::to(server.port()).await;
+    let engine = connect(&format!("{}?shards=3", proxy.address())).await;
+    let direct = connect(&server.address()).await;
+    enqueue(&engine).await.expect("enqueue");
+    drain(&engine).await;
+    at_every_byte(&proxy, 7_usize.div_ceil(rounds(1)), || async {
+        enqueue(&direct).await.expect("enqueue");
+        let page = claim(&direct, 1).await.expect("claim").remove(0);
+        let followers: Vec<_> = (0..4).map(follower).collect();
+        let settle = ends_with(&page, enqueues(&followers));
+        let settled = engine.settle(&here(), settle).await.expect("settle");
+        assert_ne!(settled.verdicts[0][0], SettleVerdict::LeaseLost);
+        let mut arrived = take_followers(&direct).await;
+        while arrived.len() < followers.len() || is_posted(&server) {
+            direct.maintain().await.expect("maintain");
+            arrived.extend(take_followers(&direct).await);
+        }
+        forget_marks(&server);
+        direct.maintain().await.expect("maintain");
+        arrived.extend(take_followers(&direct).await);
+        let mut expected: Vec<JobId> = followers.iter().map(|job| job.id).collect();
+        expected.sort_unstable();
+        arrived.sort_unstable();
+        assert_eq!(arrived, expected);
     })
     .await;
+}
+
+/// Whether something waits in an outbox.
+fn is_posted(server: &TestServer) -> bool {
+    let keys = [b"KEYS".as_slice(), b"punctual:{default/*}:o[zt]*"];
+    raw(server.port(), &keys) != b"*0\r\n"
+}
+
+/// Lets nothing tell that a job was there before.
+fn forget_marks(server: &TestServer) {
+    let records = (0..3).map(|shard| format!("punctual:{{default/{shard}}}:b").into_bytes());
+    let words: Vec<Vec<u8>> = [b"DEL".to_vec()].into_iter().chain(records).collect();
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    raw(server.port(), &words);
 }

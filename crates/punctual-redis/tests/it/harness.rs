@@ -31,14 +31,50 @@ impl Place for InShards {
     fn clear(&self) {
         self.0.clear();
     }
+
+    fn server(&self) -> &TestServer {
+        &self.0
+    }
+}
+
+/// Makes engines whose sheaves are as large as those in production.
+pub(crate) type OnFullSheaves = On<WithFullSheaves>;
+
+/// A server for engines with such sheaves.
+#[derive(Debug)]
+pub(crate) struct WithFullSheaves(TestServer);
+
+impl Place for WithFullSheaves {
+    const FULL_SHEAVES: bool = true;
+
+    fn start() -> Self {
+        Self(TestServer::start())
+    }
+
+    fn address(&self) -> String {
+        self.0.address()
+    }
+
+    fn clear(&self) {
+        self.0.clear();
+    }
+
+    fn server(&self) -> &TestServer {
+        &self.0
+    }
 }
 
 /// What an engine can be tested on.
 pub(crate) trait Place: fmt::Debug + Send + Sync + 'static {
+    /// Whether as many jobs are needed for a sheaf as in production.
+    const FULL_SHEAVES: bool = false;
+
     fn start() -> Self;
     fn address(&self) -> String;
     /// Removes every key.
     fn clear(&self);
+    /// Its first server.
+    fn server(&self) -> &TestServer;
 }
 
 impl Place for TestServer {
@@ -52,6 +88,10 @@ impl Place for TestServer {
 
     fn clear(&self) {
         self.cli(&["FLUSHALL"]);
+    }
+
+    fn server(&self) -> &TestServer {
+        self
     }
 }
 
@@ -67,11 +107,35 @@ impl Place for TestCluster {
     fn clear(&self) {
         self.clear();
     }
+
+    fn server(&self) -> &TestServer {
+        self.first()
+    }
 }
 
 /// The places of this process that no engine is on now: the next one begins on one of them.
 #[derive(Debug)]
 pub(crate) struct On<P>(Arc<Mutex<Vec<P>>>);
+
+impl<P> Clone for On<P> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<P: Place> On<P> {
+    /// Sheaves that its servers have stored, told as runs of pages, and noted as completed.
+    pub(crate) fn sheaves_met(&self) -> [u64; 3] {
+        let mut met = [0; 3];
+        for place in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            let told = place.server().cli(&["FCALL_RO", "punctual_test_met", "0"]);
+            for (sum, number) in met.iter_mut().zip(told.lines()) {
+                *sum += number.parse::<u64>().expect("a number");
+            }
+        }
+        met
+    }
+}
 
 impl<P> Default for On<P> {
     fn default() -> Self {
@@ -86,9 +150,13 @@ impl<P: Place> Harness for On<P> {
         let place = spare.unwrap_or_else(P::start);
         let clock = ManualClock::new(START);
         let options: Options = place.address().parse().expect("a good address");
-        let engine = RedisEngine::connect_with_clock(options.limits(limits), clock.clone());
+        let (options, own) = (options.limits(limits), clock.clone());
+        let engine = match P::FULL_SHEAVES {
+            true => RedisEngine::connect_with_clock_and_full_sheaves(options, own).await,
+            false => RedisEngine::connect_with_clock(options, own).await,
+        };
         Box::new(Connected {
-            engine: Arc::new(engine.await.expect("the servers are there")),
+            engine: Arc::new(engine.expect("the servers are there")),
             clock,
             place: Some(place),
             spare: self.0.clone(),

@@ -42,10 +42,15 @@ mod lost_settles;
 mod outbox;
 /// Many jobs due in the same minute.
 mod pile;
-/// Cuts connections.
 /// The engine keeps the law over several shards, as far as it can.
 mod several;
 /// Jobs of one call that are stored together.
 mod sheaves;
 /// Calls of several callers that leave together.
 mod together;
+/// Jobs that are gone.
+mod vanished;
+/// Functions and clients of other versions.
+mod versions;
+/// Who waits on a connection that is cut.
+mod waits;

@@ -20,7 +20,7 @@ use crate::hand::raw;
 /// Where effects go, one under each of so many keys: some of them for every shard.
 const FOLLOWERS: &str = "followers";
 
-fn follower(number: usize) -> NewJob {
+pub(crate) fn follower(number: usize) -> NewJob {
     let mut job = NewJob::new(FOLLOWERS, "{}");
     job.unique = Some(Unique {
         key: format!("follower:{number}"),
@@ -30,7 +30,7 @@ fn follower(number: usize) -> NewJob {
     job
 }
 
-fn ends_with(page: &Claimed, effects: Vec<Effect>) -> Settle {
+pub(crate) fn ends_with(page: &Claimed, effects: Vec<Effect>) -> Settle {
     let job = &page.jobs[0];
     let settlement = Settlement {
         effects,
@@ -40,13 +40,13 @@ fn ends_with(page: &Claimed, effects: Vec<Effect>) -> Settle {
     Settle { pages }
 }
 
-fn enqueues(jobs: &[NewJob]) -> Vec<Effect> {
+pub(crate) fn enqueues(jobs: &[NewJob]) -> Vec<Effect> {
     let effect = |job: &NewJob| Effect::Enqueue(Box::new(job.clone()));
     jobs.iter().map(effect).collect()
 }
 
 /// Claims and completes every follower that there is.
-async fn take_followers(engine: &RedisEngine) -> Vec<JobId> {
+pub(crate) async fn take_followers(engine: &RedisEngine) -> Vec<JobId> {
     let mut ids = Vec::new();
     loop {
         let wants = Claim::new(WorkerId::random(), FOLLOWERS, 100);

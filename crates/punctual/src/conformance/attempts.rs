@@ -114,6 +114,20 @@ pub(super) async fn a_crash_is_kept(case: Case) {
     assert_eq!(case.get(first.id()).await.attempts, [crashed, dead]);
 }
 
+/// An attempt ended when its lease did, however much later that is found.
+pub(super) async fn a_crash_ends_with_its_lease(case: Case) {
+    let attempt = case.active(job()).await;
+    let lease_until = case.get(attempt.id()).await.lease_until;
+    case.advance_awake(LEASE - seconds(2)).await;
+    case.maintain().await;
+    case.advance(seconds(4)).await;
+    case.maintain().await;
+    let crashed = case.get(attempt.id()).await;
+    assert_eq!(crashed.state, State::Ready);
+    assert_eq!(Some(crashed.attempts[0].ended_at), lease_until);
+    assert!(crashed.attempts[0].ended_at < case.clock());
+}
+
 /// The crash that buries a suspect is kept with those before it.
 pub(super) async fn a_poison_tells_of_every_crash(case: Case) {
     let id = case.suspect(job()).await;

@@ -33,6 +33,9 @@ pub struct Histories {
     /// Namespaces that the steps are in, 1 or 2. One for an engine whose namespaces have each a time
     /// of their own, as those of a server's shards: the model has one time for all.
     pub namespaces: u8,
+    /// The most jobs of one call that differ in nothing but id and payload, at least 2: an engine may
+    /// store such a call in another way if it is large.
+    pub alike: u8,
 }
 
 impl Default for Histories {
@@ -43,6 +46,7 @@ impl Default for Histories {
             steps: 120,
             durable: false,
             namespaces: 2,
+            alike: 10,
         }
     }
 }
@@ -116,7 +120,7 @@ pub fn check_histories(harness: impl Harness, histories: Histories) {
 pub async fn run_histories(harness: &dyn Harness, histories: Histories) -> Result<usize, Failure> {
     let mut compared = 0;
     for seed in histories.seeds.clone() {
-        let mut steps = generate::history(seed, histories.steps, histories.durable);
+        let mut steps = generate::history(seed, &histories);
         for step in &mut steps {
             step.space %= histories.namespaces.max(1);
         }

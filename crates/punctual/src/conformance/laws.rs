@@ -211,6 +211,7 @@ macro_rules! __laws {
                 a_first_attempt_has_none_before_it,
                 every_outcome_but_completed_is_kept,
                 a_crash_is_kept,
+                a_crash_ends_with_its_lease,
                 a_poison_tells_of_every_crash[Suspects],
                 a_completion_keeps_the_attempts_before_it,
                 a_last_failure_is_kept_as_a_retry,

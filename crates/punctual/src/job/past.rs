@@ -19,7 +19,7 @@ pub struct PastAttempt {
     pub attempt: u32,
     /// When it was claimed.
     pub started_at: Timestamp,
-    /// When it was settled, or its lease was found to have run out.
+    /// When it was settled, or its lease ran out.
     pub ended_at: Timestamp,
     /// How it ended.
     pub outcome: PastOutcome,

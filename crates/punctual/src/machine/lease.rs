@@ -221,11 +221,15 @@ impl Machine {
         let page = self.derived.pages.get(&job.status.fence);
         let worker = page.map(|page| page.worker);
         let now = self.now;
+        let ended_at = match page {
+            Some(page) if outcome == PastOutcome::Crashed => page.deadline.min(now),
+            _ => now,
+        };
         let status = job.status_mut();
         let one = PastAttempt {
             attempt: status.attempt,
             started_at: status.started_at.unwrap_or(now),
-            ended_at: now,
+            ended_at,
             outcome,
             worker,
             error,

@@ -4,16 +4,19 @@ use crate::job::{Hold, OnRetry, Outcome, State, Stop, UniquePolicy};
 use crate::retry::RetryPolicy;
 use crate::time::{days, hours, millis, minutes, seconds};
 
+use super::Histories;
 use super::action::*;
 use super::random::Random;
 
 /// The history of a seed.
-pub(super) fn history(seed: u64, steps: usize, durable: bool) -> Vec<Step> {
+pub(super) fn history(seed: u64, histories: &Histories) -> Vec<Step> {
+    let steps = histories.steps;
     let mut generator = Generator {
         random: Random::new(seed),
         sent: Vec::new(),
         nonces: 0,
-        durable,
+        durable: histories.durable,
+        alike: histories.alike,
     };
     let mut history = Vec::with_capacity(steps);
     while history.len() < steps {
@@ -59,6 +62,8 @@ pub(super) struct Generator {
     sent: Vec<JobPlan>,
     nonces: u16,
     durable: bool,
+    /// The most jobs of one call that are alike.
+    pub(super) alike: u8,
 }
 
 #[derive(Clone, Copy)]

@@ -81,7 +81,7 @@ impl Generator {
             kind,
             ..JobPlan::plain(0)
         };
-        let jobs = 2 + self.random.below(9);
+        let jobs = 2 + self.random.below(u64::from(self.alike) - 1);
         let mut alike: Vec<JobPlan> = (0..jobs).map(|_| self.fresh_like(&like)).collect();
         if self.random.percent(15) {
             alike.push(self.sent_before());

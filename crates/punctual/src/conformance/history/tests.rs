@@ -35,7 +35,11 @@ async fn every_planted_bug_is_found_and_shrunk() {
 
 #[test]
 fn a_seed_makes_the_same_history_each_time() {
-    let of = |seed| generate::history(seed, 50, true);
+    let histories = Histories {
+        durable: true,
+        ..Histories::default()
+    };
+    let of = |seed| generate::history(seed, &histories);
     assert!(of(7) == of(7));
     assert!(of(7) != of(8));
 }

@@ -3,6 +3,7 @@ use std::time::Duration;
 use crate::job::{CancelReason, DeadReason, PastOutcome, State, Stop};
 use crate::time::{Timestamp, millis};
 
+use super::pages::Lease;
 use super::{Left, Space, Standing};
 
 impl Space {
@@ -33,7 +34,7 @@ impl Space {
     /// Ends every lease of a worker inside the engine's process.
     pub(super) fn end_leases_of_the_process(&mut self, now: Timestamp) {
         for lease in self.leases.iter_mut().filter(|lease| lease.in_process) {
-            lease.deadline = now;
+            lease.deadline = lease.deadline.min(now);
         }
         self.sweep(now);
     }
@@ -55,21 +56,21 @@ impl Space {
         for lease in &ran_out {
             for job in lease.jobs.clone() {
                 if let Some(job) = self.find_whole(job) {
-                    self.rescue_one(job, now, lease.alone);
+                    self.rescue_one(job, now, lease);
                 }
             }
         }
     }
 
-    fn rescue_one(&mut self, job: usize, now: Timestamp, alone: bool) {
-        self.jobs[job].tell_of_attempt(now, PastOutcome::Crashed, None);
+    fn rescue_one(&mut self, job: usize, now: Timestamp, lease: &Lease) {
+        self.jobs[job].tell_of_attempt(lease.deadline, PastOutcome::Crashed, None);
         let record = &mut self.jobs[job].record;
         record.crashes += 1;
         if record.cancel_requested {
             self.cancel(job, now, CancelReason::Requested, Some(Stop::Killed));
         } else if record.expires_at.is_some_and(|at| at <= now) {
             self.cancel(job, now, CancelReason::Expired, None);
-        } else if alone {
+        } else if lease.alone {
             self.bury(job, now, DeadReason::Poison);
         } else {
             self.wait_again(job, Standing::Front);

@@ -114,10 +114,10 @@ impl Entry {
         }
     }
 
-    /// Its attempt ends now. The first that is told of stays, and the nine before the next one.
+    /// Its attempt has ended. The first that is told of stays, and the nine before the next one.
     pub(crate) fn tell_of_attempt(
         &mut self,
-        now: Timestamp,
+        ended_at: Timestamp,
         outcome: PastOutcome,
         error: Option<String>,
     ) {
@@ -127,7 +127,7 @@ impl Entry {
         told.push(PastAttempt {
             attempt: record.attempt,
             started_at: record.started_at.unwrap_or_default(),
-            ended_at: now,
+            ended_at,
             outcome,
             worker: record.worker,
             error: error.map(|text| text.chars().take(1_024).collect()),

@@ -1,0 +1,131 @@
+//! Jobs that are gone: emptied, started empty, another database. It is told, and nothing begins anew.
+
+use std::sync::Arc;
+
+use punctual::engine::WaitFor;
+use punctual::time::{Stopwatch, minutes, seconds};
+use punctual::{Engine, ErrorKind};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::TestServer;
+
+use crate::client::{claim, connect, enqueue, here};
+
+/// How the data of a server vanish.
+#[derive(Debug, Clone, Copy)]
+enum Loss {
+    Flushed,
+    StartedEmpty,
+    AnotherDatabase,
+}
+
+const LOSSES: [Loss; 3] = [Loss::Flushed, Loss::StartedEmpty, Loss::AnotherDatabase];
+
+impl Loss {
+    fn befall(self, server: &mut TestServer) {
+        match self {
+            Self::Flushed => drop(server.cli(&["FLUSHALL"])),
+            Self::StartedEmpty => server.restart(),
+            Self::AnotherDatabase => assert_eq!(server.cli(&["SWAPDB", "0", "1"]), "OK"),
+        }
+    }
+}
+
+fn nothing_was_begun(server: &TestServer) {
+    let keys = server.cli(&["--raw", "KEYS", "punctual:{*"]);
+    assert_eq!(keys, "", "never a silent new queue");
+}
+
+/// Two callers that never pause; each is told by the first call that is answered after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_calls_all_the_time_is_told_within_a_second() {
+    for loss in LOSSES {
+        let mut server = TestServer::start();
+        let engine = Arc::new(connect(&server.address()).await);
+        enqueue(&engine).await.expect("enqueue");
+        let (enqueues, claims) = (engine.clone(), engine.clone());
+        let loads = [
+            tokio::spawn(async move {
+                loop {
+                    if let Err(error) = enqueue(&enqueues).await {
+                        return error;
+                    }
+                }
+            }),
+            tokio::spawn(async move {
+                loop {
+                    if let Err(error) = claim(&claims, 10).await {
+                        return error;
+                    }
+                }
+            }),
+        ];
+        tokio::task::block_in_place(|| loss.befall(&mut server));
+        let lost = Stopwatch::start();
+        for load in loads {
+            let error = load.await.expect("no panic");
+            assert_eq!(error.kind(), ErrorKind::DataMissing, "{loss:?}: {error}");
+        }
+        assert!(
+            lost.elapsed() < seconds(1),
+            "{loss:?}: {:?}",
+            lost.elapsed()
+        );
+        nothing_was_begun(&server);
+    }
+}
+
+#[tokio::test]
+async fn another_database_is_told_at_the_next_call_and_forgiven_once_it_is_the_right_one() {
+    let mut server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let id = enqueue(&engine).await.expect("enqueue");
+    Loss::AnotherDatabase.befall(&mut server);
+    let error = enqueue(&engine).await.expect_err("it is another one");
+    assert_eq!(error.kind(), ErrorKind::DataMissing, "{error}");
+    nothing_was_begun(&server);
+    Loss::AnotherDatabase.befall(&mut server);
+    assert_eq!(claim(&engine, 1).await.expect("claim")[0].jobs[0].id, id);
+}
+
+async fn waits(engine: &RedisEngine, what: WaitFor) -> punctual::Error {
+    let until = punctual::time::Clock::now(&punctual::time::SystemClock) + minutes(1);
+    let waited = engine.wait(&here(), what, until).await;
+    waited.expect_err("the jobs are gone")
+}
+
+/// Nobody calls: who waits hears of it from the rounds of the process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_only_waits_is_told_within_five_seconds() {
+    for loss in LOSSES {
+        let mut server = TestServer::start();
+        let engine = Arc::new(connect(&server.address()).await);
+        let id = enqueue(&engine).await.expect("enqueue");
+        let what = [
+            WaitFor::Settled(vec![id]),
+            WaitFor::Changes(None),
+            WaitFor::Work(vec!["another".into()]),
+        ];
+        assert!(!claim(&engine, 1).await.expect("claim").is_empty());
+        let begins = what.map(|what| {
+            let engine = engine.clone();
+            tokio::spawn(async move { waits(&engine, what).await })
+        });
+        let listens =
+            |server: &TestServer| server.cli(&["CLIENT", "LIST"]).contains("cmd=bzpopmin");
+        while !listens(&server) {
+            tokio::task::yield_now().await;
+        }
+        tokio::task::block_in_place(|| loss.befall(&mut server));
+        let lost = Stopwatch::start();
+        for waiting in begins {
+            let error = waiting.await.expect("no panic");
+            assert_eq!(error.kind(), ErrorKind::DataMissing, "{loss:?}: {error}");
+        }
+        assert!(
+            lost.elapsed() < seconds(6),
+            "{loss:?}: {:?}",
+            lost.elapsed()
+        );
+        nothing_was_begun(&server);
+    }
+}

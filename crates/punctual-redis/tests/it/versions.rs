@@ -1,0 +1,228 @@
+//! Functions that are missing, flushed or older on any node, and clients of two versions side by side.
+
+use std::collections::BTreeSet;
+
+use punctual::conformance::START;
+use punctual::engine::{
+    Action, Claim, Control, Edit, Filter, List, ListBy, Select, StatsRequest, Target, WaitFor,
+    Waited, WorkerId,
+};
+use punctual::time::ManualClock;
+use punctual::{Engine, JobId, Namespace, NewJob, Outcome, State};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::{TestCluster, TestServer};
+
+use crate::client::{Claimed, QUEUE, claim, connect, drain, here, job, options, state};
+
+/// How the functions of a node come to nothing.
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    Flushed,
+    Older,
+}
+
+impl Trouble {
+    fn befall(self, node: &TestServer) {
+        let older = "#!lua name=punctual_test\nredis.register_function{function_name=\
+            'punctual_test_version', flags={'no-writes'}, callback=function() return 0 end}";
+        let said = match self {
+            Self::Flushed => node.cli(&["FUNCTION", "FLUSH"]),
+            Self::Older => node.cli(&["FUNCTION", "LOAD", "REPLACE", older]),
+        };
+        assert!(["OK", "punctual_test"].contains(&said.as_str()), "{said}");
+    }
+}
+
+/// A number that a server counts, such as how often a function was not found.
+fn counted(node: &TestServer, section: &str, name: &str) -> u32 {
+    let told = node.cli(&["INFO", section]);
+    let line = told.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.map(|line| {
+        line.trim_end()
+            .split(',')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    });
+    number.map_or(0, |number| number.parse().expect("a number"))
+}
+
+/// A namespace on each node of a cluster.
+fn namespaces(cluster: &mut TestCluster) -> Vec<Namespace> {
+    let nodes = cluster.nodes();
+    let of = |place: usize| {
+        let names = (0..).map(|number| format!("n{number}"));
+        let mut names = names.filter(|name| {
+            let slot = nodes[0].cli(&["CLUSTER", "KEYSLOT", &format!("punctual:{{{name}/0}}")]);
+            slot.parse::<usize>().expect("a slot") * 3 / 16_384 == place
+        });
+        Namespace::new(names.next().expect("there are many")).expect("a good name")
+    };
+    (0..3).map(of).collect()
+}
+
+/// An engine on one node of a cluster, with trouble before each call.
+struct Troubled<'a> {
+    engine: &'a RedisEngine,
+    node: &'a TestServer,
+    namespace: &'a Namespace,
+    trouble: Trouble,
+}
+
+impl Troubled<'_> {
+    /// One call after the trouble: no error, one load, and one retry.
+    async fn call<T>(&self, verb: &str, call: impl Future<Output = punctual::Result<T>>) -> T {
+        self.trouble.befall(self.node);
+        self.node.cli(&["CONFIG", "RESETSTAT"]);
+        let answer = call.await;
+        let what = format!("{verb}, {:?}, {}", self.trouble, self.namespace);
+        let answer = answer.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let loads = counted(self.node, "commandstats", "cmdstat_function|load:calls=");
+        assert_eq!(loads, 1, "{what}");
+        // The call's, and that of who asks for the version.
+        let asked = match self.trouble {
+            Trouble::Flushed => 1,
+            Trouble::Older => 0,
+        };
+        let not_found = counted(self.node, "errorstats", "errorstat_ERR:count=");
+        assert_eq!(not_found, 1 + asked, "{what}");
+        answer
+    }
+
+    async fn every_verb(&self) {
+        let (engine, namespace) = (self.engine, self.namespace);
+        let job = job();
+        let target = || vec![Target::Id(job.id)];
+        let sent = engine.enqueue(namespace, vec![job.clone()]);
+        assert!(
+            self.call("enqueue", sent).await.receipts[0]
+                .verdict
+                .is_accepted()
+        );
+        let got = self
+            .call("get", engine.get(namespace, target(), true))
+            .await;
+        assert_eq!(got[0].as_ref().map(|got| got.state()), Some(State::Ready));
+        let list = List {
+            by: ListBy::State {
+                queue: QUEUE.into(),
+                state: State::Ready,
+            },
+            filter: Filter::default(),
+            cursor: None,
+            limit: 10,
+            payloads: true,
+        };
+        let listed = self.call("list", engine.list(namespace, list)).await;
+        assert_eq!(listed.jobs.len(), 1);
+        let stats = engine.stats(namespace, StatsRequest::default());
+        assert_eq!(self.call("stats", stats).await.queues.len(), 1);
+        let edit = Edit {
+            select: Select::Targets(target()),
+            action: Action::Reprioritise(3),
+            dry_run: false,
+        };
+        self.call("edit", engine.edit(namespace, edit)).await;
+        let resume = Control::Resume {
+            queue: QUEUE.into(),
+        };
+        self.call("control", engine.control(namespace, resume))
+            .await;
+        let claim = Claim::new(WorkerId::random(), QUEUE, 1);
+        let mut claimed = self.call("claim", engine.claim(namespace, claim)).await;
+        let page = claimed.pages.remove(0);
+        let page = Claimed {
+            token: page.token,
+            jobs: page.jobs,
+        };
+        let extends = engine.extend(namespace, vec![page.extension()]);
+        self.call("extend", extends).await;
+        let settle = page.ends(Outcome::Completed);
+        self.call("settle", engine.settle(namespace, settle)).await;
+        let settled = WaitFor::Settled(vec![job.id]);
+        let waited = engine.wait(namespace, settled, START + punctual::time::days(9));
+        assert_eq!(self.call("wait", waited).await, Waited::Settled);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_that_any_node_lacks_cost_each_verb_one_retry() {
+    let mut cluster = TestCluster::start();
+    let namespaces = namespaces(&mut cluster);
+    // Its clock stands still, so nothing is done behind the back of the counters.
+    let engine =
+        RedisEngine::connect_with_clock(options(&cluster.address()), ManualClock::new(START));
+    let engine = engine.await.expect("the nodes are there");
+    for (namespace, node) in namespaces.iter().zip(cluster.nodes()) {
+        engine
+            .get(namespace, vec![Target::Id(JobId::new())], false)
+            .await
+            .expect("get");
+        for trouble in [Trouble::Flushed, Trouble::Older] {
+            let troubled = Troubled {
+                engine: &engine,
+                node,
+                namespace,
+                trouble,
+            };
+            troubled.every_verb().await;
+        }
+    }
+    for node in cluster.nodes() {
+        Trouble::Flushed.befall(node);
+    }
+    engine.maintain().await.expect("all of them at once");
+    assert!(engine.info().await.expect("info").health.ok);
+}
+
+/// A client of before sheaves and one of today, on the same queue: each claims, extends and settles what
+/// the other has sent, nobody puts the older functions back, and every job is done once.
+#[tokio::test]
+async fn clients_of_two_versions_work_side_by_side() {
+    let server = TestServer::start();
+    let version = || server.cli(&["FCALL_RO", "punctual_1_version", "0"]);
+    let old = RedisEngine::connect_as_before_sheaves(options(&server.address())).await;
+    let old = old.expect("the server is there");
+    let mut sent = enqueue_alike(&old, 20).await;
+    assert_eq!(version(), "4");
+    let new = connect(&server.address()).await;
+    let todays = RedisEngine::functions_version().to_string();
+    for round in 0..4 {
+        sent.extend(enqueue_alike(&new, 20).await);
+        sent.extend(enqueue_alike(&old, 20).await);
+        assert_eq!(version(), todays);
+        for (claims, settles) in [(&old, &new), (&new, &old)] {
+            // Of its own, of the other's, and of both.
+            for page in claim(claims, 15).await.expect("claim") {
+                page.extend(settles).await.expect("extend");
+                let (some, rest) = page.clone().split(round * 5);
+                for part in [some, rest] {
+                    assert!(part.complete(settles).await.expect("settle"));
+                }
+            }
+        }
+        // Both make their connections anew, and look for their functions.
+        server.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    }
+    drain(&old).await;
+    assert_eq!(version(), todays);
+    for id in sent {
+        assert_eq!(state(&new, id).await, Some(State::Completed));
+        assert_eq!(state(&old, id).await, Some(State::Completed));
+    }
+}
+
+/// Jobs that differ in nothing but id and payload: who knows sheaves sends them as one.
+async fn enqueue_alike(engine: &RedisEngine, count: usize) -> BTreeSet<JobId> {
+    let jobs: Vec<NewJob> = (0..count)
+        .map(|number| NewJob::new(QUEUE, format!("{number}")))
+        .collect();
+    let ids = jobs.iter().map(|job| job.id).collect();
+    let sent = engine.enqueue(&here(), jobs).await.expect("enqueue");
+    assert!(
+        sent.receipts
+            .iter()
+            .all(|receipt| receipt.verdict.is_accepted())
+    );
+    ids
+}
