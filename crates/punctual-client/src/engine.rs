@@ -12,7 +12,7 @@ use punctual::engine::{
     Claim, Claimed, Control, Controlled, Edit, Edited, Enqueued, Extend, Extended, Got, Info, List,
     Listing, Maintained, Settle, Settled, Stats, StatsRequest, Target, WaitFor, Waited,
 };
-use punctual::time::{Timestamp, seconds, within};
+use punctual::time::{Timestamp, format_span, seconds, within};
 use punctual::wire::{self, Answer, Call};
 use punctual::{Engine, Error, ErrorKind, Namespace, NewJob, Result};
 
@@ -23,7 +23,13 @@ use crate::connection::{Connections, Place, Reply, Transport, greeting};
 /// Its token needs the scope `admin`: an engine can do everything. A namespace that is not the
 /// token's is refused by the gateway.
 #[derive(Clone)]
-pub struct HttpEngine(Arc<Connections>);
+pub struct HttpEngine {
+    connections: Arc<Connections>,
+    deadline: Duration,
+}
+
+/// How long a call waits for its answer unless told otherwise.
+const DEADLINE: Duration = seconds(30);
 
 impl HttpEngine {
     /// The engine behind the gateway on this host and port of this machine, such as
@@ -37,7 +43,7 @@ impl HttpEngine {
         let greeting = greeting(authority, &transport)?;
         let place = Place::Network(authority.to_owned(), greeting);
         let connections = Connections::new(place, token.map(Into::into));
-        Ok(Self(Arc::new(connections)))
+        Ok(Self::over(connections))
     }
 
     /// The engine of the process that holds this directory, if it shares it (`punctual serve`,
@@ -45,14 +51,28 @@ impl HttpEngine {
     /// a process of the same user only, which needs no token.
     pub fn in_directory(dir: &Path) -> Self {
         let connections = Connections::new(Place::Directory(dir.to_owned()), None);
-        Self(Arc::new(connections))
+        Self::over(connections)
+    }
+
+    fn over(connections: Connections) -> Self {
+        Self {
+            connections: Arc::new(connections),
+            deadline: DEADLINE,
+        }
+    }
+
+    /// How long a call may take, 30 s unless told: then it fails as `engine_unavailable`, and may have
+    /// taken effect or not. A [`wait`](Engine::wait) lasts as long as it is told, and asks again meanwhile.
+    #[must_use]
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
     }
 
     /// Sets the clock of a gateway that serves with one that can be set, for tests.
     pub async fn set_test_clock(&self, now: Timestamp) -> Result<()> {
         let body = format!("{{\"now\":\"{now}\"}}");
         let reply = self
-            .0
+            .connections
             .post("/v1/test-clock", "application/json", None, body.into());
         let reply = reply.await?;
         if reply.status == StatusCode::OK {
@@ -65,7 +85,10 @@ impl HttpEngine {
     /// The record of who changed what in a namespace, as JSON: the answer of `GET /v1/audit`, the
     /// latest first, at most 1,000.
     pub async fn audit(&self, namespace: &Namespace) -> Result<Bytes> {
-        let reply = self.0.get("/v1/audit?limit=1000", namespace).await?;
+        let reply = self
+            .connections
+            .get("/v1/audit?limit=1000", namespace)
+            .await?;
         if reply.status == StatusCode::OK {
             Ok(reply.body)
         } else {
@@ -73,9 +96,15 @@ impl HttpEngine {
         }
     }
 
+    /// Makes a call. A connection may be dead without a word, so an answer is not waited for for ever.
     async fn call(&self, namespace: Option<&Namespace>, call: Call) -> Result<Answer> {
+        let answer = within(self.deadline, self.ask(namespace, call)).await;
+        answer.unwrap_or_else(|| Err(self.silent()))
+    }
+
+    async fn ask(&self, namespace: Option<&Namespace>, call: Call) -> Result<Answer> {
         let bytes = Bytes::from(wire::encode(&call)?);
-        let reply = self.0.call(namespace, bytes).await?;
+        let reply = self.connections.call(namespace, bytes).await?;
         if reply.status != StatusCode::OK {
             return Err(self.refused(&reply));
         }
@@ -83,6 +112,12 @@ impl HttpEngine {
             Answer::Failed(failed) => Err(failed.into()),
             answer => Ok(answer),
         }
+    }
+
+    fn silent(&self) -> Error {
+        let span = format_span(self.deadline);
+        let message = format!("the gateway did not answer within {span}; send the same ids again");
+        Error::new(ErrorKind::EngineUnavailable, message).with("gateway", self.connections.place())
     }
 
     /// What a gateway says that did not pass a call on to its engine.
@@ -118,14 +153,14 @@ impl HttpEngine {
             ),
         };
         Error::new(kind, message)
-            .with("gateway", self.0.place())
+            .with("gateway", self.connections.place())
             .with("status", reply.status.as_u16())
     }
 }
 
 impl fmt::Debug for HttpEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HttpEngine({})", self.0.place())
+        write!(f, "HttpEngine({})", self.connections.place())
     }
 }
 
@@ -136,6 +171,9 @@ fn strange() -> Error {
 
 /// Who waits for work asks again that often: a connection that is dead without a word is found out.
 const ASKS_AGAIN: Duration = seconds(4);
+
+/// Others who wait ask again that often.
+const LOOKS_AGAIN: Duration = seconds(30);
 
 /// Makes a call and takes its own answer out.
 macro_rules! call {
@@ -166,16 +204,17 @@ impl Engine for HttpEngine {
     }
 
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
-        let waited = async || {
-            let call = Call::Wait(what.clone(), until);
-            call!(self, Some(namespace), call, Wait)
+        let asks_again = match what {
+            WaitFor::Work(_) => ASKS_AGAIN,
+            _ => LOOKS_AGAIN,
         };
-        if !matches!(what, WaitFor::Work(_)) {
-            return waited().await;
-        }
         loop {
-            if let Some(waited) = within(ASKS_AGAIN, waited()).await {
-                return waited;
+            let call = Call::Wait(what.clone(), until);
+            if let Some(waited) = within(asks_again, self.ask(Some(namespace), call)).await {
+                return match waited? {
+                    Answer::Wait(waited) => Ok(waited),
+                    _ => Err(strange()),
+                };
             }
         }
     }
