@@ -73,6 +73,34 @@ impl TestSentinels {
         }
     }
 
+    /// Ends the present master as a kill does, and has a sentinel make another one without waiting until
+    /// they agree that it is gone; answers once that is done.
+    pub fn replace_master(&mut self) {
+        let before = self.master();
+        let is_master = |server: &&mut TestServer| server.port() == before;
+        if let Some(master) = self.servers.iter_mut().find(is_master) {
+            master.kill();
+        }
+        while self.master() == before {
+            // Refused while one is under way, or none of the replicas will do yet.
+            self.sentinels[0].cli(&["SENTINEL", "FAILOVER", "main"]);
+            std::thread::yield_now();
+        }
+    }
+
+    /// The replicas of the present master.
+    pub fn replicas_of_master(&self) -> Vec<&TestServer> {
+        let master = self.master();
+        let is_replica = |server: &&TestServer| server.is_running() && server.port() != master;
+        self.servers.iter().filter(is_replica).collect()
+    }
+
+    /// What every sentinel says to a command.
+    pub fn ask_all(&self, arguments: &[&str]) -> Vec<String> {
+        let said = self.sentinels.iter().map(|one| one.cli(arguments));
+        said.collect()
+    }
+
     /// Starts those again that were killed, as replicas of the present master.
     pub fn restart_killed(&mut self) {
         // By themselves sentinels take some eight seconds to make a replica of one.

@@ -18,6 +18,8 @@ mod cluster;
 mod conformance;
 /// A connection that is cut at every byte.
 mod cuts;
+/// Sentinels elect without asking who was waited for.
+mod elected;
 /// Masters that fail, slots that move, replicas that are waited for.
 mod failover;
 /// Servers that are killed, stopped, emptied, filled.
