@@ -61,6 +61,8 @@ pub(crate) enum CellKind {
     EmbeddedClock,
     /// Redis with appendfsync always, with clocks that are wrong
     RedisClock,
+    /// Redis with appendfsync always, emptied: loses all, and says so
+    RedisEmptied,
 }
 
 impl CellKind {
@@ -126,6 +128,7 @@ impl CellKind {
                 | Self::RedisEverysecPower
                 | Self::RedisEverysecSlow
                 | Self::RedisRdb
+                | Self::RedisEmptied
                 | Self::SentinelUnwaited
         )
     }
@@ -160,6 +163,7 @@ impl CellKind {
             Self::EmbeddedPower | Self::RedisPower => "fsync",
             Self::EmbeddedClock | Self::RedisClock => "fsync",
             Self::EmbeddedDisk | Self::RedisDisk | Self::Cluster => "fsync",
+            Self::RedisEmptied => "fsync",
             Self::RedisEverysec | Self::EmbeddedOsPower => "os",
             Self::RedisEverysecPower | Self::RedisEverysecSlow => "os",
             Self::Sentinel => "replica(2)",
@@ -263,6 +267,7 @@ impl Cell {
                 CellKind::RedisAlways
                 | CellKind::RedisHttp
                 | CellKind::RedisPower
+                | CellKind::RedisEmptied
                 | CellKind::RedisClock => one(&ALWAYS),
                 CellKind::RedisDisk => one(&[&ALWAYS[..], &IN_ONE_FILE].concat()),
                 CellKind::RedisEverysec | CellKind::RedisEverysecPower => one(&EVERYSEC),

@@ -6,6 +6,7 @@ mod ends;
 mod kept;
 mod lateness;
 mod leases;
+mod missing;
 mod stories;
 mod timeline;
 mod timing;
@@ -20,7 +21,9 @@ use crate::look::Look;
 pub(crate) use lateness::Lateness;
 pub(crate) use stories::{Case, FaultSpan};
 pub(crate) use timeline::Timeline;
-pub(crate) use timing::WAITS;
+
+/// Verdicts that hold whatever a setting may lose.
+pub(crate) const SURE: [&str; 2] = [timing::WAITS, missing::TOLD];
 
 /// What one invariant came to in one round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -151,6 +154,7 @@ pub(crate) fn judge(case: &Case) -> Findings {
         kept::no_orphans(case),
         kept::back_to_base(case),
         kept::counts(case),
+        missing::told(case),
         timing::ended(case),
     ];
     Findings {

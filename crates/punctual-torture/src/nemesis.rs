@@ -2,6 +2,7 @@
 
 mod clocks;
 mod disk;
+mod strangers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -32,6 +33,8 @@ pub(crate) struct Targets {
     pub(crate) spy: Option<Arc<SyncSpy>>,
     /// What sets the clocks of producers and workers.
     pub(crate) clients: Option<Arc<SyncSpy>>,
+    /// The port of the gateway.
+    pub(crate) gateway: Option<u16>,
 }
 
 /// How long what a fault hit may take until it runs again, on a machine that has other work too.
@@ -42,26 +45,27 @@ const HEALS_MAX: Duration = seconds(90);
 pub(crate) async fn carry_out(targets: &Targets, plan: &[Fault], history: &History, waits: &Waits) {
     let watch = Stopwatch::start();
     let numbers = &AtomicU64::new(0);
-    let lanes = [Lane::Workers, Lane::Servers, Lane::Network].map(|lane| async move {
-        for fault in plan.iter().filter(|fault| fault.lane == lane) {
-            pause(millis(fault.at).saturating_sub(watch.elapsed())).await;
-            let number = numbers.fetch_add(1, Relaxed);
-            let (id, what) = (
-                fault.kind.id_in(targets.cell).into(),
-                fault.kind.what().into(),
-            );
-            history.note(Event::Fault { number, id, what });
-            if fault.kind == Kind::KillEngine && targets.cell.is_everysec() {
-                targets.note_unwritten(history).await;
+    let lanes =
+        [Lane::Workers, Lane::Servers, Lane::Network, Lane::Strangers].map(|lane| async move {
+            for fault in plan.iter().filter(|fault| fault.lane == lane) {
+                pause(millis(fault.at).saturating_sub(watch.elapsed())).await;
+                let number = numbers.fetch_add(1, Relaxed);
+                let (id, what) = (
+                    fault.kind.id_in(targets.cell).into(),
+                    fault.kind.what().into(),
+                );
+                history.note(Event::Fault { number, id, what });
+                if fault.kind == Kind::KillEngine && targets.cell.is_everysec() {
+                    targets.note_unwritten(history).await;
+                }
+                let heals_max = fault.span() + HEALS_MAX;
+                let what = format!("fault {number}, {}, to heal", fault.kind.what());
+                let Some(done) = waits.on(heals_max, what, targets.hit(fault)).await else {
+                    return;
+                };
+                history.note(Event::Healed { number, done });
             }
-            let heals_max = fault.span() + HEALS_MAX;
-            let what = format!("fault {number}, {}, to heal", fault.kind.what());
-            let Some(done) = waits.on(heals_max, what, targets.hit(fault)).await else {
-                return;
-            };
-            history.note(Event::Healed { number, done });
-        }
-    });
+        });
     join_all(lanes).await;
 }
 
@@ -73,6 +77,10 @@ impl Targets {
             Lane::Servers => self.hit_server(fault).await,
             Lane::Network => match &self.proxy {
                 Some(proxy) => hit_network(proxy, fault).await,
+                None => false,
+            },
+            Lane::Strangers => match self.gateway {
+                Some(port) => strangers::come(port, fault).await,
                 None => false,
             },
         }
@@ -99,6 +107,10 @@ impl Targets {
         match fault.kind {
             Kind::KillWorker => worker.kill(fault.span()).await,
             Kind::StopWorker => worker.stop(fault.span()).await,
+            Kind::StopWorkers => {
+                let stops = self.workers.iter().map(|worker| worker.stop(fault.span()));
+                join_all(stops).await.into_iter().all(|stopped| stopped)
+            }
             Kind::ClientClock => clocks::hit(self.clients.as_deref(), fault).await,
             _ => worker.terminate().await,
         }
@@ -178,6 +190,7 @@ async fn hit_redis(server: &mut TestServer, fault: &Fault) -> bool {
             true
         }
         Kind::NewerFunctions => block_in_place(|| load_newer(server)),
+        Kind::Empty => block_in_place(|| empty(server, fault.pick)),
         Kind::FullMemory => {
             let said = block_in_place(|| server.cli(&["CONFIG", "SET", "maxmemory", "1"]));
             pause(fault.span()).await;
@@ -194,6 +207,17 @@ async fn hit_redis(server: &mut TestServer, fault: &Fault) -> bool {
             said == "OK" || said == "punctual_1"
         }),
     }
+}
+
+/// Takes all data away: by a command, or as if the server had been started on another disk.
+fn empty(server: &mut TestServer, pick: u64) -> bool {
+    if pick.is_multiple_of(2) {
+        return server.cli(&["FLUSHALL"]) == "OK";
+    }
+    server.kill();
+    let gone = std::fs::remove_dir_all(server.directory().join("appendonlydir"));
+    server.restart();
+    gone.is_ok()
 }
 
 /// The functions that are there, under the next version: what a newer program loads. Older programs

@@ -16,6 +16,7 @@ use crate::setting::LEASE;
 pub(crate) enum Kind {
     KillWorker,
     StopWorker,
+    StopWorkers,
     TerminateWorker,
     KillEngine,
     StopEngine,
@@ -43,6 +44,9 @@ pub(crate) enum Kind {
     ClockAhead,
     ClockBack,
     ClientClock,
+    Empty,
+    Drip,
+    TakeNothing,
 }
 
 /// Faults of a lane come one after the other; lanes go on at the same time.
@@ -52,6 +56,7 @@ pub(crate) enum Lane {
     Workers,
     Servers,
     Network,
+    Strangers,
 }
 
 /// One fault.
@@ -90,7 +95,11 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64, faults: us
         Rng::with_seed(seed ^ (cell as u64 + 1).wrapping_mul(0x9e37_79b9) ^ (round << 40));
     let mut plan = Vec::new();
     for (lane, kinds) in lanes(cell) {
-        let mut at = random.u64(200..700);
+        let mut at = match cell {
+            // Data that nobody knows cannot be missed.
+            CellKind::RedisEmptied => random.u64(4_000..8_000),
+            _ => random.u64(200..700),
+        };
         while at < spans && plan.len() < 100_000 {
             let kind = pick(kinds, &mut random);
             let holds = kind.holds(&mut random);
@@ -104,6 +113,9 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64, faults: us
             let rests = match kind {
                 // Sentinels, too, take their time.
                 Kind::FailOver | Kind::LeaveMaster => 6_000,
+                Kind::Drip | Kind::TakeNothing => 3_000,
+                // What is gone is not lost again.
+                Kind::Empty => spans,
                 _ if cell.may_lose() => 1_500,
                 _ => 0,
             };
@@ -130,7 +142,9 @@ const WORKERS: &[(Kind, u32)] = &[
     (Kind::KillWorker, 20),
     (Kind::TerminateWorker, 6),
     (Kind::StopWorker, 2),
+    (Kind::StopWorkers, 1),
 ];
+const STRANGERS: &[(Kind, u32)] = &[(Kind::Drip, 1), (Kind::TakeNothing, 1)];
 const NETWORK: &[(Kind, u32)] = &[
     (Kind::CutRequest, 6),
     (Kind::CutReply, 6),
@@ -163,6 +177,7 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
                 (Lane::Workers, WORKERS),
                 (Lane::Servers, gateway),
                 (Lane::Network, NETWORK),
+                (Lane::Strangers, STRANGERS),
             ]
         }
         CellKind::RedisAlways | CellKind::RedisEverysec => {
@@ -183,6 +198,7 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
                 (Lane::Workers, WORKERS),
                 (Lane::Servers, both),
                 (Lane::Network, NETWORK),
+                (Lane::Strangers, STRANGERS),
             ]
         }
         CellKind::Sentinel | CellKind::SentinelOne | CellKind::SentinelUnwaited => vec![
@@ -244,6 +260,7 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
         CellKind::RedisEverysecSlow | CellKind::RedisRdb => {
             vec![(Lane::Servers, &[(Kind::KillEngine, 1)])]
         }
+        CellKind::RedisEmptied => vec![(Lane::Servers, &[(Kind::Empty, 1)])],
         CellKind::Cluster => vec![
             (Lane::Workers, WORKERS),
             (
@@ -265,6 +282,8 @@ impl Kind {
         match self {
             Self::KillWorker | Self::KillEngine | Self::KillGateway => random.u64(0..250),
             Self::StopWorker => 3 * lease,
+            Self::StopWorkers => 5 * lease,
+            Self::Drip | Self::TakeNothing => random.u64(1_000..3_000),
             Self::StopEngine | Self::StopGateway | Self::BlackHole => 2 * lease,
             Self::CutPower => random.u64(0..250),
             Self::Slow | Self::Thin | Self::FullMemory => random.u64(300..1_000),
@@ -284,6 +303,10 @@ impl Kind {
             Self::KillEngine => "F02",
             Self::KillGateway => "F06",
             Self::StopWorker => "F08",
+            Self::StopWorkers => "F29",
+            Self::Empty => "F17",
+            Self::TakeNothing => "F27",
+            Self::Drip => "F28",
             Self::StopEngine => "F09",
             Self::StopGateway => "F10",
             Self::CutRequest | Self::CutReply | Self::NoReplies => "F11",
@@ -318,6 +341,9 @@ impl Kind {
         match self {
             Self::KillWorker => "kill -9 of a worker",
             Self::StopWorker => "a worker stopped for three leases",
+            Self::StopWorkers => {
+                "all workers stopped for five leases, and a pile due when they go on"
+            }
             Self::TerminateWorker => "SIGTERM to a worker",
             Self::KillEngine => "kill -9 of the engine",
             Self::StopEngine => "the engine stopped for two leases",
@@ -348,6 +374,9 @@ impl Kind {
             Self::NewerFunctions => "functions of a newer program beside older programs",
             Self::ClockAhead => "the engine's clock steps ahead by up to two seconds",
             Self::ClockBack => "the engine's clock reads 5 s, an hour or a day less",
+            Self::Empty => "the data emptied, or gone after a restart",
+            Self::Drip => "strangers at the gateway, whose heads come byte by byte",
+            Self::TakeNothing => "strangers at the gateway, who ask and take no answer",
             Self::ClientClock => {
                 "the clocks of producers and workers are off by 5 s, an hour or a day"
             }

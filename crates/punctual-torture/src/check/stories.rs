@@ -24,6 +24,8 @@ pub(crate) struct Case {
     pub(crate) drained: bool,
     /// Kills of Redis that met bytes which it had answered and not written yet.
     pub(crate) unwritten: u64,
+    /// Answers to enqueues.
+    pub(super) answers: Vec<Heard>,
     /// Waits of the harness that ran out.
     pub(crate) stuck: Vec<String>,
     /// Calls that were given up by their callers.
@@ -120,6 +122,18 @@ pub(crate) struct Start {
     pub(crate) process: usize,
 }
 
+/// An answer to an enqueue, as one process heard it.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) process: usize,
+    pub(super) invoked: u64,
+    pub(super) at: u64,
+    /// Whether the jobs are stored.
+    pub(super) stored: bool,
+    /// Whether it says that the data are gone.
+    pub(super) missing: bool,
+}
+
 /// An answer to an extend of one page.
 #[derive(Debug)]
 pub(super) struct Extension {
@@ -130,6 +144,9 @@ pub(super) struct Extension {
     pub(super) asked: Vec<JobId>,
     pub(super) lost: Vec<JobId>,
 }
+
+/// How errors of data that are gone are named.
+const DATA_MISSING: &str = "(engine_data_missing";
 
 impl Case {
     pub(crate) fn new(accounts: Vec<Account>, look: Look) -> Self {
@@ -235,6 +252,13 @@ impl Case {
                     receipts,
                 } => {
                     let (invoked, ids) = enqueues.remove(&call).unwrap_or_default();
+                    self.answers.push(Heard {
+                        process,
+                        invoked,
+                        at,
+                        stored: true,
+                        missing: false,
+                    });
                     for (id, received) in ids.into_iter().zip(receipts) {
                         let story = self.jobs.entry(id).or_default();
                         story.unknown -= 1;
@@ -245,6 +269,16 @@ impl Case {
                             received,
                         });
                     }
+                }
+                Event::EnqueueUnknown { call, error } => {
+                    let invoked = enqueues.get(&call).map_or(at, |(invoked, _)| *invoked);
+                    self.answers.push(Heard {
+                        process,
+                        invoked,
+                        at,
+                        stored: false,
+                        missing: error.contains(DATA_MISSING),
+                    });
                 }
                 Event::EnqueueFail { call, .. } => {
                     for id in enqueues.remove(&call).unwrap_or_default().1 {

@@ -6,7 +6,9 @@ mod ends;
 mod kept;
 /// I2, I3.
 mod leases;
-/// I5, I6.
+/// T.
+mod missing;
+/// I5, I6, W.
 mod timing;
 /// How histories are told.
 mod told;

@@ -68,6 +68,34 @@ fn redis_with_snapshots_only_loses_in_a_kill() {
 }
 
 #[test]
+fn redis_that_is_emptied_loses_all_and_nobody_who_knew_it_goes_on() {
+    let run = run(&[
+        "--engine",
+        "redis-emptied",
+        "--minutes",
+        "0.4",
+        "--round",
+        "12",
+        "--seed",
+        "3",
+    ]);
+    let (acknowledged, lost) = kept_and_lost(&run);
+    assert!(acknowledged > 0 && lost > 0, "{}", run.said());
+    assert!(run.is_clean(), "{}", run.said());
+    let told = |round: &Value| {
+        let verdicts = round["findings"]["verdicts"].as_array().expect("verdicts");
+        let named = |verdict: &&Value| verdict["name"] == "T loss of all is told";
+        let told = verdicts.iter().find(named).expect("it is judged");
+        told["checked"].as_u64().expect("a number")
+    };
+    assert!(
+        run.rounds().iter().all(|round| told(round) > 0),
+        "{}",
+        run.said()
+    );
+}
+
+#[test]
 fn the_embedded_engine_without_syncs_loses_in_a_power_cut() {
     loses("embedded-os-power");
 }
