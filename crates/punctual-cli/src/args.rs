@@ -1,5 +1,6 @@
 //! The command line: what every command shares, and the list of commands.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -209,6 +210,16 @@ impl Command {
 /// Reads a span such as `30m`.
 pub(crate) fn span_of(text: &str) -> std::result::Result<Duration, String> {
     parse_span(text).map_err(|error| error.message().to_owned())
+}
+
+/// Reads where to listen, such as `127.0.0.1:4180`; `localhost` is that too.
+pub(crate) fn listen_of(text: &str) -> std::result::Result<SocketAddr, String> {
+    let port = text.strip_prefix("localhost:");
+    let address = port.map_or(text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    address.parse().map_err(|_| {
+        "not an address and a port; write them such as 127.0.0.1:4180, localhost:0 or [::1]:4180"
+            .to_owned()
+    })
 }
 
 /// Reads an instant such as `2026-12-01T08:00:00Z`.

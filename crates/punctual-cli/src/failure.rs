@@ -182,7 +182,10 @@ fn remedy_for(kind: ErrorKind) -> Option<&'static str> {
         DataDamaged => "keep a copy of the directory, then look with `punctual repair`",
         DataNewer => "use the version of punctual that wrote it, or a newer one",
         EngineFull => "free space or delete settled jobs, then send the same again",
-        EngineUnavailable => "whether it took effect is unknown; send the same ids again",
+        EngineUnavailable => {
+            "see that it runs and can be reached; whether this took effect is unknown, \
+             and the same ids may be sent again"
+        }
         Internal => "this is a bug in punctual; please report it with the command",
         _ => return None,
     })

@@ -229,7 +229,10 @@ impl Connections {
     }
 
     fn cut(&self, error: hyper::Error) -> Error {
-        let message = "the gateway did not answer to the end; send the same ids again";
+        let message = match error.is_parse() {
+            true => "what answers there speaks no HTTP; if it speaks TLS, name it https://",
+            false => "the gateway did not answer to the end; send the same ids again",
+        };
         Error::new(ErrorKind::EngineUnavailable, message)
             .with("gateway", &self.place)
             .source(error)

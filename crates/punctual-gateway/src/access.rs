@@ -115,7 +115,9 @@ impl Token {
         let (Some(text), Some(namespace), Some(scopes), None) =
             (words.next(), words.next(), words.next(), words.next())
         else {
-            return Err(wrong("a token's line is not TOKEN NAMESPACE SCOPE[,SCOPE]"));
+            return Err(wrong(
+                "a line needs TOKEN NAMESPACE SCOPE[,SCOPE], with scopes of read, enqueue, work and admin",
+            ));
         };
         let scopes: Result<Vec<Scope>, Error> = scopes.split(',').map(str::parse).collect();
         let scopes = scopes?;

@@ -1,5 +1,7 @@
 //! `punctual queues`: counts, pause, resume, purge.
 
+use std::collections::HashSet;
+
 use clap::Subcommand;
 use punctual::State;
 use punctual::engine::{Control, Controlled, QueueStats, StatsRequest};
@@ -137,6 +139,9 @@ async fn switch(
     done: &str,
     control: impl Fn(String) -> Control,
 ) -> Result<()> {
+    // A name that was mistyped pauses nothing that anybody waits for.
+    let known = stats(session, Vec::new()).await?;
+    let known: HashSet<String> = known.into_iter().map(|queue| queue.queue).collect();
     for queue in queues {
         let answer = session
             .engine
@@ -149,6 +154,11 @@ async fn switch(
                 .json(&object!({"queue": queue, "paused": done == "paused", "changed": changed}))?;
         } else if changed {
             session.out.line(format!("{queue} is {done}"))?;
+            if done == "paused" && !known.contains(&queue) {
+                session.out.note(format!(
+                    "no job was ever in {queue}; `punctual queues list` shows where there are some"
+                ));
+            }
         } else {
             let so = if done == "paused" {
                 "was paused before"

@@ -15,7 +15,7 @@ use tokio::signal::unix::SignalKind;
 
 use self::access::{Access, warn_if_others_can_read};
 use self::config::Config;
-use crate::args::{Global, span_of};
+use crate::args::{Global, listen_of, span_of};
 use crate::connect::{AUDIT, Address, DEFAULT, Make, Manner, TOKEN};
 use crate::failure::{Failure, Result};
 use crate::output::{Output, object};
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
 
     /// Where to listen; port 0 takes a free one [default: 127.0.0.1:4180]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_of)]
     listen: Option<SocketAddr>,
 
     /// A name under which it is asked, besides addresses and localhost
@@ -144,6 +144,10 @@ impl Args {
         }
         if let Some(file) = self.audit.clone().or(config.audit_file()).or(usual) {
             gateway = gateway.audit(Audit::in_file(&file)?);
+        } else if !matches!(address, Address::Memory) {
+            global.output().note(
+                "who changed what is on record until the server ends; name a file with --audit to keep it",
+            );
         }
         if let Some(clock) = clock {
             gateway = gateway.with_test_clock(clock);
@@ -228,7 +232,7 @@ fn announce(
     out.line(format!("serving {engine} on {url}"))?;
     out.line(format!("\n  look      {dashboard}"))?;
     out.line(format!(
-        "  schedule  curl -s {url}/v1/jobs{shown} -H 'Content-Type: application/json' \
+        "  schedule  curl -sS {url}/v1/jobs{shown} -H 'Content-Type: application/json' \
          -d '{{\"queue\":\"mail\",\"payload\":{{\"to\":\"ann\"}},\"delay\":\"30s\"}}'"
     ))?;
     if engine.of_files().is_some() {

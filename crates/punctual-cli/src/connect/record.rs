@@ -33,7 +33,8 @@ impl Address {
             Self::Memory | Self::Redis(_) => {
                 let message = format!("{self} keeps no record of changes");
                 Err(Failure::usage(message).hint(
-                    "ask the gateway that serves it with --engine http://HOST:PORT, or name its --file",
+                    "changes made straight to it are on no record; for those through a gateway \
+                     ask that with --engine http://HOST:PORT, or name its --file",
                 ))
             }
         }

@@ -21,6 +21,16 @@ fn queues_are_counted_paused_resumed_and_purged() {
         (&json!(1), &json!(1), &json!(false))
     );
 
+    let mistyped = punctual
+        .run(&["queues", "pause", "mial", "orders"])
+        .exits(0);
+    assert_eq!(mistyped.stdout, "mial is paused\norders is paused\n");
+    let note = "no job was ever in mial";
+    assert_eq!(mistyped.stderr.matches("no job was ever").count(), 1);
+    assert!(mistyped.stderr.contains(note), "{mistyped:?}");
+    let again = ["queues", "resume", "mial", "orders"];
+    punctual.run(&again).exits(0);
+
     assert_eq!(punctual.one(&["queues", "pause", "mail"])["changed"], true);
     assert_eq!(punctual.one(&["queues", "pause", "mail"])["changed"], false);
     let table = punctual.run(&["queues", "list"]).exits(0).stdout;

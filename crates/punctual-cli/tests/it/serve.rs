@@ -26,7 +26,11 @@ impl Server {
         let args = [&["serve", "--listen", "127.0.0.1:0", "-o", "json"], args].concat();
         let mut command = punctual.command(&args);
         let command = with(command.stdout(Stdio::piped()));
-        let mut child = command.spawn().expect("it starts");
+        Self::of(command.spawn().expect("it starts"))
+    }
+
+    /// One that was started with its output piped, once it can be asked.
+    fn of(mut child: Child) -> Self {
         let mut line = String::new();
         let stdout = child.stdout.as_mut().expect("a pipe");
         BufReader::new(stdout).read_line(&mut line).expect("a line");
@@ -131,6 +135,21 @@ fn commands_reach_a_directory_that_is_served_through_its_address() {
     );
     assert_eq!(server.end(), Some(0));
     run(&["jobs", "list"], &token).exits(5);
+}
+
+#[test]
+fn where_to_listen_may_be_called_localhost_and_a_port_alone_is_told_how_to_write() {
+    let punctual = Punctual::new();
+    let args = ["serve", "--engine", "memory:", "-o", "json", "--listen"];
+    for wrong in ["4180", ":4180", "localhost", "jobs.example:4180"] {
+        let refused = punctual.run(&[&args[..], &[wrong]].concat()).exits(2);
+        let said = refused.error()["message"].to_string();
+        assert!(said.contains("127.0.0.1:4180"), "{wrong}: {said}");
+    }
+    let mut command = punctual.command(&[&args[..], &["localhost:0"]].concat());
+    let child = command.stdout(Stdio::piped()).spawn();
+    let server = Server::of(child.expect("it starts"));
+    assert!(server.url().starts_with("http://127.0.0.1:"));
 }
 
 #[test]

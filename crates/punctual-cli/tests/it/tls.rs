@@ -66,7 +66,11 @@ fn calls_by_tls_reach_who_is_vouched_for_and_nobody_else() {
         "{refused:?}"
     );
     // Without TLS there is no answer, and no token is sent before there is one.
-    list(&punctual, &format!("http://{place}")).exits(5);
+    let plain = list(&punctual, &format!("http://{place}")).exits(5);
+    assert!(
+        text(&plain.error()["hint"]).contains("https://"),
+        "{plain:?}"
+    );
     let missing = list(&punctual, &format!("https://{place}?ca=nowhere.pem")).exits(2);
     assert!(missing.stderr.contains("nowhere.pem"), "{missing:?}");
     assert_eq!(server.end(), Some(0));
