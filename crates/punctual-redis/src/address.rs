@@ -26,13 +26,16 @@ impl fmt::Display for Host {
 }
 
 impl Host {
-    /// Refuses to send passwords and jobs to another machine in the clear.
-    pub(crate) fn check_plaintext(&self) -> Result<()> {
-        let is_here = match self.name.parse::<IpAddr>() {
+    fn is_here(&self) -> bool {
+        match self.name.parse::<IpAddr>() {
             Ok(address) => address.to_canonical().is_loopback(),
             Err(_) => self.name.eq_ignore_ascii_case("localhost"),
-        };
-        if is_here {
+        }
+    }
+
+    /// Refuses to send passwords and jobs to another machine in the clear.
+    pub(crate) fn check_plaintext(&self) -> Result<()> {
+        if self.is_here() {
             return Ok(());
         }
         let message = "redis on another machine would get passwords and jobs in the clear; use \
@@ -165,6 +168,11 @@ impl FromStr for Options {
 }
 
 impl Options {
+    /// Whether passwords and jobs go to another machine unencrypted, as `?plaintext=allow` says.
+    pub fn is_in_the_clear(&self) -> bool {
+        !self.tls.on && !self.place.hosts().iter().all(Host::is_here)
+    }
+
     /// Whether hosts of other machines are refused, those too that sentinels and nodes name.
     pub(crate) fn refuses_plaintext(&self) -> bool {
         !self.tls.on && !self.plaintext

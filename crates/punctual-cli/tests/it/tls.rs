@@ -150,6 +150,24 @@ fn a_token_goes_to_another_machine_in_the_clear_only_if_told_so() {
 }
 
 #[test]
+fn redis_on_another_machine_is_asked_in_the_clear_only_if_told_so() {
+    let punctual = Punctual::new();
+    for there in [
+        "redis://u:hunter2@jobs.invalid",
+        "redis+sentinel://10.0.0.7/main",
+        "redis+cluster://127.0.0.1,10.0.0.7",
+    ] {
+        let refused = list(&punctual, there).exits(2);
+        let (message, hint) = (&refused.error()["message"], &refused.error()["hint"]);
+        assert!(text(message).contains("in the clear"), "{there}: {message}");
+        assert!(text(hint).contains("rediss://") && text(hint).contains("?plaintext=allow"));
+        assert!(!refused.stderr.contains("hunter2"), "{refused:?}");
+    }
+    // Told so it is tried, and there is no such machine.
+    list(&punctual, "redis://u:hunter2@jobs.invalid?plaintext=allow").exits(5);
+}
+
+#[test]
 fn a_server_is_set_up_by_a_file_and_the_command_line_comes_first() {
     let punctual = Punctual::new();
     certify(&punctual, "ours", "127.0.0.1");

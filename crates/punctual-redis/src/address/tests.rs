@@ -59,7 +59,7 @@ fn another_machine_is_refused_in_the_clear_unless_told_so() {
         "127.9.9.9",
         "[::1]:1",
     ] {
-        read(&format!("redis://{here}"));
+        assert!(!read(&format!("redis://{here}")).is_in_the_clear());
     }
     read("redis://[::ffff:127.0.0.1]:6379");
     for there in [
@@ -78,8 +78,8 @@ fn another_machine_is_refused_in_the_clear_unless_told_so() {
         assert!(!said.contains("secret"), "{there}: {said}");
         // The remedies that it names are ones.
         assert!(said.contains("rediss://") && said.contains("?plaintext=allow"));
-        read(&format!("{there}?plaintext=allow"));
-        read(&there.replacen("redis", "rediss", 1));
+        assert!(read(&format!("{there}?plaintext=allow")).is_in_the_clear());
+        assert!(!read(&there.replacen("redis", "rediss", 1)).is_in_the_clear());
     }
     for wrong in ["redis://h?plaintext=yes", "rediss://h?plaintext=allow"] {
         wrong.parse::<Options>().expect_err(wrong);

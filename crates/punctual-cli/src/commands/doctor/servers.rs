@@ -15,6 +15,13 @@ pub(super) async fn checks(address: &Address) -> Result<Vec<Check>> {
     let options = address.options()?;
     let asked = options.asked_durability();
     let mut checks = Vec::new();
+    if options.is_in_the_clear() {
+        checks.push(Check::warning(
+            "network",
+            "passwords and jobs travel in the clear, as ?plaintext=allow says",
+            "encrypt them, as docs/engines/redis.md tells, unless nobody else is on the way",
+        ));
+    }
     for standing in RedisEngine::examine(options).await? {
         checks.push(server(&standing));
         checks.push(keeps(&standing, asked));
