@@ -4,12 +4,15 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::{Claim, Claimed, Got, Settle, Settlement, Target, WaitFor};
+use punctual::engine::{
+    Claim, Claimed, Got, Page, PageReport, Settle, Settlement, Target, WaitFor,
+};
 use punctual::time::{millis, pause, seconds};
-use punctual::{Effect, JobId, JobRecord, Outcome, push};
+use punctual::{Effect, Engine, JobId, JobRecord, Namespace, Outcome, push};
+use tokio::sync::oneshot;
 
 use crate::access::{Allowed, Caller, Working};
-use crate::problem::{ErrorAnswer, Result};
+use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Read, wait_until};
 use crate::shapes::work::{
     Asked, ClaimAnswer, ClaimRequest, ExtendAnswer, ExtendRequest, SettleAnswer, SettleRequest,
@@ -42,8 +45,9 @@ pub(crate) async fn claim_for(
     request: ClaimRequest,
 ) -> Result<ClaimAnswer> {
     let wait = request.wait.clone();
+    let may_come_again = request.nonce.is_some();
     let claim = request.claim()?;
-    let mut claimed = claim_once(shared, caller, &claim).await?;
+    let mut claimed = claim_once(shared, caller, &claim, may_come_again).await?;
     let started = claimed.now;
     let mut end = wait_until(started, wait.as_deref())?;
     while claimed.pages.is_empty() {
@@ -67,14 +71,50 @@ pub(crate) async fn claim_for(
                 () = shared.ending() => break,
             }
         }
-        claimed = claim_once(shared, caller, &claim).await?;
+        claimed = claim_once(shared, caller, &claim, may_come_again).await?;
     }
     Ok(claimed.into())
 }
 
-async fn claim_once(shared: &Shared, caller: &Caller, claim: &Claim) -> Result<Claimed> {
+/// Claims. What is claimed for somebody who has hung up meanwhile is handed back: else it would wait
+/// for the end of its lease, and count a crash. A claim that may come again gets its page then.
+async fn claim_once(
+    shared: &Shared,
+    caller: &Caller,
+    claim: &Claim,
+    may_come_again: bool,
+) -> Result<Claimed> {
+    let (engine, namespace) = (shared.engine.clone(), caller.namespace.clone());
     let claim = claim.clone();
-    Ok(shared.engine.claim(&caller.namespace, claim).await?)
+    if may_come_again {
+        return Ok(engine.claim(&namespace, claim).await?);
+    }
+    let (answer, answered) = oneshot::channel();
+    tokio::spawn(async move {
+        let claimed = engine.claim(&namespace, claim).await;
+        if let Err(Ok(unheard)) = answer.send(claimed) {
+            hand_back(&*engine, &namespace, &unheard).await;
+        }
+    });
+    // It ends without an answer only by a panic, which was told where it happened.
+    let claimed = answered.await.map_err(|_| Problem::shutting_down())?;
+    Ok(claimed?)
+}
+
+/// Releases every job of a claim.
+async fn hand_back(engine: &dyn Engine, namespace: &Namespace, claimed: &Claimed) {
+    let released = |job: &JobRecord| Settlement::new(job.id, job.attempt, Outcome::Released);
+    let report = |page: &Page| {
+        let ends = page.jobs.iter().map(released);
+        PageReport::new(page.token, ends.collect())
+    };
+    let pages: Vec<_> = claimed.pages.iter().map(report).collect();
+    if pages.is_empty() {
+        return;
+    }
+    if let Err(error) = engine.settle(namespace, Settle { pages }).await {
+        tracing::debug!(%error, "jobs for somebody who has hung up wait for the end of their lease");
+    }
 }
 
 /// Prolongs leases, carries progress

@@ -85,7 +85,7 @@ pub(crate) struct ClaimRequest {
     alone: bool,
     /// 16 hexadecimal digits; the same again answers the same page.
     #[schema(pattern = "^[0-9a-f]{16}$")]
-    nonce: Option<String>,
+    pub(crate) nonce: Option<String>,
 }
 
 impl ClaimRequest {

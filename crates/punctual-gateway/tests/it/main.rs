@@ -7,6 +7,7 @@ mod drain;
 mod events;
 mod framing;
 mod fuzz;
+mod given_back;
 mod inputs;
 mod jobs;
 mod limits;
