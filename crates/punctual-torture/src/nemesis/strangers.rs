@@ -12,7 +12,7 @@ use crate::address::TOKEN;
 use crate::plan::{Fault, Kind};
 
 /// How many come at once.
-const STRANGERS: usize = 40;
+const STRANGERS: usize = 16;
 
 /// They come, stay for the span of the fault, and go; whether any of them was let in.
 pub(super) async fn come(port: u16, fault: &Fault) -> bool {

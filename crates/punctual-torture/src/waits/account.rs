@@ -13,8 +13,8 @@ pub(super) fn of(round: &Path) -> String {
     let mut text = String::new();
     for (process, command) in below(std::process::id()) {
         let _ = writeln!(text, "process {process}: {command}");
-        for thread in threads(process) {
-            let _ = writeln!(text, "  {thread}");
+        for line in threads(process).into_iter().chain(connections(process)) {
+            let _ = writeln!(text, "  {line}");
         }
     }
     let _ = writeln!(text, "\nnow: {}", stamp());
@@ -79,6 +79,31 @@ fn threads(process: u32) -> Vec<String> {
         )
     });
     threads.collect()
+}
+
+/// Ports, state, and bytes that wait to be sent and to be read, of each connection that it holds.
+fn connections(process: u32) -> Vec<String> {
+    let table = fs::read_to_string(format!("/proc/{process}/net/tcp")).unwrap_or_default();
+    let held = fs::read_dir(format!("/proc/{process}/fd"));
+    let held = held.into_iter().flatten().flatten();
+    let held: Vec<String> = held
+        .filter_map(|entry| Some(fs::read_link(entry.path()).ok()?.to_str()?.to_owned()))
+        .collect();
+    let connection = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, local, remote, state, queues, _, _, _, _, number, ..] = words[..] else {
+            return None;
+        };
+        let port = |address: &str| u16::from_str_radix(address.rsplit(':').next()?, 16).ok();
+        let (sent, read) = queues.split_once(':')?;
+        let is_held = held.contains(&format!("socket:[{number}]"));
+        is_held.then_some(format!(
+            "tcp {} -> {}: state {state}, {sent} to send, {read} to read, in hexadecimal",
+            port(local)?,
+            port(remote)?
+        ))
+    };
+    table.lines().filter_map(connection).collect()
 }
 
 /// The ends of all histories.

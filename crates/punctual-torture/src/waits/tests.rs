@@ -20,6 +20,8 @@ async fn a_wait_that_runs_out_says_for_what_and_what_processes_were_at() {
     let child = Command::new("cat").stdin(Stdio::piped()).spawn();
     let mut child = child.expect("the system has cat");
     let never = std::future::pending::<()>();
+    let listens = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let port = listens.local_addr().expect("it is bound").port();
     let came = waits.on(millis(20), "worker-1 to end", never).await;
     child.kill().expect("it runs");
     child.wait().expect("it ran");
@@ -31,6 +33,10 @@ async fn a_wait_that_runs_out_says_for_what_and_what_processes_were_at() {
     );
     assert!(
         text.contains(&format!("process {}: cat", child.id())),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("tcp {port} -> 0: state 0A")),
         "{text}"
     );
     let accounts = history::read(folder.path()).expect("a history");
