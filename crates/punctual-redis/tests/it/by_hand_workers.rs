@@ -3,8 +3,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
+use punctual::Engine;
+use punctual::engine::{Got, Target};
 use punctual::time::{Stopwatch, millis, seconds};
 
+use crate::client::here;
 use crate::hand::{Hand, text};
 
 /// The lease of every worker here, and how long a job runs that says nothing: more than two leases.
@@ -172,8 +175,8 @@ async fn a_kill_hands_over(killed: Language, other: Language) {
     let first = Worker::start(killed, &hand);
     first.says(&format!("settled {short} completed: settled"));
     assert_eq!(hand.call("get", &[&long])["job"]["state"], "active");
-    first.kill();
     let second = Worker::start(other, &hand);
+    first.kill();
     second.says(&format!("started {long} attempt 2"));
     // Each of these calls would return the job if its lease were not extended.
     second.says_while(&format!("settled {long} completed: settled"), || {
@@ -182,6 +185,14 @@ async fn a_kill_hands_over(killed: Language, other: Language) {
     finished_by(&hand, &short, killed, 1);
     finished_by(&hand, &long, other, 2);
     assert_eq!(hand.call("get", &[&long])["job"]["crashes"], 1);
+    let target = Target::Id(long.parse().expect("an id"));
+    let got = hand.engine.get(&here(), vec![target], false).await;
+    let Some(Got::Job(job, _)) = got.expect("get").remove(0) else {
+        panic!("it is retained");
+    };
+    let (lease_end, back) = (job.attempts[0].ended_at, job.started_at);
+    let after = back.expect("it ran again") - lease_end;
+    assert!(after < seconds(2), "back {after:?} after its lease");
 }
 
 /// One worker is stopped for three leases, one until the other takes its job and two that this takes;
@@ -222,4 +233,23 @@ async fn a_python_worker_survives_a_lost_lease() {
 #[tokio::test]
 async fn a_node_worker_survives_a_lost_lease() {
     a_lost_lease_is_survived(Language::Node, Language::Python).await;
+}
+
+/// What stands in docs/wire-protocol.md is enough for a client of the packed forms.
+#[tokio::test]
+async fn the_packed_forms_take_a_few_lines_of_python() {
+    let hand = Hand::new().await;
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let ran = Command::new(python())
+        .arg(examples.join("python-redis/packed.py"))
+        .env("REDIS_URL", hand.server.address())
+        .output()
+        .expect("the system starts a process");
+    assert!(ran.status.success(), "{ran:?}");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let ids: Vec<&str> = said.split_whitespace().skip(1).collect();
+    assert_eq!(ids.len(), 3, "{said}");
+    for id in ids {
+        assert_eq!(hand.call("get", &[id])["job"]["state"], "completed");
+    }
 }

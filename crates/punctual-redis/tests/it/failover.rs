@@ -27,7 +27,7 @@ async fn patient(address: &str) -> Arc<RedisEngine> {
     }
 }
 
-/// Sends jobs until told to stop; answers those that were acknowledged.
+/// Sends jobs until told to stop, again and again where one is not answered; those that were acknowledged.
 fn produce(engine: &Arc<RedisEngine>) -> (Arc<AtomicBool>, JoinHandle<Vec<JobId>>) {
     let enough = Arc::new(AtomicBool::new(false));
     let (engine, done) = (engine.clone(), enough.clone());
@@ -43,6 +43,20 @@ fn produce(engine: &Arc<RedisEngine>) -> (Arc<AtomicBool>, JoinHandle<Vec<JobId>
     (enough, tokio::spawn(sends))
 }
 
+/// The same where every call is to be answered within its deadline.
+fn produce_without_error(engine: &Arc<RedisEngine>) -> (Arc<AtomicBool>, JoinHandle<Vec<JobId>>) {
+    let enough = Arc::new(AtomicBool::new(false));
+    let (engine, done) = (engine.clone(), enough.clone());
+    let sends = async move {
+        let mut sent = Vec::new();
+        while !done.load(SeqCst) || sent.is_empty() {
+            sent.push(enqueue(&engine).await.expect("within the deadline"));
+        }
+        sent
+    };
+    (enough, tokio::spawn(sends))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_that_moves_is_waited_for() {
     let cluster = TestCluster::start();
@@ -50,7 +64,7 @@ async fn a_slot_that_moves_is_waited_for() {
     let another = patient(&cluster.address()).await;
     let mut kept = HashSet::new();
     for to in [1, 2, 0].into_iter().cycle().take(rounds(3)) {
-        let (enough, sent) = produce(&engine);
+        let (enough, sent) = produce_without_error(&engine);
         while drain(&another).await.is_empty() {}
         let cluster = &cluster;
         tokio::task::block_in_place(|| cluster.move_slot("punctual:{default/0}", to));
