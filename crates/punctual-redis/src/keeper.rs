@@ -36,6 +36,14 @@ const EXAMINES: Duration = minutes(1);
 impl Keeper {
     /// Starts it, unless a test moves the clock and wants nothing done behind its back.
     pub(crate) fn start(calls: Arc<Calls>, standings: Arc<Mutex<Vec<Standing>>>) -> Self {
+        Self::that_examines(EXAMINES, calls, standings)
+    }
+
+    fn that_examines(
+        every: Duration,
+        calls: Arc<Calls>,
+        standings: Arc<Mutex<Vec<Standing>>>,
+    ) -> Self {
         let pulse = Arc::new(Mutex::new(Pulse {
             last: Stopwatch::start(),
             failures: 0,
@@ -43,7 +51,7 @@ impl Keeper {
         }));
         let task = match calls.options.clock {
             Some(_) => None,
-            None => Some(tokio::spawn(run(calls, standings, pulse.clone())).abort_handle()),
+            None => Some(tokio::spawn(run(every, calls, standings, pulse.clone())).abort_handle()),
         };
         Self { pulse, task }
     }
@@ -72,12 +80,17 @@ impl Drop for Keeper {
     }
 }
 
-async fn run(calls: Arc<Calls>, standings: Arc<Mutex<Vec<Standing>>>, pulse: Arc<Mutex<Pulse>>) {
+async fn run(
+    every: Duration,
+    calls: Arc<Calls>,
+    standings: Arc<Mutex<Vec<Standing>>>,
+    pulse: Arc<Mutex<Pulse>>,
+) {
     let mut examined = Stopwatch::start();
     loop {
         pause(ROUND.mul_f64(0.8 + 0.2 * draw())).await;
         let kept = keep(&calls).await;
-        if examined.elapsed() >= EXAMINES {
+        if examined.elapsed() >= every {
             match examine(&calls).await {
                 Ok(found) => *standings.lock().unwrap_or_else(PoisonError::into_inner) = found,
                 Err(error) => tracing::debug!(%error, "the servers' settings are not read now"),

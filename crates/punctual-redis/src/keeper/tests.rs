@@ -1,3 +1,4 @@
+use punctual::engine::Durability;
 use punctual::time::within;
 use punctual::{Engine, Namespace, NewJob};
 
@@ -26,6 +27,33 @@ async fn data_that_vanish_are_told_in_five_seconds_though_nobody_calls() {
     assert!(watch.elapsed() < millis(5_500), "{:?}", watch.elapsed());
     assert!(keeper.problem().expect("a problem").contains("lost"));
     assert_eq!(server.cli(&["DBSIZE"]), "0", "never a silent new queue");
+}
+
+/// What a server is set up for is read again, here each round, and what has become wrong is told.
+#[tokio::test]
+async fn a_server_that_is_set_up_otherwise_since_is_noticed() {
+    let server = TestServer::start();
+    let options: crate::Options = server.address().parse().expect("a good address");
+    let calls = Arc::new(Calls::new(options, Library::production()).expect("no files are read"));
+    let standings = Arc::new(Mutex::new(examine(&calls).await.expect("it is there")));
+    let problems = || {
+        let known = standings.lock().expect("no panic");
+        let of_servers = known.iter().flat_map(|it| it.problems(Durability::Memory));
+        of_servers.collect::<Vec<_>>()
+    };
+    assert_eq!(problems(), Vec::<String>::new());
+    let _keeper = Keeper::that_examines(Duration::ZERO, calls, standings.clone());
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let watch = Stopwatch::start();
+    while problems().is_empty() && watch.elapsed() < seconds(30) {
+        tokio::task::yield_now().await;
+    }
+    assert!(problems()[0].contains("noeviction"), "{:?}", problems());
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    while !problems().is_empty() && watch.elapsed() < seconds(30) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(problems(), Vec::<String>::new(), "and that it is mended");
 }
 
 #[test]
