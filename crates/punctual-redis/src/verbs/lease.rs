@@ -42,7 +42,9 @@ impl Calls {
             if let Some(page) = reply.unseen.take() {
                 let records = match page.runs.is_empty() {
                     true => self.records(shard, &page.ids).await?,
-                    false => self.records_in_sheaves(shard, &page.runs).await?,
+                    false if sheaves => self.records_in_sheaves(shard, &page.runs).await?,
+                    // Nobody asked for those.
+                    false => return Err(crate::wire::damaged()),
                 };
                 reply.add(page, records.iter().map(Option::as_deref))?;
             }

@@ -4,6 +4,7 @@ use punctual::engine::{
     Action, Control, Controlled, Edit, ExtendVerdict, Filter, List, ListBy, RecordValue, Select,
     SettleVerdict, StatsRequest,
 };
+use punctual::time::{Stopwatch, seconds};
 use punctual::{Engine, ErrorKind, JobId, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy as Proxy, TestServer, Way};
@@ -221,7 +222,9 @@ async fn cut_effects_for_other_shards_arrive_once() {
         let settled = engine.settle(&here(), settle).await.expect("settle");
         assert_ne!(settled.verdicts[0][0], SettleVerdict::LeaseLost);
         let mut arrived = take_followers(&direct).await;
+        let watch = Stopwatch::start();
         while arrived.len() < followers.len() || is_posted(&server) {
+            assert!(watch.elapsed() < seconds(20), "only {arrived:?} came");
             direct.maintain().await.expect("maintain");
             arrived.extend(take_followers(&direct).await);
         }
