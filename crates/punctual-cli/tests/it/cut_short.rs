@@ -143,7 +143,7 @@ impl Under {
     /// Says an edit and kills the server within it. Some calls are over too soon to be cut off: then
     /// the next is tried, on more jobs if need be.
     fn cut_off(&mut self, edit: &Edit) {
-        for calls in 0..100 {
+        for calls in 0..30 {
             let (head, body) = edit.call(&Value::Null);
             let before = self.record();
             let answer = self.server.send(head, &body);
