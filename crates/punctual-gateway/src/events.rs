@@ -25,6 +25,8 @@ use crate::state::Shared;
 
 /// How long a socket may take to say who it is.
 const HELLO_SECONDS_MAX: u64 = 5;
+/// Tokens are short.
+const HELLO_BYTES_MAX: usize = 16 << 10;
 /// How often a silent socket is asked whether it is there.
 const PING_SECONDS: u64 = 30;
 /// What a socket that says nothing keeps for reading; it grows with the frames that come.
@@ -185,8 +187,12 @@ async fn hello(
     let text = within(seconds(HELLO_SECONDS_MAX), socket.text())
         .await
         .ok_or(silent)??;
+    let no_hello = End(UNAUTHORIZED, "the first frame is no hello");
+    if text.len() > HELLO_BYTES_MAX {
+        return Err(no_hello);
+    }
     let Ok(Frame::Hello { token, after }) = parse::<Frame>(text.as_bytes()) else {
-        return Err(End(UNAUTHORIZED, "the first frame is no hello"));
+        return Err(no_hello);
     };
     if let Some(caller) = caller {
         return Ok((caller, after));

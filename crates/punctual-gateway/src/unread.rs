@@ -294,8 +294,14 @@ fn shown_path(path: &Path) -> String {
     }
 }
 
+/// A tree of what is longer could take a hundred times its bytes: what stands there is then not shown.
+const LOOKED_INTO_MAX: usize = 64 << 10;
+
 /// What stands at a path; nothing if that cannot be told.
 fn lookup(bytes: &[u8], path: &Path) -> Option<Value> {
+    if bytes.len() > LOOKED_INTO_MAX {
+        return None;
+    }
     let mut value: Value = serde_json::from_slice(bytes).ok()?;
     for segment in path.iter() {
         value = match segment {

@@ -5,12 +5,19 @@ do
 -- A page of fewer jobs and bytes is answered with its records: one more round trip would cost more.
 local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
 --SMALL UNSEEN_MIN = 3
--- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that there are more.
-local LOOKED_MAX = 250
+-- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that there are more. So do
+-- those that it meets expired, and settles.
+local LOOKED_MAX, EXPIRED_MAX = 250, 125
 
 -- What a claim has taken: ids, records, and the queue rows they came from.
 local function new_take(limit, bytes)
-  return {limit = limit, bytes = bytes, n = 0, ids = {}, records = {}, rows = {}, size = 0, full = false, plain = true}
+  return {limit = limit, bytes = bytes, n = 0, ids = {}, records = {}, rows = {}, size = 0, expired = 0, full = false, plain = true}
+end
+
+-- Whether a claim has settled as many expired jobs as one call may: what it has then is its answer.
+local function ends(take)
+  if take.expired >= EXPIRED_MAX then take.full = true end
+  return take.full
 end
 
 local function payload_of(raw)
@@ -58,13 +65,17 @@ end
 
 -- Takes one job that is off its list; false if it does not fit.
 local function take_listed(take, r, id, raw)
+  if ends(take) then return false end
   if byte(raw) == 1 then
     if not fits(take, raw) then return false end
     add(take, r, id, raw)
     return true
   end
   local j = Job.parse(id, raw)
-  if expired_off_list(r, j) then return true end
+  if expired_off_list(r, j) then
+    take.expired = take.expired + 1
+    return true
+  end
   if not fits(take, raw) then return false end
   take_one(take, r, j, raw)
   return true
@@ -72,6 +83,7 @@ end
 
 -- Takes one entry of a side set. Answers false if it does not fit.
 local function take_side(take, r, lane, member)
+  if ends(take) then return false end
   local kind, rest = sub(member, 22, 22), sub(member, 23)
   local id = kind == 'J' and rest or Group.candidate(r, rest, lane)
   local raw = id and Job.raw(id)
@@ -82,6 +94,7 @@ local function take_side(take, r, lane, member)
   local j = Job.parse(id, raw)
   if Job.has_expired(j) then
     Settled.cancel_waiting(j, 1)
+    take.expired = take.expired + 1
     return true
   end
   if not fits(take, raw) then return false end

@@ -196,6 +196,9 @@ function Due.remove(r, j)
   return true
 end
 
+-- Jobs that one call looks at to move them: each costs as much as ten plain ones.
+local LOOKED_MAX = 125
+
 -- Moves what is due to its line, by due and then by enqueue, at most so many; how many.
 function Due.move(r, limit)
   local now = S.now
@@ -215,7 +218,11 @@ function Due.move(r, limit)
     local plain, in_order = lane < 255, true
     if plain then
       size = unp('>I2', member, 30)
+    elseif S.looked >= LOOKED_MAX then
+      n = i - 1
+      break
     else
+      S.looked = S.looked + 1
       local j = Job.load(id)
       lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
       if not in_order then Line.up(r, j) end

@@ -227,7 +227,7 @@ end
 -- `maintain` first (touch) where a write would have swept.
 function Shard.open(base, instance, queues, is_read, any)
   if not call then bind() end
-  local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, limits = LIMITS,
+  local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, looked = 0, limits = LIMITS,
     sheaves = {}, sheaf_of = {}}
   S = s
   local now = clock(base)

@@ -19,7 +19,7 @@ end
 -- Moves due jobs of all queues, the earliest first; how many.
 local function move_due(limit)
   local moved, turns = 0, 0
-  while moved < limit and turns < 20 and S.spread < 250 do
+  while moved < limit and turns < 20 and S.spread < 250 and S.looked < 125 do
     local first = call('ZRANGE', S.k.w, 0, 0, 'WITHSCORES')
     if not first[1] or tonum(first[2]) > S.now then break end
     local r = Row.of(first[1])

@@ -139,12 +139,14 @@ async fn keep_one(calls: &Calls, shard: &Arc<Shard>) -> Result<()> {
         }
         return Ok(());
     }
+    let mut untold = 0;
     for _ in 0..ROUNDS_MAX {
         let done = calls.maintain(shard).await?;
-        // A limit cut it short: on with it, in slices, for a while.
-        let more = done.moved + done.expired + done.rescued + done.pruned > 0;
+        // A limit cut it short: on with it, in slices, for a while. What gets far jobs ready to be moved counts nothing.
+        let some = done.moved + done.expired + done.rescued + done.pruned > 0;
+        untold = if some { 0 } else { untold + 1 };
         let now = calls.clock.now();
-        if !(more && done.next.is_some_and(|next| next <= now)) {
+        if untold > UNTOLD_MAX || done.next.is_none_or(|next| next > now) {
             break;
         }
     }
@@ -168,6 +170,9 @@ const KEEPS_ONCE_IN: Duration = minutes(1);
 
 /// Slices of work in one round and shard.
 const ROUNDS_MAX: u32 = 100;
+/// Of these, one after the other that tell of nothing done: each spreads 250 far jobs or more, so a million is spread in the
+/// five minutes that it is begun ahead.
+const UNTOLD_MAX: u32 = 60;
 
 /// An even draw from 0 to 1.
 pub(crate) fn draw() -> f64 {

@@ -45,7 +45,7 @@ pub(crate) async fn claim_for(
     request: ClaimRequest,
 ) -> Result<ClaimAnswer> {
     let wait = request.wait.clone();
-    let may_come_again = request.nonce.is_some();
+    let may_come_again = request.may_come_again();
     let claim = request.claim()?;
     let mut claimed = claim_once(shared, caller, &claim, may_come_again).await?;
     let started = claimed.now;

@@ -39,8 +39,7 @@ pub(super) enum Frame {
 #[serde(deny_unknown_fields)]
 struct AnyFrame {
     r#type: String,
-    #[serde(default)]
-    r#ref: Reference,
+    r#ref: Option<Box<RawValue>>,
     token: Option<String>,
     after: Option<u64>,
     #[serde(default)]
@@ -51,10 +50,22 @@ struct AnyFrame {
     request: Option<Box<RawValue>>,
 }
 
+/// It is kept while a request waits, and a tree takes many times the bytes of its text.
+const REFERENCE_BYTES_MAX: usize = 256;
+
+fn reference<E: serde::de::Error>(raw: Box<RawValue>) -> Result<serde_json::Value, E> {
+    if raw.get().len() > REFERENCE_BYTES_MAX {
+        return Err(E::custom(
+            "ref is longer than 256 bytes; send a number or a short text",
+        ));
+    }
+    serde_json::from_str(raw.get()).map_err(E::custom)
+}
+
 impl<'de> Deserialize<'de> for Frame {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let frame = AnyFrame::deserialize(deserializer)?;
-        let reference = frame.r#ref;
+        let reference = frame.r#ref.map(reference).transpose()?;
         let request = || {
             let missing =
                 || serde::de::Error::custom("request is missing; send what the route takes");

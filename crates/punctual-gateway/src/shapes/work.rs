@@ -85,10 +85,15 @@ pub(crate) struct ClaimRequest {
     alone: bool,
     /// 16 hexadecimal digits; the same again answers the same page.
     #[schema(pattern = "^[0-9a-f]{16}$")]
-    pub(crate) nonce: Option<String>,
+    nonce: Option<String>,
 }
 
 impl ClaimRequest {
+    /// Whether the same worker can send it again under the same nonce; one without an id cannot.
+    pub(crate) fn may_come_again(&self) -> bool {
+        self.nonce.is_some() && self.worker.id.is_some()
+    }
+
     pub(crate) fn claim(self) -> Result<Claim> {
         let id = match &self.worker.id {
             Some(text) => {

@@ -243,3 +243,35 @@ async fn jobs_with_keys_are_claimed_a_few_hundred_at_a_time() {
     }
     assert_eq!(claimed, sent, "in their order");
 }
+
+/// Jobs that have expired are no work of a claim: it settles few of them, and says that there is more.
+#[tokio::test]
+async fn a_claim_settles_few_of_the_expired_jobs_that_it_meets() {
+    let mut pile = Pile::new().await;
+    let expires_at = Some(START + seconds(1));
+    let expiring = |_| NewJob {
+        expires_at,
+        ..NewJob::new(QUEUE, vec![b'x'; 100])
+    };
+    for _ in 0..3 {
+        let jobs = (0..BATCH).map(expiring).collect();
+        pile.engine.enqueue(&here(), jobs).await.expect("enqueue");
+    }
+    pile.set_time(START + seconds(2)).await;
+    for claims in 1.. {
+        assert!(claims < 100, "claims bring it to no end");
+        let before = pile.meter.commands();
+        let order = Claim::new(WorkerId::random(), QUEUE, BATCH);
+        let answer = pile.engine.claim(&here(), order).await.expect("claim");
+        assert!(answer.pages.is_empty(), "all of them have expired");
+        let commands = pile.meter.commands() - before;
+        assert!(commands < EXPIRING_MAX, "a claim took {commands} commands");
+        if answer.wake_at.is_none_or(|at| at > answer.now) {
+            assert!(claims > 3, "{claims} claims for all");
+            break;
+        }
+    }
+}
+
+/// Commands of a claim that expires as many as it may, some twelve each.
+const EXPIRING_MAX: u64 = 4_000;
