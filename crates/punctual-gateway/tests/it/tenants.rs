@@ -71,7 +71,21 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
         let reply = under.send_as(token, "GET", path, "").await;
         let told = reply.json();
         // Its workers were seen so long ago, its oldest job waits for so long: that goes on.
-        let told = json!([told["jobs"], told["max_pending"], told["entries"]]);
+        let queues: Vec<_> = told["queues"].as_array().into_iter().flatten().collect();
+        let standing = queues.iter().map(|queue| {
+            let fields = [
+                "queue",
+                "paused",
+                "held",
+                "scheduled",
+                "ready",
+                "active",
+                "dead",
+            ];
+            json!(fields.map(|field| &queue[field]))
+        });
+        let standing: Vec<_> = standing.collect();
+        let told = json!([told["jobs"], told["max_pending"], told["entries"], standing]);
         seen.push(told.to_string());
     }
     seen
