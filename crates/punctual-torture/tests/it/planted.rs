@@ -1,7 +1,7 @@
 use crate::support::run;
 
 /// What a hundred faults meet is chance, of the seed and of the machine: so there is more than one.
-const SEEDS: [&str; 3] = ["5", "6", "7"];
+const SEEDS: [&str; 6] = ["5", "6", "7", "8", "9", "10"];
 
 /// Rounds of 25 faults or so, until one finds it: a hundred of them, under one of the seeds.
 fn finds(bug: &str, cell: &str, invariants: &[&str]) {
