@@ -53,7 +53,7 @@ struct AnyFrame {
 /// It is kept while a request waits, and a tree takes many times the bytes of its text.
 const REFERENCE_BYTES_MAX: usize = 256;
 
-fn reference<E: serde::de::Error>(raw: Box<RawValue>) -> Result<serde_json::Value, E> {
+fn reference<E: serde::de::Error>(raw: &RawValue) -> Result<serde_json::Value, E> {
     if raw.get().len() > REFERENCE_BYTES_MAX {
         return Err(E::custom(
             "ref is longer than 256 bytes; send a number or a short text",
@@ -65,7 +65,7 @@ fn reference<E: serde::de::Error>(raw: Box<RawValue>) -> Result<serde_json::Valu
 impl<'de> Deserialize<'de> for Frame {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let frame = AnyFrame::deserialize(deserializer)?;
-        let reference = frame.r#ref.map(reference).transpose()?;
+        let reference = frame.r#ref.as_deref().map(reference).transpose()?;
         let request = || {
             let missing =
                 || serde::de::Error::custom("request is missing; send what the route takes");
