@@ -4,7 +4,7 @@ use redis::{Cmd, FromRedisValue, RedisError, Value, cmd};
 
 use crate::address::Host;
 use crate::link::Live;
-use crate::refusal::{Remedy, remedy};
+use crate::refusal::{Remedy, passing, remedy};
 
 /// The files of the library, in the order of `functions/ORDER`.
 const FILES: &[&str] = &[
@@ -203,6 +203,7 @@ fn refused(error: &RedisError, host: &Host) -> Error {
     }
     match remedy(error, host) {
         Remedy::Final(refused) => refused,
+        Remedy::Later => passing(error, host),
         _ => {
             let message = format!("redis at {host} cannot load the functions: {error}");
             Error::new(ErrorKind::EngineUnavailable, message)

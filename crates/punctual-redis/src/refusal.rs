@@ -36,6 +36,33 @@ pub(crate) fn remedy(error: &RedisError, host: &Host) -> Remedy {
     }
 }
 
+/// A refusal that passes by itself or by somebody's hand, for who ran out of time before.
+pub(crate) fn passing(error: &RedisError, host: &Host) -> Error {
+    let said = error.detail().unwrap_or("");
+    let message = match error.code().unwrap_or("") {
+        "READONLY" => format!(
+            "redis at {host} is a replica and takes no changes (READONLY); give the address of its master, \
+             or of the sentinels that know it"
+        ),
+        "LOADING" => format!(
+            "redis at {host} is still reading its data (LOADING); its log tells how far it is"
+        ),
+        "BUSY" => format!(
+            "redis at {host} answers nobody while a script of somebody runs (BUSY); end it with SCRIPT \
+             KILL or FUNCTION KILL"
+        ),
+        "MASTERDOWN" => format!(
+            "redis at {host} is a replica that has lost its master (MASTERDOWN); start that, or give the \
+             address of the sentinels that know another"
+        ),
+        "CLUSTERDOWN" => format!(
+            "the redis cluster of {host} has slots that no node answers for ({said}); start its nodes"
+        ),
+        _ => format!("redis at {host} cannot answer now: {error}"),
+    };
+    Error::new(ErrorKind::EngineUnavailable, message)
+}
+
 /// `3999 127.0.0.1:6381`; a node that does not know its own name leaves it empty: the one asked.
 fn target(said: &str, asked: &Host) -> Option<Host> {
     let (name, port) = said.split_once(' ')?.1.rsplit_once(':')?;

@@ -12,7 +12,7 @@ use crate::address::{Host, Place};
 use crate::library::Library;
 use crate::link::{Deadline, Dialer, Link, Live};
 use crate::options::Options;
-use crate::refusal::{Remedy, remedy};
+use crate::refusal::{Remedy, passing, remedy};
 use crate::replicas::{Reached, Replicas};
 use crate::topology::{Slot, Topology};
 use crate::torn_end;
@@ -151,8 +151,7 @@ impl Servers {
                 }
                 Remedy::Moved(_) | Remedy::Later => {
                     self.forget(&node);
-                    let message = format!("redis at {host} cannot answer now: {error}");
-                    let error = Error::new(ErrorKind::EngineUnavailable, message);
+                    let error = passing(&error, host);
                     self.wait(error, &mut backoff, deadline).await?;
                 }
                 Remedy::Broken => {

@@ -1,3 +1,6 @@
+/// What a server refuses while something is wrong with it.
+mod refusals;
+
 use std::collections::HashSet;
 use std::io::Write;
 
@@ -428,6 +431,7 @@ async fn a_full_server_refuses_jobs_and_lets_them_end() {
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     let error = enqueue(&engine).await.expect_err("full");
     assert_eq!(error.kind(), ErrorKind::EngineFull, "{error}");
+    assert!(error.message().contains("maxmemory; give"), "{error}");
     let page = claim(&engine, 4).await.expect("claim").remove(0);
     assert!(matches!(
         page.extend(&engine).await,
