@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use punctual::engine::{Claim, Claimed, Extend, Extended};
 use punctual::time::Timestamp;
 use punctual::{JobId, Namespace, Result};
@@ -6,6 +8,7 @@ use redis::{FromRedisValue, cmd};
 use super::{all, by_shard, put_back};
 use crate::calls::Calls;
 use crate::shards::{Shard, nonce_of, of_token};
+use crate::wire::claim::{Reads, Reply};
 use crate::wire::sheaf::Run;
 use crate::wire::{claim, damaged, extend};
 
@@ -33,21 +36,7 @@ impl Calls {
         for step in 0..count {
             let shard = &shards[(first + step) % count];
             claim.nonce = nonce_of(asked.nonce, shard.index, count);
-            let sheaves = self.library.reads_sheaves();
-            let pack = |instance| claim::request(instance, &claim, woken, sheaves);
-            let reply = self
-                .write(shard, "claim", claim::cost_us(&claim), pack)
-                .await?;
-            let mut reply = claim::reply(&reply, claim.worker.id)?;
-            if let Some(page) = reply.unseen.take() {
-                let records = match page.runs.is_empty() {
-                    true => self.records(shard, &page.ids).await?,
-                    false if sheaves => self.records_in_sheaves(shard, &page.runs).await?,
-                    // Nobody asked for those.
-                    false => return Err(crate::wire::damaged()),
-                };
-                reply.add(page, records.iter().map(Option::as_deref))?;
-            }
+            let reply = self.claim_of(shard, &claim, woken).await?;
             self.notes.remember(reply.notes);
             let part = reply.claimed;
             let jobs = part.pages.iter().flat_map(|page| &page.jobs);
@@ -70,6 +59,46 @@ impl Calls {
         }
         claimed.another_wakes &= claimed.wake_at.is_some();
         Ok(claimed)
+    }
+
+    /// Asks one shard, and reads what that leaves to its claimer.
+    async fn claim_of(&self, shard: &Arc<Shard>, claim: &Claim, woken: bool) -> Result<Reply> {
+        let reads = match self.library.reads_sheaves() {
+            true => Reads::Sheaves,
+            false => Reads::Records,
+        };
+        let mut reply = self.ask(shard, claim, woken, reads).await?;
+        let Some(page) = reply.unseen.take() else {
+            return Ok(reply);
+        };
+        if !page.runs.is_empty() && reads != Reads::Sheaves {
+            return Err(damaged()); // nobody asked for those
+        }
+        let records = match page.runs.is_empty() {
+            true => self.records(shard, &page.ids).await?,
+            // What lies in sheaves never changes.
+            false => self.records_in_sheaves(shard, &page.runs).await?,
+        };
+        // The lease may be over by now, its jobs may have been rescued, and their records may tell of the attempt
+        // after this: the same call again finds the page if it is one still, or opens another.
+        let are_untouched = |record: &Vec<u8>| claim::is_untouched(record);
+        if page.runs.is_empty() && !records.iter().flatten().all(are_untouched) {
+            return self.ask(shard, claim, woken, Reads::Nothing).await;
+        }
+        reply.add(page, records.iter().map(Option::as_deref))?;
+        Ok(reply)
+    }
+
+    async fn ask(
+        &self,
+        shard: &Arc<Shard>,
+        claim: &Claim,
+        woken: bool,
+        reads: Reads,
+    ) -> Result<Reply> {
+        let pack = |instance| claim::request(instance, claim, woken, reads);
+        let reply = self.write(shard, "claim", claim::cost_us(claim), pack);
+        claim::reply(&reply.await?, claim.worker.id)
     }
 
     /// The records of jobs, as they stand.

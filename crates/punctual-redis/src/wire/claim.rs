@@ -18,11 +18,25 @@ const SUSPECTS: u8 = 1;
 const UNSEEN: u8 = 2;
 const ANOTHER_WAKES: u8 = 4;
 const IN_SHEAVES: u8 = 8;
+/// The first byte of a record of a job that waits, or waited, for its first attempt.
+const PLAIN: u8 = 1;
 
-pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool, sheaves: bool) -> Vec<u8> {
-    let mut flags = READS;
+/// What a claimer reads by itself, a round trip later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// Nothing: its answer is to have the records.
+    Nothing,
+    /// Records of large pages.
+    Records,
+    /// And payloads of sheaves.
+    Sheaves,
+}
+
+pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool, reads: Reads) -> Vec<u8> {
+    let mut flags = 0;
     for (set, bit) in [
-        (sheaves, READS_SHEAVES),
+        (reads != Reads::Nothing, READS),
+        (reads == Reads::Sheaves, READS_SHEAVES),
         (claim.alone, ALONE),
         (claim.order == ClaimOrder::Turns, IN_TURNS),
         (woken, WOKEN),
@@ -178,6 +192,12 @@ impl Reply {
         }
         Ok(())
     }
+}
+
+/// Whether a record is as it was when its page was opened: pages that are read later are of plain records,
+/// which nobody makes plain again.
+pub(crate) fn is_untouched(record: &[u8]) -> bool {
+    record.first() == Some(&PLAIN)
 }
 
 /// Due and hash of a claimed job as they stand in its record: a settle that tells them saves the

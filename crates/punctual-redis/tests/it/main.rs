@@ -50,6 +50,8 @@ mod several;
 mod sheaves;
 /// Calls of several callers that leave together.
 mod together;
+/// Pages that are read by whoever claimed them.
+mod unseen;
 /// Jobs that are gone.
 mod vanished;
 /// Functions and clients of other versions.

@@ -1,0 +1,62 @@
+//! Pages whose records their claimer reads by itself, a round trip later.
+
+use std::sync::Arc;
+
+use punctual::conformance::START;
+use punctual::engine::ExtendVerdict;
+use punctual::time::{ManualClock, seconds};
+use punctual::{Engine, State};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::{TestProxy, TestServer, Weather};
+
+use crate::client::{claim, enqueue, options, state};
+
+/// So many that their claimer is to read them by itself, and too few to be stored as one.
+const JOBS: usize = 10;
+
+async fn connect(address: &str, clock: &ManualClock) -> RedisEngine {
+    let engine =
+        RedisEngine::connect_with_clock_and_full_sheaves(options(address), clock.clone()).await;
+    engine.expect("the server is there")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_is_over_before_its_records_are_read_is_not_answered_with_the_next_attempt() {
+    let server = TestServer::start();
+    let proxy = TestProxy::to(server.port()).await;
+    let clock = ManualClock::new(START);
+    let engine = Arc::new(connect(&proxy.address(), &clock).await);
+    let direct = connect(&server.address(), &clock).await;
+    enqueue(&direct).await.expect("enqueue");
+    let met = claim(&engine, 1).await.expect("claim");
+    assert_eq!(met.len(), 1, "shard and functions are known");
+    let mut ids = Vec::new();
+    for _ in 0..JOBS {
+        ids.push(enqueue(&direct).await.expect("enqueue"));
+    }
+    proxy.set_weather(Weather::Slow(seconds(1)));
+    let (claimer, limit) = (engine.clone(), JOBS);
+    let claimed = tokio::spawn(async move { claim(&claimer, limit).await });
+    while state(&direct, ids[0]).await != Some(State::Active) {
+        tokio::task::yield_now().await;
+    }
+    // Nobody could have prolonged it in the first step, so it is spared once.
+    for step in [seconds(31), seconds(62)] {
+        direct.set_time(START + step).await.expect("a clock");
+        clock.set(START + step);
+        direct.maintain().await.expect("maintain");
+    }
+    assert_eq!(state(&direct, ids[0]).await, Some(State::Ready));
+    assert!(!claimed.is_finished(), "it has yet to read the records");
+    let pages = claimed.await.expect("no panic").expect("claim");
+    let jobs = pages.iter().flat_map(|page| &page.jobs);
+    assert!(jobs.clone().count() > 0);
+    assert!(jobs.clone().all(|job| job.attempt == 2), "read afterwards");
+    for page in &pages {
+        let verdict = page.extend(&direct).await.expect("extend");
+        assert!(
+            matches!(verdict, ExtendVerdict::Extended { .. }),
+            "a second attempt under the lease of the first: {verdict:?}"
+        );
+    }
+}
