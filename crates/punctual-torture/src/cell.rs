@@ -33,7 +33,7 @@ pub(crate) enum CellKind {
     RedisEverysec,
     /// Redis with appendfsync always, behind a gateway
     RedisHttp,
-    /// A master, two replicas, three sentinels; acknowledged by both replicas
+    /// A master, two replicas, three sentinels; acknowledged by both replicas, which write it down
     Sentinel,
     /// Three masters
     Cluster,
@@ -274,7 +274,7 @@ impl Cell {
                 CellKind::RedisEverysecSlow => one(&[&EVERYSEC[..], &IN_ONE_FILE].concat()),
                 CellKind::RedisRdb => one(&SNAPSHOTS),
                 CellKind::Sentinel | CellKind::SentinelOne | CellKind::SentinelUnwaited => {
-                    let servers = TestSentinels::start();
+                    let servers = TestSentinels::start_kept();
                     let address = servers.address();
                     (Servers::Sentinels(Box::new(servers)), address)
                 }

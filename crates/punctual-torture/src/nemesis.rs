@@ -40,15 +40,24 @@ pub(crate) struct Targets {
 /// How long what a fault hit may take until it runs again, on a machine that has other work too.
 const HEALS_MAX: Duration = seconds(90);
 
-/// Brings about every fault of a plan, lane by lane, and heals each. A lane ends with one that does
-/// not heal.
-pub(crate) async fn carry_out(targets: &Targets, plan: &[Fault], history: &History, waits: &Waits) {
+/// Brings about the faults of a plan, lane by lane, and heals each. A lane ends with one that does
+/// not heal, and once the span is over: where faults take their time a round has fewer, and is no longer.
+pub(crate) async fn carry_out(
+    targets: &Targets,
+    plan: &[Fault],
+    span: Duration,
+    history: &History,
+    waits: &Waits,
+) {
     let watch = Stopwatch::start();
     let numbers = &AtomicU64::new(0);
     let lanes =
         [Lane::Workers, Lane::Servers, Lane::Network, Lane::Strangers].map(|lane| async move {
             for fault in plan.iter().filter(|fault| fault.lane == lane) {
                 pause(millis(fault.at).saturating_sub(watch.elapsed())).await;
+                if watch.elapsed() > span {
+                    return;
+                }
                 let number = numbers.fetch_add(1, Relaxed);
                 let (id, what) = (
                     fault.kind.id_in(targets.cell).into(),
@@ -155,8 +164,9 @@ impl Targets {
                     pause(fault.span()).await;
                     block_in_place(|| sentinels.restart_killed());
                 }
-                // Before that those who wait for both replicas hear that they are too few.
-                while block_in_place(|| sentinels.replicas()) < 2 {
+                // Before that those who wait for both replicas hear that they are too few, and sentinels may make a
+                // master of one that has not all it once had.
+                while !block_in_place(|| sentinels.are_whole()) {
                     pause(millis(50)).await;
                 }
                 true

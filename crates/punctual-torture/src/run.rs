@@ -137,7 +137,7 @@ async fn run_cell(
             folder: folder.join(format!("round-{number:03}")),
         };
         // In a box: it is as large as all that it awaits.
-        let round = Box::pin(running.run(&plan)).await?;
+        let round = Box::pin(running.run(&plan, span)).await?;
         ended(&round)?;
         let found = !round.is_clean();
         rounds.push(round);
@@ -156,7 +156,7 @@ struct RoundRun<'a> {
 }
 
 impl RoundRun<'_> {
-    async fn run(&self, plan: &[crate::plan::Fault]) -> io::Result<Round> {
+    async fn run(&self, plan: &[crate::plan::Fault], span: Duration) -> io::Result<Round> {
         let watch = Stopwatch::start();
         let setting = self.setting();
         setting.write()?;
@@ -185,7 +185,7 @@ impl RoundRun<'_> {
         let producers: Vec<_> = (0..producers)
             .map(|number| start("producer", number))
             .collect();
-        Box::pin(nemesis::carry_out(&targets, plan, &history, &waits)).await;
+        Box::pin(nemesis::carry_out(&targets, plan, span, &history, &waits)).await;
         // The last fault is to be seen healed.
         pause(seconds(1)).await;
         setting.say_enough()?;

@@ -53,6 +53,30 @@ fn doctor_tells_what_is_missing_and_how_to_mend_it() {
 }
 
 #[test]
+fn doctor_warns_of_servers_that_may_start_again_with_an_old_snapshot() {
+    let warned = |keeping: &[&str]| {
+        let master = TestServer::with(keeping);
+        let port = master.port().to_string();
+        let follows = [keeping, &["--replicaof", "127.0.0.1", &port]].concat();
+        let _replica = TestServer::with(&follows);
+        while !master
+            .cli(&["INFO", "replication"])
+            .contains("state=online")
+        {
+            std::thread::yield_now();
+        }
+        let engine = format!("{}?durability=replica(1)", master.address());
+        let ran = Punctual::new().run(&["doctor", "--engine", &engine]);
+        assert!(ran.stdout.contains("replica(1)"), "{ran:?}");
+        ran.exits(0)
+            .stdout
+            .contains("appendonly yes on it and every replica")
+    };
+    assert!(warned(&["--save", ""]));
+    assert!(!warned(&["--appendonly", "yes", "--appendfsync", "always"]));
+}
+
+#[test]
 fn no_output_shows_a_password() {
     let server = TestServer::with(&["--requirepass", "hunter2"]);
     let punctual = Punctual::new();

@@ -7,27 +7,43 @@ pub struct TestSentinels {
     sentinels: Vec<TestServer>,
     /// The port of the master that was stopped.
     stopped: Option<u16>,
+    /// What the servers keep on disk.
+    keeping: &'static [&'static str],
 }
 
+/// What a server has got from its master as a whole it keeps all the same, and starts with.
+const KEEP_NOTHING: [&str; 2] = ["--save", ""];
+const KEEP_ALL: [&str; 6] = [
+    "--save",
+    "",
+    "--appendonly",
+    "yes",
+    "--appendfsync",
+    "always",
+];
+
 impl TestSentinels {
-    /// Answers once the replicas have the data and every sentinel knows all of them.
+    /// Servers that write nothing down. Answers once the replicas have the data and every sentinel knows all of
+    /// them.
     pub fn start() -> Self {
-        Self::with("")
+        Self::with("", &KEEP_NOTHING)
+    }
+
+    /// The same with servers that write everything down: one that is started again has all that it had.
+    pub fn start_kept() -> Self {
+        Self::with("", &KEEP_ALL)
     }
 
     /// Sentinels who ask for a password, and servers who ask for none.
     pub fn guarded(password: &str) -> Self {
         // They ask each other for it too.
-        Self::with(&format!("requirepass {password}\n"))
+        Self::with(&format!("requirepass {password}\n"), &KEEP_NOTHING)
     }
 
-    fn with(more: &str) -> Self {
-        let master = TestServer::start();
+    fn with(more: &str, keeping: &'static [&'static str]) -> Self {
+        let master = TestServer::with(keeping);
         let port = master.port().to_string();
-        let replica = || {
-            let replicates = format!("127.0.0.1 {port}");
-            TestServer::with(&["--save", "", "--replicaof", &replicates])
-        };
+        let replica = || TestServer::with(&follows(keeping, &port));
         let servers = vec![master, replica(), replica()];
         let lines = format!(
             "{more}sentinel monitor main 127.0.0.1 {port} 2\n\
@@ -43,6 +59,7 @@ impl TestSentinels {
             servers,
             sentinels,
             stopped,
+            keeping,
         };
         // One that has not got the data yet could be made master.
         let replicas = || started.servers[0].cli(&["INFO", "replication"]);
@@ -104,13 +121,14 @@ impl TestSentinels {
     /// Starts those again that were killed, as replicas of the present master.
     pub fn restart_killed(&mut self) {
         // By themselves sentinels take some eight seconds to make a replica of one.
-        let follows = format!("127.0.0.1 {}", self.master());
+        let master = self.master().to_string();
+        let settings = follows(self.keeping, &master);
         let killed = self
             .servers
             .iter_mut()
             .filter(|server| !server.is_running());
         for server in killed {
-            server.restart_with(&["--save", "", "--replicaof", &follows]);
+            server.restart_with(&settings);
         }
     }
 
@@ -137,8 +155,14 @@ impl TestSentinels {
         }
     }
 
-    /// How many replicas the present master has that follow it.
-    pub fn replicas(&self) -> usize {
+    /// Whether the present master has both replicas, and every server has written down what it writes down: one that is
+    /// killed now starts with all it has.
+    pub fn are_whole(&self) -> bool {
+        let mut running = self.servers.iter().filter(|server| server.is_running());
+        self.replicas() == 2 && running.all(TestServer::has_written_down)
+    }
+
+    fn replicas(&self) -> usize {
         let port = self.master();
         let master = self.servers.iter().find(|server| server.port() == port);
         let said = master.map_or(String::new(), |master| master.cli(&["INFO", "replication"]));
@@ -163,6 +187,11 @@ impl TestSentinels {
             number("num-slaves") == Some(2) && number("num-other-sentinels") == Some(2)
         })
     }
+}
+
+/// The settings of a replica of a server here.
+fn follows<'a>(keeping: &[&'a str], port: &'a str) -> Vec<&'a str> {
+    [keeping, &["--replicaof", "127.0.0.1", port]].concat()
 }
 
 fn host(server: &TestServer) -> String {

@@ -189,6 +189,14 @@ impl TestServer {
         self.restart();
     }
 
+    /// Whether it has in its append-only file what it got from its master as a whole, if it has such a file: until
+    /// then it starts without all that came since.
+    pub fn has_written_down(&self) -> bool {
+        let said = self.cli(&["INFO", "persistence"]);
+        let is_over = |sign: &str| said.lines().any(|line| line.trim() == sign);
+        is_over("aof_rewrite_in_progress:0") && is_over("aof_rewrite_scheduled:0")
+    }
+
     /// Sends one command by redis-cli; answers what that prints.
     ///
     /// # Panics

@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use punctual::engine::Target;
 use punctual::time::{Stopwatch, millis, seconds};
-use punctual::{Engine, ErrorKind, NewJob};
+use punctual::{Engine, ErrorKind, NewJob, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestSentinels, TestServer};
 use tokio::task::block_in_place;
 
-use crate::client::{here, job, options};
+use crate::client::{claim, connect, here, job, options, state};
 
 /// An engine of those servers, once they can keep what is asked for.
 async fn engine(servers: &TestSentinels, durability: &str, deadline: Duration) -> RedisEngine {
@@ -99,4 +99,60 @@ async fn what_one_of_two_replicas_has_is_lost_if_the_other_one_becomes_master() 
     let after = engine(&servers, "memory", seconds(20)).await;
     assert!(is_there(&after, &kept).await, "both had it");
     assert!(!is_there(&after, &lost).await, "who has it is not master");
+}
+
+/// A replica that was started again after its master and it had been killed: what an election of it would
+/// make of the queue. `old` was there when it came to be, `new` since.
+async fn started_again(keeping: &[&str]) -> (RedisEngine, NewJob, NewJob, [TestServer; 2]) {
+    let (old, new) = (job(), job());
+    let mut master = TestServer::with(keeping);
+    let alone = connect(&master.address()).await;
+    enqueue(&alone, &old).await.expect("a master");
+    let port = master.port().to_string();
+    let follows = [keeping, &["--replicaof", "127.0.0.1", &port]].concat();
+    let mut replica = block_in_place(|| TestServer::with(&follows));
+    let is_online = || {
+        master
+            .cli(&["INFO", "replication"])
+            .contains("state=online")
+    };
+    block_in_place(|| {
+        await_fact(is_online);
+        await_fact(|| replica.has_written_down());
+    });
+    let address = format!("{}?durability=replica(1)", master.address());
+    let engine = connect(&address).await;
+    let page = claim(&engine, 1).await.expect("claim").remove(0);
+    assert!(page.complete(&engine).await.expect("settle"));
+    enqueue(&engine, &new).await.expect("the replica has it");
+    block_in_place(|| {
+        master.kill();
+        replica.kill();
+        replica.restart_with(keeping);
+    });
+    let after = connect(&replica.address()).await;
+    (after, old, new, [master, replica])
+}
+
+/// A server writes down what it gets from its master as a whole, whatever its settings, and starts with that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_writes_nothing_down_starts_again_with_what_once_was() {
+    let (after, old, new, _servers) = started_again(&["--save", ""]).await;
+    assert_eq!(state(&after, old.id).await, Some(State::Ready));
+    assert!(!is_there(&after, &new).await, "it was acknowledged");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_writes_everything_down_starts_again_with_all_it_had() {
+    let keeping = [
+        "--save",
+        "",
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+    ];
+    let (after, old, new, _servers) = started_again(&keeping).await;
+    assert_ne!(state(&after, old.id).await, Some(State::Ready));
+    assert_eq!(state(&after, new.id).await, Some(State::Ready));
 }

@@ -13,7 +13,7 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
         let seen = case.look.jobs.get(id);
         let state = seen.map(|seen| seen.state);
         let is_terminal =
-            state.is_some_and(State::is_settled) || (state.is_none() && story.is_settled());
+            state.is_some_and(State::is_settled) || (state.is_none() && case.may_be_gone(story));
         if story.sent.is_none() {
             verdict.check(false, || format!("{id} was never sent, and appeared"));
             continue;

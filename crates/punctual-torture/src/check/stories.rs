@@ -145,6 +145,8 @@ pub(super) struct Extension {
     pub(super) lost: Vec<JobId>,
 }
 
+/// Marks of settled jobs are kept so long, in microseconds.
+const MARKED: u64 = 120_000_000;
 /// How errors of data that are gone are named.
 const DATA_MISSING: &str = "(engine_data_missing";
 
@@ -200,6 +202,14 @@ impl Case {
     pub(super) fn may_forget(&self, claimed: u64, until: u64) -> bool {
         let mut cuts = self.faults.iter().filter(|fault| fault.id == "F04");
         cuts.any(|cut| claimed <= cut.until && cut.from <= until)
+    }
+
+    /// Whether a job may be gone without a trace: it was settled, or may have been by a call that was not
+    /// answered, so long ago that its mark has lapsed.
+    pub(super) fn may_be_gone(&self, story: &Story) -> bool {
+        let lapsed = |end: &Handed| end.invoked + MARKED <= self.ended;
+        let may_have_settled = |end: &Handed| matches!(end.answer, Answer::Unknown) && lapsed(end);
+        story.is_settled() || story.ends.iter().any(may_have_settled)
     }
 
     /// Whether clocks were wrong: then those of the engine and of the machine do not compare.

@@ -1,5 +1,6 @@
 //! What servers say of themselves, and whether they can keep what is asked of them.
 
+use punctual::engine::Durability;
 use punctual_redis::{RedisEngine, Standing};
 
 use super::Check;
@@ -51,13 +52,19 @@ fn server(standing: &Standing) -> Check {
     }
 }
 
-fn keeps(standing: &Standing, asked: Option<punctual::engine::Durability>) -> Check {
+fn keeps(standing: &Standing, asked: Option<Durability>) -> Check {
     let how = match (standing.appendonly, standing.appendfsync.as_str()) {
         (false, _) => "appendonly no".to_owned(),
         (true, "") => "appendonly yes, appendfsync not readable".to_owned(),
         (true, when) => format!("appendonly yes, appendfsync {when}"),
     };
     match standing.keeps(asked) {
+        Ok(durability @ Durability::Replica(_)) if !standing.appendonly => Check::warning(
+            "keeps",
+            format!("{durability}: {how}"),
+            "set appendonly yes on it and every replica: one without starts again with an old \
+             snapshot, and may be made master with that",
+        ),
         Ok(durability) => Check::good("keeps", format!("{durability}: {how}")),
         Err(error) => {
             let message = error.message();

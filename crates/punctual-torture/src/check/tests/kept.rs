@@ -39,6 +39,21 @@ fn an_acknowledged_job_that_is_gone_is_lost() {
     assert_eq!((tally.acknowledged, tally.lost), (1, 1));
 }
 
+/// It may have taken effect, and then its mark has lapsed by the last look.
+#[test]
+fn one_whose_end_was_not_answered_two_minutes_before_the_end_may_be_gone() {
+    let settled = |ended: u64| {
+        let mut told = unsettled();
+        told.claims("worker", CLAIMED, 1, (0, 0));
+        told.settles("worker", CLAIMED + 5 * MS, 1, "completed", None);
+        told.say("nemesis", ended, Event::Drained);
+        told.broken()
+    };
+    let lapsed = CLAIMED + 5 * MS + 120_000 * MS;
+    assert_eq!(settled(lapsed), NOTHING);
+    assert_eq!(settled(lapsed - MS), ["I1"]);
+}
+
 #[test]
 fn an_acknowledged_job_that_waits_at_the_end_is_lost() {
     for state in [State::Held, State::Scheduled, State::Ready, State::Active] {
