@@ -4,6 +4,8 @@
 mod audit;
 /// The numbers of `bench`.
 mod bench;
+/// Workers whose own clock is wrong.
+mod clocks;
 /// Large edits, and a kill within them.
 mod cut_short;
 /// Export, import, backup, restore, repair.
