@@ -158,14 +158,15 @@ async fn keep_one(calls: &Calls, shard: &Arc<Shard>) -> Result<()> {
 fn lets_be(silence: Option<Duration>, unkept: Option<Duration>, crowd: u32) -> bool {
     let silence_max = (EACH_KEEPS * crowd).clamp(ROUND / 2, KEEPS_AT_LEAST);
     silence.is_some_and(|silence| silence < silence_max)
-        && (crowd == 1 || unkept.is_some_and(|unkept| unkept < KEEPS_ONCE_IN))
+        && (crowd == 1
+            || unkept.is_some_and(|unkept| unkept < KEEPS_ONCE_IN.max(EACH_KEEPS * crowd)))
 }
 
 /// The silence that the round of one of many workers allows, for each of them.
 const EACH_KEEPS: Duration = millis(150);
-/// However many they are.
-const KEEPS_AT_LEAST: Duration = seconds(16);
-/// One of many makes a round at least that often.
+/// However many they are: a bit more than the time within which each of them claims.
+const KEEPS_AT_LEAST: Duration = seconds(30);
+/// One of many makes a round at least that often, unless they are very many.
 const KEEPS_ONCE_IN: Duration = minutes(1);
 
 /// Slices of work in one round and shard.

@@ -1,8 +1,10 @@
 //! Waiting for work, for jobs to settle, for changes: look, listen, look again.
 
+mod turns;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::select_all;
@@ -18,6 +20,7 @@ use crate::servers::Kind;
 use crate::shards::Shard;
 use crate::wire::mp::{MapWriter, Mp, read_instant};
 use crate::wire::{damaged, inspect};
+use turns::{Turn, Turns, looks_again};
 
 /// What those who wait need.
 #[derive(Debug)]
@@ -26,15 +29,36 @@ pub(crate) struct Waiting {
     pub(crate) ears: Ears,
     /// Where in each of several shards a cursor of changes stands.
     cursors: Mutex<Cursors>,
-    crowd: Mutex<Option<Crowd>>,
+    crowds: Mutex<BTreeMap<Namespace, Crowd>>,
+    turns: Turns,
 }
 
-/// How many workers there were when that was last asked.
+/// How many workers of a namespace there were when that was last asked.
 #[derive(Debug)]
 struct Crowd {
-    asked: Stopwatch,
-    believed: Duration,
+    asked: Option<Stopwatch>,
+    times: u32,
     workers: u32,
+}
+
+impl Default for Crowd {
+    fn default() -> Self {
+        Self {
+            asked: None,
+            times: 0,
+            workers: 1,
+        }
+    }
+}
+
+impl Crowd {
+    /// How long it is: not long at first, when all of them start together.
+    fn believed(&self) -> Duration {
+        let doubled = BELIEVED_FIRST * (1 << self.times.saturating_sub(1).min(4));
+        doubled
+            .min(BELIEVED_LATER)
+            .max(SOMEBODY_ASKS * self.workers)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -43,15 +67,11 @@ struct Cursors {
     known: VecDeque<(u64, BTreeMap<u16, u64>)>,
 }
 
-/// How often one who waits alone looks for himself, in case that a bell was lost with who heard it.
-const LOOKS_AGAIN: Duration = seconds(1);
-/// How often somebody looks where many wait: together they look no less often than one alone.
-const SOMEBODY_LOOKS: Duration = millis(75);
-/// However many they are, each looks that often: some of them may be busy.
-const LOOKS_AT_LEAST: Duration = seconds(15);
-/// How long it is believed how many there are: not long at first, when all of them start together.
+/// How long it is believed how many there are.
 const BELIEVED_FIRST: Duration = seconds(4);
-const BELIEVED_AT_MOST: Duration = seconds(60);
+const BELIEVED_LATER: Duration = seconds(60);
+/// However many there are, together they ask no more often than that.
+const SOMEBODY_ASKS: Duration = millis(300);
 /// A registration of a watcher lasts a minute.
 const WATCHES_AGAIN: Duration = seconds(30);
 /// Cursors that are remembered where there are several shards.
@@ -63,7 +83,8 @@ impl Waiting {
             calls,
             ears: Ears::new(),
             cursors: Mutex::default(),
-            crowd: Mutex::default(),
+            crowds: Mutex::default(),
+            turns: Turns::default(),
         }
     }
 
@@ -109,6 +130,7 @@ impl Waiting {
     ) -> Result<Waited> {
         // Many may begin to wait at the same instant; they do not look in step.
         let mut part = draw();
+        let turn = self.turns.join(namespace, queues);
         let mut losses = losses_of(shards);
         loop {
             let rings = places.iter_mut().map(|place| Box::pin(place.rung()));
@@ -117,7 +139,7 @@ impl Waiting {
                 _ = select_all(rings) => return Ok(Waited::Work),
                 () = self.calls.clock.sleep_until(until) => return Ok(Waited::TimedOut),
                 () = any_of(&mut losses) => {}
-                () = self.doubts(namespace, shards, part) => part = 1.0,
+                () = self.doubts(namespace, shards, &turn, part) => part = 1.0,
             }
             match self.look(shards, queues).await {
                 Ok((true, _)) => return Ok(Waited::Work),
@@ -128,41 +150,52 @@ impl Waiting {
         }
     }
 
-    /// Ends when it is time to look for oneself; a test's clock says nothing of that.
-    async fn doubts(&self, namespace: &Namespace, shards: &[Arc<Shard>], part: f64) {
-        match &self.calls.options.clock {
-            None => {
-                let crowd = self.crowd(namespace).await;
-                for shard in shards {
-                    shard.crowd.store(crowd, Ordering::Relaxed);
-                }
-                let among_all = SOMEBODY_LOOKS * crowd;
-                let span = among_all.clamp(LOOKS_AGAIN, LOOKS_AT_LEAST);
-                pause(span.mul_f64(part)).await;
+    /// Ends when it is one's turn to look; a test's clock says nothing of that.
+    async fn doubts(&self, namespace: &Namespace, shards: &[Arc<Shard>], turn: &Turn, part: f64) {
+        if self.calls.options.clock.is_some() {
+            return std::future::pending().await;
+        }
+        let workers = self.crowd(namespace).await;
+        for shard in shards {
+            shard.crowd.store(workers, Ordering::Relaxed);
+        }
+        let span = looks_again(workers.max(self.turns.sets() as u32));
+        let mut left = span.mul_f64(part);
+        loop {
+            pause(left).await;
+            match turn.take(span) {
+                Some(rest) => left = rest,
+                None => return,
             }
-            Some(_) => std::future::pending().await,
         }
     }
 
     /// About how many workers there are.
     async fn crowd(&self, namespace: &Namespace) -> u32 {
-        let known = || self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut believed = BELIEVED_FIRST;
-        if let Some(crowd) = known().as_ref() {
-            if crowd.asked.elapsed() < crowd.believed {
+        {
+            let mut crowds = self.crowds();
+            let crowd = crowds.entry(namespace.clone()).or_default();
+            if crowd
+                .asked
+                .as_ref()
+                .is_some_and(|asked| asked.elapsed() < crowd.believed())
+            {
                 return crowd.workers;
             }
-            believed = (crowd.believed * 2).min(BELIEVED_AT_MOST);
+            // One asks; what was known is good enough for the others meanwhile.
+            crowd.asked = Some(Stopwatch::start());
+            crowd.times += 1;
         }
-        let asked = Stopwatch::start();
         let stats = self.calls.stats(namespace, &StatsRequest::default()).await;
         let workers = stats.map_or(1, |stats| crowd_of(&stats));
-        *known() = Some(Crowd {
-            asked,
-            believed,
-            workers,
-        });
+        if let Some(crowd) = self.crowds().get_mut(namespace) {
+            crowd.workers = workers;
+        }
         workers
+    }
+
+    fn crowds(&self) -> MutexGuard<'_, BTreeMap<Namespace, Crowd>> {
+        self.crowds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn rang_before(&self, shards: &[Arc<Shard>], queues: &[String]) -> Result<Waited> {
@@ -344,11 +377,14 @@ impl Waiting {
     }
 }
 
-/// How many workers may be there. One that waits claims within 25 s to be seen; who has not done so for
-/// longer is gone, however many of them there were.
+/// How many workers may wait. One that does claims within 25 s to be seen; who has not done so for longer is
+/// gone, however many of them there were, and who runs all that it can looks for nothing.
 fn crowd_of(stats: &Stats) -> u32 {
-    let is_there = |worker: &&WorkerSeen| stats.now - worker.seen_at <= SEEN_WITHIN;
-    (stats.workers.iter().filter(is_there).count() as u32).max(1)
+    let is_there = |worker: &WorkerSeen| stats.now - worker.seen_at <= SEEN_WITHIN;
+    let is_free =
+        |seen: &WorkerSeen| seen.worker.slots == 0 || seen.leased < seen.worker.slots as usize;
+    let waits = |seen: &&WorkerSeen| is_there(seen) && is_free(seen);
+    (stats.workers.iter().filter(waits).count() as u32).max(1)
 }
 
 const SEEN_WITHIN: Duration = seconds(30);

@@ -63,12 +63,17 @@ fn one_of_many_workers_leaves_the_rounds_to_others() {
     assert!(!lets_be(Some(seconds(8)), kept, 1), "there is nobody else");
     assert!(!lets_be(Some(seconds(8)), kept, 10), "ten look more often");
     assert!(
-        !lets_be(Some(seconds(17)), kept, 10_000),
+        !lets_be(Some(seconds(31)), kept, 10_000),
         "it hears nothing"
     );
     assert!(
         !lets_be(Some(seconds(1)), Some(seconds(61)), 100),
         "its turn"
+    );
+    let long_ago = Some(seconds(149));
+    assert!(
+        lets_be(Some(seconds(1)), long_ago, 1_000),
+        "a thousand have later turns"
     );
     assert!(
         lets_be(Some(seconds(1)), None, 1),

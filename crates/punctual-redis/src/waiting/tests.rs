@@ -1,7 +1,9 @@
+use punctual::Namespace;
 use punctual::engine::{Stats, WorkerRecord, WorkerSeen};
-use punctual::time::{Timestamp, seconds};
+use punctual::time::{Timestamp, minutes, seconds};
 
 use super::crowd_of;
+use super::turns::{Turns, looks_again};
 
 #[test]
 fn who_came_and_went_is_nobody_of_the_crowd() {
@@ -22,4 +24,40 @@ fn who_came_and_went_is_nobody_of_the_crowd() {
     };
     assert_eq!(crowd((0..200).map(|_| seen(31)).collect()), 1);
     assert_eq!(crowd(vec![seen(0), seen(25), seen(31), seen(59)]), 2);
+    let full = |leased| {
+        let mut full = seen(1);
+        (full.worker.slots, full.leased) = (8, leased);
+        full
+    };
+    assert_eq!(crowd(vec![seen(0), full(7), full(8), full(9)]), 2);
+}
+
+#[test]
+fn however_many_wait_they_look_some_times_a_second_together() {
+    assert_eq!(looks_again(1), seconds(1));
+    assert_eq!(looks_again(13), seconds(1));
+    for crowd in [14, 60, 200, 1_000, 100_000] {
+        let together = f64::from(crowd) / looks_again(crowd).as_secs_f64();
+        assert!((13.0..14.0).contains(&together), "{crowd}: {together}");
+    }
+}
+
+#[test]
+fn of_those_who_wait_for_the_same_one_looks() {
+    let turns = Turns::default();
+    let here = Namespace::default();
+    let join = |queue: &str| turns.join(&here, &[queue.to_owned()]);
+    let (one, same, other) = (join("mail"), join("mail"), join("orders"));
+    assert_eq!(turns.sets(), 2);
+    assert_eq!(one.take(minutes(1)), None);
+    for again in [&one, &same] {
+        let left = again.take(minutes(1)).expect("one has just looked");
+        assert!(left > seconds(30) && left <= minutes(1), "{left:?}");
+    }
+    assert_eq!(other.take(minutes(1)), None, "it is another queue");
+    assert_eq!(same.take(seconds(0)), None, "its turn comes");
+    drop((one, other));
+    assert_eq!(turns.sets(), 1);
+    drop(same);
+    assert_eq!(turns.sets(), 0, "nothing is kept of who has gone");
 }

@@ -1,5 +1,8 @@
 //! Many who sleep until the same due: one of them comes.
 
+/// How often those who wait look for bells that were lost.
+mod looks;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;

@@ -1,0 +1,84 @@
+//! Whose turn it is to look, in case that a bell was lost with who heard it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use punctual::Namespace;
+use punctual::time::{Stopwatch, millis, seconds};
+
+/// Those who wait in this process: of all who wait for the same queues one looks for the rest.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Turns(Arc<Mutex<BTreeMap<Queues, Waiters>>>);
+
+type Queues = (Namespace, Vec<String>);
+
+#[derive(Debug, Default)]
+struct Waiters {
+    many: usize,
+    looked: Option<Stopwatch>,
+}
+
+/// A place among those who wait for the same; dropping it gives it up.
+#[derive(Debug)]
+pub(super) struct Turn {
+    all: Turns,
+    of: Queues,
+}
+
+impl Turns {
+    pub(super) fn join(&self, namespace: &Namespace, queues: &[String]) -> Turn {
+        let of = (namespace.clone(), queues.to_vec());
+        self.waiters().entry(of.clone()).or_default().many += 1;
+        Turn {
+            all: self.clone(),
+            of,
+        }
+    }
+
+    /// How many do not wait for the same.
+    pub(super) fn sets(&self) -> usize {
+        self.waiters().len()
+    }
+
+    fn waiters(&self) -> MutexGuard<'_, BTreeMap<Queues, Waiters>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn {
+    /// Takes the turn; if somebody has within that span, answers how much of it is left.
+    pub(super) fn take(&self, span: Duration) -> Option<Duration> {
+        let mut all = self.all.waiters();
+        let waiters = all.get_mut(&self.of)?;
+        let since = waiters.looked.as_ref().map(Stopwatch::elapsed);
+        if let Some(since) = since.filter(|since| *since < span) {
+            return Some(span - since);
+        }
+        waiters.looked = Some(Stopwatch::start());
+        None
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut all = self.all.waiters();
+        if let Some(waiters) = all.get_mut(&self.of) {
+            waiters.many -= 1;
+            if waiters.many == 0 {
+                all.remove(&self.of);
+            }
+        }
+    }
+}
+
+/// How often one of so many looks: together they look no less often than one alone, and however many they
+/// are, no more often than some.
+pub(super) fn looks_again(crowd: u32) -> Duration {
+    (SOMEBODY_LOOKS * crowd).max(LOOKS_AGAIN)
+}
+
+/// How often one who waits alone looks for himself.
+const LOOKS_AGAIN: Duration = seconds(1);
+/// How often somebody looks where many wait.
+const SOMEBODY_LOOKS: Duration = millis(75);

@@ -1,0 +1,87 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::engine::{Claim, WaitFor, Waited, WorkerId};
+use punctual::time::{Clock, Stopwatch, minutes, pause, seconds};
+use punctual::{Engine, ErrorKind, Result};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::TestServer;
+use tokio::task::JoinSet;
+
+use crate::client::{connect, enqueue, here};
+
+/// How long calls are counted.
+const SPAN: Duration = seconds(6);
+
+/// Looks over the span, a second: calls of functions that change nothing.
+async fn rate(server: &TestServer) -> f64 {
+    let looks = || -> u64 {
+        let stats = server.cli(&["INFO", "commandstats"]);
+        let told = stats.split_once("cmdstat_fcall_ro:calls=");
+        let calls = told.and_then(|(_, rest)| rest.split(',').next());
+        calls
+            .expect("somebody has looked")
+            .parse()
+            .expect("a number")
+    };
+    let (before, watch) = (looks(), Stopwatch::start());
+    pause(SPAN).await;
+    (looks() - before) as f64 / watch.elapsed().as_secs_f64()
+}
+
+/// Waits for work, for minutes.
+fn waits(of: &mut JoinSet<Result<Waited>>, engine: &Arc<RedisEngine>, queue: String) {
+    let engine = engine.clone();
+    of.spawn(async move {
+        let until = Clock::now(&punctual::time::SystemClock) + minutes(10);
+        engine
+            .wait(&here(), WaitFor::Work(vec![queue]), until)
+            .await
+    });
+}
+
+/// As many claims over HTTP wait in a gateway, which is one worker: they listen together, and one looks for all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_who_wait_in_one_process_look_for_lost_bells_as_one() {
+    for many in [200, 1_000] {
+        let server = TestServer::start();
+        let engine = Arc::new(connect(&server.address()).await);
+        enqueue(&engine).await.expect("enqueue");
+        let mut waiting = JoinSet::new();
+        for _ in 0..many {
+            waits(&mut waiting, &engine, "others".into());
+        }
+        let rate = rate(&server).await;
+        println!("{many} wait: {rate:.1} looks a second");
+        assert!(rate < 4.0, "{many} wait: {rate} looks a second");
+        // And all of them hear of what one of them finds.
+        server.cli(&["FLUSHALL"]);
+        let lost = Stopwatch::start();
+        while let Some(told) = waiting.join_next().await {
+            let error = told.expect("no panic").expect_err("the jobs are gone");
+            assert_eq!(error.kind(), ErrorKind::DataMissing, "{error}");
+        }
+        assert!(lost.elapsed() < seconds(5), "{:?}", lost.elapsed());
+    }
+}
+
+/// However many workers there are, all of them together look that often.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_workers_look_no_more_often_than_some() {
+    let server = TestServer::start();
+    let first = Arc::new(connect(&server.address()).await);
+    for _ in 0..1_000 {
+        let claim = Claim::new(WorkerId::random(), "others", 1);
+        first.claim(&here(), claim).await.expect("claim");
+    }
+    // Some of the thousand, each in a process of its own.
+    let mut waiting = JoinSet::new();
+    for _ in 0..50 {
+        let engine = Arc::new(connect(&server.address()).await);
+        waits(&mut waiting, &engine, "others".into());
+    }
+    pause(seconds(3)).await;
+    let rate = rate(&server).await;
+    println!("50 of 1,000 workers: {rate:.1} looks a second");
+    assert!(rate < 2.0, "{rate}");
+}
