@@ -249,7 +249,8 @@ impl Engine for HttpEngine {
     }
 
     async fn info(&self) -> Result<Info> {
-        call!(self, None, Call::Info, Info)
+        let info: Box<Info> = call!(self, None, Call::Info, Info)?;
+        Ok(*info)
     }
 }
 

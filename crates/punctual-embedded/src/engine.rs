@@ -358,7 +358,7 @@ impl Engine for EmbeddedEngine {
                 }
             };
         health.ok &= waiting.is_empty();
-        health.problems.extend(waiting);
+        health.of_namespaces = waiting;
         Ok(Info {
             engine: "embedded",
             version: env!("CARGO_PKG_VERSION"),

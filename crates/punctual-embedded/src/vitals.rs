@@ -114,6 +114,7 @@ impl Vitals {
         Health {
             ok: problems.is_empty(),
             problems,
+            of_namespaces: Vec::new(),
             loops,
         }
     }

@@ -30,13 +30,22 @@ pub enum Scope {
     Enqueue = 2,
     /// To claim, extend and settle.
     Work = 4,
-    /// To change jobs and queues; it includes the others.
+    /// To change jobs and queues; it includes those above.
     Admin = 8,
+    /// To look at what is of no one namespace: how large the store is, how its servers are set up. For who
+    /// runs the server; no other scope includes it.
+    Operator = 16,
 }
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Enqueue, Self::Work, Self::Admin];
+    pub const ALL: [Self; 5] = [
+        Self::Read,
+        Self::Enqueue,
+        Self::Work,
+        Self::Admin,
+        Self::Operator,
+    ];
 
     /// The name on the wire and in files.
     pub const fn name(self) -> &'static str {
@@ -45,6 +54,7 @@ impl Scope {
             Self::Enqueue => "enqueue",
             Self::Work => "work",
             Self::Admin => "admin",
+            Self::Operator => "operator",
         }
     }
 }
@@ -55,7 +65,8 @@ impl FromStr for Scope {
     fn from_str(name: &str) -> punctual::Result<Self> {
         let known = Self::ALL.into_iter().find(|scope| scope.name() == name);
         known.ok_or_else(|| {
-            let message = "a token's scope is not known; write read, enqueue, work or admin";
+            let message =
+                "a token's scope is not known; write read, enqueue, work, admin or operator";
             Error::new(ErrorKind::InvalidInput, message)
         })
     }
@@ -116,7 +127,7 @@ impl Token {
             (words.next(), words.next(), words.next(), words.next())
         else {
             return Err(wrong(
-                "a line needs TOKEN NAMESPACE SCOPE[,SCOPE], with scopes of read, enqueue, work and admin",
+                "a line needs TOKEN NAMESPACE SCOPE[,SCOPE], with scopes of read, enqueue, work, admin and operator",
             ));
         };
         let scopes: Result<Vec<Scope>, Error> = scopes.split(',').map(str::parse).collect();
@@ -136,7 +147,11 @@ impl Token {
     }
 
     pub(crate) fn allows(&self, scope: Scope) -> bool {
-        self.scopes & (scope as u8 | Scope::Admin as u8) != 0
+        let also = match scope {
+            Scope::Operator => 0,
+            _ => Scope::Admin as u8,
+        };
+        self.scopes & (scope as u8 | also) != 0
     }
 
     pub(crate) fn scopes(&self) -> Vec<&'static str> {
@@ -323,8 +338,9 @@ impl Caller {
         }
     }
 
-    pub(crate) fn is_local(&self) -> bool {
-        self.is_local
+    /// Whether no token bounds it to a namespace: it could as well name any.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.token.is_none()
     }
 
     /// What the audit record calls it.

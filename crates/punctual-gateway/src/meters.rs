@@ -35,6 +35,18 @@ pub(crate) struct Meters {
     run_time: Histogram,
 }
 
+/// What is shown to one caller of what all in this process count together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown {
+    /// What workers in this process count by queue.
+    pub(crate) queues: bool,
+    /// What the engine counts of its store.
+    pub(crate) engine: bool,
+}
+
+/// What the engine counts of its store.
+const OF_THE_ENGINE: &str = "punctual_fsync_seconds";
+
 /// Jobs of a namespace that were claimed, by queue: nobody else sees its queues' names.
 type Claims = HashMap<String, u64>;
 
@@ -115,8 +127,7 @@ impl Meters {
 
     /// Adds everything that was counted in this process; queues are named to their own namespace alone.
     ///
-    /// What workers in this process count by queue is told if only one namespace is served.
-    pub(crate) fn write(&self, page: &mut Page, namespace: &Namespace, is_shared: bool) {
+    pub(crate) fn write(&self, page: &mut Page, namespace: &Namespace, shown: Shown) {
         let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
         let claims = claimed.get(namespace).into_iter().flatten();
         let mut claims: Vec<_> = claims
@@ -125,6 +136,6 @@ impl Meters {
         claims.sort();
         drop(claimed);
         self.registry
-            .write(page, ("punctual_claimed_total", claims), !is_shared);
+            .write(page, ("punctual_claimed_total", claims), shown);
     }
 }

@@ -351,9 +351,10 @@ impl Engine for RedisEngine {
             .iter()
             .flat_map(|standing| standing.problems(self.durability));
         problems.extend(of_servers);
-        problems.extend(infos.iter().flat_map(|info| info.problems.iter().cloned()));
         problems.extend(self.keeper.problem());
         problems.dedup();
+        let of_namespaces = infos.iter().flat_map(|info| info.problems.iter().cloned());
+        let of_namespaces: Vec<_> = of_namespaces.collect();
         let now = infos.iter().map(|info| info.now).max();
         Ok(Info {
             engine: "redis",
@@ -365,8 +366,9 @@ impl Engine for RedisEngine {
             clock_jumps: infos.iter().map(|info| info.clock_jumps).sum(),
             store_bytes: Some(used_memory(&self.calls).await?),
             health: Health {
-                ok: problems.is_empty(),
+                ok: problems.is_empty() && of_namespaces.is_empty(),
                 problems,
+                of_namespaces,
                 loops: vec![self.keeper.health()],
             },
             now: now.unwrap_or_else(|| self.calls.clock.now()),

@@ -27,7 +27,7 @@ pub use claim::{
 pub use control::{Control, Controlled, OnFull, QueueSettings, RecordValue, VersionedRecord};
 pub use edit::{Action, Edit, EditVerdict, Edited, Select};
 pub use enqueue::{EnqueueVerdict, Enqueued, Receipt};
-pub use info::{Capability, Durability, Health, Info, LoopHealth};
+pub use info::{Capability, Durability, Health, Info, LoopHealth, NamespaceProblem};
 pub use inspect::{
     Counts, Cursor, DueBucket, Explanation, Filter, Got, List, ListBy, Listing, MinuteStats,
     QueueStats, Reason, Stats, StatsRequest, Target, WorkerSeen,
@@ -38,12 +38,13 @@ pub use wait::{Change, WaitFor, Waited};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::{NewJob, check_name};
 use crate::time::Timestamp;
 
 /// A tenant's own set of queues; sees nothing of any other.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Namespace(String);
 
 impl Namespace {
@@ -71,6 +72,20 @@ impl Default for Namespace {
     /// The namespace `default`.
     fn default() -> Self {
         Self("default".into())
+    }
+}
+
+impl TryFrom<String> for Namespace {
+    type Error = Error;
+
+    fn try_from(name: String) -> Result<Self> {
+        Self::new(name)
+    }
+}
+
+impl From<Namespace> for String {
+    fn from(namespace: Namespace) -> Self {
+        namespace.0
     }
 }
 

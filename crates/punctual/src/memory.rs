@@ -222,7 +222,8 @@ impl Engine for MemoryEngine {
             store_bytes: Some(bytes),
             health: Health {
                 ok: problems.is_empty(),
-                problems,
+                problems: Vec::new(),
+                of_namespaces: problems,
                 loops: Vec::new(),
             },
             now,

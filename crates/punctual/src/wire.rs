@@ -55,7 +55,7 @@ pub enum Answer {
     Stats(Stats),
     Control(Controlled),
     Maintain(Maintained),
-    Info(Info),
+    Info(Box<Info>),
     Failed(Failed),
 }
 
@@ -86,7 +86,7 @@ impl Call {
                 .await
                 .map(Answer::Control),
             Self::Maintain => engine.maintain().await.map(Answer::Maintain),
-            Self::Info => engine.info().await.map(Answer::Info),
+            Self::Info => engine.info().await.map(Box::new).map(Answer::Info),
         };
         answer.unwrap_or_else(|error| Answer::Failed(Failed::from(&error)))
     }

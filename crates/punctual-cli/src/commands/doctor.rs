@@ -117,8 +117,10 @@ async fn health(session: &Session) -> Result<Vec<Check>> {
     if info.health.ok {
         checks.push(Check::good("health", "does its duties"));
     } else {
-        for problem in &info.health.problems {
-            let (what, remedy) = problem.split_once("; ").unwrap_or((problem, "see the log"));
+        for problem in info.health.told() {
+            let (what, remedy) = problem
+                .split_once("; ")
+                .unwrap_or((&problem, "see the log"));
             checks.push(Check::wrong("health", what, remedy));
         }
     }

@@ -33,7 +33,8 @@ Examples:
   punctual jobs list --engine http://127.0.0.1:4180 from another shell, with PUNCTUAL_TOKEN set
 
 Without PUNCTUAL_TOKEN and --token-file a token is made and printed, another one each time. A token
-has at least 16 characters. Scopes are read, enqueue, work and admin, which includes the others.
+has at least 16 characters. Scopes are read, enqueue, work, admin, which includes these, and operator,
+which is shown what is of no one namespace.
 Jobs with a target are posted there when they are due, and outcomes to callbacks, signed with
 --secret-file or PUNCTUAL_PUSH_SECRET. Nothing is posted to addresses that are not public, unless
 --push-allow opens them. docs/push.md tells what targets see.

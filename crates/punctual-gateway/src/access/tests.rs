@@ -12,12 +12,17 @@ fn token(line: &str) -> Token {
 }
 
 #[test]
-fn scopes_allow_what_they_name_and_admin_all() {
+fn scopes_allow_what_they_name_and_admin_all_of_a_namespace() {
     let reader = token("0123456789abcdef shop read,work");
     assert!(reader.allows(Scope::Read) && reader.allows(Scope::Work));
     assert!(!reader.allows(Scope::Enqueue) && !reader.allows(Scope::Admin));
     let admin = token("0123456789abcdef shop admin");
-    assert!(Scope::ALL.into_iter().all(|scope| admin.allows(scope)));
+    let of_a_namespace = |scope: &Scope| *scope != Scope::Operator;
+    let mut scopes = Scope::ALL.into_iter().filter(of_a_namespace);
+    assert!(scopes.all(|scope| admin.allows(scope)));
+    assert!(!admin.allows(Scope::Operator));
+    let operator = token("0123456789abcdef shop operator");
+    assert!(operator.allows(Scope::Operator) && !operator.allows(Scope::Read));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use punctual::State as JobState;
 use punctual::engine::{QueueStats, StatsRequest};
 
 use super::others::seen_by;
-use crate::access::{Allowed, Reading};
-use crate::meters::{OTHER, Page};
+use crate::access::{Allowed, Reading, Scope};
+use crate::meters::{OTHER, Page, Shown};
 use crate::problem::{ErrorAnswer, Result};
 use crate::state::Shared;
 
@@ -28,7 +28,7 @@ pub(super) async fn metrics(
 ) -> Result<Response> {
     let request = StatsRequest::default();
     let stats = shared.engine.stats(&caller.namespace, request).await?;
-    let info = seen_by(&shared, &caller, shared.engine.info().await?);
+    let info = seen_by(&caller, shared.engine.info().await?);
     let mut page = Page::default();
     write_queues(&mut page, stats.queues);
     page.gauge("punctual_workers", stats.workers.len());
@@ -38,8 +38,12 @@ pub(super) async fn metrics(
     if let Some(bytes) = info.store_bytes {
         page.gauge("punctual_store_bytes", bytes);
     }
-    let is_shared = shared.tokens.are_of_many();
-    shared.meters.write(&mut page, &caller.namespace, is_shared);
+    let shown = Shown {
+        // Workers in this process may run jobs of any namespace.
+        queues: caller.sees_all() || caller.allows(Scope::Operator) && !shared.tokens.are_of_many(),
+        engine: caller.allows(Scope::Operator),
+    };
+    shared.meters.write(&mut page, &caller.namespace, shown);
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((content_type, page.into_text()).into_response())
 }

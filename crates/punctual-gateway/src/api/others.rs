@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual::engine::Info;
+use punctual::engine::{Health, Info, NamespaceProblem};
 use punctual::time::{Timestamp, exact_span};
 use punctual::wire::{self, Answer as WireAnswer, Call};
 use serde::{Deserialize, Serialize};
@@ -66,8 +66,9 @@ struct LoopLine {
 }
 
 impl HealthLine {
-    fn new(info: &Info, whole: bool) -> Self {
-        let health = &info.health;
+    /// Of what the caller may see, if it may see anything.
+    fn new(info: &Info, caller: Option<&Caller>) -> Self {
+        let (health, whole) = (&info.health, caller.is_some());
         let loops = health.loops.iter().map(|one| LoopLine {
             name: one.name.clone(),
             age_ms: one.age.as_millis() as u64,
@@ -75,10 +76,27 @@ impl HealthLine {
         });
         Self {
             ok: health.ok,
-            problems: whole.then(|| health.problems.clone()),
+            problems: caller.map(|caller| told(health, caller)),
             loops: whole.then(|| loops.collect()),
         }
     }
+}
+
+/// Each problem in words; those of another namespace than the caller's under its name.
+fn told(health: &Health, caller: &Caller) -> Vec<String> {
+    let of_namespaces = health.of_namespaces.iter().map(|it| {
+        if it.namespace == caller.namespace {
+            it.text.clone()
+        } else {
+            it.to_string()
+        }
+    });
+    health
+        .problems
+        .iter()
+        .cloned()
+        .chain(of_namespaces)
+        .collect()
 }
 
 /// Answers what the engine is, and what the token may
@@ -90,7 +108,7 @@ pub(super) async fn info(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Anything>,
 ) -> Answer<InfoAnswer> {
-    let info = seen_by(&shared, &caller, shared.engine.info().await?);
+    let info = seen_by(&caller, shared.engine.info().await?);
     let limits = &info.limits;
     Ok(Json(InfoAnswer {
         engine: info.engine,
@@ -113,26 +131,36 @@ pub(super) async fn info(
         settled_window: exact_span(info.settled_window),
         clock_jumps: info.clock_jumps,
         store_bytes: info.store_bytes,
-        health: HealthLine::new(&info, true),
+        health: HealthLine::new(&info, Some(&caller)),
         namespace: caller.namespace.to_string(),
         scopes: caller.scopes(),
         now: info.now.to_string(),
     }))
 }
 
-/// What a caller may know of the engine. Where several namespaces share it none is told what the others
-/// do to it: how full it is, and in which queue something is wrong.
-pub(super) fn seen_by(shared: &Shared, caller: &Caller, mut info: Info) -> Info {
-    if caller.is_local() || !shared.tokens.are_of_many() {
+/// What a caller may know of the engine, whoever else shares it: of queues what is wrong in its own
+/// namespace, of the whole what its token has the scope for; and that there is something else.
+pub(super) fn seen_by(caller: &Caller, mut info: Info) -> Info {
+    if caller.sees_all() {
         return info;
     }
-    info.store_bytes = None;
-    if !info.health.problems.is_empty() {
-        let told = "something is wrong with the engine; `punctual doctor` beside it says what";
-        info.health.problems = vec![told.to_owned()];
+    let health = &mut info.health;
+    let known = health.problems.len() + health.of_namespaces.len();
+    let is_own = |it: &NamespaceProblem| it.namespace == caller.namespace;
+    health.of_namespaces.retain(is_own);
+    if !caller.allows(Scope::Operator) {
+        info.store_bytes = None;
+        health.problems.clear();
+    }
+    if health.problems.len() + health.of_namespaces.len() < known {
+        health.problems.push(UNSEEN.to_owned());
     }
     info
 }
+
+/// Instead of what a token may not see.
+const UNSEEN: &str = "something is wrong with the engine, or in another namespace; \
+                      `punctual doctor` beside the server says what";
 
 fn snake(name: &str) -> String {
     let mut text = String::new();
@@ -155,15 +183,17 @@ pub(super) async fn healthz(State(shared): State<Shared>, request: Request) -> R
     let shows = parts.headers.contains_key(header::AUTHORIZATION) || shared.tokens.is_open();
     let caller = shows.then(|| caller_of(&parts, &shared).ok()).flatten();
     let reader = caller.filter(|caller| caller.allows(Scope::Read));
-    let whole = reader.is_some();
     let health = match shared.engine.info().await {
         Ok(info) => match &reader {
-            Some(reader) => HealthLine::new(&seen_by(&shared, reader, info), whole),
-            None => HealthLine::new(&info, whole),
+            Some(reader) => HealthLine::new(&seen_by(reader, info), Some(reader)),
+            None => HealthLine::new(&info, None),
         },
         Err(error) => HealthLine {
             ok: false,
-            problems: whole.then(|| vec![error.to_string()]),
+            problems: reader.map(|reader| match reader.allows(Scope::Operator) {
+                true => vec![error.to_string()],
+                false => vec![UNSEEN.to_owned()],
+            }),
             loops: None,
         },
     };
@@ -235,8 +265,8 @@ pub(super) async fn calls(
             }
             Call::Info => {
                 let info = shared.engine.info().await;
-                let seen = info.map(|info| seen_by(&shared, &caller, info));
-                seen.map_or_else(failed, WireAnswer::Info)
+                let seen = info.map(|info| seen_by(&caller, info));
+                seen.map(Box::new).map_or_else(failed, WireAnswer::Info)
             }
             call => call.run(&*shared.engine, &caller.namespace).await,
         })

@@ -7,6 +7,7 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, Share
 
 use super::buckets::Buckets;
 use super::page::Page;
+use super::{OF_THE_ENGINE, Shown};
 
 /// What is counted in this process, for `/metrics`.
 ///
@@ -79,11 +80,13 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every family in the order of their names, among them counters that are kept elsewhere; what is
-    /// kept here by queue only if told to.
-    pub(super) fn write(&self, page: &mut Page, others: (&str, Vec<(String, u64)>), queues: bool) {
+    /// Every family that is shown, in the order of their names, among them counters that are kept elsewhere.
+    pub(super) fn write(&self, page: &mut Page, others: (&str, Vec<(String, u64)>), shown: Shown) {
         let mut families = self.lock().clone();
-        if !queues {
+        if !shown.engine {
+            families.remove(OF_THE_ENGINE);
+        }
+        if !shown.queues {
             let is_by_queue =
                 |labels: &str| labels.starts_with("queue=") || labels.contains(",queue=");
             for family in families.values_mut() {

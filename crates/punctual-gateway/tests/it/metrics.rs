@@ -204,21 +204,29 @@ async fn health_is_red_while_a_due_job_waits_and_a_worker_is_free() {
 }
 
 #[tokio::test]
-async fn queues_of_workers_in_this_process_are_named_where_one_namespace_is_served() {
-    for (namespaces, named) in [(&["shop"][..], true), (&["shop", "other"], false)] {
+async fn what_a_whole_process_counts_is_for_operators_and_its_queues_where_one_namespace_is_served()
+{
+    let cases = [
+        (&["shop"][..], "admin,operator", true, true),
+        (&["shop"], "admin", false, false),
+        (&["shop", "other"], "admin,operator", false, true),
+    ];
+    for (namespaces, scopes, queues, syncs) in cases {
         let registry = Registry::default();
         metrics::with_local_recorder(&registry, || {
             let labels = [("queue", "of-the-other"), ("kind", "mail")];
             metrics::counter!("punctual_claimed_total", &labels).increment(1);
             metrics::histogram!("punctual_lateness_seconds", &labels).record(0.1);
+            metrics::histogram!("punctual_fsync_seconds").record(0.1);
         });
         let token = |(number, namespace)| {
             let text = if number == 0 { ADMIN } else { READER };
-            Token::parse(&format!("{text} {namespace} admin")).expect("a token")
+            Token::parse(&format!("{text} {namespace} {scopes}")).expect("a token")
         };
         let tokens = Tokens::new(namespaces.iter().enumerate().map(token).collect());
         let under = serving(|engine| Gateway::new(engine, tokens).registry(registry)).await;
         let page = under.get("/metrics").await.body;
-        assert_eq!(page.contains("of-the-other"), named, "{page}");
+        assert_eq!(page.contains("of-the-other"), queues, "{scopes} {page}");
+        assert_eq!(page.contains("punctual_fsync"), syncs, "{scopes} {page}");
     }
 }

@@ -24,6 +24,7 @@ pub(crate) const READER: &str = "reader-token-0123456789";
 pub(crate) const PRODUCER: &str = "producer-token-0123456789";
 pub(crate) const WORKER: &str = "worker-token-0123456789";
 pub(crate) const OTHER: &str = "other-shop-token-0123456789";
+pub(crate) const OPERATOR: &str = "operators-token-0123456789";
 
 /// A gateway, most often over a memory engine whose clock stands still.
 pub(crate) struct Under {
@@ -67,12 +68,23 @@ pub(crate) async fn serve() -> Under {
 
 /// The same, with tokens of one namespace and no other.
 pub(crate) async fn serve_one_namespace() -> Under {
-    let lines = [format!("{ADMIN} shop admin"), format!("{READER} shop read")];
-    let tokens = lines
-        .iter()
-        .map(|line| Token::parse(line).expect("a token"));
-    let tokens = Tokens::new(tokens.collect());
+    let tokens = tokens(&[
+        format!("{ADMIN} shop admin,operator"),
+        format!("{READER} shop read"),
+    ]);
     serving(|engine| Gateway::new(engine, tokens)).await
+}
+
+/// A gateway for the namespace `other` alone, over an engine that others share.
+pub(crate) async fn serve_lone(shared: &Under) -> Under {
+    let tokens = tokens(&[format!("{OTHER} other admin")]);
+    let gateway = Gateway::new(shared.engine.clone(), tokens);
+    under(gateway, shared.engine.clone(), shared.clock.clone()).await
+}
+
+fn tokens(lines: &[String]) -> Tokens {
+    let tokens = lines.iter().map(|line| Token::parse(line));
+    Tokens::new(tokens.map(|token| token.expect("a token")).collect())
 }
 
 /// The same over a memory engine whose clock runs, for workers in other processes.
@@ -82,17 +94,15 @@ pub(crate) async fn serve_in_real_time() -> Under {
 
 /// A gateway over an engine.
 pub(crate) async fn serve_engine(engine: Arc<dyn Engine>, clock: ManualClock) -> Under {
-    let lines = [
+    let tokens = tokens(&[
         format!("{ADMIN} shop admin"),
         format!("{READER} shop read"),
         format!("{PRODUCER} shop enqueue"),
         format!("{WORKER} shop work"),
         format!("{OTHER} other admin"),
-    ];
-    let tokens = lines
-        .iter()
-        .map(|line| Token::parse(line).expect("a token"));
-    let gateway = Gateway::new(engine.clone(), Tokens::new(tokens.collect()));
+        format!("{OPERATOR} other read,operator"),
+    ]);
+    let gateway = Gateway::new(engine.clone(), tokens);
     under(gateway, engine, clock).await
 }
 

@@ -6,7 +6,9 @@ use punctual::time::seconds;
 use punctual_gateway::open_api;
 use serde_json::{Value, json};
 
-use crate::support::{ADMIN, OTHER, Reply, Under, WORKER, serve};
+use crate::support::{
+    ADMIN, OPERATOR, OTHER, READER, Reply, Under, WORKER, serve, serve_lone, serve_one_namespace,
+};
 
 const WAITS: &str = "01994f2e-8a51-7c3e-8000-000000000001";
 const DEAD: &str = "01994f2e-8a51-7c3e-8000-000000000002";
@@ -293,9 +295,28 @@ async fn every_route_answers_another_namespace_as_if_there_were_nothing() {
     let shop = fill(&filled).await;
     let before = seen_by(&filled, ADMIN).await;
     let asks = asks(&shop);
-    for ask in &asks {
-        let there = told(ask, &answer(&filled, ask).await);
-        let nowhere = told(ask, &answer(&empty, ask).await);
+    hold_apart(&filled, &empty, &asks).await;
+    assert_eq!(seen_by(&filled, ADMIN).await, before);
+    // And something was asked.
+    let changes = asks.iter().filter(|ask| ask.method != "GET").count();
+    assert!(asks.len() > 100 && changes > 50, "{} {changes}", asks.len());
+}
+
+#[tokio::test]
+async fn a_lone_tenant_sees_nothing_of_those_who_share_its_engine_by_another_gateway() {
+    let (filled, empty) = (serve().await, serve().await);
+    let shop = fill(&filled).await;
+    let before = seen_by(&filled, ADMIN).await;
+    let (beside, alone) = (serve_lone(&filled).await, serve_lone(&empty).await);
+    hold_apart(&beside, &alone, &asks(&shop)).await;
+    assert_eq!(seen_by(&filled, ADMIN).await, before);
+}
+
+/// Whether `other` is told the same where the shop has something and where it has not.
+async fn hold_apart(filled: &Under, empty: &Under, asks: &[Ask]) {
+    for ask in asks {
+        let there = told(ask, &answer(filled, ask).await);
+        let nowhere = told(ask, &answer(empty, ask).await);
         let Ask {
             method, path, body, ..
         } = ask;
@@ -304,10 +325,6 @@ async fn every_route_answers_another_namespace_as_if_there_were_nothing() {
         assert_eq!(differs, None, "{method} {path} {body}");
         assert_eq!(there.len(), nowhere.len(), "{method} {path} {body}");
     }
-    assert_eq!(seen_by(&filled, ADMIN).await, before);
-    // And something was asked.
-    let changes = asks.iter().filter(|ask| ask.method != "GET").count();
-    assert!(asks.len() > 100 && changes > 50, "{} {changes}", asks.len());
 }
 
 #[tokio::test]
@@ -320,10 +337,34 @@ async fn what_is_wrong_with_the_engine_is_told_without_the_queues_of_others() {
     let claim = r#"{"queues":["mail"],"lease":"10m","worker":{"slots":4}}"#;
     under.send("POST", "/v1/claims", claim).await;
     under.clock.advance(seconds(3));
-    for path in ["/healthz", "/v1/info", "/metrics"] {
-        let told = under.send_as(OTHER, "GET", path, "").await.body;
-        assert!(!told.contains("mail"), "{path}: {told}");
-        let is_red = told.contains("something is wrong") || told.contains("punctual_healthy 0");
-        assert!(is_red, "{path}: {told}");
+    let lone = serve_lone(&under).await;
+    for (under, token) in [(&under, OTHER), (&under, OPERATOR), (&lone, OTHER)] {
+        for path in ["/healthz", "/v1/info", "/metrics"] {
+            let told = under.send_as(token, "GET", path, "").await.body;
+            assert!(!told.contains("mail"), "{path}: {told}");
+            let is_red = told.contains("something is wrong") || told.contains("punctual_healthy 0");
+            assert!(is_red, "{path}: {told}");
+        }
+    }
+    for path in ["/healthz", "/v1/info"] {
+        let told = under.send_as(READER, "GET", path, "").await.body;
+        assert!(told.contains("queue mail: the oldest"), "{path}: {told}");
+        assert!(!told.contains("something is wrong"), "{path}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_of_the_whole_engine_is_told_to_operators_alone() {
+    let (several, alone) = (serve().await, serve_one_namespace().await);
+    let knows = async |under: &Under, token: &str| {
+        let info = under.send_as(token, "GET", "/v1/info", "").await.body;
+        let metrics = under.send_as(token, "GET", "/metrics", "").await.body;
+        let known = ("store_bytes", "punctual_store_bytes");
+        (info.contains(known.0), metrics.contains(known.1))
+    };
+    assert_eq!(knows(&several, OPERATOR).await, (true, true));
+    assert_eq!(knows(&alone, ADMIN).await, (true, true));
+    for (under, token) in [(&several, ADMIN), (&several, OTHER), (&alone, READER)] {
+        assert_eq!(knows(under, token).await, (false, false));
     }
 }

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use punctual::Result;
 use punctual::engine::{
-    Counts, DueBucket, Maintained, MinuteStats, QueueStats, Stats, StatsRequest, WorkerId,
-    WorkerSeen,
+    Counts, DueBucket, Maintained, MinuteStats, NamespaceProblem, QueueStats, Stats, StatsRequest,
+    WorkerId, WorkerSeen,
 };
 use punctual::time::{format_span, seconds};
 
@@ -122,7 +122,7 @@ pub(crate) fn maintained(reply: &Mp) -> Result<Maintained> {
 #[derive(Debug)]
 pub(crate) struct ShardInfo {
     pub(crate) clock_jumps: u64,
-    pub(crate) problems: Vec<String>,
+    pub(crate) problems: Vec<NamespaceProblem>,
     pub(crate) now: punctual::time::Timestamp,
 }
 
@@ -131,9 +131,13 @@ pub(crate) fn info(reply: &Mp, shard: &Shard) -> Result<ShardInfo> {
     let problems = problems.map(problem);
     let mut problems = problems.collect::<Result<Vec<_>>>()?;
     problems.extend(outbox_problem(reply.get("ob"), shard)?);
+    let of_namespace = |text| NamespaceProblem {
+        namespace: shard.namespace.clone(),
+        text,
+    };
     Ok(ShardInfo {
         clock_jumps: reply.get("ju").some(Mp::number)?.unwrap_or(0),
-        problems,
+        problems: problems.into_iter().map(of_namespace).collect(),
         now: read_instant(reply.get("n"))?,
     })
 }
@@ -146,9 +150,8 @@ fn outbox_problem(waiting: &Mp, shard: &Shard) -> Result<Option<String>> {
     let (count, longest) = (count.number()?, Duration::from_micros(longest.number()?));
     Ok((count > 0 && longest > OUTBOX_WAITS).then(|| {
         format!(
-            "shard {}/{}: {count} effects wait for other shards, the oldest {}; see whether the \
+            "shard {}: {count} effects wait for other shards, the oldest {}; see whether the \
              servers of all shards answer",
-            shard.namespace,
             shard.index,
             format_span(longest)
         )

@@ -205,7 +205,7 @@ async fn effects_that_two_deliver_at_once_arrive_once() {
         one.advance(seconds(20)).await;
         let waits = async || {
             let health = one.engine.info().await.expect("info").health;
-            health.problems.iter().any(|it| it.contains("effects wait"))
+            health.told().any(|it| it.contains("effects wait"))
         };
         assert!(waits().await, "a person is told of what nobody delivers");
         let (first, second) = tokio::join!(one.engine.maintain(), other.engine.maintain());

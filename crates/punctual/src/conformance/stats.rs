@@ -2,7 +2,9 @@
 
 use super::START;
 use super::case::*;
-use crate::engine::{Claim, PageReport, QueueStats, Settle, StatsRequest, WorkerId};
+use crate::engine::{
+    Claim, NamespaceProblem, PageReport, QueueStats, Settle, StatsRequest, WorkerId,
+};
 use crate::job::{NewJob, Outcome, State};
 use crate::time::{hours, minutes, seconds};
 
@@ -230,9 +232,9 @@ pub(super) async fn health_is_red_while_due_jobs_wait(case: Case) {
     assert!(case.info().await.health.ok, "5 s are not over 5 s");
     case.advance(seconds(1)).await;
     let health = case.info().await.health;
-    let named = |problem: &String| problem.contains(QUEUE);
+    let named = |it: &NamespaceProblem| it.namespace == case.namespace && it.text.contains(QUEUE);
     assert!(
-        !health.ok && health.problems.iter().any(named),
+        !health.ok && health.of_namespaces.iter().any(named),
         "{health:?}"
     );
     case.drain().await;

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Namespace;
 use crate::job::Limits;
 use crate::time::Timestamp;
 
@@ -130,10 +131,36 @@ pub struct Info {
 pub struct Health {
     /// Everything is in order.
     pub ok: bool,
-    /// What is not, in words with the remedy.
+    /// What is not, of the engine as a whole, in words with the remedy.
     pub problems: Vec<String>,
+    /// What is not, of what one namespace has.
+    #[serde(default)]
+    pub of_namespaces: Vec<NamespaceProblem>,
     /// The loops of the process, with their heartbeats.
     pub loops: Vec<LoopHealth>,
+}
+
+impl Health {
+    /// Every problem in words, those of a namespace under its name: for who may see all of them.
+    pub fn told(&self) -> impl Iterator<Item = String> {
+        let of_namespaces = self.of_namespaces.iter().map(ToString::to_string);
+        self.problems.iter().cloned().chain(of_namespaces)
+    }
+}
+
+/// What is not in order in one namespace. Its words name queues, so they are for its own tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamespaceProblem {
+    /// Whose it is.
+    pub namespace: Namespace,
+    /// What is wrong, in words with the remedy; without the namespace.
+    pub text: String,
+}
+
+impl fmt::Display for NamespaceProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "namespace {}: {}", self.namespace, self.text)
+    }
 }
 
 /// The heartbeat of one supervised loop.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::Machine;
 use super::rows::*;
-use crate::engine::{Counts, DueBucket, Namespace, QueueStats, Stats, StatsRequest};
+use crate::engine::{
+    Counts, DueBucket, Namespace, NamespaceProblem, QueueStats, Stats, StatsRequest,
+};
 use crate::error::Result;
 use crate::time::{Timestamp, days, format_span, hours, minutes, seconds};
 
@@ -115,8 +117,8 @@ impl Machine {
         Ok(oldest)
     }
 
-    /// What is wrong with the engine's liveness, in words: due jobs that wait while workers are free.
-    pub fn problems(&mut self) -> Result<Vec<String>> {
+    /// What is wrong with the engine's liveness: due jobs that wait while workers are free.
+    pub fn problems(&mut self) -> Result<Vec<NamespaceProblem>> {
         let open = |(id, queue): (&u32, &super::Queue)| {
             let ready = queue.row.lanes[..10].iter().any(|n| *n > 0);
             (ready && !queue.row.paused).then(|| (*id, queue.namespace, queue.name.clone()))
@@ -131,10 +133,13 @@ impl Machine {
             let waits = self.now - due;
             if waits > WAITS_MAX && free > 0 {
                 let waits = format_span(waits);
-                problems.push(format!(
+                let text = format!(
                     "queue {name}: the oldest due job has waited {waits} while {free} workers are free; \
                      restart the workers, and ask `punctual jobs explain` about the job"
-                ));
+                );
+                let whose = &self.derived.namespace_names[&namespace];
+                let namespace = Namespace::new(whose.clone())?;
+                problems.push(NamespaceProblem { namespace, text });
             }
         }
         Ok(problems)
