@@ -38,6 +38,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
         suspects: Suspects::new(rt.setup.suspect_patience, rt.setup.id),
         backoff: Backoff::engine(),
         was_alone: false,
+        asked_alone: false,
         limits_at: Duration::ZERO,
         futile: 0,
         rt,
@@ -62,6 +63,8 @@ struct Claimer {
     suspects: Suspects,
     backoff: Backoff,
     was_alone: bool,
+    /// Whether the last claim was for a suspect. If it was not answered the next one is too: its page may be there.
+    asked_alone: bool,
     /// When to ask for limits that are not known.
     limits_at: Duration,
     /// Claims in a row that brought nothing although the engine had called.
@@ -72,11 +75,15 @@ impl Claimer {
     /// Waits for room, claims, and waits for work if there is no more.
     async fn round(&mut self) {
         self.rt.start_next();
-        let alone = self.is_turn_of_suspects();
+        let unanswered = self.is_unanswered();
+        let alone = match unanswered {
+            true => self.asked_alone,
+            false => self.is_turn_of_suspects(),
+        };
         let isolated = self.rt.setup.isolated;
         let turn = match alone && !isolated {
             true => match self.run_dry().await {
-                None => return,
+                None if !unanswered => return,
                 turn => turn,
             },
             false => None,
@@ -92,7 +99,7 @@ impl Claimer {
         self.rt.board().claiming = true;
         if turn.is_none() && !isolated && alone::is_taken() {
             // Nothing is claimed beside another worker's suspect.
-            self.rt.board().claiming = self.rt.nonce.load(Ordering::Relaxed) != 0;
+            self.rt.board().claiming = unanswered;
             self.rt.changed();
             self.bounded(alone::left()).await;
             return;
@@ -134,13 +141,19 @@ impl Claimer {
     /// A worker that ends asks for the page whose answer was lost, to hand it back: else its jobs
     /// would wait for the lease to end, and count a crash.
     async fn ask_again(&mut self) {
-        while self.rt.nonce.load(Ordering::Relaxed) != 0 {
+        while self.is_unanswered() {
             let asked = self.rt.now();
-            match self.claim(Room { jobs: 1, bytes: 1 }, false).await {
+            let alone = self.asked_alone;
+            match self.claim(Room { jobs: 1, bytes: 1 }, alone).await {
                 Ok(claimed) => drop(admit(&self.rt, claimed, asked)),
                 Err(_) => self.rt.pause(HURRIED_PAUSE, Phase::Over).await,
             }
         }
+    }
+
+    /// Whether the last claim was not answered: it is sent again before any other.
+    fn is_unanswered(&self) -> bool {
+        self.rt.nonce.load(Ordering::Relaxed) != 0
     }
 
     /// Whether the next claim is for suspects: for an isolated worker, every other one.
@@ -163,6 +176,7 @@ impl Claimer {
         let fresh = || uuid::Uuid::new_v4().as_u128() as u64 | 1;
         let nonce = if unanswered == 0 { fresh() } else { unanswered };
         rt.nonce.store(nonce, Ordering::Relaxed);
+        self.asked_alone = alone;
         let claim = Claim {
             worker: WorkerRecord {
                 busy: rt.board().runs.len() as u32,

@@ -41,6 +41,9 @@ pub(crate) enum Fault {
     Panic,
 }
 
+/// What a claim of suspects is called where it is to go wrong, and no other one.
+pub(crate) const CLAIM_ALONE: &str = "claim alone";
+
 /// A memory engine whose calls are counted and may be told to fail.
 #[derive(Debug)]
 pub(crate) struct Probe {
@@ -118,6 +121,12 @@ impl Probe {
         }
     }
 
+    fn is_to_fail(&self, verb: &str) -> bool {
+        let state = self.state.lock().unwrap();
+        let faults = state.faults.get(verb);
+        faults.is_some_and(|faults| !faults.is_empty())
+    }
+
     fn called(&self, verb: &'static str) -> Option<Fault> {
         let mut state = self.state.lock().unwrap();
         *state.calls.entry(verb).or_default() += 1;
@@ -151,8 +160,11 @@ impl Engine for Probe {
 
     async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
         self.state.lock().unwrap().claims.push(claim.clone());
-        self.through("claim", self.inner.claim(namespace, claim))
-            .await
+        let verb = match claim.alone && self.is_to_fail(CLAIM_ALONE) {
+            true => CLAIM_ALONE,
+            false => "claim",
+        };
+        self.through(verb, self.inner.claim(namespace, claim)).await
     }
 
     async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {

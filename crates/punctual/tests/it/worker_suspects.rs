@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual::job::DeadReason;
 use punctual::time::{ManualClock, millis, seconds};
-use punctual::{Context, JobId, Queue, State, Worker};
+use punctual::{Context, ErrorKind, JobId, Queue, State, Worker};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::support::*;
@@ -111,6 +111,36 @@ async fn a_suspect_runs_with_nothing_beside_it() {
     });
     soon(worker.run_until_idle()).await.unwrap();
     assert_eq!(alone.load(Ordering::SeqCst), 5);
+}
+
+/// Its page may be there under that nonce, and is no other one if a worker that ends asks for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspect_whose_claim_was_not_answered_is_asked_for_alone_again() {
+    let (probe, clock) = Probe::new();
+    let suspect = suspects(&probe, &clock, 1).await.remove(0);
+    let unavailable = Fault::Unanswered(ErrorKind::EngineUnavailable);
+    probe.fail(CLAIM_ALONE, [unavailable; 3]);
+    let (worker, _) = process(&probe, 0);
+    let running = background(&worker);
+    let first = soon(async {
+        loop {
+            match probe.claims().into_iter().find(|claim| claim.alone) {
+                Some(claim) => return claim,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    });
+    let nonce = first.await.nonce;
+    running.stop().await;
+    let claims = probe.claims();
+    let same = claims.iter().filter(|claim| claim.nonce == nonce);
+    assert!(
+        same.clone().count() > 1,
+        "it is asked for until it is known"
+    );
+    assert!(same.clone().all(|claim| claim.alone), "{claims:?}");
+    let job = probe.job(suspect).await;
+    assert_eq!((job.state, job.crashes), (State::Ready, 2), "handed back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
