@@ -67,6 +67,37 @@ pub(super) async fn an_expired_job_is_never_claimed(case: Case) {
     }
 }
 
+/// A claim that meets many expired jobs settles some of them and says that it could answer more: the one that
+/// lives behind them all is claimed in the end, without a bell.
+pub(super) async fn a_claim_settles_some_of_many_expired_jobs(case: Case) {
+    const MANY: usize = 10_000;
+    /// What a claim settles, and what the calls beside it sweep.
+    const AT_ONCE: u64 = 125 + 5;
+    let case = case.limited(|limits| limits.sweep = 1).await;
+    for _ in 0..MANY / 1_000 {
+        let jobs = (0..1_000).map(|_| expiring(job()));
+        case.enqueue_all(jobs.collect()).await;
+    }
+    let alive = case.enqueue(job()).await;
+    case.advance(minutes(1)).await;
+    let mut left = case.counts().await.of(State::Ready);
+    assert!(left > MANY as u64 - AT_ONCE, "nobody has swept them away");
+    loop {
+        let claimed = case.claim_as(case.wants(10)).await;
+        let now_left = case.counts().await.of(State::Ready);
+        let settled = left - now_left;
+        assert!(settled <= AT_ONCE, "{settled} in one claim");
+        left = now_left;
+        if let Some(page) = claimed.pages.first() {
+            assert_eq!(page.jobs[0].id, alive);
+            break;
+        }
+        assert!(settled > 1, "it does some of the work");
+        assert_eq!(claimed.wake_at, Some(claimed.now), "there is more");
+    }
+    assert_eq!(left, 0);
+}
+
 /// An active job does not expire: it may complete.
 pub(super) async fn an_active_job_does_not_expire(case: Case) {
     let expires_at = Some(START + seconds(3));

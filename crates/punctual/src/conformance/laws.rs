@@ -250,6 +250,7 @@ macro_rules! __laws {
             expiry {
                 a_waiting_job_expires_at_its_instant[Expiry],
                 an_expired_job_is_never_claimed[Expiry],
+                a_claim_settles_some_of_many_expired_jobs[Expiry],
                 an_active_job_does_not_expire[Expiry],
                 a_job_handed_back_too_late_expires[Expiry],
                 a_rescued_job_expires[Expiry],

@@ -15,12 +15,15 @@ use crate::time::{Timestamp, days, millis};
 
 /// Queues that one claim may name.
 pub(super) const CLAIM_QUEUES_MAX: usize = 64;
+/// Expired jobs that one claim settles; then what it has is its answer, and there is more.
+const EXPIRED_MAX: usize = 125;
 
 /// What a claim has taken so far.
 struct Take {
     limit: usize,
     bytes_left: usize,
     full: bool,
+    expired: usize,
     jobs: Vec<Loaded>,
     /// The lease that the page will get.
     fence: u64,
@@ -29,6 +32,13 @@ struct Take {
 impl Take {
     fn has_room(&self) -> bool {
         !self.full && self.jobs.len() < self.limit
+    }
+
+    /// Counts a job that was expired and settled; whether that is enough for one claim.
+    fn met_expired(&mut self) -> bool {
+        self.expired += 1;
+        self.full = self.expired >= EXPIRED_MAX;
+        self.full
     }
 
     fn fits(&mut self, job: &Loaded) -> bool {
@@ -122,6 +132,7 @@ impl Machine {
             limit: claim.limit,
             bytes_left,
             full: false,
+            expired: 0,
             jobs: Vec::new(),
             fence,
         };
@@ -227,6 +238,9 @@ impl Machine {
                 let id = self.candidate(&key, &place)?;
                 let job = self.load_indexed(&JobKey { namespace, id })?;
                 if self.expire_if_late(job.clone())? {
+                    if take.met_expired() {
+                        return Ok(());
+                    }
                     continue;
                 }
                 if !take.fits(&job) {
