@@ -1,4 +1,5 @@
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -15,6 +16,7 @@ use punctual::machine::{Base, ScanVisitor};
 use punctual::{Error, ErrorKind, Result};
 
 use super::{Rows, Store, pointer};
+use crate::disk::create_directory;
 
 /// A log-structured tree of sorted tables that is fed by checkpoints only.
 ///
@@ -41,11 +43,21 @@ const APPLIED: &[u8] = b"\0applied";
 impl TreeStore {
     /// Opens the tree in a directory, or makes one unless it `must_exist`.
     pub fn open(path: &Path, must_exist: bool) -> Result<Self> {
-        if !pointer::check(path)? && must_exist {
+        let is_there = pointer::check(path)?;
+        if !is_there && must_exist {
             let message = "store is missing and the log begins after it; restore the data directory from a backup";
             return Err(Error::new(ErrorKind::DataDamaged, message).with("file", path.display()));
         }
         let failed = |error| failed("store", path, error);
+        if !is_there {
+            // The tree makes files that all may read: nobody else comes near them.
+            match create_directory(path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(failed(error.into()));
+                }
+                _ => {}
+            }
+        }
         let (written, visible) = Default::default();
         let tree = Self::config(path, &written, &visible).open();
         let tree = tree.map_err(failed)?;

@@ -1,6 +1,9 @@
 //! Goal: a directory that must not be opened is refused with the reason and the remedy, and stays
 //! as it is. Method: each wrong directory, byte by byte where it is damage.
 
+/// Who may read what is kept.
+mod owners;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
