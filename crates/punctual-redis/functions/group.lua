@@ -139,7 +139,8 @@ end
 function Group.member(r, j, joins)
   local group = j.opts.g
   local member = group .. '\0' .. Job.seq(j) .. j.id
-  call(joins and 'ZADD' or 'ZREM', S.base .. ':gm:' .. r.name, unpack_list(joins and {0, member} or {member}))
+  local members = S.base .. ':gm:' .. r.name
+  if joins then call('ZADD', members, 0, member) else call('ZREM', members, member) end
   local row = Group.row(r, group)
   row.m = max(0, row.m + (joins and 1 or -1))
   if not joins then

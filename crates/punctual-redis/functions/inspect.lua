@@ -85,10 +85,10 @@ local function by_score(key, after, limit, down)
     score, member = sub(after, 1, bar - 1), sub(after, bar + 1)
     from = score
   end
-  local command, to = down and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE', down and '-inf' or '+inf'
   local skip = 0
   while #out < limit do
-    local found = call(command, key, from, to, 'WITHSCORES', 'LIMIT', skip, limit + 1)
+    local found = down and call('ZREVRANGEBYSCORE', key, from, '-inf', 'WITHSCORES', 'LIMIT', skip, limit + 1)
+      or call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', skip, limit + 1)
     for i = 1, #found, 2 do
       local one, at = found[i], tonum(found[i + 1])
       local passed = member and at == tonum(score) and (down and not below(sub(one, 1, 28), member) or not down and not below(member, sub(one, 1, 28)))

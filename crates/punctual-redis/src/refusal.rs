@@ -73,9 +73,13 @@ fn target(said: &str, asked: &Host) -> Option<Host> {
     })
 }
 
+/// How 7.0 says of a command inside a function what it calls `NOPERM` outside.
+const MAY_NOT: &str = "The user executing the script can't";
+
 /// A refusal that no second try mends.
 pub(crate) fn refused(code: &str, said: &str) -> Error {
     let (kind, message) = match code {
+        "ERR" if said.contains(MAY_NOT) => return refused("NOPERM", said),
         "OOM" => (
             ErrorKind::EngineFull,
             "redis has reached its maxmemory; give it more, or let workers empty the queues".into(),

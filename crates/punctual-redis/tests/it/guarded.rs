@@ -2,12 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use punctual::{Engine, ErrorKind};
+use punctual::conformance::{LAWS, first_broken};
+use punctual::engine::{Filter, List, ListBy};
+use punctual::{Engine, ErrorKind, State};
 use punctual_redis::testing::{TestSentinels, TestServer};
 use punctual_redis::{ACL_RULES, RedisEngine};
+use serde_json::Value;
 
-use crate::client::{connect, drain, enqueue, options};
-use crate::hand::raw;
+use crate::client::{QUEUE, connect, drain, enqueue, here, options};
+use crate::hand::{SHARD, raw};
+use crate::harness::{OnRules, Place, UnderRules};
 use crate::logs::Logs;
 
 const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
@@ -49,35 +53,90 @@ async fn a_certificate_of_nobody_known_is_refused() {
     assert!(error.to_string().contains("certificate"), "{error}");
 }
 
-fn with_user() -> TestServer {
-    let server = TestServer::start();
-    let mut rules = vec!["ACL", "SETUSER", "punctual", "on", ">hunter2"];
-    rules.extend(ACL_RULES.split_whitespace());
-    assert_eq!(server.cli(&rules), "OK");
-    server
+#[test]
+fn a_user_with_the_minimal_rules_has_the_whole_law() {
+    let places = OnRules::default();
+    let broken = first_broken(LAWS, places.clone());
+    assert!(broken.is_none(), "{}", broken.expect("it is some"));
+    assert_eq!(places.denied(), [""; 0]);
 }
 
+/// What somebody does by hand, in turn; `$ID` and `$TOKEN` are those of the last answer that had some.
+const BY_HAND: &[(&str, &str)] = &[
+    ("FCALL_RO", "help"),
+    ("FCALL", "push orders {} UNIQUE k GROUP g"),
+    ("FCALL_RO", "get $ID"),
+    ("FCALL", "explain $ID"),
+    ("FCALL_RO", "stats orders"),
+    ("FCALL", "claim orders"),
+    ("FCALL", "extend $TOKEN"),
+    ("FCALL", "settle $TOKEN $ID retry"),
+    ("FCALL", "cancel $ID"),
+    ("FCALL_RO", "get orders k"),
+];
+
 #[tokio::test]
-async fn a_user_with_the_minimal_rules_may_do_all_that_is_needed() {
-    let server = with_user();
-    let engine = connect(&format!(
-        "redis://punctual:hunter2@127.0.0.1:{}",
-        server.port()
-    ))
-    .await;
+async fn a_user_with_the_minimal_rules_does_it_all() {
+    let place = UnderRules::and(&[]);
+    let engine = connect(&place.address()).await;
     let waits = crate::client::waits_for_work(&engine);
     let id = enqueue(&engine).await.expect("enqueue");
     waits.await;
     assert_eq!(drain(&engine).await, [id]);
     engine.maintain().await.expect("maintain");
     assert!(engine.info().await.expect("info").health.ok);
-    let said = server.cli(&["ACL", "LOG"]);
+    let (mut id, mut token) = (String::new(), String::new());
+    for (command, words) in BY_HAND {
+        let words = words.replace("$ID", &id).replace("$TOKEN", &token);
+        let (name, words) = words.split_once(' ').unwrap_or((&words, ""));
+        let function = format!("punctual_1_{name}");
+        let mut call = vec!["--user", "punctual", "--pass", "hunter2"];
+        call.extend(["--no-auth-warning", command, &function, "1", SHARD]);
+        call.extend(words.split_whitespace());
+        let said = place.0.cli(&call);
+        assert!(
+            !said.contains("NOPERM") && !said.contains("PUNCTUAL "),
+            "{name}: {said}"
+        );
+        let said: Value = serde_json::from_str(&said).unwrap_or_default();
+        id = said["id"].as_str().map_or(id, Into::into);
+        token = said["token"].as_str().map_or(token, Into::into);
+    }
+    assert_eq!(id.len(), 36, "a push told its id");
+    assert_eq!(token.len(), 32, "a claim told its token");
+    let said = place.0.cli(&["ACL", "LOG"]);
     assert_eq!(said, "", "nothing was denied");
 }
 
 #[tokio::test]
+async fn a_command_that_a_function_may_not_is_told_with_its_remedy() {
+    let place = UnderRules::and(&[]);
+    let engine = connect(&place.address()).await;
+    enqueue(&engine).await.expect("enqueue");
+    place
+        .0
+        .cli(&["ACL", "SETUSER", "punctual", "-zrevrangebyscore"]);
+    let dead = List {
+        by: ListBy::State {
+            queue: QUEUE.into(),
+            state: State::Dead,
+        },
+        filter: Filter::default(),
+        cursor: None,
+        limit: 100,
+        payloads: false,
+    };
+    let error = engine.list(&here(), dead).await.expect_err("it may not");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    let said = error.to_string();
+    assert!(said.contains("refuses a command to this user"), "{said}");
+    assert!(said.contains("docs/engines/redis.md"), "{said}");
+}
+
+#[tokio::test]
 async fn a_user_with_the_minimal_rules_may_do_nothing_else() {
-    let server = with_user();
+    let place = UnderRules::and(&[]);
+    let server = &place.0;
     for forbidden in [
         "KEYS *",
         "FLUSHALL",
@@ -129,8 +188,9 @@ fn commands(server: &TestServer) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn whatever_the_rules_do_not_name_is_denied() {
-    let server = with_user();
-    let commands = commands(&server);
+    let place = UnderRules::and(&[]);
+    let server = &place.0;
+    let commands = commands(server);
     let allowed = |name: &str| {
         let container = name.split('|').next();
         let mut rules = ACL_RULES.split_whitespace();

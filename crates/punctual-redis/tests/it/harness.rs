@@ -5,7 +5,7 @@ use punctual::conformance::{Harness, START, Subject};
 use punctual::time::{ManualClock, Timestamp};
 use punctual::{Engine, Limits};
 use punctual_redis::testing::{TestCluster, TestServer};
-use punctual_redis::{Options, RedisEngine};
+use punctual_redis::{ACL_RULES, Options, RedisEngine};
 
 /// Makes engines on servers of this process.
 pub(crate) type OnServer = On<TestServer>;
@@ -53,6 +53,43 @@ impl Place for WithFullSheaves {
 
     fn address(&self) -> String {
         self.0.address()
+    }
+
+    fn clear(&self) {
+        self.0.clear();
+    }
+
+    fn server(&self) -> &TestServer {
+        &self.0
+    }
+}
+
+/// Makes engines for a user who may do what the rules say.
+pub(crate) type OnRules = On<UnderRules>;
+
+/// A server whose user may do no more.
+#[derive(Debug)]
+pub(crate) struct UnderRules(pub(crate) TestServer);
+
+impl UnderRules {
+    /// With these rules besides.
+    pub(crate) fn and(more: &[&str]) -> Self {
+        let server = TestServer::start();
+        let mut rules = vec!["ACL", "SETUSER", "punctual", "on", ">hunter2"];
+        rules.extend(ACL_RULES.split_whitespace().chain(more.iter().copied()));
+        assert_eq!(server.cli(&rules), "OK");
+        Self(server)
+    }
+}
+
+impl Place for UnderRules {
+    fn start() -> Self {
+        // The clock that tests move is a key that only they write.
+        Self::and(&["(+set ~punctual:*:clock)"])
+    }
+
+    fn address(&self) -> String {
+        format!("redis://punctual:hunter2@127.0.0.1:{}", self.0.port())
     }
 
     fn clear(&self) {
@@ -134,6 +171,15 @@ impl<P: Place> On<P> {
             }
         }
         met
+    }
+}
+
+impl<P: Place> On<P> {
+    /// What their users were denied.
+    pub(crate) fn denied(&self) -> Vec<String> {
+        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let denied = places.iter().map(|it| it.server().cli(&["ACL", "LOG"]));
+        denied.filter(|said| !said.is_empty()).collect()
     }
 }
 
