@@ -6,6 +6,7 @@ mod record;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual::engine::Durability;
 use punctual::time::{ManualClock, parse_span};
@@ -47,6 +48,7 @@ Engines:
   redis://HOST?plaintext=allow         another machine in the clear, which is refused otherwise
   http://127.0.0.1:4180        what `punctual serve` serves there; PUNCTUAL_TOKEN is its token
   https://HOST:PORT?ca=FILE    the same by TLS; without ca= by the authorities of the system
+  http://127.0.0.1:4180?deadline=5s    how long it may be silent before a call is given up, 30 s
   http://HOST:PORT?plaintext=allow     another machine in the clear, which is refused otherwise";
 
 impl fmt::Display for Address {
@@ -57,6 +59,7 @@ impl fmt::Display for Address {
             Self::Gateway {
                 authority,
                 transport: Transport::Tls(_),
+                ..
             } => write!(f, "https://{authority}"),
             Self::Gateway { authority, .. } => write!(f, "http://{authority}"),
             Self::Redis(address) => f.write_str(&address.shown()),
@@ -80,6 +83,8 @@ pub(crate) enum Address {
     Gateway {
         authority: String,
         transport: Transport,
+        /// How long it may be silent, if not as long as calls wait by themselves.
+        deadline: Option<Duration>,
     },
     /// An engine on servers.
     Redis(RedisAddress),
@@ -221,25 +226,28 @@ impl Address {
                     "https" => Transport::Tls(None),
                     _ => Transport::Plain,
                 };
+                let mut deadline = None;
                 for option in options {
-                    transport = match (option.split_once('='), transport) {
-                        (Some(("ca", file)), Transport::Tls(_)) if !file.is_empty() => {
-                            Transport::Tls(Some(file.into()))
+                    match (option.split_once('='), &mut transport) {
+                        (Some(("deadline", span)), _) => deadline = Some(parse_deadline(span)?),
+                        (Some(("ca", file)), Transport::Tls(ca)) if !file.is_empty() => {
+                            *ca = Some(file.into());
                         }
                         (Some(("plaintext", "allow")), Transport::Plain) => {
-                            Transport::PlainAnywhere
+                            transport = Transport::PlainAnywhere;
                         }
                         _ => {
                             return Err(refuse(format!(
-                                "{scheme}: has no option {option:?}; https: has ca=FILE, \
-                                 http: has plaintext=allow"
+                                "{scheme}: has no option {option:?}; both have deadline=30s, \
+                                 https: has ca=FILE, http: has plaintext=allow"
                             )));
                         }
-                    };
+                    }
                 }
                 Ok(Self::Gateway {
                     authority: authority.into(),
                     transport,
+                    deadline,
                 })
             }
             "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
@@ -272,8 +280,9 @@ impl Address {
             Self::Gateway {
                 authority,
                 transport,
+                deadline,
             } => {
-                let engine = gateway(authority, transport)?;
+                let engine = gateway(authority, transport, *deadline)?;
                 Ok(Connection::to(Arc::new(engine)))
             }
             Self::File {
@@ -330,10 +339,27 @@ impl Address {
     }
 }
 
-fn gateway(authority: &str, transport: &Transport) -> Result<HttpEngine> {
+fn gateway(
+    authority: &str,
+    transport: &Transport,
+    deadline: Option<Duration>,
+) -> Result<HttpEngine> {
     let token = std::env::var(TOKEN).ok();
-    let engine = HttpEngine::connect_by(transport.clone(), authority, token.as_deref());
-    Ok(engine?)
+    let engine = HttpEngine::connect_by(transport.clone(), authority, token.as_deref())?;
+    Ok(match deadline {
+        Some(deadline) => engine.deadline(deadline),
+        None => engine,
+    })
+}
+
+fn parse_deadline(text: &str) -> Result<Duration> {
+    let span = parse_span(text)?;
+    if span.is_zero() {
+        let message = "a deadline of nothing would end every call";
+        return Err(Failure::new(Exit::Usage, "invalid_address", message)
+            .hint("write a span such as deadline=30s"));
+    }
+    Ok(span)
 }
 
 fn no_directory(command: &str, engine: &str) -> Failure {

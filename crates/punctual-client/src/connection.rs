@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -12,12 +13,14 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::http::request;
 use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use punctual::time::{format_span, within};
 use punctual::wire::CONTENT_TYPE;
 use punctual::wire::socket::Way;
 use punctual::{Error, ErrorKind, Namespace, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::pulse::{Beating, Pulse};
 use crate::tls::Greeting;
 
 /// How rustls calls the certificate of an authority that a server shows as its own.
@@ -52,13 +55,26 @@ impl fmt::Display for Place {
 pub(crate) struct Connections {
     place: Place,
     token: Option<String>,
-    idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// One that carries a call at a time.
+struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    pulse: Pulse,
 }
 
 /// What came back.
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
+}
+
+/// What became of a request on one connection.
+enum Sent {
+    Answered(Reply),
+    /// The other end had closed it before: nothing has left.
+    Unsent(Box<Request<Full<Bytes>>>),
 }
 
 impl Connections {
@@ -74,30 +90,39 @@ impl Connections {
         &self.place
     }
 
-    /// Sends bytes to a path and answers what comes back.
+    /// Sends bytes to a path and answers what comes back; `silence` as in [`Connections::send`].
     pub(crate) async fn post(
         &self,
         path: &str,
         content_type: &str,
         namespace: Option<&Namespace>,
         body: Bytes,
+        silence: Duration,
     ) -> Result<Reply> {
         let request = Request::post(path).header(header::CONTENT_TYPE, content_type);
-        self.send(request, namespace, body).await
+        self.send(request, namespace, body, silence).await
     }
 
-    /// Answers what is at a path.
-    pub(crate) async fn get(&self, path: &str, namespace: &Namespace) -> Result<Reply> {
+    /// Answers what is at a path; `silence` as in [`Connections::send`].
+    pub(crate) async fn get(
+        &self,
+        path: &str,
+        namespace: &Namespace,
+        silence: Duration,
+    ) -> Result<Reply> {
         let request = Request::get(path);
-        self.send(request, Some(namespace), Bytes::new()).await
+        let body = Bytes::new();
+        self.send(request, Some(namespace), body, silence).await
     }
 
-    /// A call whose future is dropped takes its connection with it.
+    /// Given up once no byte has moved for `silence`, in either direction, or nobody was reached in it. A
+    /// call whose future is dropped takes its connection with it.
     async fn send(
         &self,
         request: request::Builder,
         namespace: Option<&Namespace>,
         body: Bytes,
+        silence: Duration,
     ) -> Result<Reply> {
         let host = match &self.place {
             Place::Network(authority, _) => authority,
@@ -120,71 +145,94 @@ impl Connections {
         // One that was kept may have been closed by the other end meanwhile: then hyper hands the
         // request back unsent.
         let mut request = request;
-        while let Some(mut kept) = self.kept() {
-            match kept.try_send_request(request).await {
-                Ok(response) => return self.read(kept, response).await,
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(self.cut(error.into_error())),
-                },
+        while let Some(kept) = self.kept() {
+            match self.exchange(kept, request, silence).await? {
+                Sent::Answered(reply) => return Ok(reply),
+                Sent::Unsent(unsent) => request = *unsent,
             }
         }
-        let mut fresh = self.open().await?;
-        match fresh.send_request(request).await {
-            Ok(response) => self.read(fresh, response).await,
-            Err(error) => Err(self.cut(error)),
+        let fresh = within(silence, self.open()).await;
+        let fresh = fresh.ok_or_else(|| self.silent(silence))??;
+        match self.exchange(fresh, request, silence).await? {
+            Sent::Answered(reply) => Ok(reply),
+            Sent::Unsent(_) => Err(self.unreached(io::ErrorKind::ConnectionReset.into())),
         }
     }
 
-    async fn read(
+    async fn exchange(
         &self,
-        connection: SendRequest<Full<Bytes>>,
-        response: hyper::Response<hyper::body::Incoming>,
-    ) -> Result<Reply> {
-        let status = response.status();
-        let body = response.into_body().collect().await;
-        let body = body.map_err(|error| self.cut(error))?.to_bytes();
-        self.keep(connection);
-        Ok(Reply { status, body })
+        mut connection: Connection,
+        request: Request<Full<Bytes>>,
+        silence: Duration,
+    ) -> Result<Sent> {
+        let pulse = connection.pulse.clone();
+        let exchange = async {
+            let response = match connection.sender.try_send_request(request).await {
+                Ok(response) => response,
+                Err(mut error) => {
+                    return match error.take_message() {
+                        Some(unsent) => Ok(Sent::Unsent(Box::new(unsent))),
+                        None => Err(self.cut(error.into_error())),
+                    };
+                }
+            };
+            let status = response.status();
+            let body = response.into_body().collect().await;
+            let body = body.map_err(|error| self.cut(error))?.to_bytes();
+            self.keep(connection);
+            Ok(Sent::Answered(Reply { status, body }))
+        };
+        let exchanged = pulse.unless_silent(silence, exchange).await;
+        exchanged.unwrap_or_else(|| Err(self.silent(silence)))
     }
 
-    fn kept(&self) -> Option<SendRequest<Full<Bytes>>> {
+    fn kept(&self) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        std::iter::from_fn(|| idle.pop()).find(|kept| !kept.is_closed())
+        std::iter::from_fn(|| idle.pop()).find(|kept| !kept.sender.is_closed())
     }
 
-    fn keep(&self, connection: SendRequest<Full<Bytes>>) {
+    fn keep(&self, connection: Connection) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE_MAX && !connection.is_closed() {
+        if idle.len() < IDLE_MAX && !connection.sender.is_closed() {
             idle.push(connection);
         }
     }
 
-    async fn open(&self) -> Result<SendRequest<Full<Bytes>>> {
+    async fn open(&self) -> Result<Connection> {
+        let pulse = Pulse::new();
         match &self.place {
             Place::Network(authority, greeting) => {
                 let stream = TcpStream::connect(authority).await;
                 let stream = stream.map_err(|error| self.unreached(error))?;
                 // Small calls at once; a socket that refuses that works all the same.
                 let _ = stream.set_nodelay(true);
+                // Below TLS: what moves there is what the other end has.
+                let stream = Beating {
+                    stream,
+                    pulse: pulse.clone(),
+                };
                 match greeting {
-                    None => self.greet(stream).await,
+                    None => self.greet(stream, pulse).await,
                     Some(Greeting { connector, name }) => {
                         let secured = connector.connect(name.clone(), stream).await;
-                        self.greet(secured.map_err(|error| self.distrusted(error))?)
-                            .await
+                        let secured = secured.map_err(|error| self.distrusted(error))?;
+                        self.greet(secured, pulse).await
                     }
                 }
             }
             Place::Directory(dir) => {
                 let reach = async { UnixStream::connect(Way::into(dir)?.path()).await };
                 let stream = reach.await.map_err(|error| self.unreached(error))?;
-                self.greet(stream).await
+                let stream = Beating {
+                    stream,
+                    pulse: pulse.clone(),
+                };
+                self.greet(stream, pulse).await
             }
         }
     }
 
-    async fn greet<S>(&self, stream: S) -> Result<SendRequest<Full<Bytes>>>
+    async fn greet<S>(&self, stream: S, pulse: Pulse) -> Result<Connection>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -197,7 +245,14 @@ impl Connections {
                 tracing::debug!(%error, "a connection to the gateway was cut off");
             }
         });
-        Ok(sender)
+        Ok(Connection { sender, pulse })
+    }
+
+    /// Nothing moved for so long.
+    pub(crate) fn silent(&self, span: Duration) -> Error {
+        let span = format_span(span);
+        let message = format!("the gateway did not answer within {span}; send the same ids again");
+        Error::new(ErrorKind::EngineUnavailable, message).with("gateway", &self.place)
     }
 
     fn distrusted(&self, error: io::Error) -> Error {
@@ -239,8 +294,15 @@ impl Connections {
     }
 
     /// The bytes of a call, to a gateway in the same version.
-    pub(crate) async fn call(&self, namespace: Option<&Namespace>, body: Bytes) -> Result<Reply> {
-        self.post("/v1/calls", CONTENT_TYPE, namespace, body).await
+    pub(crate) async fn call(
+        &self,
+        namespace: Option<&Namespace>,
+        body: Bytes,
+        silence: Duration,
+    ) -> Result<Reply> {
+        let path = "/v1/calls";
+        self.post(path, CONTENT_TYPE, namespace, body, silence)
+            .await
     }
 }
 

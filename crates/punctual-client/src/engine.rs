@@ -12,7 +12,7 @@ use punctual::engine::{
     Claim, Claimed, Control, Controlled, Edit, Edited, Enqueued, Extend, Extended, Got, Info, List,
     Listing, Maintained, Settle, Settled, Stats, StatsRequest, Target, WaitFor, Waited,
 };
-use punctual::time::{Timestamp, format_span, seconds, within};
+use punctual::time::{Stopwatch, Timestamp, seconds, within};
 use punctual::wire::{self, Answer, Call};
 use punctual::{Engine, Error, ErrorKind, Namespace, NewJob, Result};
 
@@ -61,8 +61,10 @@ impl HttpEngine {
         }
     }
 
-    /// How long a call may take, 30 s unless told: then it fails as `engine_unavailable`, and may have
-    /// taken effect or not. A [`wait`](Engine::wait) lasts as long as it is told, and asks again meanwhile.
+    /// How long a call may hear nothing, 30 s unless told: then it fails as `engine_unavailable`, and may
+    /// have taken effect or not. Counted from the last byte that moved, so that a large call may take its
+    /// time to be sent. A [`wait`](Engine::wait) lasts as long as it is told, as long as the gateway says
+    /// now and then that it is there.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
@@ -70,10 +72,10 @@ impl HttpEngine {
 
     /// Sets the clock of a gateway that serves with one that can be set, for tests.
     pub async fn set_test_clock(&self, now: Timestamp) -> Result<()> {
-        let body = format!("{{\"now\":\"{now}\"}}");
-        let reply = self
-            .connections
-            .post("/v1/test-clock", "application/json", None, body.into());
+        let (path, body) = ("/v1/test-clock", format!("{{\"now\":\"{now}\"}}"));
+        let reply =
+            self.connections
+                .post(path, "application/json", None, body.into(), self.deadline);
         let reply = reply.await?;
         if reply.status == StatusCode::OK {
             Ok(())
@@ -87,7 +89,7 @@ impl HttpEngine {
     pub async fn audit(&self, namespace: &Namespace) -> Result<Bytes> {
         let reply = self
             .connections
-            .get("/v1/audit?limit=1000", namespace)
+            .get("/v1/audit?limit=1000", namespace, self.deadline)
             .await?;
         if reply.status == StatusCode::OK {
             Ok(reply.body)
@@ -98,26 +100,19 @@ impl HttpEngine {
 
     /// Makes a call. A connection may be dead without a word, so an answer is not waited for for ever.
     async fn call(&self, namespace: Option<&Namespace>, call: Call) -> Result<Answer> {
-        let answer = within(self.deadline, self.ask(namespace, call)).await;
-        answer.unwrap_or_else(|| Err(self.silent()))
+        let bytes = Bytes::from(wire::encode(&call)?);
+        let reply = self.connections.call(namespace, bytes, self.deadline);
+        self.read(&reply.await?)
     }
 
-    async fn ask(&self, namespace: Option<&Namespace>, call: Call) -> Result<Answer> {
-        let bytes = Bytes::from(wire::encode(&call)?);
-        let reply = self.connections.call(namespace, bytes).await?;
+    fn read(&self, reply: &Reply) -> Result<Answer> {
         if reply.status != StatusCode::OK {
-            return Err(self.refused(&reply));
+            return Err(self.refused(reply));
         }
         match wire::decode(&reply.body)? {
             Answer::Failed(failed) => Err(failed.into()),
             answer => Ok(answer),
         }
-    }
-
-    fn silent(&self) -> Error {
-        let span = format_span(self.deadline);
-        let message = format!("the gateway did not answer within {span}; send the same ids again");
-        Error::new(ErrorKind::EngineUnavailable, message).with("gateway", self.connections.place())
     }
 
     /// What a gateway says that did not pass a call on to its engine.
@@ -169,11 +164,8 @@ fn strange() -> Error {
     Error::new(ErrorKind::Internal, message)
 }
 
-/// Who waits for work asks again that often: a connection that is dead without a word is found out.
-const ASKS_AGAIN: Duration = seconds(4);
-
-/// Others who wait ask again that often.
-const LOOKS_AGAIN: Duration = seconds(30);
+/// A connection on which a wait hears nothing for that much longer than the gateway keeps silent is left.
+const ON_THE_WAY: Duration = seconds(1);
 
 /// Makes a call and takes its own answer out.
 macro_rules! call {
@@ -204,17 +196,26 @@ impl Engine for HttpEngine {
     }
 
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
-        let asks_again = match what {
-            WaitFor::Work(_) => ASKS_AGAIN,
-            _ => LOOKS_AGAIN,
-        };
+        let waiting = wire::silence_of_wait(&what);
+        let bytes = Bytes::from(wire::encode(&Call::Wait(what, until))?);
+        let mut heard = Stopwatch::start();
         loop {
-            let call = Call::Wait(what.clone(), until);
-            if let Some(waited) = within(asks_again, self.ask(Some(namespace), call)).await {
-                return match waited? {
-                    Answer::Wait(waited) => Ok(waited),
-                    _ => Err(strange()),
-                };
+            let silence = waiting + self.deadline;
+            let ask = (self.connections).call(Some(namespace), bytes.clone(), silence);
+            // Before that it is asked again: this connection may be dead and another one not.
+            match within(waiting + self.deadline.min(ON_THE_WAY), ask).await {
+                Some(Ok(reply)) if reply.status == StatusCode::NO_CONTENT => {
+                    heard = Stopwatch::start();
+                }
+                Some(Ok(reply)) => {
+                    return match self.read(&reply)? {
+                        Answer::Wait(waited) => Ok(waited),
+                        _ => Err(strange()),
+                    };
+                }
+                Some(Err(error)) => return Err(error),
+                None if heard.elapsed() < silence => {}
+                None => return Err(self.connections.silent(heard.elapsed())),
             }
         }
     }

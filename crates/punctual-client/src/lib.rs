@@ -12,6 +12,7 @@
 
 mod connection;
 mod engine;
+mod pulse;
 mod tls;
 
 pub use connection::Transport;

@@ -5,6 +5,8 @@
 
 pub mod socket;
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +17,7 @@ use crate::engine::{
 };
 use crate::error::{Error, ErrorKind, Result, interned};
 use crate::job::NewJob;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, seconds};
 
 /// What the bytes are called in a `Content-Type`.
 pub const CONTENT_TYPE: &str = "application/vnd.punctual.calls+msgpack";
@@ -89,6 +91,15 @@ impl Call {
             Self::Info => engine.info().await.map(Box::new).map(Answer::Info),
         };
         answer.unwrap_or_else(|error| Answer::Failed(Failed::from(&error)))
+    }
+}
+
+/// How long, at most, a gateway is silent while somebody waits: then it answers `204` without a body, which
+/// says that it is there, and is asked again. A connection that is dead without a word is found out so.
+pub fn silence_of_wait(what: &WaitFor) -> Duration {
+    match what {
+        WaitFor::Work(_) => seconds(4),
+        _ => seconds(30),
     }
 }
 

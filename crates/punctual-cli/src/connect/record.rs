@@ -23,7 +23,11 @@ impl Address {
             Self::Gateway {
                 authority,
                 transport,
-            } => Ok(asked(&super::gateway(authority, transport)?, namespace).await?),
+                deadline,
+            } => {
+                let engine = super::gateway(authority, transport, *deadline)?;
+                Ok(asked(&engine, namespace).await?)
+            }
             Self::File { dir, .. } => {
                 match asked(&HttpEngine::in_directory(dir), namespace).await {
                     Err(error) if error.kind() == ErrorKind::EngineUnavailable => in_directory(dir),

@@ -1,5 +1,5 @@
 use super::*;
-use punctual::time::millis;
+use punctual::time::{millis, seconds};
 
 fn file(dir: &str, durability: Durability) -> Address {
     Address::File {
@@ -29,7 +29,14 @@ fn addresses_name_directories_and_durabilities() {
     let gateway = |authority: &str, transport| Address::Gateway {
         authority: authority.into(),
         transport,
+        deadline: None,
     };
+    let patient = Address::Gateway {
+        authority: "h:1".into(),
+        transport: Transport::Tls(Some("a.pem".into())),
+        deadline: Some(seconds(5)),
+    };
+    assert_eq!(reads("https://h:1?deadline=5s&ca=a.pem"), patient);
     for (text, authority, transport) in [
         ("http://127.0.0.1:4180", "127.0.0.1:4180", Transport::Plain),
         ("http://127.0.0.1:4180/", "127.0.0.1:4180", Transport::Plain),
@@ -72,6 +79,8 @@ fn wrong_addresses_are_refused() {
         "file:d?reserve=99999999999GiB",
         "memory:x",
         "http://",
+        "http://127.0.0.1:4180?deadline=soon",
+        "http://127.0.0.1:4180?deadline=0s",
         "http://127.0.0.1:4180/v1",
         "http://name@127.0.0.1:4180",
         "https://127.0.0.1:4180?ca=",

@@ -1,7 +1,7 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
-use punctual::time::millis;
+use punctual::time::{millis, pause};
 
 use super::*;
 
@@ -35,4 +35,88 @@ async fn a_call_over_a_connection_that_is_dead_without_a_word_ends_at_its_deadli
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable);
     assert!(error.is_retryable());
     assert!(error.to_string().contains("within 50ms"), "{error}");
+}
+
+/// An engine whose gateway takes connections and says nothing.
+async fn with_a_silent_gateway(deadline: Duration) -> (HttpEngine, TcpListener) {
+    let gateway = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let authority = gateway.local_addr().unwrap().to_string();
+    let engine = HttpEngine::connect(&authority, None).unwrap();
+    (engine.deadline(deadline), gateway)
+}
+
+#[tokio::test]
+async fn every_call_ends_where_a_gateway_takes_it_and_says_nothing() {
+    let (engine, _gateway) = with_a_silent_gateway(millis(50)).await;
+    let namespace = Namespace::default();
+    let work = WaitFor::Work(vec!["mail".into()]);
+    let errors = [
+        engine.audit(&namespace).await.unwrap_err(),
+        engine.set_test_clock(Timestamp::ZERO).await.unwrap_err(),
+        engine.enqueue(&namespace, Vec::new()).await.unwrap_err(),
+        // It lasts as long as a gateway that is there would be silent, and then that deadline.
+        (engine.wait(&namespace, work, Timestamp::MAX).await).unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
+        assert!(
+            error.to_string().contains("did not answer within"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_says_it_is_there_is_waited_for_longer_than_any_deadline() {
+    let (engine, gateway) = with_a_silent_gateway(millis(50)).await;
+    let waiting = tokio::spawn(async move {
+        let work = WaitFor::Work(vec!["mail".into()]);
+        let namespace = Namespace::default();
+        engine.wait(&namespace, work, Timestamp::MAX).await
+    });
+    let (mut asked, _) = gateway.accept().await.unwrap();
+    let body = wire::encode(&Answer::Wait(Waited::Work)).unwrap();
+    let there = "HTTP/1.1 204 No Content\r\n\r\n".to_owned();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    for answer in [there.clone(), there, head] {
+        let mut request = [0; 4 << 10];
+        assert!(asked.read(&mut request).await.unwrap() > 0);
+        asked.write_all(answer.as_bytes()).await.unwrap();
+    }
+    asked.write_all(&body).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap(), Waited::Work);
+}
+
+/// The other end takes its time over what is large: that is no silence.
+#[tokio::test]
+async fn a_large_body_may_be_longer_on_its_way_than_the_deadline() {
+    let deadline = seconds(2);
+    let socket = TcpSocket::new_v4().unwrap();
+    // Small, so that the sender has to wait for the reader.
+    socket.set_recv_buffer_size(64 << 10).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gateway = socket.listen(8).unwrap();
+    let authority = gateway.local_addr().unwrap().to_string();
+    let connections = Connections::new(Place::Network(authority, None), None);
+    let body = Bytes::from(vec![0; 48 << 20]);
+    let sending = tokio::spawn(async move {
+        let sent = connections.call(None, body, deadline).await;
+        sent.map(|reply| reply.status)
+    });
+    let (mut reader, _) = gateway.accept().await.unwrap();
+    let (mut left, mut buffer) = (48 << 20, vec![0; 256 << 10]);
+    let watch = Stopwatch::start();
+    // What stands in the head is read with it, and no harm is done.
+    while left > 0 {
+        let read = reader.read(&mut buffer).await.unwrap();
+        assert!(read > 0, "given up after {:?}", watch.elapsed());
+        left -= read.min(left);
+        if watch.elapsed() < deadline + seconds(1) {
+            pause(millis(20)).await;
+        }
+    }
+    assert!(watch.elapsed() > deadline);
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    reader.write_all(answer).await.unwrap();
+    assert_eq!(sending.await.unwrap().unwrap(), StatusCode::OK);
 }

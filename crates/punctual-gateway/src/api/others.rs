@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::engine::{Health, Info, NamespaceProblem};
-use punctual::time::{Timestamp, exact_span};
+use punctual::time::{Timestamp, exact_span, within};
 use punctual::wire::{self, Answer as WireAnswer, Call};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -251,7 +251,10 @@ pub(super) async fn calls(
         jobs.iter()
             .for_each(|job| shared.ring(&caller.namespace, job));
     }
-    let waits = matches!(call, Call::Wait(..));
+    let silence = match &call {
+        Call::Wait(what, _) => Some(wire::silence_of_wait(what)),
+        _ => None,
+    };
     let answering = async {
         let failed = |error: punctual::Error| WireAnswer::Failed((&error).into());
         Ok::<WireAnswer, Problem>(match call {
@@ -271,10 +274,13 @@ pub(super) async fn calls(
             call => call.run(&*shared.engine, &caller.namespace).await,
         })
     };
-    let answer = if waits {
-        shared.unless_ending(answering).await?
-    } else {
-        answering.await?
+    let answer = match silence {
+        None => answering.await?,
+        Some(span) => match within(span, shared.unless_ending(answering)).await {
+            Some(answer) => answer?,
+            // Who waits learns that somebody is there, and asks again.
+            None => return Ok(StatusCode::NO_CONTENT.into_response()),
+        },
     };
     let content_type = [(header::CONTENT_TYPE, wire::CONTENT_TYPE)];
     Ok((content_type, wire::encode(&answer)?).into_response())

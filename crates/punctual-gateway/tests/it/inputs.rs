@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use punctual::time::{millis, seconds, within};
+use punctual::engine::WaitFor;
+use punctual::time::{Stopwatch, Timestamp, millis, seconds, within};
+use punctual::wire::{self, Call};
 use punctual_gateway::{Gateway, GatewayLimits, Token, Tokens};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -244,4 +246,23 @@ async fn a_body_that_is_slow_but_never_silent_for_long_is_taken() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+}
+
+/// It says that somebody is there: who waits can tell that from a connection that is dead.
+#[tokio::test]
+async fn a_wait_of_an_engine_elsewhere_is_not_silent_for_long() {
+    let under = serve().await;
+    let work = WaitFor::Work(vec!["mail".into()]);
+    let span = wire::silence_of_wait(&work);
+    let call = wire::encode(&Call::Wait(work, Timestamp::MAX)).expect("bytes");
+    let authorization = format!("Bearer {ADMIN}");
+    let headers = [
+        ("host", "localhost"),
+        ("authorization", &*authorization),
+        ("content-type", wire::CONTENT_TYPE),
+    ];
+    let watch = Stopwatch::start();
+    let reply = under.send_with(&headers, "POST", "/v1/calls", call).await;
+    assert_eq!((reply.status, &*reply.body), (204, ""));
+    assert!(watch.elapsed() >= span);
 }
