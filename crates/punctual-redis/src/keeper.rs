@@ -2,8 +2,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use punctual::engine::LoopHealth;
-use punctual::time::{Stopwatch, millis, minutes, pause, seconds};
+use punctual::engine::{LoopHealth, Maintained};
+use punctual::time::{Stopwatch, Timestamp, millis, minutes, pause, seconds};
 use punctual::{ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -139,18 +139,31 @@ async fn keep_one(calls: &Calls, shard: &Arc<Shard>) -> Result<()> {
         }
         return Ok(());
     }
-    let mut untold = 0;
-    for _ in 0..ROUNDS_MAX {
+    let mut slices = Slices::default();
+    loop {
         let done = calls.maintain(shard).await?;
-        // A limit cut it short: on with it, in slices, for a while. What gets far jobs ready to be moved counts nothing.
-        let some = done.moved + done.expired + done.rescued + done.pruned > 0;
-        untold = if some { 0 } else { untold + 1 };
-        let now = calls.clock.now();
-        if untold > UNTOLD_MAX || done.next.is_none_or(|next| next > now) {
-            break;
+        if !slices.go_on(&done, calls.clock.now()) {
+            return Ok(());
         }
     }
-    Ok(())
+}
+
+/// The slices of a round: a limit cuts each short.
+#[derive(Debug, Default)]
+struct Slices {
+    done: u32,
+    untold: u32,
+}
+
+impl Slices {
+    /// Counts one; whether another follows. What gets far jobs ready to be moved tells nothing.
+    fn go_on(&mut self, done: &Maintained, now: Timestamp) -> bool {
+        let some = done.moved + done.expired + done.rescued + done.pruned > 0;
+        self.done += 1;
+        self.untold = if some { 0 } else { self.untold + 1 };
+        let has_more = done.next.is_some_and(|next| next <= now);
+        has_more && self.done < ROUNDS_MAX && self.untold <= UNTOLD_MAX
+    }
 }
 
 /// Whether a shard can do without this process's round. Whoever called it has seen that the data are there, and among

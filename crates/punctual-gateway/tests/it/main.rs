@@ -2,6 +2,7 @@
 
 mod access;
 mod audit;
+mod bounds_frames;
 mod bulk;
 mod drain;
 mod events;

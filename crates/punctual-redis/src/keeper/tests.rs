@@ -80,3 +80,35 @@ fn one_of_many_workers_leaves_the_rounds_to_others() {
         "it has just been called"
     );
 }
+
+/// How many slices a round has, of which each tells this.
+fn slices(told: impl Fn(u32) -> Maintained) -> u32 {
+    let mut slices = Slices::default();
+    (1..)
+        .find(|slice| !slices.go_on(&told(*slice), NOW))
+        .expect("a round ends")
+}
+
+const NOW: Timestamp = Timestamp::from_millis(1_000_000);
+
+#[test]
+fn a_round_goes_on_in_slices_and_not_for_ever() {
+    let more = || Maintained {
+        next: Some(NOW),
+        ..Maintained::default()
+    };
+    let moved = || Maintained { moved: 1, ..more() };
+    assert_eq!(slices(|_| Maintained::default()), 1, "nothing to come");
+    let later = |_| Maintained {
+        next: Some(NOW + millis(1)),
+        ..moved()
+    };
+    assert_eq!(slices(later), 1, "nothing is due");
+    assert_eq!(slices(|_| moved()), ROUNDS_MAX);
+    assert_eq!(slices(|_| more()), UNTOLD_MAX + 1, "nothing is told");
+    let seldom = |slice: u32| match slice % UNTOLD_MAX {
+        0 => moved(),
+        _ => more(),
+    };
+    assert_eq!(slices(seldom), ROUNDS_MAX, "something now and then");
+}

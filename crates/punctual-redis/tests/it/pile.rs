@@ -207,19 +207,48 @@ async fn a_pile_due_in_one_minute_is_worked_off_in_slices() {
     pile.tell("forgotten");
 }
 
-/// What is looked at costs ten times what plain jobs cost: fewer of them are claimed at once, and the answer says that
-/// there are more.
-#[tokio::test]
-async fn jobs_with_keys_are_claimed_a_few_hundred_at_a_time() {
-    let pile = Pile::new().await;
-    let keyed = |number: usize| NewJob {
+/// A job that has to be looked at.
+fn keyed(number: usize) -> NewJob {
+    NewJob {
         unique: Some(Unique {
             key: format!("order-{number}"),
             policy: UniquePolicy::default(),
             hold: Hold::default(),
         }),
         ..NewJob::new(QUEUE, vec![b'x'; 100])
+    }
+}
+
+/// The same holds when they become due: one call moves few of them, and says when to come again.
+#[tokio::test]
+async fn jobs_with_keys_are_moved_a_hundred_and_some_at_a_time() {
+    let pile = Pile::new().await;
+    let later = |number| NewJob {
+        due: Due::After(seconds(10)),
+        ..keyed(number)
     };
+    let jobs = (0..BATCH).map(later).collect();
+    pile.engine.enqueue(&here(), jobs).await.expect("enqueue");
+    pile.set_time(START + seconds(10)).await;
+    let mut moved = 0;
+    while moved < BATCH {
+        let done = pile.engine.maintain().await.expect("maintain");
+        assert!(
+            (1..=125).contains(&done.moved),
+            "{} in one call",
+            done.moved
+        );
+        moved += done.moved;
+        let more = done.next.is_some_and(|next| next <= START + seconds(10));
+        assert_eq!(more, moved < BATCH);
+    }
+}
+
+/// What is looked at costs ten times what plain jobs cost: fewer of them are claimed at once, and the answer says that
+/// there are more.
+#[tokio::test]
+async fn jobs_with_keys_are_claimed_a_few_hundred_at_a_time() {
+    let pile = Pile::new().await;
     let jobs: Vec<_> = (0..BATCH).map(keyed).collect();
     let sent: Vec<_> = jobs.iter().map(|job| job.id).collect();
     pile.engine.enqueue(&here(), jobs).await.expect("enqueue");
