@@ -367,7 +367,9 @@ function Shard.commit()
   if kept_shard_count > 1000 then kept_shards, kept_shard_count = {}, 1 end
   M.raw, kept_shards[S.base] = kv[2], M
   for field, value in pairs(S.fields or {}) do kv[#kv + 1], kv[#kv + 2] = field, value end
-  call('HSET', S.k.s, unpack_list(kv))
+  local new = call('HSET', S.k.s, unpack_list(kv))
+  -- Somebody claims for the first time; where nobody maintains, that is when others are forgotten.
+  if S.fields and new > 0 then Stats.forget_workers(2 * MINUTE) end
 end
 
 -- Counts something in the minute that runs: 1 enqueued, 2 claimed, 3 completed, 4 failed, 5 dead, 6 cancelled.

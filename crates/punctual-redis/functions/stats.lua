@@ -128,8 +128,13 @@ function Stats.workers()
   return out
 end
 
--- Forgets workers that nobody is told of any more: who claims under another id each time is many.
-function Stats.forget_workers()
+-- Forgets workers that nobody is told of any more, if that was last done so long ago: who claims under another id
+-- each time is many.
+function Stats.forget_workers(span)
+  local last = call('HGET', S.k.s, 'f')
+  if last and at8(last) + span > S.now then return end
+  call('HSET', S.k.s, 'f', u8(S.now))
+  S.all = nil -- this call may have seen some of them again
   local all, gone = everything(), {}
   for i = 1, #all, 2 do
     if sub(all[i], 1, 1) == 'w' and at8(all[i + 1]) + MINUTE < S.now then gone[#gone + 1] = all[i] end

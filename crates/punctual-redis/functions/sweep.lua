@@ -106,7 +106,7 @@ function Sweep.maintain(base, args)
   Shard.open(base, instance)
   local cut = map.sh and Shard.cut(map.sh, map.ss == 1) or nil
   local moved, expired, rescued, pruned = Sweep.run(true)
-  if S.now % 31 == 0 then Stats.forget_workers() end
+  Stats.forget_workers(MINUTE)
   Shard.commit()
   local oldest = call('LINDEX', base .. ':mp', 0)
   local soon = min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER)

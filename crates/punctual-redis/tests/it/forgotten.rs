@@ -1,7 +1,9 @@
+use std::time::Duration;
+
 use punctual::Engine;
 use punctual::conformance::START;
 use punctual::engine::{Claim, StatsRequest, WorkerId};
-use punctual::time::{ManualClock, Timestamp, minutes};
+use punctual::time::{ManualClock, minutes, seconds};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
@@ -9,36 +11,64 @@ use crate::client::{QUEUE, here, options};
 
 const WORKERS: usize = 200;
 
-/// One round of a keeper in so many forgets them, by chance: the instant decides.
-const ROUNDS: u64 = 31;
+/// An engine whose clock is moved by hand, and what its server remembers.
+struct Claimers {
+    server: TestServer,
+    engine: RedisEngine,
+}
+
+impl Claimers {
+    async fn new() -> Self {
+        let server = TestServer::start();
+        let clock = ManualClock::new(START);
+        let engine = RedisEngine::connect_with_clock(options(&server.address()), clock).await;
+        let engine = engine.expect("the server is there");
+        Self { server, engine }
+    }
+
+    /// So many claim, each for the first and last time.
+    async fn come(&self, many: usize) {
+        for _ in 0..many {
+            let claim = Claim::new(WorkerId::random(), QUEUE, 1);
+            self.engine.claim(&here(), claim).await.expect("claim");
+        }
+    }
+
+    async fn after(&self, span: Duration) {
+        self.engine.set_time(START + span).await.expect("set");
+    }
+
+    fn fields(&self) -> usize {
+        let said = self.server.cli(&["HLEN", "punctual:{default/0}:s"]);
+        said.parse().expect("a number")
+    }
+}
 
 #[tokio::test]
-async fn workers_that_nobody_is_told_of_any_more_take_no_place() {
-    let server = TestServer::start();
-    let clock = ManualClock::new(START);
-    let engine = RedisEngine::connect_with_clock(options(&server.address()), clock).await;
-    let engine = engine.expect("the server is there");
-    let fields = || -> usize {
-        let said = server.cli(&["HLEN", "punctual:{default/0}:s"]);
-        said.parse().expect("a number")
-    };
-    let claim = async || {
-        let claim = Claim::new(WorkerId::random(), QUEUE, 1);
-        engine.claim(&here(), claim).await.expect("claim")
-    };
-    claim().await;
-    let before = fields();
-    for _ in 0..WORKERS {
-        claim().await;
-    }
-    assert_eq!(fields(), before + WORKERS);
-    let later = START + minutes(2);
-    for round in 0..ROUNDS {
-        let now = Timestamp::from_micros(later.as_micros() + round);
-        engine.set_time(now).await.expect("set");
-        engine.maintain().await.expect("maintain");
-    }
-    assert!(fields() < before, "{} of {before} fields", fields());
-    let stats = engine.stats(&here(), StatsRequest::default()).await;
+async fn workers_that_nobody_is_told_of_any_more_are_forgotten_by_the_next_round() {
+    let claimers = Claimers::new().await;
+    claimers.come(1).await;
+    let before = claimers.fields();
+    claimers.come(WORKERS).await;
+    assert_eq!(claimers.fields(), before + WORKERS);
+    claimers.after(minutes(2)).await;
+    claimers.engine.maintain().await.expect("maintain");
+    assert_eq!(claimers.fields(), before - 1, "the first is forgotten too");
+    let request = StatsRequest::default();
+    let stats = claimers.engine.stats(&here(), request).await;
     assert!(stats.expect("stats").workers.is_empty());
+}
+
+/// Where somebody always calls, no round is made.
+#[tokio::test]
+async fn workers_that_come_and_go_are_never_more_than_those_of_some_minutes() {
+    let claimers = Claimers::new().await;
+    claimers.come(1).await;
+    let before = claimers.fields();
+    for half_minutes in 1..40 {
+        claimers.after(seconds(30) * half_minutes).await;
+        claimers.come(10).await;
+        let more = claimers.fields() - before;
+        assert!(more <= 7 * 10, "{more} after {half_minutes} half minutes");
+    }
 }
