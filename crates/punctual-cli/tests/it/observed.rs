@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 
+use punctual::time::{Stopwatch, seconds};
 use serde_json::Value;
 
 use crate::serve::Server;
@@ -52,11 +53,13 @@ fn the_grafana_dashboard_asks_only_for_metrics_that_are_served() {
     let posted = r#"{"queue":"mail","target":"https://1.1.1.1/","delay":"1h"}"#;
     let put = server.request("POST /v1/jobs", posted);
     assert!(put.starts_with("HTTP/1.1 201"), "{put}");
+    let watch = Stopwatch::start();
     let page = loop {
         let page = server.request("GET /metrics", "");
         if page.contains("# TYPE punctual_active") {
             break page;
         }
+        assert!(watch.elapsed() < seconds(60), "no worker counts: {page}");
     };
     let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let served: BTreeSet<_> = types.filter_map(|line| line.split(' ').next()).collect();
