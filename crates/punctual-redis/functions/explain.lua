@@ -19,6 +19,32 @@ local function takers(q, kind)
   return here, takes
 end
 
+-- Jobs of a list before one: packs are in order, those pushed before. Where there are stale entries each is looked at;
+-- behind too many of them it is at most as many as the list has.
+local function listed_before(r, lane, id)
+  local key, live, looks = S.base .. ':r:' .. lane .. ':' .. r.name, r.L[lane], (r.T[lane] or 0) > 0
+  local n, start = 0, 0
+  repeat
+    local packs = call('LRANGE', key, start, start + 9)
+    for i = 1, #packs do
+      if looks then
+        local ids = Line.live(packs[i])
+        for k = 1, #ids do if ids[k] == id then return n + k - 1 end end
+        n = n + #ids
+      else
+        local one = Line.spelt(packs[i])
+        local from = Line.ids_from(one)
+        local at = find(one, id, from, true)
+        if at then return n + (at - from) / 16 end
+        n = n + (#one - from + 1) / 16
+      end
+      if n >= AHEAD_MAX then return n end
+    end
+    start = start + 10
+  until #packs < 10 or looks and start >= 2 * AHEAD_MAX / 100
+  return max(n, live - 1)
+end
+
 -- Jobs that would be claimed before it, counted up to a bound.
 local function ahead_of(r, j)
   local own = lane_of(j)
@@ -32,21 +58,7 @@ local function ahead_of(r, j)
     end
     if ahead >= AHEAD_MAX then return AHEAD_MAX end
   end
-  if own < 10 and (r.L[own] or 0) > 0 and not j.opts.g then -- packs are in order: those pushed before
-    local key, start = S.base .. ':r:' .. own .. ':' .. r.name, 0
-    repeat
-      local packs = call('LRANGE', key, start, start + 9)
-      for i = 1, #packs do
-        local one = Line.spelt(packs[i])
-        local from = Line.ids_from(one)
-        local at = find(one, j.id, from, true)
-        if at then return floor(min(AHEAD_MAX, ahead + (at - from) / 16)) end
-        ahead = ahead + (#one - from + 1) / 16
-        if ahead >= AHEAD_MAX then return AHEAD_MAX end
-      end
-      start = start + 10
-    until #packs < 10
-  end
+  if own < 10 and (r.L[own] or 0) > 0 and not j.opts.g then ahead = ahead + listed_before(r, own, j.id) end
   return floor(min(ahead, AHEAD_MAX))
 end
 

@@ -127,14 +127,9 @@ end
 
 -- The key of the first live job of a pack; nil if there is none.
 local function first_key(one)
-  local ids = {}
-  one = Line.spelt(one)
-  for at = Line.ids_from(one), #one, 16 do ids[#ids + 1] = sub(one, at, at + 15) end
-  local records = Job.raws(ids)
-  for i = 1, #ids do
-    local raw = records[i]
-    if Line.is_live(raw, sub(one, 1, 10)) then return '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] end
-  end
+  local ids, records = Line.live(one)
+  local raw = records[1]
+  return raw and '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[1]
 end
 
 -- The last pack of a list that begins at or before a key: packs are in order, so halving finds it.

@@ -109,6 +109,21 @@ function Line.is_live(raw, stamp10)
   return length == 0 or not mp.unpack(sub(raw, 36, 35 + length)).l
 end
 
+-- The live ones of a pack: ids and records, and the pack with its ids in it.
+function Line.live(one)
+  one = Line.spelt(one)
+  local all, ids, records, k = {}, {}, {}, 0
+  for i = ids_from(one), #one, 16 do all[#all + 1] = sub(one, i, i + 15) end
+  local raws, stamp10 = Job.raws(all), sub(one, 1, 10)
+  for i = 1, #all do
+    if Line.is_live(raws[i], stamp10) then
+      k = k + 1
+      ids[k], records[k] = all[i], raws[i]
+    end
+  end
+  return ids, records, one
+end
+
 local looked_to = {} -- by list: the pack at which to go on
 
 -- Takes the stale entries out of one pack of a list.
@@ -118,17 +133,33 @@ local function tidy(r, lane)
   local one = call('LINDEX', key, at)
   looked_to[key] = one and at + 1 or nil
   if not one then return end
-  one = Line.spelt(one)
-  local from, ids, left = ids_from(one), {}, {}
-  for i = from, #one, 16 do ids[#ids + 1] = sub(one, i, i + 15) end
-  local records = Job.raws(ids)
-  for i = 1, #ids do
-    if Line.is_live(records[i], sub(one, 1, 10)) then left[#left + 1] = ids[i] end
+  local n, left, _, whole = count_of(one), Line.live(one)
+  if #left == n then return end
+  r.T[lane] = max(0, r.T[lane] - (n - #left))
+  if #left > 0 and byte(one, 11) == 3 then Sheaf.take_out(run_of(one)) end -- the pack tells of no sheaf any more
+  call('LSET', key, at, #left > 0 and sub(whole, 1, ids_from(whole) - 1) .. concat(left) or '')
+  if #left > 0 then return end
+  call('LREM', key, 1, '')
+  looked_to[key] = at
+end
+
+-- Takes packs of none but stale entries off the front of a list: who cancels a queue from its front leaves none.
+local function drop_stale(r, lane)
+  local key = list_of(r, lane)
+  for _ = 1, 2 do
+    local one = call('LINDEX', key, 0)
+    if not one or #Line.live(one) > 0 then return end
+    call('LPOP', key)
+    r.T[lane] = max(0, r.T[lane] - count_of(one))
   end
-  if #left < #ids then
-    call('LSET', key, at, sub(one, 1, from - 1) .. concat(left))
-    r.T[lane] = max(0, r.T[lane] - (#ids - #left))
-  end
+end
+
+-- Nothing in a list is live any more.
+local function forget_list(r, lane)
+  local key = list_of(r, lane)
+  if S.hands then S.hands[key] = nil end
+  call('DEL', key)
+  r.T[lane] = 0
 end
 
 -- Takes a ready job out of its lane or line. From a list it leaves a stale entry behind, and never
@@ -140,10 +171,11 @@ function Line.down(r, j)
   r.L[lane], r.T[lane] = r.L[lane] - 1, (r.T[lane] or 0) + 1
   j.ext.l = 1
   if r.L[lane] == 0 then
-    call('DEL', list_of(r, lane))
-    r.T[lane] = 0
+    forget_list(r, lane)
   elseif r.T[lane] > r.L[lane] + 1000 then -- stale entries do not outnumber live ones for long
     tidy(r, lane)
+  elseif r.T[lane] % PACK == 0 then
+    drop_stale(r, lane)
   end
 end
 
@@ -188,28 +220,36 @@ function Line.let_go()
   for key, hand in pairs(hands or {}) do put_back(key, hand[1], hand[2]) end
 end
 
+-- Packs of nothing that one look takes off at most, where there are stale entries: each is a look at its sheaf.
+local GONE_MAX = 100
+
 -- Takes packs off a list that hold `want` ids together, if there are as many: the last one in part.
--- Answers pieces, each of a pack, how many of its ids come before, and how many it has; and how many in all.
+-- Answers pieces, each of a pack, how many of its ids come before, and how many it has; how many in all; and how many packs
+-- were dropped, as their sheaf is gone with all of its jobs, or nothing was left in them.
 -- Whose claimer does not read sheaves, jobs of such a pack are taken out of theirs, those that stay in line too.
-local function take_packs(key, want, in_sheaves)
-  local pieces, k = {}, 0
+local function take_packs(r, lane, want, in_sheaves)
+  local key, pieces, k, gone = list_of(r, lane), {}, 0, 0
   local hand = S.hands and S.hands[key]
   if hand then S.hands[key] = nil end
-  while k < want do
+  local most = (r.T[lane] or 0) > 0 and GONE_MAX or math.huge
+  while k < want and gone < most do
     local found = hand or call('LPOP', key, hand and 1 or max(1, floor((want - k) / PACK)))
     if not found then break end
     local one, last = nil, hand and 1 or #found
     for p = 1, last do
       local first = 0
       if hand then one, first = hand[1], hand[2] else one = found[p] end
-      if not in_sheaves and byte(one, 11) == 3 then
-        local no, from, n, of_n = run_of(one)
-        Sheaf.take_out(no, from + first, n - first, of_n)
-        one = Line.spelt(one)
-      end
       local n = count_of(one) - first
+      if not in_sheaves and byte(one, 11) == 3 then
+        local no, from, _, of_n = run_of(one)
+        if Sheaf.take_out(no, from + first, n, of_n) then
+          one = Line.spelt(one)
+        else
+          r.T[lane], n = max(0, (r.T[lane] or 0) - n), 0
+        end
+      end
       local take = min(n, want - k)
-      pieces[#pieces + 1], k = {one, first, take}, k + take
+      if n == 0 then gone = gone + 1 else pieces[#pieces + 1], k = {one, first, take}, k + take end
       if k >= want then
         for back = last, p + 1, -1 do call('LPUSH', key, found[back]) end
         if take < n then
@@ -220,12 +260,12 @@ local function take_packs(key, want, in_sheaves)
     end
     hand = nil
   end
-  return pieces, k
+  return pieces, k, gone
 end
 
 -- Takes ids off a list, `want` of them if there are as many, each with its pack's stamp.
-local function take_ids(key, want)
-  local pieces, k = take_packs(key, want)
+local function take_ids(r, lane, want)
+  local pieces, k, gone = take_packs(r, lane, want)
   local ids, stamps, n = {}, {}, 0
   for p = 1, #pieces do
     local one = Line.spelt(pieces[p][1])
@@ -235,7 +275,7 @@ local function take_ids(key, want)
       ids[n], stamps[n] = sub(one, at + 16 * i - 16, at + 16 * i - 1), stamp10
     end
   end
-  return ids, stamps, k
+  return ids, stamps, k, gone
 end
 
 -- Takes at most `want` plain jobs of a lane unseen, at most `bytes` of records: a string of ids, how many, how
@@ -245,7 +285,7 @@ function Line.take_unseen(r, lane, want, bytes, in_sheaves)
   local live = r.L[lane] or 0
   if live == 0 or (r.T[lane] or 0) > 0 then return nil end
   local key = list_of(r, lane)
-  local pieces, k = take_packs(key, min(want, live), in_sheaves)
+  local pieces, k = take_packs(r, lane, min(want, live), in_sheaves)
   local size, lo, hi, ids, runs = 0, nil, nil, {}, nil
   for p = 1, #pieces do
     local one, skip, n = unpack_list(pieces[p])
@@ -285,20 +325,19 @@ function Line.pop(r, lane, want)
   local live = r.L[lane] or 0
   if live == 0 and (r.T[lane] or 0) == 0 then return {}, {}, {}, 0 end
   want = min(want, live)
-  local key = list_of(r, lane)
   if (r.T[lane] or 0) == 0 then
-    local ids, stamps, k = take_ids(key, want)
+    local ids, stamps, k = take_ids(r, lane, want)
     r.L[lane] = live - k
     return ids, Job.raws(ids), stamps, k
   end
   local ids, records, stamps, k, looked = {}, {}, {}, 0, 0
   while k < want and looked < 2000 do
-    local fresh, of, m = take_ids(key, want - k)
-    if m == 0 then
+    local fresh, of, m, gone = take_ids(r, lane, want - k)
+    if m + gone == 0 then
       live, r.T[lane] = k, 0
       break
     end
-    looked = looked + m
+    looked = looked + m + 10 * gone
     local f_ids, f_records, f_stamps, n = sift(r, lane, fresh, Job.raws(fresh), of)
     for i = 1, n do
       k = k + 1
@@ -306,7 +345,20 @@ function Line.pop(r, lane, want)
     end
   end
   r.L[lane] = live - k
+  if live == k and r.T[lane] > 0 then forget_list(r, lane) end
   return ids, records, stamps, k
+end
+
+-- The due of the first live job of a list. Behind LOOKS packs of stale entries only: no later than it, by what the next pack says.
+local LOOKS = 5
+function Line.first_due(r, lane)
+  for at = 0, LOOKS do
+    local one = call('LINDEX', list_of(r, lane), at)
+    if not one then return nil end
+    if at == LOOKS then return at8(one, byte(one, 11) == 2 and 15 or 1) end
+    local _, records = Line.live(one)
+    if records[1] then return at8(records[1], 12) end
+  end
 end
 
 -- Puts jobs from place `from` on back to the front of a lane's list.

@@ -137,9 +137,11 @@ function Sheaf.ids(no, from, n)
   return s and sub(head_of(s), 16 * from - 15, 16 * (from + n - 1)) or ''
 end
 
--- Takes jobs in a row out of their sheaf, as far as they are in it: each gets a record of its own.
+-- Takes jobs in a row out of their sheaf, as far as they are in it: each gets a record of its own. Whether there is
+-- that sheaf: it goes with the last of its jobs, which may leave entries in line behind.
 function Sheaf.take_out(no, from, n, of_n)
   local s, ref, ids, kv = of(no, of_n), '\9' .. no, {}, {}
+  if #head_of(s) == 0 then return false end
   for k = 1, n do ids[k] = id_at(s, from + k - 1) end
   local raws = get_many(S.k.b, ids)
   for k = 1, n do
@@ -150,6 +152,7 @@ function Sheaf.take_out(no, from, n, of_n)
   s.left = s.left - #kv / 2
   changes(s)
   call_many('HSET', S.k.b, kv)
+  return true
 end
 
 -- Runs as a page keeps them: number 11 | from 2 | n 2 | count of the sheaf 2.
@@ -300,8 +303,8 @@ function Sheaf.store(sheaves)
     heads[2 * k - 1], heads[2 * k] = sheaf.no, sheaf.head
     payloads[2 * k - 1], payloads[2 * k] = sheaf.no, sheaf.data
   end
-  call('HSET', S.k.sh, unpack_list(heads))
-  call('HSET', S.k.sd, unpack_list(payloads))
+  call_many('HSET', S.k.sh, heads)
+  call_many('HSET', S.k.sd, payloads)
 end
 
 end

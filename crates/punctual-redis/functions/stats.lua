@@ -147,18 +147,7 @@ local function oldest_due(r)
   local oldest = r.head > 0 and r.head <= S.now and r.head or nil
   for lane = 0, 19 do
     if lane < 10 and (r.L[lane] or 0) > 0 then
-      local key, start, found = S.base .. ':r:' .. lane .. ':' .. r.name, 0, nil
-      while not found do
-        local one = call('LINDEX', key, start)
-        if not one then break end
-        local ids = {}
-        one = Line.spelt(one)
-        for at = Line.ids_from(one), #one, 16 do ids[#ids + 1] = sub(one, at, at + 15) end
-        for _, raw in ipairs(Job.raws(ids)) do
-          if not found and Line.is_live(raw, sub(one, 1, 10)) then found = at8(raw, 12) end
-        end
-        start = start + 1
-      end
+      local found = Line.first_due(r, lane)
       if found and (not oldest or found < oldest) then oldest = found end
     end
     if (r.X[lane] or 0) > 0 then

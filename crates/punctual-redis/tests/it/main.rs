@@ -48,6 +48,8 @@ mod pile;
 mod several;
 /// Jobs of one call that are stored together.
 mod sheaves;
+/// Entries in line of jobs that have left it.
+mod stale;
 /// Calls of several callers that leave together.
 mod together;
 /// Pages that are read by whoever claimed them.

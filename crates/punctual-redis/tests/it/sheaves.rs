@@ -15,14 +15,14 @@ use punctual_redis::{Options, RedisEngine};
 use crate::client::{Claimed, QUEUE, claim, claim_as, connect, drain, here, state};
 
 /// An engine whose time is moved by hand.
-struct Place {
-    server: TestServer,
-    engine: RedisEngine,
+pub(crate) struct Place {
+    pub(crate) server: TestServer,
+    pub(crate) engine: RedisEngine,
     clock: ManualClock,
 }
 
 impl Place {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(Limits::default()).await
     }
 
@@ -43,7 +43,7 @@ impl Place {
         self.clock.set(now);
     }
 
-    async fn enqueue(&self, jobs: &[NewJob]) -> Vec<EnqueueVerdict> {
+    pub(crate) async fn enqueue(&self, jobs: &[NewJob]) -> Vec<EnqueueVerdict> {
         let sent = self.engine.enqueue(&here(), jobs.to_vec()).await;
         let receipts = sent.expect("enqueue").receipts;
         receipts.iter().map(|receipt| receipt.verdict).collect()
@@ -73,7 +73,7 @@ impl Place {
         assert_eq!(edited.matched, 1);
     }
 
-    async fn get(&self, id: JobId) -> Option<Got> {
+    pub(crate) async fn get(&self, id: JobId) -> Option<Got> {
         let got = self
             .engine
             .get(&here(), vec![Target::Id(id)], true)
@@ -102,9 +102,9 @@ impl Place {
     }
 
     /// Lets every mark's time pass; then nothing is left.
-    async fn all_forgotten(&self) {
+    pub(crate) async fn all_forgotten(&self) {
         self.set_time(self.clock_now() + minutes(5)).await;
-        self.engine.maintain().await.expect("maintain");
+        while self.engine.maintain().await.expect("maintain").pruned > 0 {}
         for name in ["b", "sh", "sd", "md", "mp", "rv", "pg"] {
             assert_eq!(self.count(name), 0, "{name} is empty");
         }
@@ -117,7 +117,7 @@ impl Place {
 }
 
 /// Jobs that differ in nothing but id and payload.
-fn alike(count: usize) -> Vec<NewJob> {
+pub(crate) fn alike(count: usize) -> Vec<NewJob> {
     let job = |number| NewJob {
         kind: "orders.close".into(),
         headers: vec![("trace".into(), "a".into())],
@@ -126,7 +126,7 @@ fn alike(count: usize) -> Vec<NewJob> {
     (0..count).map(job).collect()
 }
 
-fn ids(jobs: &[NewJob]) -> Vec<JobId> {
+pub(crate) fn ids(jobs: &[NewJob]) -> Vec<JobId> {
     jobs.iter().map(|job| job.id).collect()
 }
 
