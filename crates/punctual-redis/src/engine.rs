@@ -122,6 +122,9 @@ impl RedisEngine {
         if durability == Durability::Fsync {
             durability = without_torn_ends(&calls).await?;
         }
+        if durability == Durability::Fsync {
+            calls.servers.promise_syncs();
+        }
         let standings = Arc::new(Mutex::new(standings));
         Ok(Self {
             waiting: Waiting::new(calls.clone()),
@@ -344,8 +347,12 @@ impl Engine for RedisEngine {
             Err(error) if error.kind() == ErrorKind::DataMissing => {
                 (vec![error.message().to_owned()], Vec::new())
             }
-            Err(error) => return Err(error.operation("info")),
+            Err(error) if self.calls.servers.unsynced().is_none() => {
+                return Err(error.operation("info"));
+            }
+            Err(_) => Default::default(),
         };
+        problems.extend(self.calls.servers.unsynced());
         let standings = self.standings();
         let of_servers = standings
             .iter()

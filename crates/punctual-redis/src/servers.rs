@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
@@ -28,6 +29,10 @@ pub(crate) struct Servers {
     library: Library,
     /// Replicas that a change must be on before it is answered.
     wanted: Option<u8>,
+    /// Whether what is answered is promised to be synced: set once the servers were found to keep that.
+    syncs: AtomicBool,
+    /// What keeps a server from that since.
+    unsynced: Mutex<Option<String>>,
     nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
     topology: Mutex<Topology>,
     looking: tokio::sync::Mutex<()>,
@@ -65,6 +70,8 @@ impl Servers {
                 Some(Durability::Replica(wanted)) => Some(wanted),
                 _ => None,
             },
+            syncs: AtomicBool::new(false),
+            unsynced: Mutex::default(),
             nodes: Mutex::default(),
             topology: Mutex::new(Topology::of(&options.place)),
             looking: tokio::sync::Mutex::default(),
@@ -209,10 +216,36 @@ impl Servers {
                         node.link.broken(live.generation);
                     }
                 })?;
-            torn_end::leave_behind(node, &live).await?;
+            let left = torn_end::leave_behind(node, &live).await?;
+            self.tell_unsynced(node, left)?;
             *prepared = live.generation;
         }
         Ok(live)
+    }
+
+    /// From now on nothing is answered by a server that may write on behind a torn end.
+    pub(crate) fn promise_syncs(&self) {
+        self.syncs.store(true, Ordering::Relaxed);
+    }
+
+    /// What keeps a server from what was promised, if something does.
+    pub(crate) fn unsynced(&self) -> Option<String> {
+        let unsynced = self.unsynced.lock();
+        unsynced.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It passes: somebody gives the right, or there is memory for a fork again.
+    fn tell_unsynced(&self, node: &Node, has_left: bool) -> Result<()> {
+        if !self.syncs.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let message = (!has_left).then(|| torn_end::message(node));
+        let mut unsynced = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
+        unsynced.clone_from(&message);
+        match message {
+            Some(message) => Err(Error::new(ErrorKind::EngineUnavailable, message)),
+            None => Ok(()),
+        }
     }
 
     /// A connection of its own to who answers for a slot, for commands that block.

@@ -50,10 +50,14 @@ async fn starts_with_a_torn_end(node: &Node, live: &Live, deadline: Deadline) ->
 
 /// A server that does not cannot keep `fsync`.
 pub(crate) fn refused(node: &Node) -> Error {
-    let message = format!(
+    Error::new(ErrorKind::DurabilityUnavailable, message(node)).operation("connect")
+}
+
+/// The same in words, with the remedy.
+pub(crate) fn message(node: &Node) -> String {
+    format!(
         "redis at {} cannot keep durability=fsync; after a power cut it may write on behind a torn end of \
          its append-only file, and begins no new one: allow the user +bgrewriteaof and look at its log, or set aof-load-truncated no",
         node.host()
-    );
-    Error::new(ErrorKind::DurabilityUnavailable, message).operation("connect")
+    )
 }

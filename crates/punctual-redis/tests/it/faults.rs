@@ -178,6 +178,34 @@ async fn fsync_needs_the_right_to_begin_a_new_file() {
     );
 }
 
+/// The right, or the memory for a fork, may be gone after a restart: nothing is acknowledged until it is back.
+#[tokio::test]
+async fn fsync_is_not_promised_behind_a_torn_end_after_a_restart() {
+    let mut server = TestServer::with(&ALWAYS);
+    let address = format!("{}?durability=fsync", server.address());
+    let synced = options(&address).deadline(millis(500));
+    let synced = RedisEngine::connect(synced).await.expect("it is kept");
+    let written = connect(&format!("{}?durability=os", server.address())).await;
+    enqueue(&synced).await.expect("enqueue");
+    a_new_file_is_written(&server).await;
+    server.kill();
+    let user = "--user default on nopass ~* &* +@all -bgrewriteaof";
+    let user: Vec<&str> = user.split(' ').collect();
+    server.restart_with(&[&ALWAYS[..], &user].concat());
+    let refused = enqueue(&synced).await.expect_err("it is not kept");
+    assert!(refused.is_retryable(), "{refused}");
+    assert!(refused.message().contains("+bgrewriteaof"), "{refused}");
+    let health = synced.info().await.expect("info").health;
+    assert!(!health.ok && health.problems[0].contains("+bgrewriteaof"));
+    enqueue(&written)
+        .await
+        .expect("no more was promised than is kept");
+    server.cli(&["ACL", "SETUSER", "default", "+bgrewriteaof"]);
+    enqueue(&synced).await.expect("it is kept again");
+    let health = synced.info().await.expect("info").health;
+    assert!(health.ok, "{:?}", health.problems);
+}
+
 fn persistence(server: &TestServer) -> String {
     server.cli(&["INFO", "persistence"])
 }
