@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub(crate) struct Shard {
     gatherings: [Gathering; 2],
     answered: Mutex<Option<Answered>>,
     kept: Mutex<Option<Stopwatch>>,
+    /// Whether its server is away, and somebody here looks when it is back.
+    away: AtomicBool,
     /// How often somebody here was told that its jobs are gone.
     losses: watch::Sender<u64>,
     /// About how many workers of its namespace there are, as far as this process has asked.
@@ -46,6 +48,7 @@ impl Shard {
             gatherings: Default::default(),
             answered: Mutex::default(),
             kept: Mutex::default(),
+            away: AtomicBool::new(false),
             losses: watch::Sender::default(),
             crowd: AtomicU32::new(1),
             greeted: OnceCell::new(),
@@ -89,6 +92,16 @@ impl Shard {
         if error.kind() == ErrorKind::DataMissing {
             self.losses.send_modify(|times| *times += 1);
         }
+    }
+
+    /// Whether its server was away just now.
+    pub(crate) fn is_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed)
+    }
+
+    /// Notes that it is, or is not; answers what was noted before.
+    pub(crate) fn set_away(&self, away: bool) -> bool {
+        self.away.swap(away, Ordering::Relaxed)
     }
 
     /// Hears when its jobs are found to be gone.

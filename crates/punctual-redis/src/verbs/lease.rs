@@ -1,8 +1,10 @@
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use punctual::engine::{Claim, Claimed, Extend, Extended};
-use punctual::time::Timestamp;
-use punctual::{JobId, Namespace, Result};
+use punctual::time::{Timestamp, pause, seconds};
+use punctual::{ErrorKind, JobId, Namespace, Result};
 use redis::{FromRedisValue, cmd};
 
 use super::{all, by_shard, put_back};
@@ -12,11 +14,15 @@ use crate::wire::claim::{Reads, Reply};
 use crate::wire::sheaf::Run;
 use crate::wire::{claim, damaged, extend};
 
+/// How often it is looked whether a shard is back.
+const LOOKS: Duration = seconds(1);
+
 impl Calls {
     /// Asks shard by shard until there is enough. The nonce picks the first: the same one again
-    /// goes the same way, and finds the same pages.
+    /// goes the same way, and finds the same pages. One that is away holds no other up: it is passed over until it
+    /// is back, and what others have answered is not thrown away.
     pub(crate) async fn claim(
-        &self,
+        self: &Arc<Self>,
         namespace: &Namespace,
         asked: &Claim,
         woken: bool,
@@ -33,10 +39,27 @@ impl Calls {
             suspects: false,
             another_wakes: true,
         };
+        let all_away = shards.iter().all(|shard| shard.is_away());
+        let (mut failed, mut is_partial) = (None, false);
         for step in 0..count {
             let shard = &shards[(first + step) % count];
+            if shard.is_away() && !all_away {
+                is_partial = true;
+                continue;
+            }
             claim.nonce = nonce_of(asked.nonce, shard.index, count);
-            let reply = self.claim_of(shard, &claim, woken).await?;
+            let reply = match self.claim_of(shard, &claim, woken).await {
+                Ok(reply) => reply,
+                Err(error) if all_away || count == 1 => return Err(error),
+                Err(error) => {
+                    if error.kind() == ErrorKind::EngineUnavailable {
+                        self.look_for(shard);
+                    }
+                    tracing::warn!(%error, shard = shard.index, "a claim goes on without a shard");
+                    failed.get_or_insert(error);
+                    continue;
+                }
+            };
             self.notes.remember(reply.notes);
             let part = reply.claimed;
             let jobs = part.pages.iter().flat_map(|page| &page.jobs);
@@ -57,8 +80,37 @@ impl Calls {
                 break;
             }
         }
+        match failed {
+            Some(error) if claimed.pages.is_empty() => return Err(error),
+            Some(_) => is_partial = true,
+            None => {}
+        }
+        if is_partial {
+            let soon = claimed.now + LOOKS;
+            claimed.wake_at = claimed.wake_at.into_iter().chain([soon]).min();
+            claimed.another_wakes = false;
+        }
         claimed.another_wakes &= claimed.wake_at.is_some();
         Ok(claimed)
+    }
+
+    /// Notes that a shard is away, until it answers again.
+    fn look_for(self: &Arc<Self>, shard: &Arc<Shard>) {
+        if shard.set_away(true) {
+            return;
+        }
+        let (calls, shard) = (Arc::downgrade(self), shard.clone());
+        tokio::spawn(async move {
+            while let Some(calls) = calls.upgrade() {
+                match calls.maintain(&shard).await {
+                    Err(error) if error.kind() == ErrorKind::EngineUnavailable => {}
+                    _ => break, // whatever else it says, it says to who asks
+                }
+                drop(calls);
+                pause(LOOKS).await;
+            }
+            shard.set_away(false);
+        });
     }
 
     /// Asks one shard, and reads what that leaves to its claimer.
@@ -137,6 +189,7 @@ impl Calls {
         Ok(records)
     }
 
+    /// Every shard at once: those of one that is away are unknown, the others are prolonged none the less.
     pub(crate) async fn extend(&self, namespace: &Namespace, pages: &[Extend]) -> Result<Extended> {
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();
@@ -146,13 +199,15 @@ impl Calls {
         if parts.is_empty() {
             parts.push((0, Vec::new(), Vec::new()));
         }
-        for (index, places, part) in parts {
-            let pack = |instance| extend::request(instance, &part);
-            let reply = self.write(&shards[index], "extend", extend::cost_us(&part), pack);
-            let reply = reply.await?;
-            let reply = extend::reply(&reply, part.len())?;
+        let sent = parts.iter().map(async |(index, _, part)| {
+            let pack = |instance| extend::request(instance, part);
+            let reply = self.write(&shards[*index], "extend", extend::cost_us(part), pack);
+            extend::reply(&reply.await?, part.len())
+        });
+        for ((_, places, _), reply) in parts.iter().zip(join_all(sent).await) {
+            let reply = reply?;
             now = now.max(reply.now);
-            put_back(&mut verdicts, &places, reply.verdicts)?;
+            put_back(&mut verdicts, places, reply.verdicts)?;
         }
         Ok(Extended {
             verdicts: all(verdicts)?,

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+use futures_util::future::join_all;
 use punctual::engine::{PageReport, Settle, SettleVerdict, Settled};
 use punctual::time::{Timestamp, millis, within};
 use punctual::{Effect, Error, ErrorKind, Namespace, Result};
@@ -10,7 +12,7 @@ use crate::shards::{Shard, of_job, of_token};
 use crate::wire::settle::{self, Posted, Whither};
 
 impl Calls {
-    /// Settles shard by shard. Effects for other shards are posted in the same step and delivered
+    /// Settles every shard's part at once: one that is away keeps no other from its turn. Effects for other shards are posted in the same step and delivered
     /// right after, by this process if it can, else by whoever keeps that shard.
     pub(crate) async fn settle(
         self: &Arc<Self>,
@@ -27,31 +29,44 @@ impl Calls {
         if parts.is_empty() {
             parts.push((0, Vec::new(), Vec::new()));
         }
-        let longest = self.limits().result_bytes;
-        for (index, places, part) in parts {
-            let shard = &shards[index];
-            let whither = |effect: &Effect| whither(effect, shard, count);
-            let notes = |page: &PageReport| self.notes.of(page);
-            let pack = |instance| settle::request(instance, &part, longest, whither, notes);
-            let cost_us = settle::cost_us(&part);
-            let answer = self.write_noting(shard, "settle", cost_us, pack).await?;
-            let (mut reply, posted) = settle::reply(&answer.bytes, &part)?;
-            if !posted.is_empty() {
-                self.deliver_now(shard, posted, &mut reply).await;
-            } else if count > 1 && repeats_effects(&part, &reply) {
-                // Who sent it first may not have lived to deliver them.
-                self.clone().deliver_later(shard.clone());
-            }
-            if answer.is_repeat && reply.verdicts.iter().flatten().any(is_lost) {
-                return Err(open());
-            }
+        let sent = parts.iter().map(|(index, _, part)| {
+            let settled = self.settle_part(&shards[*index], count, part);
+            settled.boxed()
+        });
+        for ((_, places, _), reply) in parts.iter().zip(join_all(sent).await) {
+            let reply = reply?;
             now = now.max(reply.now);
-            put_back(&mut verdicts, &places, reply.verdicts)?;
+            put_back(&mut verdicts, places, reply.verdicts)?;
         }
         Ok(Settled {
             verdicts: all(verdicts)?,
             now,
         })
+    }
+
+    async fn settle_part(
+        self: &Arc<Self>,
+        shard: &Arc<Shard>,
+        count: usize,
+        part: &[&PageReport],
+    ) -> Result<Settled> {
+        let longest = self.limits().result_bytes;
+        let whither = |effect: &Effect| whither(effect, shard, count);
+        let notes = |page: &PageReport| self.notes.of(page);
+        let pack = |instance| settle::request(instance, part, longest, whither, notes);
+        let cost_us = settle::cost_us(part);
+        let answer = self.write_noting(shard, "settle", cost_us, pack).await?;
+        let (mut reply, posted) = settle::reply(&answer.bytes, part)?;
+        if !posted.is_empty() {
+            self.deliver_now(shard, posted, &mut reply).await;
+        } else if count > 1 && repeats_effects(part, &reply) {
+            // Who sent it first may not have lived to deliver them.
+            self.clone().deliver_later(shard.clone());
+        }
+        if answer.is_repeat && reply.verdicts.iter().flatten().any(is_lost) {
+            return Err(open());
+        }
+        Ok(reply)
     }
 
     /// Waits a little for the verdicts of effects elsewhere; the delivery goes on without anybody.

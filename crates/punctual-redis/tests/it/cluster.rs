@@ -1,9 +1,126 @@
-use punctual::conformance::{LAWS, first_broken};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
+use punctual::conformance::{LAWS, first_broken};
+use punctual::engine::{Claim, Extend, Settle, Target, WorkerId};
+use punctual::time::{Stopwatch, millis, pause, seconds};
+use punctual::{Context, Engine, ErrorKind, JobId, JobRecord, Outcome, State, Worker};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::TestCluster;
+
+use crate::client::{Claimed, QUEUE, claim_as, enqueue, here, options, state};
 use crate::harness::OnCluster;
 
 #[test]
 fn every_law_holds_on_a_cluster() {
     let broken = first_broken(LAWS, OnCluster::default());
     assert!(broken.is_none(), "{}", broken.expect("it is some"));
+}
+
+/// Three shards on a master each, which go on when another one is away.
+fn three_masters() -> TestCluster {
+    let mut cluster = TestCluster::start();
+    for nth in 0..3 {
+        cluster.move_slot(&format!("punctual:{{default/{nth}}}"), nth);
+    }
+    for node in cluster.nodes() {
+        node.cli(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+    }
+    cluster
+}
+
+async fn in_shards(cluster: &TestCluster) -> RedisEngine {
+    let options = options(&format!("{}?shards=3", cluster.address())).deadline(millis(700));
+    RedisEngine::connect(options).await.expect("it is there")
+}
+
+/// Puts jobs in until each shard that is there has got some.
+async fn enqueue_some(engine: &RedisEngine, count: usize) -> Vec<JobId> {
+    let mut ids = Vec::new();
+    while ids.len() < count {
+        ids.extend(enqueue(engine).await.ok());
+    }
+    ids
+}
+
+#[tokio::test]
+async fn one_master_that_is_away_keeps_no_other_shard_from_its_turn() {
+    let mut cluster = three_masters();
+    let engine = in_shards(&cluster).await;
+    enqueue_some(&engine, 60).await;
+    let mut pages: Vec<Claimed> = Vec::new();
+    while pages.iter().map(|page| page.jobs.len()).sum::<usize>() < 60 {
+        let wants = Claim::new(WorkerId::random(), QUEUE, 60);
+        pages.extend(claim_as(&engine, wants).await.expect("claim"));
+    }
+    assert_eq!(pages.len(), 3, "one of each shard");
+    cluster.nodes()[1].kill();
+    let beats: Vec<Extend> = pages.iter().map(Claimed::extension).collect();
+    let error = engine
+        .extend(&here(), beats)
+        .await
+        .expect_err("one is unknown");
+    assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
+    let ended = Settle {
+        pages: pages
+            .iter()
+            .flat_map(|page| page.ends(Outcome::Completed).pages)
+            .collect(),
+    };
+    let error = engine
+        .settle(&here(), ended)
+        .await
+        .expect_err("one is unknown");
+    assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
+    let mut settled = 0;
+    for page in &pages {
+        let got = engine
+            .get(&here(), vec![Target::Id(page.jobs[0].id)], false)
+            .await;
+        let Ok(got) = got else { continue };
+        let is = got[0].as_ref().map(|job| job.state());
+        assert_eq!(is, Some(State::Completed), "{:?}", page.token);
+        settled += 1;
+    }
+    assert_eq!(settled, 2, "both that are there took their part");
+}
+
+#[tokio::test]
+async fn jobs_of_other_shards_go_on_while_a_master_is_away() {
+    let mut cluster = three_masters();
+    let engine = Arc::new(in_shards(&cluster).await);
+    enqueue_some(&engine, 9).await;
+    let drained = crate::client::drain(&engine).await;
+    assert_eq!(drained.len(), 9);
+    cluster.nodes()[1].kill();
+    let ids = enqueue_some(&engine, 12).await;
+    type Runs = Arc<Mutex<BTreeMap<JobId, u32>>>;
+    let runs = Runs::default();
+    let lease = seconds(2);
+    let noted = runs.clone();
+    let worker = Worker::new(engine.clone())
+        .lease(lease)
+        .concurrency(16)
+        .queues([QUEUE])
+        .handle_any(move |_: JobRecord, ctx: Context| {
+            let noted = noted.clone();
+            async move {
+                *noted.lock().expect("no panic").entry(ctx.id()).or_default() += 1;
+                pause(lease + lease / 2).await;
+                Outcome::Completed
+            }
+        });
+    let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
+    let watch = Stopwatch::start();
+    for id in &ids {
+        while state(&engine, *id).await != Some(State::Completed) {
+            assert!(watch.elapsed() < seconds(60), "{:?}", runs.lock());
+            tokio::task::yield_now().await;
+        }
+    }
+    worker.abort();
+    let runs = runs.lock().expect("no panic");
+    for id in &ids {
+        assert_eq!(runs.get(id), Some(&1), "{id}");
+    }
 }
