@@ -88,7 +88,6 @@ local function read_pages(blob)
         p.cores = sub(blob, at, at + bytes - 1)
         at = at + bytes
       end
-      if at > #blob + 1 then refuse('invalid_input', 'the call is cut short') end
     else
       p.n = unp('>I2', blob, at)
       at = at + 2
@@ -128,6 +127,7 @@ local function read_pages(blob)
         p.items[i] = s
       end
     end
+    if at > #blob + 1 then error('it ends within a page') end
     jobs = jobs + p.n
     pages[k] = p
   end
@@ -424,7 +424,11 @@ function Settle.run(blob)
   local answer = settle_small(blob)
   if answer then return answer end
   Settle.flush()
-  local reports = read_pages(blob)
+  local ok, reports = pcall(read_pages, blob)
+  if not ok then
+    if type(reports) == 'table' then error(reports) end
+    refuse('invalid_input', 'the call is cut short')
+  end
   local more = {}
   for k = 2, #reports do
     local token = reports[k].token

@@ -1,3 +1,5 @@
+use punctual::JobId;
+
 use crate::hand::{Hand, SHARD};
 
 const ID: &[u8] = b"01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
@@ -293,4 +295,37 @@ async fn a_key_that_is_no_shard_is_named() {
         assert!(said.starts_with("PUNCTUAL data_damaged"), "{said}");
         assert!(said.contains("rename or delete it"), "{said}");
     }
+}
+
+/// A packed settle of one job with a result and an error, in the form that tells of each.
+fn packed_settle() -> Vec<u8> {
+    let id = JobId::new();
+    let parts: [&[u8]; 9] = [
+        &[0; 8],             // instance
+        &[0, 1],             // pages
+        &[7; 16],            // token
+        &[0, 0, 0, 0, 2],    // nothing measured, form
+        &[0, 1],             // jobs
+        id.as_bytes(),       // which
+        &[0, 0, 0, 1, 0, 6], // attempt, completed, with a result and an error
+        b"\0\0\0\x05found",
+        b"\0\0\0\x03odd",
+    ];
+    parts.concat()
+}
+
+#[tokio::test]
+async fn a_packed_settle_that_is_cut_anywhere_is_named_and_changes_nothing() {
+    let hand = Hand::new().await;
+    let whole = packed_settle();
+    let before = hand.digest();
+    for length in 11..whole.len() {
+        let refused = hand.refused(SHARD, "settle", &[&whole[..length]]);
+        assert!(
+            refused.starts_with("PUNCTUAL invalid_input the call is cut short"),
+            "{length} bytes of {}: {refused}",
+            whole.len()
+        );
+    }
+    assert_eq!(hand.digest(), before);
 }
