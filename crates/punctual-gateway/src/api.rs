@@ -9,6 +9,9 @@ mod metrics;
 mod others;
 mod queues;
 mod stats;
+mod undelivered;
+
+pub(crate) use self::undelivered::Undelivered;
 
 use axum::Router;
 use axum::http::StatusCode;

@@ -17,6 +17,7 @@ use punctual::time::{pause, seconds, within};
 use self::frames::{Frame, Reply};
 use self::watch::{Told, Watch};
 use crate::access::{Caller, Scope, caller_of};
+use crate::api::Undelivered;
 use crate::api::claims::{claim_for, extend_for, settle_for};
 use crate::doors::Peer;
 use crate::problem::{ErrorAnswer, Problem, Result};
@@ -162,7 +163,12 @@ async fn converse(
                 }
                 Ok(frame) => work.push(answer(shared, &caller, frame)),
             },
-            Some(reply) = work.next() => socket.reply(&reply).await?,
+            Some((reply, undelivered)) = work.next() => {
+                socket.reply(&reply).await?;
+                if let Some(undelivered) = undelivered {
+                    undelivered.delivered();
+                }
+            }
             told = watch.next() => match told {
                 Told::Reply(reply) => socket.reply(&reply).await?,
                 Told::Nothing => {}
@@ -203,40 +209,34 @@ async fn hello(
     }
 }
 
-/// Claims, extends or settles.
-async fn answer(shared: &Shared, caller: &Caller, frame: Frame) -> Reply {
+/// Claims, extends or settles; with what is handed back unless the answer is delivered.
+async fn answer(shared: &Shared, caller: &Caller, frame: Frame) -> (Reply, Option<Undelivered>) {
     let reference = frame.reference();
+    let mut kept = None;
     let answer = async {
         caller.need(Scope::Work)?;
+        let reference = reference.clone();
         match frame {
             Frame::Claim { request, .. } => {
                 let request = parse(request.get().as_bytes())?;
-                let answer = claim_for(shared, caller, request).await?;
-                Ok(Reply::Claimed {
-                    reference: reference.clone(),
-                    answer,
-                })
+                let (answer, undelivered) = claim_for(shared, caller, request).await?;
+                kept = undelivered;
+                Ok(Reply::Claimed { reference, answer })
             }
             Frame::Extend { request, .. } => {
                 let request = parse(request.get().as_bytes())?;
                 let answer = extend_for(shared, caller, request).await?;
-                Ok(Reply::Extended {
-                    reference: reference.clone(),
-                    answer,
-                })
+                Ok(Reply::Extended { reference, answer })
             }
             Frame::Settle { request, .. } => {
                 let request = parse(request.get().as_bytes())?;
                 let answer = settle_for(shared, caller, request).await?;
-                Ok(Reply::Settled {
-                    reference: reference.clone(),
-                    answer,
-                })
+                Ok(Reply::Settled { reference, answer })
             }
             _ => Err(Problem::invalid("this frame is no request")),
         }
     };
-    answer
-        .await
-        .unwrap_or_else(|problem: Problem| Reply::error(reference.clone(), problem))
+    let reply = answer.await;
+    let reply = reply.unwrap_or_else(|problem: Problem| Reply::error(reference.clone(), problem));
+    (reply, kept)
 }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::{
-    Claim, Claimed, Got, Page, PageReport, Settle, Settlement, Target, WaitFor,
-};
+use axum::response::{IntoResponse, Response};
+use punctual::engine::{Claim, Claimed, Got, Settle, Settlement, Target, WaitFor};
 use punctual::time::{millis, pause, seconds};
-use punctual::{Effect, Engine, JobId, JobRecord, Namespace, Outcome, push};
+use punctual::{Effect, JobId, JobRecord, Outcome, push};
 use tokio::sync::oneshot;
 
+use super::undelivered::Undelivered;
 use crate::access::{Allowed, Caller, Working};
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Read, wait_until};
@@ -28,8 +28,13 @@ pub(super) async fn claim(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Working>,
     Read(request): Read<ClaimRequest>,
-) -> Answer<ClaimAnswer> {
-    claim_for(&shared, &caller, request).await.map(Json)
+) -> Result<Response> {
+    let (answer, undelivered) = claim_for(&shared, &caller, request).await?;
+    let answer = Json(answer).into_response();
+    Ok(match undelivered {
+        Some(undelivered) => undelivered.along(answer),
+        None => answer,
+    })
 }
 
 /// A lost bell is missed no longer than that.
@@ -38,16 +43,17 @@ const LISTEN_SECONDS_MAX: u64 = 5;
 /// How soon a claim tells that suspects wait, instead of waiting for other jobs.
 const SUSPECTS_HEARD_WITHIN: std::time::Duration = seconds(1);
 
-/// Claims until there is something, the wait is over, or the gateway ends.
+/// Claims until there is something, the wait is over, or the gateway ends. Whoever writes the answer says
+/// when it is delivered; else its jobs are handed back.
 pub(crate) async fn claim_for(
     shared: &Shared,
     caller: &Caller,
     request: ClaimRequest,
-) -> Result<ClaimAnswer> {
+) -> Result<(ClaimAnswer, Option<Undelivered>)> {
     let wait = request.wait.clone();
     let may_come_again = request.may_come_again();
     let claim = request.claim()?;
-    let mut claimed = claim_once(shared, caller, &claim, may_come_again).await?;
+    let (mut claimed, mut undelivered) = claim_once(shared, caller, &claim, may_come_again).await?;
     let started = claimed.now;
     let mut end = wait_until(started, wait.as_deref())?;
     while claimed.pages.is_empty() {
@@ -71,50 +77,37 @@ pub(crate) async fn claim_for(
                 () = shared.ending() => break,
             }
         }
-        claimed = claim_once(shared, caller, &claim, may_come_again).await?;
+        (claimed, undelivered) = claim_once(shared, caller, &claim, may_come_again).await?;
     }
-    Ok(claimed.into())
+    Ok((claimed.into(), undelivered))
 }
 
-/// Claims. What is claimed for somebody who has hung up meanwhile is handed back: else it would wait
-/// for the end of its lease, and count a crash. A claim that may come again gets its page then.
+/// Claims, in a task of its own: whoever asked may be gone before the answer, or before he looks at it. A
+/// claim that may come again gets its page then, so that one is never handed back.
 async fn claim_once(
     shared: &Shared,
     caller: &Caller,
     claim: &Claim,
     may_come_again: bool,
-) -> Result<Claimed> {
+) -> Result<(Claimed, Option<Undelivered>)> {
     let (engine, namespace) = (shared.engine.clone(), caller.namespace.clone());
     let claim = claim.clone();
     if may_come_again {
-        return Ok(engine.claim(&namespace, claim).await?);
+        return Ok((engine.claim(&namespace, claim).await?, None));
     }
     let (answer, answered) = oneshot::channel();
     tokio::spawn(async move {
         let claimed = engine.claim(&namespace, claim).await;
-        if let Err(Ok(unheard)) = answer.send(claimed) {
-            hand_back(&*engine, &namespace, &unheard).await;
-        }
+        let guarded = claimed.map(|claimed| {
+            let undelivered = Undelivered::of(engine, namespace, &claimed);
+            (claimed, undelivered)
+        });
+        // What nobody takes is dropped, here or in the channel.
+        let _ = answer.send(guarded);
     });
     // It ends without an answer only by a panic, which was told where it happened.
-    let claimed = answered.await.map_err(|_| Problem::shutting_down())?;
-    Ok(claimed?)
-}
-
-/// Releases every job of a claim.
-async fn hand_back(engine: &dyn Engine, namespace: &Namespace, claimed: &Claimed) {
-    let released = |job: &JobRecord| Settlement::new(job.id, job.attempt, Outcome::Released);
-    let report = |page: &Page| {
-        let ends = page.jobs.iter().map(released);
-        PageReport::new(page.token, ends.collect())
-    };
-    let pages: Vec<_> = claimed.pages.iter().map(report).collect();
-    if pages.is_empty() {
-        return;
-    }
-    if let Err(error) = engine.settle(namespace, Settle { pages }).await {
-        tracing::debug!(%error, "jobs for somebody who has hung up wait for the end of their lease");
-    }
+    let (claimed, undelivered) = answered.await.map_err(|_| Problem::shutting_down())??;
+    Ok((claimed, Some(undelivered)))
 }
 
 /// Prolongs leases, carries progress
@@ -194,3 +187,6 @@ pub(crate) async fn settle_for(
     let settled = shared.engine.settle(&caller.namespace, settle).await?;
     Ok(SettleAnswer::new(&asked, &settled))
 }
+
+#[cfg(test)]
+mod tests;

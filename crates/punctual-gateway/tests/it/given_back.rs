@@ -3,13 +3,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual::engine::*;
-use punctual::time::{ManualClock, Timestamp, seconds, within};
+use punctual::time::{ManualClock, Timestamp, millis, seconds, within};
 use punctual::{Engine, JobId, MemoryEngine, Namespace, NewJob, Result, State};
+use punctual_gateway::{Gateway, GatewayLimits, Tokens};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::support::{START, Under, WORKER, serve_engine};
+use crate::support::{START, Socket, Under, WORKER, serve_engine, serving};
 
 /// An engine whose claims are answered when a test says so.
 #[derive(Debug)]
@@ -73,6 +75,53 @@ async fn jobs_claimed_for_somebody_who_has_hung_up_are_handed_back() {
         }
     };
     within(PATIENT, comes).await.expect("it is ready again");
+}
+
+#[tokio::test]
+async fn a_page_for_a_socket_that_takes_nothing_is_handed_back() {
+    let mut limits = GatewayLimits::default();
+    limits.reader = millis(200);
+    let under = serving(|engine| Gateway::new(engine, Tokens::open()).limits(limits)).await;
+    let jobs = (0..16).map(|_| NewJob::new("a", "x".repeat(240 << 10)));
+    let jobs: Vec<_> = jobs.collect();
+    let first = jobs[0].id;
+    for job in jobs {
+        let enqueued = under.engine.enqueue(&Namespace::default(), vec![job]).await;
+        enqueued.expect("a receipt");
+    }
+    let stream = TcpSocket::new_v4().expect("a socket");
+    stream.set_recv_buffer_size(4 << 10).expect("it is new");
+    let stream = stream.connect(under.address).await.expect("it serves");
+    let uri = format!("ws://{}/v1/events", under.address);
+    let socket = tokio_tungstenite::client_async(uri, stream).await;
+    let mut socket = Socket(socket.expect("a socket").0);
+    socket.say(json!({"type": "hello"})).await;
+    assert_eq!(socket.json().await["type"], "welcome");
+    let request = json!({"queues": ["a"], "limit": 16});
+    socket
+        .say(json!({"type": "claim", "ref": 1, "request": request}))
+        .await;
+    let namespace = Namespace::default();
+    let comes = async |state: State| {
+        let is = async || {
+            let targets = vec![first.into()];
+            let got = under.engine.get(&namespace, targets, false).await;
+            got.expect("get")[0].as_ref().expect("there").state() == state
+        };
+        let comes = async {
+            while !is().await {
+                tokio::task::yield_now().await;
+            }
+        };
+        let told = within(PATIENT, comes).await;
+        told.unwrap_or_else(|| panic!("it is never {state}"));
+    };
+    comes(State::Active).await;
+    // The clock stands still: no lease ends.
+    comes(State::Ready).await;
+    let claim = r#"{"queues":["a"]}"#;
+    let claimed = under.send("POST", "/v1/claims", claim).await.json();
+    assert_eq!(claimed["pages"][0]["jobs"][0]["attempt"], 2);
 }
 
 #[tokio::test]
