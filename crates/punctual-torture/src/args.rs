@@ -239,6 +239,11 @@ fn verify(folder: &Path) -> Result<bool, Failed> {
         }
         let (findings, hash) = run::verify(folder)?;
         println!("{}: {hash}", folder.display());
+        let judged: Round = serde_json::from_slice(&fs::read(folder.join("round.json"))?)?;
+        if judged.hash != hash {
+            println!("  it is not what was judged then: {}", judged.hash);
+            clean = false;
+        }
         for verdict in &findings.verdicts {
             println!("  {}", report::verdict(verdict));
             clean &= verdict.holds();

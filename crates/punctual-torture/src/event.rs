@@ -112,6 +112,8 @@ pub(crate) enum Event {
     Enough,
     /// Nothing is held, scheduled, ready or active.
     Drained,
+    /// Everything was looked at.
+    Looked,
 }
 
 /// A job as sent.

@@ -75,10 +75,10 @@ fn read_one(path: &Path) -> io::Result<Account> {
     })
 }
 
-/// The hash of all histories of a round, names included.
-pub(crate) fn hash(round: &Path) -> io::Result<String> {
+/// The hash of all histories of a round, names included, and of a file beside them.
+pub(crate) fn hash(round: &Path, beside: &str) -> io::Result<String> {
     let mut sum = Sha256::new();
-    for path in files(round)? {
+    for path in files(round)?.into_iter().chain([round.join(beside)]) {
         sum.update(path.file_name().unwrap_or_default().as_encoded_bytes());
         sum.update([0]);
         io::copy(&mut File::open(path)?, &mut sum)?;

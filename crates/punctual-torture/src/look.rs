@@ -45,7 +45,8 @@ pub(crate) struct Seen {
     pub(crate) attempt: Option<u32>,
 }
 
-const FILE: &str = "look.json";
+/// What is written of it.
+pub(crate) const FILE: &str = "look.json";
 
 impl Look {
     /// Asks the engine and the sink for all of it.

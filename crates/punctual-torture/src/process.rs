@@ -68,6 +68,8 @@ enum Order {
 const READY_MAX: Duration = seconds(60);
 /// One that is asked to end is killed after that long.
 const ENDS_MAX: Duration = seconds(10);
+/// One that was killed is gone by then, whatever its disk is at.
+const GONE_MAX: Duration = seconds(60);
 
 impl Kept {
     /// Starts it.
@@ -205,7 +207,7 @@ impl Keeper {
             };
             let _ = child.start_kill();
             let what = format!("{name}, which was killed, to be gone");
-            let _ = self.waits.on(ENDS_MAX, what, child.wait()).await;
+            let _ = self.waits.on(GONE_MAX, what, child.wait()).await;
             self.history.note(Event::Gone { process: name });
             if end {
                 if let Some(answer) = answer {

@@ -19,7 +19,7 @@ use crate::check::{self, Findings};
 use crate::event::Event;
 use crate::fate::Mix;
 use crate::history::{self, History};
-use crate::look::Look;
+use crate::look::{self, Look};
 use crate::nemesis::{self, Targets};
 use crate::plan::plan;
 use crate::process::{Kept, Recipe};
@@ -81,7 +81,9 @@ impl Round {
             self.cell.may_lose() && !check::SURE.contains(&&*verdict.name)
         };
         let mut verdicts = self.findings.verdicts.iter();
-        verdicts.all(|verdict| verdict.holds() || may_break(verdict))
+        // Whatever is lost, nothing comes early.
+        let is_early = self.findings.tally.early > 0;
+        !is_early && verdicts.all(|verdict| verdict.holds() || may_break(verdict))
     }
 }
 
@@ -216,6 +218,7 @@ impl RoundRun<'_> {
         let look = Box::pin(self.look(&*engine, &setting));
         let look = waits.on(LOOK_MAX, "the last look", look).await;
         let look = look.unwrap_or_else(|| Err(io::Error::other("the last look does not end")))?;
+        history.note(Event::Looked);
         let took = watch.elapsed();
         look.write(&self.folder)?;
         drop(engine);
@@ -298,7 +301,7 @@ impl RoundRun<'_> {
             round: self.number,
             took: took.as_millis() as u64,
             drained: drained.as_millis() as u64,
-            hash: history::hash(&self.folder)?,
+            hash: history::hash(&self.folder, look::FILE)?,
             findings,
         };
         fs::write(
@@ -409,5 +412,5 @@ async fn holds<F: Future<Output = bool>>(fact: impl Fn() -> F) {
 
 /// Checks kept histories again; answers what they come to and their hash.
 pub(crate) fn verify(round: &Path) -> io::Result<(Findings, String)> {
-    Ok((check::check(round)?, history::hash(round)?))
+    Ok((check::check(round)?, history::hash(round, look::FILE)?))
 }

@@ -54,6 +54,11 @@ impl Setting {
         Ok(serde_json::from_slice(&fs::read(path)?)?)
     }
 
+    /// That of a round.
+    pub(crate) fn of(round: &Path) -> io::Result<Self> {
+        Self::read(&round.join(FILE))
+    }
+
     /// Tells producers that no more jobs are wanted.
     pub(crate) fn say_enough(&self) -> io::Result<()> {
         fs::write(self.round.join(ENOUGH), "")

@@ -73,10 +73,10 @@ impl Sums {
         lateness.merge(&round.findings.lateness);
     }
 
-    /// Adds a round to the sums in a file; not one that took longer than marks of settled jobs last:
-    /// the last look comes too late to judge it.
+    /// Adds a round to the sums in a file; not one without a finding that took longer than marks of settled jobs
+    /// last: its last look came too late to prove anything.
     pub(crate) fn add_to(path: &Path, commit: &str, round: &Round) -> io::Result<()> {
-        if round.took > JUDGED_MILLIS_MAX {
+        if round.took > JUDGED_MILLIS_MAX && round.is_clean() {
             return Ok(());
         }
         let mut sums = Self::read(path)?;

@@ -49,13 +49,10 @@ impl Bounds {
         for end in story.ends.iter().filter(ours) {
             let sure =
                 matches!(end.answer, Answer::Known(now, Said::Settled(..)) if now <= claim.now);
-            // Or the engine sent it twice by itself, and the job had gone on when the second came.
-            let in_time = |grant: &Grant| grant.attempt <= end.attempt || end.invoked < grant.at;
-            let possible = match end.answer {
-                Answer::Unknown | Answer::Known(_, Said::Repeated) => true,
-                Answer::Known(_, Said::LeaseLost) => story.grants.iter().all(in_time),
-                _ => false,
-            };
+            let possible = matches!(
+                end.answer,
+                Answer::Unknown | Answer::Known(_, Said::Repeated)
+            );
             if sure {
                 bounds.least += 1;
             }

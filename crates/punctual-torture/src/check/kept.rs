@@ -1,24 +1,50 @@
 //! I1, I4, I8, I9, I10: what must be there at the end, and what must not.
 
-use punctual::State;
+use std::collections::HashSet;
 
-use super::stories::Case;
+use punctual::{JobId, State};
+
+use super::stories::{Answer, Case, FaultSpan, Story};
 use super::{Tally, Verdict};
+use crate::event::Verdict as Said;
 use crate::fate::Fate;
+use crate::look::Seen;
 
-/// I1: an acknowledged job has one terminal state, and had a handler unless it was cancelled.
+/// I1: an acknowledged job has one terminal state, which something brought about: a handler, a cancel, another job
+/// that took its place.
 pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I1 nothing lost");
+    let replaced = replaced(case);
     for (id, story) in &case.jobs {
         let seen = case.look.jobs.get(id);
         let state = seen.map(|seen| seen.state);
-        let is_terminal =
-            state.is_some_and(State::is_settled) || (state.is_none() && case.may_be_gone(story));
+        // What is still to be done when the harness waits no more is not lost: it is told as W.
+        let is_terminal = match state {
+            Some(state) => state.is_settled() || !case.drained,
+            None => case.may_be_gone(story),
+        };
         if story.sent.is_none() {
             verdict.check(false, || format!("{id} was never sent, and appeared"));
             continue;
         }
-        tally.acknowledged += u64::from(!story.receipts.is_empty());
+        tally.second_tries += story.tried_again;
+        tally.acknowledged += u64::from(story.stored().is_some());
+        if let Some(seen) = seen.filter(|_| !story.over_a_loss) {
+            verdict.check(
+                seen.state != State::Dead || may_be_dead(story, seen),
+                || format!("{id} is dead, and nothing says why"),
+            );
+            let asked = !story.cancels.is_empty() || replaced.contains(id);
+            verdict.check(seen.state != State::Cancelled || asked, || {
+                format!("{id} is cancelled, and nobody asked for that")
+            });
+        }
+        if let Some(at) = cancelled_at(story).filter(|_| !story.over_a_loss) {
+            let claimed = story.grants.iter().any(|grant| grant.invoked > at);
+            verdict.check(!claimed, || {
+                format!("{id} was cancelled, and claimed after that")
+            });
+        }
         if story.stored().is_some() {
             if !is_terminal {
                 tally.lost += 1;
@@ -57,14 +83,60 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
             format!("{id} was sent again and called another job's id")
         });
     }
-    verdict.check(case.drained, || "the backlog did not drain".into());
     verdict
 }
 
-/// How long a job had been acknowledged when the next fault came, in microseconds.
+/// Jobs whose place another one took, as its receipt says.
+fn replaced(case: &Case) -> HashSet<JobId> {
+    let receipts = case.jobs.values().flat_map(|story| &story.receipts);
+    let replaced = receipts.filter(|receipt| receipt.received.verdict == "replaced");
+    let told = replaced.filter_map(|receipt| receipt.received.other);
+    // Of calls without an answer nobody knows whose place their jobs took.
+    let open = case.jobs.values().filter(|story| story.unknown > 0);
+    let keys: HashSet<_> = open.filter_map(key).collect();
+    let same = case
+        .jobs
+        .iter()
+        .filter(|(_, story)| key(story).is_some_and(|key| keys.contains(&key)));
+    told.chain(same.map(|(id, _)| *id)).collect()
+}
+
+/// The queue and the unique key of a job.
+fn key(story: &Story) -> Option<(&str, &str)> {
+    let (.., sent) = story.sent.as_ref()?;
+    Some((&sent.queue, sent.unique.as_deref()?))
+}
+
+/// As many failures bury a job.
+const ATTEMPTS_MAX: usize = 20;
+
+/// Whether its fate, or what was handed in, may have buried a job.
+fn may_be_dead(story: &Story, seen: &Seen) -> bool {
+    let fate = story.sent.as_ref().map(|(.., sent)| sent.fate);
+    let is_fated = matches!(fate, Some(Fate::Dies | Fate::AbortsAlways));
+    let failed = story.ends.iter().filter(|end| end.outcome == "retry");
+    let failed: HashSet<u32> = failed.map(|end| end.attempt).collect();
+    is_fated || seen.poison || failed.len() >= ATTEMPTS_MAX
+}
+
+/// When its cancel was answered as done.
+fn cancelled_at(story: &Story) -> Option<u64> {
+    let answered = story
+        .cancels
+        .iter()
+        .filter_map(|(_, answer)| answer.as_ref());
+    let done = answered.filter(|(_, verdict)| verdict == "done");
+    done.map(|(at, _)| *at).min()
+}
+
+/// Faults that may take what was acknowledged, in settings that admit it.
+const LOSE: [&str; 8] = ["F02", "F03", "F04", "F05", "F07", "F17", "F21", "F22"];
+
+/// How long a job had been acknowledged when the next such fault came, in microseconds.
 fn age(case: &Case, story: &super::stories::Story) -> u64 {
     let at = story.stored().map_or(0, |receipt| receipt.at);
-    let next = case.faults.iter().find(|fault| fault.until > at);
+    let may_lose = |fault: &&FaultSpan| LOSE.contains(&&*fault.id) && fault.until > at;
+    let next = case.faults.iter().find(may_lose);
     next.map_or(0, |fault| fault.from.saturating_sub(at))
 }
 
@@ -85,6 +157,21 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
         });
         let sent = case.jobs.get(id).is_some_and(|story| story.sent.is_some());
         verdict.check(sent, || format!("{id} has an effect and was never sent"));
+    }
+    for (id, story) in &case.jobs {
+        let is_gone = !case.look.jobs.contains_key(id);
+        let completed = story.ends.iter().any(|end| {
+            matches!(
+                end.answer,
+                Answer::Known(_, Said::Settled(State::Completed, _))
+            )
+        });
+        if is_gone && completed && !story.over_a_loss {
+            verdict.check(
+                case.look.rows.contains_key(id) || story.completed_late,
+                || format!("{id} was completed, is gone, and has no effect"),
+            );
+        }
     }
     for (id, seen) in &case.look.jobs {
         let Some(story) = case.jobs.get(id) else {

@@ -32,15 +32,16 @@ impl Lateness {
         {
             let late = start.wall.saturating_sub(start.due);
             let from = start.at.saturating_sub(late);
-            let mut quiet = true;
+            let mut told: Vec<&str> = Vec::new();
             let after = case.faults.partition_point(|fault| fault.from <= start.at);
             for fault in &case.faults[after.saturating_sub(NEAR)..after] {
-                if fault.until.saturating_add(AFTERMATH_US) >= from {
+                let may_be_why = fault.until.saturating_add(AFTERMATH_US) >= from;
+                if may_be_why && !told.contains(&&*fault.id) {
                     lateness.0.entry(fault.id.clone()).or_default().add(late);
-                    quiet = false;
+                    told.push(&fault.id);
                 }
             }
-            if quiet {
+            if told.is_empty() {
                 lateness.0.entry("quiet".into()).or_default().add(late);
             }
         }

@@ -1,6 +1,6 @@
 //! I2, I3: one valid lease, and nothing for those who hold it no more.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use punctual::JobId;
 use punctual::engine::Token;
@@ -29,7 +29,7 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
                     after.attempt, after.token, before.attempt, before.token
                 )
             });
-            let Some(over) = ended(story, before, after).filter(|_| !is_forgotten) else {
+            let Some(over) = ended(case, story, before, after).filter(|_| !is_forgotten) else {
                 continue;
             };
             verdict.check(after.now >= over, || {
@@ -53,25 +53,26 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
     verdict
 }
 
-/// The engine time at which a lease was over; `None` if what is known does not tell.
-///
-/// An engine may send a call again by itself: `lease_lost` is then the answer to the second, although
-/// the first one took effect, if the job has gone on meanwhile.
-fn ended(story: &Story, grant: &Grant, after: &Grant) -> Option<u64> {
-    let mut over = grant.deadline;
+/// The engine time at which a lease was over; `None` if what is known does not tell. What was sent once the next
+/// claim was answered tells nothing of it: whether it was accepted is I3.
+fn ended(case: &Case, story: &Story, grant: &Grant, after: &Grant) -> Option<u64> {
+    let prolonged = case.prolonged.get(&grant.token).into_iter().flatten();
+    let in_time = prolonged.filter(|(invoked, _)| *invoked < after.at);
+    let mut over = in_time.fold(grant.deadline, |over, (_, until)| over.max(*until));
     for end in story
         .ends
         .iter()
         .filter(|end| end.attempt == grant.attempt && end.token == grant.token)
+        .filter(|end| end.invoked < after.at)
     {
         match &end.answer {
             Answer::Known(now, Said::Settled(..)) => over = over.min(*now),
             Answer::Known(_, Said::Repeated) | Answer::Unknown => return None,
-            Answer::Known(_, Said::LeaseLost) if end.invoked < after.at => return None,
             Answer::Known(_, Said::LeaseLost) | Answer::Refused => {}
         }
     }
-    (!grant.ends_with_process).then_some(over)
+    let died_before = grant.died.is_some_and(|died| died <= after.at);
+    (!died_before).then_some(over)
 }
 
 /// I3: what is handed in under an old lease is refused and changes nothing.
@@ -97,6 +98,15 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
                     )
                 });
             }
+            let is_forged = !case.granted.contains(&end.token);
+            verdict.check(!(accepted && is_forged), || {
+                format!(
+                    "{id} was settled under {}, which is nobody's lease",
+                    end.token
+                )
+            });
+            tally.stale_accepted += u64::from(accepted && is_forged);
+            tally.stale_refused += u64::from(is_forged && !accepted);
             if accepted {
                 let before = settled.insert(end.attempt, end.invoked);
                 verdict.check(before.is_none(), || {
@@ -109,19 +119,14 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
             let again = story
                 .grants
                 .iter()
-                .find(|grant| grant.at > last.answered && grant.attempt > last.attempt);
+                .find(|grant| grant.invoked > last.answered && grant.token != last.token);
             verdict.check(again.is_none(), || {
                 format!("{id} was settled for good and claimed again")
             });
         }
     }
-    let granted: HashSet<Token> = case
-        .jobs
-        .values()
-        .flat_map(|story| story.grants.iter().map(|grant| grant.token))
-        .collect();
     for extension in &case.extends {
-        let forged = extension.deadline.is_some() && !granted.contains(&extension.token);
+        let forged = extension.deadline.is_some() && !case.granted.contains(&extension.token);
         tally.stale_accepted += u64::from(forged);
         verdict.check(!forged, || {
             format!("{} was prolonged and is nobody's lease", extension.token)

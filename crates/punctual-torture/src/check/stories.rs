@@ -10,7 +10,7 @@ use crate::history::Account;
 use crate::look::Look;
 
 /// A round.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) jobs: BTreeMap<JobId, Story>,
     pub(crate) look: Look,
@@ -32,6 +32,12 @@ pub(crate) struct Case {
     pub(crate) dropped: u64,
     pub(crate) began: u64,
     pub(crate) ended: u64,
+    /// Whether claims are answered before they are synced: a power cut may take them.
+    pub(crate) forgets_claims: bool,
+    /// Tokens that some claim was answered.
+    pub(crate) granted: HashSet<Token>,
+    /// By token: when an extend was sent, and until when it prolonged the lease.
+    pub(super) prolonged: HashMap<Token, Vec<(u64, u64)>>,
 }
 
 /// A fault, from its beginning until what it hit ran again.
@@ -58,6 +64,10 @@ pub(crate) struct Story {
     /// Stamps and attempts of handlers that ended, by whatever cause.
     pub(crate) finishes: Vec<(u64, u32)>,
     pub(crate) aborts: u64,
+    /// Asked to be cancelled: when, and when and what was answered.
+    pub(crate) cancels: Vec<(u64, Option<(u64, String)>)>,
+    /// Effects that were tried once more, and kept out by the sink.
+    pub(crate) tried_again: u64,
     /// Whether somebody who comes late with everything completed it: a lease that was spared, for the
     /// engine had answered nobody, is valid, though nobody worked under it.
     pub(crate) completed_late: bool,
@@ -78,6 +88,7 @@ pub(crate) struct Receipt {
 /// A lease of the job, as told to who claimed it.
 #[derive(Debug, Clone)]
 pub(crate) struct Grant {
+    pub(crate) invoked: u64,
     pub(crate) at: u64,
     pub(crate) now: u64,
     pub(crate) attempt: u32,
@@ -85,11 +96,11 @@ pub(crate) struct Grant {
     pub(crate) crashes: u32,
     pub(crate) due: u64,
     pub(crate) token: Token,
-    /// The latest end of the lease that was answered.
+    /// The end of the lease that was answered.
     pub(crate) deadline: u64,
     pub(crate) alone: bool,
-    /// Whether the engine dies with the holder, and the holder died.
-    pub(crate) ends_with_process: bool,
+    /// When the holder died, where the engine dies with it.
+    pub(crate) died: Option<u64>,
 }
 
 /// An end of an attempt, as handed in once.
@@ -153,9 +164,22 @@ const DATA_MISSING: &str = "(engine_data_missing";
 impl Case {
     pub(crate) fn new(accounts: Vec<Account>, look: Look) -> Self {
         let mut case = Self {
+            jobs: BTreeMap::new(),
             look,
+            faults: Vec::new(),
+            claims: Vec::new(),
+            extends: Vec::new(),
+            enough: None,
+            drained: false,
+            unwritten: 0,
+            answers: Vec::new(),
+            stuck: Vec::new(),
+            dropped: 0,
             began: u64::MAX,
-            ..Self::default()
+            ended: 0,
+            forgets_claims: true,
+            granted: HashSet::new(),
+            prolonged: HashMap::new(),
         };
         let mut gone = HashMap::new();
         let mut late = HashSet::new();
@@ -175,24 +199,21 @@ impl Case {
         case.claims.sort_unstable();
         case.faults.sort_by_key(|fault| fault.from);
         case.judge_latecomers(&late);
-        let mut deadlines: HashMap<Token, u64> = HashMap::new();
         for extension in &case.extends {
-            let last = deadlines.entry(extension.token).or_default();
-            *last = (*last).max(extension.deadline.unwrap_or(0));
+            if let Some(deadline) = extension.deadline {
+                let known = case.prolonged.entry(extension.token).or_default();
+                known.push((extension.invoked, deadline));
+            }
         }
         let losses = case.faults.iter().filter(|fault| fault.id == "F05");
         let losses: Vec<u64> = losses.map(|fault| fault.until).collect();
         for story in case.jobs.values_mut() {
             let first = story.grants.iter().map(|grant| grant.at).min();
             story.over_a_loss = first.is_some_and(|first| losses.iter().any(|loss| *loss >= first));
-            for grant in &mut story.grants {
-                grant.deadline = grant
-                    .deadline
-                    .max(deadlines.get(&grant.token).copied().unwrap_or(0));
-            }
             story.grants.sort_by_key(|grant| (grant.attempt, grant.now));
             story.starts.sort_by_key(|start| start.at);
             story.ends.sort_by_key(|end| end.invoked);
+            (case.granted).extend(story.grants.iter().map(|grant| grant.token));
         }
         case
     }
@@ -201,15 +222,20 @@ impl Case {
     /// between. Claims are written and not synced; whatever else is answered is never forgotten.
     pub(super) fn may_forget(&self, claimed: u64, until: u64) -> bool {
         let mut cuts = self.faults.iter().filter(|fault| fault.id == "F04");
-        cuts.any(|cut| claimed <= cut.until && cut.from <= until)
+        self.forgets_claims && cuts.any(|cut| claimed <= cut.until && cut.from <= until)
     }
 
-    /// Whether a job may be gone without a trace: it was settled, or may have been by a call that was not
-    /// answered, so long ago that its mark has lapsed.
+    /// Whether a job may be gone without a trace at the last look: it was completed or cancelled, or may have been by a
+    /// call that was not answered, so long ago that its mark has lapsed.
     pub(super) fn may_be_gone(&self, story: &Story) -> bool {
-        let lapsed = |end: &Handed| end.invoked + MARKED <= self.ended;
-        let may_have_settled = |end: &Handed| matches!(end.answer, Answer::Unknown) && lapsed(end);
-        story.is_settled() || story.ends.iter().any(may_have_settled)
+        let has_lapsed = |invoked: u64| invoked + MARKED <= self.ended;
+        let completes = |end: &Handed| {
+            let taken = matches!(&end.answer, Answer::Known(_, Verdict::Settled(state, _)) if state.is_settled());
+            end.outcome == "completed" && (taken || matches!(end.answer, Answer::Unknown))
+        };
+        let mut ends = story.ends.iter().filter(|end| completes(end));
+        let mut cancels = story.cancels.iter();
+        ends.any(|end| has_lapsed(end.invoked)) || cancels.any(|(at, _)| has_lapsed(*at))
     }
 
     /// Whether clocks were wrong: then those of the engine and of the machine do not compare.
@@ -238,6 +264,7 @@ impl Case {
         let mut solo = false;
         let mut enqueues: HashMap<u64, (u64, Vec<JobId>)> = HashMap::new();
         let mut settles: HashMap<u64, Vec<(JobId, usize)>> = HashMap::new();
+        let mut cancels_of: HashMap<u64, Vec<(JobId, usize)>> = HashMap::new();
         let mut open: HashMap<u64, usize> = HashMap::new();
         for line in account.lines {
             let at = line.at;
@@ -296,12 +323,16 @@ impl Case {
                     }
                 }
                 Event::ClaimOk {
-                    now, alone, pages, ..
+                    invoked,
+                    now,
+                    alone,
+                    pages,
                 } => {
                     self.claims.push(at);
                     for page in pages {
                         for job in page.jobs {
                             self.jobs.entry(job.id).or_default().grants.push(Grant {
+                                invoked,
                                 at,
                                 now,
                                 attempt: job.attempt,
@@ -311,7 +342,7 @@ impl Case {
                                 token: page.token,
                                 deadline: page.deadline,
                                 alone,
-                                ends_with_process: solo && died.is_some(),
+                                died: died.filter(|_| solo),
                             });
                         }
                     }
@@ -377,7 +408,28 @@ impl Case {
                     };
                     self.jobs.entry(id).or_default().starts.push(start);
                 }
-                Event::Finish { id, attempt, .. } => self.finish(id, at, attempt),
+                Event::Finish {
+                    id, attempt, new, ..
+                } => {
+                    self.jobs.entry(id).or_default().tried_again += u64::from(new == Some(false));
+                    self.finish(id, at, attempt);
+                }
+                Event::CancelInvoke { call, ids } => {
+                    let mut places = Vec::with_capacity(ids.len());
+                    for id in ids {
+                        let cancels = &mut self.jobs.entry(id).or_default().cancels;
+                        places.push((id, cancels.len()));
+                        cancels.push((at, None));
+                    }
+                    cancels_of.insert(call, places);
+                }
+                Event::CancelOk { call, verdicts } => {
+                    let places = cancels_of.remove(&call).unwrap_or_default();
+                    for ((id, place), verdict) in places.into_iter().zip(verdicts) {
+                        let story = self.jobs.entry(id).or_default();
+                        story.cancels[place].1 = Some((at, verdict));
+                    }
+                }
                 Event::Abort { id, attempt } => {
                     self.jobs.entry(id).or_default().aborts += 1;
                     self.finish(id, at, attempt);
@@ -426,8 +478,14 @@ impl Case {
 
     fn judge_latecomers(&mut self, late: &HashSet<Token>) {
         for story in self.jobs.values_mut() {
-            let completes = |end: &Handed| late.contains(&end.token) && end.outcome == "completed";
-            story.completed_late = story.ends.iter().any(completes);
+            let may_complete = |end: &Handed| {
+                let is_refused = matches!(
+                    end.answer,
+                    Answer::Known(_, Verdict::LeaseLost) | Answer::Refused
+                );
+                late.contains(&end.token) && end.outcome == "completed" && !is_refused
+            };
+            story.completed_late = story.ends.iter().any(may_complete);
         }
     }
 
@@ -466,11 +524,6 @@ impl Story {
     pub(crate) fn is_acknowledged(&self) -> bool {
         let accepted = |end: &Handed| matches!(&end.answer, Answer::Known(_, Verdict::Settled(..)));
         self.ends.iter().any(accepted)
-    }
-
-    /// Whether an accepted end settled it for good.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.settled_at().is_some()
     }
 
     /// When an end that settled it for good was answered as accepted, by the number of the end.

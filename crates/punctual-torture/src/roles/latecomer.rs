@@ -126,11 +126,13 @@ async fn forge(begun: &Begun, page: &Page) -> punctual::Result<()> {
         jobs,
     };
     let namespace = Namespace::default();
-    begun
-        .engine
-        .extend(&namespace, vec![extend])
-        .await
-        .map(drop)
+    begun.engine.extend(&namespace, vec![extend]).await?;
+    let ends = page.jobs.iter();
+    let ends = ends.map(|job| Settlement::new(job.id, job.attempt, Outcome::Completed));
+    let ends = Settle {
+        pages: vec![PageReport::new(token, ends.collect())],
+    };
+    begun.engine.settle(&namespace, ends).await.map(drop)
 }
 
 fn report(page: &Page, ends: Vec<Settlement>) -> Settle {

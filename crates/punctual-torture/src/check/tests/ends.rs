@@ -62,11 +62,10 @@ fn an_end_without_an_answer_may_count_or_not() {
 }
 
 #[test]
-fn an_end_that_was_refused_does_not_count_unless_it_may_be_the_answer_to_a_second_sending() {
+fn an_end_that_was_refused_does_not_count() {
     let lost = Some(Verdict::LeaseLost);
-    assert_eq!(handed_back("retry", lost.clone(), (1, 0)).broken(), NOTHING);
+    assert_eq!(handed_back("retry", lost.clone(), (1, 0)).broken(), ["I7"]);
     let mut told = Told::a_crash();
-    // Handed in after the later claim: it cannot have been in time.
     told.settles("worker", CLAIMED + LEASE + 9 * MS, 1, "retry", lost);
     assert_eq!(counted(told, 1, 0).broken(), ["I7"]);
 }

@@ -1,7 +1,8 @@
 use punctual::State;
 
 use super::told::{CLAIMED, JOB, MS, OTHER, SENT, Told};
-use crate::event::Event;
+use crate::event::{Event, Verdict};
+use crate::fate::Fate;
 use crate::look::Seen;
 use crate::sink::Rows;
 
@@ -70,6 +71,94 @@ fn an_acknowledged_job_that_was_cancelled_or_buried_is_not_lost() {
         told.ends_as(state, 1);
         assert_eq!(told.broken(), NOTHING, "{state}");
     }
+}
+
+#[test]
+fn a_job_that_died_or_was_cancelled_for_no_reason_is_found() {
+    for state in [State::Dead, State::Cancelled] {
+        let mut told = unsettled();
+        let (poison, attempt) = (false, Some(1));
+        told.look.jobs.insert(
+            JOB,
+            Seen {
+                state,
+                poison,
+                attempt,
+            },
+        );
+        assert_eq!(told.broken(), ["I1"], "{state}");
+    }
+}
+
+#[test]
+fn a_job_may_be_dead_of_twenty_failures_and_of_no_fewer() {
+    let failed = |times: u32| {
+        let mut told = unsettled();
+        told.ends_as(State::Dead, times);
+        told.change(|event| {
+            if let Event::EnqueueInvoke { jobs, .. } = event {
+                jobs[0].fate = Fate::Completes;
+            }
+        });
+        for attempt in 1..=times {
+            let at = CLAIMED + u64::from(attempt) * 2_000 * MS;
+            told.claims("worker", at, attempt, (attempt - 1, 0));
+            let retried = Verdict::Settled(State::Ready, None);
+            told.settles("worker", at + MS, attempt, "retry", Some(retried));
+        }
+        told.broken()
+    };
+    assert_eq!(failed(20), NOTHING);
+    assert_eq!(failed(19), ["I1"]);
+}
+
+#[test]
+fn a_job_that_is_claimed_after_its_cancel_was_answered_is_found() {
+    let cancelled = |verdict: &str, at| {
+        let mut told = Told::one_job();
+        let call = told.call();
+        told.cancels(call, at, verdict);
+        told.broken()
+    };
+    assert_eq!(cancelled("done", CLAIMED - 9 * MS), ["I1"]);
+    assert_eq!(cancelled("not_found", CLAIMED - 9 * MS), NOTHING);
+    assert_eq!(cancelled("done", CLAIMED), NOTHING, "it was claimed before");
+}
+
+/// Its mark would last for two minutes.
+#[test]
+fn a_completed_job_that_is_gone_too_early_or_has_no_effect_is_found() {
+    let gone = |ended: u64| {
+        let mut told = Told::one_job();
+        told.look.jobs.clear();
+        told.say("nemesis", ended, Event::Looked);
+        told
+    };
+    let lapsed = CLAIMED + 5 * MS + 120_000 * MS;
+    assert_eq!(gone(lapsed).broken(), NOTHING);
+    assert_eq!(gone(lapsed - MS).broken(), ["I1"]);
+    let mut without = gone(lapsed);
+    without.look.rows.clear();
+    assert_eq!(without.broken(), ["I4"]);
+}
+
+#[test]
+fn an_effect_that_was_tried_again_is_counted_and_no_break() {
+    let mut told = Told::one_job();
+    let (id, attempt, how) = (JOB, 1, "completes".to_owned());
+    let new = Some(false);
+    told.say(
+        "worker",
+        CLAIMED + 4 * MS,
+        Event::Finish {
+            id,
+            attempt,
+            new,
+            how,
+        },
+    );
+    assert_eq!(told.broken(), NOTHING);
+    assert_eq!(told.judged().tally.second_tries, 1);
 }
 
 #[test]
@@ -155,7 +244,9 @@ fn a_job_whose_second_sending_is_called_another_job_is_found() {
 fn a_backlog_that_does_not_drain_is_found() {
     let mut told = Told::one_job();
     told.forget(|event| matches!(event, Event::Drained));
-    assert_eq!(told.broken(), ["I1"]);
+    assert_eq!(told.broken(), ["W"]);
+    told.ends_as(State::Ready, 1);
+    assert_eq!(told.broken(), ["W"], "it waits, and is not lost");
 }
 
 #[test]

@@ -51,11 +51,27 @@ fn a_lease_that_was_handed_back_is_over() {
 
 #[test]
 fn a_lease_whose_end_has_no_answer_may_be_over() {
-    for answer in [None, Some(Verdict::Repeated), Some(Verdict::LeaseLost)] {
+    let ended = |at, answer| {
         let mut told = overtaken();
-        told.settles("worker", CLAIMED + 5 * MS, 1, "retry", answer);
-        assert_eq!(told.broken(), NOTHING);
+        told.settles("worker", at, 1, "retry", answer);
+        told.broken()
+    };
+    for answer in [None, Some(Verdict::Repeated)] {
+        assert_eq!(ended(CLAIMED + 5 * MS, answer.clone()), NOTHING);
+        let late = ended(AFTER_CRASH + 9 * MS, answer);
+        assert_eq!(late, ["I2"], "it came after the next claim");
     }
+    let refused = Some(Verdict::LeaseLost);
+    assert_eq!(ended(CLAIMED + 5 * MS, refused), ["I2"]);
+}
+
+/// The next claim was taken by a power cut; what was prolonged after that says nothing of it.
+#[test]
+fn a_lease_that_is_prolonged_once_the_next_claim_was_answered_was_over_before() {
+    let mut told = Told::a_crash();
+    told.fault("F04", ENOUGH - 60 * MS, ENOUGH - 50 * MS);
+    told.extends("worker", ENOUGH - 40 * MS, token(1), Some(ENOUGH + LEASE));
+    assert_eq!(told.broken(), NOTHING);
 }
 
 #[test]
@@ -63,6 +79,9 @@ fn a_lease_ends_with_an_engine_that_dies_with_its_holder() {
     let mut told = overtaken();
     told.say("worker", 0, Event::Began { solo: true });
     assert_eq!(told.broken(), ["I2"], "it is not dead yet");
+    let process = "worker".into();
+    told.say("nemesis", ENOUGH, Event::Gone { process });
+    assert_eq!(told.broken(), ["I2"], "it died after the next claim");
     told = Told::nothing();
     told.say("worker", 0, Event::Began { solo: true });
     told.sends(super::told::JOB, "created");
@@ -84,10 +103,10 @@ fn a_lease_ends_with_an_engine_that_dies_with_its_holder() {
 #[test]
 fn a_fence_that_does_not_grow_is_found() {
     let mut told = Told::a_crash();
-    told.change(|event| {
-        if let Event::ClaimOk { pages, .. } = event {
-            pages[0].token.fence = 7;
-        }
+    told.change(|event| match event {
+        Event::ClaimOk { pages, .. } => pages[0].token.fence = 7,
+        Event::SettleInvoke { ends, .. } => ends[0].token.fence = 7,
+        _ => {}
     });
     assert_eq!(told.broken(), ["I2"]);
 }
@@ -177,6 +196,28 @@ fn a_lease_of_nobody_that_is_prolonged_is_found() {
     let mut refused = Told::one_job();
     refused.extends("another", CLAIMED + 3 * MS, forged, None);
     assert_eq!(refused.broken(), NOTHING);
+}
+
+#[test]
+fn an_end_under_a_lease_of_nobody_that_is_accepted_is_found() {
+    let ended = |answer| {
+        let mut told = Told::one_job();
+        told.settles("another", CLAIMED + 2 * MS, 1, "retry", answer);
+        told.change(|event| {
+            if let Event::SettleInvoke { ends, .. } = event
+                && ends[0].outcome == "retry"
+            {
+                ends[0].token.nonce = 0;
+            }
+        });
+        told
+    };
+    let accepted = Some(Verdict::Settled(State::Ready, None));
+    let broken = ended(accepted).broken();
+    assert!(broken.contains(&"I3".to_owned()), "{broken:?}");
+    let refused = ended(Some(Verdict::LeaseLost));
+    assert_eq!(refused.broken(), NOTHING);
+    assert_eq!(refused.judged().tally.stale_refused, 1);
 }
 
 #[test]

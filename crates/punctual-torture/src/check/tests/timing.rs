@@ -126,6 +126,21 @@ fn time_in_which_another_fault_holds_is_not_counted() {
 }
 
 #[test]
+fn one_worker_that_stands_still_keeps_nobody_from_claiming() {
+    let heals = CLAIMED;
+    let mut told = claimed_after(heals, heals + 7_000 * MS);
+    told.fault("F08", heals + 1_000 * MS, heals + 4_000 * MS);
+    assert_eq!(told.broken(), ["I6"]);
+}
+
+#[test]
+fn the_last_fault_of_a_round_is_judged_by_what_is_claimed_once_no_more_jobs_are_sent() {
+    let heals = ENOUGH - MS;
+    assert_eq!(claimed_after(heals, heals + 9_999 * MS).broken(), NOTHING);
+    assert_eq!(claimed_after(heals, heals + 10_001 * MS).broken(), ["I6"]);
+}
+
+#[test]
 fn a_fault_after_which_nothing_is_claimed_any_more_is_found() {
     let mut told = claimed_after(CLAIMED, CLAIMED + MS);
     let heals = ENOUGH - 20_000 * MS;

@@ -259,8 +259,21 @@ impl Told {
         self.say("nemesis", until, Event::Healed { number, done: true });
     }
 
-    /// The last look finds the job in this state, with an effect if it is completed.
+    /// The last look finds the job in this state, with what brings that about: an effect if it is completed, its
+    /// fate if it is dead, a cancel.
     pub(super) fn ends_as(&mut self, state: State, attempt: u32) {
+        match state {
+            State::Dead => self.change(|event| {
+                if let Event::EnqueueInvoke { jobs, .. } = event {
+                    jobs[0].fate = Fate::Dies;
+                }
+            }),
+            State::Cancelled => {
+                let call = self.call();
+                self.cancels(call, SENT + 2 * MS, "done");
+            }
+            _ => {}
+        }
         let seen = Seen {
             state,
             poison: false,
@@ -276,6 +289,14 @@ impl Told {
                 },
             );
         }
+    }
+
+    /// The job is asked to be cancelled, and that is answered a millisecond later.
+    pub(super) fn cancels(&mut self, call: u64, at: u64, verdict: &str) {
+        let ids = vec![JOB];
+        self.say("producer", at, Event::CancelInvoke { call, ids });
+        let verdicts = vec![verdict.to_owned()];
+        self.say("producer", at + MS, Event::CancelOk { call, verdicts });
     }
 
     pub(super) fn call(&mut self) -> u64 {
