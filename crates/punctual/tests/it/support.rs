@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual::engine::*;
@@ -314,7 +315,9 @@ pub(crate) async fn until_round(worker: &Worker, name: &str) {
     let health = worker.health();
     let age = || {
         let loops = health.report().loops;
-        loops.into_iter().find(|of| of.name == name).unwrap().age
+        // One that has not begun its first round yet is as old as can be.
+        let of_that = loops.into_iter().find(|of| of.name == name);
+        of_that.map_or(Duration::MAX, |of| of.age)
     };
     soon(async {
         let mut last = age();
