@@ -228,7 +228,9 @@ impl Case {
     /// Whether a job may be gone without a trace at the last look: it was completed or cancelled, or may have been by a
     /// call that was not answered, so long ago that its mark has lapsed.
     pub(super) fn may_be_gone(&self, story: &Story) -> bool {
-        let has_lapsed = |invoked: u64| invoked + MARKED <= self.ended;
+        // Marks go by the engine's clock: one that read an hour less at first, and then did not, takes an hour's marks.
+        let wrong_clocks = self.has_wrong_clocks();
+        let has_lapsed = |invoked: u64| wrong_clocks || invoked + MARKED <= self.ended;
         let completes = |end: &Handed| {
             let taken = matches!(&end.answer, Answer::Known(_, Verdict::Settled(state, _)) if state.is_settled());
             end.outcome == "completed" && (taken || matches!(end.answer, Answer::Unknown))

@@ -137,6 +137,9 @@ fn a_completed_job_that_is_gone_too_early_or_has_no_effect_is_found() {
     let lapsed = CLAIMED + 5 * MS + 120_000 * MS;
     assert_eq!(gone(lapsed).broken(), NOTHING);
     assert_eq!(gone(lapsed - MS).broken(), ["I1"]);
+    let mut wrong_clock = gone(lapsed - MS);
+    wrong_clock.fault("F14", CLAIMED - 9 * MS, CLAIMED - 8 * MS);
+    assert_eq!(wrong_clock.broken(), NOTHING, "nobody knows when it lapsed");
     let mut without = gone(lapsed);
     without.look.rows.clear();
     assert_eq!(without.broken(), ["I4"]);
