@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use punctual::{JobId, State};
 
-use super::stories::{Answer, Case, FaultSpan, Story};
+use super::stories::{Answer, Case, FaultSpan, Receipt, Story};
 use super::{Tally, Verdict};
 use crate::event::Verdict as Said;
 use crate::fate::Fate;
@@ -86,19 +86,15 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
     verdict
 }
 
-/// Jobs whose place another one took, as its receipt says.
+/// Jobs whose place another one may have taken: it has their key, and was answered so; or nobody heard what it was
+/// answered at first. Its receipt names one, and those that were to come after that one go with it.
 fn replaced(case: &Case) -> HashSet<JobId> {
-    let receipts = case.jobs.values().flat_map(|story| &story.receipts);
-    let replaced = receipts.filter(|receipt| receipt.received.verdict == "replaced");
-    let told = replaced.filter_map(|receipt| receipt.received.other);
-    // Of calls without an answer nobody knows whose place their jobs took.
-    let open = case.jobs.values().filter(|story| story.unknown > 0);
-    let keys: HashSet<_> = open.filter_map(key).collect();
-    let same = case
-        .jobs
-        .iter()
-        .filter(|(_, story)| key(story).is_some_and(|key| keys.contains(&key)));
-    told.chain(same.map(|(id, _)| *id)).collect()
+    let took = |receipt: &Receipt| matches!(&*receipt.received.verdict, "replaced" | "duplicate");
+    let takes = |story: &&Story| story.unknown > 0 || story.receipts.iter().any(took);
+    let keys: HashSet<_> = case.jobs.values().filter(takes).filter_map(key).collect();
+    let is_one = |story: &Story| key(story).is_some_and(|key| keys.contains(&key));
+    let replaced = case.jobs.iter().filter(|(_, story)| is_one(story));
+    replaced.map(|(id, _)| *id).collect()
 }
 
 /// The queue and the unique key of a job.

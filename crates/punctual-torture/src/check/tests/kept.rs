@@ -90,6 +90,39 @@ fn a_job_that_died_or_was_cancelled_for_no_reason_is_found() {
     }
 }
 
+/// A client that sends a call again by itself hears that the job is there, and not whose place it took; and a receipt
+/// names the holder of the key, not those that wait behind it.
+#[test]
+fn a_job_may_be_cancelled_by_one_that_took_a_place_under_its_key() {
+    let taken_by = |verdict: &str| {
+        let mut told = unsettled();
+        let call = told.call();
+        told.invokes(OTHER, call, SENT + 2 * MS);
+        told.answers(call, SENT + 3 * MS, verdict, None);
+        told.change(|event| {
+            if let Event::EnqueueInvoke { jobs, .. } = event {
+                jobs[0].unique = Some("key-1".into());
+            }
+        });
+        for (id, state) in [(JOB, State::Cancelled), (OTHER, State::Completed)] {
+            let (poison, attempt) = (false, Some(1));
+            told.look.jobs.insert(
+                id,
+                Seen {
+                    state,
+                    poison,
+                    attempt,
+                },
+            );
+        }
+        let broken = told.judged().verdicts.remove(0).broken;
+        broken - 1 // the other one has no handler here
+    };
+    assert_eq!(taken_by("duplicate"), 0);
+    assert_eq!(taken_by("replaced"), 0);
+    assert_eq!(taken_by("created"), 1);
+}
+
 #[test]
 fn a_job_may_be_dead_of_twenty_failures_and_of_no_fewer() {
     let failed = |times: u32| {
