@@ -76,6 +76,9 @@ pub(crate) struct Findings {
     pub(crate) tally: Tally,
     pub(crate) lateness: Lateness,
     pub(crate) timeline: Timeline,
+    /// Whether the engine could not be looked at in the end.
+    #[serde(default)]
+    pub(crate) is_blind: bool,
 }
 
 /// What was done and seen in a round, in numbers.
@@ -188,6 +191,7 @@ pub(crate) fn judge(case: &Case) -> Findings {
         tally,
         lateness: Lateness::of(case),
         timeline: Timeline::of(case),
+        is_blind: case.look.blind.is_some(),
     }
 }
 

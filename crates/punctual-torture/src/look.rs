@@ -30,6 +30,9 @@ pub(crate) struct Look {
     /// Jobs whose marks may be among those bytes: of this round, and of rounds shortly before.
     #[serde(default)]
     pub(crate) marked: Option<u64>,
+    /// Why the engine could not be looked at: it did not open, or did not answer.
+    #[serde(default)]
+    pub(crate) blind: Option<String>,
     /// Keys looked for, and counts compared.
     pub(crate) keys: u64,
     pub(crate) counts: u64,
@@ -49,6 +52,15 @@ pub(crate) struct Seen {
 pub(crate) const FILE: &str = "look.json";
 
 impl Look {
+    /// A look that found an engine which cannot be looked at.
+    pub(crate) fn blind(sink: &dyn Sink, why: String) -> io::Result<Self> {
+        Ok(Self {
+            rows: sink.rows()?,
+            blind: Some(why),
+            ..Self::default()
+        })
+    }
+
     /// Asks the engine and the sink for all of it.
     pub(crate) async fn at(
         engine: &dyn Engine,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::future::ready;
 use std::io;
@@ -25,8 +26,8 @@ use crate::plan::plan;
 use crate::process::{Kept, Recipe};
 use crate::roles::solo::is_idle;
 use crate::setting::Setting;
-use crate::sink::SinkAddress;
 use crate::sink::mariadb::Server;
+use crate::sink::{Sink, SinkAddress};
 use crate::waits::Waits;
 
 /// What is to be run.
@@ -142,8 +143,9 @@ async fn run_cell(
         let round = Box::pin(running.run(&plan, span)).await?;
         ended(&round)?;
         let found = !round.is_clean();
+        let is_blind = round.findings.is_blind;
         rounds.push(round);
-        if found && wanted.stops_when_found {
+        if found && wanted.stops_when_found || is_blind {
             break;
         }
     }
@@ -203,11 +205,13 @@ impl RoundRun<'_> {
         let (engine, host) = match host {
             Some(host) if solo => {
                 self.drain_solo(host, &history, &waits).await;
-                (self.open(&waits).await?, None)
+                (self.open(&waits).await, None)
             }
             host => {
-                let engine = self.open(&waits).await?;
-                self.drain(&*engine, &history, &waits).await;
+                let engine = self.open(&waits).await;
+                if let Ok(engine) = &engine {
+                    self.drain(&**engine, &history, &waits).await;
+                }
                 (engine, host)
             }
         };
@@ -215,13 +219,14 @@ impl RoundRun<'_> {
         for worker in workers {
             worker.end().await;
         }
-        let look = Box::pin(self.look(&*engine, &setting));
+        let sink = setting.sink.open()?;
+        let look = Box::pin(self.look(engine, &*sink));
         let look = waits.on(LOOK_MAX, "the last look", look).await;
-        let look = look.unwrap_or_else(|| Err(io::Error::other("the last look does not end")))?;
+        let look = look.unwrap_or_else(|| Err("it does not end".into()));
+        let look = look.or_else(|why| Look::blind(&*sink, why))?;
         history.note(Event::Looked);
         let took = watch.elapsed();
         look.write(&self.folder)?;
-        drop(engine);
         if let Some(host) = host {
             host.end().await;
         }
@@ -229,12 +234,12 @@ impl RoundRun<'_> {
     }
 
     /// An engine for the last look.
-    async fn open(&self, waits: &Waits) -> io::Result<Arc<dyn Engine>> {
+    async fn open(&self, waits: &Waits) -> Result<Arc<dyn Engine>, String> {
         let address = self.cell.direct();
         let what = format!("{address} to open");
         let opened = waits.on(OPEN_MAX, what, address::open(&address)).await;
-        let opened = opened.ok_or_else(|| io::Error::other(format!("{address} does not open")))?;
-        opened.map_err(io::Error::other)
+        let opened = opened.ok_or_else(|| format!("{address} does not open"))?;
+        opened.map_err(|error| format!("{address} does not open: {error}"))
     }
 
     /// Waits until the process that has its own engine has nothing left to do.
@@ -266,9 +271,16 @@ impl RoundRun<'_> {
         millis(last) + self.wanted.drain * (1 + PRODUCERS as u32) + LOOK_MAX + REST_MAX
     }
 
-    async fn look(&self, engine: &dyn Engine, setting: &Setting) -> io::Result<Look> {
+    /// Looks at everything; why not, if the engine cannot be looked at.
+    async fn look(
+        &self,
+        engine: Result<Arc<dyn Engine>, String>,
+        sink: &dyn Sink,
+    ) -> Result<Look, String> {
+        let engine = engine?;
+        let said = |error: &dyn fmt::Display| error.to_string();
         let (mut ids, mut keys): (BTreeSet<JobId>, BTreeSet<(String, String)>) = Default::default();
-        for account in history::read(&self.folder)? {
+        for account in history::read(&self.folder).map_err(|error| said(&error))? {
             for line in account.lines {
                 match line.event {
                     Event::EnqueueInvoke { jobs, .. } => {
@@ -283,11 +295,10 @@ impl RoundRun<'_> {
             }
         }
         let (ids, keys): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), keys.into_iter().collect());
-        let sink = setting.sink.open()?;
-        let mut look = Look::at(engine, &*sink, &ids, &keys)
-            .await
-            .map_err(io::Error::other)?;
-        Look::clear(engine, &ids).await.map_err(io::Error::other)?;
+        let look = Look::at(&*engine, sink, &ids, &keys).await;
+        let mut look = look.map_err(|error| said(&error))?;
+        let cleared = Look::clear(&*engine, &ids).await;
+        cleared.map_err(|error| said(&error))?;
         look.remains = self.cell.remains().await;
         look.marked = Some(self.cell.marked(ids.len() as u64));
         Ok(look)

@@ -26,14 +26,7 @@ impl TestCluster {
 
     /// The same with nodes that keep everything over a kill.
     pub fn start_kept() -> Self {
-        Self::with(&[
-            "--save",
-            "",
-            "--appendonly",
-            "yes",
-            "--appendfsync",
-            "always",
-        ])
+        Self::with(&TestServer::KEEPS_ALL)
     }
 
     fn with(keeping: &[&str]) -> Self {

@@ -13,14 +13,6 @@ pub struct TestSentinels {
 
 /// What a server has got from its master as a whole it keeps all the same, and starts with.
 const KEEP_NOTHING: [&str; 2] = ["--save", ""];
-const KEEP_ALL: [&str; 6] = [
-    "--save",
-    "",
-    "--appendonly",
-    "yes",
-    "--appendfsync",
-    "always",
-];
 
 impl TestSentinels {
     /// Servers that write nothing down. Answers once the replicas have the data and every sentinel knows all of
@@ -31,7 +23,7 @@ impl TestSentinels {
 
     /// The same with servers that write everything down: one that is started again has all that it had.
     pub fn start_kept() -> Self {
-        Self::with("", &KEEP_ALL)
+        Self::with("", &TestServer::KEEPS_ALL)
     }
 
     /// Sentinels who ask for a password, and servers who ask for none.

@@ -35,6 +35,16 @@ fn new_directory() -> TempDir {
 }
 
 impl TestServer {
+    /// Settings of a server that has everything it acknowledged after a kill.
+    pub const KEEPS_ALL: [&str; 6] = [
+        "--save",
+        "",
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+    ];
+
     /// A server that keeps nothing on disk.
     pub fn start() -> Self {
         Self::with(&["--save", "", "--appendonly", "no"])

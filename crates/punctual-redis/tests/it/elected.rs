@@ -144,15 +144,7 @@ async fn a_replica_that_writes_nothing_down_starts_again_with_what_once_was() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_writes_everything_down_starts_again_with_all_it_had() {
-    let keeping = [
-        "--save",
-        "",
-        "--appendonly",
-        "yes",
-        "--appendfsync",
-        "always",
-    ];
-    let (after, old, new, _servers) = started_again(&keeping).await;
+    let (after, old, new, _servers) = started_again(&TestServer::KEEPS_ALL).await;
     assert_ne!(state(&after, old.id).await, Some(State::Ready));
     assert_eq!(state(&after, new.id).await, Some(State::Ready));
 }

@@ -64,14 +64,7 @@ pub(crate) fn rounds(short: usize) -> usize {
     short * times.map_or(1, |times| times.parse().expect("a number of times"))
 }
 
-pub(crate) const ALWAYS: [&str; 6] = [
-    "--save",
-    "",
-    "--appendonly",
-    "yes",
-    "--appendfsync",
-    "always",
-];
+pub(crate) const ALWAYS: [&str; 6] = TestServer::KEEPS_ALL;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_that_syncs_always_loses_nothing() {

@@ -15,13 +15,19 @@ use crate::look::Seen;
 pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I1 nothing lost");
     let replaced = replaced(case);
+    let blind = &case.look.blind;
+    verdict.check(blind.is_none(), || {
+        let why = blind.as_deref().unwrap_or_default();
+        format!("nobody can look, processes.log may say why: {why}")
+    });
     for (id, story) in &case.jobs {
         let seen = case.look.jobs.get(id);
         let state = seen.map(|seen| seen.state);
         // What is still to be done when the harness waits no more is not lost: it is told as W.
         let is_terminal = match state {
             Some(state) => state.is_settled() || !case.drained,
-            None => case.may_be_gone(story),
+            // What nobody can look at counts as one finding, not as so many jobs.
+            None => blind.is_some() || case.may_be_gone(story),
         };
         if story.sent.is_none() {
             verdict.check(false, || format!("{id} was never sent, and appeared"));
@@ -155,7 +161,7 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
         verdict.check(sent, || format!("{id} has an effect and was never sent"));
     }
     for (id, story) in &case.jobs {
-        let is_gone = !case.look.jobs.contains_key(id);
+        let is_gone = case.look.blind.is_none() && !case.look.jobs.contains_key(id);
         let completed = story.ends.iter().any(|end| {
             matches!(
                 end.answer,

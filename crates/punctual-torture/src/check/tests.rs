@@ -8,7 +8,7 @@ mod kept;
 mod leases;
 /// T.
 mod missing;
-/// I5, I6, W.
+/// I5, I6, W, D.
 mod timing;
 /// How histories are told.
 mod told;

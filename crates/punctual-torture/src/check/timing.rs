@@ -80,6 +80,10 @@ pub(super) fn ended(case: &Case) -> Verdict {
         });
     }
     verdict.check(case.drained, || "the backlog did not drain".into());
+    let blind = &case.look.blind;
+    verdict.check(blind.is_none(), || {
+        "the last look found nothing open".into()
+    });
     for what in &case.stuck {
         verdict.check(false, || what.clone());
     }

@@ -381,6 +381,7 @@ macro_rules! __laws {
             }
             wait {
                 a_new_job_rings,
+                a_bell_heard_by_one_who_has_gone_is_not_missed,
                 an_earlier_job_wakes_a_waiter[Delay],
                 a_job_brought_forward_rings[Delay],
                 a_wait_until_wake_at_ends_with_work[Delay],

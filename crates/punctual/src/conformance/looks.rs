@@ -12,7 +12,7 @@ use crate::engine::{
 };
 use crate::error::Result;
 use crate::job::{JobId, JobRecord, State};
-use crate::time::{hours, seconds, within};
+use crate::time::{hours, millis, seconds, within};
 
 /// How long a law waits for what must come at once.
 const AT_ONCE: Duration = seconds(10);
@@ -189,12 +189,18 @@ impl Case {
 
     /// Waits for work of [`QUEUE`] in a task of its own, once every bell of the past is heard.
     pub(super) async fn listens(&self) -> JoinHandle<Result<Waited>> {
+        self.hears_every_bell().await;
+        self.waits(WaitFor::Work(vec![QUEUE.into()]))
+    }
+
+    /// Hears the bells of [`QUEUE`] that rang, until none is left.
+    pub(super) async fn hears_every_bell(&self) {
         let work = WaitFor::Work(vec![QUEUE.into()]);
         let now = self.clock();
         for _ in 0..100 {
             let heard = self.engine().wait(&self.namespace, work.clone(), now).await;
             if heard.expect("wait") == Waited::TimedOut {
-                return self.waits(work);
+                return;
             }
         }
         panic!("a bell rings on and on, though nobody does anything");
@@ -209,6 +215,18 @@ impl Case {
 
     pub(super) async fn wait(&self, what: WaitFor) -> Waited {
         at_once(self.waits(what)).await
+    }
+
+    /// The answer of a wait that must end while the clock goes on, a second at a time.
+    pub(super) async fn wait_as_time_goes(&self, what: WaitFor) -> Waited {
+        let mut wait = self.waits(what);
+        for _ in 0..AT_ONCE.as_secs() * 10 {
+            self.advance(seconds(1)).await;
+            if let Some(ended) = within(millis(100), &mut wait).await {
+                return ended.expect("the wait does not panic").expect("wait");
+            }
+        }
+        panic!("the wait does not end, though the clock went on");
     }
 }
 

@@ -77,15 +77,7 @@ fn an_acknowledged_job_that_was_cancelled_or_buried_is_not_lost() {
 fn a_job_that_died_or_was_cancelled_for_no_reason_is_found() {
     for state in [State::Dead, State::Cancelled] {
         let mut told = unsettled();
-        let (poison, attempt) = (false, Some(1));
-        told.look.jobs.insert(
-            JOB,
-            Seen {
-                state,
-                poison,
-                attempt,
-            },
-        );
+        told.is_seen(JOB, state);
         assert_eq!(told.broken(), ["I1"], "{state}");
     }
 }
@@ -105,15 +97,7 @@ fn a_job_may_be_cancelled_by_one_that_took_a_place_under_its_key() {
             }
         });
         for (id, state) in [(JOB, State::Cancelled), (OTHER, State::Completed)] {
-            let (poison, attempt) = (false, Some(1));
-            told.look.jobs.insert(
-                id,
-                Seen {
-                    state,
-                    poison,
-                    attempt,
-                },
-            );
+            told.is_seen(id, state);
         }
         let broken = told.judged().verdicts.remove(0).broken;
         broken - 1 // the other one has no handler here
@@ -176,6 +160,18 @@ fn a_completed_job_that_is_gone_too_early_or_has_no_effect_is_found() {
     let mut without = gone(lapsed);
     without.look.rows.clear();
     assert_eq!(without.broken(), ["I4"]);
+}
+
+#[test]
+fn an_engine_that_nobody_can_look_at_is_one_finding_and_no_round_proves_anything_without() {
+    let mut told = Told::one_job();
+    told.look.jobs.clear();
+    told.look.blind = Some("it does not open".into());
+    assert_eq!(told.broken(), ["I1", "W"]);
+    let findings = told.judged();
+    assert!(findings.is_blind);
+    assert_eq!(findings.tally.lost, 0, "nobody knows");
+    assert!(findings.verdicts[0].examples[0].contains("it does not open"));
 }
 
 #[test]

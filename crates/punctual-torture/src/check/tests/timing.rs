@@ -1,4 +1,5 @@
 use super::told::{CLAIMED, DUE, ENOUGH, JOB, MS, Told};
+use crate::check::something_was_done;
 use crate::event::{Event, Verdict};
 
 const NOTHING: [&str; 0] = [];
@@ -149,4 +150,14 @@ fn a_fault_after_which_nothing_is_claimed_any_more_is_found() {
     let mut late = claimed_after(CLAIMED, CLAIMED + MS);
     late.fault("F02", ENOUGH - 2 * MS, ENOUGH - MS);
     assert_eq!(late.broken(), NOTHING, "there was no time left to see it");
+}
+
+#[test]
+fn a_round_in_which_nothing_was_sent_run_or_broken_is_found() {
+    let mut tally = Told::one_job().judged().tally;
+    assert_eq!(something_was_done(&tally).broken, 1, "nothing was broken");
+    tally.faults.insert("F02".into(), 1);
+    assert!(something_was_done(&tally).holds());
+    (tally.acknowledged, tally.starts) = (0, 0);
+    assert_eq!(something_was_done(&tally).broken, 2);
 }

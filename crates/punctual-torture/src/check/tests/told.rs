@@ -291,6 +291,17 @@ impl Told {
         }
     }
 
+    /// The last look finds a job in this state, after one attempt and whatever brought that about.
+    pub(super) fn is_seen(&mut self, id: JobId, state: State) {
+        let (poison, attempt) = (false, Some(1));
+        let seen = Seen {
+            state,
+            poison,
+            attempt,
+        };
+        self.look.jobs.insert(id, seen);
+    }
+
     /// The job is asked to be cancelled, and that is answered a millisecond later.
     pub(super) fn cancels(&mut self, call: u64, at: u64, verdict: &str) {
         let ids = vec![JOB];
