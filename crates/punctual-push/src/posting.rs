@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use punctual::engine::StatsRequest;
-use punctual::time::{pause, seconds};
+use punctual::engine::{StatsRequest, WaitFor};
+use punctual::time::{Timestamp, pause, seconds};
 use punctual::worker::QueueShare;
 use punctual::{Context, Engine, JobRecord, Namespace, Result, Worker, push};
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ use crate::pusher::Pusher;
 /// does unasked.
 ///
 /// Such jobs lie in queues whose names start with `http:`. It claims from all of them, in turns,
-/// and finds new ones by its [`Doorbell`], or within five seconds. [`Callbacks`] that nobody told are
+/// and finds new ones by its [`Doorbell`], or within five seconds; those of callbacks and of alerts at once. [`Callbacks`] that nobody told are
 /// put in beside that.
 pub struct Posting {
     engine: Arc<dyn Engine>,
@@ -29,6 +29,7 @@ pub struct Posting {
     doorbell: Doorbell,
     slots: usize,
     drain: Duration,
+    look: Duration,
 }
 
 /// Deliveries at the same time: they wait more than they work.
@@ -50,6 +51,7 @@ impl Posting {
             doorbell: Doorbell::default(),
             slots: SLOTS,
             drain: seconds(25),
+            look: LOOK,
         }
     }
 
@@ -68,6 +70,13 @@ impl Posting {
         self
     }
 
+    /// How often queues are looked for that nobody rang for; 5 s by default.
+    #[must_use]
+    pub fn look_every(mut self, span: Duration) -> Self {
+        self.look = span;
+        self
+    }
+
     /// Runs until the shutdown.
     pub async fn run_until(self, shutdown: impl Future<Output = ()> + Send) {
         let mut shutdown = std::pin::pin!(shutdown);
@@ -78,6 +87,8 @@ impl Posting {
         self.start(&mut crew, &known);
         let callbacks = Callbacks::new(self.engine.clone(), self.namespace.clone());
         let mut callbacks = std::pin::pin!(callbacks.run());
+        // It heard of work, and there was none: the next look will do.
+        let mut listens = true;
         loop {
             tokio::select! {
                 biased;
@@ -85,7 +96,8 @@ impl Posting {
                 // It never ends by itself.
                 () = callbacks.as_mut() => {}
                 _ = rings.changed() => {}
-                () = pause(LOOK) => {}
+                () = self.ends_are_told(&known), if listens => listens = false,
+                () = pause(self.look) => listens = true,
             }
             let mut found = self.doorbell.queues(&self.namespace);
             // Without an answer those that are known will do: it is asked again.
@@ -94,6 +106,7 @@ impl Posting {
             if new.is_empty() {
                 continue;
             }
+            listens = true;
             known.extend(new.iter().cloned());
             if crew.stops.len() < known.len() / QUEUES_MAX + SPARE_WORKERS {
                 self.start(&mut crew, &new);
@@ -105,6 +118,21 @@ impl Posting {
             }
         }
         crew.end().await;
+    }
+
+    /// Ends when there is a callback or an alert in a queue that is not known: whoever puts in the first one
+    /// may be any process.
+    async fn ends_are_told(&self, known: &BTreeSet<String>) {
+        let unknown = [push::CALLBACK_QUEUE, push::ALERT_QUEUE].map(String::from);
+        let unknown = unknown.into_iter().filter(|queue| !known.contains(queue));
+        let work = WaitFor::Work(unknown.collect());
+        if work.check().is_ok() {
+            let waited = self.engine.wait(&self.namespace, work, Timestamp::MAX);
+            if waited.await.is_ok() {
+                return;
+            }
+        }
+        std::future::pending().await
     }
 
     /// The queues that have had pushed jobs, as the engine knows them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual::engine::{
     Claim, List, ListBy, PageReport, Settle, Settlement, StatsRequest, WorkerId,
 };
-use punctual::time::{minutes, seconds, within};
+use punctual::time::{days, minutes, seconds, within};
 use punctual::{Engine, JobRecord, Namespace, NewJob, Outcome, RetryPolicy, State, Worker, push};
 use punctual_push::{AlertRules, Alerts, Doorbell, Guard, Posting, Pusher};
 use serde_json::Value;
@@ -81,6 +81,32 @@ async fn queues_are_found_at_the_start_by_the_bell_and_by_looking() {
     server.until_seen(152).await;
     running.end().await;
     assert_eq!(server.seen().len(), 152);
+}
+
+#[tokio::test]
+async fn the_first_callback_and_the_first_alert_wait_for_no_look() {
+    let server = Server::start(204).await;
+    let under = Under::new(server.guard());
+    let posting = Posting::new(
+        under.engine.clone(),
+        Namespace::default(),
+        under.pusher.clone(),
+    );
+    let running = tokio::spawn(
+        posting
+            .look_every(days(1))
+            .run_until(std::future::pending()),
+    );
+    for (nth, queue) in [push::CALLBACK_QUEUE, push::ALERT_QUEUE]
+        .into_iter()
+        .enumerate()
+    {
+        let mut silent = job(&server.url());
+        silent.queue = queue.into();
+        under.send(silent).await;
+        server.until_seen(nth + 1).await;
+    }
+    running.abort();
 }
 
 #[tokio::test]
