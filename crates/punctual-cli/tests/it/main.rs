@@ -20,6 +20,8 @@ mod http;
 mod jobs;
 /// Innocents run, idle workers are quiet, and nothing is left behind.
 mod liveness;
+/// Claims that wait at gateways with nothing to do.
+mod long_polls;
 mod observed;
 #[cfg(feature = "otel")]
 mod otel;
