@@ -1,6 +1,6 @@
 //! The command line: what every command shares, and the list of commands.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -212,13 +212,51 @@ pub(crate) fn span_of(text: &str) -> std::result::Result<Duration, String> {
     parse_span(text).map_err(|error| error.message().to_owned())
 }
 
-/// Reads where to listen, such as `127.0.0.1:4180`; `localhost` is that too.
-pub(crate) fn listen_of(text: &str) -> std::result::Result<SocketAddr, String> {
-    let port = text.strip_prefix("localhost:");
-    let address = port.map_or(text.to_owned(), |port| format!("127.0.0.1:{port}"));
-    address.parse().map_err(|_| {
-        "not an address and a port; write them such as 127.0.0.1:4180, localhost:0 or [::1]:4180"
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listen {
+    pub(crate) address: SocketAddr,
+    /// The name that was said instead of the address.
+    pub(crate) name: Option<String>,
+}
+
+impl From<SocketAddr> for Listen {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            address,
+            name: None,
+        }
+    }
+}
+
+/// Reads where to listen, such as `127.0.0.1:4180`. `localhost` is that too; any other name is the first
+/// address that the system knows it by.
+pub(crate) fn listen_of(text: &str) -> std::result::Result<Listen, String> {
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(address.into());
+    }
+    let wrong = || {
+        "not an address or a name, and a port; write them such as 127.0.0.1:4180, localhost:0 or [::1]:4180"
             .to_owned()
+    };
+    let (name, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let port: u16 = port.parse().map_err(|_| wrong())?;
+    if name.is_empty() || name.contains([':', '[', ']', '/', '@']) {
+        return Err(wrong());
+    }
+    let address = if name.eq_ignore_ascii_case("localhost") {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    } else {
+        let found = (name, port).to_socket_addrs();
+        let found = found.map_err(|error| {
+            format!("the name is not known here: {error}; write an address such as 127.0.0.1:4180")
+        })?;
+        (found.into_iter().next())
+            .ok_or("the name has no address here; write one such as 127.0.0.1:4180")?
+    };
+    Ok(Listen {
+        address,
+        name: Some(name.to_owned()),
     })
 }
 

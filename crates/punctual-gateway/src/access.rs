@@ -15,6 +15,7 @@ use punctual::{Error, ErrorKind, Namespace};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::crowd::site;
 use crate::doors::Peer;
 use crate::limits::GatewayLimits;
 use crate::problem::{Problem, Result};
@@ -264,7 +265,7 @@ impl Failures {
             *minute = (now, HashMap::new());
         }
         let crowded = minute.1.len() >= ADDRESSES_MAX;
-        let address = peer.address().filter(|_| !crowded);
+        let address = peer.address().filter(|_| !crowded).map(site);
         let failures = minute.1.entry(address).or_default();
         *failures = failures.saturating_add(1);
         if *failures > self.max {
@@ -274,7 +275,8 @@ impl Failures {
                 "too many wrong tokens from this address",
             )
             .hint(format!(
-                "wait {left} s, or send the right token: it passes all the same"
+                "wait {left} s, or send the right token: it passes all the same; if many share a proxy, \
+                 name it in trusted_proxies of punctual.toml"
             ))
             .retry_after(left as u8);
         }

@@ -33,11 +33,16 @@ impl Crowd {
         })
     }
 
+    /// How many one address may have.
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+
     /// A place for one more of that address, unless it has all that one may have. This machine is not
     /// counted: a proxy on it is one address for everybody.
     pub(crate) fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Seat> {
-        let counted = address.map(|address| address.to_canonical());
-        let counted = counted.filter(|address| !address.is_loopback()).map(site);
+        let counted = address.map(site);
+        let counted = counted.filter(|address| !address.is_loopback());
         if let Some(address) = counted {
             let mut all = self.here.lock().unwrap_or_else(PoisonError::into_inner);
             let here = all.entry(address).or_default();
@@ -56,10 +61,10 @@ impl Crowd {
 }
 
 /// Whoever has an IPv6 address has the 2^64 beside it.
-fn site(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+pub(crate) fn site(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) if !v6.is_loopback() => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        other => other,
     }
 }
 

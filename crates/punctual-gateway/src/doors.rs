@@ -24,6 +24,7 @@ use tower_service::Service;
 use crate::api;
 use crate::crowd::{Crowd, Seat};
 use crate::framing::OneReading;
+use crate::full::Porter;
 use crate::state::Shared;
 use crate::tls::Tls;
 
@@ -127,6 +128,7 @@ impl Visits {
     ) -> JoinSet<()> {
         let room = Arc::new(Semaphore::new(self.shared.limits.connections));
         let crowd = Crowd::of(self.shared.limits.per_address());
+        let porter = Porter::of(crowd.most());
         loop {
             while self.connections.try_join_next().is_some() {}
             let next = async {
@@ -140,8 +142,11 @@ impl Visits {
             };
             match (place, accepted) {
                 (Ok(place), Ok(Some(visitor))) => {
-                    if let Some(seat) = crowd.admit(visitor.1.address()) {
-                        self.begin(visitor, (place, seat));
+                    match self.seat(&crowd, visitor.1) {
+                        Some(seat) => self.begin(visitor, (place, seat)),
+                        // To say so by TLS would cost more than to serve.
+                        None if self.tls.is_some() => {}
+                        None => porter.turn_away(visitor.0, &mut self.connections),
                     }
                 }
                 (_, Ok(None)) => {}
@@ -151,11 +156,17 @@ impl Visits {
         }
         for visitor in door.close() {
             let place = room.clone().try_acquire_owned().ok();
-            if let Some(places) = place.zip(crowd.admit(visitor.1.address())) {
+            if let Some(places) = place.zip(self.seat(&crowd, visitor.1)) {
                 self.begin(visitor, places);
             }
         }
         self.connections
+    }
+
+    /// A place of its address; a proxy is not counted, as it is one address for everybody.
+    fn seat(&self, crowd: &Arc<Crowd>, peer: Peer) -> Option<Seat> {
+        let known = &self.shared.proxies;
+        crowd.admit(peer.address().filter(|address| !known.has(*address)))
     }
 
     fn begin<S>(&mut self, (stream, peer): (S, Peer), places: (OwnedSemaphorePermit, Seat))
@@ -185,7 +196,14 @@ where
 {
     let upgraded = Arc::new(AtomicBool::new(false));
     let stream = OneReading::new(stream, upgraded.clone());
+    let known = shared.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
+        let peer = match peer {
+            Peer::Network(address) => {
+                Peer::Network(known.proxies.client(address, request.headers()))
+            }
+            other => other,
+        };
         request.extensions_mut().insert(peer);
         let answering = router.clone().call(request.map(Body::new));
         let upgraded = upgraded.clone();

@@ -100,6 +100,10 @@ fn admit(shared: &Shared, request: &Request) -> Result<()> {
             StatusCode::FORBIDDEN,
             "origin_not_allowed",
             "other sites may not ask through a browser",
+        )
+        .hint(
+            "ask from the page that this gateway serves; behind a proxy, have it pass Host on as the browser \
+             sent it (nginx: proxy_set_header Host $http_host) and name it with `punctual serve --host NAME`",
         ));
     }
     Ok(())

@@ -19,6 +19,7 @@ use crate::doors::Doors;
 use crate::limits::GatewayLimits;
 use crate::local::LocalDoor;
 use crate::meters::{Measured, Meters, Registry};
+use crate::proxies::{Proxies, Proxy};
 use crate::state::{Inner, Shared};
 use crate::tls::Tls;
 
@@ -32,6 +33,7 @@ pub struct Gateway {
     registry: Registry,
     audit: Audit,
     limits: GatewayLimits,
+    proxies: Vec<Proxy>,
     guard: Guard,
     doorbell: Doorbell,
     tls: Option<Tls>,
@@ -48,6 +50,7 @@ impl Gateway {
             registry: Registry::default(),
             audit: Audit::default(),
             limits: GatewayLimits::default(),
+            proxies: Vec::new(),
             guard: Guard::new(),
             doorbell: Doorbell::default(),
             tls: None,
@@ -104,6 +107,14 @@ impl Gateway {
         self
     }
 
+    /// Believes these proxies whom they ask for, by `X-Forwarded-For`: wrong tokens are counted for that
+    /// address then, and connections of the proxies are not. Of anybody else that header says nothing.
+    #[must_use]
+    pub fn trusted_proxies(mut self, proxies: Vec<Proxy>) -> Self {
+        self.proxies = proxies;
+        self
+    }
+
     /// Adds the route that moves this clock, for tests; only loopback may then be served.
     #[must_use]
     pub fn with_test_clock(mut self, clock: ManualClock) -> Self {
@@ -151,6 +162,7 @@ impl Gateway {
             tokens: self.tokens.failures_max(self.limits.failures),
             audit: self.audit,
             limits: self.limits,
+            proxies: Proxies(self.proxies),
             hosts: self.hosts,
             clock: self.clock,
             meters,

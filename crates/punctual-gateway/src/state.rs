@@ -13,6 +13,7 @@ use crate::audit::Audit;
 use crate::limits::GatewayLimits;
 use crate::meters::Meters;
 use crate::problem::{Problem, Result};
+use crate::proxies::Proxies;
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub(crate) struct Inner {
     pub(crate) tokens: Tokens,
     pub(crate) audit: Audit,
     pub(crate) limits: GatewayLimits,
+    /// Believed whom they ask for.
+    pub(crate) proxies: Proxies,
     /// Names beside `localhost` and addresses that a `Host` may be.
     pub(crate) hosts: Vec<String>,
     /// The clock that a route may move, in tests.

@@ -7,7 +7,6 @@ mod reconcile;
 mod screen;
 mod shop;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +24,7 @@ use self::orders::Order;
 use self::reconcile::Reconciliation;
 use self::screen::{FRAME, Screen};
 use self::shop::{CancelUnpaid, Shop, cancel_unpaid};
-use crate::args::{Global, Session};
+use crate::args::{Global, Listen, Session, listen_of};
 use crate::connect::{Address, Make, Manner};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{count, counted};
@@ -71,8 +70,8 @@ pub(crate) struct Args {
     fresh: bool,
 
     /// Where the dashboard is, while the demo runs; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
-    listen: SocketAddr,
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = listen_of)]
+    listen: Listen,
 
     /// Leave the dashboard open at the end, until Ctrl-C
     #[arg(long)]
@@ -105,7 +104,7 @@ impl Args {
                 info.durability
             ),
         ];
-        let live = Live::open(&session, self.listen).await?;
+        let live = Live::open(&session, self.listen.address).await?;
         title.push(format!("live on {}", live.url()));
         let earlier = ledger.book().runs.len() as u64;
         if earlier > 0 {

@@ -15,7 +15,7 @@ use tokio::signal::unix::SignalKind;
 
 use self::access::{Access, warn_if_others_can_read};
 use self::config::Config;
-use crate::args::{Global, listen_of, span_of};
+use crate::args::{Global, Listen, listen_of, span_of};
 use crate::connect::{AUDIT, Address, DEFAULT, Make, Manner, TOKEN};
 use crate::failure::{Failure, Result};
 use crate::output::{Output, object};
@@ -53,9 +53,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
 
-    /// Where to listen; port 0 takes a free one [default: 127.0.0.1:4180]
+    /// Where to listen, an address or a name; port 0 takes a free one [default: 127.0.0.1:4180]
     #[arg(long, value_name = "ADDRESS", value_parser = listen_of)]
-    listen: Option<SocketAddr>,
+    listen: Option<Listen>,
 
     /// A name under which it is asked, besides addresses and localhost
     #[arg(long, value_name = "NAME")]
@@ -101,7 +101,11 @@ impl Args {
         };
         let namespace = global.namespace()?;
         let drain = self.drain.or(config.drain()).unwrap_or(DRAIN);
-        let listen = self.listen.or(config.listen).unwrap_or(USUAL);
+        let told = self.listen.clone().or(config.listen());
+        let Listen {
+            address: listen,
+            name,
+        } = told.unwrap_or(USUAL.into());
         let access = match self.no_auth {
             true => Access::open(namespace.clone()),
             false => Access::by(self.token_file.as_deref(), &config, &namespace)?,
@@ -134,8 +138,16 @@ impl Args {
         };
         let doorbell = Doorbell::default();
         let mut gateway = Gateway::new(connection.engine.clone(), access.tokens)
-            .hosts([self.host.clone(), config.hosts.clone()].concat())
+            .hosts(
+                [
+                    self.host.clone(),
+                    config.hosts.clone(),
+                    Vec::from_iter(name),
+                ]
+                .concat(),
+            )
             .limits(config.limits())
+            .trusted_proxies(config.trusted_proxies())
             .registry(registry)
             .guard(self.posting.guard())
             .doorbell(doorbell.clone());

@@ -141,7 +141,7 @@ fn commands_reach_a_directory_that_is_served_through_its_address() {
 fn where_to_listen_may_be_called_localhost_and_a_port_alone_is_told_how_to_write() {
     let punctual = Punctual::new();
     let args = ["serve", "--engine", "memory:", "-o", "json", "--listen"];
-    for wrong in ["4180", ":4180", "localhost", "jobs.example:4180"] {
+    for wrong in ["4180", ":4180", "localhost", "nobody.invalid:4180"] {
         let refused = punctual.run(&[&args[..], &[wrong]].concat()).exits(2);
         let said = refused.error()["message"].to_string();
         assert!(said.contains("127.0.0.1:4180"), "{wrong}: {said}");

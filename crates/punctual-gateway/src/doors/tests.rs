@@ -30,8 +30,11 @@ struct Street {
 
 impl Street {
     fn new(limits: GatewayLimits) -> Self {
+        Self::of(Gateway::new(Arc::new(MemoryEngine::new()), Tokens::open()).limits(limits))
+    }
+
+    fn of(gateway: Gateway) -> Self {
         let (door, visitors) = mpsc::unbounded_channel();
-        let gateway = Gateway::new(Arc::new(MemoryEngine::new()), Tokens::open()).limits(limits);
         let mut doors = Doors::of(gateway.shared());
         doors.open(Scripted(visitors.into()), None);
         Self {
@@ -46,6 +49,20 @@ impl Street {
         here
     }
 
+    /// The status of a request that shows no token.
+    async fn asked(&self, peer: &str, forwarded: &str) -> u16 {
+        let mut stream = self.come(from(peer));
+        let head = format!(
+            "GET /v1/info HTTP/1.1\r\nhost: localhost\r\nx-forwarded-for: {forwarded}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.expect("written");
+        let mut first = [0; 12];
+        let read = within(seconds(20), stream.read_exact(&mut first)).await;
+        read.expect("in time").expect("an answer");
+        let status = String::from_utf8_lossy(&first[9..]).into_owned();
+        status.parse().expect("a status")
+    }
+
     /// A connection that is served, or `None` if it is closed.
     async fn served(&self, peer: Peer) -> Option<DuplexStream> {
         let mut stream = self.come(peer);
@@ -55,10 +72,12 @@ impl Street {
         let mut first = [0; 12];
         let read = within(seconds(20), stream.read_exact(&mut first)).await;
         let read = read.expect("it is served or closed");
-        read.ok().map(|_| {
-            assert_eq!(&first, b"HTTP/1.1 200");
-            stream
-        })
+        read.ok()?;
+        if &first == b"HTTP/1.1 429" {
+            return None;
+        }
+        assert_eq!(&first, b"HTTP/1.1 200");
+        Some(stream)
     }
 }
 
@@ -115,6 +134,77 @@ async fn an_address_has_half_of_all_connections_at_most_and_this_machine_as_many
         }
     };
     within(seconds(20), again).await.expect("a place again");
+}
+
+#[tokio::test]
+async fn one_too_many_is_told_the_setting_that_lets_it_in() {
+    let street = Street::new(GatewayLimits {
+        connections_per_address: Some(3),
+        ..GatewayLimits::default()
+    });
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let one = street.served(from("203.0.113.7")).await;
+        open.push(one.expect("a place of its own"));
+    }
+    // It has said nothing yet.
+    let mut fourth = street.come(from("203.0.113.7"));
+    let mut told = String::new();
+    let read = within(seconds(20), fourth.read_to_string(&mut told)).await;
+    read.expect("it is closed").expect("it is text");
+    assert!(told.starts_with("HTTP/1.1 429 "), "{told}");
+    let (_, body) = told.split_once("\r\n\r\n").expect("a body");
+    let body: serde_json::Value = serde_json::from_str(body).expect("the form of errors");
+    assert_eq!(body["error"]["code"], "too_many_connections");
+    for named in ["connections_per_address", "trusted_proxies"] {
+        assert!(told.contains(named), "{told}");
+    }
+    assert!(street.served(from("203.0.113.8")).await.is_some(), "others");
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_has_as_many_connections_as_it_likes() {
+    let limits = GatewayLimits {
+        connections_per_address: Some(1),
+        ..GatewayLimits::default()
+    };
+    let gateway = Gateway::new(Arc::new(MemoryEngine::new()), Tokens::open()).limits(limits);
+    let proxies = vec!["203.0.113.7".parse().expect("an address")];
+    let street = Street::of(gateway.trusted_proxies(proxies));
+    let mut open = Vec::new();
+    for _ in 0..4 {
+        let one = street.served(from("203.0.113.7")).await;
+        open.push(one.expect("it is not counted"));
+    }
+    open.push(street.served(from("203.0.113.8")).await.expect("the first"));
+    assert!(street.served(from("203.0.113.8")).await.is_none());
+}
+
+#[tokio::test]
+async fn wrong_tokens_are_counted_for_whom_a_trusted_proxy_asks_and_for_no_address_that_is_made_up()
+{
+    let limits = GatewayLimits {
+        failures: 2,
+        ..GatewayLimits::default()
+    };
+    let token = crate::Token::new(&"x".repeat(16), Default::default(), &crate::Scope::ALL);
+    let tokens = Tokens::new(vec![token.expect("it is long")]);
+    let gateway = Gateway::new(Arc::new(MemoryEngine::new()), tokens).limits(limits);
+    let proxies = vec!["10.0.0.0/8".parse().expect("a network")];
+    let street = Street::of(gateway.trusted_proxies(proxies));
+    for (peer, forwarded, status) in [
+        ("10.0.0.7", "198.51.100.1", 401),
+        ("10.0.0.8", "1.1.1.1, 198.51.100.1", 401),
+        ("10.0.0.7", "2.2.2.2, 198.51.100.1, 10.0.0.9", 429),
+        ("10.0.0.7", "198.51.100.2", 401),
+        // Whoever is no proxy of ours is counted by its own address.
+        ("203.0.113.7", "3.3.3.3", 401),
+        ("203.0.113.7", "4.4.4.4", 401),
+        ("203.0.113.7", "5.5.5.5", 429),
+    ] {
+        let told = street.asked(peer, forwarded).await;
+        assert_eq!(told, status, "{peer} for {forwarded}");
+    }
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! `punctual.toml`: what a server is told by a file. `deploy/punctual.toml` has every setting.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punctual::Namespace;
 use punctual::time::parse_span;
-use punctual_gateway::{GatewayLimits, Scope, Token};
+use punctual_gateway::{GatewayLimits, Proxy, Scope, Token};
 use serde::{Deserialize, Deserializer};
 
 use super::access::warn_if_others_can_read;
+use crate::args::{Listen, listen_of};
 use crate::failure::{Failure, Result};
 
 #[derive(Debug, Default, Deserialize)]
@@ -19,9 +19,11 @@ pub(super) struct Config {
     #[serde(skip)]
     dir: PathBuf,
     pub(super) engine: Option<String>,
-    pub(super) listen: Option<SocketAddr>,
+    listen: Option<Written<Listen>>,
     #[serde(default)]
     pub(super) hosts: Vec<String>,
+    #[serde(default)]
+    trusted_proxies: Vec<Written<Proxy>>,
     drain: Option<Span>,
     audit: Option<PathBuf>,
     tls: Option<TlsFiles>,
@@ -61,15 +63,41 @@ struct TokenEntry {
     env: Option<String>,
 }
 
-/// A span as text, such as `25s`.
-#[derive(Debug, Clone, Copy)]
-struct Span(Duration);
+/// Something that stands there as text.
+#[derive(Debug, Clone)]
+struct Written<T>(T);
 
-impl<'de> Deserialize<'de> for Span {
+/// A span, such as `25s`.
+type Span = Written<Duration>;
+
+trait Text: Sized {
+    fn read(text: &str) -> std::result::Result<Self, String>;
+}
+
+impl Text for Duration {
+    fn read(text: &str) -> std::result::Result<Self, String> {
+        parse_span(text).map_err(|error| error.message().to_owned())
+    }
+}
+
+impl Text for Listen {
+    fn read(text: &str) -> std::result::Result<Self, String> {
+        listen_of(text)
+    }
+}
+
+impl Text for Proxy {
+    fn read(text: &str) -> std::result::Result<Self, String> {
+        text.parse()
+            .map_err(|error: punctual::Error| error.message().to_owned())
+    }
+}
+
+impl<'de, T: Text> Deserialize<'de> for Written<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let span = parse_span(&text).map_err(serde::de::Error::custom)?;
-        Ok(Self(span))
+        let wrong = |what| serde::de::Error::custom(format_args!("{text:?}: {what}"));
+        T::read(&text).map(Self).map_err(wrong)
     }
 }
 
@@ -98,8 +126,16 @@ impl Config {
         })
     }
 
+    pub(super) fn listen(&self) -> Option<Listen> {
+        self.listen.as_ref().map(|listen| listen.0.clone())
+    }
+
+    pub(super) fn trusted_proxies(&self) -> Vec<Proxy> {
+        self.trusted_proxies.iter().map(|proxy| proxy.0).collect()
+    }
+
     pub(super) fn drain(&self) -> Option<Duration> {
-        self.drain.map(|span| span.0)
+        self.drain.as_ref().map(|span| span.0)
     }
 
     pub(super) fn audit_file(&self) -> Option<PathBuf> {
@@ -117,9 +153,9 @@ impl Config {
         let told = &self.limits;
         limits.connections = told.connections.unwrap_or(limits.connections).max(1);
         limits.connections_per_address = told.connections_per_address;
-        limits.head = told.head.map_or(limits.head, |span| span.0);
-        limits.body = told.body.map_or(limits.body, |span| span.0);
-        limits.reader = told.reader.map_or(limits.reader, |span| span.0);
+        limits.head = told.head.as_ref().map_or(limits.head, |span| span.0);
+        limits.body = told.body.as_ref().map_or(limits.body, |span| span.0);
+        limits.reader = told.reader.as_ref().map_or(limits.reader, |span| span.0);
         limits.failures = told.failures.unwrap_or(limits.failures);
         limits
     }

@@ -11,7 +11,9 @@ fn refused(text: &str) -> (usize, String) {
 #[test]
 fn the_sample_is_read_and_has_every_setting() {
     let config = Config::read(Path::new(SAMPLE)).expect("the sample");
-    assert_eq!(config.listen, Some(([127, 0, 0, 1], 4180).into()));
+    let here = std::net::SocketAddr::from(([127, 0, 0, 1], 4180));
+    assert_eq!(config.listen(), Some(here.into()));
+    assert_eq!(config.trusted_proxies().len(), 2);
     assert_eq!(config.drain(), Some(seconds(25)));
     let mut limits = config.limits();
     assert_eq!(limits.connections_per_address.take(), Some(8_192));
@@ -39,6 +41,35 @@ fn the_sample_is_read_and_has_every_setting() {
 }
 
 #[test]
+fn where_to_listen_may_be_a_name_as_on_the_command_line() {
+    let listens = |text: &str| {
+        let config = Config::parse(&format!("listen = \"{text}\""));
+        config.map(|config| config.listen().expect("it is said"))
+    };
+    let Listen { address, name } = listens("localhost:4180").expect("a name");
+    assert_eq!(address.to_string(), "127.0.0.1:4180");
+    assert_eq!(name.as_deref(), Some("localhost"));
+    assert_eq!(listens("[::1]:0").expect("an address").name, None);
+    for wrong in [
+        "4180",
+        "127.0.0.1",
+        ":4180",
+        "localhost:99999",
+        "http://localhost:4180",
+    ] {
+        let (line, message) = listens(wrong).expect_err(wrong);
+        assert_eq!(line, 1);
+        assert!(
+            message.contains("127.0.0.1:4180") && message.contains(wrong),
+            "{message}"
+        );
+    }
+    // No name server knows it, nor ever will (RFC 6761).
+    let (_, message) = listens("nobody.invalid:4180").expect_err("no such name");
+    assert!(message.contains("nobody.invalid:4180"), "{message}");
+}
+
+#[test]
 fn unknown_settings_are_refused_with_their_line() {
     let (line, message) = refused("listen = \"127.0.0.1:1\"\nlisen = \"127.0.0.1:1\"\n");
     assert_eq!(line, 2);
@@ -46,6 +77,12 @@ fn unknown_settings_are_refused_with_their_line() {
     assert_eq!(refused("[limits]\nconnections = 5\n\nhaed = \"1s\"\n").0, 4);
     assert_eq!(refused("drain = \"25 seconds\"").0, 1);
     assert_eq!(refused("\n\nlisten = [").0, 3);
+    let (line, message) = refused("hosts = []\ntrusted_proxies = [\"10.0.0.0/33\"]");
+    assert_eq!(line, 2);
+    assert!(
+        message.contains("\"10.0.0.0/33\": not an address"),
+        "{message}"
+    );
 }
 
 #[test]
