@@ -97,14 +97,55 @@ function Page.place(p, id, hint)
   return i
 end
 
--- Where in a page ids stand one after the other as told, if they do and none of them has left.
-function Page.run_of(p, ids, n)
-  local d = p.map and p.map.d
-  local first = d and find(d, '0', 1, true) or 1
-  if sub(p.blob, p.at + 16 * first - 16, p.at + 16 * first - 1) ~= sub(ids, 1, 16) then first = place_from(p, sub(ids, 1, 16), first) end
-  if not first or sub(p.blob, p.at + 16 * first - 16, p.at + 16 * (first + n) - 17) ~= ids then return nil end
-  if d and find(sub(d, first, first + n - 1), '1', 1, true) or p.gone then return nil end
-  return first
+-- How many ids from the k-th on, at most so many, stand one after the other from a place on where the k-th is. They are
+-- compared some at once: every string that is cut out is hashed.
+local function length_of_run(p, ids, k, place, most)
+  local n, step, grows = 1, 8, true
+  while n < most and step > 0 do
+    local more = min(step, most - n)
+    local here, there = p.at + 16 * (place + n) - 16, 16 * (k + n) - 15
+    if sub(p.blob, here, here + 16 * more - 1) == sub(ids, there, there + 16 * more - 1) then
+      n = n + more
+      if grows then step = min(2 * step, 64) end
+    else
+      grows, step = false, floor(more / 4)
+      if step == 0 and more > 1 then step = 1 end
+    end
+  end
+  return n
+end
+
+-- Where in a page n ids stand, if they are told in its order and none of them has left: places in a row, as first and
+-- count by turns.
+function Page.runs_of(p, ids, n)
+  if p.gone then return nil end
+  local d, runs, k = p.map and p.map.d, {}, 1
+  local place = d and find(d, '0', 1, true) or 1
+  while k <= n do
+    local id = sub(ids, 16 * k - 15, 16 * k)
+    if place > p.n or sub(p.blob, p.at + 16 * place - 16, p.at + 16 * place - 1) ~= id then place = place_from(p, id, place) end
+    if not place then return nil end
+    local length = length_of_run(p, ids, k, place, min(n - k, p.n - place) + 1)
+    if d and find(sub(d, place, place + length - 1), '1', 1, true) then return nil end
+    runs[#runs + 1], runs[#runs + 2] = place, length
+    k, place = k + length, place + length
+  end
+  return runs
+end
+
+-- Places as runs: first and count by turns, in order.
+function Page.runs_at(places)
+  table.sort(places)
+  local runs, m = {}, 0
+  for k = 1, #places do
+    if m > 0 and places[k] == runs[m - 1] + runs[m] then
+      runs[m] = runs[m] + 1
+    else
+      runs[m + 1], runs[m + 2] = places[k], 1
+      m = m + 2
+    end
+  end
+  return runs
 end
 
 -- Ids of the jobs that have not left, with their places.
@@ -142,43 +183,28 @@ function Page.close_plain(token, blob, q)
   S.gone_fields, S.closed, S.pages, S.ends = gone, closed, pages, nil
 end
 
-local function left(p, d)
+-- A string of '0' and '1' with runs of places set to '1'.
+function Page.mark_runs(d, runs)
+  local out, from = {}, 1
+  for k = 1, #runs, 2 do
+    out[k], out[k + 1] = sub(d, from, runs[k] - 1), rep('1', runs[k + 1])
+    from = runs[k] + runs[k + 1]
+  end
+  return concat(out) .. sub(d, from)
+end
+
+-- Jobs leave their page, by runs of places; it goes with its last one.
+function Page.leave_runs(p, runs)
+  if runs[2] == p.n then return Page.close(p) end
+  p.map = p.map or {}
+  local d = Page.mark_runs(p.map.d or rep('0', p.n), runs)
   if not find(d, '0', 1, true) then return Page.close(p) end
   p.map.d = d
   Page.save(p)
 end
 
-local function mark_run(d, first, n)
-  return sub(d, 1, first - 1) .. rep('1', n) .. sub(d, first + n)
-end
-
--- Jobs that stand one after the other leave their page; it goes with its last one.
-function Page.leave_run(p, first, n)
-  if n == p.n then return Page.close(p) end
-  p.map = p.map or {}
-  left(p, mark_run(p.map.d or rep('0', p.n), first, n))
-end
-
 -- Jobs leave their page, by place.
-function Page.leave(p, places)
-  p.map = p.map or {}
-  local d, n, runs = p.map.d or rep('0', p.n), #places, 1
-  for k = 2, n do if places[k] ~= places[k - 1] + 1 then runs = runs + 1 end end
-  if runs <= 8 then
-    local k = 1
-    while k <= n do
-      local first, last = places[k], places[k]
-      while places[k + 1] == last + 1 do k, last = k + 1, last + 1 end
-      d, k = mark_run(d, first, last - first + 1), k + 1
-    end
-  else
-    local bits, one = {byte(d, 1, p.n)}, {}
-    for k = 1, n do bits[places[k]] = 49 end
-    for i = 1, p.n do one[i] = bits[i] == 49 and '1' or '0' end
-    d = concat(one)
-  end
-  left(p, d)
-end
+function Page.leave(p, places) Page.leave_runs(p, Page.runs_at(places)) end
 
 -- Something was written to a job of the page: its records must be looked at from now on.
 function Page.spoil(p)

@@ -185,30 +185,26 @@ end
 -- A whole plain page, or a part of it, completed without anything to say.
 local function settle_plain(p, report)
   local n, sent = report.n, report.ids
-  local ids, places = {}, nil
-  local first = Page.run_of(p, sent, n)
-  local asked = not p.runs or M.watch >= S.now or M.feed >= S.now
-  if not first then
-    local hint, seen = 1, {}
-    places = {}
-    for i = 1, n do
-      local id = sub(sent, 16 * i - 15, 16 * i)
-      local place = Page.place(p, id, hint)
-      if not place or seen[place] then return false end
-      seen[place] = true
-      ids[i], places[i], hint = id, place, place + 1
-    end
-  elseif asked then
+  local ids, runs = {}, Page.runs_of(p, sent, n)
+  if not runs or not p.runs or M.watch >= S.now or M.feed >= S.now then
     for i = 1, n do ids[i] = sub(sent, 16 * i - 15, 16 * i) end
   end
+  if not runs then
+    local places, hint, seen = {}, 1, {}
+    for i = 1, n do
+      local place = Page.place(p, ids[i], hint)
+      if not place or seen[place] then return false end
+      places[i], seen[place], hint = place, true, place + 1
+    end
+    runs = Page.runs_at(places)
+  end
   if p.runs then
-    if places then table.sort(places) end
-    Sheaf.complete(p, places, first, n)
+    Sheaf.complete(p, runs)
   else
     mark_plain(p, ids, n, sent, report.cores)
   end
   completed_plain(p, ids, n)
-  if first then Page.leave_run(p, first, n) else Page.leave(p, places) end
+  Page.leave_runs(p, runs)
   return true
 end
 

@@ -166,62 +166,44 @@ function Sheaf.pack_runs(runs)
   return concat(out)
 end
 
--- Jobs of a sheaf, at places in order, completed together.
-local function complete(s, places, token)
-  local n, finished8, token12 = #places, u8(S.now), sub(token, 1, 12)
+-- Jobs of a sheaf, n in runs of places, completed together.
+local function complete(s, runs, n, token)
+  local finished8, token12 = u8(S.now), sub(token, 1, 12)
   changes(s)
   s.left = s.left - n
   if n < NOTED_MIN and n < s.n then
     local kv, ids = {}, {}
-    for k = 1, n do
-      ids[k] = id_at(s, places[k])
-      kv[2 * k - 1], kv[2 * k] = ids[k], mark_of(s, places[k], finished8, token12)
-      S.sheaf_of[ids[k]] = nil
+    for k = 1, #runs, 2 do
+      for i = runs[k], runs[k] + runs[k + 1] - 1 do
+        local id = id_at(s, i)
+        ids[#ids + 1] = id
+        kv[#kv + 1], kv[#kv + 2] = id, mark_of(s, i, finished8, token12)
+        S.sheaf_of[id] = nil
+      end
     end
     call_many('HSET', S.k.b, kv)
     return Settled.marks(S.now, concat(ids), n)
   end
-  local mask
-  if n < s.n then
-    local bits = {}
-    for i = 1, s.n do bits[i] = '0' end
-    for k = 1, n do bits[places[k]] = '1' end
-    mask = concat(bits)
-  end
+  local mask = n < s.n and Page.mark_runs(rep('0', s.n), runs) or nil
   s.notes[#s.notes + 1] = {finished8 = finished8, token12 = token12, n = n, mask = mask}
   --TEST met.noted = met.noted + 1
   Settled.marks(S.now, finished8 .. s.no, n)
 end
 
-local whole = {} -- 1, 2, ... n, by n
-
-local function all_of(n)
-  if not whole[n] then
-    whole[n] = {}
-    for i = 1, n do whole[n][i] = i end
-  end
-  return whole[n]
-end
-
--- Jobs of a page of runs completed: those at `places`, or n of them from `first` on.
-function Sheaf.complete(p, places, first, n)
-  local runs, at, k = p.runs, 1, 1
-  for r = 1, #runs, 17 do
-    local no, from, length, of_n = unp('>c11I2I2I2', runs, r)
-    local own
-    if not places and first <= at and first + n >= at + length and length == of_n then
-      own = all_of(length)
-    elseif not places then
-      own = {}
-      for i = max(first, at), min(first + n, at + length) - 1 do own[#own + 1] = from + i - at end
-    else
-      own = {}
-      while places[k] and places[k] < at + length do
-        own[#own + 1] = from + places[k] - at
-        k = k + 1
-      end
+-- Jobs of a page of sheaves completed: those at runs of places.
+function Sheaf.complete(p, places)
+  local sheaves, at, k = p.runs, 1, 1
+  for r = 1, #sheaves, 17 do
+    local no, from, length, of_n = unp('>c11I2I2I2', sheaves, r)
+    local own, n = {}, 0
+    while places[k] and places[k] < at + length do
+      local first, last = max(places[k], at), min(places[k] + places[k + 1], at + length)
+      own[#own + 1], own[#own + 2] = from + first - at, last - first
+      n = n + last - first
+      if places[k] + places[k + 1] > last then break end
+      k = k + 2
     end
-    if #own > 0 then complete(of(no, of_n), own, p.token) end
+    if n > 0 then complete(of(no, of_n), own, n, p.token) end
     at = at + length
   end
 end

@@ -36,7 +36,7 @@ fn nobody_moves_the_clock_of_the_library_that_serves() {
 }
 
 /// The number of the library, and a digest of the functions that have it.
-const NUMBERED: (i64, u64) = (10, 0x0055_c52f_81b5_064d);
+const NUMBERED: (i64, u64) = (11, 0x2d22_6f10_415e_38df);
 
 #[test]
 fn functions_that_changed_have_another_number() {

@@ -205,6 +205,76 @@ async fn a_sheaf_is_claimed_and_settled_in_parts() {
     place.all_forgotten().await;
 }
 
+/// In the order of the page, as workers hand them in, across the ends of sheaves; and in none.
+#[tokio::test]
+async fn parts_of_a_page_of_several_sheaves_complete_what_they_name_and_nothing_else() {
+    let place = Place::new().await;
+    for seed in 1..=6 {
+        let jobs = alike(250);
+        place.enqueue(&jobs).await;
+        let page = one_page(&place.engine, 250).await;
+        let mut dice = fastrand::Rng::with_seed(seed);
+        let mut left: Vec<usize> = (0..250).collect();
+        let mut completed = vec![false; 250];
+        while !left.is_empty() {
+            let kept_in_1000 = [0, 30, 300, 900][dice.usize(..4)];
+            let (mut part, kept): (Vec<_>, Vec<_>) = left
+                .into_iter()
+                .partition(|_| dice.u32(..1_000) >= kept_in_1000);
+            left = kept;
+            if part.is_empty() {
+                continue;
+            }
+            // Now and then all but those at the front, or in no order.
+            let front = dice.usize(..part.len());
+            left.extend(part.drain(..front));
+            left.sort_unstable();
+            if dice.bool() {
+                dice.shuffle(&mut part);
+            }
+            place.settle(&page, &part, Outcome::Completed).await;
+            part.iter().for_each(|one| completed[*one] = true);
+            let targets = page.jobs.iter().map(|job| Target::Id(job.id)).collect();
+            let got = place
+                .engine
+                .get(&here(), targets, false)
+                .await
+                .expect("get");
+            for (got, completed) in got.iter().zip(&completed) {
+                let state = got.as_ref().expect("it is known").state();
+                assert_eq!(state == State::Completed, *completed, "seed {seed}");
+            }
+        }
+    }
+    place.all_forgotten().await;
+}
+
+/// The same job twice in a report counts once, wherever it stands.
+#[tokio::test]
+async fn a_job_that_is_named_twice_in_a_part_is_settled_once() {
+    let place = Place::new().await;
+    for twice in [&[3, 4, 5, 5][..], &[5, 4, 3, 5], &[3, 3, 4], &[0, 1, 2, 0]] {
+        let jobs = alike(20);
+        place.enqueue(&jobs).await;
+        let page = one_page(&place.engine, 20).await;
+        let one = |place: &usize| {
+            let job = &page.jobs[*place];
+            Settlement::new(job.id, job.attempt, Outcome::Completed)
+        };
+        let report = PageReport::new(page.token, twice.iter().map(one).collect());
+        let settle = Settle {
+            pages: vec![report],
+        };
+        let settled = place.engine.settle(&here(), settle).await.expect("settle");
+        let repeated = |verdict: &&SettleVerdict| **verdict == SettleVerdict::Repeated;
+        let verdicts = settled.verdicts.iter().flatten();
+        assert_eq!(verdicts.filter(repeated).count(), 1, "{settled:?}");
+        assert!(page.complete(&place.engine).await.expect("settle"));
+    }
+    place.set_time(START + minutes(1)).await;
+    place.all_forgotten().await;
+}
+
 #[tokio::test]
 async fn a_part_of_a_page_is_known_again_when_it_is_settled_again() {
     let place = Place::new().await;

@@ -1,6 +1,6 @@
 //! Hands in how jobs ended: one call in flight, whatever ends meanwhile goes with the next, no timer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::health::Loop;
 use super::runtime::{HURRIED_PAUSE, Phase, Runtime};
 use super::slots::Ended;
 use crate::backoff::Backoff;
-use crate::engine::{Extend, PageReport, Settle, SettleVerdict, Settlement, Token};
+use crate::engine::{Extend, PageReport, Settle, SettleVerdict, Settlement};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Effect, Outcome};
 
@@ -129,23 +129,16 @@ fn missing_verdict() -> Error {
     Error::new(ErrorKind::Internal, message).operation("settle")
 }
 
-/// One report per page, and where in them each job is.
+/// One report per page, as they come page by page, and where in them each job is.
 fn pages(ended: &[Ended]) -> (Settle, Vec<(usize, usize)>) {
     let mut settle = Settle::default();
     let mut places = Vec::with_capacity(ended.len());
-    let mut index: HashMap<Token, usize> = HashMap::new();
-    let mut last: Option<(Token, usize)> = None;
     for ended in ended {
         let token = ended.lease.token;
-        // Most come one after the other from the same page.
-        let page = match last {
-            Some((of, page)) if of == token => page,
-            _ => *index.entry(token).or_insert_with(|| {
-                settle.pages.push(PageReport::new(token, Vec::new()));
-                settle.pages.len() - 1
-            }),
-        };
-        last = Some((token, page));
+        if settle.pages.last().is_none_or(|page| page.token != token) {
+            settle.pages.push(PageReport::new(token, Vec::new()));
+        }
+        let page = settle.pages.len() - 1;
         let report = &mut settle.pages[page];
         places.push((page, report.settlements.len()));
         report.settlements.push(ended.settlement.clone());

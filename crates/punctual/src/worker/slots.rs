@@ -65,6 +65,7 @@ pub(super) struct Leased {
 /// A claimed job that waits for a slot.
 pub(super) struct Ahead {
     pub(super) page: u64,
+    nth: u64,
     pub(super) ctx: Context,
     labels: Labels,
     since: Duration,
@@ -73,6 +74,7 @@ pub(super) struct Ahead {
 /// A job in a slot.
 pub(super) struct Run {
     pub(super) page: u64,
+    nth: u64,
     pub(super) ctx: Context,
     labels: Labels,
     started: Duration,
@@ -112,6 +114,8 @@ pub(super) struct Start {
 pub(super) struct Ended {
     pub(super) lease: Arc<Lease>,
     page: u64,
+    /// Grows from job to job of a page as they are taken in, or given up.
+    nth: u64,
     pub(super) labels: Labels,
     pub(super) settlement: Settlement,
     /// A note of its progress that no heartbeat has taken along, if the job is kept.
@@ -215,8 +219,10 @@ impl Board {
         if let Some(leased) = self.pages.get_mut(&page) {
             leased.open += 1;
             self.ahead_bytes += ctx.job().payload.len();
+            self.keys += 1;
             self.ahead.push_back(Ahead {
                 page,
+                nth: self.keys,
                 ctx,
                 labels,
                 since: now,
@@ -238,9 +244,11 @@ impl Board {
             let lease = leased.lease.clone();
             let mut settlement = Settlement::new(job.id, job.attempt, outcome);
             settlement.stopped = stopped;
+            self.keys += 1;
             self.end(Ended {
                 lease,
                 page,
+                nth: self.keys,
                 labels,
                 bytes: size(&settlement),
                 items: items(job, &settlement),
@@ -297,6 +305,7 @@ impl Board {
             let lateness = started_at - ctx.job().due;
             let run = Run {
                 page: waiting.page,
+                nth: waiting.nth,
                 ctx: ctx.clone(),
                 labels: waiting.labels,
                 started: now,
@@ -365,6 +374,7 @@ impl Board {
             Some(settlement) => self.end(Ended {
                 lease: attempt.lease.clone(),
                 page: run.page,
+                nth: run.nth,
                 labels: run.labels,
                 bytes: size(&settlement),
                 items: items(&attempt.job, &settlement),
@@ -387,7 +397,8 @@ impl Board {
         self.ended.push_back(ended);
     }
 
-    /// Takes what is to be handed in, at most a batch.
+    /// Takes what is to be handed in, at most a batch, page by page and each in its order: so engines find what stood
+    /// together together.
     pub(super) fn take_ended(&mut self) -> Vec<Ended> {
         let limits = self.seed.limits;
         let (mut bytes, mut items) = (0, 0);
@@ -401,6 +412,7 @@ impl Board {
             taken.extend(self.ended.pop_front());
         }
         self.in_flight += taken.len();
+        taken.sort_unstable_by_key(|ended| (ended.page, ended.nth));
         taken
     }
 
