@@ -2,6 +2,7 @@
 //!
 //! A verdict says how many things it looked at: one that looked at none proves nothing.
 
+mod bounded;
 mod ends;
 mod kept;
 mod lateness;
@@ -24,7 +25,7 @@ pub(crate) use stories::{Case, FaultSpan};
 pub(crate) use timeline::Timeline;
 
 /// Verdicts that hold whatever a setting may lose.
-pub(crate) const SURE: [&str; 3] = [timing::WAITS, missing::TOLD, DONE];
+pub(crate) const SURE: [&str; 4] = [timing::WAITS, missing::TOLD, bounded::BOUNDED, DONE];
 
 /// What one invariant came to in one round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -142,7 +143,9 @@ impl Tally {
 pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     let mut case = Case::new(history::read(round)?, Look::read(round)?);
     // Redis syncs a claim before it answers; the embedded engine writes it, and syncs it with what comes next.
-    case.forgets_claims = !Setting::of(round)?.engine.starts_with("redis");
+    let setting = Setting::of(round)?;
+    case.forgets_claims = !setting.engine.starts_with("redis");
+    case.loses_at_most = setting.loses_at_most.map(|span| span.as_micros() as u64);
     let mut findings = judge(&case);
     findings.verdicts.push(something_was_done(&findings.tally));
     Ok(findings)
@@ -184,6 +187,7 @@ pub(crate) fn judge(case: &Case) -> Findings {
         kept::back_to_base(case),
         kept::counts(case),
         missing::told(case),
+        bounded::loses_no_more(case),
         timing::ended(case),
     ];
     Findings {

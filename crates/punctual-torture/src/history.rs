@@ -13,9 +13,16 @@ use crate::stamp::stamp;
 /// The folder of a round's histories.
 pub(crate) const FOLDER: &str = "history";
 
+/// What stands in a line that says that jobs are stored.
+const ACKNOWLEDGED: &str = r#""e":"enqueue_ok""#;
+
 /// Where one process writes what it does.
 #[derive(Debug)]
-pub(crate) struct History(File);
+pub(crate) struct History {
+    file: File,
+    /// Beside those of the other processes.
+    folder: PathBuf,
+}
 
 impl History {
     /// The history of a process of that name; a name is used once per round.
@@ -23,9 +30,19 @@ impl History {
         let folder = round.join(FOLDER);
         fs::create_dir_all(&folder)?;
         let path = folder.join(format!("{process}.jsonl"));
-        Ok(Self(
-            OpenOptions::new().append(true).create(true).open(path)?,
-        ))
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        Ok(Self { file, folder })
+    }
+
+    /// How many calls that send jobs were answered so far, by what all processes of the round wrote.
+    ///
+    /// # Panics
+    /// If the histories cannot be read.
+    pub(crate) fn acknowledged(&self) -> usize {
+        let entries = fs::read_dir(&self.folder).expect("the histories are there");
+        let texts = entries.map(|entry| fs::read_to_string(entry?.path()));
+        let texts = texts.map(|text| text.expect("a history can be read"));
+        texts.map(|text| text.matches(ACKNOWLEDGED).count()).sum()
     }
 
     /// Appends what happened now.
@@ -36,7 +53,7 @@ impl History {
         let line = Line { at: stamp(), event };
         let mut bytes = serde_json::to_vec(&line).expect("an event is JSON");
         bytes.push(b'\n');
-        (&self.0)
+        (&self.file)
             .write_all(&bytes)
             .expect("the disk takes a line of history");
     }

@@ -58,6 +58,11 @@ pub(crate) async fn carry_out(
                 if watch.elapsed() > span {
                     return;
                 }
+                let ready = targets.prepare(fault, history);
+                let what = format!("{} to be prepared", fault.kind.what());
+                if waits.on(HEALS_MAX, what, ready).await.is_none() {
+                    return;
+                }
                 let number = numbers.fetch_add(1, Relaxed);
                 let (id, what) = (
                     fault.kind.id_in(targets.cell).into(),
@@ -92,6 +97,21 @@ impl Targets {
                 Some(port) => strangers::come(port, fault).await,
                 None => false,
             },
+        }
+    }
+
+    /// Brings about what a fault is to meet.
+    async fn prepare(&self, fault: &Fault, history: &History) {
+        if fault.kind != Kind::OutrunReplicas {
+            return;
+        }
+        let Servers::Sentinels(sentinels) = &*self.servers.lock().await else {
+            return;
+        };
+        block_in_place(|| sentinels.cut_off_replicas());
+        let before = history.acknowledged();
+        while history.acknowledged() < before + OUTRUN_BY {
+            pause(millis(20)).await;
         }
     }
 
@@ -160,7 +180,10 @@ impl Targets {
                     pause(fault.span()).await;
                     block_in_place(|| sentinels.go_on_stopped());
                 } else {
-                    block_in_place(|| sentinels.kill_master());
+                    block_in_place(|| match fault.kind {
+                        Kind::OutrunReplicas => sentinels.replace_outrun_master(),
+                        _ => sentinels.kill_master(),
+                    });
                     pause(fault.span()).await;
                     block_in_place(|| sentinels.restart_killed());
                 }
@@ -181,6 +204,9 @@ impl Targets {
         }
     }
 }
+
+/// Calls that a master alone has acknowledged when it is lost: more than were under way when its replicas were cut off.
+const OUTRUN_BY: usize = 20;
 
 /// The key whose slot holds every job of a run.
 const SHARD: &str = "punctual:{default/0}";

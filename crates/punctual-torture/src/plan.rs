@@ -35,6 +35,7 @@ pub(crate) enum Kind {
     FullMemory,
     MoveSlot,
     FailOver,
+    OutrunReplicas,
     CutPower,
     SlowSync,
     FailSync,
@@ -112,7 +113,7 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64, faults: us
             });
             let rests = match kind {
                 // Sentinels, too, take their time.
-                Kind::FailOver | Kind::LeaveMaster => 6_000,
+                Kind::FailOver | Kind::OutrunReplicas | Kind::LeaveMaster => 6_000,
                 Kind::Drip | Kind::TakeNothing => 3_000,
                 // What is gone is not lost again.
                 Kind::Empty => spans,
@@ -201,12 +202,17 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
                 (Lane::Strangers, STRANGERS),
             ]
         }
-        CellKind::Sentinel | CellKind::SentinelOne | CellKind::SentinelUnwaited => vec![
+        CellKind::Sentinel | CellKind::SentinelOne => vec![
             (Lane::Workers, WORKERS),
             (
                 Lane::Servers,
                 &[(Kind::FailOver, 2), (Kind::LeaveMaster, 1)],
             ),
+        ],
+        // What a failover loses by itself is chance, and often nothing.
+        CellKind::SentinelUnwaited => vec![
+            (Lane::Workers, WORKERS),
+            (Lane::Servers, &[(Kind::OutrunReplicas, 1)]),
         ],
         CellKind::EmbeddedClock | CellKind::RedisClock => {
             let clocks: &[(Kind, u32)] = match cell {
@@ -257,6 +263,10 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
         CellKind::EmbeddedOsPower | CellKind::RedisEverysecPower => {
             vec![(Lane::Servers, &[(Kind::CutPower, 1)])]
         }
+        CellKind::EmbeddedInterval => {
+            let both: &[(Kind, u32)] = &[(Kind::CutPower, 2), (Kind::KillGateway, 1)];
+            vec![(Lane::Servers, both)]
+        }
         CellKind::RedisEverysecSlow | CellKind::RedisRdb => {
             vec![(Lane::Servers, &[(Kind::KillEngine, 1)])]
         }
@@ -289,7 +299,7 @@ impl Kind {
             Self::Slow | Self::Thin | Self::FullMemory => random.u64(300..1_000),
             Self::SlowSync | Self::FailSync | Self::FullDisk => random.u64(200..800),
             Self::NoReplies | Self::CutRequest | Self::CutReply => random.u64(50..300),
-            Self::FailOver => random.u64(1_500..4_000),
+            Self::FailOver | Self::OutrunReplicas => random.u64(1_500..4_000),
             Self::LeaveMaster => random.u64(0..1_000),
             Self::ClockBack | Self::ClientClock => random.u64(300..1_000),
             _ => 0,
@@ -314,7 +324,7 @@ impl Kind {
             Self::Drop => "F13",
             Self::ForgetFunctions => "F16",
             Self::FullMemory => "F18",
-            Self::FailOver => "F21",
+            Self::FailOver | Self::OutrunReplicas => "F21",
             Self::LeaveMaster => "F22",
             Self::NewerFunctions => "F36",
             Self::ClockAhead | Self::ClockBack | Self::ClientClock => "F14",
@@ -362,6 +372,9 @@ impl Kind {
             Self::FullMemory => "memory full",
             Self::MoveSlot => "the slot moved to another node under load",
             Self::FailOver => "the master lost, a replica takes over",
+            Self::OutrunReplicas => {
+                "the master lost with jobs that it alone has, a replica takes over"
+            }
             Self::CutPower => {
                 "power cut: the engine killed, its files cut back towards what was synced"
             }

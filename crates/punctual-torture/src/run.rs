@@ -336,6 +336,7 @@ impl RoundRun<'_> {
             ahead: self.wanted.ahead,
             solo: (PRODUCERS, 1),
             slots: 16,
+            loses_at_most: self.cell.kind.loses_at_most(),
         }
     }
 

@@ -37,6 +37,9 @@ pub(crate) struct Setting {
     pub(crate) solo: (usize, usize),
     /// Handlers at the same time per worker.
     pub(crate) slots: usize,
+    /// How long before a power cut a job was acknowledged, at most, that may be lost by it, where the engine says so.
+    #[serde(default)]
+    pub(crate) loses_at_most: Option<Duration>,
 }
 
 const FILE: &str = "setting.json";

@@ -1,3 +1,7 @@
+use std::time::Duration;
+
+use punctual::time::millis;
+
 use super::TestServer;
 
 /// A master with two replicas, and three sentinels who watch it.
@@ -13,6 +17,11 @@ pub struct TestSentinels {
 
 /// What a server has got from its master as a whole it keeps all the same, and starts with.
 const KEEP_NOTHING: [&str; 2] = ["--save", ""];
+
+/// The setting of sentinels that says after how many milliseconds a silent master is lost.
+const DOWN_AFTER: &str = "down-after-milliseconds";
+const SOON: &str = "500";
+const LATE: &str = "600000";
 
 impl TestSentinels {
     /// Servers that write nothing down. Answers once the replicas have the data and every sentinel knows all of
@@ -39,7 +48,7 @@ impl TestSentinels {
         let servers = vec![master, replica(), replica()];
         let lines = format!(
             "{more}sentinel monitor main 127.0.0.1 {port} 2\n\
-             sentinel down-after-milliseconds main 500\n\
+             sentinel {DOWN_AFTER} main {SOON}\n\
              sentinel failover-timeout main 3000\n\
              sentinel parallel-syncs main 2\n"
         );
@@ -55,12 +64,8 @@ impl TestSentinels {
         };
         // One that has not got the data yet could be made master.
         let replicas = || started.servers[0].cli(&["INFO", "replication"]);
-        while replicas().matches("state=online").count() < 2 {
-            std::thread::yield_now();
-        }
-        while !started.are_acquainted() {
-            std::thread::yield_now();
-        }
+        await_fact(|| replicas().matches("state=online").count() == 2);
+        await_fact(|| started.are_acquainted());
         started
     }
 
@@ -72,29 +77,61 @@ impl TestSentinels {
 
     /// Ends the present master as a kill does; answers once the sentinels have made another one.
     pub fn kill_master(&mut self) {
-        let before = self.master();
-        let is_master = |server: &&mut TestServer| server.port() == before;
-        if let Some(master) = self.servers.iter_mut().find(is_master) {
-            master.kill();
-        }
-        while self.master() == before {
-            std::thread::yield_now();
-        }
+        let before = self.end_master();
+        await_fact(|| self.master() != before);
     }
 
     /// Ends the present master as a kill does, and has a sentinel make another one without waiting until
     /// they agree that it is gone; answers once that is done.
     pub fn replace_master(&mut self) {
+        let before = self.end_master();
+        self.elect(before);
+    }
+
+    /// Lets nothing more of what the present master takes come to its replicas. However long that is so, no sentinel
+    /// acts by itself, and none finds a replica too old.
+    pub fn cut_off_replicas(&self) {
+        self.be_patient(LATE);
+        for replica in self.replicas_of_master() {
+            replica.cut_off_from_master();
+        }
+    }
+
+    /// Ends the present master, whose replicas are cut off, as a kill does, and has one of them made master; answers
+    /// once that is done. What came to the old one since they were cut off is lost.
+    pub fn replace_outrun_master(&mut self) {
+        let before = self.end_master();
+        for server in self.servers.iter().filter(|server| server.is_running()) {
+            server.follow_master_again();
+        }
+        self.elect(before);
+        // Who has not heard of the new master, or not reached it yet, would take it for lost and have one more elected.
+        let follows = |one| master(one) != before && of_master(one, "flags") == "master";
+        await_fact(|| self.sentinels.iter().all(follows));
+        self.be_patient(SOON);
+    }
+
+    fn end_master(&mut self) -> u16 {
         let before = self.master();
         let is_master = |server: &&mut TestServer| server.port() == before;
         if let Some(master) = self.servers.iter_mut().find(is_master) {
             master.kill();
         }
-        while self.master() == before {
+        before
+    }
+
+    fn elect(&self, before: u16) {
+        await_fact(|| {
             // Refused while one is under way, or none of the replicas will do yet.
             self.sentinels[0].cli(&["SENTINEL", "FAILOVER", "main"]);
-            std::thread::yield_now();
-        }
+            self.master() != before
+        });
+    }
+
+    /// How many milliseconds a master may be silent until a sentinel takes it for lost.
+    fn be_patient(&self, millis: &str) {
+        let said = self.ask_all(&["SENTINEL", "SET", "main", DOWN_AFTER, millis]);
+        assert!(said.iter().all(|said| said == "OK"), "{said:?}");
     }
 
     /// The replicas of the present master.
@@ -131,9 +168,7 @@ impl TestSentinels {
         if let Some(master) = self.servers.iter_mut().find(is_master) {
             master.stop();
         }
-        while self.master() == before {
-            std::thread::yield_now();
-        }
+        await_fact(|| self.master() != before);
         self.stopped = Some(before);
     }
 
@@ -162,23 +197,30 @@ impl TestSentinels {
     }
 
     fn master(&self) -> u16 {
-        let asked = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"];
-        let said = self.sentinels[0].cli(&asked);
-        let port = said.lines().nth(1).and_then(|port| port.parse().ok());
-        port.unwrap_or_else(|| panic!("a sentinel knows a master, said {said:?}"))
+        master(&self.sentinels[0])
     }
 
     fn are_acquainted(&self) -> bool {
-        self.sentinels.iter().all(|sentinel| {
-            let said = sentinel.cli(&["SENTINEL", "MASTER", "main"]);
-            let mut words = said.lines();
-            let mut number = |name: &str| {
-                words.find(|word| *word == name)?;
-                words.next()?.parse::<u32>().ok()
-            };
-            number("num-slaves") == Some(2) && number("num-other-sentinels") == Some(2)
-        })
+        let knows = |sentinel: &TestServer| {
+            of_master(sentinel, "num-slaves") == "2"
+                && of_master(sentinel, "num-other-sentinels") == "2"
+        };
+        self.sentinels.iter().all(knows)
     }
+}
+
+/// The port of the master, as a sentinel knows it.
+fn master(sentinel: &TestServer) -> u16 {
+    let said = sentinel.cli(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
+    let port = said.lines().nth(1).and_then(|port| port.parse().ok());
+    port.unwrap_or_else(|| panic!("a sentinel knows a master, said {said:?}"))
+}
+
+/// What a sentinel says of its master under a name.
+fn of_master(sentinel: &TestServer, name: &str) -> String {
+    let said = sentinel.cli(&["SENTINEL", "MASTER", "main"]);
+    let mut words = said.lines().skip_while(|word| *word != name);
+    words.nth(1).unwrap_or_default().to_owned()
 }
 
 /// The settings of a replica of a server here.
@@ -188,4 +230,14 @@ fn follows<'a>(keeping: &[&'a str], port: &'a str) -> Vec<&'a str> {
 
 fn host(server: &TestServer) -> String {
     format!("127.0.0.1:{}", server.port())
+}
+
+/// Each look is a process of redis-cli: a pause lies between two, so that servers have the machine to themselves.
+const BETWEEN_LOOKS: Duration = millis(20);
+
+/// Blocks until a fact holds.
+fn await_fact(fact: impl Fn() -> bool) {
+    while !fact() {
+        std::thread::park_timeout(BETWEEN_LOOKS);
+    }
 }

@@ -207,6 +207,31 @@ impl TestServer {
         is_over("aof_rewrite_in_progress:0") && is_over("aof_rewrite_scheduled:0")
     }
 
+    /// A replica gets no more of its master, and keeps what it has; answers once it is cut off.
+    pub fn cut_off_from_master(&self) {
+        self.name_itself("nobody");
+        self.cli(&["CLIENT", "KILL", "TYPE", "master"]);
+        let is_down = || {
+            self.cli(&["INFO", "replication"])
+                .contains("master_link_status:down")
+        };
+        while !is_down() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Its master, or who is master then, takes it as a replica again.
+    pub(super) fn follow_master_again(&self) {
+        self.name_itself("");
+    }
+
+    /// As whom a replica comes to its master.
+    fn name_itself(&self, name: &str) {
+        for set in ["masteruser", "masterauth"] {
+            assert_eq!(self.cli(&["CONFIG", "SET", set, name]), "OK");
+        }
+    }
+
     /// Sends one command by redis-cli; answers what that prints.
     ///
     /// # Panics

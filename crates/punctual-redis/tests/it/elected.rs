@@ -56,20 +56,6 @@ fn passes_over(servers: &TestSentinels, replica: &TestServer) {
     });
 }
 
-/// A replica that has what it has, and gets no more of its master.
-fn cut_off(replica: &TestServer) {
-    for set in ["masteruser", "masterauth"] {
-        assert_eq!(replica.cli(&["CONFIG", "SET", set, "nobody"]), "OK");
-    }
-    replica.cli(&["CLIENT", "KILL", "TYPE", "master"]);
-    let down = || {
-        replica
-            .cli(&["INFO", "replication"])
-            .contains("master_link_status:down")
-    };
-    await_fact(down);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_of_two_replicas_has_is_lost_if_the_other_one_becomes_master() {
     let mut servers = block_in_place(TestSentinels::start);
@@ -89,7 +75,7 @@ async fn what_one_of_two_replicas_has_is_lost_if_the_other_one_becomes_master() 
     block_in_place(|| {
         let replicas = servers.replicas_of_master();
         passes_over(&servers, replicas[0]);
-        cut_off(replicas[1]);
+        replicas[1].cut_off_from_master();
     });
     enqueue(&one, &lost).await.expect("one of them has it");
     let refused = enqueue(&both, &unanswered).await;

@@ -23,12 +23,7 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
     for (id, story) in &case.jobs {
         let seen = case.look.jobs.get(id);
         let state = seen.map(|seen| seen.state);
-        // What is still to be done when the harness waits no more is not lost: it is told as W.
-        let is_terminal = match state {
-            Some(state) => state.is_settled() || !case.drained,
-            // What nobody can look at counts as one finding, not as so many jobs.
-            None => blind.is_some() || case.may_be_gone(story),
-        };
+        let is_terminal = !is_lost(case, id, story);
         if story.sent.is_none() {
             verdict.check(false, || format!("{id} was never sent, and appeared"));
             continue;
@@ -90,6 +85,16 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
         });
     }
     verdict
+}
+
+/// Whether a job, if it was stored, has no terminal state at the end.
+pub(super) fn is_lost(case: &Case, id: &JobId, story: &Story) -> bool {
+    match case.look.jobs.get(id).map(|seen| seen.state) {
+        // What is still to be done when the harness waits no more is not lost: it is told as W.
+        Some(state) => !state.is_settled() && case.drained,
+        // What nobody can look at counts as one finding, not as so many jobs.
+        None => case.look.blind.is_none() && !case.may_be_gone(story),
+    }
 }
 
 /// Jobs whose place another one may have taken: it has their key, and was answered so; or nobody heard what it was

@@ -34,6 +34,9 @@ pub(crate) struct Case {
     pub(crate) ended: u64,
     /// Whether claims are answered before they are synced: a power cut may take them.
     pub(crate) forgets_claims: bool,
+    /// How long before a power cut a job was acknowledged, at most, that may be lost by it, in microseconds; `None` if
+    /// no bound is promised, as where nothing may be lost.
+    pub(crate) loses_at_most: Option<u64>,
     /// Tokens that some claim was answered.
     pub(crate) granted: HashSet<Token>,
     /// By token: when an extend was sent, and until when it prolonged the lease.
@@ -178,6 +181,7 @@ impl Case {
             began: u64::MAX,
             ended: 0,
             forgets_claims: true,
+            loses_at_most: None,
             granted: HashSet::new(),
             prolonged: HashMap::new(),
         };

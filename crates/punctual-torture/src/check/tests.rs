@@ -1,5 +1,7 @@
 //! Small histories made by hand: each invariant is kept by some, and broken in every way by others.
 
+/// L.
+mod bounded;
 /// I7.
 mod ends;
 /// I1, I4, I8, I10.

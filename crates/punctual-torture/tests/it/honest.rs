@@ -36,6 +36,7 @@ fn loses(cell: &str) {
             "{}",
             run.said()
         );
+        assert!(run.is_clean(), "{}", run.said());
         lost > 0
     });
     assert!(lost, "{cell}: nothing was lost");
@@ -103,4 +104,28 @@ fn the_embedded_engine_without_syncs_loses_in_a_power_cut() {
 #[test]
 fn the_embedded_engine_that_syncs_loses_nothing_in_a_power_cut() {
     loses_nothing("embedded-power");
+}
+
+#[test]
+fn the_embedded_engine_that_syncs_at_intervals_loses_one_in_a_power_cut_and_no_more() {
+    loses("embedded-interval");
+}
+
+#[test]
+fn a_master_that_nobody_waits_for_is_lost_with_what_it_alone_acknowledged() {
+    let run = run(&[
+        "--engine",
+        "sentinel-unwaited",
+        "--minutes",
+        "0.1",
+        "--drain",
+        "20",
+        "--seed",
+        "3",
+    ]);
+    println!("{}", run.said());
+    let (acknowledged, lost) = kept_and_lost(&run);
+    assert!(acknowledged > lost && lost > 0, "{}", run.said());
+    assert!(sum(&run, "oldest_lost") > 0, "{}", run.said());
+    assert!(run.is_clean(), "{}", run.said());
 }

@@ -29,6 +29,8 @@ pub(super) const ENOUGH: u64 = 60_000 * MS;
 pub(super) struct Told {
     accounts: BTreeMap<&'static str, Vec<Line>>,
     pub(super) look: Look,
+    /// What the engine says that a power cut takes at most, in microseconds.
+    pub(super) loses_at_most: Option<u64>,
     calls: u64,
     faults: u64,
 }
@@ -39,6 +41,7 @@ impl Told {
         let mut told = Self {
             accounts: BTreeMap::new(),
             look: Look::default(),
+            loses_at_most: None,
             calls: 0,
             faults: 0,
         };
@@ -320,7 +323,9 @@ impl Told {
             process: (*process).into(),
             lines: lines.clone(),
         });
-        judge(&Case::new(accounts.collect(), self.look.clone()))
+        let mut case = Case::new(accounts.collect(), self.look.clone());
+        case.loses_at_most = self.loses_at_most;
+        judge(&case)
     }
 
     /// The numbers of the invariants that it breaks.
