@@ -322,7 +322,8 @@ impl Caller {
                 StatusCode::FORBIDDEN,
                 "namespace_mismatch",
                 "this token is not for that namespace",
-            ));
+            )
+            .hint("leave X-Punctual-Namespace out, or show a token of that namespace"));
         }
         Ok(Self {
             namespace: token.namespace().clone(),
@@ -363,7 +364,8 @@ impl Caller {
             return Ok(());
         }
         let message = format!("this token has not the scope {}", scope.name());
-        Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", message))
+        Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+            .hint("show another token; who runs the gateway says what each may"))
     }
 
     pub(crate) fn scopes(&self) -> Vec<&'static str> {

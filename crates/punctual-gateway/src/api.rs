@@ -113,6 +113,7 @@ pub(crate) fn router(shared: &Shared) -> Router {
                 "method_not_allowed",
                 "this route does not know that method",
             )
+            .hint("use one that the header Allow of this answer names; GET /openapi.json tells them all")
         })
         .layer(from_fn(etag::unless_known))
         .layer(from_fn_with_state(shared.clone(), guard::guard))

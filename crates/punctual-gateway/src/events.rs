@@ -6,6 +6,7 @@ mod watch;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::header;
 use axum::http::request::Parts;
@@ -45,8 +46,12 @@ const UNAUTHORIZED: u16 = 4401;
 pub(crate) async fn events(
     State(shared): State<Shared>,
     parts: Parts,
-    upgrade: WebSocketUpgrade,
+    upgrade: std::result::Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response> {
+    let upgrade = upgrade.map_err(|no| {
+        Problem::new(no.status(), "invalid_request", "the request opens no WebSocket")
+            .hint("ask by a client of WebSockets (RFC 6455); what happened before is told by GET /v1/jobs and /v1/stats")
+    })?;
     let shown = parts.headers.contains_key(header::AUTHORIZATION);
     let caller = shown.then(|| caller_of(&parts, &shared)).transpose()?;
     let peer = parts.extensions.get().copied().unwrap_or(Peer::Unknown);

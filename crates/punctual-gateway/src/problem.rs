@@ -127,7 +127,9 @@ impl From<Unread> for Problem {
             Why::Syntax => {
                 let place = format!("(line {}, column {})", unread.line, unread.column);
                 let message = format!("the body is not JSON: {message} {place}");
-                Self::new(StatusCode::BAD_REQUEST, "invalid_json", message)
+                Self::new(StatusCode::BAD_REQUEST, "invalid_json", message).hint(
+                    "send JSON in UTF-8, names and texts in double quotes, such as {\"queue\":\"mail\"}",
+                )
             }
             Why::Delay => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_delay", message),
             Why::Field => Self::invalid(message),

@@ -215,6 +215,7 @@ fn use_of(name: &str, expected: &str) -> Option<String> {
         "id" | "job" => "a UUID such as \"01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a\"",
         "ids" | "jobs" => "an array of UUIDs",
         "queue" | "kind" => "1 to 128 of a-z A-Z 0-9 . _ - : /",
+        "key" => "the unique key of a job",
         "queues" => "an array of 1 to 64 names of queues",
         "kinds" | "wait_for" => "an array of texts",
         "delay" | "timeout" | "retention" | "lease" | "wait" | "after" | "stats" | "span"

@@ -139,7 +139,9 @@ pub(super) async fn get(
 }
 
 fn id_of(text: &str) -> Result<JobId> {
-    Ok(text.parse::<JobId>()?)
+    let hint = "send the id of its receipt, or ask /v1/jobs/by-unique?queue=QUEUE&key=KEY";
+    text.parse::<JobId>()
+        .map_err(|error| Problem::from(error).hint(hint))
 }
 
 async fn get_target(
@@ -237,7 +239,9 @@ async fn edit_target(
     };
     let edited = audit::edit(shared, caller, edit).await?;
     let (id, verdict) = *edited.verdicts.first().ok_or_else(Problem::not_found)?;
-    let conflict = |message: &str| Err(Problem::new(StatusCode::CONFLICT, verdict.name(), message));
+    let conflict = |message: &str, hint: &str| {
+        Err(Problem::new(StatusCode::CONFLICT, verdict.name(), message).hint(hint))
+    };
     match verdict {
         EditVerdict::Done(_) | EditVerdict::CancelRequested | EditVerdict::AlreadyCancelled => {
             Ok(Json(OneEdited {
@@ -247,14 +251,31 @@ async fn edit_target(
                 now: edited.now.to_string(),
             }))
         }
-        EditVerdict::JobActive => conflict("the job is running; only a cancel can be asked of it"),
+        EditVerdict::JobActive => conflict(
+            "the job is running",
+            "only a cancel can be asked of it, until it is settled",
+        ),
         EditVerdict::WrongState(state) => {
-            conflict(&format!("that cannot be done to a job that is {state}"))
+            let message = format!("that cannot be done to a job that is {state}");
+            conflict(&message, what_can_be_done(state))
         }
         EditVerdict::UniqueHeld(holder) => {
-            conflict(&format!("{holder} holds the job's unique key now"))
+            let message = format!("{holder} holds the job's unique key now");
+            conflict(&message, "cancel that one, or wait until it is settled")
         }
         _ => Err(Problem::not_found()),
+    }
+}
+
+/// What goes in a state where something else did not.
+fn what_can_be_done(state: punctual::State) -> &'static str {
+    use punctual::State::{Dead, Held, Ready, Scheduled};
+    match state {
+        Held | Scheduled | Ready => {
+            "cancel, reschedule, reprioritise or run it now; a follower runs once its holder is settled"
+        }
+        Dead => "redrive it, or forget it by DELETE with forget=true",
+        _ => "forget it by DELETE with forget=true, and put a new one in",
     }
 }
 

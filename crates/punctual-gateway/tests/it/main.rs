@@ -14,6 +14,7 @@ mod jobs;
 mod limits;
 mod lists;
 mod metrics;
+mod mistakes;
 mod page;
 mod push;
 mod refusals;

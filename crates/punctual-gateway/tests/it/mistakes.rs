@@ -1,0 +1,204 @@
+//! What those who begin get wrong, and what they copy from the pages.
+
+use serde_json::Value;
+
+use crate::support::{ADMIN, Reply, Under, serve};
+
+const ID: &str = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
+
+/// Each is told by code, and names what is wrong and what to do about it.
+fn assert_told(reply: &Reply, status: u16, code: &str, message: &str, hint: &str) {
+    let error = &reply.json()["error"];
+    let text = |name: &str| error[name].as_str().unwrap_or_default();
+    assert_eq!((reply.status, text("code")), (status, code), "{error}");
+    assert!(text("message").contains(message), "{message:?} in {error}");
+    assert!(text("hint").contains(hint), "{hint:?} in {error}");
+    assert!(!text("request_id").is_empty(), "{error}");
+}
+
+#[tokio::test]
+async fn the_likeliest_mistakes_are_told_with_what_is_wrong_and_what_to_do() {
+    let under = serve().await;
+    let large = " ".repeat((8 << 20) + 1);
+    for (method, path, body, status, code, message, hint) in [
+        (
+            "POST",
+            "/v1/jobs",
+            r#"{"queue":"a","delay":"5 minutes"}"#,
+            422,
+            "invalid_delay",
+            "5 minutes",
+            "such as 30m",
+        ),
+        (
+            "POST",
+            "/v1/jobs",
+            r#"{"queue":"a","dealy":"5m"}"#,
+            422,
+            "invalid_input",
+            "`dealy`",
+            "delay",
+        ),
+        (
+            "POST",
+            "/v1/jobs",
+            "{}",
+            422,
+            "invalid_input",
+            "queue is missing",
+            "send queue",
+        ),
+        (
+            "POST",
+            "/v1/jobs",
+            "queue=a",
+            400,
+            "invalid_json",
+            "line 1, column 1",
+            "double quotes",
+        ),
+        (
+            "POST",
+            "/v1/job",
+            "{}",
+            404,
+            "not_found",
+            "no such route",
+            "/openapi.json",
+        ),
+        (
+            "PUT",
+            "/v1/jobs",
+            "{}",
+            405,
+            "method_not_allowed",
+            "method",
+            "Allow",
+        ),
+        (
+            "POST",
+            "/v1/jobs",
+            &large,
+            413,
+            "body_too_large",
+            "8388608",
+            "/v1/bulk",
+        ),
+        (
+            "GET",
+            "/v1/jobs?queue=a&cursor=zzz",
+            "",
+            422,
+            "invalid_input",
+            "cursor is \"zzz\"",
+            "begin without one",
+        ),
+        (
+            "GET",
+            "/v1/jobs/7",
+            "",
+            422,
+            "invalid_input",
+            "\"7\"",
+            "by-unique",
+        ),
+        (
+            "GET",
+            "/v1/jobs/by-unique?queue=a",
+            "",
+            422,
+            "invalid_input",
+            "key is missing",
+            "unique key",
+        ),
+        (
+            "GET",
+            &format!("/v1/jobs/{ID}"),
+            "",
+            404,
+            "not_found",
+            "no such job",
+            "retention",
+        ),
+        (
+            "GET",
+            "/v1/events",
+            "",
+            400,
+            "invalid_request",
+            "WebSocket",
+            "client of WebSockets",
+        ),
+    ] {
+        let reply = under.send(method, path, body.to_owned()).await;
+        assert_told(&reply, status, code, message, hint);
+    }
+    for token in ["", "Bearer a-token-of-somebody-else", ADMIN] {
+        let headers = [
+            ("host", "localhost"),
+            ("content-type", "application/json"),
+            ("authorization", token),
+        ];
+        let headers = &headers[..if token.is_empty() { 2 } else { 3 }];
+        let reply = under
+            .send_with(headers, "POST", "/v1/jobs", r#"{"queue":"a"}"#)
+            .await;
+        assert_told(
+            &reply,
+            401,
+            "unauthorized",
+            "no token",
+            "Authorization: Bearer",
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_to_a_job_is_told_with_what_can() {
+    let under = serve().await;
+    let path = format!("/v1/jobs/{ID}");
+    let body = format!(r#"{{"queue":"a","id":"{ID}","delay":"1h"}}"#);
+    assert_eq!(under.send("POST", "/v1/jobs", body).await.status, 201);
+    let redrive = r#"{"redrive":true}"#;
+    let reply = under.send("PATCH", &path, redrive).await;
+    assert_told(&reply, 409, "wrong_state", "scheduled", "run it now");
+    assert_eq!(
+        under
+            .send("PATCH", &path, r#"{"run_now":true}"#)
+            .await
+            .status,
+        200
+    );
+    let claim = r#"{"queues":["a"]}"#;
+    assert_eq!(under.send("POST", "/v1/claims", claim).await.status, 200);
+    let reply = under.send("PATCH", &path, redrive).await;
+    assert_told(&reply, 409, "job_active", "running", "cancel");
+}
+
+/// The first JSON below a heading of the page.
+fn example(heading: &str) -> String {
+    let page = include_str!("../../../../docs/http-api.md");
+    let (_, below) = page.split_once(heading).expect(heading);
+    let (_, block) = below.split_once("```json\n").expect(heading);
+    block.split("```").next().unwrap_or_default().to_owned()
+}
+
+async fn works(under: &Under, heading: &str) -> Value {
+    let path = heading.split_whitespace().nth(2).expect(heading);
+    let reply = under.send("POST", path, example(heading)).await;
+    assert!(matches!(reply.status, 200 | 201), "{heading}: {reply:?}");
+    reply.json()
+}
+
+#[tokio::test]
+async fn the_requests_of_the_page_work_as_they_are_printed() {
+    let under = serve().await;
+    let receipt = works(&under, "### POST /v1/jobs ").await;
+    assert_eq!(receipt["verdict"], "created");
+    let put = under
+        .send("POST", "/v1/jobs", r#"{"queue":"mail","kind":"mail.send"}"#)
+        .await;
+    assert_eq!(put.status, 201, "{put:?}");
+    let claimed = works(&under, "### POST /v1/claims\n").await;
+    assert_eq!(claimed["pages"][0]["jobs"][0]["kind"], "mail.send");
+}
