@@ -1,6 +1,6 @@
 use punctual::conformance::{Histories, check_histories};
 
-use crate::harness::{On, OnFullSheaves, OnServer, Place};
+use crate::harness::{On, OnCluster, OnFullSheaves, OnServer, Place};
 
 /// Histories whose jobs are few are to meet sheaves too: else they would say nothing of them.
 fn agrees_with_the_model<P: Place>(servers: On<P>, histories: Histories) {
@@ -34,6 +34,17 @@ fn redis_engine_with_full_sheaves_agrees_with_the_model() {
         ..Histories::default()
     };
     agrees_with_the_model(OnFullSheaves::default(), histories);
+}
+
+/// Every key of a function's call must lie in the slot that its first one names.
+#[test]
+fn redis_engine_on_a_cluster_agrees_with_the_model() {
+    let histories = Histories {
+        seeds: 42..52,
+        namespaces: 1,
+        ..Histories::default()
+    };
+    check_histories(OnCluster::default(), histories.or_from_env());
 }
 
 /// A lease ended in a microsecond in which the clock was behind, and its attempt was told to have ended a
