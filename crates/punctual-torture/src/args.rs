@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
@@ -11,7 +12,7 @@ use crate::fate::Mix;
 use crate::plan::plan;
 use crate::report;
 use crate::roles::{Failed, Role};
-use crate::run::{self, Round, Wanted};
+use crate::run::{self, Keep, Round, Wanted};
 use crate::sink::mariadb::Server;
 use crate::sums::Sums;
 
@@ -86,9 +87,13 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value = "target/torture")]
     folder: PathBuf,
 
-    /// Keep histories of rounds in which nothing was found too
+    /// Leave histories of rounds in which nothing was found as they are, however large; they are packed else
     #[arg(long)]
     keep: bool,
+
+    /// Bytes of packed histories that are kept in all; those of later rounds are not, but of those with a finding
+    #[arg(long, default_value_t = 1 << 30)]
+    keep_bytes: u64,
 
     /// Seconds of faults per round; marks of settled jobs are kept for two minutes
     #[arg(long, default_value_t = run::ROUND_SECONDS)]
@@ -187,7 +192,10 @@ impl RunArgs {
             rate: self.rate,
             ahead: self.ahead,
             folder: absolute(&self.folder)?.join(format!("seed-{}", self.plan.seed)),
-            keep: self.keep,
+            keep: match self.keep {
+                true => Keep::All,
+                false => Keep::Packed(Arc::new(AtomicU64::new(self.keep_bytes))),
+            },
             round: seconds(self.round),
             drain: seconds(self.drain),
             stops_when_found: self.until_found,

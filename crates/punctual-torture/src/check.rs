@@ -8,6 +8,7 @@ mod kept;
 mod lateness;
 mod leases;
 mod missing;
+mod overdue;
 mod stories;
 mod timeline;
 mod timing;

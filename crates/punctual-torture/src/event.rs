@@ -116,6 +116,19 @@ pub(crate) enum Event {
     Looked,
 }
 
+impl Event {
+    /// The engine time of an answer.
+    pub(crate) fn engine_time(&self) -> Option<u64> {
+        match self {
+            Self::EnqueueOk { now, .. }
+            | Self::ClaimOk { now, .. }
+            | Self::ExtendOk { now, .. }
+            | Self::SettleOk { now, .. } => Some(*now),
+            _ => None,
+        }
+    }
+}
+
 /// A job as sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sent {

@@ -2,9 +2,12 @@
 //! the last line.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
 use crate::event::{Event, Line};
@@ -74,31 +77,63 @@ pub(crate) fn read(round: &Path) -> io::Result<Vec<Account>> {
 }
 
 fn read_one(path: &Path) -> io::Result<Account> {
-    let text = fs::read(path)?;
+    let mut text = Vec::new();
+    open(path)?.read_to_end(&mut text)?;
     let whole = text
         .iter()
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |at| at + 1);
     let lines = text[..whole].split_inclusive(|byte| *byte == b'\n');
     let lines: Result<Vec<Line>, _> = (lines.map(serde_json::from_slice)).collect();
-    let process = path
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let process = name(path).trim_end_matches(".jsonl").to_owned();
     Ok(Account {
         process,
         lines: lines?,
     })
 }
 
-/// The hash of all histories of a round, names included, and of a file beside them.
+/// Packs the histories of a round, which can be read as before, and have the same hash; answers their bytes.
+pub(crate) fn pack(round: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for path in files(round)? {
+        let packed = path.with_file_name(format!("{}{PACKED}", name(&path)));
+        if packed == path {
+            continue;
+        }
+        let mut packer = GzEncoder::new(File::create(&packed)?, Compression::default());
+        io::copy(&mut File::open(&path)?, &mut packer)?;
+        bytes += packer.finish()?.metadata()?.len();
+        fs::remove_file(path)?;
+    }
+    Ok(bytes)
+}
+
+/// How the name of a packed history ends.
+const PACKED: &str = ".gz";
+
+/// The name of a history, packed or not.
+fn name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.trim_end_matches(PACKED).to_owned()
+}
+
+/// The lines of a history, packed or not.
+fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+    let file = File::open(path)?;
+    let is_packed = path.to_string_lossy().ends_with(PACKED);
+    Ok(match is_packed {
+        true => Box::new(GzDecoder::new(file)),
+        false => Box::new(file),
+    })
+}
+
+/// The hash of all histories of a round, names included, and of a file beside them; packed or not.
 pub(crate) fn hash(round: &Path, beside: &str) -> io::Result<String> {
     let mut sum = Sha256::new();
     for path in files(round)?.into_iter().chain([round.join(beside)]) {
-        sum.update(path.file_name().unwrap_or_default().as_encoded_bytes());
+        sum.update(name(&path));
         sum.update([0]);
-        io::copy(&mut File::open(path)?, &mut sum)?;
+        io::copy(&mut open(&path)?, &mut sum)?;
     }
     Ok(sum
         .finalize()
@@ -112,6 +147,6 @@ fn files(round: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> = entries
         .map(|entry| Ok(entry?.path()))
         .collect::<io::Result<_>>()?;
-    files.sort();
+    files.sort_by_key(|path| name(path));
     Ok(files)
 }

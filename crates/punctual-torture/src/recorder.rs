@@ -84,6 +84,23 @@ fn is_unknown(error: &Error) -> bool {
     )
 }
 
+/// A call that was to prolong these leases, and notes that nobody knows whether it did: it failed, or was given up.
+struct Unanswered<'a> {
+    history: &'a History,
+    invoked: u64,
+    tokens: Vec<Token>,
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        let tokens = std::mem::take(&mut self.tokens);
+        if !tokens.is_empty() {
+            let invoked = self.invoked;
+            self.history.note(Event::ExtendUnknown { invoked, tokens });
+        }
+    }
+}
+
 fn outcome_name(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Completed => "completed",
@@ -148,9 +165,15 @@ impl Engine for Recorder {
             .iter()
             .map(|page| (page.token, page.jobs.clone()))
             .collect();
+        let mut unknown = Unanswered {
+            history: &self.history,
+            invoked,
+            tokens: asked.iter().map(|(token, _)| *token).collect(),
+        };
         let answer = self.inner.extend(namespace, pages).await;
-        self.history.note(match &answer {
-            Ok(extended) => Event::ExtendOk {
+        if let Ok(extended) = &answer {
+            unknown.tokens.clear();
+            self.history.note(Event::ExtendOk {
                 invoked,
                 now: extended.now.as_micros(),
                 pages: asked
@@ -158,12 +181,8 @@ impl Engine for Recorder {
                     .zip(&extended.verdicts)
                     .map(prolonged)
                     .collect(),
-            },
-            Err(_) => Event::ExtendUnknown {
-                invoked,
-                tokens: asked.into_iter().map(|(token, _)| token).collect(),
-            },
-        });
+            });
+        }
         answer
     }
 

@@ -8,6 +8,7 @@ use std::future::ready;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use punctual::time::{Stopwatch, millis, pause, seconds, within};
@@ -45,8 +46,8 @@ pub(crate) struct Wanted {
     /// Jobs that may stand ready before producers wait.
     pub(crate) ahead: u64,
     pub(crate) folder: PathBuf,
-    /// Whether histories of rounds without a finding are kept too.
-    pub(crate) keep: bool,
+    /// What becomes of histories of rounds without a finding.
+    pub(crate) keep: Keep,
     /// How long a round is.
     pub(crate) round: Duration,
     /// How long what is left may take to come to rest.
@@ -57,6 +58,29 @@ pub(crate) struct Wanted {
     pub(crate) sql: Option<Arc<Server>>,
     /// The bug that is planted in every process.
     pub(crate) planted: Option<String>,
+}
+
+/// What becomes of the histories of a round without a finding.
+#[derive(Debug, Clone)]
+pub(crate) enum Keep {
+    /// They stay as they are.
+    All,
+    /// They are packed, as long as so many bytes are left for them.
+    Packed(Arc<AtomicU64>),
+}
+
+impl Keep {
+    fn settle(&self, round: &Path) -> io::Result<()> {
+        let Self::Packed(left) = self else {
+            return Ok(());
+        };
+        let bytes = history::pack(round)?;
+        let take = |left: u64| left.checked_sub(bytes);
+        if left.fetch_update(Relaxed, Relaxed, take).is_err() {
+            fs::remove_dir_all(round.join(history::FOLDER))?;
+        }
+        Ok(())
+    }
 }
 
 /// What one round of a cell came to.
@@ -319,8 +343,8 @@ impl RoundRun<'_> {
             self.folder.join("round.json"),
             serde_json::to_vec_pretty(&round)?,
         )?;
-        if round.is_clean() && !self.wanted.keep {
-            fs::remove_dir_all(self.folder.join(history::FOLDER))?;
+        if round.is_clean() {
+            self.wanted.keep.settle(&self.folder)?;
         }
         Ok(round)
     }

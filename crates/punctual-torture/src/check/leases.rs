@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use punctual::JobId;
 use punctual::engine::Token;
 
+use super::overdue;
 use super::stories::{Answer, Case, Grant, Story};
 use super::{Tally, Verdict};
 use crate::event::Verdict as Said;
@@ -154,6 +155,7 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
             });
         }
     }
+    overdue::judge(case, tally, &mut verdict);
     verdict
 }
 

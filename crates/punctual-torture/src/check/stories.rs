@@ -1,6 +1,6 @@
 //! What is known of each job, gathered from the lines of all processes.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use punctual::JobId;
 use punctual::engine::Token;
@@ -39,6 +39,10 @@ pub(crate) struct Case {
     pub(crate) loses_at_most: Option<u64>,
     /// Tokens that some claim was answered.
     pub(crate) granted: HashSet<Token>,
+    /// Leases that may have been prolonged by a call without an answer.
+    pub(super) unsure: HashSet<Token>,
+    /// Instants of engine time at which the engine answered somebody, in order.
+    pub(super) heard: BTreeSet<u64>,
     /// By token: when an extend was sent, and until when it prolonged the lease.
     pub(super) prolonged: HashMap<Token, Vec<(u64, u64)>>,
 }
@@ -153,6 +157,8 @@ pub(super) struct Heard {
 pub(super) struct Extension {
     pub(super) invoked: u64,
     pub(super) answered: u64,
+    /// Engine time.
+    pub(super) now: u64,
     pub(super) token: Token,
     pub(super) deadline: Option<u64>,
     pub(super) asked: Vec<JobId>,
@@ -183,6 +189,8 @@ impl Case {
             forgets_claims: true,
             loses_at_most: None,
             granted: HashSet::new(),
+            unsure: HashSet::new(),
+            heard: BTreeSet::new(),
             prolonged: HashMap::new(),
         };
         let mut gone = HashMap::new();
@@ -276,6 +284,7 @@ impl Case {
             let at = line.at;
             self.began = self.began.min(at);
             self.ended = self.ended.max(at);
+            self.heard.extend(line.event.engine_time());
             match line.event {
                 Event::Began { solo: is_solo } => solo = is_solo,
                 Event::EnqueueInvoke { call, wall, jobs } => {
@@ -353,10 +362,16 @@ impl Case {
                         }
                     }
                 }
-                Event::ExtendOk { invoked, pages, .. } => {
+                Event::ExtendUnknown { tokens, .. } => self.unsure.extend(tokens),
+                Event::ExtendOk {
+                    invoked,
+                    now,
+                    pages,
+                } => {
                     self.extends.extend(pages.into_iter().map(|page| Extension {
                         invoked,
                         answered: at,
+                        now,
                         token: page.token,
                         deadline: page.deadline,
                         asked: page.asked,

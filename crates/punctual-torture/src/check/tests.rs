@@ -10,6 +10,8 @@ mod kept;
 mod leases;
 /// T.
 mod missing;
+/// I3: leases that had run out.
+mod overdue;
 /// I5, I6, W, D.
 mod timing;
 /// How histories are told.

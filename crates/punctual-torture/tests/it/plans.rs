@@ -9,6 +9,29 @@ fn a_seed_is_a_plan() {
 }
 
 #[test]
+fn histories_are_kept_packed_and_judged_alike_again_as_long_as_there_is_room_for_them() {
+    let run_with = |bytes| {
+        let packed = ["--engine", "embedded", "--minutes", "0.05", "--seed", "2"];
+        run(&[&packed[..], &["--keep-bytes", bytes]].concat())
+    };
+    let kept = run_with("100000000");
+    assert!(kept.is_clean(), "{}", kept.said());
+    let history = kept.folder().join("seed-2/embedded/round-000/history");
+    for entry in std::fs::read_dir(history).expect("it was kept") {
+        let path = entry.expect("it was kept").path();
+        assert_eq!(path.extension(), Some("gz".as_ref()), "{path:?}");
+    }
+    let judged = said(&["verify", &kept.folder().to_string_lossy()]);
+    let hash = kept.rounds()[0]["hash"].as_str().map(str::to_owned);
+    assert!(judged.contains(&hash.expect("a hash")), "{judged}");
+    assert!(judged.contains("I1 nothing lost: holds"), "{judged}");
+    assert!(!judged.contains("not what was judged"), "{judged}");
+    let too_large = run_with("1000");
+    let judged = said(&["verify", &too_large.folder().to_string_lossy()]);
+    assert!(judged.contains("its history was not kept"), "{judged}");
+}
+
+#[test]
 fn kept_histories_are_judged_alike_again_and_a_changed_one_is_not() {
     let run = run(&[
         "--engine",

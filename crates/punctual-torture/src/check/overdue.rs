@@ -1,0 +1,121 @@
+//! What was accepted under a lease that had run out, though nobody had claimed its jobs since: every call first
+//! rescues, so the one that hands it in finds no lease any more.
+
+use std::collections::HashMap;
+
+use punctual::engine::Token;
+
+use super::stories::{Answer, Case, Extension};
+use super::{Tally, Verdict};
+use crate::event::Verdict as Said;
+
+/// Part of I3: ends and extensions that were accepted came while their lease lasted.
+pub(super) fn judge(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
+    let leases = Leases::of(case);
+    let mut look = |what: &str, token, call: Call| {
+        let since = leases.overdue(token, &call);
+        tally.stale_accepted += u64::from(since.is_some());
+        verdict.check(since.is_none(), || {
+            let since = since.unwrap_or_default();
+            format!("{what} under {token} was accepted {since} us after that had run out")
+        });
+    };
+    for end in case.jobs.values().flat_map(|story| &story.ends) {
+        if let Answer::Known(now, Said::Settled(..)) = end.answer {
+            let (invoked, answered) = (end.invoked, end.answered);
+            let call = Call {
+                invoked,
+                answered,
+                now,
+            };
+            look("an end", end.token, call);
+        }
+    }
+    let accepted = |extension: &&Extension| extension.deadline.is_some();
+    for extension in case.extends.iter().filter(accepted) {
+        let call = Call {
+            invoked: extension.invoked,
+            answered: extension.answered,
+            now: extension.now,
+        };
+        look("an extension", extension.token, call);
+    }
+}
+
+/// Every lease that some claim was answered.
+struct Leases<'a> {
+    case: &'a Case,
+    held: HashMap<Token, Held>,
+}
+
+/// A lease: when it was answered, since when and until when it is in engine time, and for how long.
+struct Held {
+    at: u64,
+    since: u64,
+    until: u64,
+    span: u64,
+}
+
+/// A call to the engine under a lease: stamps of when it was sent and answered, and its engine time.
+struct Call {
+    invoked: u64,
+    answered: u64,
+    now: u64,
+}
+
+/// A call rescues a bounded number of jobs: after so many others it is this one's turn.
+const CALLS: usize = 5;
+/// Faults that hold up no bytes on their way to the engine: one of workers, a job that ends its process.
+const OF_WORKERS: [&str; 4] = ["F01", "F08", "F29", "F31"];
+
+impl<'a> Leases<'a> {
+    fn of(case: &'a Case) -> Self {
+        let mut held: HashMap<Token, Held> = HashMap::new();
+        let stories = case.jobs.values().filter(|story| !story.over_a_loss);
+        for grant in stories.flat_map(|story| &story.grants) {
+            let span = grant.deadline.saturating_sub(grant.now);
+            let lease = held.entry(grant.token).or_insert(Held {
+                at: grant.at,
+                since: grant.now,
+                until: grant.deadline,
+                span,
+            });
+            // The same page may have been asked for again.
+            lease.at = lease.at.min(grant.at);
+            lease.since = lease.since.min(grant.now);
+            lease.until = lease.until.max(grant.deadline);
+            lease.span = lease.span.min(span);
+        }
+        Self { case, held }
+    }
+
+    /// For how many microseconds a lease had been over when a call under it was accepted; `None` if it may not have
+    /// been: it may have been prolonged without an answer, or by bytes that were held up on their way; or spared, as the
+    /// engine may have answered nobody for half of it; or not have been looked at yet.
+    fn overdue(&self, token: Token, call: &Call) -> Option<u64> {
+        let lease = self.held.get(&token)?;
+        let prolonged = self.case.prolonged.get(&token).into_iter().flatten();
+        let before = prolonged.filter(|(invoked, _)| *invoked < call.invoked);
+        let over = before.fold(lease.until, |over, (_, until)| over.max(*until));
+        if call.now <= over || self.case.unsure.contains(&token) {
+            return None;
+        }
+        let is_calm = !self.case.faults.iter().any(|fault| {
+            !OF_WORKERS.contains(&&*fault.id)
+                && fault.from <= call.answered
+                && lease.at <= fault.until
+        });
+        let looked = self.case.heard.range(over + 1..call.now).count() >= CALLS;
+        (is_calm && looked && !self.was_silent(lease, call.now)).then_some(call.now - over)
+    }
+
+    /// Whether the engine may have answered nobody for longer than half of a lease.
+    fn was_silent(&self, lease: &Held, until: u64) -> bool {
+        let mut last = lease.since;
+        let mut heard = self.case.heard.range(lease.since..=until);
+        heard.any(|now| {
+            let gap = now - std::mem::replace(&mut last, *now);
+            gap * 2 > lease.span
+        })
+    }
+}
