@@ -264,6 +264,16 @@ fn links_lead_somewhere() {
 }
 
 #[test]
+fn tests_that_the_list_of_bad_input_names_are_there() {
+    holds(pages::proofs);
+    let page = "docs/serving.md";
+    for planted in ["limits::no_such_test", "no_such_file::", "nowhere::tests"] {
+        finds(pages::proofs, page, &format!("| x | y | `{planted}` |"));
+    }
+    finds(pages::proofs, page, "| x | y | by hand |");
+}
+
+#[test]
 fn decisions_are_numbered_questions_in_the_index() {
     holds(pages::decisions);
     let rule = pages::decisions;

@@ -1,4 +1,5 @@
 use punctual::MemoryEngine;
+use punctual::time::minutes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 
@@ -160,6 +161,34 @@ async fn one_too_many_is_told_the_setting_that_lets_it_in() {
         assert!(told.contains(named), "{told}");
     }
     assert!(street.served(from("203.0.113.8")).await.is_some(), "others");
+}
+
+#[tokio::test]
+async fn of_ten_thousand_silent_connections_of_one_address_half_of_all_places_are_taken_and_others_are_served()
+ {
+    let street = Street::new(GatewayLimits {
+        head: minutes(10),
+        ..GatewayLimits::default()
+    });
+    let crowd = from("203.0.113.7");
+    let silent: Vec<_> = (0..8_192).map(|_| street.come(crowd)).collect();
+    // They come in one by one: the first that is refused is the one after all that may.
+    let refused: Vec<_> = (8_192..10_000).map(|_| street.come(crowd)).collect();
+    for mut one in refused {
+        let mut told = Vec::new();
+        let read = within(seconds(60), one.read_to_end(&mut told)).await;
+        read.expect("it is closed").expect("in order");
+        assert!(told.is_empty() || told.starts_with(b"HTTP/1.1 429 "));
+    }
+    assert!(street.served(from("203.0.113.8")).await.is_some(), "others");
+    assert!(street.served(crowd).await.is_none(), "one too many");
+    drop(silent);
+    let again = async {
+        while street.served(crowd).await.is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(seconds(60), again).await.expect("a place again");
 }
 
 #[tokio::test]

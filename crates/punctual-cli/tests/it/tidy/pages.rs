@@ -41,6 +41,40 @@ pub(super) fn words(tree: &Tree) -> Vec<String> {
     complaints
 }
 
+/// Every bad input that a server may meet has a test, and that is there.
+pub(super) fn proofs(tree: &Tree) -> Vec<String> {
+    const PAGE: &str = "docs/serving.md";
+    let page = tree.get(PAGE).unwrap_or_default();
+    let (_, listed) = page.split_once("## Bad input").unwrap_or_default();
+    let rows = listed.lines().filter(|line| line.starts_with("| ")).skip(2);
+    let mut complaints = Vec::new();
+    for row in rows {
+        let tests = row.trim_end_matches(" |").rsplit(" | ").next();
+        let spans = tests.unwrap_or_default().split('`').skip(1).step_by(2);
+        let mut has_one = false;
+        for (file, test) in spans.filter_map(|span| span.split_once("::")) {
+            has_one = true;
+            if !is_proved(tree, file, test) {
+                complaints.push(format!("{PAGE}: there is no test {file}::{test}"));
+            }
+        }
+        if !has_one && !row.contains("`dashboard/test`") {
+            complaints.push(format!("{PAGE}: no test is named by {row:?}"));
+        }
+    }
+    complaints
+}
+
+/// A test of a file, every test of it, or the unit tests of a module.
+fn is_proved(tree: &Tree, file: &str, test: &str) -> bool {
+    let end = match test {
+        "tests" => format!("/{file}/tests.rs"),
+        _ => format!("/tests/it/{file}.rs"),
+    };
+    let mut found = tree.files("crates/", &end);
+    found.any(|(_, text)| matches!(test, "" | "tests") || text.contains(&format!("fn {test}(")))
+}
+
 /// Every relative link leads to a file, and to a heading of it if it names one.
 pub(super) fn links(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
