@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
 use super::ending::Cause;
 use super::health::Loop;
 use super::runtime::{Phase, Runtime};
@@ -15,40 +18,61 @@ use crate::time::{millis, within};
 
 pub(super) async fn run(rt: Arc<Runtime>) {
     let mut backoff = Backoff::new(millis(50), millis(1_000));
+    let mut apart = false;
     while rt.phase() < Phase::Over {
         rt.vitals.beat(Loop::Leases);
         let now = rt.now();
-        let (keys, pages) = rt.board().due_beats(now, rt.lease());
-        if pages.is_empty() {
+        let beats = rt.board().due_beats(now, rt.lease());
+        if beats.is_empty() {
             let next = rt.board().next_beat();
             rt.sleep_until(next, &rt.beats).await;
             continue;
         }
-        match extend(&rt, &keys, pages, now).await {
+        let several = beats.len() > 1;
+        let prolonged = match apart && several {
+            true => extend_each(&rt, beats, now).await,
+            false => extend(&rt, beats, now).await,
+        };
+        match prolonged {
             Ok(()) => {
+                apart = false;
                 backoff.reset();
                 rt.vitals.well(Loop::Leases);
             }
+            // Part of the engine may be away: the pages of the others are not to be lost with it.
+            Err(_) if several && !apart => apart = true,
             Err(error) => {
                 // The watch stops the handlers if this goes on for too long.
                 tracing::warn!(%error, "leases are not prolonged; trying again");
                 rt.vitals.trouble(Loop::Leases, &error);
-                rt.board().repeat_progress(&keys);
                 rt.pause(backoff.pause(), Phase::Over).await;
             }
         }
     }
 }
 
-async fn extend(rt: &Runtime, keys: &[u64], pages: Vec<Extend>, sent: Duration) -> Result<()> {
+/// Prolongs each page by a call of its own, at once; the error of one that was not.
+async fn extend_each(rt: &Runtime, beats: Vec<(u64, Extend)>, sent: Duration) -> Result<()> {
+    let calls = beats.into_iter().map(|beat| extend(rt, vec![beat], sent));
+    let mut calls: FuturesUnordered<_> = calls.collect();
+    let mut all = Ok(());
+    while let Some(one) = calls.next().await {
+        all = all.and(one);
+    }
+    all
+}
+
+async fn extend(rt: &Runtime, beats: Vec<(u64, Extend)>, sent: Duration) -> Result<()> {
+    let (keys, pages): (Vec<u64>, Vec<Extend>) = beats.into_iter().unzip();
     let asked = rt.engine.extend(&rt.namespace, pages);
     let extended = match within(rt.lease() / 3, asked).await {
-        Some(extended) => extended?,
+        Some(extended) => extended,
         None => {
             let message = "engine did not answer within a third of the lease";
-            return Err(Error::new(ErrorKind::EngineUnavailable, message).operation("extend"));
+            Err(Error::new(ErrorKind::EngineUnavailable, message).operation("extend"))
         }
     };
+    let extended = extended.inspect_err(|_| rt.board().repeat_progress(&keys))?;
     let mut lost = 0;
     {
         let mut board = rt.board();
@@ -69,7 +93,7 @@ async fn extend(rt: &Runtime, keys: &[u64], pages: Vec<Extend>, sent: Duration) 
 
 impl Board {
     /// The pages to prolong by that instant, each with the jobs still worked on.
-    fn due_beats(&self, now: Duration, lease: Duration) -> (Vec<u64>, Vec<Extend>) {
+    fn due_beats(&self, now: Duration, lease: Duration) -> Vec<(u64, Extend)> {
         let due = self.pages.iter().filter(|(_, page)| page.beat_at <= now);
         // In their order: they are searched below.
         let keys: Vec<u64> = due.map(|(key, _)| *key).take(self.batch_items()).collect();
@@ -97,7 +121,7 @@ impl Board {
                     .extend(note.map(|note| (attempt.job.id, note)));
             }
         }
-        (keys, extends)
+        keys.into_iter().zip(extends).collect()
     }
 
     /// The notes of these pages did not arrive: they go with the next beat.

@@ -21,6 +21,35 @@ struct Batch {
     ended: Vec<Ended>,
     /// Whether what the engine refused was taken out of it.
     plain: bool,
+    /// Whether the engine did not answer: such ones stand behind those that were not sent yet.
+    unanswered: bool,
+}
+
+impl Batch {
+    fn new(ended: Vec<Ended>) -> Self {
+        Self {
+            ended,
+            plain: false,
+            unanswered: false,
+        }
+    }
+
+    /// One batch per page.
+    fn apart(self) -> Vec<Self> {
+        let plain = self.plain;
+        let mut pages: Vec<Self> = Vec::new();
+        for ended in self.ended {
+            let token = ended.lease.token;
+            match pages.last_mut() {
+                Some(page) if page.ended[0].lease.token == token => page.ended.push(ended),
+                _ => pages.push(Self {
+                    plain,
+                    ..Self::new(vec![ended])
+                }),
+            }
+        }
+        pages
+    }
 }
 
 pub(super) async fn run(rt: Arc<Runtime>) {
@@ -28,22 +57,18 @@ pub(super) async fn run(rt: Arc<Runtime>) {
     loop {
         rt.vitals.beat(Loop::Settler);
         let mut outbox = rt.outbox.lock().await;
-        if outbox.0.is_empty() {
+        if outbox.0.front().is_none_or(|batch| batch.unanswered) {
             let ended = rt.board().take_ended();
-            if ended.is_empty() {
-                drop(outbox);
-                if rt.phase() == Phase::Over {
-                    return;
-                }
-                rt.sleep_until(None, &rt.settle).await;
-                continue;
+            if !ended.is_empty() {
+                outbox.0.push_front(Batch::new(ended));
             }
-            outbox.0.push_back(Batch {
-                ended,
-                plain: false,
-            });
         }
         let Some(batch) = outbox.0.front() else {
+            drop(outbox);
+            if rt.phase() == Phase::Over {
+                return;
+            }
+            rt.sleep_until(None, &rt.settle).await;
             continue;
         };
         match send(&rt, batch).await {
@@ -64,6 +89,9 @@ pub(super) async fn run(rt: Arc<Runtime>) {
             Err(error) => {
                 tracing::warn!(%error, jobs = batch.ended.len(), "settle is sent again");
                 rt.vitals.trouble(Loop::Settler, &error);
+                if !set_back(&mut outbox.0) {
+                    continue;
+                }
                 drop(outbox);
                 match rt.phase() {
                     Phase::Over => return,
@@ -209,14 +237,32 @@ fn is_refusal(error: &Error) -> bool {
     )
 }
 
+/// Sets back the batch that was not answered, so that it does not hold up others: part of the engine may be away. One
+/// of several pages comes apart first, page by page, each to be sent at once. Whether there is nothing to be sent at once.
+fn set_back(outbox: &mut VecDeque<Batch>) -> bool {
+    let Some(batch) = outbox.pop_front() else {
+        return true;
+    };
+    let mut pages = batch.apart();
+    if let [page] = &mut pages[..] {
+        page.unanswered = true;
+        outbox.extend(pages);
+        return true;
+    }
+    for page in pages.into_iter().rev() {
+        outbox.push_front(page);
+    }
+    false
+}
+
 /// A refused batch is cut in half until the one that is refused stands alone; that one is handed
 /// in as a failure without what it brought along, so that it cannot hold up the others.
 fn divide(rt: &Runtime, outbox: &mut VecDeque<Batch>, mut batch: Batch, error: &Error) {
     if batch.ended.len() > 1 {
         let second = batch.ended.split_off(batch.ended.len() / 2);
         outbox.push_front(Batch {
-            ended: second,
             plain: batch.plain,
+            ..Batch::new(second)
         });
         outbox.push_front(batch);
         return;

@@ -1,6 +1,6 @@
 //! An engine that counts, fails on command and remembers; and a worker in the background.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -61,6 +61,7 @@ struct State {
     claims: Vec<Claim>,
     settles: Vec<Settle>,
     waits: Vec<WaitFor>,
+    away: HashSet<Token>,
 }
 
 impl Probe {
@@ -89,6 +90,21 @@ impl Probe {
     pub(crate) fn fail(&self, verb: &'static str, faults: impl IntoIterator<Item = Fault>) {
         let mut state = self.state.lock().unwrap();
         state.faults.entry(verb).or_default().extend(faults);
+    }
+
+    /// The part of the engine that knows this page does not answer from now on, nor does a call that names it.
+    pub(crate) fn loses(&self, page: Token) {
+        self.state.lock().unwrap().away.insert(page);
+    }
+
+    /// Which pages are there, and whether one is not.
+    fn there<T>(&self, pages: Vec<T>, token: impl Fn(&T) -> Token) -> (Vec<T>, bool) {
+        let state = self.state.lock().unwrap();
+        let named = pages.len();
+        let is_there = |page: &T| !state.away.contains(&token(page));
+        let there: Vec<T> = pages.into_iter().filter(is_there).collect();
+        let all = there.len() == named;
+        (there, all)
     }
 
     pub(crate) fn calls(&self, verb: &'static str) -> usize {
@@ -152,6 +168,10 @@ impl Probe {
     }
 }
 
+fn is_away() -> Error {
+    Error::new(ErrorKind::EngineUnavailable, "part of it is away")
+}
+
 #[async_trait]
 impl Engine for Probe {
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
@@ -169,8 +189,10 @@ impl Engine for Probe {
     }
 
     async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
-        self.through("extend", self.inner.extend(namespace, pages))
-            .await
+        let (there, all) = self.there(pages, |page| page.token);
+        let extended = self.through("extend", self.inner.extend(namespace, there));
+        let extended = extended.await?;
+        all.then_some(extended).ok_or_else(is_away)
     }
 
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
@@ -178,8 +200,11 @@ impl Engine for Probe {
         if let Some(gate) = &self.settle_gate {
             gate.acquire().await.unwrap().forget();
         }
-        self.through("settle", self.inner.settle(namespace, settle))
-            .await
+        let (pages, all) = self.there(settle.pages, |page| page.token);
+        let settle = Settle { pages };
+        let settled = self.through("settle", self.inner.settle(namespace, settle));
+        let settled = settled.await?;
+        all.then_some(settled).ok_or_else(is_away)
     }
 
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::job::Stop;
-use punctual::time::{millis, seconds};
+use punctual::time::{millis, seconds, within};
 use punctual::worker::Interrupt;
 use punctual::{Context, Outcome, Queue, State, Worker};
 use tokio::sync::mpsc;
@@ -174,6 +174,52 @@ async fn an_engine_that_cannot_be_reached_stops_the_handler_in_time() {
     assert_eq!((job.state, job.attempt), (State::Completed, 2));
     assert_eq!((job.failures, job.crashes), (0, 0));
     running.stop().await;
+}
+
+/// As where a namespace is cut into shards, and one of them is away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_of_a_part_that_is_away_take_no_others_with_them() {
+    let (probe, _clock) = Probe::new();
+    let (told, mut starts) = mpsc::unbounded_channel();
+    let (stopped, mut interrupts) = mpsc::unbounded_channel();
+    let release = Arc::new(tokio::sync::Semaphore::new(0));
+    let released = release.clone();
+    let worker =
+        quick(&probe)
+            .lease(seconds(2))
+            .concurrency(3)
+            .handle(move |_: Ping, ctx: Context| {
+                let (told, stopped, released) = (told.clone(), stopped.clone(), released.clone());
+                async move {
+                    told.send(ctx.token()).unwrap();
+                    tokio::select! {
+                        why = ctx.cancelled() => stopped.send((ctx.id(), why)).unwrap(),
+                        _ = released.acquire() => {}
+                    }
+                }
+            });
+    let running = background(&worker);
+    let mut ids = Vec::new();
+    let mut tokens = Vec::new();
+    for n in 0..3 {
+        ids.push(send(&probe, n).await);
+        tokens.push(soon(starts.recv()).await.unwrap());
+    }
+    probe.loses(tokens[0]);
+    let interrupted = soon(interrupts.recv()).await.unwrap();
+    assert_eq!(interrupted, (ids[0], Interrupt::LeaseLost));
+    // The others would be stopped within a lease.
+    let other = within(seconds(2), interrupts.recv()).await;
+    assert_eq!(other, None);
+    // What it hands in of that page is not answered either, and holds up nobody.
+    release.close();
+    for id in &ids[1..] {
+        let job = settled(&probe, *id).await;
+        assert_eq!((job.state, job.attempt), (State::Completed, 1));
+    }
+    let next = send(&probe, 3).await;
+    assert_eq!(settled(&probe, next).await.attempt, 1);
+    drop(running);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]

@@ -96,6 +96,6 @@ fn heartbeats_keep_to_the_batch_of_the_engine() {
     for fence in 1..=3 {
         board.add_page(lease(fence), Beat::new(NOW, LEASE));
     }
-    let (keys, pages) = board.due_beats(NOW + LEASE, LEASE);
+    let (keys, pages): (Vec<_>, Vec<_>) = board.due_beats(NOW + LEASE, LEASE).into_iter().unzip();
     assert_eq!((keys.len(), pages.len()), (2, 2));
 }
