@@ -6,7 +6,7 @@ use std::sync::Arc;
 use punctual::engine::Durability;
 use punctual::time::parse_span;
 use punctual::{Engine, Error, ErrorKind, Result};
-use punctual_client::HttpEngine;
+use punctual_client::{HttpEngine, Transport};
 use punctual_embedded::{EmbeddedEngine, Options};
 use punctual_redis::RedisEngine;
 
@@ -21,18 +21,42 @@ pub(crate) fn of_directory(directory: &Path) -> String {
     format!("{DIRECTORY}{}", directory.display())
 }
 
-/// Opens the engine at an address: `file:DIR?durability=os`, `http://HOST:PORT`, or one of Redis.
+/// Opens the engine at an address: `file:DIR?durability=os`, `http://HOST:PORT`, `https://HOST:PORT?ca=FILE`, or one of
+/// Redis.
 pub(crate) async fn open(address: &str) -> Result<Arc<dyn Engine>> {
     if let Some(rest) = address.strip_prefix(DIRECTORY) {
         let (directory, options) = rest.split_once('?').unwrap_or((rest, ""));
         let options = embedded(options)?;
         return Ok(Arc::new(EmbeddedEngine::open(directory, options)?));
     }
-    if let Some(authority) = address.strip_prefix("http://") {
-        return Ok(Arc::new(HttpEngine::connect(authority, Some(TOKEN))?));
+    if let Some(rest) = address.strip_prefix("http://") {
+        return Ok(Arc::new(gateway(rest, Transport::Plain)?));
+    }
+    if let Some(rest) = address.strip_prefix("https://") {
+        return Ok(Arc::new(gateway(rest, Transport::Tls(None))?));
     }
     let options: punctual_redis::Options = address.parse()?;
     Ok(Arc::new(RedisEngine::connect(options).await?))
+}
+
+/// The option of a gateway that is not of the run: its token is in that variable of the environment.
+pub(crate) const TOKEN_OUTSIDE: &str = "token=PUNCTUAL_TOKEN";
+
+fn gateway(rest: &str, mut transport: Transport) -> Result<HttpEngine> {
+    let (authority, options) = rest.split_once('?').unwrap_or((rest, ""));
+    let mut token = Some(TOKEN.to_owned());
+    for option in options.split('&').filter(|option| !option.is_empty()) {
+        match (option.strip_prefix("ca="), &mut transport) {
+            _ if option == TOKEN_OUTSIDE => token = std::env::var("PUNCTUAL_TOKEN").ok(),
+            (Some(file), Transport::Tls(ca)) => *ca = Some(file.into()),
+            _ => {
+                let message = "address has an unknown option; one of a gateway by https has ca";
+                return Err(Error::new(ErrorKind::InvalidInput, message));
+            }
+        }
+    }
+    let authority = authority.trim_end_matches('/');
+    HttpEngine::connect_by(transport, authority, token.as_deref())
 }
 
 /// Small, so that a checkpoint is nearly always under way.

@@ -9,7 +9,8 @@ use punctual::time::{minutes, seconds};
 
 use crate::cell::CellKind;
 use crate::fate::Mix;
-use crate::plan::plan;
+use crate::foreign::Foreign;
+use crate::plan::{Fault, plan};
 use crate::report;
 use crate::roles::{Failed, Role};
 use crate::run::{self, Keep, Round, Wanted};
@@ -45,7 +46,12 @@ pub(crate) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanArgs {
-    /// Engines or cells: file:, redis, all, or the name of a cell
+    /// Engines or cells: file:, redis, disk, all, lossy, the name of a cell; or one address
+    ///
+    /// Of an engine at an address nothing is broken but what can be from outside: redis://HOST:PORT/DB, rediss://HOST,
+    /// redis+sentinel://HOST,HOST/MASTER, redis+cluster://HOST,HOST, http://HOST:PORT and https://HOST:PORT?ca=FILE with the token
+    /// in PUNCTUAL_TOKEN, or a directory (file:DIR, ./DIR), which gets a gateway. It may hold no jobs, and only jobs of the run
+    /// are deleted.
     #[arg(long, value_delimiter = ',', default_value = "all")]
     engine: Vec<String>,
 
@@ -155,7 +161,15 @@ impl Command {
 }
 
 impl PlanArgs {
+    /// The address that is given instead of cells.
+    fn foreign(&self) -> Option<Foreign> {
+        Foreign::named(&self.engine.join(","))
+    }
+
     fn cells(&self) -> Result<Vec<CellKind>, Failed> {
+        if self.foreign().is_some() {
+            return Ok(vec![CellKind::Address]);
+        }
         let mut cells = Vec::new();
         for name in &self.engine {
             cells.extend(CellKind::named(name)?);
@@ -172,7 +186,10 @@ impl PlanArgs {
             .as_millis() as u64;
         for cell in self.cells()? {
             println!("{}, round 0:", cell.name());
-            for fault in plan(self.seed, cell, 0, span, self.faults) {
+            let foreign = self.foreign();
+            let is_hit = |fault: &Fault| foreign.as_ref().is_none_or(|it| it.is_hit_in(fault.lane));
+            let plan = plan(self.seed, cell, 0, span, self.faults);
+            for fault in plan.into_iter().filter(is_hit) {
                 println!("  {:<4} {fault}", fault.kind.id_in(cell));
             }
         }
@@ -182,8 +199,12 @@ impl PlanArgs {
 
 impl RunArgs {
     fn run(self) -> Result<bool, Failed> {
+        if self.sums.is_some() && self.plan.foreign().is_some() {
+            return Err("sums are of cells; leave --sums out, or name cells with --engine".into());
+        }
         let wanted = Wanted {
             cells: self.plan.cells()?,
+            foreign: self.plan.foreign(),
             seed: self.plan.seed,
             span: minutes(1).mul_f64(self.plan.minutes),
             faults: self.plan.faults,

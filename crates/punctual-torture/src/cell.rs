@@ -16,6 +16,8 @@ use tokio::sync::Mutex;
 use tokio::task::block_in_place;
 
 use crate::address;
+use crate::foreign::Foreign;
+use crate::plan::Lane;
 pub(crate) use kind::CellKind;
 
 /// Servers of a run, which go on from round to round.
@@ -44,6 +46,8 @@ pub(crate) struct Cell {
     /// Bytes of all keys of its server after the first round.
     base: OnceLock<u64>,
     marks: std::sync::Mutex<Marks>,
+    /// Where it is, if somebody else keeps it.
+    foreign: Option<Foreign>,
 }
 
 /// Jobs of rounds whose marks may not have lapsed yet.
@@ -92,8 +96,21 @@ const IN_ONE_FILE: [&str; 2] = ["--aof-load-truncated", "no"];
 const SNAPSHOTS: [&str; 4] = ["--save", "1 1", "--appendonly", "no"];
 
 impl Cell {
-    /// Starts the servers.
-    pub(crate) async fn start(kind: CellKind, folder: &Path) -> io::Result<Self> {
+    /// Starts the servers, unless somebody else keeps them.
+    ///
+    /// # Errors
+    /// If those hold jobs already.
+    pub(crate) async fn start(
+        kind: CellKind,
+        folder: &Path,
+        foreign: Option<Foreign>,
+    ) -> io::Result<Self> {
+        if let Some(foreign) = &foreign {
+            // In a box: it is as large as all that it awaits.
+            Box::pin(foreign.be_empty())
+                .await
+                .map_err(io::Error::other)?;
+        }
         let mut spy = None;
         let durability = kind.durability();
         let (servers, address) = block_in_place(|| -> io::Result<_> {
@@ -128,6 +145,10 @@ impl Cell {
                     let address = cluster.address();
                     (Servers::Cluster(Box::new(cluster)), address)
                 }
+                CellKind::Address => {
+                    let foreign = foreign.as_ref().map(Foreign::address);
+                    (Servers::None, foreign.unwrap_or_default())
+                }
                 _ => {
                     let data = folder.join("data");
                     if kind.is_spied_on() {
@@ -141,11 +162,12 @@ impl Cell {
         if let (CellKind::RedisEverysecSlow, Some(spy)) = (kind, &spy) {
             spy.slow_sync(millis(1_500))?;
         }
-        let gateway = kind.has_gateway().then(free_port);
+        let is_directory = foreign.as_ref().is_some_and(Foreign::is_directory);
+        let gateway = (kind.has_gateway() || is_directory).then(free_port);
         let before = match (&servers, gateway) {
             (_, Some(port)) => Some(port),
             (Servers::One(server), None) => Some(server.port()),
-            _ => None,
+            _ => foreign.as_ref().and_then(Foreign::port),
         };
         let proxy = match before {
             Some(port) => Some(Arc::new(TestProxy::to(port).await)),
@@ -167,9 +189,13 @@ impl Cell {
             kind,
             servers,
             proxy,
-            behind: format!("{address}?durability={durability}"),
+            behind: match &foreign {
+                Some(_) => address,
+                None => format!("{address}?durability={durability}"),
+            },
             gateway,
             spy,
+            foreign,
         })
     }
 
@@ -204,8 +230,24 @@ impl Cell {
         self.clients.as_deref().map_or_else(Vec::new, environment)
     }
 
+    /// The port of a gateway that strangers can come to.
+    pub(crate) fn door(&self) -> Option<u16> {
+        let has_door = self.foreign.as_ref().is_some_and(Foreign::has_door);
+        let proxy = self.proxy.as_ref().map(|proxy| proxy.port());
+        self.gateway.or(proxy.filter(|_| has_door))
+    }
+
+    /// Whether faults of a lane can be brought about.
+    pub(crate) fn is_hit_in(&self, lane: Lane) -> bool {
+        let foreign = self.foreign.as_ref();
+        foreign.is_none_or(|foreign| foreign.is_hit_in(lane))
+    }
+
     /// Where producers and workers of a round find their engine.
     pub(crate) fn address(&self) -> String {
+        if let (Some(foreign), Some(proxy), None) = (&self.foreign, &self.proxy, self.gateway) {
+            return foreign.behind(proxy.port());
+        }
         match (&self.proxy, self.gateway) {
             (Some(proxy), Some(_)) => format!("http://127.0.0.1:{}", proxy.port()),
             (Some(proxy), None) => {

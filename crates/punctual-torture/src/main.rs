@@ -10,6 +10,7 @@ mod cell;
 mod check;
 mod event;
 mod fate;
+mod foreign;
 mod history;
 mod look;
 mod nemesis;

@@ -33,7 +33,7 @@ pub(crate) struct Targets {
     pub(crate) spy: Option<Arc<SyncSpy>>,
     /// What sets the clocks of producers and workers.
     pub(crate) clients: Option<Arc<SyncSpy>>,
-    /// The port of the gateway.
+    /// The port of a gateway that strangers can come to.
     pub(crate) gateway: Option<u16>,
 }
 

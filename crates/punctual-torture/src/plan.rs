@@ -173,7 +173,7 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
             Lane::Servers,
             &[(Kind::KillEngine, 14), (Kind::StopEngine, 1)],
         )],
-        CellKind::EmbeddedHttp => {
+        CellKind::EmbeddedHttp | CellKind::Address => {
             vec![
                 (Lane::Workers, WORKERS),
                 (Lane::Servers, gateway),

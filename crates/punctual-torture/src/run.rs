@@ -20,6 +20,7 @@ use crate::cell::{Cell, CellKind};
 use crate::check::{self, Findings};
 use crate::event::Event;
 use crate::fate::Mix;
+use crate::foreign::Foreign;
 use crate::history::{self, History};
 use crate::look::{self, Look};
 use crate::nemesis::{self, Targets};
@@ -35,6 +36,8 @@ use crate::waits::Waits;
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) cells: Vec<CellKind>,
+    /// Where the one cell is, if somebody else keeps its servers.
+    pub(crate) foreign: Option<Foreign>,
     pub(crate) seed: u64,
     /// How long faults go on in all.
     pub(crate) span: Duration,
@@ -149,12 +152,13 @@ async fn run_cell(
 ) -> io::Result<Vec<Round>> {
     let folder = wanted.folder.join(kind.name());
     fs::create_dir_all(&folder)?;
-    let cell = Cell::start(kind, &folder).await?;
+    let cell = Cell::start(kind, &folder, wanted.foreign.clone()).await?;
     let (mut rounds, mut faults, mut left) = (Vec::new(), wanted.faults, wanted.span);
     while left > Duration::ZERO && faults > 0 {
         let number = rounds.len() as u64;
         let span = left.min(wanted.round);
-        let plan = plan(wanted.seed, kind, number, span.as_millis() as u64, faults);
+        let mut plan = plan(wanted.seed, kind, number, span.as_millis() as u64, faults);
+        plan.retain(|fault| cell.is_hit_in(fault.lane));
         faults -= plan.len();
         left -= span;
         let running = RoundRun {
@@ -208,7 +212,7 @@ impl RoundRun<'_> {
             proxy: self.cell.proxy.clone(),
             spy: self.cell.spy.clone(),
             clients: self.cell.clients.clone(),
-            gateway: self.cell.gateway,
+            gateway: self.cell.door(),
         };
         let producers: Vec<_> = (0..producers)
             .map(|number| start("producer", number))

@@ -56,6 +56,8 @@ pub(crate) enum CellKind {
     RedisEmptied,
     /// The embedded engine, synced five times a second, killed and with power cuts: loses so much
     EmbeddedInterval,
+    /// The engine at an address that is given instead: of its servers nothing is broken
+    Address,
 }
 
 impl CellKind {
@@ -79,14 +81,17 @@ impl CellKind {
             "all" => Ok(Self::value_variants()
                 .iter()
                 .copied()
-                .filter(|kind| !kind.may_lose())
+                .filter(|kind| !kind.may_lose() && *kind != Self::Address)
                 .collect()),
             "lossy" => Ok(Self::value_variants()
                 .iter()
                 .copied()
                 .filter(|kind| kind.may_lose())
                 .collect()),
-            name => Self::from_str(name, false).map(|kind| vec![kind]),
+            name => match Self::from_str(name, false)? {
+                Self::Address => Err("write the address itself, such as ./data".into()),
+                kind => Ok(vec![kind]),
+            },
         }
     }
 
@@ -170,6 +175,7 @@ impl CellKind {
             Self::RedisEverysec | Self::EmbeddedOsPower => "os",
             Self::RedisEverysecPower | Self::RedisEverysecSlow => "os",
             Self::EmbeddedInterval => "interval(200ms)",
+            Self::Address => "as it says",
             Self::Sentinel => "replica(2)",
             Self::SentinelOne => "replica(1)",
             Self::RedisRdb | Self::SentinelUnwaited => "memory",

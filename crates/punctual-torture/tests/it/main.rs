@@ -1,6 +1,8 @@
 //! The harness is proved: it finds planted bugs, sees settings lose what they may lose, and nothing
 //! lost where nothing may be.
 
+/// Engines that somebody else keeps.
+mod addresses;
 /// Settings that may lose do, the others do not.
 mod honest;
 /// A seed is a plan, and kept histories are judged alike again.

@@ -12,6 +12,11 @@ pub(crate) struct Run {
 
 /// Runs the program with these arguments and a folder of its own.
 pub(crate) fn run(arguments: &[&str]) -> Run {
+    run_with_token(arguments, "")
+}
+
+/// The same with the token of a gateway that is not of the run.
+pub(crate) fn run_with_token(arguments: &[&str], token: &str) -> Run {
     let folder = tempfile::Builder::new()
         .prefix("torture-")
         .tempdir()
@@ -21,6 +26,7 @@ pub(crate) fn run(arguments: &[&str]) -> Run {
         .args(arguments)
         .arg("--folder")
         .arg(folder.path())
+        .env("PUNCTUAL_TOKEN", token)
         .output()
         .expect("the program starts");
     Run { folder, output }
