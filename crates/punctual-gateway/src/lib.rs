@@ -3,6 +3,7 @@
 //! `docs/http-api.md` tells every route; [`JobLine`] is a job as JSON, in answers and in files.
 
 mod access;
+mod alarms;
 mod api;
 mod audit;
 mod crowd;

@@ -160,6 +160,7 @@ impl Gateway {
         Shared::new(Inner {
             engine: Arc::new(Measured::new(self.engine, meters.clone())),
             tokens: self.tokens.failures_max(self.limits.failures),
+            alarms: Default::default(),
             audit: self.audit,
             limits: self.limits,
             proxies: Proxies(self.proxies),

@@ -9,6 +9,7 @@ use punctual_push::{Doorbell, Guard};
 use tokio::sync::watch;
 
 use crate::access::Tokens;
+use crate::alarms::Alarms;
 use crate::audit::Audit;
 use crate::limits::GatewayLimits;
 use crate::meters::Meters;
@@ -24,6 +25,8 @@ pub(crate) struct Inner {
     /// Measured.
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) tokens: Tokens,
+    /// What claims that wait know of dues.
+    pub(crate) alarms: Alarms,
     pub(crate) audit: Audit,
     pub(crate) limits: GatewayLimits,
     /// Believed whom they ask for.

@@ -56,6 +56,44 @@ async fn a_hundred_claims_that_wait_at_two_gateways_of_one_redis_make_few_calls(
     }
 }
 
+/// Dues a tenth of a second apart, all of them after every claim has looked once more.
+const DUES: usize = 10;
+/// All claims at every due would be a thousand, beside some two hundred of those that look.
+const HERD_MAX: u64 = 500;
+
+#[tokio::test]
+async fn of_a_hundred_claims_that_wait_for_the_same_due_a_few_wake_up() {
+    let redis = TestServer::start();
+    let punctual = Punctual::new();
+    let serve = || Server::start(&punctual, &["--engine", &redis.address()]);
+    let gateways = [serve(), serve()];
+    for due in 0..DUES {
+        let body = format!(r#"{{"queue":"mail","delay":"{}ms"}}"#, 8_000 + 100 * due);
+        let answer = gateways[0].request("POST /v1/jobs", &body);
+        assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    }
+    let polls: Vec<TcpStream> = (gateways.iter())
+        .flat_map(|gateway| (0..POLLS).map(|_| poll(gateway)))
+        .collect();
+    let claimed = || -> usize {
+        let stats = gateways[0].request("GET /v1/stats?queue=mail", "");
+        let (_, active) = stats.split_once(r#""active":"#).expect("counts");
+        let digits = active.split(|c: char| !c.is_ascii_digit()).next();
+        digits
+            .and_then(|count| count.parse().ok())
+            .expect("a count")
+    };
+    while claimed() < DUES {
+        pause(millis(50)).await;
+    }
+    let claims: u64 = gateways.iter().map(claims).sum();
+    println!(
+        "{} claims that wait: {claims} made for {DUES} dues",
+        polls.len()
+    );
+    assert!(claims < HERD_MAX, "{claims}");
+}
+
 fn poll(gateway: &Server) -> TcpStream {
     gateway.send(
         "POST /v1/claims",

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use punctual::engine::{Claim, Claimed, Got, Settle, Settlement, Target, WaitFor};
+use punctual::engine::{Claim, Claimed, Got, Settle, Settlement, Target};
 use punctual::time::{millis, pause, seconds};
 use punctual::{Effect, JobId, JobRecord, Outcome, push};
 use tokio::sync::oneshot;
@@ -56,6 +56,7 @@ pub(crate) async fn claim_for(
     let (mut claimed, mut undelivered) = claim_once(shared, caller, &claim, may_come_again).await?;
     let started = claimed.now;
     let mut end = wait_until(started, wait.as_deref())?;
+    let mut waiter = shared.alarms.join(&caller.namespace, &claim);
     while claimed.pages.is_empty() {
         if claimed.suspects && !claim.alone {
             // The worker shall hear of them soon, to ask for one once it runs nothing else.
@@ -65,15 +66,15 @@ pub(crate) async fn claim_for(
             break;
         }
         let listen = (claimed.now + seconds(LISTEN_SECONDS_MAX)).min(end);
-        let until = claimed.wake_at.map_or(listen, |at| at.min(listen));
-        if until <= claimed.now {
+        waiter.learn(&claimed);
+        if claimed.wake_at.is_some_and(|at| at <= claimed.now) {
             // Work was left behind a bound of one call; it is there now, or soon.
             pause(millis(1)).await;
         } else {
-            let work = WaitFor::Work(claim.queues.clone());
+            let engine = &*shared.engine;
             tokio::select! {
                 biased;
-                waited = shared.engine.wait(&caller.namespace, work, until) => { waited?; }
+                waited = waiter.wait(engine, &caller.namespace, &claim.queues, listen) => waited?,
                 () = shared.ending() => break,
             }
         }
