@@ -1,4 +1,5 @@
 use super::TestServer;
+use super::server::await_fact;
 
 /// Three masters of one cluster, without replicas.
 #[derive(Debug)]
@@ -45,9 +46,7 @@ impl TestCluster {
             nodes[0].cli(&["CLUSTER", "MEET", "127.0.0.1", &port]);
         }
         let cluster = Self { nodes };
-        while !cluster.is_whole() {
-            std::thread::yield_now();
-        }
+        await_fact(|| cluster.is_whole());
         cluster
     }
 

@@ -1,8 +1,5 @@
-use std::time::Duration;
-
-use punctual::time::millis;
-
 use super::TestServer;
+use super::server::await_fact;
 
 /// A master with two replicas, and three sentinels who watch it.
 #[derive(Debug)]
@@ -230,14 +227,4 @@ fn follows<'a>(keeping: &[&'a str], port: &'a str) -> Vec<&'a str> {
 
 fn host(server: &TestServer) -> String {
     format!("127.0.0.1:{}", server.port())
-}
-
-/// Each look is a process of redis-cli: a pause lies between two, so that servers have the machine to themselves.
-const BETWEEN_LOOKS: Duration = millis(20);
-
-/// Blocks until a fact holds.
-fn await_fact(fact: impl Fn() -> bool) {
-    while !fact() {
-        std::thread::park_timeout(BETWEEN_LOOKS);
-    }
 }

@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
+use punctual::time::millis;
 use tempfile::TempDir;
 
 /// Where a machine gets its `redis-server` from.
@@ -215,9 +217,7 @@ impl TestServer {
             self.cli(&["INFO", "replication"])
                 .contains("master_link_status:down")
         };
-        while !is_down() {
-            std::thread::yield_now();
-        }
+        await_fact(is_down);
     }
 
     /// Its master, or who is master then, takes it as a replica again.
@@ -266,6 +266,16 @@ impl TestServer {
         let running = self.running.as_mut().expect("the server runs");
         let sent = writeln!(running.watcher, "{name}");
         sent.expect("the watcher listens");
+    }
+}
+
+/// A look is a process of redis-cli: a pause lies between two, so that servers have the machine to themselves.
+const BETWEEN_LOOKS: Duration = millis(20);
+
+/// Blocks until a fact holds.
+pub(super) fn await_fact(fact: impl Fn() -> bool) {
+    while !fact() {
+        std::thread::park_timeout(BETWEEN_LOOKS);
     }
 }
 
