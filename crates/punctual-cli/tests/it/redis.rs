@@ -33,6 +33,19 @@ fn doctor_tells_what_a_server_keeps() {
     let server = TestServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let (punctual, engine) = on(&server);
     let good = punctual.run(&["doctor", "--engine", &engine]);
+    let version = server.cli(&["INFO", "server"]);
+    let version = version
+        .lines()
+        .find_map(|line| line.strip_prefix("redis_version:"))
+        .expect("it says its version");
+    for told in [
+        &format!("redis {} at 127.0.0.1:{}", version.trim(), server.port()),
+        "fsync: appendonly yes, appendfsync always",
+        "acknowledges by fsync",
+        "set maxmemory",
+    ] {
+        assert!(good.stdout.contains(told), "{told} in {good:?}");
+    }
     good.exits(0);
 }
 
