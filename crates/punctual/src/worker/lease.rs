@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
+use futures_util::stream;
 
 use super::ending::Cause;
 use super::health::Loop;
@@ -16,9 +16,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job::{JobId, Outcome, Stop};
 use crate::time::{millis, within};
 
+/// Calls at once, where each page is prolonged by one of its own.
+const CALLS_MAX: usize = 64;
+
 pub(super) async fn run(rt: Arc<Runtime>) {
     let mut backoff = Backoff::new(millis(50), millis(1_000));
-    let mut apart = false;
+    let mut apart_until = Duration::ZERO;
     while rt.phase() < Phase::Over {
         rt.vitals.beat(Loop::Leases);
         let now = rt.now();
@@ -28,33 +31,41 @@ pub(super) async fn run(rt: Arc<Runtime>) {
             rt.sleep_until(next, &rt.beats).await;
             continue;
         }
-        let several = beats.len() > 1;
-        let prolonged = match apart && several {
+        let apart = now < apart_until;
+        let together = !apart && beats.len() > 1;
+        let prolonged = match apart {
             true => extend_each(&rt, beats, now).await,
-            false => extend(&rt, beats, now).await,
+            false => extend(&rt, beats, now, rt.lease() / 3).await,
         };
+        if prolonged.is_err() {
+            // Part of the engine may be away: the pages of the others are not to be lost with it.
+            apart_until = rt.now() + rt.lease();
+        }
         match prolonged {
             Ok(()) => {
-                apart = false;
                 backoff.reset();
                 rt.vitals.well(Loop::Leases);
             }
-            // Part of the engine may be away: the pages of the others are not to be lost with it.
-            Err(_) if several && !apart => apart = true,
+            Err(_) if together => {}
             Err(error) => {
                 // The watch stops the handlers if this goes on for too long.
                 tracing::warn!(%error, "leases are not prolonged; trying again");
                 rt.vitals.trouble(Loop::Leases, &error);
-                rt.pause(backoff.pause(), Phase::Over).await;
+                let pause = backoff.pause().min(rt.lease() / 12);
+                rt.pause(pause, Phase::Over).await;
             }
         }
     }
 }
 
-/// Prolongs each page by a call of its own, at once; the error of one that was not.
+/// Prolongs each page by a call of its own; the error of one that was not. A quarter of the lease for that, and a twelfth
+/// for a pause, leave one that falls due meanwhile time enough.
 async fn extend_each(rt: &Runtime, beats: Vec<(u64, Extend)>, sent: Duration) -> Result<()> {
-    let calls = beats.into_iter().map(|beat| extend(rt, vec![beat], sent));
-    let mut calls: FuturesUnordered<_> = calls.collect();
+    let limit = rt.lease() / 4;
+    let calls = beats
+        .into_iter()
+        .map(|beat| extend(rt, vec![beat], sent, limit));
+    let mut calls = stream::iter(calls).buffer_unordered(CALLS_MAX);
     let mut all = Ok(());
     while let Some(one) = calls.next().await {
         all = all.and(one);
@@ -62,14 +73,21 @@ async fn extend_each(rt: &Runtime, beats: Vec<(u64, Extend)>, sent: Duration) ->
     all
 }
 
-async fn extend(rt: &Runtime, beats: Vec<(u64, Extend)>, sent: Duration) -> Result<()> {
+async fn extend(
+    rt: &Runtime,
+    beats: Vec<(u64, Extend)>,
+    sent: Duration,
+    limit: Duration,
+) -> Result<()> {
     let (keys, pages): (Vec<u64>, Vec<Extend>) = beats.into_iter().unzip();
     let asked = rt.engine.extend(&rt.namespace, pages);
-    let extended = match within(rt.lease() / 3, asked).await {
+    let extended = match within(limit, asked).await {
         Some(extended) => extended,
         None => {
-            let message = "engine did not answer within a third of the lease";
-            Err(Error::new(ErrorKind::EngineUnavailable, message).operation("extend"))
+            let message = "engine did not answer within a part of the lease";
+            Err(Error::new(ErrorKind::EngineUnavailable, message)
+                .operation("extend")
+                .with("waited", format!("{limit:?}")))
         }
     };
     let extended = extended.inspect_err(|_| rt.board().repeat_progress(&keys))?;

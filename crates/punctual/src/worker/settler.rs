@@ -1,104 +1,79 @@
-//! Hands in how jobs ended: one call in flight, whatever ends meanwhile goes with the next, no timer.
+//! Hands in how jobs ended: one call in flight, whatever ends meanwhile goes with the next, no timer. What is not answered
+//! is sent again page by page, later and later, beside what else has ended.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
+use self::outbox::Batch;
+pub(super) use self::outbox::Outbox;
 use super::health::Loop;
 use super::runtime::{HURRIED_PAUSE, Phase, Runtime};
 use super::slots::Ended;
-use crate::backoff::Backoff;
 use crate::engine::{Extend, PageReport, Settle, SettleVerdict, Settlement};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Effect, Outcome};
 
-/// Batches that are to be answered before anything else is sent: kept outside of the loop, so
-/// that a loop that is started again sends the same content.
-#[derive(Default)]
-pub(super) struct Outbox(VecDeque<Batch>);
-
-struct Batch {
-    ended: Vec<Ended>,
-    /// Whether what the engine refused was taken out of it.
-    plain: bool,
-    /// Whether the engine did not answer: such ones stand behind those that were not sent yet.
-    unanswered: bool,
-}
-
-impl Batch {
-    fn new(ended: Vec<Ended>) -> Self {
-        Self {
-            ended,
-            plain: false,
-            unanswered: false,
-        }
-    }
-
-    /// One batch per page.
-    fn apart(self) -> Vec<Self> {
-        let plain = self.plain;
-        let mut pages: Vec<Self> = Vec::new();
-        for ended in self.ended {
-            let token = ended.lease.token;
-            match pages.last_mut() {
-                Some(page) if page.ended[0].lease.token == token => page.ended.push(ended),
-                _ => pages.push(Self {
-                    plain,
-                    ..Self::new(vec![ended])
-                }),
-            }
-        }
-        pages
-    }
-}
+mod outbox;
 
 pub(super) async fn run(rt: Arc<Runtime>) {
-    let mut backoff = Backoff::engine();
     loop {
         rt.vitals.beat(Loop::Settler);
         let mut outbox = rt.outbox.lock().await;
-        if outbox.0.front().is_none_or(|batch| batch.unanswered) {
-            let ended = rt.board().take_ended();
-            if !ended.is_empty() {
-                outbox.0.push_front(Batch::new(ended));
-            }
-        }
-        let Some(batch) = outbox.0.front() else {
+        let ended = rt.board().take_ended();
+        outbox.take_in(ended);
+        let phase = rt.phase();
+        let most = match phase {
+            Phase::Over => Duration::ZERO,
+            Phase::Releasing => HURRIED_PAUSE,
+            _ => Duration::MAX,
+        };
+        let due = outbox.due(rt.now(), most);
+        if due.is_empty() {
+            let next = outbox.next();
             drop(outbox);
-            if rt.phase() == Phase::Over {
+            if phase == Phase::Over {
                 return;
             }
-            rt.sleep_until(None, &rt.settle).await;
+            rt.sleep_until(next, &rt.settle).await;
             continue;
-        };
-        match send(&rt, batch).await {
-            Ok(verdicts) => {
-                backoff.reset();
-                rt.vitals.well(Loop::Settler);
-                if let Some(batch) = outbox.0.pop_front() {
-                    note(&rt, &batch.ended, &verdicts);
-                    rt.board().settled(&batch.ended);
-                }
-                rt.changed();
-            }
-            Err(error) if is_refusal(&error) => {
-                if let Some(batch) = outbox.0.pop_front() {
-                    divide(&rt, &mut outbox.0, batch, &error);
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, jobs = batch.ended.len(), "settle is sent again");
-                rt.vitals.trouble(Loop::Settler, &error);
-                if !set_back(&mut outbox.0) {
-                    continue;
-                }
-                drop(outbox);
-                match rt.phase() {
-                    Phase::Over => return,
-                    Phase::Releasing => rt.pause(HURRIED_PAUSE, Phase::Over).await,
-                    _ => rt.pause(backoff.pause(), Phase::Releasing).await,
-                }
-            }
+        }
+        let sent = due.iter().map(|place| send(&rt, outbox.at(*place)));
+        let answers = join_all(sent).await;
+        let unknown = |answer: &Result<_>| matches!(answer, Err(error) if !is_refusal(error));
+        let unanswered = answers.iter().any(unknown);
+        // From the last one on: places before it stay what they are.
+        for (place, answer) in due.into_iter().zip(answers).rev() {
+            take(&rt, &mut outbox, place, answer);
+        }
+        if outbox.is_empty() {
+            rt.vitals.well(Loop::Settler);
+        }
+        rt.changed();
+        if unanswered && phase == Phase::Over {
+            return;
+        }
+    }
+}
+
+/// Takes in the answer to a batch.
+fn take(rt: &Runtime, outbox: &mut Outbox, place: usize, answer: Result<Vec<SettleVerdict>>) {
+    match answer {
+        Ok(verdicts) => {
+            let batch = outbox.remove(place);
+            note(rt, &batch.ended, &verdicts);
+            rt.board().settled(&batch.ended);
+        }
+        Err(error) if is_refusal(&error) => {
+            let batch = outbox.remove(place);
+            divide(rt, outbox, batch, &error);
+        }
+        Err(error) => {
+            let jobs = outbox.at(place).ended.len();
+            tracing::warn!(%error, jobs, "settle is sent again");
+            rt.vitals.trouble(Loop::Settler, &error);
+            outbox.unanswered(place, rt.now());
         }
     }
 }
@@ -237,34 +212,14 @@ fn is_refusal(error: &Error) -> bool {
     )
 }
 
-/// Sets back the batch that was not answered, so that it does not hold up others: part of the engine may be away. One
-/// of several pages comes apart first, page by page, each to be sent at once. Whether there is nothing to be sent at once.
-fn set_back(outbox: &mut VecDeque<Batch>) -> bool {
-    let Some(batch) = outbox.pop_front() else {
-        return true;
-    };
-    let mut pages = batch.apart();
-    if let [page] = &mut pages[..] {
-        page.unanswered = true;
-        outbox.extend(pages);
-        return true;
-    }
-    for page in pages.into_iter().rev() {
-        outbox.push_front(page);
-    }
-    false
-}
-
 /// A refused batch is cut in half until the one that is refused stands alone; that one is handed
 /// in as a failure without what it brought along, so that it cannot hold up the others.
-fn divide(rt: &Runtime, outbox: &mut VecDeque<Batch>, mut batch: Batch, error: &Error) {
+fn divide(rt: &Runtime, outbox: &mut Outbox, mut batch: Batch, error: &Error) {
     if batch.ended.len() > 1 {
         let second = batch.ended.split_off(batch.ended.len() / 2);
-        outbox.push_front(Batch {
-            plain: batch.plain,
-            ..Batch::new(second)
-        });
-        outbox.push_front(batch);
+        let mut second = Batch::new(second);
+        second.plain = batch.plain;
+        outbox.put([batch, second]);
         return;
     }
     let job = batch.ended.first().map(|ended| ended.settlement.id);
@@ -283,7 +238,7 @@ fn divide(rt: &Runtime, outbox: &mut VecDeque<Batch>, mut batch: Batch, error: &
         settlement.stopped = None;
     }
     batch.plain = true;
-    outbox.push_front(batch);
+    outbox.put([batch]);
 }
 
 #[cfg(test)]

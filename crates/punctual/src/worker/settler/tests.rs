@@ -62,3 +62,64 @@ fn only_what_would_be_refused_again_is_divided() {
     assert!(!is_refusal(&Error::new(ErrorKind::EngineUnavailable, "")));
     assert!(!is_refusal(&Error::new(ErrorKind::Internal, "")));
 }
+
+const NOW: Duration = seconds(100);
+
+/// How many jobs each batch that is due has.
+fn due(outbox: &mut Outbox, now: Duration) -> Vec<usize> {
+    let due = outbox.due(now, Duration::MAX);
+    due.iter()
+        .map(|place| outbox.at(*place).ended.len())
+        .collect()
+}
+
+#[test]
+fn what_is_not_answered_comes_apart_by_page_and_waits_beside_what_is_fresh() {
+    let (batch, _) = ended(&[0, 1, 1]);
+    let mut outbox = Outbox::default();
+    outbox.take_in(batch);
+    assert_eq!(due(&mut outbox, NOW), [3]);
+    outbox.unanswered(0, NOW);
+    assert_eq!(due(&mut outbox, NOW), [1, 2], "each page at once");
+    outbox.unanswered(1, NOW);
+    assert_eq!(due(&mut outbox, NOW), [1]);
+    outbox.remove(0);
+    let (fresh, _) = ended(&[0, 0, 0]);
+    outbox.take_in(fresh);
+    // The lease of the same number is the same page here.
+    assert_eq!(due(&mut outbox, NOW), [3], "of another page");
+    let again_at = outbox.next().expect("one waits");
+    assert!(again_at > NOW);
+    assert_eq!(
+        due(&mut outbox, again_at),
+        [2, 3],
+        "whatever else has ended"
+    );
+}
+
+#[test]
+fn what_ends_of_a_page_that_waits_goes_with_it() {
+    let (mut batch, _) = ended(&[0, 0, 1]);
+    let later = batch.split_off(1);
+    let mut outbox = Outbox::default();
+    outbox.take_in(batch);
+    outbox.unanswered(0, NOW);
+    outbox.take_in(later);
+    assert_eq!(due(&mut outbox, NOW), [1], "the other page");
+    let again_at = outbox.next().expect("one waits");
+    assert_eq!(due(&mut outbox, again_at), [2, 1]);
+}
+
+#[test]
+fn a_batch_waits_longer_each_time_and_not_when_the_worker_ends() {
+    let (batch, _) = ended(&[0]);
+    let mut outbox = Outbox::default();
+    outbox.take_in(batch);
+    for _ in 0..20 {
+        outbox.unanswered(0, NOW);
+    }
+    assert!(outbox.next().expect("it waits") > NOW + seconds(2));
+    assert!(outbox.due(NOW, millis(100)).is_empty());
+    assert_eq!(outbox.next(), Some(NOW + millis(100)));
+    assert_eq!(outbox.due(NOW, Duration::ZERO), [0]);
+}

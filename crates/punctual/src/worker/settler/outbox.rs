@@ -1,0 +1,118 @@
+//! What is to be handed in, and when: batches are kept until they are answered.
+
+use std::time::Duration;
+
+use crate::backoff::Backoff;
+use crate::worker::slots::Ended;
+
+/// Kept outside of the settler's loop, so that one that is started again sends the same content.
+#[derive(Default)]
+pub(crate) struct Outbox(Vec<Batch>);
+
+pub(super) struct Batch {
+    pub(super) ended: Vec<Ended>,
+    /// Whether what the engine refused was taken out of it.
+    pub(super) plain: bool,
+    backoff: Backoff,
+    /// When to send it again, if it was not answered.
+    again_at: Option<Duration>,
+}
+
+/// As many calls at once.
+const CALLS_MAX: usize = 64;
+
+impl Outbox {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes in what has ended, page by page. What is of a page with a batch that was not answered goes with that one: its
+    /// part of the engine may be away.
+    pub(super) fn take_in(&mut self, ended: Vec<Ended>) {
+        let mut fresh = Vec::new();
+        for ended in ended {
+            let unanswered = |batch: &&mut Batch| batch.again_at.is_some() && !batch.plain;
+            let same = |batch: &&mut Batch| batch.ended[0].lease.token == ended.lease.token;
+            let mut batches = self.0.iter_mut().filter(unanswered);
+            match batches.find(same) {
+                Some(batch) => batch.ended.push(ended),
+                None => fresh.push(ended),
+            }
+        }
+        if !fresh.is_empty() {
+            self.0.push(Batch::new(fresh));
+        }
+    }
+
+    /// The places of those to be sent now, all at once; none that is to be sent again waits longer than `most`.
+    pub(super) fn due(&mut self, now: Duration, most: Duration) -> Vec<usize> {
+        for batch in &mut self.0 {
+            batch.again_at = batch.again_at.map(|at| at.min(now.saturating_add(most)));
+        }
+        let is_due = |batch: &Batch| batch.again_at.is_none_or(|at| at <= now);
+        let due = self.0.iter().enumerate().filter(|(_, batch)| is_due(batch));
+        due.map(|(place, _)| place).take(CALLS_MAX).collect()
+    }
+
+    /// When the first of those that were not answered is to be sent again.
+    pub(super) fn next(&self) -> Option<Duration> {
+        self.0.iter().filter_map(|batch| batch.again_at).min()
+    }
+
+    pub(super) fn at(&self, place: usize) -> &Batch {
+        &self.0[place]
+    }
+
+    pub(super) fn remove(&mut self, place: usize) -> Batch {
+        self.0.remove(place)
+    }
+
+    /// To be sent next.
+    pub(super) fn put(&mut self, batches: impl IntoIterator<Item = Batch>) {
+        self.0.extend(batches);
+    }
+
+    /// A batch was not answered. One of several pages comes apart, page by page, to be sent at once: only part of the
+    /// engine may be away. One of a page waits for longer and longer.
+    pub(super) fn unanswered(&mut self, place: usize, now: Duration) {
+        let mut pages = self.0.remove(place).apart();
+        if let [page] = &mut pages[..] {
+            page.again_at = Some(now + page.backoff.pause());
+        }
+        self.0.extend(pages);
+    }
+}
+
+impl Batch {
+    pub(super) fn new(ended: Vec<Ended>) -> Self {
+        Self {
+            ended,
+            plain: false,
+            backoff: Backoff::engine(),
+            again_at: None,
+        }
+    }
+
+    fn apart(self) -> Vec<Self> {
+        let first = self.ended.first().map(|ended| ended.lease.token);
+        if self
+            .ended
+            .iter()
+            .all(|ended| Some(ended.lease.token) == first)
+        {
+            return vec![self];
+        }
+        let mut pages: Vec<Self> = Vec::new();
+        for ended in self.ended {
+            let token = ended.lease.token;
+            match pages.last_mut() {
+                Some(page) if page.ended[0].lease.token == token => page.ended.push(ended),
+                _ => pages.push(Self {
+                    plain: self.plain,
+                    ..Self::new(vec![ended])
+                }),
+            }
+        }
+        pages
+    }
+}
