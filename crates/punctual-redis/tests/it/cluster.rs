@@ -7,6 +7,7 @@ use punctual::time::{Stopwatch, millis, pause, seconds};
 use punctual::{Context, Engine, ErrorKind, JobId, JobRecord, Outcome, State, Worker};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestCluster;
+use tokio::sync::Semaphore;
 
 use crate::client::{Claimed, QUEUE, claim_as, enqueue, here, options, state};
 use crate::harness::OnCluster;
@@ -123,4 +124,53 @@ async fn jobs_of_other_shards_go_on_while_a_master_is_away() {
     for id in &ids {
         assert_eq!(runs.get(id), Some(&1), "{id}");
     }
+}
+
+#[tokio::test]
+async fn a_worker_keeps_what_it_holds_of_other_shards_while_a_master_is_away() {
+    let mut cluster = three_masters();
+    let engine = Arc::new(in_shards(&cluster).await);
+    let ids = enqueue_some(&engine, 24).await;
+    type Runs = Arc<Mutex<BTreeMap<JobId, u32>>>;
+    let runs = Runs::default();
+    let (noted, gate) = (runs.clone(), Arc::new(Semaphore::new(0)));
+    let opened = gate.clone();
+    let lease = seconds(4);
+    let worker = Worker::new(engine.clone())
+        .lease(lease)
+        .concurrency(24)
+        .queues([QUEUE])
+        .handle_any(move |_: JobRecord, ctx: Context| {
+            let (noted, opened) = (noted.clone(), opened.clone());
+            async move {
+                *noted.lock().expect("no panic").entry(ctx.id()).or_default() += 1;
+                let _ = opened.acquire().await;
+                Outcome::Completed
+            }
+        });
+    let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
+    let watch = Stopwatch::start();
+    while runs.lock().expect("no panic").len() < ids.len() {
+        assert!(watch.elapsed() < seconds(30), "{:?}", runs.lock());
+        tokio::task::yield_now().await;
+    }
+    cluster.nodes()[1].kill();
+    // Long enough for a lease that is not prolonged to be given up.
+    pause(lease + lease / 2).await;
+    gate.close();
+    let mut kept = 0;
+    for id in &ids {
+        let known = engine.get(&here(), vec![Target::Id(*id)], false).await;
+        if known.is_err() {
+            continue;
+        }
+        while state(&engine, *id).await != Some(State::Completed) {
+            assert!(watch.elapsed() < seconds(60), "{:?}", runs.lock());
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(runs.lock().expect("no panic")[id], 1, "{id}");
+        kept += 1;
+    }
+    worker.abort();
+    assert!(kept > 0 && kept < ids.len(), "{kept}");
 }
