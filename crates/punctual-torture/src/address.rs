@@ -59,6 +59,35 @@ fn gateway(rest: &str, mut transport: Transport) -> Result<HttpEngine> {
     HttpEngine::connect_by(transport, authority, token.as_deref())
 }
 
+/// A text without the passwords of the addresses in it, for people.
+pub(crate) fn hidden(text: &str) -> String {
+    let words = text.split(' ').map(|word| {
+        let word = match word.split_once("://") {
+            Some((scheme, rest)) => match rest.rsplit_once('@') {
+                Some((user, place)) if !user.contains('?') => {
+                    let user = user.split(':').next().unwrap_or_default();
+                    format!("{scheme}://{user}:{HIDDEN}@{place}")
+                }
+                _ => word.to_owned(),
+            },
+            None => word.to_owned(),
+        };
+        match word.split_once(PASSWORD) {
+            Some((before, after)) => {
+                let after = after.split_once('&').map_or("", |(_, after)| after);
+                let and = if after.is_empty() { "" } else { "&" };
+                format!("{before}{PASSWORD}{HIDDEN}{and}{after}")
+            }
+            None => word,
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+const HIDDEN: &str = "***";
+/// The option of an address that holds one.
+const PASSWORD: &str = "sentinel_password=";
+
 /// Small, so that a checkpoint is nearly always under way.
 const CHECKPOINT_BYTES: usize = 400_000;
 
@@ -82,3 +111,6 @@ fn embedded(options: &str) -> Result<Options> {
     }
     Ok(read)
 }
+
+#[cfg(test)]
+mod tests;

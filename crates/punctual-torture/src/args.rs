@@ -16,6 +16,7 @@ use crate::roles::{Failed, Role};
 use crate::run::{self, Keep, Round, Wanted};
 use crate::sink::mariadb::Server;
 use crate::sums::Sums;
+use crate::verify;
 
 /// Tortures engines and judges what came of it
 #[derive(Debug, clap::Parser)]
@@ -143,7 +144,7 @@ impl Command {
         match self {
             Self::Run(args) => args.run(),
             Self::Plan(args) => args.print().map(|()| true),
-            Self::Verify { folder } => verify(&folder),
+            Self::Verify { folder } => verify::below(&folder),
             Self::Tables { sums, pages } => {
                 let sums = Sums::read(&sums)?;
                 for page in pages {
@@ -257,34 +258,4 @@ impl RunArgs {
 
 fn absolute(path: &Path) -> io::Result<PathBuf> {
     std::path::absolute(path)
-}
-
-fn verify(folder: &Path) -> Result<bool, Failed> {
-    let mut clean = true;
-    if folder.join("look.json").exists() {
-        if !folder.join(crate::history::FOLDER).exists() {
-            println!("{}: its history was not kept", folder.display());
-            return Ok(true);
-        }
-        let (findings, hash) = run::verify(folder)?;
-        println!("{}: {hash}", folder.display());
-        let judged: Round = serde_json::from_slice(&fs::read(folder.join("round.json"))?)?;
-        if judged.hash != hash {
-            println!("  it is not what was judged then: {}", judged.hash);
-            clean = false;
-        }
-        for verdict in &findings.verdicts {
-            println!("  {}", report::verdict(verdict));
-            clean &= verdict.holds();
-        }
-        return Ok(clean);
-    }
-    let mut below: Vec<PathBuf> = fs::read_dir(folder)?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<io::Result<_>>()?;
-    below.sort();
-    for folder in below.iter().filter(|path| path.is_dir()) {
-        clean &= verify(folder)?;
-    }
-    Ok(clean)
 }

@@ -237,6 +237,15 @@ impl Cell {
         self.gateway.or(proxy.filter(|_| has_door))
     }
 
+    /// Refuses to go on where somebody else has put something in since the round before. A directory is nobody
+    /// else's from the first round on.
+    pub(crate) async fn be_still_empty(&self) -> Result<(), String> {
+        match &self.foreign {
+            Some(foreign) if !foreign.is_directory() => Box::pin(foreign.be_empty()).await,
+            _ => Ok(()),
+        }
+    }
+
     /// Whether faults of a lane can be brought about.
     pub(crate) fn is_hit_in(&self, lane: Lane) -> bool {
         let foreign = self.foreign.as_ref();

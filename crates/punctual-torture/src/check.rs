@@ -26,10 +26,16 @@ pub(crate) use stories::{Case, FaultSpan};
 pub(crate) use timeline::Timeline;
 
 /// Verdicts that hold whatever a setting may lose.
-pub(crate) const SURE: [&str; 4] = [timing::WAITS, missing::TOLD, bounded::BOUNDED, DONE];
+pub(crate) const SURE: [&str; 5] = [
+    timing::WAITS,
+    timing::LOOKED_AT,
+    missing::TOLD,
+    bounded::BOUNDED,
+    DONE,
+];
 
 /// What one invariant came to in one round.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Verdict {
     /// Its number and name, such as `I1 nothing lost`.
     pub(crate) name: String,
@@ -81,13 +87,24 @@ pub(crate) struct Findings {
     /// Whether the engine could not be looked at in the end.
     #[serde(default)]
     pub(crate) is_blind: bool,
+    /// Whether the jobs of the round were deleted in the end, so that another one may begin.
+    #[serde(default = "yes")]
+    pub(crate) is_cleared: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What was done and seen in a round, in numbers.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Tally {
-    /// Jobs whose enqueue was acknowledged, under any of the verdicts that store a job.
+    /// Jobs whose enqueue was acknowledged, under any of the verdicts that store a job, and that were judged.
     pub(crate) acknowledged: u64,
+    /// Those that nobody could judge: the engine could not be looked at, or they were not settled when the time to
+    /// come to rest ran out.
+    #[serde(default)]
+    pub(crate) unjudged: u64,
     /// Those without a terminal state at the end.
     pub(crate) lost: u64,
     /// How long the oldest of those had been acknowledged when the next fault came, in microseconds.
@@ -122,6 +139,7 @@ pub(crate) struct Tally {
 impl Tally {
     pub(crate) fn add(&mut self, other: &Self) {
         self.acknowledged += other.acknowledged;
+        self.unjudged += other.unjudged;
         self.lost += other.lost;
         self.oldest_lost = self.oldest_lost.max(other.oldest_lost);
         self.unwritten += other.unwritten;
@@ -146,6 +164,7 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     // Redis syncs a claim before it answers; the embedded engine writes it, and syncs it with what comes next.
     let setting = Setting::of(round)?;
     case.forgets_claims = !setting.engine.starts_with("redis");
+    case.is_elsewhere = setting.is_elsewhere;
     case.loses_at_most = setting.loses_at_most.map(|span| span.as_micros() as u64);
     let mut findings = judge(&case);
     findings.verdicts.push(something_was_done(&findings.tally));
@@ -157,7 +176,7 @@ fn something_was_done(tally: &Tally) -> Verdict {
     let mut verdict = Verdict::new(DONE);
     let faults = tally.faults.values().sum();
     for (what, done) in [
-        ("sent", tally.acknowledged),
+        ("sent", tally.acknowledged + tally.unjudged),
         ("run", tally.starts),
         ("broken", faults),
     ] {
@@ -190,6 +209,7 @@ pub(crate) fn judge(case: &Case) -> Findings {
         missing::told(case),
         bounded::loses_no_more(case),
         timing::ended(case),
+        timing::looked_at(case),
     ];
     Findings {
         verdicts,
@@ -197,6 +217,7 @@ pub(crate) fn judge(case: &Case) -> Findings {
         lateness: Lateness::of(case),
         timeline: Timeline::of(case),
         is_blind: case.look.blind.is_some(),
+        is_cleared: case.look.uncleared.is_none(),
     }
 }
 

@@ -100,6 +100,17 @@ impl Foreign {
         format!("{scheme}://{user}127.0.0.1:{proxy}{tail}")
     }
 
+    /// Whether it may keep the time of another machine: it is not on this one.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        let Self::Server { address, .. } = self else {
+            return false;
+        };
+        let rest = address.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        let places = authority.rsplit('@').next().unwrap_or_default();
+        !places.split(',').all(is_here)
+    }
+
     /// Refuses one that holds anything: what is there is not the run's to touch.
     pub(crate) async fn be_empty(&self) -> Result<(), String> {
         match self {
@@ -154,11 +165,17 @@ fn is_empty(path: &Path) -> Result<(), String> {
 fn port_here(rest: &str, default: Option<u16>) -> Option<u16> {
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let place = authority.rsplit('@').next().unwrap_or_default();
-    let (host, port) = match place.rsplit_once(':') {
-        Some((host, port)) => (host, port.parse().ok()),
-        None => (place, default),
+    let port = match place.rsplit_once(':') {
+        Some((_, port)) => port.parse().ok(),
+        None => default,
     };
-    port.filter(|_| matches!(host, "127.0.0.1" | "localhost"))
+    port.filter(|_| is_here(place))
+}
+
+/// Whether a host, with a port or without, is this machine's loopback.
+fn is_here(place: &str) -> bool {
+    let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
+    matches!(host, "127.0.0.1" | "localhost")
 }
 
 #[cfg(test)]

@@ -127,10 +127,11 @@ fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     })
 }
 
-/// The hash of all histories of a round, names included, and of a file beside them; packed or not.
-pub(crate) fn hash(round: &Path, beside: &str) -> io::Result<String> {
+/// The hash of all histories of a round, names included, and of files beside them; packed or not.
+pub(crate) fn hash(round: &Path, beside: &[&str]) -> io::Result<String> {
     let mut sum = Sha256::new();
-    for path in files(round)?.into_iter().chain([round.join(beside)]) {
+    let beside = beside.iter().map(|name| round.join(name));
+    for path in files(round)?.into_iter().chain(beside) {
         sum.update(name(&path));
         sum.update([0]);
         io::copy(&mut open(&path)?, &mut sum)?;

@@ -33,6 +33,9 @@ pub(crate) struct Look {
     /// Why the engine could not be looked at: it did not open, or did not answer.
     #[serde(default)]
     pub(crate) blind: Option<String>,
+    /// Why jobs of the round are left in the engine: they could not be deleted.
+    #[serde(default)]
+    pub(crate) uncleared: Option<String>,
     /// Keys looked for, and counts compared.
     pub(crate) keys: u64,
     pub(crate) counts: u64,
@@ -103,12 +106,12 @@ impl Look {
                 }
             }
         }
-        look.compare(engine).await?;
+        look.compare(engine, ids).await?;
         Ok(look)
     }
 
-    /// Holds what is counted against what a walk finds.
-    async fn compare(&mut self, engine: &dyn Engine) -> Result<()> {
+    /// Holds what is counted against what a walk finds, and that against the jobs that are known, which are in order.
+    async fn compare(&mut self, engine: &dyn Engine, known: &[JobId]) -> Result<()> {
         let stats = engine
             .stats(&Namespace::default(), StatsRequest::default())
             .await?;
@@ -125,6 +128,10 @@ impl Look {
                     );
                     self.miscounts.push(what);
                 }
+                let strange = found.iter().filter(|id| known.binary_search(id).is_err());
+                let told =
+                    strange.map(|id| format!("{id} of {} is of nobody in this run", queue.queue));
+                self.leftovers.extend(told.take(LEFT));
                 if !state.is_settled() {
                     let left = found
                         .iter()
@@ -167,7 +174,7 @@ impl Look {
         Ok(text)
     }
 
-    /// Deletes every job, so that what belongs to none is seen.
+    /// Deletes jobs, so that what belongs to none is seen.
     pub(crate) async fn clear(engine: &dyn Engine, ids: &[JobId]) -> Result<()> {
         for ids in ids.chunks(500) {
             let edit = Edit {
@@ -189,7 +196,7 @@ impl Look {
     }
 }
 
-/// Jobs of a queue and state that are told of.
+/// Jobs of a queue and state that are told of, where some stand for all.
 const LEFT: usize = 3;
 
 fn seen(got: &Got) -> Seen {

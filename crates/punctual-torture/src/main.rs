@@ -25,6 +25,7 @@ mod setting;
 mod sink;
 mod stamp;
 mod sums;
+mod verify;
 mod waits;
 
 use std::process::ExitCode;

@@ -15,6 +15,7 @@ use crate::run::Round;
 pub(crate) fn line(round: &Round) -> String {
     let Tally {
         acknowledged,
+        unjudged,
         lost,
         doubled,
         early,
@@ -23,7 +24,7 @@ pub(crate) fn line(round: &Round) -> String {
     } = round.findings.tally;
     let faults: u64 = round.findings.tally.faults.values().sum();
     let mut text = format!(
-        "{:<14} seed {} round {}: {} s, drained in {} s, {faults} faults, {acknowledged} acknowledged, {lost} lost, {doubled} doubled, \
+        "{:<14} seed {} round {}: {} s, drained in {} s, {faults} faults, {acknowledged} acknowledged, {unjudged} not judged, {lost} lost, {doubled} doubled, \
          {early} early, {stale_accepted} stale accepted",
         round.cell.name(),
         round.seed,
@@ -43,14 +44,8 @@ pub(crate) fn line(round: &Round) -> String {
             ", the oldest {oldest} ms before its fault; it may lose"
         )
         .expect("a string takes any text");
-        return text;
     }
-    for verdict in round
-        .findings
-        .verdicts
-        .iter()
-        .filter(|verdict| !verdict.holds())
-    {
+    for verdict in round.broken() {
         write!(text, "\n  {}", self::verdict(verdict)).expect("a string takes any text");
     }
     text
@@ -75,8 +70,8 @@ pub(crate) fn verdict(verdict: &Verdict) -> String {
 /// The report of one run.
 pub(crate) fn markdown(rounds: &[Round]) -> String {
     let mut text = String::from(
-        "| cell | rounds | faults | acknowledged | lost | doubled effects | early | stale accepted | stale refused |\n\
-         | --- | --: | --: | --: | --: | --: | --: | --: | --: |\n",
+        "| cell | rounds | faults | acknowledged | not judged | lost | doubled effects | early | stale accepted | stale refused |\n\
+         | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
     );
     let mut cells: BTreeMap<String, (u64, Tally)> = BTreeMap::new();
     for round in rounds {
@@ -88,8 +83,9 @@ pub(crate) fn markdown(rounds: &[Round]) -> String {
         let faults: u64 = sum.faults.values().sum();
         writeln!(
             text,
-            "| {cell} | {rounds} | {faults} | {} | {} | {} | {} | {} | {} |",
+            "| {cell} | {rounds} | {faults} | {} | {} | {} | {} | {} | {} | {} |",
             sum.acknowledged,
+            sum.unjudged,
             sum.lost,
             sum.doubled,
             sum.early,
@@ -103,3 +99,6 @@ pub(crate) fn markdown(rounds: &[Round]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

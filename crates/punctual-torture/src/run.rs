@@ -27,7 +27,7 @@ use crate::nemesis::{self, Targets};
 use crate::plan::plan;
 use crate::process::{Kept, Recipe};
 use crate::roles::solo::is_idle;
-use crate::setting::Setting;
+use crate::setting::{self, Setting};
 use crate::sink::mariadb::Server;
 use crate::sink::{Sink, SinkAddress};
 use crate::waits::Waits;
@@ -105,13 +105,14 @@ pub(crate) struct Round {
 impl Round {
     /// Whether nothing promised was broken.
     pub(crate) fn is_clean(&self) -> bool {
-        let may_break = |verdict: &check::Verdict| {
-            self.cell.may_lose() && !check::SURE.contains(&&*verdict.name)
-        };
-        let mut verdicts = self.findings.verdicts.iter();
         // Whatever is lost, nothing comes early.
-        let is_early = self.findings.tally.early > 0;
-        !is_early && verdicts.all(|verdict| verdict.holds() || may_break(verdict))
+        self.findings.tally.early == 0 && self.broken().next().is_none()
+    }
+
+    /// Verdicts that are broken, but for those that its setting does not promise.
+    pub(crate) fn broken(&self) -> impl Iterator<Item = &check::Verdict> {
+        let verdicts = self.findings.verdicts.iter();
+        verdicts.filter(|verdict| !verdict.holds() && self.cell.promises(&verdict.name))
     }
 }
 
@@ -120,6 +121,8 @@ pub(crate) const ROUND_SECONDS: u64 = 45;
 pub(crate) const DRAIN_SECONDS: u64 = 60;
 /// How long an engine may take to open, a last look to be had, and the rest of a round to go by.
 const OPEN_MAX: Duration = seconds(60);
+/// How long a producer may go on: it gives up after 12 s, a call over HTTP under way after 30 s.
+const SEND_MAX: Duration = seconds(60);
 const LOOK_MAX: Duration = seconds(180);
 const REST_MAX: Duration = seconds(300);
 const WORKERS: usize = 3;
@@ -156,6 +159,16 @@ async fn run_cell(
     let (mut rounds, mut faults, mut left) = (Vec::new(), wanted.faults, wanted.span);
     while left > Duration::ZERO && faults > 0 {
         let number = rounds.len() as u64;
+        if number > 0
+            && let Err(why) = cell.be_still_empty().await
+        {
+            // What was found before is to be told all the same.
+            if rounds.iter().all(Round::is_clean) {
+                return Err(io::Error::other(format!("before round {number}: {why}")));
+            }
+            eprintln!("punctual-torture: no round {number}: {why}");
+            break;
+        }
         let span = left.min(wanted.round);
         let mut plan = plan(wanted.seed, kind, number, span.as_millis() as u64, faults);
         plan.retain(|fault| cell.is_hit_in(fault.lane));
@@ -171,9 +184,9 @@ async fn run_cell(
         let round = Box::pin(running.run(&plan, span)).await?;
         ended(&round)?;
         let found = !round.is_clean();
-        let is_blind = round.findings.is_blind;
+        let is_over = round.findings.is_blind || !round.findings.is_cleared;
         rounds.push(round);
-        if found && wanted.stops_when_found || is_blind {
+        if found && wanted.stops_when_found || is_over {
             break;
         }
     }
@@ -225,7 +238,7 @@ impl RoundRun<'_> {
         for producer in producers {
             let what = format!("{} to send no more", producer.name());
             let over = holds(|| ready(producer.is_over()));
-            waits.on(self.wanted.drain, what, over).await;
+            waits.on(SEND_MAX, what, over).await;
             producer.end().await;
         }
         let Targets { workers, host, .. } = targets;
@@ -264,10 +277,12 @@ impl RoundRun<'_> {
     /// An engine for the last look.
     async fn open(&self, waits: &Waits) -> Result<Arc<dyn Engine>, String> {
         let address = self.cell.direct();
-        let what = format!("{address} to open");
-        let opened = waits.on(OPEN_MAX, what, address::open(&address)).await;
-        let opened = opened.ok_or_else(|| format!("{address} does not open"))?;
-        opened.map_err(|error| format!("{address} does not open: {error}"))
+        let told = address::hidden(&address);
+        let what = format!("{told} to open");
+        let opening = again(|| address::open(&address));
+        let opened = waits.on(OPEN_MAX, what, opening).await;
+        let opened = opened.ok_or_else(|| format!("{told} does not open"))?;
+        opened.map_err(|error| format!("{told} does not open: {error}"))
     }
 
     /// Waits until the process that has its own engine has nothing left to do.
@@ -296,7 +311,7 @@ impl RoundRun<'_> {
     /// Longer than a round takes if each of its waits takes as long as it may.
     fn longest(&self, plan: &[crate::plan::Fault]) -> Duration {
         let last = plan.last().map_or(0, |fault| fault.at + fault.holds);
-        millis(last) + self.wanted.drain * (1 + PRODUCERS as u32) + LOOK_MAX + REST_MAX
+        millis(last) + self.wanted.drain + SEND_MAX * PRODUCERS as u32 + LOOK_MAX + REST_MAX
     }
 
     /// Looks at everything; why not, if the engine cannot be looked at.
@@ -308,6 +323,7 @@ impl RoundRun<'_> {
         let engine = engine?;
         let said = |error: &dyn fmt::Display| error.to_string();
         let (mut ids, mut keys): (BTreeSet<JobId>, BTreeSet<(String, String)>) = Default::default();
+        let mut others = BTreeSet::new();
         for account in history::read(&self.folder).map_err(|error| said(&error))? {
             for line in account.lines {
                 match line.event {
@@ -317,22 +333,25 @@ impl RoundRun<'_> {
                             keys.extend(job.unique.map(|key| (job.queue, key)));
                         }
                     }
-                    Event::Start { id, .. } => drop(ids.insert(id)),
+                    Event::Start { id, .. } => drop(others.insert(id)),
                     _ => {}
                 }
             }
         }
+        // Others that ran are looked at, and are not the run's to delete.
+        let seen: Vec<_> = ids.union(&others).copied().collect();
         let (ids, keys): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), keys.into_iter().collect());
-        let look = Look::at(&*engine, sink, &ids, &keys).await;
+        let look = again(|| Look::at(&*engine, sink, &seen, &keys)).await;
         let mut look = look.map_err(|error| said(&error))?;
-        let cleared = Look::clear(&*engine, &ids).await;
-        cleared.map_err(|error| said(&error))?;
+        let cleared = again(|| Look::clear(&*engine, &ids)).await;
+        look.uncleared = cleared.err().map(|error| said(&error));
         look.remains = self.cell.remains().await;
         look.marked = Some(self.cell.marked(ids.len() as u64));
         Ok(look)
     }
 
     fn judge(&self, took: Duration, drained: Duration) -> io::Result<Round> {
+        self.setting().without_password().write()?;
         let findings = check::check(&self.folder)?;
         let round = Round {
             cell: self.cell.kind,
@@ -340,13 +359,10 @@ impl RoundRun<'_> {
             round: self.number,
             took: took.as_millis() as u64,
             drained: drained.as_millis() as u64,
-            hash: history::hash(&self.folder, look::FILE)?,
+            hash: history::hash(&self.folder, &HASHED)?,
             findings,
         };
-        fs::write(
-            self.folder.join("round.json"),
-            serde_json::to_vec_pretty(&round)?,
-        )?;
+        fs::write(self.folder.join(FILE), serde_json::to_vec_pretty(&round)?)?;
         if round.is_clean() {
             self.wanted.keep.settle(&self.folder)?;
         }
@@ -365,6 +381,11 @@ impl RoundRun<'_> {
             solo: (PRODUCERS, 1),
             slots: 16,
             loses_at_most: self.cell.kind.loses_at_most(),
+            is_elsewhere: self
+                .wanted
+                .foreign
+                .as_ref()
+                .is_some_and(Foreign::is_elsewhere),
         }
     }
 
@@ -450,7 +471,33 @@ async fn holds<F: Future<Output = bool>>(fact: impl Fn() -> F) {
     }
 }
 
+/// What is answered in the end: it is asked again while that may help.
+async fn again<T, F>(ask: impl Fn() -> F) -> punctual::Result<T>
+where
+    F: Future<Output = punctual::Result<T>>,
+{
+    let watch = Stopwatch::start();
+    loop {
+        match ask().await {
+            Err(error) if error.is_retryable() && watch.elapsed() < AGAIN_MAX => {
+                pause(AGAIN_AFTER).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+const AGAIN_AFTER: Duration = millis(200);
+/// Shorter than an engine may take to open, so that the last error is told.
+const AGAIN_MAX: Duration = seconds(50);
+
 /// Checks kept histories again; answers what they come to and their hash.
 pub(crate) fn verify(round: &Path) -> io::Result<(Findings, String)> {
-    Ok((check::check(round)?, history::hash(round, look::FILE)?))
+    Ok((check::check(round)?, history::hash(round, &HASHED)?))
 }
+
+/// What is written of a round.
+pub(crate) const FILE: &str = "round.json";
+
+/// What verdicts rest on besides histories.
+const HASHED: [&str; 2] = [look::FILE, setting::FILE];

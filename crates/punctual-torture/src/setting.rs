@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::address;
 use crate::fate::Mix;
 use crate::sink::SinkAddress;
 
@@ -40,9 +41,13 @@ pub(crate) struct Setting {
     /// How long before a power cut a job was acknowledged, at most, that may be lost by it, where the engine says so.
     #[serde(default)]
     pub(crate) loses_at_most: Option<Duration>,
+    /// Whether the engine may keep the time of another machine.
+    #[serde(default)]
+    pub(crate) is_elsewhere: bool,
 }
 
-const FILE: &str = "setting.json";
+/// What is written of it.
+pub(crate) const FILE: &str = "setting.json";
 const ENOUGH: &str = "enough";
 
 impl Setting {
@@ -60,6 +65,14 @@ impl Setting {
     /// That of a round.
     pub(crate) fn of(round: &Path) -> io::Result<Self> {
         Self::read(&round.join(FILE))
+    }
+
+    /// What may be kept once no process reads it any more.
+    pub(crate) fn without_password(self) -> Self {
+        Self {
+            engine: address::hidden(&self.engine),
+            ..self
+        }
     }
 
     /// Tells producers that no more jobs are wanted.

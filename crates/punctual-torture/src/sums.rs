@@ -99,6 +99,13 @@ impl Run {
         }
     }
 
+    /// How often something broke a verdict that the cell promises.
+    pub(crate) fn broken(&self) -> u64 {
+        let verdicts = self.verdicts.iter();
+        let promised = verdicts.filter(|(name, _)| self.cell.promises(name));
+        promised.map(|(_, (_, broken))| broken).sum()
+    }
+
     fn add(&mut self, round: &Round) {
         self.rounds += 1;
         self.took += round.took;

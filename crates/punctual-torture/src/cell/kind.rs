@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use punctual::time::millis;
+use punctual::time::{millis, seconds};
 use serde::{Deserialize, Serialize};
 
 use crate::address;
+use crate::check::SURE;
 
 /// Which engine, and how it is reached.
 #[derive(
@@ -59,6 +60,9 @@ pub(crate) enum CellKind {
     /// The engine at an address that is given instead: of its servers nothing is broken
     Address,
 }
+
+/// The longest that a sync is thought to take: how long each took is not known.
+const SYNC_MAX: Duration = seconds(5);
 
 impl CellKind {
     /// Its name, as on the command line.
@@ -133,11 +137,17 @@ impl CellKind {
         )
     }
 
+    /// Whether its setting promises what a verdict of that name says.
+    pub(crate) fn promises(self, verdict: &str) -> bool {
+        !self.may_lose() || SURE.contains(&verdict)
+    }
+
     /// How long before a power cut a job was acknowledged, at most, that is lost by it, where a setting says so; by nothing
     /// but a power cut is any lost there.
     pub(crate) fn loses_at_most(self) -> Option<Duration> {
-        // The interval, and a second for the sync itself, on a disk that others use too.
-        (self == Self::EmbeddedInterval).then_some(millis(200 + 1_000))
+        // The interval, and the longest that two syncs may take on a slow disk that others use too: one that is under way
+        // does not have what comes meanwhile.
+        (self == Self::EmbeddedInterval).then_some(millis(200) + SYNC_MAX * 2)
     }
 
     /// Whether Redis syncs each second, and so may hold writes back.

@@ -15,21 +15,20 @@ use crate::look::Seen;
 pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I1 nothing lost");
     let replaced = replaced(case);
-    let blind = &case.look.blind;
-    verdict.check(blind.is_none(), || {
-        let why = blind.as_deref().unwrap_or_default();
-        format!("nobody can look, processes.log may say why: {why}")
-    });
     for (id, story) in &case.jobs {
         let seen = case.look.jobs.get(id);
         let state = seen.map(|seen| seen.state);
         let is_terminal = !is_lost(case, id, story);
         if story.sent.is_none() {
-            verdict.check(false, || format!("{id} was never sent, and appeared"));
+            verdict.check(false, || {
+                format!("{id} was never sent by this run, and appeared")
+            });
             continue;
         }
         tally.second_tries += story.tried_again;
-        tally.acknowledged += u64::from(story.stored().is_some());
+        let is_judged = is_judged(case, id);
+        tally.acknowledged += u64::from(story.stored().is_some() && is_judged);
+        tally.unjudged += u64::from(story.stored().is_some() && !is_judged);
         if let Some(seen) = seen.filter(|_| !story.over_a_loss) {
             verdict.check(
                 seen.state != State::Dead || may_be_dead(story, seen),
@@ -87,14 +86,22 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
     verdict
 }
 
+/// Whether it could be seen how a job ended.
+fn is_judged(case: &Case, id: &JobId) -> bool {
+    match case.look.jobs.get(id) {
+        Some(seen) => seen.state.is_settled() || case.drained,
+        None => case.look.blind.is_none(),
+    }
+}
+
 /// Whether a job, if it was stored, has no terminal state at the end.
 pub(super) fn is_lost(case: &Case, id: &JobId, story: &Story) -> bool {
-    match case.look.jobs.get(id).map(|seen| seen.state) {
-        // What is still to be done when the harness waits no more is not lost: it is told as W.
-        Some(state) => !state.is_settled() && case.drained,
-        // What nobody can look at counts as one finding, not as so many jobs.
-        None => case.look.blind.is_none() && !case.may_be_gone(story),
-    }
+    // What is still to be done when the harness waits no more is told as W; what nobody can look at, as B.
+    is_judged(case, id)
+        && match case.look.jobs.get(id) {
+            Some(seen) => !seen.state.is_settled(),
+            None => !case.may_be_gone(story),
+        }
 }
 
 /// Jobs whose place another one may have taken: it has their key, and was answered so; or nobody heard what it was

@@ -12,8 +12,8 @@ use crate::event::Verdict as Said;
 /// Part of I3: ends and extensions that were accepted came while their lease lasted.
 pub(super) fn judge(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
     let leases = Leases::of(case);
-    let mut look = |what: &str, token, call: Call| {
-        let since = leases.overdue(token, &call);
+    let mut look = |what: &str, token, call: Call, itself| {
+        let since = leases.overdue(token, &call, itself);
         tally.stale_accepted += u64::from(since.is_some());
         verdict.check(since.is_none(), || {
             let since = since.unwrap_or_default();
@@ -22,29 +22,25 @@ pub(super) fn judge(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
     };
     for end in case.jobs.values().flat_map(|story| &story.ends) {
         if let Answer::Known(now, Said::Settled(..)) = end.answer {
-            let (invoked, answered) = (end.invoked, end.answered);
-            let call = Call {
-                invoked,
-                answered,
-                now,
-            };
-            look("an end", end.token, call);
+            let answered = end.answered;
+            let call = Call { answered, now };
+            look("an end", end.token, call, None);
         }
     }
     let accepted = |extension: &&Extension| extension.deadline.is_some();
     for extension in case.extends.iter().filter(accepted) {
         let call = Call {
-            invoked: extension.invoked,
             answered: extension.answered,
             now: extension.now,
         };
-        look("an extension", extension.token, call);
+        look("an extension", extension.token, call, Some(extension));
     }
 }
 
 /// Every lease that some claim was answered.
 struct Leases<'a> {
     case: &'a Case,
+    prolonged: HashMap<Token, Vec<&'a Extension>>,
     held: HashMap<Token, Held>,
 }
 
@@ -56,9 +52,8 @@ struct Held {
     span: u64,
 }
 
-/// A call to the engine under a lease: stamps of when it was sent and answered, and its engine time.
+/// A call to the engine under a lease: the stamp of when it was answered, and its engine time.
 struct Call {
-    invoked: u64,
     answered: u64,
     now: u64,
 }
@@ -86,17 +81,33 @@ impl<'a> Leases<'a> {
             lease.until = lease.until.max(grant.deadline);
             lease.span = lease.span.min(span);
         }
-        Self { case, held }
+        let mut prolonged: HashMap<Token, Vec<&Extension>> = HashMap::new();
+        for extension in &case.extends {
+            prolonged
+                .entry(extension.token)
+                .or_default()
+                .push(extension);
+        }
+        Self {
+            case,
+            prolonged,
+            held,
+        }
     }
 
     /// For how many microseconds a lease had been over when a call under it was accepted; `None` if it may not have
     /// been: it may have been prolonged without an answer, or by bytes that were held up on their way; or spared, as the
-    /// engine may have answered nobody for half of it; or not have been looked at yet.
-    fn overdue(&self, token: Token, call: &Call) -> Option<u64> {
+    /// engine may have answered nobody for half of it; or not have been looked at yet. An extension that is judged excuses
+    /// others under way beside it, and never itself.
+    fn overdue(&self, token: Token, call: &Call, itself: Option<&Extension>) -> Option<u64> {
         let lease = self.held.get(&token)?;
-        let prolonged = self.case.prolonged.get(&token).into_iter().flatten();
-        let before = prolonged.filter(|(invoked, _)| *invoked < call.invoked);
-        let over = before.fold(lease.until, |over, (_, until)| over.max(*until));
+        let prolonged = self.prolonged.get(&token).into_iter().flatten();
+        let before = prolonged.filter(|it| {
+            let is_itself = itself.is_some_and(|itself| std::ptr::eq(itself, **it));
+            it.invoked < call.answered && it.now <= call.now && !is_itself
+        });
+        let until = before.filter_map(|it| it.deadline);
+        let over = until.fold(lease.until, u64::max);
         if call.now <= over || self.case.unsure.contains(&token) {
             return None;
         }

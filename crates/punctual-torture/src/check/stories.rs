@@ -37,6 +37,8 @@ pub(crate) struct Case {
     /// How long before a power cut a job was acknowledged, at most, that may be lost by it, in microseconds; `None` if
     /// no bound is promised, as where nothing may be lost.
     pub(crate) loses_at_most: Option<u64>,
+    /// Whether the engine may keep the time of another machine.
+    pub(crate) is_elsewhere: bool,
     /// Tokens that some claim was answered.
     pub(crate) granted: HashSet<Token>,
     /// Leases that may have been prolonged by a call without an answer.
@@ -188,6 +190,7 @@ impl Case {
             ended: 0,
             forgets_claims: true,
             loses_at_most: None,
+            is_elsewhere: false,
             granted: HashSet::new(),
             unsure: HashSet::new(),
             heard: BTreeSet::new(),
@@ -255,6 +258,11 @@ impl Case {
     /// Whether clocks were wrong: then those of the engine and of the machine do not compare.
     pub(crate) fn has_wrong_clocks(&self) -> bool {
         self.faults.iter().any(|fault| fault.id == "F14")
+    }
+
+    /// Whether this machine's clock says nothing of engine time.
+    pub(super) fn keeps_other_time(&self) -> bool {
+        self.is_elsewhere || self.has_wrong_clocks()
     }
 
     /// How many faults of each number were brought about; handlers that ended their process are F30,

@@ -7,7 +7,7 @@ use crate::event::Verdict as Said;
 /// I5: no job is due before it was asked to be, none is claimed or started before it is due.
 pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I5 not early");
-    let wrong_clocks = case.has_wrong_clocks();
+    let wrong_clocks = case.keeps_other_time();
     for (id, story) in &case.jobs {
         if let (Some((_, wall, sent)), Some(receipt)) = (&story.sent, story.stored()) {
             let due = receipt.received.due;
@@ -80,10 +80,11 @@ pub(super) fn ended(case: &Case) -> Verdict {
         });
     }
     verdict.check(case.drained, || "the backlog did not drain".into());
-    let blind = &case.look.blind;
-    verdict.check(blind.is_none(), || {
-        "the last look found nothing open".into()
-    });
+    if let Some(why) = &case.look.uncleared {
+        verdict.check(false, || {
+            format!("jobs of the round could not be deleted: {why}")
+        });
+    }
     for what in &case.stuck {
         verdict.check(false, || what.clone());
     }
@@ -92,6 +93,20 @@ pub(super) fn ended(case: &Case) -> Verdict {
 
 /// The verdict that is on the harness itself.
 pub(super) const WAITS: &str = "W every wait ended";
+
+/// B: the engine could be looked at in the end; else nothing is known of what it holds.
+pub(super) fn looked_at(case: &Case) -> Verdict {
+    let mut verdict = Verdict::new(LOOKED_AT);
+    let blind = &case.look.blind;
+    verdict.check(blind.is_none(), || {
+        let why = blind.as_deref().unwrap_or_default();
+        format!("nobody can look, processes.log may say why: {why}")
+    });
+    verdict
+}
+
+/// The verdict that there was something to be judged.
+pub(super) const LOOKED_AT: &str = "B looked at";
 
 /// The longest that a first claim may take once what was broken runs again.
 const ALIVE_AFTER_US: u64 = 5_000_000;

@@ -42,6 +42,24 @@ fn a_proxy_stands_before_what_is_here_and_in_the_clear() {
 }
 
 #[test]
+fn only_what_is_on_the_loopback_keeps_the_time_of_this_machine() {
+    let here = [
+        "redis://u:p@127.0.0.1:1/3",
+        "rediss://localhost",
+        "http://127.0.0.1:1",
+        "redis+sentinel://127.0.0.1:1,127.0.0.1:2/main",
+        "./data",
+    ];
+    let elsewhere = [
+        "redis://192.0.2.1:1",
+        "https://h:1",
+        "redis+cluster://127.0.0.1:1,h:2",
+    ];
+    assert!(here.iter().all(|text| !of(text).is_elsewhere()));
+    assert!(elsewhere.iter().all(|text| of(text).is_elsewhere()));
+}
+
+#[test]
 fn nothing_is_done_to_a_server_that_somebody_else_keeps() {
     for text in ["redis://127.0.0.1:1", "http://127.0.0.1:1", "https://h:1"] {
         assert!(!of(text).is_hit_in(Lane::Servers), "{text}");

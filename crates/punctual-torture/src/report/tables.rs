@@ -29,29 +29,27 @@ impl Sums {
 
     fn by_cell(&self) -> String {
         let mut cells: BTreeMap<_, (u64, Tally)> = BTreeMap::new();
-        for run in &self.runs {
-            let (took, tally) = cells.entry((run.cell, run.cell.durability())).or_default();
-            *took += run.took;
-            tally.add(&run.tally);
-        }
         let mut all = (0, Tally::default());
-        for (took, tally) in cells.values() {
-            all.0 += took;
-            all.1.add(tally);
+        for run in &self.runs {
+            let cell = cells.entry((run.cell, run.cell.durability())).or_default();
+            for (broken, tally) in [cell, &mut all] {
+                *broken += run.broken();
+                tally.add(&run.tally);
+            }
         }
         let mut table = String::from(
-            "| engine | acknowledged after | faults | jobs acknowledged | lost | doubled effects | early | stale ends accepted |\n\
-             | --- | --- | --: | --: | --: | --: | --: | --: |\n",
+            "| engine | acknowledged after | faults | jobs acknowledged | not judged | lost | doubled effects | early | stale ends accepted | verdicts broken |\n\
+             | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: |\n",
         );
-        for ((cell, durability), (_, tally)) in &cells {
+        for ((cell, durability), sums) in &cells {
             row(
                 &mut table,
                 &format!("`{}`", cell.name()),
                 &format!("`{durability}`"),
-                tally,
+                sums,
             );
         }
-        row(&mut table, "all", "", &all.1);
+        row(&mut table, "all", "", &all);
         table
     }
 
@@ -120,19 +118,21 @@ impl Sums {
     }
 }
 
-fn row(table: &mut String, name: &str, durability: &str, tally: &Tally) {
+fn row(table: &mut String, name: &str, durability: &str, (broken, tally): &(u64, Tally)) {
     let faults = grouped(tally.faults.values().sum());
-    let [jobs, lost, doubled, early, stale] = [
+    let [jobs, unjudged, lost, doubled, early, stale, broken] = [
         tally.acknowledged,
+        tally.unjudged,
         tally.lost,
         tally.doubled,
         tally.early,
         tally.stale_accepted,
+        *broken,
     ]
     .map(grouped);
     writeln!(
         table,
-        "| {name} | {durability} | {faults} | {jobs} | {lost} | {doubled} | {early} | {stale} |"
+        "| {name} | {durability} | {faults} | {jobs} | {unjudged} | {lost} | {doubled} | {early} | {stale} | {broken} |"
     )
     .expect("a string takes any text");
 }

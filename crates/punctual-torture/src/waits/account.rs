@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use crate::address;
 use crate::history;
 use crate::stamp::stamp;
 
@@ -54,7 +55,7 @@ fn parent(process: u32) -> Option<u32> {
 fn command(process: u32) -> String {
     let words = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let text = String::from_utf8_lossy(&words).replace('\0', " ");
-    text.chars().take(COMMAND_MAX).collect()
+    address::hidden(&text).chars().take(COMMAND_MAX).collect()
 }
 
 const COMMAND_MAX: usize = 300;

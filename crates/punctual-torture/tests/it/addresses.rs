@@ -1,6 +1,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use punctual::engine::{StatsRequest, Target};
+use punctual::time::{millis, pause};
 use punctual::{Engine, MemoryEngine, Namespace, NewJob};
 use punctual_gateway::{Gateway, Scope, Serving, Token, Tokens};
 use punctual_redis::RedisEngine;
@@ -49,8 +51,13 @@ async fn a_redis_of_somebody_else_is_tortured_from_outside_and_keeps_what_it_had
     let server = TestServer::start();
     let there = |arguments: &[&str]| server.cli(&[&["-n", "3"], arguments].concat());
     assert_eq!(there(&["SET", "somebody's", "key"]), "OK");
-    let run = torture(&format!("{}/3?durability=memory", server.address()));
+    // A user without a password takes any.
+    let address = server.address().replace("://", "://default:hunter2@");
+    let run = torture(&format!("{address}/3?durability=memory"));
     is_clean_under(&run, &FROM_OUTSIDE, &TO_SERVERS);
+    assert!(!run.said().contains("hunter2"), "{}", run.said());
+    let found = run.files_with("hunter2");
+    assert!(found.is_empty(), "they hold the password: {found:?}");
     assert_eq!(there(&["GET", "somebody's"]), "key");
     let calls = server.cli(&["INFO", "commandstats"]);
     assert!(!calls.contains("cmdstat_flush"), "{calls}");
@@ -72,6 +79,39 @@ async fn a_redis_that_holds_jobs_is_refused_and_left_alone() {
     let said = "holds 1 jobs already, and a run would run them; give it one without jobs";
     assert!(run.said().contains(said), "{}", run.said());
     assert_eq!(server.cli(&["-n", "3", "DBSIZE"]), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_somebody_else_puts_in_meanwhile_is_told_of_and_left_alone() {
+    let server = TestServer::start();
+    let address = format!("{}/3?durability=memory", server.address());
+    let options = address.parse::<punctual_redis::Options>();
+    let engine = RedisEngine::connect(options.expect("an address")).await;
+    let engine = engine.expect("a server");
+    let running = tokio::task::spawn_blocking(move || {
+        let arguments = ["--engine", &*address, "--minutes", "0.1", "--seed", "2"];
+        run_with_token(&arguments, TOKEN)
+    });
+    // Once the run has sent something, it has looked whether the engine is empty.
+    let namespace = Namespace::default();
+    let began = async || {
+        let stats = engine.stats(&namespace, StatsRequest::default()).await;
+        !stats.expect("stats").queues.is_empty()
+    };
+    while !began().await {
+        pause(millis(20)).await;
+    }
+    let mut job = NewJob::new("orders", "somebody's");
+    job.headers = vec![("fate".into(), r#""dies""#.into())];
+    let sent = engine.enqueue(&namespace, vec![job]).await;
+    let id = sent.expect("it is stored").receipts[0].id;
+    let run = running.await.expect("the run ends");
+    assert!(!run.is_clean(), "{}", run.said());
+    let told = format!("{id} was never sent by this run, and appeared");
+    assert!(run.said().contains(&told), "{}", run.said());
+    let got = engine.get(&namespace, vec![Target::Id(id)], false).await;
+    let got = got.expect("it is asked").remove(0);
+    assert!(got.is_some_and(|got| got.job().is_some()), "it is kept");
 }
 
 async fn gateway() -> Serving {

@@ -23,7 +23,7 @@ fn loses(cell: &str) {
             "--minutes",
             "0.3",
             "--drain",
-            "15",
+            "60",
             "--seed",
             seed,
         ]);
@@ -121,7 +121,7 @@ fn a_master_that_nobody_waits_for_is_lost_with_what_it_alone_acknowledged() {
         "--minutes",
         "0.1",
         "--drain",
-        "20",
+        "60",
         "--seed",
         "3",
     ]);

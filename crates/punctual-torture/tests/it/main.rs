@@ -16,5 +16,7 @@ mod sinks;
 mod support;
 /// The tables of the pages are those of the sums.
 mod tables;
+/// Kept histories are held against what was said of them.
+mod verify;
 /// A round that gets stuck ends, and says in what.
 mod waits;

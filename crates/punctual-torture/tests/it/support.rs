@@ -54,6 +54,26 @@ impl Run {
         self.folder.path().to_owned()
     }
 
+    /// Files that hold a text as it is.
+    pub(crate) fn files_with(&self, text: &str) -> Vec<PathBuf> {
+        let (mut found, mut left) = (Vec::new(), vec![self.folder()]);
+        while let Some(path) = left.pop() {
+            if path.is_dir() {
+                let entries = std::fs::read_dir(path).expect("a folder of the run is there");
+                left.extend(entries.map(|entry| entry.expect("it is there").path()));
+                continue;
+            }
+            let bytes = std::fs::read(&path).expect("it was written");
+            if bytes
+                .windows(text.len())
+                .any(|part| part == text.as_bytes())
+            {
+                found.push(path);
+            }
+        }
+        found
+    }
+
     /// What every round came to.
     pub(crate) fn rounds(&self) -> Vec<Value> {
         let mut rounds = Vec::new();

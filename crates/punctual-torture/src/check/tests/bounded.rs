@@ -1,4 +1,7 @@
+use punctual::time::{millis, seconds};
+
 use super::told::{JOB, MS, SENT, Told};
+use crate::cell::CellKind;
 
 /// When the job is acknowledged.
 const ANSWERED: u64 = SENT + MS;
@@ -28,6 +31,12 @@ fn what_was_acknowledged_shortly_before_a_power_cut_may_be_lost_by_it() {
 #[test]
 fn what_was_acknowledged_before_that_and_is_lost_is_found() {
     assert!(is_found(&gone("F05", MOST + 1)));
+}
+
+#[test]
+fn the_bound_of_the_cell_has_room_for_two_slow_syncs() {
+    let bound = CellKind::EmbeddedInterval.loses_at_most();
+    assert_eq!(bound, Some(millis(200) + seconds(10)));
 }
 
 #[test]

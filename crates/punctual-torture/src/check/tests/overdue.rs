@@ -58,6 +58,19 @@ fn an_end_after_a_lease_that_was_prolonged_is_in_time() {
     assert!(unsure.broken().is_empty(), "{:?}", unsure.broken());
 }
 
+/// The extension itself comes after the lease, and is found.
+#[test]
+fn an_extension_excuses_the_end_beside_it_and_none_that_was_answered_before() {
+    let late_ones = |extended: u64| {
+        let mut told = late(100 * MS, completed());
+        told.extends("worker", extended, token(1), Some(OVER + 2 * LEASE));
+        told.judged().tally.stale_accepted
+    };
+    let end = OVER + 100 * MS;
+    assert_eq!(late_ones(end + MS), 1);
+    assert_eq!(late_ones(end + 3 * MS), 2);
+}
+
 #[test]
 fn an_extension_after_the_lease_has_run_out_that_is_accepted_is_found() {
     let mut told = late(200 * MS, Some(Verdict::LeaseLost));

@@ -98,6 +98,28 @@ fn with_wrong_clocks_only_the_engines_is_asked() {
     assert_eq!(early.broken(), ["I5"]);
 }
 
+#[test]
+fn of_an_engine_on_another_machine_only_its_own_time_is_asked() {
+    let mut told = Told::one_job();
+    told.change(|event| {
+        if let Event::Start { wall, .. } = event {
+            *wall = 0;
+        }
+    });
+    assert_eq!(told.broken(), ["I5"]);
+    told.is_elsewhere = true;
+    assert_eq!(told.broken(), NOTHING);
+    assert_eq!(told.judged().tally.early, 0);
+}
+
+#[test]
+fn jobs_that_could_not_be_deleted_are_told_and_nothing_else_is_thrown_away() {
+    let mut told = Told::one_job();
+    told.look.uncleared = Some("it went away".into());
+    assert_eq!(told.broken(), ["W"]);
+    assert!(!told.judged().is_cleared);
+}
+
 /// A job is sent early, and claimed first so long after a fault has healed.
 fn claimed_after(heals: u64, claimed: u64) -> Told {
     let mut told = Told::nothing();

@@ -31,6 +31,8 @@ pub(super) struct Told {
     pub(super) look: Look,
     /// What the engine says that a power cut takes at most, in microseconds.
     pub(super) loses_at_most: Option<u64>,
+    /// Whether the engine may keep another machine's time.
+    pub(super) is_elsewhere: bool,
     calls: u64,
     faults: u64,
 }
@@ -42,6 +44,7 @@ impl Told {
             accounts: BTreeMap::new(),
             look: Look::default(),
             loses_at_most: None,
+            is_elsewhere: false,
             calls: 0,
             faults: 0,
         };
@@ -325,6 +328,7 @@ impl Told {
         });
         let mut case = Case::new(accounts.collect(), self.look.clone());
         case.loses_at_most = self.loses_at_most;
+        case.is_elsewhere = self.is_elsewhere;
         judge(&case)
     }
 
