@@ -1,25 +1,43 @@
 //! Of all claims that wait for the same due, a few wake up for it; who takes a job is followed by the next.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual::engine::{Claim, Claimed, WaitFor};
 use punctual::time::Timestamp;
 use punctual::{Engine, Namespace, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// What waiting claims of one gateway know together.
-#[derive(Debug, Default)]
-pub(crate) struct Alarms(Mutex<HashMap<Key, Weak<Alarm>>>);
+/// What waiting claims of one gateway know together. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Alarms(Arc<Mutex<HashMap<Key, Entry>>>);
 
-/// Claims that are answered the same `wake_at`.
-type Key = (Namespace, Vec<String>, bool);
+/// What claims have in common that are answered the same `wake_at`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) namespace: Namespace,
+    queues: Vec<String>,
+    alone: bool,
+}
+
+/// Goes with the last that waits.
+#[derive(Debug)]
+struct Entry {
+    alarm: Arc<Alarm>,
+    waiters: usize,
+}
 
 #[derive(Debug)]
 struct Alarm {
     awake: Arc<Semaphore>,
-    /// The latest answer to any of them: when it was given, and its `wake_at`.
-    told: watch::Sender<(Timestamp, Option<Timestamp>)>,
+    told: watch::Sender<Told>,
+}
+
+/// The latest answer to any of them: when it was given, and its `wake_at`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Told {
+    now: Timestamp,
+    due: Option<Timestamp>,
 }
 
 /// How many wake up for a due. More than one, so that jobs that are due together do not wait for each other.
@@ -27,50 +45,97 @@ const AWAKE: usize = 4;
 
 /// One claim that waits.
 pub(crate) struct Waiter {
+    all: Alarms,
+    key: Key,
     alarm: Arc<Alarm>,
     /// It is one of those who wake up.
     place: Option<OwnedSemaphorePermit>,
 }
 
+impl Key {
+    /// Of a claim in a namespace.
+    pub(crate) fn of(namespace: &Namespace, claim: &Claim) -> Self {
+        Self {
+            namespace: namespace.clone(),
+            queues: claim.queues.clone(),
+            alone: claim.alone,
+        }
+    }
+}
+
 impl Alarms {
-    /// One more that waits.
-    pub(crate) fn join(&self, namespace: &Namespace, claim: &Claim) -> Waiter {
-        let key = (namespace.clone(), claim.queues.clone(), claim.alone);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = all.get(&key).and_then(Weak::upgrade);
-        let alarm = known.unwrap_or_else(|| {
-            all.retain(|_, alarm| alarm.strong_count() > 0);
-            let alarm = Arc::new(Alarm {
+    /// One more that waits, as it was answered that.
+    pub(crate) fn join(&self, key: &Key, claimed: &Claimed) -> Waiter {
+        let mut all = self.lock();
+        let entry = all.entry(key.clone()).or_insert_with(|| Entry {
+            alarm: Arc::new(Alarm {
                 awake: Arc::new(Semaphore::new(AWAKE)),
-                told: watch::Sender::new((Timestamp::ZERO, None)),
-            });
-            all.insert(key, Arc::downgrade(&alarm));
-            alarm
+                told: watch::Sender::new(Told::of(claimed)),
+            }),
+            waiters: 0,
         });
-        Waiter { alarm, place: None }
+        entry.waiters += 1;
+        entry.alarm.learn(claimed);
+        Waiter {
+            all: self.clone(),
+            key: key.clone(),
+            alarm: entry.alarm.clone(),
+            place: None,
+        }
+    }
+
+    /// Tells those that wait, if there are any, what one of them or somebody else was answered.
+    pub(crate) fn learn(&self, key: &Key, claimed: &Claimed) {
+        if let Some(entry) = self.lock().get(key) {
+            entry.alarm.learn(claimed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Alarm {
+    fn learn(&self, claimed: &Claimed) {
+        self.told.send_if_modified(|told| {
+            let before = told.due;
+            *told = told.and(Told::of(claimed));
+            told.due != before
+        });
+    }
+}
+
+impl Told {
+    fn of(claimed: &Claimed) -> Self {
+        Self {
+            now: claimed.now,
+            due: claimed.wake_at,
+        }
+    }
+
+    /// A later answer counts alone. Of one that was overtaken, or of a clock that has fallen behind, what it
+    /// adds counts: what was known before is left out only once it is past by that answer too, or one would
+    /// wake up for it again and again.
+    fn and(self, answer: Self) -> Self {
+        if answer.now > self.now {
+            return answer;
+        }
+        let known = self.due.filter(|due| *due > answer.now);
+        Self {
+            now: self.now,
+            due: known.into_iter().chain(answer.due).min(),
+        }
     }
 }
 
 impl Waiter {
-    /// Tells the others what one was answered.
-    pub(crate) fn learn(&self, claimed: &Claimed) {
-        self.alarm.told.send_if_modified(|told| {
-            let is_later = claimed.now >= told.0;
-            let is_news = is_later && claimed.wake_at != told.1;
-            if is_later {
-                *told = (claimed.now, claimed.wake_at);
-            }
-            is_news
-        });
-    }
-
-    /// Ends when this one is to claim: by a bell, by a due if it is one of those who wake up for it, and at
-    /// `end` in any case.
+    /// Ends when this one, which was answered `claimed`, is to claim: by a bell, by a due if it is one of
+    /// those who wake up for it, and at `end` in any case.
     pub(crate) async fn wait(
         &mut self,
         engine: &dyn Engine,
-        namespace: &Namespace,
-        queues: &[String],
+        claimed: &Claimed,
         end: Timestamp,
     ) -> Result<()> {
         let awake = self.alarm.awake.clone();
@@ -80,17 +145,35 @@ impl Waiter {
         loop {
             let mut told = self.alarm.told.subscribe();
             let wakes_up = self.place.is_some();
-            let due = told.borrow_and_update().1.filter(|_| wakes_up);
-            let until = due.map_or(end, |due| due.min(end));
-            let work = WaitFor::Work(queues.to_vec());
+            let known = *told.borrow_and_update();
+            // Its own is for another if somebody was answered after it.
+            let own = claimed.wake_at.filter(|due| *due > known.now);
+            let dues = own.into_iter().chain(known.due);
+            let until = dues.filter(|_| wakes_up).fold(end, Timestamp::min);
+            let work = WaitFor::Work(self.key.queues.clone());
             tokio::select! {
                 biased;
-                waited = engine.wait(namespace, work, until) => return waited.map(|_| ()),
+                waited = engine.wait(&self.key.namespace, work, until) => return waited.map(|_| ()),
                 // Somebody was rung for, and learned of an earlier one.
-                _ = told.wait_for(|(_, due)| due.is_some_and(|due| due < until)), if wakes_up => {}
+                _ = told.wait_for(|told| told.due.is_some_and(|due| due < until)), if wakes_up => {}
                 // Somebody has gone: what is due by now is for this one.
                 place = awake.clone().acquire_owned(), if !wakes_up => self.place = place.ok(),
             }
         }
     }
 }
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let mut all = self.all.lock();
+        if let Some(entry) = all.get_mut(&self.key) {
+            entry.waiters -= 1;
+            if entry.waiters == 0 {
+                all.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,9 +11,8 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::Response;
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use punctual::time::{pause, seconds, within};
+use tokio::task::JoinSet;
 
 use self::frames::{Frame, Reply};
 use self::watch::{Told, Watch};
@@ -143,7 +142,8 @@ async fn converse(
     );
     socket.reply(&welcome).await?;
     let mut watch = Watch::new(shared.clone(), caller.clone(), after);
-    let mut work = FuturesUnordered::new();
+    // In tasks of their own: claims hold places among those that wake up, also while this one writes.
+    let mut work = JoinSet::new();
     let mut ping = Box::pin(pause(seconds(PING_SECONDS)));
     loop {
         tokio::select! {
@@ -166,9 +166,14 @@ async fn converse(
                     let problem = Problem::invalid("too many requests are under way on this socket");
                     socket.reply(&Reply::error(frame.reference(), problem)).await?;
                 }
-                Ok(frame) => work.push(answer(shared, &caller, frame)),
+                Ok(frame) => {
+                    work.spawn(answer(shared.clone(), caller.clone(), frame));
+                }
             },
-            Some((reply, undelivered)) = work.next() => {
+            Some(answered) = work.join_next() => {
+                // It ends without an answer only by a panic, which was told where it happened.
+                let failed = |_| End(close_code::ERROR, "a request failed");
+                let (reply, undelivered) = answered.map_err(failed)?;
                 socket.reply(&reply).await?;
                 if let Some(undelivered) = undelivered {
                     undelivered.delivered();
@@ -215,7 +220,8 @@ async fn hello(
 }
 
 /// Claims, extends or settles; with what is handed back unless the answer is delivered.
-async fn answer(shared: &Shared, caller: &Caller, frame: Frame) -> (Reply, Option<Undelivered>) {
+async fn answer(shared: Shared, caller: Caller, frame: Frame) -> (Reply, Option<Undelivered>) {
+    let (shared, caller) = (&shared, &caller);
     let reference = frame.reference();
     let mut kept = None;
     let answer = async {

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::undelivered::Undelivered;
 use crate::access::{Allowed, Caller, Working};
+use crate::alarms::Key;
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Read, wait_until};
 use crate::shapes::work::{
@@ -53,10 +54,12 @@ pub(crate) async fn claim_for(
     let wait = request.wait.clone();
     let may_come_again = request.may_come_again();
     let claim = request.claim()?;
-    let (mut claimed, mut undelivered) = claim_once(shared, caller, &claim, may_come_again).await?;
+    let key = Key::of(&caller.namespace, &claim);
+    let ask = async || claim_once(shared, &key, claim.clone(), may_come_again).await;
+    let (mut claimed, mut undelivered) = ask().await?;
     let started = claimed.now;
     let mut end = wait_until(started, wait.as_deref())?;
-    let mut waiter = shared.alarms.join(&caller.namespace, &claim);
+    let mut waiter = None;
     while claimed.pages.is_empty() {
         if claimed.suspects && !claim.alone {
             // The worker shall hear of them soon, to ask for one once it runs nothing else.
@@ -66,19 +69,18 @@ pub(crate) async fn claim_for(
             break;
         }
         let listen = (claimed.now + seconds(LISTEN_SECONDS_MAX)).min(end);
-        waiter.learn(&claimed);
         if claimed.wake_at.is_some_and(|at| at <= claimed.now) {
             // Work was left behind a bound of one call; it is there now, or soon.
             pause(millis(1)).await;
         } else {
-            let engine = &*shared.engine;
+            let waiter = waiter.get_or_insert_with(|| shared.alarms.join(&key, &claimed));
             tokio::select! {
                 biased;
-                waited = waiter.wait(engine, &caller.namespace, &claim.queues, listen) => waited?,
+                waited = waiter.wait(&*shared.engine, &claimed, listen) => waited?,
                 () = shared.ending() => break,
             }
         }
-        (claimed, undelivered) = claim_once(shared, caller, &claim, may_come_again).await?;
+        (claimed, undelivered) = ask().await?;
     }
     Ok((claimed.into(), undelivered))
 }
@@ -87,20 +89,19 @@ pub(crate) async fn claim_for(
 /// claim that may come again gets its page then, so that one is never handed back.
 async fn claim_once(
     shared: &Shared,
-    caller: &Caller,
-    claim: &Claim,
+    key: &Key,
+    claim: Claim,
     may_come_again: bool,
 ) -> Result<(Claimed, Option<Undelivered>)> {
-    let (engine, namespace) = (shared.engine.clone(), caller.namespace.clone());
-    let claim = claim.clone();
     if may_come_again {
-        return Ok((engine.claim(&namespace, claim).await?, None));
+        return Ok((claim_and_tell(shared, key, claim).await?, None));
     }
+    let (shared, key) = (shared.clone(), key.clone());
     let (answer, answered) = oneshot::channel();
     tokio::spawn(async move {
-        let claimed = engine.claim(&namespace, claim).await;
+        let claimed = claim_and_tell(&shared, &key, claim).await;
         let guarded = claimed.map(|claimed| {
-            let undelivered = Undelivered::of(engine, namespace, &claimed);
+            let undelivered = Undelivered::of(shared.engine.clone(), key.namespace, &claimed);
             (claimed, undelivered)
         });
         // What nobody takes is dropped, here or in the channel.
@@ -109,6 +110,13 @@ async fn claim_once(
     // It ends without an answer only by a panic, which was told where it happened.
     let (claimed, undelivered) = answered.await.map_err(|_| Problem::shutting_down())??;
     Ok((claimed, Some(undelivered)))
+}
+
+/// Whatever one is answered, those that wait learn of it: the next due stands there too when it got jobs.
+async fn claim_and_tell(shared: &Shared, key: &Key, claim: Claim) -> punctual::Result<Claimed> {
+    let claimed = shared.engine.claim(&key.namespace, claim).await?;
+    shared.alarms.learn(key, &claimed);
+    Ok(claimed)
 }
 
 /// Prolongs leases, carries progress

@@ -1,0 +1,214 @@
+use std::collections::BTreeSet;
+
+use punctual::engine::{Action, Edit, Select};
+use punctual::time::{ManualClock, millis, seconds, within};
+use punctual::{Due, JobId, MemoryEngine, NewJob};
+use tokio::task::{JoinHandle, yield_now};
+
+use super::*;
+use crate::access::Caller;
+use crate::api::claims::claim_for;
+use crate::doors::Peer;
+use crate::request::parse;
+use crate::state::Shared;
+use crate::{Gateway, Tokens};
+
+const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
+/// What is known is known at once; nobody waits that long but on a machine that stands.
+const PATIENT: std::time::Duration = seconds(20);
+
+/// Claims that wait at a gateway whose clock stands still.
+struct Waiting {
+    shared: Shared,
+    clock: ManualClock,
+    polls: Vec<Poll>,
+}
+
+/// Answers the ids of what was claimed.
+type Poll = JoinHandle<Vec<String>>;
+
+impl Waiting {
+    fn new() -> Self {
+        let clock = ManualClock::new(START);
+        let engine = Arc::new(MemoryEngine::with_clock(clock.clone()));
+        Self {
+            shared: Gateway::new(engine, Tokens::open()).shared(),
+            clock,
+            polls: Vec::new(),
+        }
+    }
+
+    /// Puts jobs into queues, each due that much later.
+    async fn put(&self, jobs: &[(&str, std::time::Duration)]) -> Vec<JobId> {
+        let job = |(queue, delay): &(&str, _)| NewJob {
+            due: Due::After(*delay),
+            ..NewJob::new(*queue, "1")
+        };
+        let jobs: Vec<NewJob> = jobs.iter().map(job).collect();
+        let ids = jobs.iter().map(|job| job.id).collect();
+        let namespace = Namespace::default();
+        let enqueued = self.shared.engine.enqueue(&namespace, jobs).await;
+        enqueued.expect("receipts");
+        ids
+    }
+
+    /// So many claims of one job each, one after the other.
+    async fn poll(&mut self, queues: &str, count: usize) {
+        for _ in 0..count {
+            let shared = self.shared.clone();
+            let body = format!(r#"{{"queues":{queues},"wait":"60s"}}"#);
+            self.polls.push(tokio::spawn(async move {
+                let caller = Caller::of(&shared, None, None, Peer::Unknown).expect("open");
+                let request = parse(body.as_bytes()).expect("a claim");
+                let claimed = claim_for(&shared, &caller, request).await;
+                let (answer, undelivered) = claimed.unwrap_or_else(|_| panic!("an answer"));
+                undelivered.expect("no page comes again").delivered();
+                let answer = serde_json::to_value(answer).expect("JSON");
+                let jobs = answer["pages"][0]["jobs"].as_array();
+                let ids = jobs.into_iter().flatten().map(|job| job["id"].as_str());
+                ids.map(|id| id.expect("an id").to_owned()).collect()
+            }));
+            let all = self.polls.len();
+            self.until(|waiting| waiting.counted() == all).await;
+        }
+    }
+
+    fn counted(&self) -> usize {
+        let all = self.shared.alarms.lock();
+        all.values().map(|entry| entry.waiters).sum()
+    }
+
+    /// Lets the others go on until something is so.
+    async fn until(&self, is_so: impl Fn(&Self) -> bool) {
+        let comes = async {
+            while !is_so(self) {
+                yield_now().await;
+            }
+        };
+        within(PATIENT, comes).await.expect("it comes");
+    }
+
+    /// What those are answered that end, until that many jobs are claimed.
+    async fn claimed(&mut self, count: usize) -> BTreeSet<String> {
+        let mut ids = BTreeSet::new();
+        for _ in 0..count {
+            self.until(|waiting| waiting.polls.iter().any(Poll::is_finished))
+                .await;
+            let ended = self.polls.iter().position(Poll::is_finished);
+            let poll = self.polls.remove(ended.expect("one has ended"));
+            ids.extend(poll.await.expect("no panic"));
+        }
+        ids
+    }
+}
+
+fn texts(ids: &[JobId]) -> BTreeSet<String> {
+    ids.iter().map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn five_jobs_that_are_due_together_are_claimed_then_one_by_each() {
+    let mut waiting = Waiting::new();
+    let ids = waiting.put(&[("a", seconds(1)); 5]).await;
+    waiting.poll(r#"["a"]"#, 8).await;
+    waiting.clock.advance(seconds(1));
+    assert_eq!(waiting.claimed(5).await, texts(&ids));
+}
+
+#[tokio::test]
+async fn of_two_that_wait_the_second_has_what_the_first_one_left_for_later() {
+    let mut waiting = Waiting::new();
+    waiting.poll(r#"["a"]"#, 2).await;
+    let ids = waiting.put(&[("a", seconds(0)), ("a", millis(200))]).await;
+    assert_eq!(waiting.claimed(1).await, texts(&ids[..1]));
+    let due = START + millis(200);
+    waiting
+        .until(|waiting| waiting.clock.next_sleeper() == Some(due))
+        .await;
+    waiting.clock.advance(millis(200));
+    assert_eq!(waiting.claimed(1).await, texts(&ids[1..]));
+}
+
+#[tokio::test]
+async fn a_due_that_is_moved_forward_is_woken_up_for() {
+    let mut waiting = Waiting::new();
+    let ids = waiting.put(&[("a", seconds(4))]).await;
+    waiting.poll(r#"["a"]"#, 6).await;
+    let select = Select::Targets(vec![ids[0].into()]);
+    let action = Action::Reschedule(Due::After(seconds(1)));
+    let edit = Edit {
+        select,
+        action,
+        dry_run: false,
+    };
+    let namespace = Namespace::default();
+    let edited = waiting.shared.engine.edit(&namespace, edit).await;
+    edited.expect("it is edited");
+    let due = START + seconds(1);
+    waiting
+        .until(|waiting| waiting.clock.next_sleeper() == Some(due))
+        .await;
+    waiting.clock.advance(seconds(1));
+    assert_eq!(waiting.claimed(1).await, texts(&ids));
+}
+
+#[tokio::test]
+async fn of_those_who_hang_up_as_they_are_woken_others_take_the_places() {
+    let mut waiting = Waiting::new();
+    let ids = waiting.put(&[("a", seconds(1))]).await;
+    waiting.poll(r#"["a"]"#, AWAKE + 2).await;
+    waiting.clock.advance(seconds(1));
+    // None of them has gone on since: this thread is theirs too.
+    waiting.polls.drain(..AWAKE).for_each(|poll| poll.abort());
+    assert_eq!(waiting.claimed(1).await, texts(&ids));
+}
+
+#[tokio::test]
+async fn claims_of_other_queues_have_places_of_their_own() {
+    let mut waiting = Waiting::new();
+    let ids = waiting.put(&[("b", seconds(1))]).await;
+    waiting.poll(r#"["a"]"#, AWAKE).await;
+    waiting.poll(r#"["a","b"]"#, 1).await;
+    waiting.clock.advance(seconds(1));
+    assert_eq!(waiting.claimed(1).await, texts(&ids));
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_claims_that_wait_no_more_or_never_did() {
+    let mut waiting = Waiting::new();
+    waiting.poll(r#"["a"]"#, 2).await;
+    waiting.poll(r#"["b"]"#, 1).await;
+    assert_eq!(waiting.shared.alarms.lock().len(), 2);
+    waiting.put(&[("a", seconds(0)), ("a", seconds(0))]).await;
+    waiting.claimed(2).await;
+    assert_eq!(waiting.shared.alarms.lock().len(), 1);
+    waiting.polls.drain(..).for_each(|poll| poll.abort());
+    waiting
+        .until(|waiting| waiting.shared.alarms.lock().is_empty())
+        .await;
+}
+
+/// An answer at a second, with a due.
+fn told(now: u64, due: Option<u64>) -> Told {
+    Told {
+        now: START + seconds(now),
+        due: due.map(|due| START + seconds(due)),
+    }
+}
+
+#[test]
+fn a_later_answer_counts_alone_and_an_older_one_takes_no_due_away() {
+    for (known, answer, due) in [
+        (told(50, Some(60)), told(51, Some(70)), Some(70)),
+        (told(50, Some(60)), told(51, None), None),
+        (told(50, Some(60)), told(49, None), Some(60)),
+        (told(50, Some(60)), told(50, Some(70)), Some(60)),
+        // A clock that has fallen behind: what comes is learned, what is past by it is not kept.
+        (told(50, Some(60)), told(20, Some(25)), Some(25)),
+        (told(50, Some(25)), told(26, Some(30)), Some(30)),
+        (told(50, Some(25)), told(26, None), None),
+    ] {
+        let due = due.map(|due| START + seconds(due));
+        assert_eq!(known.and(answer).due, due, "{known:?} {answer:?}");
+    }
+}
