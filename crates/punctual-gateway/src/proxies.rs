@@ -31,7 +31,7 @@ impl Proxies {
     /// stands before that was written by nobody whom we know.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let lines = headers.get_all(FORWARDED).into_iter().rev();
-        let mut hops = lines.flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
+        let mut hops = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
         let mut client = peer.to_canonical();
         while self.has(client)
             && let Some(hop) = hops.next().and_then(hop_of)
@@ -42,9 +42,9 @@ impl Proxies {
     }
 }
 
-/// Some proxies write the port too.
-fn hop_of(text: &str) -> Option<IpAddr> {
-    let text = text.trim();
+/// Some proxies write the port too. What a client wrote before may be any bytes.
+fn hop_of(bytes: &[u8]) -> Option<IpAddr> {
+    let text = str::from_utf8(bytes).ok()?.trim();
     let alone = text.trim_start_matches('[').trim_end_matches(']').parse();
     let address = alone.or_else(|_| text.parse().map(|place: SocketAddr| place.ip()));
     address.ok().map(|address: IpAddr| address.to_canonical())
@@ -63,10 +63,13 @@ impl Proxy {
     }
 }
 
+/// Bits before an address of IPv4 that is written as one of IPv6.
+const MAPPED: u32 = 96;
+
 impl FromStr for Proxy {
     type Err = Error;
 
-    /// Reads an address, or a network with its bits.
+    /// Reads an address, or a network with its bits. One of IPv4 may be written as IPv6 (`::ffff:10.0.0.0/104`).
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
             let message = "not an address of a proxy; write one such as 10.0.0.7, or a network such as 10.0.0.0/8";
@@ -82,7 +85,14 @@ impl FromStr for Proxy {
         if prefix > bits {
             return Err(wrong());
         }
-        Ok(Self { network, prefix })
+        // Whoever is looked for is canonical too.
+        Ok(match network.to_canonical() {
+            IpAddr::V4(v4) if network.is_ipv6() && prefix >= MAPPED => Self {
+                network: v4.into(),
+                prefix: prefix - MAPPED,
+            },
+            _ => Self { network, prefix },
+        })
     }
 }
 

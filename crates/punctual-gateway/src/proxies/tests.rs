@@ -1,3 +1,5 @@
+use axum::http::HeaderValue;
+
 use super::*;
 
 fn proxies(places: &[&str]) -> Proxies {
@@ -6,10 +8,11 @@ fn proxies(places: &[&str]) -> Proxies {
 }
 
 /// Whom these proxies ask for, by the lines of the header.
-fn client(places: &[&str], peer: &str, lines: &[&str]) -> String {
+fn client(places: &[&str], peer: &str, lines: &[impl AsRef<[u8]>]) -> String {
     let mut headers = HeaderMap::new();
     for line in lines {
-        headers.append(FORWARDED, line.parse().expect("a value"));
+        let value = HeaderValue::from_bytes(line.as_ref());
+        headers.append(FORWARDED, value.expect("a value"));
     }
     let peer = peer.parse().expect("an address");
     proxies(places).client(peer, &headers).to_string()
@@ -44,6 +47,19 @@ fn the_client_is_the_last_in_line_that_is_no_proxy() {
 }
 
 #[test]
+fn what_a_client_wrote_hides_nobody_whatever_bytes_it_is() {
+    let ours = ["10.0.0.0/8"];
+    for (lines, told) in [
+        (&[&b"\xff, 198.51.100.1"[..]][..], "198.51.100.1"),
+        (&[b"\xff", b"198.51.100.1, 10.0.0.9"], "198.51.100.1"),
+        // A proxy of ours wrote no such thing: who is before it is not known.
+        (&[b"127.0.0.1, \xff, 10.0.0.9"], "10.0.0.9"),
+    ] {
+        assert_eq!(client(&ours, "10.0.0.7", lines), told, "{lines:?}");
+    }
+}
+
+#[test]
 fn a_network_has_its_addresses_and_no_others() {
     for (place, inside, outside) in [
         ("10.0.0.7", "10.0.0.7", "10.0.0.6"),
@@ -51,6 +67,9 @@ fn a_network_has_its_addresses_and_no_others() {
         ("0.0.0.0/0", "203.0.113.7", "::1"),
         ("2001:db8::/33", "2001:db8:7fff::1", "2001:db8:8000::"),
         ("::1", "::1", "::2"),
+        ("::ffff:10.0.0.7", "10.0.0.7", "10.0.0.6"),
+        ("::ffff:10.1.0.0/112", "10.1.255.255", "10.2.0.0"),
+        ("::ffff:0.0.0.0/96", "203.0.113.7", "::1"),
     ] {
         let proxies = proxies(&[place]);
         assert!(proxies.has(inside.parse().expect("one")), "{place}");
