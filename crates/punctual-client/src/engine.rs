@@ -136,7 +136,18 @@ impl HttpEngine {
             ),
             StatusCode::TOO_MANY_REQUESTS => (
                 ErrorKind::EngineUnavailable,
-                "the gateway saw too many wrong tokens from here; wait a minute",
+                match code_of(reply).as_deref() {
+                    Some("too_many_requests") => {
+                        "the gateway saw too many wrong tokens from here; wait a minute"
+                    }
+                    Some("too_many_connections") => {
+                        "the gateway has as many connections of this address as one may have; close some, or \
+                         raise connections_per_address there"
+                    }
+                    _ => {
+                        "the gateway, or what stands before it, takes no more now; wait, and ask again"
+                    }
+                },
             ),
             StatusCode::SERVICE_UNAVAILABLE => (
                 ErrorKind::EngineUnavailable,
@@ -157,6 +168,12 @@ impl fmt::Debug for HttpEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HttpEngine({})", self.connections.place())
     }
+}
+
+/// What a gateway calls its refusal; what stands before one has other words.
+fn code_of(reply: &Reply) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(&reply.body).ok()?;
+    body["error"]["code"].as_str().map(Into::into)
 }
 
 fn strange() -> Error {

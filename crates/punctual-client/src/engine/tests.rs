@@ -120,3 +120,27 @@ async fn a_large_body_may_be_longer_on_its_way_than_the_deadline() {
     reader.write_all(answer).await.unwrap();
     assert_eq!(sending.await.unwrap().unwrap(), StatusCode::OK);
 }
+
+#[tokio::test]
+async fn of_what_there_is_too_much_is_told_by_who_refuses_it() {
+    for (body, told) in [
+        (r#"{"error":{"code":"too_many_requests"}}"#, "wrong tokens"),
+        (
+            r#"{"error":{"code":"too_many_connections"}}"#,
+            "connections_per_address",
+        ),
+        (r#"{"error":"slow down"}"#, "takes no more now"),
+        ("<h1>slow down</h1>", "takes no more now"),
+    ] {
+        let (engine, gateway) = with_a_silent_gateway(seconds(20)).await;
+        let asking = tokio::spawn(async move { engine.info().await.unwrap_err() });
+        let (mut asked, _) = gateway.accept().await.unwrap();
+        assert!(asked.read(&mut [0; 4 << 10]).await.unwrap() > 0);
+        let head = "HTTP/1.1 429 Too Many Requests\r\ncontent-length:";
+        let answer = format!("{head} {}\r\n\r\n{body}", body.len());
+        asked.write_all(answer.as_bytes()).await.unwrap();
+        let error = asking.await.unwrap();
+        assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{body}");
+        assert!(error.to_string().contains(told), "{body}: {error}");
+    }
+}
