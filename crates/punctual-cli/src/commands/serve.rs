@@ -138,14 +138,7 @@ impl Args {
         };
         let doorbell = Doorbell::default();
         let mut gateway = Gateway::new(connection.engine.clone(), access.tokens)
-            .hosts(
-                [
-                    self.host.clone(),
-                    config.hosts.clone(),
-                    Vec::from_iter(name),
-                ]
-                .concat(),
-            )
+            .hosts(self.names(&config, name))
             .limits(config.limits())
             .trusted_proxies(config.trusted_proxies())
             .registry(registry)
@@ -204,6 +197,16 @@ impl Args {
             () = signals.next() => {}
         }
         connection.close().await
+    }
+}
+
+impl Args {
+    /// Names that it answers to. The one that it listens by is not among them where nobody needs a token:
+    /// whoever else may say where that leads could have browsers here ask by it.
+    fn names(&self, config: &Config, listened: Option<String>) -> Vec<String> {
+        let mut names = [&*self.host, &*config.hosts].concat();
+        names.extend(listened.filter(|_| !self.no_auth));
+        names
     }
 }
 
@@ -268,3 +271,6 @@ fn announce(
     }
     out.line("Ctrl-C ends it.")
 }
+
+#[cfg(test)]
+mod tests;
