@@ -100,7 +100,7 @@ end
 -- How many ids from the k-th on, at most so many, stand one after the other from a place on where the k-th is. They are
 -- compared some at once: every string that is cut out is hashed.
 local function length_of_run(p, ids, k, place, most)
-  local n, step, grows = 1, 8, true
+  local n, step, grows = 1, 1, true
   while n < most and step > 0 do
     local more = min(step, most - n)
     local here, there = p.at + 16 * (place + n) - 16, 16 * (k + n) - 15
