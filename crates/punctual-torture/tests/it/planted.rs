@@ -44,7 +44,7 @@ fn finds(bug: &str, cell: &str, invariants: &[&str]) {
 
 #[test]
 fn an_answer_before_the_write_is_found() {
-    finds("AckBeforeWrite", "embedded-http", &["I1 "]);
+    finds("AckBeforeWrite", "embedded-http", &["I1 ", REFUSES]);
 }
 
 #[test]
