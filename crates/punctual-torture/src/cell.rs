@@ -71,16 +71,6 @@ const KEYS_BYTES: &str = "local sum, at = 0, '0' repeat local found = redis.call
      for _, key in ipairs(found[2]) do sum = sum + (redis.call('MEMORY', 'USAGE', key, 'SAMPLES', '0') or 0) end \
      until at == '0' return sum";
 
-const ALWAYS: [&str; 8] = [
-    "--save",
-    "",
-    "--appendonly",
-    "yes",
-    "--appendfsync",
-    "always",
-    "--no-appendfsync-on-rewrite",
-    "no",
-];
 const EVERYSEC: [&str; 6] = [
     "--save",
     "",
@@ -130,8 +120,8 @@ impl Cell {
                 | CellKind::RedisHttp
                 | CellKind::RedisPower
                 | CellKind::RedisEmptied
-                | CellKind::RedisClock => one(&ALWAYS),
-                CellKind::RedisDisk => one(&[&ALWAYS[..], &IN_ONE_FILE].concat()),
+                | CellKind::RedisClock => one(&TestServer::KEEPS_ALL),
+                CellKind::RedisDisk => one(&[&TestServer::KEEPS_ALL[..], &IN_ONE_FILE].concat()),
                 CellKind::RedisEverysec | CellKind::RedisEverysecPower => one(&EVERYSEC),
                 CellKind::RedisEverysecSlow => one(&[&EVERYSEC[..], &IN_ONE_FILE].concat()),
                 CellKind::RedisRdb => one(&SNAPSHOTS),
