@@ -1,6 +1,7 @@
 //! Packed calls on their way to a shard. Those that come while others are in flight leave together,
 //! in the order in which they came; none waits for company.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ const GRACE: Duration = millis(50);
 impl Post {
     /// Sends a packed call of some cost, with what others send to the same shard now.
     ///
-    /// Dropped before it has left, it is not sent; later, it is done without anybody to tell.
+    /// Dropped before it has left, it is not sent; later, it is not sent again, so that it never comes
+    /// after what its caller does next.
     pub(crate) async fn deliver(
         self: &Arc<Self>,
         shard: &Arc<Shard>,
@@ -69,39 +71,54 @@ impl Post {
         }
     }
 
-    async fn carry(&self, shard: &Shard, lane: Lane, calls: Vec<Call>) {
+    async fn carry(&self, shard: &Shard, lane: Lane, mut calls: Vec<Call>) {
         let latest = calls.iter().map(|call| call.deadline);
         let Some(deadline) = latest.max_by_key(Deadline::left) else {
             return;
         };
-        let [call] = &calls[..] else {
+        if let [_, _, ..] = &calls[..] {
             return self.carry_several(shard, lane, calls, deadline).await;
-        };
-        let sent = self.send(shard, call.verb, Kind::Changes, &call.body, deadline);
+        }
+        let Some(call) = calls.pop() else { return };
+        let is_wanted = || !call.answer.is_closed();
+        let sent = self.send_while(
+            is_wanted,
+            shard,
+            call.verb,
+            Kind::Changes,
+            &call.body,
+            deadline,
+        );
         let reply = sent.await.map(|(answer, took)| {
             self.hear(&answer.bytes, took);
             answer
         });
-        if let Some(call) = calls.into_iter().next() {
-            let _gone = call.answer.send(reply);
-        }
+        let _gone = call.answer.send(reply);
     }
 
-    async fn carry_several(&self, shard: &Shard, lane: Lane, calls: Vec<Call>, deadline: Deadline) {
-        let verbs: Vec<u8> = calls.iter().map(|call| lane.letter(call.verb)).collect();
-        let bodies = calls.iter().flat_map(|call| call.body.arguments());
-        let told = lane.tells_verbs().then_some(verbs.as_slice());
-        let command = self.library.call(
-            false,
-            lane.function(),
-            &shard.base,
-            told.into_iter().chain(bodies),
-        );
+    async fn carry_several(
+        &self,
+        shard: &Shard,
+        lane: Lane,
+        mut calls: Vec<Call>,
+        deadline: Deadline,
+    ) {
+        let of_those_who_wait = || {
+            calls.retain(|call| !call.answer.is_closed());
+            let verbs: Vec<u8> = calls.iter().map(|call| lane.letter(call.verb)).collect();
+            let bodies = calls.iter().flat_map(|call| call.body.arguments());
+            let told = lane.tells_verbs().then_some(verbs.as_slice());
+            let arguments = told.into_iter().chain(bodies);
+            let function = lane.function();
+            let command = || self.library.call(false, function, &shard.base, arguments);
+            (!calls.is_empty()).then(command).map(Cow::Owned)
+        };
         let watch = Stopwatch::start();
-        let answer = self
-            .servers
-            .call_noting(shard.slot, &command, Kind::Changes, deadline);
-        let answers = answer.boxed().await.and_then(|(value, is_repeat)| {
+        let answer =
+            self.servers
+                .call_noting(shard.slot, of_those_who_wait, Kind::Changes, deadline);
+        let answer = answer.boxed().await;
+        let answers = answer.and_then(|(value, is_repeat)| {
             shard.has_answered(false);
             Ok((several(value, calls.len())?, is_repeat))
         });
@@ -135,13 +152,30 @@ impl Post {
         body: &Packed,
         deadline: Deadline,
     ) -> Result<(Answer, Duration)> {
+        let sent = self.send_while(|| true, shard, verb, kind, body, deadline);
+        sent.await
+    }
+
+    async fn send_while(
+        &self,
+        is_wanted: impl Fn() -> bool + Sync,
+        shard: &Shard,
+        verb: &'static str,
+        kind: Kind,
+        body: &Packed,
+        deadline: Deadline,
+    ) -> Result<(Answer, Duration)> {
         let looks = kind == Kind::Looks;
         let arguments = body.arguments();
         let call = self.library.call(looks, verb, &shard.base, arguments);
         let watch = Stopwatch::start();
         // Boxed, as is the greeting: callers nest deep enough without these.
-        let answer = self.servers.call_noting(shard.slot, &call, kind, deadline);
-        let answer = answer.boxed().await;
+        let wanted = || is_wanted().then_some(Cow::Borrowed(&call));
+        let answer = self
+            .servers
+            .call_noting(shard.slot, wanted, kind, deadline)
+            .boxed()
+            .await;
         let answer = answer.inspect_err(|error| shard.has_refused(error));
         let (answer, is_repeat) = answer.map_err(|error| error.operation(verb))?;
         match answer {

@@ -64,6 +64,8 @@ impl Replicas {
         let live = self.link.live().await?;
         let (commands, callers): (Vec<Cmd>, Vec<_>) = {
             let mut pending = self.pending();
+            // Done now, it would come after what its caller has done since.
+            pending.retain(|(_, caller)| !caller.is_closed());
             let end = pending.len().min(FLUSH_MAX);
             pending.drain(..end).unzip()
         };
@@ -99,3 +101,6 @@ impl Replicas {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +22,8 @@ use crate::torn_end;
 /// The servers of an engine: who answers for a slot, with one connection to each.
 ///
 /// A call goes on over broken connections, redirects, failovers and a missing library until its
-/// deadline: every call carries ids or a nonce that make a second sending harmless.
+/// deadline: every call carries ids or a nonce that make a second sending harmless, for as long as
+/// somebody waits for it: after what its caller does next it would not be.
 #[derive(Debug)]
 pub(crate) struct Servers {
     place: Place,
@@ -86,16 +88,18 @@ impl Servers {
         kind: Kind,
         deadline: Deadline,
     ) -> Result<Value> {
+        let wanted = || Some(Cow::Borrowed(command));
         // Boxed: callers nest deep enough without it.
-        let answer = self.call_noting(slot, command, kind, deadline).boxed();
+        let answer = self.call_noting(slot, wanted, kind, deadline).boxed();
         answer.await.map(|(value, _)| value)
     }
 
-    /// The same; also tells whether it was sent before, and may have been done.
-    pub(crate) async fn call_noting(
+    /// The same, with what is wanted before each sending, if anything is any more; also tells whether
+    /// it was sent before, and may have been done.
+    pub(crate) async fn call_noting<'a>(
         &self,
         slot: Slot,
-        command: &Cmd,
+        mut wanted: impl FnMut() -> Option<Cow<'a, Cmd>>,
         kind: Kind,
         deadline: Deadline,
     ) -> Result<(Value, bool)> {
@@ -120,7 +124,11 @@ impl Servers {
                     continue;
                 }
             };
-            let sent = within(deadline.left(), node.send(&live, command, kind)).await;
+            let Some(command) = wanted() else {
+                let message = "nobody waits for what a call to redis is answered";
+                return Err(Error::new(ErrorKind::EngineUnavailable, message));
+            };
+            let sent = within(deadline.left(), node.send(&live, &command, kind)).await;
             let Some(sent) = sent else {
                 node.link.broken(live.generation);
                 return Err(silent(host));

@@ -171,13 +171,14 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     Ok(findings)
 }
 
-/// D: a round in which nothing was sent, run or broken proves nothing.
+/// D: a round in which nothing was sent, run or broken proves nothing. What was lost could not run:
+/// of that I1 judges.
 fn something_was_done(tally: &Tally) -> Verdict {
     let mut verdict = Verdict::new(DONE);
     let faults = tally.faults.values().sum();
     for (what, done) in [
         ("sent", tally.acknowledged + tally.unjudged),
-        ("run", tally.starts),
+        ("run", tally.starts + tally.lost),
         ("broken", faults),
     ] {
         verdict.check(done > 0, || format!("nothing was {what}"));

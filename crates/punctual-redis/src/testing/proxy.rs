@@ -153,6 +153,12 @@ impl TestProxy {
         }
     }
 
+    /// Lets everybody through again after its death.
+    pub fn revive(&self) {
+        self.sky.is_last.store(false, SeqCst);
+        self.sky.is_dead.store(false, SeqCst);
+    }
+
     /// Takes back what [`cut_after`](Self::cut_after) said.
     pub fn cut_no_more(&self, way: Way) {
         self.sky.left(way).store(NEVER, SeqCst);

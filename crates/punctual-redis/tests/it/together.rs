@@ -163,6 +163,37 @@ async fn a_call_that_is_dropped_in_flight_leaves_the_answers_of_others_alone() {
 }
 
 #[tokio::test]
+async fn what_was_cut_is_not_sent_again_once_its_caller_has_gone() {
+    for (gone, stays) in [(1, 0), (1, 1), (32, 32)] {
+        let server = TestServer::start();
+        let proxy = Proxy::to(server.port()).await;
+        let engine = connect(&proxy.address()).await;
+        enqueue(&engine).await.expect("enqueue");
+        drain(&engine).await;
+        let (here, jobs) = (here(), jobs(gone + stays));
+        let mut calls: Vec<_> = jobs
+            .iter()
+            .map(|job| Box::pin(engine.enqueue(&here, vec![job.clone()])))
+            .collect();
+        proxy.die_after(Way::Request, 10);
+        for call in &mut calls {
+            assert!(poll_immediate(call).await.is_none(), "it has no answer yet");
+        }
+        proxy.death().await;
+        let who_stay = calls.split_off(gone);
+        drop(calls);
+        proxy.revive();
+        assert!(join_all(who_stay).await.iter().all(Result::is_ok));
+        // What is called now goes the same way, after what was to be sent again.
+        let last = job();
+        let sent = engine.enqueue(&here, vec![last.clone()]).await;
+        sent.expect("enqueue");
+        let kept = jobs[gone..].iter().chain([&last]).map(|job| job.id);
+        assert_eq!(drain(&engine).await, kept.collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
 async fn callers_whose_answer_is_lost_send_again_and_nothing_is_doubled() {
     let server = TestServer::start();
     let options = options(&server.address()).deadline(millis(300));

@@ -183,3 +183,13 @@ fn a_round_in_which_nothing_was_sent_run_or_broken_is_found() {
     (tally.acknowledged, tally.starts) = (0, 0);
     assert_eq!(something_was_done(&tally).broken, 2);
 }
+
+#[test]
+fn a_round_that_ran_nothing_as_all_was_lost_proves_that() {
+    let mut tally = Told::one_job().judged().tally;
+    tally.faults.insert("F02".into(), 1);
+    tally.starts = 0;
+    assert_eq!(something_was_done(&tally).broken, 1, "nothing was run");
+    tally.lost = tally.acknowledged;
+    assert!(something_was_done(&tally).holds());
+}
