@@ -25,6 +25,7 @@ mod serve;
 mod shapes;
 mod state;
 mod tls;
+mod trace;
 mod unread;
 
 pub use access::{Scope, Token, Tokens};

@@ -159,6 +159,7 @@ impl Gateway {
         let meters = Arc::new(Meters::new(self.registry));
         Shared::new(Inner {
             engine: Arc::new(Measured::new(self.engine, meters.clone())),
+            header_bytes: Default::default(),
             tokens: self.tokens.failures_max(self.limits.failures),
             alarms: Default::default(),
             audit: self.audit,

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use punctual::time::ManualClock;
-use punctual::{Engine, Namespace, NewJob, push};
+use punctual::{Engine, Limits, Namespace, NewJob, push};
 use punctual_push::{Doorbell, Guard};
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 
 use crate::access::Tokens;
 use crate::alarms::Alarms;
@@ -24,6 +24,8 @@ pub(crate) struct Shared(Arc<Inner>);
 pub(crate) struct Inner {
     /// Measured.
     pub(crate) engine: Arc<dyn Engine>,
+    /// The engine's, once somebody needed it.
+    pub(crate) header_bytes: OnceCell<usize>,
     pub(crate) tokens: Tokens,
     /// What claims that wait know of dues.
     pub(crate) alarms: Alarms,
@@ -53,6 +55,13 @@ impl Shared {
         if push::is_queue(&job.queue) {
             self.doorbell.ring(namespace, &job.queue);
         }
+    }
+
+    /// How many bytes of headers a job may have; engines do not change their mind.
+    pub(crate) async fn header_bytes_max(&self) -> usize {
+        let ask = async || Ok(self.engine.info().await?.limits.header_bytes);
+        let known: Result<_, punctual::Error> = self.header_bytes.get_or_try_init(ask).await;
+        known.map_or(Limits::default().header_bytes, |bytes| *bytes)
     }
 
     /// Ends once the gateway drains.

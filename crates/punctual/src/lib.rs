@@ -19,6 +19,7 @@ pub mod queue;
 pub mod retry;
 pub mod testing;
 pub mod time;
+pub mod trace;
 #[cfg(feature = "wire")]
 pub mod wire;
 pub mod worker;

@@ -23,7 +23,6 @@ mod shutdown;
 mod slots;
 mod state;
 mod suspects;
-mod trace;
 mod verdict;
 mod watch;
 

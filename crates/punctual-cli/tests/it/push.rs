@@ -119,7 +119,12 @@ fn settled(server: &Server, id: &str) -> Value {
 }
 
 fn enqueue(server: &Server, job: &Value) -> String {
-    let answer = server.request("POST /v1/jobs", &job.to_string());
+    enqueue_with(server, "", job)
+}
+
+/// The same by a request with more headers.
+fn enqueue_with(server: &Server, more: &str, job: &Value) -> String {
+    let answer = server.request_with("POST /v1/jobs", more, &job.to_string());
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     let body = answer.split("\r\n\r\n").nth(1).expect("a body");
     let receipt: Value = serde_json::from_str(body).expect("JSON");
@@ -174,10 +179,12 @@ fn a_job_for_a_url_is_posted_by_the_server_and_its_outcome_is_told() {
     let server = Server::start(&punctual, &["--push-allow", &place]);
     let job = json!({"queue": "mail", "payload": {"to": "ann"}, "delay": "50ms",
         "target": target.url(), "callback": target.url()});
-    let id = enqueue(&server, &job);
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let id = enqueue_with(&server, &format!("traceparent: {trace}\r\n"), &job);
     let first = target.next();
     assert_eq!(first.body, r#"{"to":"ann"}"#);
     assert_eq!(first.header("punctual-queue"), "http:mail");
+    assert_eq!(first.header("traceparent"), trace);
     first.answer("200 OK");
     let told = target.next();
     let said: Value = serde_json::from_str(&told.body).expect("JSON");
@@ -185,6 +192,7 @@ fn a_job_for_a_url_is_posted_by_the_server_and_its_outcome_is_told() {
         (&said["id"], &said["state"]),
         (&json!(id), &json!("completed"))
     );
+    assert_eq!(told.header("traceparent"), trace);
     told.answer("204 No Content");
     assert_eq!(settled(&server, &id)["state"], "completed");
 

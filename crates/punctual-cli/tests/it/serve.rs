@@ -56,7 +56,11 @@ impl Server {
     }
 
     pub(crate) fn request(&self, head: &str, body: &str) -> String {
-        let mut stream = self.send(head, body);
+        self.request_with(head, "", body)
+    }
+
+    pub(crate) fn request_with(&self, head: &str, more: &str, body: &str) -> String {
+        let mut stream = self.send_with(head, more, body);
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer
@@ -64,6 +68,11 @@ impl Server {
 
     /// Sends a request and does not wait for its answer.
     pub(crate) fn send(&self, head: &str, body: &str) -> TcpStream {
+        self.send_with(head, "", body)
+    }
+
+    /// The same with more headers, a line each.
+    pub(crate) fn send_with(&self, head: &str, more: &str, body: &str) -> TcpStream {
         let address = self.url().trim_start_matches("http://").to_owned();
         let mut stream = TcpStream::connect(&address).expect("a connection");
         let length = body.len();
@@ -75,7 +84,7 @@ impl Server {
             Some(token) => format!("authorization: Bearer {token}\r\n"),
             None => String::new(),
         };
-        write!(stream, "{head}{authorization}\r\n{body}").expect("sent");
+        write!(stream, "{head}{authorization}{more}\r\n{body}").expect("sent");
         stream
     }
 }

@@ -18,6 +18,7 @@ use crate::request::{expect_type, next_part, parse};
 use crate::shapes::job::ReceiptLine;
 use crate::shapes::work::new_job;
 use crate::state::Shared;
+use crate::trace::RequestTrace;
 
 /// The longest line: a payload at its limit in base64, with all else beside it.
 const LINE_BYTES_MAX: usize = 4 << 20;
@@ -44,9 +45,11 @@ pub(super) async fn bulk(
     expect_type(request.headers(), &[LINES, "application/jsonl"])?;
     let limits = shared.engine.info().await?.limits;
     let silence = shared.limits.body;
+    let trace = RequestTrace::of(request.headers(), &shared).await;
     let bulk = Bulk {
         shared,
         caller,
+        trace,
         limits,
         lines: Lines::new(request.into_body().into_data_stream(), silence),
         accepted: 0,
@@ -64,6 +67,7 @@ pub(super) async fn bulk(
 struct Bulk {
     shared: Shared,
     caller: Caller,
+    trace: Option<RequestTrace>,
     limits: Limits,
     lines: Lines,
     accepted: u64,
@@ -144,7 +148,8 @@ impl Bulk {
     }
 
     fn job(&self, line: &Bytes) -> Result<NewJob> {
-        let job = new_job(parse(line)?, &self.shared.guard)?;
+        let mut job = new_job(parse(line)?, &self.shared.guard)?;
+        self.trace.iter().for_each(|trace| trace.give(&mut job));
         job.check(&self.limits)?;
         self.shared.ring(&self.caller.namespace, &job);
         Ok(job)

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use punctual::engine::{Claim, Claimed, Got, Settle, Settlement, Target};
 use punctual::time::{millis, pause, seconds};
-use punctual::{Effect, JobId, JobRecord, Outcome, push};
+use punctual::{Effect, JobId, JobRecord, Outcome, push, trace};
 use tokio::sync::oneshot;
 
 use super::undelivered::Undelivered;
@@ -156,12 +156,15 @@ pub(super) async fn settle(
     settle_for(&shared, &caller, request).await.map(Json)
 }
 
-/// Has the outcomes posted of jobs that asked for it. Whoever claimed over HTTP need not know of
-/// that, and need not have claimed here.
-async fn add_callbacks(shared: &Shared, caller: &Caller, settle: &mut Settle) -> Result<()> {
-    let ends = |one: &&Settlement| !matches!(one.outcome, Outcome::Snooze { .. });
+/// What follows from the jobs themselves: their outcomes are posted if they asked for it, and what they bring
+/// about goes on with their trace. Whoever claimed over HTTP need not know of that, and need not have
+/// claimed here.
+async fn add_what_follows(shared: &Shared, caller: &Caller, settle: &mut Settle) -> Result<()> {
+    let matters = |one: &&Settlement| {
+        !matches!(one.outcome, Outcome::Snooze { .. }) || !one.effects.is_empty()
+    };
     let all = settle.pages.iter().flat_map(|page| &page.settlements);
-    let targets: Vec<Target> = all.filter(ends).map(|one| one.id.into()).collect();
+    let targets: Vec<Target> = all.filter(matters).map(|one| one.id.into()).collect();
     for some in targets.chunks(TARGETS_MAX) {
         let got = shared.engine.get(&caller.namespace, some.to_vec(), false);
         let got: Vec<Option<Got>> = got.await?;
@@ -173,8 +176,18 @@ async fn add_callbacks(shared: &Shared, caller: &Caller, settle: &mut Settle) ->
             .iter_mut()
             .flat_map(|page| &mut page.settlements)
         {
-            let job = jobs.get(&one.id);
-            let callback = job.and_then(|job| push::callback(job, one));
+            let Some(job) = jobs.get(&one.id) else {
+                continue;
+            };
+            let is_traced = trace::parent(&job.headers).is_some();
+            for effect in &mut one.effects {
+                if let Effect::Enqueue(next) = effect
+                    && is_traced
+                {
+                    trace::inherit(&job.headers, next, shared.header_bytes_max().await);
+                }
+            }
+            let callback = push::callback(job, one);
             (callback.iter()).for_each(|job| shared.ring(&caller.namespace, job));
             (one.effects).extend(callback.map(|job| Effect::Enqueue(Box::new(job))));
         }
@@ -192,7 +205,7 @@ pub(crate) async fn settle_for(
 ) -> Result<SettleAnswer> {
     let mut settle = request.settle(&shared.guard)?;
     let asked = Asked::of(&settle);
-    add_callbacks(shared, caller, &mut settle).await?;
+    add_what_follows(shared, caller, &mut settle).await?;
     let settled = shared.engine.settle(&caller.namespace, settle).await?;
     Ok(SettleAnswer::new(&asked, &settled))
 }

@@ -20,6 +20,7 @@ use crate::shapes::job::{JobAnswer, ManyEnqueued, OneEnqueued};
 use crate::shapes::words::{Id, Name};
 use crate::shapes::work::new_job;
 use crate::state::Shared;
+use crate::trace::RequestTrace;
 use crate::unread;
 
 /// Puts in one job, or an array of them
@@ -35,16 +36,22 @@ pub(super) async fn enqueue(
     Allowed(caller, _): Allowed<Enqueuing>,
     request: Request,
 ) -> Result<Response> {
+    let trace = RequestTrace::of(request.headers(), &shared).await;
     let bytes = json_bytes(&shared, request).await?;
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    let new = |line: JobLine| {
+        let mut job = new_job(line, &shared.guard)?;
+        trace.iter().for_each(|trace| trace.give(&mut job));
+        Ok(job)
+    };
     if first != Some(&b'[') {
-        let job = new_job(parse::<JobLine>(&bytes)?, &shared.guard)?;
+        let job = new(parse(&bytes)?)?;
         shared.ring(&caller.namespace, &job);
         return enqueue_one(&shared, &caller, job).await;
     }
     let lines: Vec<&RawValue> = unread::read(&bytes)?;
     let jobs = lines.iter().enumerate().map(|(index, line)| {
-        let job = parse(line.get().as_bytes()).and_then(|line| new_job(line, &shared.guard));
+        let job = parse(line.get().as_bytes()).and_then(new);
         job.map_err(|problem| problem.index(index))
     });
     let jobs = jobs.collect::<Result<Vec<_>>>()?;

@@ -22,5 +22,6 @@ mod stats;
 mod streams;
 mod support;
 mod tenants;
+mod traces;
 mod work;
 mod workers;

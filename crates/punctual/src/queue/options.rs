@@ -88,8 +88,7 @@ macro_rules! options {
 
             /// Carries the trace of the span that this is called in, if OpenTelemetry follows it.
             ///
-            /// Not done unasked: headers are part of what a job is, and the same id sent again from
-            /// another span would be an `id_conflict`.
+            /// Not done unasked: it stays with the job, some seventy bytes of it.
             #[cfg(feature = "otel")]
             pub fn traced(self) -> Self {
                 match crate::otel::parent_under(&tracing::Span::current()) {

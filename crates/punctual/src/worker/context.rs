@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Effect, JobId, JobRecord, Limits, NewJob};
 use crate::push;
 use crate::time::Timestamp;
+use crate::trace;
 use crate::worker::state::States;
-use crate::worker::trace;
 
 /// One attempt as its handler sees it. Cheap to clone.
 #[derive(Clone)]

@@ -11,8 +11,8 @@ use super::layer::Next;
 use super::meters::Labels;
 use super::runtime::{Phase, Runtime, WATCH_ROUND, panic_text};
 use super::slots::Start;
-use super::trace;
 use crate::job::Outcome;
+use crate::trace;
 
 use crate::worker::{Context, Verdict};
 

@@ -1,4 +1,4 @@
-//! W3C trace context in headers: shown by a job's span, passed on to what the job brings about.
+//! W3C trace context in headers: shown by a job's span, passed on to what a job or a request brings about.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ const STATE: &str = "tracestate";
 
 type Headers = [(String, String)];
 
-/// The trace that a job belongs to, if its headers name one in a form that is to be trusted.
-pub(super) fn parent(headers: &Headers) -> Option<&str> {
+/// The trace that headers belong to: their one `traceparent`, in any case, if it is well formed.
+pub fn parent(headers: &Headers) -> Option<&str> {
     let mut named = values(headers, PARENT);
     // Of several none is the right one.
     let only = named.next().filter(|_| named.next().is_none())?;
@@ -19,7 +19,7 @@ pub(super) fn parent(headers: &Headers) -> Option<&str> {
 
 /// The headers whose trace follow-ups go on with: under the attempt's own span, where somebody
 /// follows it.
-pub(super) fn cause(headers: &Headers) -> Cow<'_, Headers> {
+pub(crate) fn cause(headers: &Headers) -> Cow<'_, Headers> {
     #[cfg(feature = "otel")]
     if let Some(parent) = crate::otel::parent_under(&tracing::Span::current()) {
         let others = headers
@@ -31,9 +31,11 @@ pub(super) fn cause(headers: &Headers) -> Cow<'_, Headers> {
     Cow::Borrowed(headers)
 }
 
-/// Has a follow-up go on with the trace of its cause, unless it has one of its own or no room:
-/// a job is worth more than its trace.
-pub(super) fn inherit(cause: &Headers, job: &mut NewJob, header_bytes_max: usize) {
+/// Has a job go on with the trace of what brings it about, unless it has a `traceparent` of its own.
+///
+/// `tracestate` comes along unless it has that. What would not fit into `header_bytes_max`
+/// ([`Limits::header_bytes`](crate::Limits)) is left out: a job is worth more than its trace.
+pub fn inherit(cause: &Headers, job: &mut NewJob, header_bytes_max: usize) {
     let Some(parent) = parent(cause) else { return };
     if values(&job.headers, PARENT).next().is_some() {
         return;
