@@ -276,4 +276,6 @@ fn welcome(stream: TcpStream, peer: IpAddr) -> (TcpStream, Peer) {
 }
 
 #[cfg(test)]
+pub(crate) mod street;
+#[cfg(test)]
 mod tests;

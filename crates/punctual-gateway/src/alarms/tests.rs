@@ -1,17 +1,20 @@
 use std::collections::BTreeSet;
 
+use futures_util::{SinkExt, StreamExt};
 use punctual::engine::{Action, Edit, Select};
-use punctual::time::{ManualClock, millis, seconds, within};
+use punctual::time::{ManualClock, millis, minutes, seconds, within};
 use punctual::{Due, JobId, MemoryEngine, NewJob};
+use tokio::io::AsyncReadExt;
 use tokio::task::{JoinHandle, yield_now};
 
 use super::*;
 use crate::access::Caller;
 use crate::api::claims::claim_for;
 use crate::doors::Peer;
+use crate::doors::street::Street;
 use crate::request::parse;
 use crate::state::Shared;
-use crate::{Gateway, Tokens};
+use crate::{Gateway, GatewayLimits, Tokens};
 
 const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
 /// What is known is known at once; nobody waits that long but on a machine that stands.
@@ -29,10 +32,15 @@ type Poll = JoinHandle<Vec<String>>;
 
 impl Waiting {
     fn new() -> Self {
+        Self::within(GatewayLimits::default())
+    }
+
+    fn within(limits: GatewayLimits) -> Self {
         let clock = ManualClock::new(START);
         let engine = Arc::new(MemoryEngine::with_clock(clock.clone()));
+        let gateway = Gateway::new(engine, Tokens::open()).limits(limits);
         Self {
-            shared: Gateway::new(engine, Tokens::open()).shared(),
+            shared: gateway.shared(),
             clock,
             polls: Vec::new(),
         }
@@ -55,6 +63,7 @@ impl Waiting {
     /// So many claims of one job each, one after the other.
     async fn poll(&mut self, queues: &str, count: usize) {
         for _ in 0..count {
+            let all = self.counted() + 1;
             let shared = self.shared.clone();
             let body = format!(r#"{{"queues":{queues},"wait":"60s"}}"#);
             self.polls.push(tokio::spawn(async move {
@@ -68,7 +77,6 @@ impl Waiting {
                 let ids = jobs.into_iter().flatten().map(|job| job["id"].as_str());
                 ids.map(|id| id.expect("an id").to_owned()).collect()
             }));
-            let all = self.polls.len();
             self.until(|waiting| waiting.counted() == all).await;
         }
     }
@@ -161,6 +169,48 @@ async fn of_those_who_hang_up_as_they_are_woken_others_take_the_places() {
     // None of them has gone on since: this thread is theirs too.
     waiting.polls.drain(..AWAKE).for_each(|poll| poll.abort());
     assert_eq!(waiting.claimed(1).await, texts(&ids));
+}
+
+#[tokio::test]
+async fn claims_of_a_socket_that_takes_nothing_keep_nobody_else_from_waking_up() {
+    let mut waiting = Waiting::within(GatewayLimits {
+        reader: minutes(10),
+        ..GatewayLimits::default()
+    });
+    let ids = waiting.put(&[("a", seconds(1)); AWAKE + 1]).await;
+    let large = NewJob::new("large", "x".repeat(200 << 10));
+    let namespace = Namespace::default();
+    let enqueued = waiting.shared.engine.enqueue(&namespace, vec![large]);
+    enqueued.await.expect("a receipt");
+
+    let street = Street::to(waiting.shared.clone());
+    let stream = street.come_by(1 << 10, Peer::Unknown);
+    let socket = tokio_tungstenite::client_async("ws://localhost/v1/events", stream).await;
+    let (mut socket, _) = socket.expect("a socket");
+    let claim =
+        |queue| format!(r#"{{"type":"claim","request":{{"queues":["{queue}"],"wait":"60s"}}}}"#);
+    for frame in [
+        vec![r#"{"type":"hello"}"#.to_owned()],
+        vec![claim("a"); AWAKE],
+    ]
+    .concat()
+    {
+        socket.send(frame.into()).await.expect("it takes it");
+    }
+    waiting.until(|waiting| waiting.counted() == AWAKE).await;
+    let welcome = socket.next().await.expect("a frame").expect("a sound one");
+    assert!(welcome.to_string().contains("welcome"), "{welcome}");
+    socket
+        .send(claim("large").into())
+        .await
+        .expect("it takes it");
+    // The answer has begun and cannot end, as nobody reads on.
+    let begun = within(PATIENT, socket.get_mut().read_u8()).await;
+    begun.expect("in time").expect("a byte");
+
+    waiting.poll(r#"["a"]"#, 1).await;
+    waiting.clock.advance(seconds(1));
+    assert!(waiting.claimed(1).await.is_subset(&texts(&ids)));
 }
 
 #[tokio::test]

@@ -1,55 +1,12 @@
 use punctual::MemoryEngine;
 use punctual::time::minutes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
-use tokio::sync::mpsc;
 
+use super::street::Street;
 use super::*;
 use crate::{Gateway, GatewayLimits, Tokens};
 
-/// A door through which a test sends visitors, from wherever it likes.
-struct Scripted(tokio::sync::Mutex<mpsc::UnboundedReceiver<(DuplexStream, Peer)>>);
-
-impl Door for Scripted {
-    type Stream = DuplexStream;
-
-    async fn accept(&self) -> io::Result<Option<(DuplexStream, Peer)>> {
-        match self.0.lock().await.recv().await {
-            Some(visitor) => Ok(Some(visitor)),
-            None => std::future::pending().await,
-        }
-    }
-
-    fn close(self) -> Vec<(DuplexStream, Peer)> {
-        Vec::new()
-    }
-}
-
-struct Street {
-    door: mpsc::UnboundedSender<(DuplexStream, Peer)>,
-    _doors: Doors,
-}
-
 impl Street {
-    fn new(limits: GatewayLimits) -> Self {
-        Self::of(Gateway::new(Arc::new(MemoryEngine::new()), Tokens::open()).limits(limits))
-    }
-
-    fn of(gateway: Gateway) -> Self {
-        let (door, visitors) = mpsc::unbounded_channel();
-        let mut doors = Doors::of(gateway.shared());
-        doors.open(Scripted(visitors.into()), None);
-        Self {
-            door,
-            _doors: doors,
-        }
-    }
-
-    fn come(&self, peer: Peer) -> DuplexStream {
-        let (here, there) = tokio::io::duplex(1 << 16);
-        assert!(self.door.send((there, peer)).is_ok(), "the door is there");
-        here
-    }
-
     /// The status of a request that shows no token.
     async fn asked(&self, peer: &str, forwarded: &str) -> u16 {
         let mut stream = self.come(from(peer));

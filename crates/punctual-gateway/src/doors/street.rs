@@ -1,0 +1,67 @@
+//! A door through which tests send visitors over streams in memory.
+
+use std::io;
+use std::sync::Arc;
+
+use punctual::MemoryEngine;
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc;
+
+use super::{Door, Doors, Peer};
+use crate::state::Shared;
+use crate::{Gateway, GatewayLimits, Tokens};
+
+/// The door itself.
+struct Scripted(tokio::sync::Mutex<mpsc::UnboundedReceiver<(DuplexStream, Peer)>>);
+
+impl Door for Scripted {
+    type Stream = DuplexStream;
+
+    async fn accept(&self) -> io::Result<Option<(DuplexStream, Peer)>> {
+        match self.0.lock().await.recv().await {
+            Some(visitor) => Ok(Some(visitor)),
+            None => std::future::pending().await,
+        }
+    }
+
+    fn close(self) -> Vec<(DuplexStream, Peer)> {
+        Vec::new()
+    }
+}
+
+/// A gateway, and the way to its door from wherever a test likes.
+pub(crate) struct Street {
+    door: mpsc::UnboundedSender<(DuplexStream, Peer)>,
+    _doors: Doors,
+}
+
+impl Street {
+    pub(super) fn new(limits: GatewayLimits) -> Self {
+        Self::of(Gateway::new(Arc::new(MemoryEngine::new()), Tokens::open()).limits(limits))
+    }
+
+    pub(super) fn of(gateway: Gateway) -> Self {
+        Self::to(gateway.shared())
+    }
+
+    pub(crate) fn to(shared: Shared) -> Self {
+        let (door, visitors) = mpsc::unbounded_channel();
+        let mut doors = Doors::of(shared);
+        doors.open(Scripted(visitors.into()), None);
+        Self {
+            door,
+            _doors: doors,
+        }
+    }
+
+    pub(super) fn come(&self, peer: Peer) -> DuplexStream {
+        self.come_by(1 << 16, peer)
+    }
+
+    /// By a stream that keeps so many bytes in each direction until they are read.
+    pub(crate) fn come_by(&self, bytes: usize, peer: Peer) -> DuplexStream {
+        let (here, there) = tokio::io::duplex(bytes);
+        assert!(self.door.send((there, peer)).is_ok(), "the door is there");
+        here
+    }
+}
