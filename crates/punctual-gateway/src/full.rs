@@ -1,5 +1,6 @@
 //! What is said to who is one too many.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::problem::Problem;
+use crate::request::BODY_BYTES_MAX;
 
 /// Turns away whose address has all connections that one may have.
 pub(crate) struct Porter {
@@ -19,9 +21,11 @@ pub(crate) struct Porter {
 
 /// How many are told at the same time; others are closed without a word.
 const TOLD_MAX: usize = 64;
-/// How long one is listened to after that, as to close on what it says would lose the answer, and how much.
-const HEARD: Duration = seconds(1);
-const HEARD_BYTES: u64 = 64 << 10;
+/// Whoever writes first and reads then is heard out before the connection is closed: to close on what
+/// still comes would lose the answer. So long in all, with such a pause, and so much: a whole request.
+const HEARD: Duration = seconds(10);
+const PAUSE: Duration = seconds(1);
+const HEARD_BYTES: usize = BODY_BYTES_MAX + (1 << 20);
 
 impl Porter {
     /// For a door that lets `most` in from one address.
@@ -57,15 +61,25 @@ impl Porter {
         };
         let answer = self.answer.clone();
         told.spawn(async move {
-            let telling = async {
-                stream.write_all(answer.as_bytes()).await?;
-                stream.shutdown().await?;
-                let mut rest = stream.take(HEARD_BYTES);
-                tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
-            };
             // Whoever does not listen is closed all the same.
-            let _ = within(HEARD, telling).await;
-            drop(place);
+            let _ = within(HEARD, tell(&mut stream, &answer)).await;
+            drop((stream, place));
         });
     }
+}
+
+async fn tell(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), answer: &str) -> io::Result<()> {
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    let mut heard = vec![0; 16 << 10];
+    let mut left = HEARD_BYTES;
+    while left > 0
+        && let Some(read) = within(PAUSE, stream.read(&mut heard)).await
+    {
+        match read? {
+            0 => break,
+            bytes => left = left.saturating_sub(bytes),
+        }
+    }
+    Ok(())
 }

@@ -121,6 +121,41 @@ async fn one_too_many_is_told_the_setting_that_lets_it_in() {
 }
 
 #[tokio::test]
+async fn one_too_many_who_writes_a_whole_request_first_reads_the_answer_then() {
+    let street = Street::new(GatewayLimits {
+        connections_per_address: Some(1),
+        ..GatewayLimits::default()
+    });
+    let peer = from("203.0.113.7");
+    let _open = street.served(peer).await.expect("a place of its own");
+    let mut another = street.come(peer);
+    let talk = async {
+        let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1048576\r\n\r\n";
+        another.write_all(head.as_bytes()).await?;
+        another.write_all(&vec![b' '; 1 << 20]).await?;
+        let mut told = String::new();
+        another.read_to_string(&mut told).await?;
+        io::Result::Ok(told)
+    };
+    let told = within(seconds(20), talk).await.expect("in time");
+    let told = told.expect("nothing is cut off");
+    assert!(told.starts_with("HTTP/1.1 429 "), "{told}");
+}
+
+#[tokio::test]
+async fn one_too_many_who_never_ends_is_closed_in_the_end() {
+    let street = Street::new(GatewayLimits {
+        connections_per_address: Some(1),
+        ..GatewayLimits::default()
+    });
+    let peer = from("203.0.113.7");
+    let _open = street.served(peer).await.expect("a place of its own");
+    let mut another = street.come(peer);
+    let endless = async { while another.write_all(&[b' '; 1 << 16]).await.is_ok() {} };
+    within(seconds(60), endless).await.expect("it is closed");
+}
+
+#[tokio::test]
 async fn of_ten_thousand_silent_connections_of_one_address_half_of_all_places_are_taken_and_others_are_served()
  {
     let street = Street::new(GatewayLimits {
