@@ -7,13 +7,15 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use punctual::time::{Stopwatch, millis, seconds};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::support::{Under, WORKER, serve_in_real_time};
 
 /// The lease of every worker here, and how long a job runs that says nothing: more than two leases.
 const LEASE_MS: &str = "2000";
 const JOB_SECONDS: &str = "5";
+/// Ten leases.
+const LONG: &str = r#"{"seconds":20}"#;
 
 /// A worker of `examples/` in one of the languages.
 #[derive(Debug, Clone, Copy)]
@@ -130,11 +132,13 @@ impl Drop for Worker {
     }
 }
 
-/// A short job and one of more than two leases; their ids.
-async fn put_two(under: &Under) -> [String; 2] {
-    let short = json!({"queue": "files", "payload": {"seconds": 0.01}, "retention": "10m"});
-    let long = json!({"queue": "files", "payload": {}, "retention": "10m"});
-    let body = json!([short, long]).to_string();
+/// A short job and one of this payload; their ids.
+async fn put_two(under: &Under, payload: &str) -> [String; 2] {
+    let job = |payload: &str| {
+        let fields = r#""queue":"files","retention":"10m""#;
+        format!(r#"{{{fields},"payload":{payload}}}"#)
+    };
+    let body = format!("[{},{}]", job(r#"{"seconds":0.01}"#), job(payload));
     let receipts = under.send("POST", "/v1/jobs", body).await.json()["receipts"].take();
     let id = |index: usize| receipts[index]["id"].as_str().expect("an id").to_owned();
     [id(0), id(1)]
@@ -155,14 +159,14 @@ async fn finished_by(under: &Under, id: &str, worker: Language, attempt: u32) ->
 /// One worker is killed in the middle of a page that it has settled in part; the other finishes it.
 async fn a_kill_hands_over(killed: Language, other: Language) {
     let under = serve_in_real_time().await;
-    let [short, long] = put_two(&under).await;
+    let [short, long] = put_two(&under, LONG).await;
     let first = Worker::start(killed, &under);
     first.says(&format!("settled {short} completed: settled"));
     assert_eq!(job(&under, &long).await["state"], "active");
     first.kill();
     let second = Worker::start(other, &under);
     second.says(&format!("started {long} attempt 2"));
-    // It runs for more than two leases: without extending it would be lost once more.
+    // It runs for ten leases: without extending it would be lost once more.
     second.says(&format!("settled {long} completed: settled"));
     finished_by(&under, &short, killed, 1).await;
     assert_eq!(finished_by(&under, &long, other, 2).await["crashes"], 1);
@@ -171,7 +175,7 @@ async fn a_kill_hands_over(killed: Language, other: Language) {
 /// One worker is stopped for longer than its lease; it says so, lets the job be, and goes on.
 async fn a_lost_lease_is_survived(stopped: Language, other: Language) {
     let under = serve_in_real_time().await;
-    let [short, long] = put_two(&under).await;
+    let [short, long] = put_two(&under, "{}").await;
     let mut first = Worker::start(stopped, &under);
     first.says(&format!("settled {short} completed: settled"));
     first.signal("STOP");
@@ -182,7 +186,7 @@ async fn a_lost_lease_is_survived(stopped: Language, other: Language) {
     second.says(&format!("settled {long} completed: settled"));
     finished_by(&under, &long, other, 2).await;
     second.kill();
-    let [_, next] = put_two(&under).await;
+    let [_, next] = put_two(&under, "{}").await;
     first.says(&format!("settled {next} completed: settled"));
     finished_by(&under, &next, stopped, 1).await;
 }

@@ -13,6 +13,8 @@ use crate::hand::{Hand, text};
 /// The lease of every worker here, and how long a job runs that says nothing: more than two leases.
 const LEASE_MS: &str = "2000";
 const JOB_SECONDS: &str = "5";
+/// Ten leases.
+const LONG: &str = r#"{"seconds":20}"#;
 
 /// A worker of `examples/` in one of the languages.
 #[derive(Debug, Clone, Copy)]
@@ -152,13 +154,13 @@ impl Drop for Worker {
     }
 }
 
-/// A short job and one of more than two leases; their ids.
-fn push_two(hand: &Hand) -> [String; 2] {
+/// A short job and one of this payload; their ids.
+fn push_two(hand: &Hand, payload: &str) -> [String; 2] {
     let push = |payload: &str| {
         let pushed = hand.call("push", &["files", payload, "RETENTION", "600000"]);
         text(&pushed, "id").to_owned()
     };
-    [push(r#"{"seconds":0.01}"#), push("{}")]
+    [push(r#"{"seconds":0.01}"#), push(payload)]
 }
 
 fn finished_by(hand: &Hand, id: &str, worker: Language, attempt: u32) {
@@ -171,7 +173,7 @@ fn finished_by(hand: &Hand, id: &str, worker: Language, attempt: u32) {
 /// One worker is killed in the middle of a page that it has settled in part; the other finishes it.
 async fn a_kill_hands_over(killed: Language, other: Language) {
     let hand = Hand::new().await;
-    let [short, long] = push_two(&hand);
+    let [short, long] = push_two(&hand, LONG);
     let first = Worker::start(killed, &hand);
     first.says(&format!("settled {short} completed: settled"));
     assert_eq!(hand.call("get", &[&long])["job"]["state"], "active");
@@ -199,7 +201,7 @@ async fn a_kill_hands_over(killed: Language, other: Language) {
 /// it says so, lets the job be, and goes on.
 async fn a_lost_lease_is_survived(stopped: Language, other: Language) {
     let hand = Hand::new().await;
-    let [short, long] = push_two(&hand);
+    let [short, long] = push_two(&hand, "{}");
     let mut first = Worker::start(stopped, &hand);
     first.says(&format!("settled {short} completed: settled"));
     first.signal("STOP");
@@ -210,7 +212,7 @@ async fn a_lost_lease_is_survived(stopped: Language, other: Language) {
     first.says("lease lost");
     finished_by(&hand, &long, other, 2);
     second.kill();
-    let [_, next] = push_two(&hand);
+    let [_, next] = push_two(&hand, "{}");
     first.says(&format!("settled {next} completed: settled"));
     finished_by(&hand, &next, stopped, 1);
 }
