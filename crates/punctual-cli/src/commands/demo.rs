@@ -104,7 +104,7 @@ impl Args {
                 info.durability
             ),
         ];
-        let live = Live::open(&session, self.listen.address).await?;
+        let live = Live::open(&session, &self.listen).await?;
         title.push(format!("live on {}", live.url()));
         let earlier = ledger.book().runs.len() as u64;
         if earlier > 0 {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use punctual::time::{ManualClock, Timestamp, seconds};
-use punctual_gateway::{Audit, Gateway, Registry, Tls};
+use punctual_gateway::{Audit, Gateway, Proxy, Registry, Tls};
 use punctual_push::Doorbell;
 use tokio::signal::unix::SignalKind;
 
@@ -27,6 +27,7 @@ Examples:
   punctual serve                                    ./punctual-data on 127.0.0.1:4180
   PUNCTUAL_TOKEN=$(openssl rand -hex 24) punctual serve --listen 0.0.0.0:4180 --host jobs.example
   punctual serve --token-file tokens.txt            one per line: TOKEN NAMESPACE SCOPE[,SCOPE]
+  punctual serve --trusted-proxy 10.0.0.7           what it writes into X-Forwarded-For is believed
   punctual serve --push-allow hooks.internal:9000 --alert https://example.com/alerts
   punctual serve --config punctual.toml             all of it from a file, options of this line first
   punctual serve --tls-cert chain.pem --tls-key key.pem    https; SIGHUP reads both again
@@ -60,6 +61,16 @@ pub(crate) struct Args {
     /// A name under which it is asked, besides addresses and localhost
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
+
+    /// A reverse proxy that is believed whom it asks for, by X-Forwarded-For; an address or a network
+    #[arg(
+        long = "trusted-proxy",
+        value_name = "PROXY",
+        env = "PUNCTUAL_TRUSTED_PROXIES",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    trusted_proxies: Vec<Proxy>,
 
     /// Tokens, one per line: TOKEN NAMESPACE SCOPES, the scopes with commas between
     #[arg(long, value_name = "FILE")]
@@ -140,7 +151,7 @@ impl Args {
         let mut gateway = Gateway::new(connection.engine.clone(), access.tokens)
             .hosts(self.names(&config, name))
             .limits(config.limits())
-            .trusted_proxies(config.trusted_proxies())
+            .trusted_proxies(self.proxies(&config))
             .registry(registry)
             .guard(self.posting.guard())
             .doorbell(doorbell.clone());
@@ -207,6 +218,13 @@ impl Args {
         let mut names = [&*self.host, &*config.hosts].concat();
         names.extend(listened.filter(|_| !self.no_auth));
         names
+    }
+}
+
+impl Args {
+    /// Proxies of the line and of the file.
+    fn proxies(&self, config: &Config) -> Vec<Proxy> {
+        [&*self.trusted_proxies, &config.trusted_proxies()].concat()
     }
 }
 

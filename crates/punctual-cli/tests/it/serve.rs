@@ -196,3 +196,31 @@ fn without_tokens_on_request_everybody_here_may_ask() {
     );
     assert_eq!(server.end(), Some(0));
 }
+
+#[test]
+fn proxies_that_are_trusted_are_named_on_the_line_or_by_the_environment() {
+    let punctual = Punctual::new();
+    punctual.write("punctual.toml", "[limits]\nfailures = 1\n");
+    let usual = ["--engine", "memory:", "--config", "punctual.toml"].as_slice();
+    // None shows a token.
+    let statuses = |server: &Server| {
+        ["198.51.100.1", "198.51.100.1", "198.51.100.2"].map(|client| {
+            let more = format!("x-forwarded-for: {client}\r\n");
+            let answer = server.request_with("GET /v1/queues", &more, "");
+            answer["HTTP/1.1 ".len()..][..3].to_owned()
+        })
+    };
+    let start = |args: &[&str], environment: &[(&str, &str)]| {
+        Server::start_with(&punctual, &[usual, args].concat(), |command| {
+            let token = ("PUNCTUAL_TOKEN", "a-token-of-my-own");
+            command.envs([&[token], environment].concat())
+        })
+    };
+    let trusted = "127.0.0.1,10.0.0.0/8";
+    let by_line = start(&["--trusted-proxy", trusted], &[]);
+    let by_environment = start(&[], &[("PUNCTUAL_TRUSTED_PROXIES", trusted)]);
+    for server in [by_line, by_environment] {
+        assert_eq!(statuses(&server), ["401", "429", "401"]);
+    }
+    assert_eq!(statuses(&start(&[], &[])), ["401", "429", "429"]);
+}

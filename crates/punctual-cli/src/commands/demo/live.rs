@@ -1,11 +1,9 @@
 //! The demo in a browser: a dashboard of its own engine.
 
-use std::net::SocketAddr;
-
 use punctual::time::millis;
 use punctual_gateway::{Gateway, Scope, Serving, Token, Tokens};
 
-use crate::args::Session;
+use crate::args::{Listen, Session};
 use crate::failure::Result;
 
 pub(super) struct Live {
@@ -14,12 +12,14 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Serves the demo's namespace to whoever has the token in [`url`](Self::url).
-    pub(super) async fn open(session: &Session, address: SocketAddr) -> Result<Self> {
+    /// Serves the demo's namespace to whoever has the token in [`url`](Self::url), also by the name that
+    /// was said instead of the address.
+    pub(super) async fn open(session: &Session, listen: &Listen) -> Result<Self> {
         let token = Token::generate();
         let known = Token::new(&token, session.namespace.clone(), &Scope::ALL)?;
-        let gateway = Gateway::new(session.engine.clone(), Tokens::new(vec![known]));
-        let serving = gateway.serve(address).await?;
+        let gateway = Gateway::new(session.engine.clone(), Tokens::new(vec![known]))
+            .hosts(listen.name.iter().cloned().collect());
+        let serving = gateway.serve(listen.address).await?;
         let url = format!("http://{}/#token={token}", serving.address());
         Ok(Self { serving, url })
     }
@@ -32,3 +32,6 @@ impl Live {
         self.serving.drain(millis(500)).await;
     }
 }
+
+#[cfg(test)]
+mod tests;
