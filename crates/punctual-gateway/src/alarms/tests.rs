@@ -17,6 +17,9 @@ use crate::state::Shared;
 use crate::{Gateway, GatewayLimits, Tokens};
 
 const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
+/// When what is due later is due: before anybody who sleeps longer looks for work by himself, as they do
+/// every second.
+const SOON: std::time::Duration = millis(500);
 /// What is known is known at once; nobody waits that long but on a machine that stands.
 const PATIENT: std::time::Duration = seconds(20);
 
@@ -117,9 +120,9 @@ fn texts(ids: &[JobId]) -> BTreeSet<String> {
 #[tokio::test]
 async fn five_jobs_that_are_due_together_are_claimed_then_one_by_each() {
     let mut waiting = Waiting::new();
-    let ids = waiting.put(&[("a", seconds(1)); 5]).await;
+    let ids = waiting.put(&[("a", SOON); 5]).await;
     waiting.poll(r#"["a"]"#, 8).await;
-    waiting.clock.advance(seconds(1));
+    waiting.clock.advance(SOON);
     assert_eq!(waiting.claimed(5).await, texts(&ids));
 }
 
@@ -127,13 +130,13 @@ async fn five_jobs_that_are_due_together_are_claimed_then_one_by_each() {
 async fn of_two_that_wait_the_second_has_what_the_first_one_left_for_later() {
     let mut waiting = Waiting::new();
     waiting.poll(r#"["a"]"#, 2).await;
-    let ids = waiting.put(&[("a", seconds(0)), ("a", millis(200))]).await;
+    let ids = waiting.put(&[("a", seconds(0)), ("a", SOON)]).await;
     assert_eq!(waiting.claimed(1).await, texts(&ids[..1]));
-    let due = START + millis(200);
+    let due = START + SOON;
     waiting
         .until(|waiting| waiting.clock.next_sleeper() == Some(due))
         .await;
-    waiting.clock.advance(millis(200));
+    waiting.clock.advance(SOON);
     assert_eq!(waiting.claimed(1).await, texts(&ids[1..]));
 }
 
@@ -143,7 +146,7 @@ async fn a_due_that_is_moved_forward_is_woken_up_for() {
     let ids = waiting.put(&[("a", seconds(4))]).await;
     waiting.poll(r#"["a"]"#, 6).await;
     let select = Select::Targets(vec![ids[0].into()]);
-    let action = Action::Reschedule(Due::After(seconds(1)));
+    let action = Action::Reschedule(Due::After(SOON));
     let edit = Edit {
         select,
         action,
@@ -152,20 +155,20 @@ async fn a_due_that_is_moved_forward_is_woken_up_for() {
     let namespace = Namespace::default();
     let edited = waiting.shared.engine.edit(&namespace, edit).await;
     edited.expect("it is edited");
-    let due = START + seconds(1);
+    let due = START + SOON;
     waiting
         .until(|waiting| waiting.clock.next_sleeper() == Some(due))
         .await;
-    waiting.clock.advance(seconds(1));
+    waiting.clock.advance(SOON);
     assert_eq!(waiting.claimed(1).await, texts(&ids));
 }
 
 #[tokio::test]
 async fn of_those_who_hang_up_as_they_are_woken_others_take_the_places() {
     let mut waiting = Waiting::new();
-    let ids = waiting.put(&[("a", seconds(1))]).await;
+    let ids = waiting.put(&[("a", SOON)]).await;
     waiting.poll(r#"["a"]"#, AWAKE + 2).await;
-    waiting.clock.advance(seconds(1));
+    waiting.clock.advance(SOON);
     // None of them has gone on since: this thread is theirs too.
     waiting.polls.drain(..AWAKE).for_each(|poll| poll.abort());
     assert_eq!(waiting.claimed(1).await, texts(&ids));
@@ -177,7 +180,7 @@ async fn claims_of_a_socket_that_takes_nothing_keep_nobody_else_from_waking_up()
         reader: minutes(10),
         ..GatewayLimits::default()
     });
-    let ids = waiting.put(&[("a", seconds(1)); AWAKE + 1]).await;
+    let ids = waiting.put(&[("a", SOON); AWAKE + 1]).await;
     let large = NewJob::new("large", "x".repeat(200 << 10));
     let namespace = Namespace::default();
     let enqueued = waiting.shared.engine.enqueue(&namespace, vec![large]);
@@ -209,17 +212,17 @@ async fn claims_of_a_socket_that_takes_nothing_keep_nobody_else_from_waking_up()
     begun.expect("in time").expect("a byte");
 
     waiting.poll(r#"["a"]"#, 1).await;
-    waiting.clock.advance(seconds(1));
+    waiting.clock.advance(SOON);
     assert!(waiting.claimed(1).await.is_subset(&texts(&ids)));
 }
 
 #[tokio::test]
 async fn claims_of_other_queues_have_places_of_their_own() {
     let mut waiting = Waiting::new();
-    let ids = waiting.put(&[("b", seconds(1))]).await;
+    let ids = waiting.put(&[("b", SOON)]).await;
     waiting.poll(r#"["a"]"#, AWAKE).await;
     waiting.poll(r#"["a","b"]"#, 1).await;
-    waiting.clock.advance(seconds(1));
+    waiting.clock.advance(SOON);
     assert_eq!(waiting.claimed(1).await, texts(&ids));
 }
 
