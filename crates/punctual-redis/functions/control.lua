@@ -38,9 +38,7 @@ local ACTIONS = {
     return {d = was and 1 or 0}
   end,
   function(map)
-    local limit = map.li or 1000
-    if limit < 1 or limit > 1000 then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
-    local examined, matched, cursor = Edit.purge(map.q, limit, map.cu)
+    local examined, matched, cursor = Edit.purge(map.q, Inspect.limit(map.li or 1000), map.cu)
     return {ex = examined, ma = matched, cu = cursor}
   end,
   function(map)

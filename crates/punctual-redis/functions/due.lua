@@ -266,8 +266,9 @@ local function entries(r, number, from, to)
 end
 
 -- Far jobs of a queue, at most so many after a cursor: ids with the cursor after each. List by list; one of
--- at most `SORTED` entries by due (cursor: due | seq, id), a longer one as they came (p NUMBER | place).
-local SORTED = 4096
+-- at most `SORTED` entries by due (cursor: due | seq, id), a longer one as they came (p NUMBER | place), also after a
+-- cursor by due, which is then one of the near jobs that come before it. One that becomes longer meanwhile begins anew.
+local SORTED = 1000
 
 function Due.far_page(r, cursor, limit)
   local out, kind, number, due, rest = {}, nil, '-inf', nil, nil
@@ -285,8 +286,9 @@ function Due.far_page(r, cursor, limit)
   for _, text in ipairs(call('ZRANGEBYSCORE', far_numbers(r), number, '+inf')) do
     local this = tonum(text)
     local key, goes_on = far_list(r, this), cursor and this == number
-    if goes_on and kind == 'p' or not goes_on and call('LLEN', key) > SORTED then
-      local place, looked = goes_on and tonum(rest) or 0, nil
+    local by_place = goes_on and kind == 'p'
+    if by_place or call('LLEN', key) > SORTED then
+      local place, looked = by_place and tonum(rest) or 0, nil
       repeat
         local found
         found, looked = entries(r, this, place, place + limit - 1)

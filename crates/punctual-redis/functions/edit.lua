@@ -110,6 +110,9 @@ function Edit.one(id, action, map, dry)
   return WRONG_STATE, state
 end
 
+-- Jobs that one call changes, or would, of those that it finds itself: each costs some ten commands.
+local CHANGES_MAX = 50
+
 -- edit. Key: base. Argument: instance, map {t or f, cu, li, a, v, dk, d}. Reply: map {v, ex, ma, cu, n, i}.
 function Edit.call(base, blob)
   if not call then bind() end
@@ -136,7 +139,8 @@ function Edit.call(base, blob)
     local moves = action == 1 or action == 3 -- would meet a job again, further on
     local by = f.q and f.s and not moves and 1 or 4
     local jobs
-    jobs, examined, cursor = Inspect.find(by, f.q, f.s, nil, f, map.cu, map.li or 100, true)
+    local limit = min(Inspect.limit(map.li or CHANGES_MAX), CHANGES_MAX)
+    jobs, examined, cursor = Inspect.find(by, f.q, f.s, nil, f, map.cu, limit, true)
     for i, found in ipairs(jobs) do
       local verdict, detail = Edit.one(found[1].id, action, map, dry)
       out[i] = {found[1].id, verdict, detail}
@@ -149,10 +153,11 @@ end
 
 local PURGED = {HELD, SCHEDULED, READY}
 
--- Cancels pending jobs of a queue, held ones first so that no follower starts; the cursor says how far
--- it came. Answers examined, matched, cursor.
+-- Cancels pending jobs of a queue, held ones first so that no follower starts, as many as one call changes; the cursor
+-- says how far it came. Answers examined, matched, cursor.
 function Edit.purge(q, limit, cursor)
   local examined, matched, first, after = 0, 0, 1, nil
+  limit = min(limit, CHANGES_MAX)
   if cursor then
     first, after = byte(cursor), sub(cursor, 2)
     if not first or first < 1 or first > 3 then

@@ -100,19 +100,20 @@ local function by_score(key, after, limit, down)
   return out
 end
 
--- Ready jobs: lane by lane (its list, then its side set), then group by group, then what is due and not moved.
+-- Ready jobs: lane by lane (its list, then its side set), then group by group, then what is due and not moved. Those
+-- that were read for that come with their records.
 local function ready_ids(r, cursor, limit)
   local part, after = 0, nil
   if cursor then part, after = byte(cursor), #cursor > 1 and sub(cursor, 2) or nil end
   local out = {}
-  local function put(id, at) out[#out + 1] = {id, char(part) .. at} end
+  local function put(id, at, raw) out[#out + 1] = {id, char(part) .. at, raw} end
   while part <= 41 and #out < limit do
     local want = limit - #out
     if part < 40 then
       -- Parts 2 * lane and 2 * lane + 1: merged, so that a line is in order; the odd one is not used.
       local lane = floor(part / 2)
       if part % 2 == 0 and ((r.L[lane] or 0) > 0 or (r.X[lane] or 0) > 0) then
-        for _, one in ipairs(Inspect.lane(r, lane, after, want)) do put(one[2], one[1]) end
+        for _, one in ipairs(Inspect.lane(r, lane, after, want)) do put(one[2], one[1], one[3]) end
       end
     elseif part == 40 then
       for _, one in ipairs(by_lex(S.base .. ':l:' .. r.name, after, want, -16)) do put(one[1], one[2]) end
@@ -144,14 +145,15 @@ local function pack_before(list, after)
   return max(0, low)
 end
 
--- Jobs of a lane in order after a key, at most so many: {key, id}. Keys are 21 bytes and the id.
+-- Jobs of a lane in order after a key, at most so many: {key, id, record if it was read}. Keys are 21 bytes and the id.
 function Inspect.lane(r, lane, after, limit)
   local found = {}
   if lane < 10 and (r.L[lane] or 0) > 0 then
     local key = S.base .. ':r:' .. lane .. ':' .. r.name
     local start = after and pack_before(key, after) or 0
     while #found < limit do
-      local packs = call('LRANGE', key, start, start + 9)
+      local wanted = 1 + floor((limit - #found) / 100)
+      local packs = call('LRANGE', key, start, start + wanted - 1)
       local ids, stamps = {}, {}
       for _, pack_ in ipairs(packs) do
         local one = Line.spelt(pack_)
@@ -162,13 +164,14 @@ function Inspect.lane(r, lane, after, limit)
         local raw = records[i]
         if Line.is_live(raw, stamps[i]) then
           local own = '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i]
-          if not after or below(after, own) then found[#found + 1] = {own, ids[i]} end
+          if not after or below(after, own) then found[#found + 1] = {own, ids[i], raw} end
         end
       end
-      if #packs < 10 then break end
-      start = start + 10
+      if #packs < wanted then break end
+      start = start + wanted
     end
   end
+  local listed = #found
   if (r.X[lane] or 0) > 0 then
     local key, last = S.base .. ':x:' .. lane .. ':' .. r.name, after and '(' .. sub(after, 1, 21) .. 'J' .. sub(after, 22) or '-'
     local from, k = last, 0
@@ -184,7 +187,7 @@ function Inspect.lane(r, lane, after, limit)
       if #members < limit then break end
     end
   end
-  table.sort(found, function(a, b) return below(a[1], b[1]) end)
+  if #found > listed and listed > 0 then table.sort(found, function(a, b) return below(a[1], b[1]) end) end
   return slice(found, 1, limit)
 end
 
@@ -266,9 +269,17 @@ function Inspect.by_state(r, state, cursor, limit)
   return by_score(S.base .. ':k:' .. state .. ':' .. q, cursor, limit, true)
 end
 
+-- Jobs that one call looks at, at most: others wait for it.
+local LOOKS_MAX = 200
+
+-- How many a call looks at that is to look at so many.
+function Inspect.limit(limit)
+  if limit < 1 or limit > 1000 then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
+  return min(limit, LOOKS_MAX)
+end
+
 -- Looks through an index: jobs with their states and pages, how many were looked at, where to go on.
 function Inspect.find(by, q, state, key, f, cursor, limit, writes)
-  if limit < 1 or limit > 1000 then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
   local found = {}
   local r = by ~= 4 and Row.find(q)
   if by == 4 then
@@ -288,13 +299,17 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
   else
     found = Inspect.by_state(r, state, cursor, limit)
   end
-  local ids, jobs = {}, {}
-  for i = 1, #found do ids[i] = found[i][1] end
-  local records = Job.raws(ids)
-  for i = 1, #ids do
-    local raw = records[i]
+  local unread, jobs = {}, {}
+  for i = 1, #found do if not found[i][3] then unread[#unread + 1] = found[i][1] end end
+  local records, k = Job.raws(unread), 0
+  for i = 1, #found do
+    local id, _, raw = unpack_list(found[i])
+    if not raw then
+      k = k + 1
+      raw = records[k]
+    end
     if raw and byte(raw) < 7 then
-      local j = Job.parse(ids[i], raw)
+      local j = Job.parse(id, raw)
       local is, p = seen_state(j)
       if (by ~= 1 or is == state) and passes(f, j, is) then jobs[#jobs + 1] = {j, is, p} end
     end
@@ -309,7 +324,7 @@ function Inspect.list(base, blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
   local views, jobs, examined, cursor = {}, {}, 0, nil
   if not S.empty then
-    jobs, examined, cursor = Inspect.find(map.by or 4, map.q, map.s, map.k, map.f or {}, map.cu, map.li or 100)
+    jobs, examined, cursor = Inspect.find(map.by or 4, map.q, map.s, map.k, map.f or {}, map.cu, Inspect.limit(map.li or 100))
   end
   for i = 1, #jobs do views[i] = view(jobs[i][1], jobs[i][2], jobs[i][3], map.p ~= 1) end
   return mp.pack({j = views, ex = examined, cu = cursor, n = S.now, i = M.instance})

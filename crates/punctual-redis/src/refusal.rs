@@ -185,6 +185,10 @@ pub(crate) fn unreachable(host: &Host, error: &RedisError) -> Error {
                     "redis at {host} shows the certificate of an authority as its own; make one \
                      for the host, by openssl with -addext basicConstraints=critical,CA:FALSE"
                 ),
+                _ if error.to_string().contains("CertificateRequired") => format!(
+                    "redis at {host} wants a certificate of who comes; give it one with \
+                     ?cert=FILE&key=FILE, or set tls-auth-clients no there"
+                ),
                 _ => format!("redis at {host} cannot be reached: {error}"),
             };
             Error::new(ErrorKind::EngineUnavailable, message)

@@ -30,8 +30,12 @@ impl TestCluster {
         Self::with(&TestServer::KEEPS_ALL)
     }
 
-    fn with(keeping: &[&str]) -> Self {
-        let settings = [keeping, &SETTINGS].concat();
+    /// The same with settings for each of its nodes, as [`TestServer::with`] takes them; they talk to each other
+    /// encrypted where those name a certificate.
+    pub fn with(settings: &[&str]) -> Self {
+        let is_encrypted = settings.contains(&"--tls-cert-file");
+        let encrypted = ["--tls-cluster", if is_encrypted { "yes" } else { "no" }];
+        let settings = [settings, &SETTINGS, &encrypted].concat();
         let nodes: Vec<_> = PARTS.map(|_| TestServer::with(&settings)).into();
         for (node, (first, last)) in nodes.iter().zip(PARTS) {
             let (first, last) = (first.to_string(), last.to_string());

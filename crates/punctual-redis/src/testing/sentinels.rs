@@ -9,7 +9,7 @@ pub struct TestSentinels {
     /// The port of the master that was stopped.
     stopped: Option<u16>,
     /// What the servers keep on disk.
-    keeping: &'static [&'static str],
+    keeping: Vec<String>,
 }
 
 /// What a server has got from its master as a whole it keeps all the same, and starts with.
@@ -38,7 +38,16 @@ impl TestSentinels {
         Self::with(&format!("requirepass {password}\n"), &KEEP_NOTHING)
     }
 
-    fn with(more: &str, keeping: &'static [&'static str]) -> Self {
+    /// Servers and sentinels with settings that name their certificate, which take encrypted connections only.
+    pub fn encrypted(certificate: &[&str]) -> Self {
+        let settings = [&KEEP_NOTHING, certificate, &["--tls-replication", "yes"]].concat();
+        let file = certificate.chunks(2).map(|setting| setting.join(" "));
+        let file: Vec<_> = file.collect();
+        let file = file.join("\n").replace("--", "");
+        Self::with(&format!("{file}\ntls-replication yes\n"), &settings)
+    }
+
+    fn with(more: &str, keeping: &[&str]) -> Self {
         let master = TestServer::with(keeping);
         let port = master.port().to_string();
         let replica = || TestServer::with(&follows(keeping, &port));
@@ -49,7 +58,7 @@ impl TestSentinels {
              sentinel failover-timeout main 3000\n\
              sentinel parallel-syncs main 2\n"
         );
-        let password = more.split_whitespace().nth(1);
+        let password = more.strip_prefix("requirepass ").map(str::trim_end);
         let sentinels = (0..3).map(|_| TestServer::sentinel(&lines, password));
         let sentinels = sentinels.collect();
         let stopped = None;
@@ -57,7 +66,7 @@ impl TestSentinels {
             servers,
             sentinels,
             stopped,
-            keeping,
+            keeping: keeping.iter().map(ToString::to_string).collect(),
         };
         // One that has not got the data yet could be made master.
         let replicas = || started.servers[0].cli(&["INFO", "replication"]);
@@ -148,7 +157,8 @@ impl TestSentinels {
     pub fn restart_killed(&mut self) {
         // By themselves sentinels take some eight seconds to make a replica of one.
         let master = self.master().to_string();
-        let settings = follows(self.keeping, &master);
+        let keeping: Vec<&str> = self.keeping.iter().map(String::as_str).collect();
+        let settings = follows(&keeping, &master);
         let killed = self
             .servers
             .iter_mut()

@@ -52,14 +52,10 @@ impl TestServer {
         Self::with(&["--save", "", "--appendonly", "no"])
     }
 
-    /// A server with settings as on the command line of redis-server.
+    /// A server with settings as on the command line of redis-server. One whose settings name its certificate
+    /// (`--tls-cert-file`) takes encrypted connections only.
     pub fn with(settings: &[&str]) -> Self {
-        Self::on(Role::Plain, settings)
-    }
-
-    /// A server that takes encrypted connections only, with settings that name its certificate.
-    pub fn encrypted(settings: &[&str]) -> Self {
-        Self::on(Role::Encrypted, settings)
+        Self::on(Role::Server, settings)
     }
 
     /// A sentinel with these lines as its file, and the password that they ask for.
@@ -77,7 +73,7 @@ impl TestServer {
     {
         let directory = new_directory();
         let environment = watch(directory.path());
-        Self::within(Role::Plain, settings, directory, environment)
+        Self::within(Role::Server, settings, directory, environment)
     }
 
     fn on(role: Role, settings: &[&str]) -> Self {
@@ -237,12 +233,19 @@ impl TestServer {
     /// # Panics
     /// If there is no redis-cli.
     pub fn cli(&self, arguments: &[&str]) -> String {
+        said(self.command().args(arguments))
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new("redis-cli");
         command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
         if let Some(password) = &self.password {
             command.env("REDISCLI_AUTH", password);
         }
-        said(command.args(arguments))
+        if is_encrypted(&self.settings) {
+            command.args(["--tls", "--insecure"]);
+        }
+        command
     }
 
     /// The same with one more argument at the end, of any length.
@@ -250,9 +253,7 @@ impl TestServer {
         let path = self.directory.path().join("last-argument");
         std::fs::write(&path, last).expect("the directory takes a file");
         let input = std::fs::File::open(&path).expect("it was written");
-        let mut command = Command::new("redis-cli");
-        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-x"]);
-        said(command.args(arguments).stdin(input))
+        said(self.command().arg("-x").args(arguments).stdin(input))
     }
 
     /// Whether the system says so; where it has no `/proc`, nobody is asked.
@@ -309,9 +310,13 @@ fn free_port() -> u16 {
 /// What a process of redis-server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    Plain,
-    Encrypted,
+    Server,
     Sentinel,
+}
+
+/// On the command line, or in the file of a sentinel.
+fn is_encrypted(settings: &[String]) -> bool {
+    settings.iter().any(|one| one.contains("tls-cert-file"))
 }
 
 impl Role {
@@ -322,9 +327,9 @@ impl Role {
             std::fs::write(&file, lines).expect("the directory takes a file");
             command.arg(file).arg("--sentinel");
         }
-        match self {
-            Self::Encrypted => command.args(["--port", "0", "--tls-port", &port.to_string()]),
-            _ => command.args(["--port", &port.to_string()]),
+        match is_encrypted(settings) {
+            true => command.args(["--port", "0", "--tls-port", &port.to_string()]),
+            false => command.args(["--port", &port.to_string()]),
         };
         command.args(["--bind", "127.0.0.1", "--loglevel", "notice", "--dir"]);
         command.arg(directory);

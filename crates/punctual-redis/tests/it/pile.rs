@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use punctual::conformance::START;
-use punctual::engine::{Claim, WorkerId};
+use punctual::engine::{
+    Action, Claim, Control, Controlled, Cursor, Edit, Filter, List, ListBy, Select, StatsRequest,
+    WorkerId,
+};
 use punctual::time::{Clock, ManualClock, Timestamp, hours, millis, minutes, seconds};
-use punctual::{Due, Engine, Hold, NewJob, Unique, UniquePolicy};
+use punctual::{Due, Engine, Hold, NewJob, State, Unique, UniquePolicy};
 use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
@@ -63,11 +66,20 @@ impl Meter {
 
     /// Does something that is one call or two, and holds it to its bound.
     async fn bounded<T>(&mut self, what: &'static str, work: impl Future<Output = T>) -> T {
+        self.bounded_by(what, WORK_MAX, work).await
+    }
+
+    async fn bounded_by<T>(
+        &mut self,
+        what: &'static str,
+        most: u64,
+        work: impl Future<Output = T>,
+    ) -> T {
         self.ask::<()>(&["SLOWLOG", "RESET"]);
         let before = self.commands();
         let done = work.await;
         let commands = self.commands() - before;
-        assert!(commands <= WORK_MAX, "{what} took {commands} commands");
+        assert!(commands <= most, "{what} took {commands} commands");
         let slow: Vec<Slow> = self.ask(&["SLOWLOG", "GET", "64"]);
         let ours = slow.iter().filter(|slow| slow.3[0].as_slice() != b"INFO");
         let longest = Duration::from_micros(ours.map(|slow| slow.2).max().unwrap_or_default());
@@ -205,6 +217,173 @@ async fn a_pile_due_in_one_minute_is_worked_off_in_slices() {
     pile.set_time(minute + minutes(10)).await;
     pile.maintain().await;
     pile.tell("forgotten");
+}
+
+/// Pages of a list that are looked at, from its first on.
+const PAGES: usize = 20;
+/// Commands for a page of a list: its index, and a look at each of its packs.
+const LIST_MAX: u64 = 200;
+/// Commands of a call that changes jobs: some twenty each for as many as one call takes.
+const CHANGES_MAX: u64 = 2_500;
+
+/// Half of the jobs are ready, half due within an hour; a page of 1,000 is the most that can be asked for.
+#[tokio::test]
+async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
+    let told = std::env::var("PUNCTUAL_PILE").ok();
+    let jobs = told.map_or(JOBS, |told| told.parse().expect("a number of jobs")) / 2;
+    let mut pile = Pile::new().await;
+    let here = here();
+    pile.enqueue(jobs, START).await;
+    pile.enqueue(jobs, START + hours(1)).await;
+    pile.set_time(START + minutes(1)).await;
+    pile.maintain().await;
+    for page in claim(&pile.engine, BATCH).await.expect("claim") {
+        assert!(page.complete(&pile.engine).await.expect("settle"));
+    }
+    claim(&pile.engine, BATCH).await.expect("claim");
+    pile.tell("before");
+
+    let states = [
+        ("list ready", Some(State::Ready)),
+        ("list scheduled", Some(State::Scheduled)),
+        ("list active", Some(State::Active)),
+        ("list completed", Some(State::Completed)),
+        ("search all", None),
+    ];
+    for (what, state) in states {
+        for text in [None, Some("y".into())] {
+            let mut list = List {
+                by: state.map_or(ListBy::All, |state| ListBy::State {
+                    queue: QUEUE.into(),
+                    state,
+                }),
+                filter: Filter {
+                    text,
+                    ..Filter::default()
+                },
+                cursor: None,
+                limit: BATCH,
+                payloads: true,
+            };
+            for _ in 0..PAGES {
+                let listed = pile.engine.list(&here, list.clone());
+                let listed = pile.meter.bounded_by(what, LIST_MAX, listed).await;
+                list.cursor = listed.expect(what).cursor;
+                if list.cursor.is_none() {
+                    break;
+                }
+            }
+            if state == Some(State::Scheduled) {
+                let cursor = list.cursor.expect("there are more");
+                assert_eq!(cursor.0[6], b'p', "a long list is not sorted for each page");
+            }
+        }
+    }
+    let everything = StatsRequest {
+        queues: Vec::new(),
+        history: true,
+        due: true,
+    };
+    let stats = pile.engine.stats(&here, everything);
+    pile.meter.bounded("stats", stats).await.expect("stats");
+    pile.meter
+        .bounded("info", pile.engine.info())
+        .await
+        .expect("info");
+    pile.tell("looked at");
+
+    for (what, state, action) in [
+        ("run now", State::Scheduled, Action::RunNow),
+        ("cancel scheduled", State::Scheduled, Action::Cancel),
+        ("cancel ready", State::Ready, Action::Cancel),
+    ] {
+        for dry_run in [true, false] {
+            let mut select = Filtered::of(state);
+            for _ in 0..PAGES {
+                let edited = pile.engine.edit(
+                    &here,
+                    Edit {
+                        select: select.next(),
+                        action,
+                        dry_run,
+                    },
+                );
+                let name = if dry_run { "dry run" } else { what };
+                let edited = pile.meter.bounded_by(name, CHANGES_MAX, edited).await;
+                let edited = edited.expect(what);
+                assert!(edited.matched > 0, "{what}");
+                select.cursor = edited.cursor;
+                if select.cursor.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+    pile.tell("edited");
+    let (mut cursor, mut cancelled) = (None, 0);
+    loop {
+        let purge = Control::Purge {
+            queue: QUEUE.into(),
+            cursor,
+            limit: BATCH,
+        };
+        let purged = pile.engine.control(&here, purge);
+        let purged = pile.meter.bounded_by("purge", CHANGES_MAX, purged).await;
+        let Controlled::Purged {
+            matched,
+            cursor: next,
+            ..
+        } = purged.expect("purge")
+        else {
+            panic!("a purge answers what it has purged");
+        };
+        cancelled += matched;
+        cursor = next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    pile.tell("purged");
+    assert!(cancelled > jobs / 2, "{cancelled} of {jobs}");
+    let listed = List {
+        by: ListBy::State {
+            queue: QUEUE.into(),
+            state: State::Ready,
+        },
+        filter: Filter::default(),
+        cursor: None,
+        limit: BATCH,
+        payloads: false,
+    };
+    let listed = pile.engine.list(&here, listed);
+    let listed = pile.meter.bounded("list of none", listed).await;
+    assert!(listed.expect("list").jobs.is_empty());
+}
+
+struct Filtered {
+    state: State,
+    cursor: Option<Cursor>,
+}
+
+impl Filtered {
+    fn of(state: State) -> Self {
+        Self {
+            state,
+            cursor: None,
+        }
+    }
+
+    fn next(&self) -> Select {
+        Select::Filter {
+            filter: Filter {
+                queue: Some(QUEUE.into()),
+                state: Some(self.state),
+                ..Filter::default()
+            },
+            cursor: self.cursor.clone(),
+            limit: BATCH,
+        }
+    }
 }
 
 /// A job that has to be looked at.

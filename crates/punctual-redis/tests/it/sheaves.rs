@@ -83,14 +83,24 @@ impl Place {
     }
 
     async fn list(&self, by: ListBy) -> Vec<JobRecord> {
-        let list = List {
+        let mut list = List {
             by,
             filter: Filter::default(),
             cursor: None,
             limit: 1_000,
             payloads: true,
         };
-        self.engine.list(&here(), list).await.expect("list").jobs
+        let mut jobs = Vec::new();
+        loop {
+            let listed = self.engine.list(&here(), list.clone()).await;
+            let listed = listed.expect("list");
+            assert!(listed.examined <= 200, "{} in one call", listed.examined);
+            jobs.extend(listed.jobs);
+            list.cursor = listed.cursor;
+            if list.cursor.is_none() {
+                return jobs;
+            }
+        }
     }
 
     /// Fields of a hash, or items of a list, that is kept under this name.
