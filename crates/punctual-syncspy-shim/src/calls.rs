@@ -136,6 +136,18 @@ pub(crate) fn sleep(micros: u64) {
     }
 }
 
+/// Microseconds of the monotonic clock.
+pub(crate) fn monotonic_micros() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let clock = libc::CLOCK_MONOTONIC;
+    // SAFETY: the instant is of the right type.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut now) };
+    now.tv_sec.cast_unsigned() * 1_000_000 + now.tv_nsec.cast_unsigned() / 1_000
+}
+
 pub(crate) fn errno() -> c_int {
     // SAFETY: always there, one for each thread.
     unsafe { *libc::__errno_location() }

@@ -8,11 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::calls;
 use crate::layout::{BOOT_ID, CONTROL, CONTROL_BYTES, CONTROL_DIRECTORY, JOURNALS};
-use crate::layout::{WATCHED_DIRECTORY, word};
+use crate::layout::{SyncSlot, WATCHED_DIRECTORY, word};
+
+/// All that is mapped.
+type Words = [AtomicU64; CONTROL_BYTES / 8];
 
 /// Where this process is controlled, and what it watches.
 pub(crate) struct Control {
-    words: &'static [AtomicU64; word::ALL],
+    words: &'static Words,
     journals: PathBuf,
     pub(crate) boot_id: CString,
     /// Paths below which files are watched, with a slash at the end.
@@ -42,8 +45,28 @@ impl Control {
         self.words[place].load(Ordering::Relaxed)
     }
 
-    pub(crate) fn count(&self, place: usize) {
-        self.words[place].fetch_add(1, Ordering::Relaxed);
+    /// Counts one more; answers the number of that one, from 1 on.
+    pub(crate) fn count(&self, place: usize) -> u64 {
+        self.words[place].fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Notes that a sync of a path begins; answers its number.
+    pub(crate) fn sync_begins(&self, path: &[u8]) -> u64 {
+        let number = self.count(word::SYNCS);
+        let slot = SyncSlot::begun(number, calls::monotonic_micros(), path);
+        let place = SyncSlot::place(number);
+        for (word, value) in self.words[place..].iter().zip(slot.words()) {
+            word.store(value, Ordering::Relaxed);
+        }
+        number
+    }
+
+    /// Notes that a sync is over, unless so many have begun since that its slot is another one's.
+    pub(crate) fn sync_ends(&self, number: u64) {
+        let place = SyncSlot::place(number);
+        if self.word(place) == number {
+            self.words[place + SyncSlot::ENDED].store(calls::monotonic_micros(), Ordering::Relaxed);
+        }
     }
 
     /// Counts a word down, to 0 or only to 1; answers whether it was 1.
@@ -68,13 +91,13 @@ fn c_string(path: &std::path::Path) -> Option<CString> {
     CString::new(path.as_os_str().as_bytes()).ok()
 }
 
-fn map(path: &CString) -> Option<&'static [AtomicU64; word::ALL]> {
+fn map(path: &CString) -> Option<&'static Words> {
     let fd = calls::open(path, libc::O_RDWR | libc::O_CLOEXEC, 0);
     if fd < 0 {
         return None;
     }
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping of a file that its maker gave the length of a page.
+    // SAFETY: a new mapping of a file that its maker gave this length.
     let page = unsafe {
         let none = std::ptr::null_mut();
         libc::mmap(none, CONTROL_BYTES, protection, libc::MAP_SHARED, fd, 0)
@@ -84,5 +107,5 @@ fn map(path: &CString) -> Option<&'static [AtomicU64; word::ALL]> {
         return None;
     }
     // SAFETY: the page is never unmapped, is aligned, and all that share it use it atomically.
-    Some(unsafe { &*page.cast::<[AtomicU64; word::ALL]>() })
+    Some(unsafe { &*page.cast::<Words>() })
 }

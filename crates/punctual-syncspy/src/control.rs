@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::layout::{BOOT_ID, CONTROL, CONTROL_BYTES};
+use crate::layout::{BOOT_ID, CONTROL, CONTROL_BYTES, PAGE_BYTES, SyncSlot};
 
 /// Beside the page: the path of the watched directory.
 const WATCHED: &str = "watched";
@@ -26,6 +26,25 @@ impl Page {
 
     pub(crate) fn set(&self, word: usize, value: u64) -> io::Result<()> {
         self.0.write_all_at(&value.to_ne_bytes(), word as u64 * 8)
+    }
+
+    /// The last syncs, in the order in which they began.
+    pub(crate) fn syncs(&self) -> io::Result<Vec<SyncSlot>> {
+        let mut bytes = vec![0; CONTROL_BYTES - PAGE_BYTES];
+        self.0.read_exact_at(&mut bytes, PAGE_BYTES as u64)?;
+        let (words, _) = bytes.as_chunks::<8>();
+        let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        let (slots, _) = words.as_chunks::<{ SyncSlot::WORDS }>();
+        let slots = slots.iter().map(|words| SyncSlot::of(*words));
+        let mut slots: Vec<_> = slots.filter(|slot| slot.number > 0).collect();
+        slots.sort_by_key(|slot| slot.number);
+        Ok(slots)
+    }
+
+    /// Forgets every sync; their count goes on.
+    pub(crate) fn forget_syncs(&self) -> io::Result<()> {
+        let nothing = vec![0; CONTROL_BYTES - PAGE_BYTES];
+        self.0.write_all_at(&nothing, PAGE_BYTES as u64)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the preloaded library and this crate write for each other; both compile this file.
 //!
-//! Below the control directory: `control`, one page of words that the library maps; `boot_id`, read
+//! Below the control directory: `control`, a page of words and the last syncs, which the library maps; `boot_id`, read
 //! by watched processes in place of the system's; `files/`, a journal for each file that was written,
 //! named by the file's inode and birth, so that it follows the file through renames and no other
 //! file ever takes it over.
@@ -19,8 +19,12 @@ pub(crate) const JOURNALS: &str = "files";
 /// What the system calls the file that [`BOOT_ID`] stands in for.
 pub(crate) const SYSTEM_BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Bytes of the control page.
-pub(crate) const CONTROL_BYTES: usize = 4096;
+/// Bytes of what is mapped: a page of words, and a slot for each of the last syncs.
+pub(crate) const CONTROL_BYTES: usize = PAGE_BYTES + SYNC_SLOTS * SyncSlot::WORDS * 8;
+pub(crate) const PAGE_BYTES: usize = 4096;
+
+/// As many syncs are known, the last ones; each is in the slot of its number modulo this.
+pub(crate) const SYNC_SLOTS: usize = 1024;
 
 /// Words of the control page, by their place. 0 switches a fault off.
 pub(crate) mod word {
@@ -36,7 +40,73 @@ pub(crate) mod word {
     pub(crate) const FAILED_SYNCS: usize = 6;
     /// So many microseconds are added to the wall clock, as a signed number.
     pub(crate) const CLOCK_MICROS: usize = 7;
-    pub(crate) const ALL: usize = 8;
+}
+
+/// A sync of a file or directory, in its slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SyncSlot {
+    /// From 1 on, in the order in which they begin; 0 in a slot that is empty.
+    pub(crate) number: u64,
+    /// Microseconds of the monotonic clock.
+    pub(crate) began: u64,
+    /// The same; 0 until it is over.
+    pub(crate) ended: u64,
+    /// The last part of the path, cut, with zeros behind.
+    pub(crate) name: [u8; NAME_BYTES],
+}
+
+pub(crate) const NAME_BYTES: usize = 40;
+
+impl SyncSlot {
+    /// Words of a slot: three, and the name.
+    pub(crate) const WORDS: usize = 3 + NAME_BYTES / 8;
+    /// The place of `ended` among them.
+    pub(crate) const ENDED: usize = 2;
+
+    /// Of a path that is synced from now on.
+    pub(crate) fn begun(number: u64, began: u64, path: &[u8]) -> Self {
+        let last = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let mut name = [0; NAME_BYTES];
+        let len = last.len().min(NAME_BYTES);
+        name[..len].copy_from_slice(&last[..len]);
+        Self {
+            number,
+            began,
+            ended: 0,
+            name,
+        }
+    }
+
+    /// The word of the control file at which the slot of a number begins.
+    pub(crate) fn place(number: u64) -> usize {
+        let slot = number % SYNC_SLOTS as u64;
+        PAGE_BYTES / 8 + slot as usize * Self::WORDS
+    }
+
+    pub(crate) fn words(&self) -> [u64; Self::WORDS] {
+        let mut words = [0; Self::WORDS];
+        [words[0], words[1], words[2]] = [self.number, self.began, self.ended];
+        for (word, bytes) in words[3..].iter_mut().zip(self.name.chunks_exact(8)) {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(eight);
+        }
+        words
+    }
+
+    pub(crate) fn of(words: [u64; Self::WORDS]) -> Self {
+        let mut name = [0; NAME_BYTES];
+        for (bytes, word) in name.chunks_exact_mut(8).zip(&words[3..]) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+        let [number, began, ended] = [words[0], words[1], words[2]];
+        Self {
+            number,
+            began,
+            ended,
+            name,
+        }
+    }
 }
 
 /// What identifies a file as long as it lives: its inode and the nanosecond of its birth.

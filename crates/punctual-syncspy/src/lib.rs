@@ -64,6 +64,17 @@ pub struct Counts {
     pub failed_syncs: u64,
 }
 
+/// A sync of a watched file or directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyncSpan {
+    /// The last part of the path, 40 bytes of it at most.
+    pub name: String,
+    /// When it began, in microseconds of the machine's monotonic clock.
+    pub began: u64,
+    /// When it was over, done or failed; `None` if it is not, or its process was killed in it.
+    pub ended: Option<u64>,
+}
+
 impl SyncSpy {
     /// Makes a control directory, and watches the files below another one, which must be there.
     ///
@@ -181,6 +192,22 @@ impl SyncSpy {
         })
     }
 
+    /// The syncs since the last power cut in the order in which they began; of more than 1,024 the last ones.
+    ///
+    /// # Errors
+    /// If the control directory cannot be read.
+    pub fn syncs(&self) -> io::Result<Vec<SyncSpan>> {
+        let slots = self.page.syncs()?.into_iter();
+        let spans = slots.map(|slot| SyncSpan {
+            name: String::from_utf8_lossy(&slot.name)
+                .trim_end_matches('\0')
+                .to_owned(),
+            began: slot.began,
+            ended: Some(slot.ended).filter(|ended| *ended > 0),
+        });
+        Ok(spans.collect())
+    }
+
     /// Kills every process that runs under this spy, waits until they are dead, and takes from their
     /// files what a power cut may take. The seed decides what that is.
     ///
@@ -202,6 +229,8 @@ impl SyncSpy {
             let message = format!("process {pid} still runs under this spy; kill it first");
             return Err(io::Error::other(message));
         }
-        cut::cut(&self.directory, &self.watched, seed, tear)
+        let cut = cut::cut(&self.directory, &self.watched, seed, tear)?;
+        self.page.forget_syncs()?;
+        Ok(cut)
     }
 }

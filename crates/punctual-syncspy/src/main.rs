@@ -78,7 +78,18 @@ fn run(arguments: Arguments) -> io::Result<ExitCode> {
         Act::Fail { k } => at(control)?.fail_sync(k)?,
         Act::Fill { k } => at(control)?.fill_after(k)?,
         Act::Heal => at(control)?.heal()?,
-        Act::Show => println!("{:?}", at(control)?.counts()?),
+        Act::Show => {
+            let spy = at(control)?;
+            println!("{:?}", spy.counts()?);
+            let syncs = spy.syncs()?;
+            let took = syncs
+                .iter()
+                .filter_map(|sync| Some((sync.ended? - sync.began, sync)));
+            if let Some((micros, sync)) = took.max_by_key(|(micros, _)| *micros) {
+                let (of, name) = (syncs.len(), &sync.name);
+                println!("the longest of the last {of} syncs took {micros} us: {name}");
+            }
+        }
         Act::Cut { seed, sectors } => {
             let tear = if sectors { Tear::Sectors } else { Tear::Prefix };
             let cut = at(control)?.power_cut(seed, tear)?;

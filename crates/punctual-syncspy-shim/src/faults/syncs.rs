@@ -24,16 +24,21 @@ extern "C" fn fdatasync(fd: c_int) -> c_int {
 fn synced(fd: c_int, call: c_long) -> c_int {
     // SAFETY: integers only.
     let real = || calls::narrow(unsafe { libc::syscall(call, fd) });
-    if let Some(file) = Watched::of(fd) {
-        // Counted first: whoever sees it counted knows that what comes now is not covered by it.
-        file.control.count(word::SYNCS);
-        return synced_file(&file, real);
-    }
-    let Some(control) = is_directory(fd) else {
+    let file = Watched::of(fd);
+    let directory = || is_directory(fd);
+    let control = file.as_ref().map(|file| file.control);
+    let Some(control) = control.or_else(directory) else {
         return real();
     };
-    control.count(word::SYNCS);
-    if fails(control) { refused() } else { real() }
+    // Counted first: whoever sees it counted knows that what comes now is not covered by it.
+    let number = control.sync_begins(&calls::path_of(fd).unwrap_or_default());
+    let answer = match file {
+        Some(file) => synced_file(&file, real),
+        None if fails(control) => refused(),
+        None => real(),
+    };
+    control.sync_ends(number);
+    answer
 }
 
 fn synced_file(file: &Watched, real: impl FnOnce() -> c_int) -> c_int {

@@ -38,19 +38,7 @@ impl Watched {
 
     /// Runs a program that does these acts one by one, to the last; answers what came of each.
     pub(crate) fn run(&self, acts: &str) -> (Child, Vec<String>) {
-        let mut command = Command::new(std::env::current_exe().expect("this test is a file"));
-        command
-            .args(["program::a_program_to_be_killed", "--exact", "--nocapture"])
-            .env(FILE, self.data().join("file"))
-            .env(ACTS, acts)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut child = self
-            .spy
-            .arm(&mut command)
-            .expect("it is built")
-            .spawn()
-            .expect("it starts");
+        let mut child = self.start(acts);
         let pipe = child.stdout.take().expect("its output is a pipe");
         let lines = BufReader::new(pipe).lines().map_while(Result::ok);
         let said = lines
@@ -58,6 +46,19 @@ impl Watched {
             .take(acts.split(',').count())
             .collect();
         (child, said)
+    }
+
+    /// Starts such a program, and waits for none of its acts.
+    pub(crate) fn start(&self, acts: &str) -> Child {
+        let mut command = Command::new(std::env::current_exe().expect("this test is a file"));
+        command
+            .args(["program::a_program_to_be_killed", "--exact", "--nocapture"])
+            .env(FILE, self.data().join("file"))
+            .env(ACTS, acts)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let command = self.spy.arm(&mut command).expect("it is built");
+        command.spawn().expect("it starts")
     }
 
     /// The same, and then a power cut.

@@ -171,6 +171,64 @@ fn a_sync_takes_as_long_as_told() {
 }
 
 #[test]
+fn syncs_are_known_by_name_beginning_and_end_until_a_power_cut() {
+    let watched = Watched::new();
+    let began = stamp();
+    let (mut child, _) = watched.run("append 10 a,sync");
+    let span = Duration::from_millis(300);
+    watched.spy.slow_sync(span).expect("a fault");
+    child.kill().expect("it is alive");
+    child.wait().expect("it is dead");
+    let (mut child, _) = watched.run("append 10 b,sync");
+    let syncs = watched.spy.syncs().expect("syncs");
+    let [quick, slow] = &syncs[..] else {
+        panic!("one after the other: {syncs:?}");
+    };
+    assert!(syncs.iter().all(|sync| sync.name == "file"), "{syncs:?}");
+    let ends = [quick, slow].map(|sync| sync.ended.expect("it is over"));
+    assert!(began <= quick.began && ends[0] <= slow.began && ends[1] <= stamp());
+    assert!(ends[1] - slow.began >= 300_000, "{syncs:?}");
+    watched.spy.power_cut(1, Tear::Prefix).expect("a power cut");
+    child.wait().expect("it is dead");
+    assert_eq!(watched.spy.syncs().expect("syncs"), []);
+}
+
+#[test]
+fn a_sync_in_which_its_process_is_killed_has_no_end() {
+    let watched = Watched::new();
+    let forever = Duration::from_secs(3_600);
+    watched.spy.slow_sync(forever).expect("a fault");
+    let begun = || watched.spy.syncs().expect("syncs");
+    let mut child = watched.start("append 10 a,sync");
+    while begun().is_empty() {
+        std::thread::yield_now();
+    }
+    child.kill().expect("it is alive");
+    child.wait().expect("it is dead");
+    assert_eq!(begun().len(), 1);
+    assert_eq!(begun()[0].ended, None);
+}
+
+#[test]
+fn of_very_many_syncs_the_last_are_known() {
+    let watched = Watched::new();
+    let (mut child, _) = watched.run(&format!("append 1 a{}", ",sync".repeat(1_030)));
+    child.kill().expect("it is alive");
+    child.wait().expect("it is dead");
+    let syncs = watched.spy.syncs().expect("syncs");
+    assert_eq!(syncs.len(), 1_024);
+    assert!(syncs.is_sorted_by_key(|sync| sync.began));
+    assert_eq!(watched.spy.counts().expect("counts").syncs, 1_030);
+}
+
+/// Microseconds of the monotonic clock.
+fn stamp() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
+    micros.try_into().expect("it has begun")
+}
+
+#[test]
 fn another_run_of_the_machine_begins_with_a_power_cut() {
     let watched = Watched::new();
     let run = || {
