@@ -10,6 +10,8 @@ use punctual_client::{HttpEngine, Transport};
 use punctual_embedded::{EmbeddedEngine, Options};
 use punctual_redis::RedisEngine;
 
+use crate::planted;
+
 /// The token that gateways of a run want.
 pub(crate) const TOKEN: &str = "torture-torture-torture";
 
@@ -90,6 +92,8 @@ const PASSWORD: &str = "sentinel_password=";
 
 /// Small, so that a checkpoint is nearly always under way.
 const CHECKPOINT_BYTES: usize = 400_000;
+/// The end of a log segment syncs it whatever the interval, which is what is to be seen.
+const CHECKPOINT_BYTES_SELDOM: usize = 64 << 20;
 
 fn embedded(options: &str) -> Result<Options> {
     let mut read = Options::default().checkpoint_bytes(CHECKPOINT_BYTES);
@@ -106,7 +110,10 @@ fn embedded(options: &str) -> Result<Options> {
                     "address has an unknown option; it has durability",
                 )
             })?;
-            read = read.durability(Durability::Interval(parse_span(span)?));
+            let span = planted::interval(parse_span(span)?);
+            read = read
+                .durability(Durability::Interval(span))
+                .checkpoint_bytes(CHECKPOINT_BYTES_SELDOM);
         }
     }
     Ok(read)

@@ -110,6 +110,10 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value_t = run::DRAIN_SECONDS)]
     drain: u64,
 
+    /// Seconds in which the engine must open and answer in the end
+    #[arg(long, default_value_t = run::OPEN_SECONDS)]
+    open: u64,
+
     /// End a cell with the first round in which something is found
     #[arg(long)]
     until_found: bool,
@@ -220,6 +224,7 @@ impl RunArgs {
             },
             round: seconds(self.round),
             drain: seconds(self.drain),
+            open: seconds(self.open),
             stops_when_found: self.until_found,
             sql: match self.sink {
                 SinkKind::Sqlite => None,

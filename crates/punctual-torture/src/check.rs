@@ -193,7 +193,7 @@ const DONE: &str = "D something was done";
 pub(crate) fn judge(case: &Case) -> Findings {
     let mut tally = Tally {
         faults: case.count_faults(),
-        unwritten: case.unwritten,
+        unwritten: case.unwritten.len() as u64,
         ..Tally::default()
     };
     let verdicts = vec![

@@ -102,6 +102,8 @@ pub(crate) enum Event {
     /// At a kill of Redis: bytes that it had answered and not written yet, and how many writes it had
     /// put off for a sync that was under way.
     Unwritten { bytes: u64, put_off: u64 },
+    /// At a power cut: when each sync of the engine's log since the one before began, and was over.
+    Syncs { spans: Vec<(u64, Option<u64>)> },
     /// A fault is over, and what it hit runs again. `done` is false if it could not be brought about.
     Healed { number: u64, done: bool },
     /// A process is gone, by whatever cause.

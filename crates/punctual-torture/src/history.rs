@@ -1,6 +1,7 @@
 //! Histories: a file of lines per process, appended with one write each, so that a kill cuts at most
 //! the last line.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -92,7 +93,8 @@ fn read_one(path: &Path) -> io::Result<Account> {
     })
 }
 
-/// Packs the histories of a round, which can be read as before, and have the same hash; answers their bytes.
+/// Packs the histories of a round, which can be read as before, and have the same hash; answers their bytes. Killed
+/// anywhere in it leaves each history whole: as it was, packed, or both.
 pub(crate) fn pack(round: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for path in files(round)? {
@@ -100,16 +102,27 @@ pub(crate) fn pack(round: &Path) -> io::Result<u64> {
         if packed == path {
             continue;
         }
-        let mut packer = GzEncoder::new(File::create(&packed)?, Compression::default());
+        let begun = path.with_file_name(format!("{}{BEGUN}", name(&path)));
+        let mut packer = GzEncoder::new(File::create(&begun)?, Compression::default());
         io::copy(&mut File::open(&path)?, &mut packer)?;
         bytes += packer.finish()?.metadata()?.len();
+        fs::rename(begun, packed)?;
         fs::remove_file(path)?;
     }
     Ok(bytes)
 }
 
+/// Removes the histories of a round, all of them or, killed before, none.
+pub(crate) fn remove(round: &Path) -> io::Result<()> {
+    let removed = round.join(format!("{FOLDER}{BEGUN}"));
+    fs::rename(round.join(FOLDER), &removed)?;
+    fs::remove_dir_all(removed)
+}
+
 /// How the name of a packed history ends.
 const PACKED: &str = ".gz";
+/// How names end of what is not done yet, and counts for nothing.
+const BEGUN: &str = ".begun";
 
 /// The name of a history, packed or not.
 fn name(path: &Path) -> String {
@@ -143,11 +156,28 @@ pub(crate) fn hash(round: &Path, beside: &[&str]) -> io::Result<String> {
         .collect())
 }
 
+/// The histories of a round, one file for each; one that was being packed when that was killed is the file it was
+/// packed from.
 fn files(round: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(round.join(FOLDER))?;
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| Ok(entry?.path()))
-        .collect::<io::Result<_>>()?;
-    files.sort_by_key(|path| name(path));
-    Ok(files)
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(round.join(FOLDER))? {
+        let path = entry?.path();
+        let file = path.to_string_lossy();
+        if file.ends_with(BEGUN) {
+            continue;
+        }
+        let is_packed = file.ends_with(PACKED);
+        let place = files.entry(name(&path));
+        place
+            .and_modify(|known: &mut PathBuf| {
+                if !is_packed {
+                    known.clone_from(&path);
+                }
+            })
+            .or_insert_with(|| path.clone());
+    }
+    Ok(files.into_values().collect())
 }
+
+#[cfg(test)]
+mod tests;

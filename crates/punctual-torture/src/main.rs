@@ -5,6 +5,7 @@
 //! and the histories are held against what was promised.
 
 mod address;
+mod again;
 mod args;
 mod cell;
 mod check;

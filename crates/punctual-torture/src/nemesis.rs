@@ -72,6 +72,9 @@ pub(crate) async fn carry_out(
                 if fault.kind == Kind::KillEngine && targets.cell.is_everysec() {
                     targets.note_unwritten(history).await;
                 }
+                if fault.kind == Kind::CutPower && targets.cell.loses_at_most().is_some() {
+                    targets.note_syncs(history);
+                }
                 let heals_max = fault.span() + HEALS_MAX;
                 let what = format!("fault {number}, {}, to heal", fault.kind.what());
                 let Some(done) = waits.on(heals_max, what, targets.hit(fault)).await else {
@@ -129,6 +132,13 @@ impl Targets {
                 put_off: number("aof_delayed_fsync:"),
             });
         }
+    }
+
+    fn note_syncs(&self, history: &History) {
+        let spans = self.spy.as_deref().map(disk::syncs_of_log);
+        history.note(Event::Syncs {
+            spans: spans.unwrap_or_default(),
+        });
     }
 
     async fn hit_worker(&self, fault: &Fault) -> bool {

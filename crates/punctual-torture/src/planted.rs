@@ -1,5 +1,7 @@
 //! Bugs that are planted in every process of a run, to see whether the run finds them.
 
+use std::time::Duration;
+
 use crate::roles::Failed;
 
 /// The variable that names the bug.
@@ -30,4 +32,17 @@ pub(crate) fn plant() -> Result<(), Failed> {
         }
         Err(_) => Ok(()),
     }
+}
+
+/// The interval at which an engine syncs that was told one: that one, unless the bug is planted that it takes its time.
+#[cfg(feature = "planted")]
+pub(crate) fn interval(told: Duration) -> Duration {
+    let is_planted = std::env::var(VARIABLE).is_ok_and(|name| name == "IntervalTooLong");
+    if is_planted { told * 20 } else { told }
+}
+
+/// The interval at which an engine syncs that was told one.
+#[cfg(not(feature = "planted"))]
+pub(crate) fn interval(told: Duration) -> Duration {
+    told
 }

@@ -16,6 +16,7 @@ use punctual::{Engine, JobId};
 use serde::{Deserialize, Serialize};
 
 use crate::address;
+use crate::again::again;
 use crate::cell::{Cell, CellKind};
 use crate::check::{self, Findings};
 use crate::event::Event;
@@ -55,6 +56,8 @@ pub(crate) struct Wanted {
     pub(crate) round: Duration,
     /// How long what is left may take to come to rest.
     pub(crate) drain: Duration,
+    /// How long an engine may take to open and answer in the end.
+    pub(crate) open: Duration,
     /// Whether a cell ends with the first round in which something is found.
     pub(crate) stops_when_found: bool,
     /// The server that takes effects; a file per round if there is none.
@@ -80,7 +83,7 @@ impl Keep {
         let bytes = history::pack(round)?;
         let take = |left: u64| left.checked_sub(bytes);
         if left.fetch_update(Relaxed, Relaxed, take).is_err() {
-            fs::remove_dir_all(round.join(history::FOLDER))?;
+            history::remove(round)?;
         }
         Ok(())
     }
@@ -119,8 +122,10 @@ impl Round {
 /// Marks of settled jobs are kept for two minutes: a round with its drain is shorter.
 pub(crate) const ROUND_SECONDS: u64 = 45;
 pub(crate) const DRAIN_SECONDS: u64 = 60;
-/// How long an engine may take to open, a last look to be had, and the rest of a round to go by.
-const OPEN_MAX: Duration = seconds(60);
+/// How long an engine may take to open in the end.
+pub(crate) const OPEN_SECONDS: u64 = 60;
+/// How long what it is asked besides may take, a last look to be had, and the rest of a round to go by.
+const SAY_MAX: Duration = seconds(60);
 /// How long a producer may go on: it gives up after 12 s, a call over HTTP under way after 30 s.
 const SEND_MAX: Duration = seconds(60);
 const LOOK_MAX: Duration = seconds(180);
@@ -279,10 +284,15 @@ impl RoundRun<'_> {
         let address = self.cell.direct();
         let told = address::hidden(&address);
         let what = format!("{told} to open");
-        let opening = again(|| address::open(&address));
-        let opened = waits.on(OPEN_MAX, what, opening).await;
+        let opening = again(self.patience(), || address::open(&address));
+        let opened = waits.on(self.wanted.open, what, opening).await;
         let opened = opened.ok_or_else(|| format!("{told} does not open"))?;
         opened.map_err(|error| format!("{told} does not open: {error}"))
+    }
+
+    /// Shorter than an engine may take to open, so that the last error is told.
+    fn patience(&self) -> Duration {
+        self.wanted.open.mul_f64(0.8)
     }
 
     /// Waits until the process that has its own engine has nothing left to do.
@@ -301,7 +311,7 @@ impl RoundRun<'_> {
         match within(self.wanted.drain, idle).await {
             Some(()) => history.note(Event::Drained),
             None => {
-                let left = within(OPEN_MAX, Look::left(engine)).await;
+                let left = within(SAY_MAX, Look::left(engine)).await;
                 let left = left.unwrap_or_else(|| "the engine does not say".into());
                 waits.ran_out(self.wanted.drain, "nothing to be left to do", &left);
             }
@@ -341,11 +351,11 @@ impl RoundRun<'_> {
         // Others that ran are looked at, and are not the run's to delete.
         let seen: Vec<_> = ids.union(&others).copied().collect();
         let (ids, keys): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), keys.into_iter().collect());
-        let look = again(|| Look::at(&*engine, sink, &seen, &keys)).await;
+        let look = again(self.patience(), || Look::at(&*engine, sink, &seen, &keys)).await;
         let mut look = look.map_err(|error| said(&error))?;
         // What was seen is kept, whatever comes of this.
-        let clearing = again(|| Look::clear(&*engine, &ids));
-        look.uncleared = match within(OPEN_MAX, clearing).await {
+        let clearing = again(self.patience(), || Look::clear(&*engine, &ids));
+        look.uncleared = match within(SAY_MAX, clearing).await {
             Some(cleared) => cleared.err().map(|error| said(&error)),
             None => Some("it does not end".into()),
         };
@@ -474,26 +484,6 @@ async fn holds<F: Future<Output = bool>>(fact: impl Fn() -> F) {
         pause(millis(50)).await;
     }
 }
-
-/// What is answered in the end: it is asked again while that may help.
-async fn again<T, F>(ask: impl Fn() -> F) -> punctual::Result<T>
-where
-    F: Future<Output = punctual::Result<T>>,
-{
-    let watch = Stopwatch::start();
-    loop {
-        match ask().await {
-            Err(error) if error.is_retryable() && watch.elapsed() < AGAIN_MAX => {
-                pause(AGAIN_AFTER).await;
-            }
-            answer => return answer,
-        }
-    }
-}
-
-const AGAIN_AFTER: Duration = millis(200);
-/// Shorter than an engine may take to open, so that the last error is told.
-const AGAIN_MAX: Duration = seconds(50);
 
 /// Checks kept histories again; answers what they come to and their hash.
 pub(crate) fn verify(round: &Path) -> io::Result<(Findings, String)> {

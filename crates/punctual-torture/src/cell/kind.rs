@@ -61,9 +61,6 @@ pub(crate) enum CellKind {
     Address,
 }
 
-/// The longest that a sync is thought to take: how long each took is not known.
-const SYNC_MAX: Duration = seconds(5);
-
 impl CellKind {
     /// Its name, as on the command line.
     pub(crate) fn name(self) -> String {
@@ -142,12 +139,16 @@ impl CellKind {
         !self.may_lose() || SURE.contains(&verdict)
     }
 
-    /// How long before a power cut a job was acknowledged, at most, that is lost by it, where a setting says so; by nothing
-    /// but a power cut is any lost there.
+    /// How long before a power cut, or a kill of Redis, a job was acknowledged, at most, that is lost by it, where a
+    /// setting says so; by nothing else is any lost there. What syncs take comes on top: one that is under way does not
+    /// have what comes meanwhile.
     pub(crate) fn loses_at_most(self) -> Option<Duration> {
-        // The interval, and the longest that two syncs may take on a slow disk that others use too: one that is under way
-        // does not have what comes meanwhile.
-        (self == Self::EmbeddedInterval).then_some(millis(200) + SYNC_MAX * 2)
+        match self {
+            Self::EmbeddedInterval => Some(millis(200)),
+            // So long it puts a write off for a sync, which only a disk that is slow makes it do.
+            Self::RedisEverysec | Self::RedisEverysecSlow => Some(seconds(2)),
+            _ => None,
+        }
     }
 
     /// Whether Redis syncs each second, and so may hold writes back.

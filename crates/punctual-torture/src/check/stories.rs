@@ -22,8 +22,12 @@ pub(crate) struct Case {
     /// When the last jobs were asked for, and whether all were done with at the end.
     pub(crate) enough: Option<u64>,
     pub(crate) drained: bool,
-    /// Kills of Redis that met bytes which it had answered and not written yet.
-    pub(crate) unwritten: u64,
+    /// Stamps at which Redis, about to be killed, had answered bytes that it had not written yet.
+    pub(crate) unwritten: Vec<u64>,
+    /// Syncs of the engine's log: when it was noted, when each began, and when it was over.
+    pub(super) syncs: Vec<(u64, u64, Option<u64>)>,
+    /// Stamps of the engine's answers, in order.
+    pub(super) answered: Vec<u64>,
     /// Answers to enqueues.
     pub(super) answers: Vec<Heard>,
     /// Waits of the harness that ran out.
@@ -34,8 +38,8 @@ pub(crate) struct Case {
     pub(crate) ended: u64,
     /// Whether claims are answered before they are synced: a power cut may take them.
     pub(crate) forgets_claims: bool,
-    /// How long before a power cut a job was acknowledged, at most, that may be lost by it, in microseconds; `None` if
-    /// no bound is promised, as where nothing may be lost.
+    /// How long before a power cut, or a kill of Redis, a job was acknowledged, at most, that may be lost by it, but for
+    /// syncs, in microseconds; `None` if no bound is promised, as where nothing may be lost.
     pub(crate) loses_at_most: Option<u64>,
     /// Whether the engine may keep the time of another machine.
     pub(crate) is_elsewhere: bool,
@@ -182,7 +186,9 @@ impl Case {
             extends: Vec::new(),
             enough: None,
             drained: false,
-            unwritten: 0,
+            unwritten: Vec::new(),
+            syncs: Vec::new(),
+            answered: Vec::new(),
             answers: Vec::new(),
             stuck: Vec::new(),
             dropped: 0,
@@ -212,6 +218,7 @@ impl Case {
             case.hear(number, account, died);
         }
         case.claims.sort_unstable();
+        case.answered.sort_unstable();
         case.faults.sort_by_key(|fault| fault.from);
         case.judge_latecomers(&late);
         for extension in &case.extends {
@@ -292,7 +299,10 @@ impl Case {
             let at = line.at;
             self.began = self.began.min(at);
             self.ended = self.ended.max(at);
-            self.heard.extend(line.event.engine_time());
+            if let Some(now) = line.event.engine_time() {
+                self.heard.insert(now);
+                self.answered.push(at);
+            }
             match line.event {
                 Event::Began { solo: is_solo } => solo = is_solo,
                 Event::EnqueueInvoke { call, wall, jobs } => {
@@ -485,7 +495,11 @@ impl Case {
                 Event::Drained => self.drained = true,
                 Event::Dropped => self.dropped += 1,
                 Event::Stuck { what } => self.stuck.push(what),
-                Event::Unwritten { bytes, .. } => self.unwritten += u64::from(bytes > 0),
+                Event::Unwritten { bytes: 1.., .. } => self.unwritten.push(at),
+                Event::Syncs { spans } => {
+                    let noted = spans.into_iter().map(|(began, ended)| (at, began, ended));
+                    self.syncs.extend(noted);
+                }
                 _ => {}
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual::time::{millis, pause};
 use punctual_redis::testing::TestServer;
-use punctual_syncspy::{SyncSpy, Tear};
+use punctual_syncspy::{SyncSpan, SyncSpy, Tear};
 use tokio::task::block_in_place;
 
 use crate::plan::{Fault, Kind};
@@ -56,6 +56,15 @@ pub(super) async fn hit_host(host: &Kept, spy: &Arc<SyncSpy>, fault: &Fault) -> 
         host.kill(millis(0)).await;
     }
     done
+}
+
+/// When each sync of the embedded engine's log and of the names of its files began and was over, since the last power cut;
+/// those of what it keeps besides hold nothing up that was acknowledged.
+pub(super) fn syncs_of_log(spy: &SyncSpy) -> Vec<(u64, Option<u64>)> {
+    let is_of_log = |sync: &SyncSpan| sync.name.starts_with("log-") || sync.name == "data";
+    let syncs = spy.syncs().unwrap_or_default().into_iter();
+    let of_log = syncs.filter(is_of_log);
+    of_log.map(|sync| (sync.began, sync.ended)).collect()
 }
 
 async fn hit(spy: &SyncSpy, fault: &Fault) -> io::Result<bool> {

@@ -6,7 +6,7 @@ use punctual::time::{millis, pause};
 use punctual::{Engine, MemoryEngine, Namespace, NewJob};
 use punctual_gateway::{Gateway, Scope, Serving, Token, Tokens};
 use punctual_redis::RedisEngine;
-use punctual_redis::testing::TestServer;
+use punctual_redis::testing::{TestCluster, TestSentinels, TestServer};
 use serde_json::Value;
 use tokio::task::block_in_place;
 
@@ -16,8 +16,13 @@ const TOKEN: &str = "a-token-of-somebody-else";
 
 /// A short run at an address.
 fn torture(address: &str) -> Run {
+    block_in_place(|| torture_alone(address))
+}
+
+/// The same where nothing else goes on.
+fn torture_alone(address: &str) -> Run {
     let arguments = ["--engine", address, "--minutes", "0.1", "--seed", "2"];
-    block_in_place(|| run_with_token(&arguments, TOKEN))
+    run_with_token(&arguments, TOKEN)
 }
 
 /// It came to something, nothing promised was broken, and of faults there were some of these, and none of others.
@@ -41,10 +46,29 @@ fn is_clean_under(run: &Run, expected: &[&str], others: &[&str]) {
     );
 }
 
+/// Jobs were acknowledged and run, and of each it was seen how it ended.
+fn is_judged(run: &Run) {
+    let rounds = run.rounds();
+    let tally = |name: &str| rounds[0]["findings"]["tally"][name].as_u64();
+    assert!(tally("acknowledged") > Some(50), "{}", run.said());
+    assert!(tally("starts") > Some(50), "{}", run.said());
+    assert_eq!(tally("unjudged"), Some(0), "{}", run.said());
+    let verdicts = rounds[0]["findings"]["verdicts"].as_array();
+    let verdicts = verdicts.expect("verdicts").iter();
+    let mut of_loss = verdicts.filter(|verdict| verdict["name"] == "I1 nothing lost");
+    let checked = of_loss
+        .next()
+        .and_then(|verdict| verdict["checked"].as_u64());
+    assert!(checked >= tally("acknowledged"), "{}", run.said());
+}
+
 /// Kills and terminations of workers, and what a network does.
 const FROM_OUTSIDE: [&str; 5] = ["F01", "F31", "F11", "F12", "F13"];
 /// What would be done to servers.
 const TO_SERVERS: [&str; 7] = ["F02", "F06", "F09", "F10", "F16", "F17", "F18"];
+/// Where no proxy can stand before an engine, workers are all that is hit.
+const OF_WORKERS: [&str; 4] = ["F01", "F08", "F29", "F31"];
+const NOT_OF_WORKERS: [&str; 8] = ["F02", "F09", "F11", "F12", "F13", "F16", "F21", "F23"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_of_somebody_else_is_tortured_from_outside_and_keeps_what_it_had() {
@@ -126,4 +150,44 @@ async fn a_gateway_of_somebody_else_is_tortured_from_outside() {
     let serving = gateway().await;
     let run = torture(&format!("http://{}", serving.address()));
     is_clean_under(&run, &FROM_OUTSIDE, &TO_SERVERS);
+}
+
+const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../punctual-redis/tests/tls");
+
+#[test]
+fn an_encrypted_redis_of_somebody_else_is_tortured_by_its_workers() {
+    let file = |name: &str| format!("{CERTIFICATES}/{name}");
+    let (ca, certificate, key) = (file("ca.pem"), file("server.pem"), file("server.key"));
+    let server = TestServer::with(&[
+        "--save",
+        "",
+        "--tls-cert-file",
+        &certificate,
+        "--tls-key-file",
+        &key,
+        "--tls-ca-cert-file",
+        &ca,
+        "--tls-auth-clients",
+        "no",
+    ]);
+    let place = format!("rediss://localhost:{}", server.port());
+    let run = torture_alone(&format!("{place}/3?durability=memory&ca={ca}"));
+    is_clean_under(&run, &OF_WORKERS, &NOT_OF_WORKERS);
+    is_judged(&run);
+}
+
+#[test]
+fn a_master_that_sentinels_name_is_tortured_by_its_workers() {
+    let servers = TestSentinels::start();
+    let run = torture_alone(&format!("{}?durability=replica(2)", servers.address()));
+    is_clean_under(&run, &OF_WORKERS, &NOT_OF_WORKERS);
+    is_judged(&run);
+}
+
+#[test]
+fn a_cluster_of_somebody_else_is_tortured_by_its_workers() {
+    let cluster = TestCluster::start();
+    let run = torture_alone(&format!("{}?durability=memory", cluster.address()));
+    is_clean_under(&run, &OF_WORKERS, &NOT_OF_WORKERS);
+    is_judged(&run);
 }

@@ -23,6 +23,8 @@ fn finds(bug: &str, cell: &str, invariants: &[&str]) {
             "12",
             "--drain",
             "10",
+            "--open",
+            "10",
             "--until-found",
             "--seed",
             seed,
@@ -123,4 +125,10 @@ fn a_checksum_that_is_not_checked_is_found() {
 #[test]
 fn a_sync_that_is_skipped_is_found() {
     finds("SyncSkipped", "embedded-power", &["I1 ", REFUSES]);
+}
+
+/// It syncs at twenty times the interval that it was told.
+#[test]
+fn an_interval_that_is_longer_than_told_is_found() {
+    finds("IntervalTooLong", "embedded-interval", &["L "]);
 }

@@ -1,6 +1,9 @@
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
+
+use flate2::read::GzDecoder;
 
 use crate::support::run;
 
@@ -39,6 +42,22 @@ fn a_round_is_verified_as_long_as_it_is_what_was_judged() {
     let checked = with("round.json", r#""checked": "#, r#""checked": 1"#);
     assert!(checked, "what was said of it is held against it");
     assert!(verifies(&folder), "all is as it was");
+    // A kill while it was packed leaves both, of which the packed one may be torn.
+    let packed = round.join("history/nemesis.jsonl.gz");
+    let (plain, whole) = (round.join("history/nemesis.jsonl"), read(&packed));
+    let mut lines = Vec::new();
+    let unpacked = GzDecoder::new(&*whole).read_to_end(&mut lines);
+    unpacked.expect("it is whole");
+    fs::write(&plain, lines).expect("a disk");
+    assert!(verifies(&folder), "both are whole");
+    fs::write(&packed, &whole[..whole.len() / 2]).expect("a disk");
+    assert!(verifies(&folder), "it was packed from what is whole");
+    fs::remove_file(&plain).expect("a disk");
+    assert!(!verifies(&folder), "nothing of it is whole");
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).expect("it was kept")
 }
 
 #[test]

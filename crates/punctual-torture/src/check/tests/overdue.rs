@@ -15,21 +15,8 @@ fn late(by: u64, answer: Option<Verdict>) -> Told {
     told.settles("worker", OVER + by, 1, "completed", answer);
     told.ends_as(State::Completed, 1);
     // The engine answers others all the while.
-    answers_others(&mut told, CLAIMED, OVER + by + 10 * MS);
+    told.answers_others(CLAIMED, OVER + by + 10 * MS);
     told
-}
-
-/// Somebody else claims every ten milliseconds, and there is nothing for him.
-fn answers_others(told: &mut Told, from: u64, until: u64) {
-    for at in (from..until).step_by(10 * MS as usize) {
-        let claim = Event::ClaimOk {
-            invoked: at - MS,
-            now: at,
-            alone: false,
-            pages: Vec::new(),
-        };
-        told.say("another", at, claim);
-    }
 }
 
 #[test]
@@ -101,3 +88,46 @@ fn a_lease_that_a_network_may_have_prolonged_late_is_not_judged_and_one_beside_a
     assert!(beside("F12").is_empty());
     assert_eq!(beside("F01"), ["I3"]);
 }
+
+/// The end comes in the microsecond after so many answers to others since its lease ran out.
+fn after_answers(answers: u64) -> Told {
+    let mut told = late(answers * 10 * MS, completed());
+    told.forget(|event| matches!(event, Event::ClaimOk { now, .. } if *now > OVER));
+    for answer in 0..answers {
+        told.answers_others(OVER + MS + answer * MS, OVER + 2 * MS + answer * MS);
+    }
+    told
+}
+
+/// A call rescues a bounded number of jobs, and others may have taken their turn.
+#[test]
+fn an_end_is_judged_once_five_calls_since_its_lease_could_have_rescued_the_job() {
+    assert_eq!(after_answers(4).broken(), NOTHING);
+    assert_eq!(after_answers(5).broken(), ["I3"]);
+}
+
+#[test]
+fn an_engine_is_silent_once_it_answers_nobody_for_more_than_half_a_lease() {
+    let silent_for = |span: u64| {
+        let mut told = late(100 * MS, completed());
+        let from = CLAIMED + 200 * MS;
+        let is_silent = from + 1..from + span;
+        told.forget(|event| matches!(event, Event::ClaimOk { now, .. } if is_silent.contains(now)));
+        told.answers_others(from + span, from + span + MS);
+        told.broken()
+    };
+    assert_eq!(silent_for(LEASE / 2), ["I3"]);
+    assert_eq!(silent_for(LEASE / 2 + 1), NOTHING);
+}
+
+/// A page of which a later claim was told that less is left of its lease is as short as that.
+#[test]
+fn a_lease_that_was_told_twice_ends_with_the_later_end() {
+    let mut told = late(100 * MS, completed());
+    told.claims("worker", CLAIMED + 50 * MS, 1, (0, 0));
+    assert_eq!(told.broken(), ["I3"], "50 ms after the later end");
+    told.claims("worker", CLAIMED + 101 * MS, 1, (0, 0));
+    assert_eq!(told.broken(), NOTHING);
+}
+
+const NOTHING: [&str; 0] = [];

@@ -112,6 +112,90 @@ fn of_an_engine_on_another_machine_only_its_own_time_is_asked() {
     assert_eq!(told.judged().tally.early, 0);
 }
 
+/// An engine at an address whose clock is off by so many microseconds, either way: all that it says is in its time.
+fn at_a_foreign_clock(off: i64) -> Told {
+    let mut told = Told::a_retry();
+    told.is_elsewhere = true;
+    let theirs = |at: &mut u64| *at = at.saturating_add_signed(off);
+    told.change(|event| match event {
+        Event::EnqueueOk { now, receipts, .. } => {
+            theirs(now);
+            theirs(&mut receipts[0].due);
+        }
+        Event::ClaimOk { now, pages, .. } => {
+            theirs(now);
+            theirs(&mut pages[0].deadline);
+            theirs(&mut pages[0].jobs[0].due);
+        }
+        Event::SettleOk { now, verdicts, .. } => {
+            theirs(now);
+            if let Verdict::Settled(_, Some(due)) = &mut verdicts[0] {
+                theirs(due);
+            }
+        }
+        Event::Start { due, .. } => theirs(due),
+        _ => {}
+    });
+    told
+}
+
+#[test]
+fn an_engine_whose_clock_is_wrong_is_judged_by_that_clock() {
+    for off in [3_600_000 * MS as i64, -3] {
+        let told = || at_a_foreign_clock(off);
+        assert_eq!(told().broken(), NOTHING, "{off}");
+        let mut here = told();
+        here.is_elsewhere = false;
+        assert_eq!(here.broken(), ["I5"], "{off}: as if it kept our time");
+        let broken = |how: fn(&mut Event)| {
+            let mut told = told();
+            told.change(how);
+            told.broken()
+        };
+        let claimed_early = broken(|event| {
+            if let Event::ClaimOk { now, pages, .. } = event {
+                *now = pages[0].jobs[0].due - 1;
+            }
+        });
+        assert!(
+            claimed_early.contains(&"I5".into()),
+            "{off}: {claimed_early:?}"
+        );
+        let due_early = broken(|event| {
+            if let Event::EnqueueOk { now, .. } = event {
+                *now += 2 * MS;
+            }
+        });
+        assert_eq!(
+            due_early,
+            ["I5"],
+            "{off}: less than the delay after the step"
+        );
+        let retried_early = broken(|event| {
+            if let Event::SettleOk { verdicts, .. } = event
+                && let Verdict::Settled(_, Some(due)) = &mut verdicts[0]
+            {
+                *due += 2 * MS;
+            }
+        });
+        assert_eq!(retried_early, ["I5"], "{off}");
+    }
+}
+
+/// Which step answered a job for the first time nobody knows once it is sent again.
+#[test]
+fn a_duplicate_at_a_foreign_clock_is_not_held_to_the_time_of_its_answer() {
+    let mut told = Told::one_job();
+    told.is_elsewhere = true;
+    told.change(|event| {
+        if let Event::EnqueueOk { now, receipts, .. } = event {
+            *now += 2 * MS;
+            receipts[0].verdict = "duplicate".into();
+        }
+    });
+    assert_eq!(told.broken(), NOTHING);
+}
+
 #[test]
 fn jobs_that_could_not_be_deleted_are_told_and_nothing_else_is_thrown_away() {
     let mut told = Told::one_job();

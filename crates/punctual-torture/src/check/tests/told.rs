@@ -29,7 +29,7 @@ pub(super) const ENOUGH: u64 = 60_000 * MS;
 pub(super) struct Told {
     accounts: BTreeMap<&'static str, Vec<Line>>,
     pub(super) look: Look,
-    /// What the engine says that a power cut takes at most, in microseconds.
+    /// What the engine says that a fault takes at most, in microseconds.
     pub(super) loses_at_most: Option<u64>,
     /// Whether the engine may keep another machine's time.
     pub(super) is_elsewhere: bool,
@@ -181,6 +181,19 @@ impl Told {
             pages: vec![page],
         };
         self.say(process, at, claim);
+    }
+
+    /// Somebody else claims every ten milliseconds, and there is nothing for him.
+    pub(super) fn answers_others(&mut self, from: u64, until: u64) {
+        for at in (from..until).step_by(10 * MS as usize) {
+            let claim = Event::ClaimOk {
+                invoked: at - MS,
+                now: at,
+                alone: false,
+                pages: Vec::new(),
+            };
+            self.say("another", at, claim);
+        }
     }
 
     pub(super) fn runs(&mut self, process: &'static str, at: u64, attempt: u32) {

@@ -1,0 +1,28 @@
+//! Asking again, where that may help.
+
+use std::time::Duration;
+
+use punctual::Result;
+use punctual::time::{Stopwatch, millis, pause};
+
+/// What is answered in the end: an engine that is away for a while is asked again, for so long; then its last error is the
+/// answer.
+pub(crate) async fn again<T, F>(patience: Duration, ask: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let watch = Stopwatch::start();
+    loop {
+        match ask().await {
+            Err(error) if error.is_retryable() && watch.elapsed() < patience => {
+                pause(AFTER).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+const AFTER: Duration = millis(200);
+
+#[cfg(test)]
+mod tests;
