@@ -144,21 +144,23 @@ async fn of_two_that_wait_the_second_has_what_the_first_one_left_for_later() {
 async fn a_due_that_is_moved_forward_is_woken_up_for() {
     let mut waiting = Waiting::new();
     let ids = waiting.put(&[("a", seconds(4))]).await;
-    waiting.poll(r#"["a"]"#, 6).await;
-    let select = Select::Targets(vec![ids[0].into()]);
-    let action = Action::Reschedule(Due::After(SOON));
-    let edit = Edit {
-        select,
-        action,
-        dry_run: false,
-    };
+    waiting.poll(r#"["a"]"#, AWAKE + 2).await;
     let namespace = Namespace::default();
-    let edited = waiting.shared.engine.edit(&namespace, edit).await;
-    edited.expect("it is edited");
-    let due = START + SOON;
-    waiting
-        .until(|waiting| waiting.clock.next_sleeper() == Some(due))
-        .await;
+    // They hear the bell in turn: the last of these is no one who wakes up, and tells those who do.
+    for sooner in 0..=AWAKE as u32 {
+        let due = SOON - millis(10) * sooner;
+        let edit = Edit {
+            select: Select::Targets(vec![ids[0].into()]),
+            action: Action::Reschedule(Due::After(due)),
+            dry_run: false,
+        };
+        let edited = waiting.shared.engine.edit(&namespace, edit).await;
+        edited.expect("it is edited");
+        let due = Some(START + due);
+        waiting
+            .until(|waiting| waiting.clock.next_sleeper() == due)
+            .await;
+    }
     waiting.clock.advance(SOON);
     assert_eq!(waiting.claimed(1).await, texts(&ids));
 }
