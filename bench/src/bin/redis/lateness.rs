@@ -1,4 +1,10 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+use punctual_bench::random::Random;
+use punctual_bench::stopwatch::{pause, time};
 
 use crate::server::Server;
 use crate::sides::{PUNCTUAL, Side};
@@ -22,6 +28,8 @@ struct Lateness {
     max: f64,
     early: f64,
     missing: f64,
+    /// p99 of a thread that only sleeps meanwhile: what the machine itself makes late.
+    machine: f64,
 }
 
 /// How long nothing may happen before the rest counts as missing: the slowest rival polls every 5 s.
@@ -89,6 +97,7 @@ pub(crate) fn measure(options: &Options, sides: &[Side]) {
                 cell(median_of(runs, |one| one.max)),
                 cell(worst(runs, |one| one.early)),
                 cell(worst(runs, |one| one.missing)),
+                cell(median_of(runs, |one| one.machine)),
             ]);
         }
         let heads = [
@@ -99,6 +108,7 @@ pub(crate) fn measure(options: &Options, sides: &[Side]) {
             "max ms",
             "early, worst run",
             "not started",
+            "a sleeper, p99 ms",
         ];
         print(&format!("Lateness, {}", load.title), &heads, &rows);
     }
@@ -114,20 +124,55 @@ fn run(side: &Side, load: &Load, seconds: u64) -> Option<Lateness> {
     let [rate, span] = [load.rate, seconds].map(|number| number.to_string());
     let mut producer = side.begin(&server, &["schedule", &rate, &span]);
     let jobs = load.rate * seconds;
+    let sleeper = Sleeper::start();
     let mut seen = workers.until_or_silent(jobs, PATIENCE);
     producer.wait().expect("the producer ends");
-    seen.late_us.sort_unstable();
-    let late = &seen.late_us;
-    let at = |share: f64| {
-        let nth = (late.len() as f64 * share) as usize;
-        let us = late.get(nth.min(late.len().saturating_sub(1)));
-        us.map_or(f64::NAN, |us| *us as f64 / 1e3)
-    };
+    let machine = quantile_ms(&mut sleeper.end(), 0.99);
+    let late = &mut seen.late_us;
     Some(Lateness {
-        p50: at(0.5),
-        p99: at(0.99),
-        max: at(1.0),
+        p50: quantile_ms(late, 0.5),
+        p99: quantile_ms(late, 0.99),
+        max: quantile_ms(late, 1.0),
         early: late.iter().filter(|us| **us < 0).count() as f64,
         missing: jobs.saturating_sub(seen.done) as f64,
+        machine,
     })
+}
+
+fn quantile_ms(late_us: &mut [i64], share: f64) -> f64 {
+    late_us.sort_unstable();
+    let nth = (late_us.len() as f64 * share) as usize;
+    let us = late_us.get(nth.min(late_us.len().saturating_sub(1)));
+    us.map_or(f64::NAN, |us| *us as f64 / 1e3)
+}
+
+/// A thread that sleeps, some ten milliseconds each time, and notes how much longer it slept.
+struct Sleeper {
+    is_over: Arc<AtomicBool>,
+    late_us: JoinHandle<Vec<i64>>,
+}
+
+impl Sleeper {
+    fn start() -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (ends, mut random) = (is_over.clone(), Random::new(1));
+        let sleeps = move || {
+            let mut late_us = Vec::new();
+            while !ends.load(Relaxed) {
+                let span = Duration::from_micros(5_000 + random.next_u64() % 10_000);
+                let (took, ()) = time(|| pause(span));
+                late_us.push((took - span).as_micros() as i64);
+            }
+            late_us
+        };
+        Self {
+            is_over,
+            late_us: std::thread::spawn(sleeps),
+        }
+    }
+
+    fn end(self) -> Vec<i64> {
+        self.is_over.store(true, Relaxed);
+        self.late_us.join().expect("it only sleeps")
+    }
 }
