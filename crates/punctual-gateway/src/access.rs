@@ -1,177 +1,21 @@
-//! Who may ask for what: tokens, their scopes and namespace, and those who guess.
+//! Who may ask for what.
 
-use std::collections::HashMap;
-use std::fmt;
+mod failures;
+mod token;
+
 use std::marker::PhantomData;
-use std::net::IpAddr;
-use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use punctual::time::Stopwatch;
-use punctual::{Error, ErrorKind, Namespace};
+use punctual::Namespace;
 use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
 
-use crate::crowd::site;
+use self::failures::Failures;
+pub use self::token::{Scope, Token};
 use crate::doors::Peer;
-use crate::limits::GatewayLimits;
 use crate::problem::{Problem, Result};
 use crate::state::Shared;
-
-/// What a token allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Scope {
-    /// To look at everything.
-    Read = 1,
-    /// To put jobs in.
-    Enqueue = 2,
-    /// To claim, extend and settle.
-    Work = 4,
-    /// To change jobs and queues; it includes those above.
-    Admin = 8,
-    /// To look at what is of no one namespace: how large the store is, how its servers are set up. For who
-    /// runs the server; no other scope includes it.
-    Operator = 16,
-}
-
-impl Scope {
-    /// Every scope.
-    pub const ALL: [Self; 5] = [
-        Self::Read,
-        Self::Enqueue,
-        Self::Work,
-        Self::Admin,
-        Self::Operator,
-    ];
-
-    /// The name on the wire and in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Enqueue => "enqueue",
-            Self::Work => "work",
-            Self::Admin => "admin",
-            Self::Operator => "operator",
-        }
-    }
-}
-
-impl FromStr for Scope {
-    type Err = Error;
-
-    fn from_str(name: &str) -> punctual::Result<Self> {
-        let known = Self::ALL.into_iter().find(|scope| scope.name() == name);
-        known.ok_or_else(|| {
-            let message =
-                "a token's scope is not known; write read, enqueue, work, admin or operator";
-            Error::new(ErrorKind::InvalidInput, message)
-        })
-    }
-}
-
-/// One token: kept as its hash, good for one namespace.
-#[derive(Clone)]
-pub struct Token {
-    /// What the audit record calls it.
-    name: Arc<str>,
-    hash: [u8; 32],
-    namespace: Namespace,
-    scopes: u8,
-}
-
-/// The least characters of a token that somebody chose.
-const TOKEN_CHARS_MIN: usize = 16;
-
-impl Token {
-    /// A token with these scopes in that namespace; refused if it is easy to guess.
-    pub fn new(text: &str, namespace: Namespace, scopes: &[Scope]) -> punctual::Result<Self> {
-        let sound = text.len() >= TOKEN_CHARS_MIN && text.bytes().all(|c| c.is_ascii_graphic());
-        if !sound {
-            let message = "a token is too short or has a space; \
-                           use at least 16 visible characters, such as `openssl rand -hex 24` gives";
-            return Err(Error::new(ErrorKind::InvalidInput, message));
-        }
-        Ok(Self::of_hash(
-            Sha256::digest(text).into(),
-            namespace,
-            scopes,
-        ))
-    }
-
-    /// The token that has this SHA-256, for files that shall not have the token itself.
-    pub fn of_hash(hash: [u8; 32], namespace: Namespace, scopes: &[Scope]) -> Self {
-        let name: String = hash[..4].iter().map(|byte| format!("{byte:02x}")).collect();
-        Self {
-            name: name.into(),
-            hash,
-            namespace,
-            scopes: scopes.iter().fold(0, |bits, scope| bits | *scope as u8),
-        }
-    }
-
-    /// Calls it so in the audit record, instead of by the begin of its SHA-256.
-    #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
-        self.name = name.into();
-        self
-    }
-
-    /// Reads `TOKEN NAMESPACE SCOPE[,SCOPE]`.
-    pub fn parse(line: &str) -> punctual::Result<Self> {
-        let wrong = |message: &str| Error::new(ErrorKind::InvalidInput, message);
-        let mut words = line.split_whitespace();
-        let (Some(text), Some(namespace), Some(scopes), None) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
-            return Err(wrong(
-                "a line needs TOKEN NAMESPACE SCOPE[,SCOPE], with scopes of read, enqueue, work, admin and operator",
-            ));
-        };
-        let scopes: Result<Vec<Scope>, Error> = scopes.split(',').map(str::parse).collect();
-        let scopes = scopes?;
-        Self::new(text, Namespace::new(namespace)?, &scopes)
-    }
-
-    /// A fresh text for a token, with more bits than anybody can try.
-    pub fn generate() -> String {
-        let random = || uuid::Uuid::new_v4().simple().to_string();
-        format!("pct_{}{}", random(), &random()[..16])
-    }
-
-    /// The one namespace that it is good for.
-    pub fn namespace(&self) -> &Namespace {
-        &self.namespace
-    }
-
-    pub(crate) fn allows(&self, scope: Scope) -> bool {
-        let also = match scope {
-            Scope::Operator => 0,
-            _ => Scope::Admin as u8,
-        };
-        self.scopes & (scope as u8 | also) != 0
-    }
-
-    pub(crate) fn scopes(&self) -> Vec<&'static str> {
-        let held = Scope::ALL.into_iter().filter(|scope| self.allows(*scope));
-        held.map(Scope::name).collect()
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Token({}, {}, {})",
-            self.name,
-            self.namespace,
-            self.scopes().join(",")
-        )
-    }
-}
 
 /// All tokens of a gateway.
 #[derive(Debug)]
@@ -221,7 +65,7 @@ impl Tokens {
         let hash: [u8; 32] = Sha256::digest(text).into();
         let mut found = None;
         for token in &self.known {
-            if bool::from(token.hash.ct_eq(&hash)) {
+            if token.has(&hash) {
                 found = Some(token);
             }
         }
@@ -230,62 +74,6 @@ impl Tokens {
 
     fn missing(&self, peer: Peer) -> Problem {
         self.failures.count(peer)
-    }
-}
-
-/// Wrong tokens by address within the present minute.
-#[derive(Debug)]
-struct Failures {
-    started: Stopwatch,
-    /// Failures of one address in a minute that are told what is wrong.
-    max: u32,
-    minute: Mutex<(u64, HashMap<Option<IpAddr>, u32>)>,
-}
-
-/// Addresses that are counted; more are counted as one.
-const ADDRESSES_MAX: usize = 4_096;
-
-impl Default for Failures {
-    fn default() -> Self {
-        Self {
-            started: Stopwatch::start(),
-            max: GatewayLimits::default().failures,
-            minute: Mutex::default(),
-        }
-    }
-}
-
-impl Failures {
-    /// Counts one; the answer to it.
-    fn count(&self, peer: Peer) -> Problem {
-        let elapsed = self.started.elapsed().as_secs();
-        let (now, left) = (elapsed / 60, 60 - elapsed % 60);
-        let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
-        if minute.0 != now {
-            *minute = (now, HashMap::new());
-        }
-        let crowded = minute.1.len() >= ADDRESSES_MAX;
-        let address = peer.address().filter(|_| !crowded).map(site);
-        let failures = minute.1.entry(address).or_default();
-        *failures = failures.saturating_add(1);
-        if *failures > self.max {
-            return Problem::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "too_many_requests",
-                "too many wrong tokens from this address",
-            )
-            .hint(format!(
-                "wait {left} s, or send the right token: it passes all the same; if many share a proxy, \
-                 name it in trusted_proxies of punctual.toml"
-            ))
-            .retry_after(left as u8);
-        }
-        Problem::new(
-            StatusCode::UNAUTHORIZED,
-            "unauthorized",
-            "no token that is good here was shown",
-        )
-        .hint("send the header Authorization: Bearer TOKEN; `punctual serve` printed the token")
     }
 }
 
@@ -349,7 +137,7 @@ impl Caller {
     /// What the audit record calls it.
     pub(crate) fn who(&self) -> &str {
         match &self.token {
-            Some(token) => &token.name,
+            Some(token) => token.name(),
             None if self.is_local => "local",
             None => "anybody",
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod edit;
 pub(crate) mod job;
+pub(crate) mod new_job;
 pub(crate) mod queue;
 pub(crate) mod reason;
 pub(crate) mod total;

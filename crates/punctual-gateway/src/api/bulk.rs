@@ -16,7 +16,7 @@ use crate::access::{Allowed, Caller, Enqueuing};
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{expect_type, next_part, parse};
 use crate::shapes::job::ReceiptLine;
-use crate::shapes::work::new_job;
+use crate::shapes::new_job::new_job;
 use crate::state::Shared;
 use crate::trace::RequestTrace;
 

@@ -1,0 +1,164 @@
+//! Claims, and the pages that answer them.
+
+use punctual::engine::{Claim, ClaimOrder, Claimed, WorkerId, WorkerRecord};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+use super::token::hex;
+use crate::job_line::{JobLine, SpanText};
+use crate::problem::{Problem, Result};
+use crate::request::in_range;
+use crate::shapes::words::{Id, Name};
+use crate::unread::shown;
+
+/// A claim; only `queues` is needed.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClaimRequest {
+    /// 1 to 64, in this order.
+    #[schema(value_type = Vec<Name>, min_items = 1, max_items = 64)]
+    queues: Vec<String>,
+    /// 1 to 1,000, 1 by default.
+    #[schema(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// How long to wait for a job, at most 60s, not at all by default.
+    pub(crate) wait: Option<String>,
+    /// 10s by default.
+    lease: Option<SpanText>,
+    #[serde(default)]
+    worker: WorkerLine,
+    #[serde(default)]
+    order: OrderLine,
+    max_bytes: Option<usize>,
+    /// Whether the worker runs nothing else.
+    #[serde(default)]
+    alone: bool,
+    /// 16 hexadecimal digits; the same again answers the same page.
+    #[schema(pattern = "^[0-9a-f]{16}$")]
+    nonce: Option<String>,
+}
+
+impl ClaimRequest {
+    /// Whether the same worker can send it again under the same nonce; one without an id cannot.
+    pub(crate) fn may_come_again(&self) -> bool {
+        self.nonce.is_some() && self.worker.id.is_some()
+    }
+
+    pub(crate) fn claim(self) -> Result<Claim> {
+        let id = match &self.worker.id {
+            Some(text) => {
+                let id = uuid::Uuid::try_parse(text)
+                    .map_err(|_| not(text, "worker.id", "a UUID, random per process"))?;
+                WorkerId(id.as_u128())
+            }
+            // Two of them may not mean the same claim by the same nonce.
+            None if self.nonce.is_some() => WorkerId::random(),
+            None => self.worker.id_of_many(&self.queues),
+        };
+        let limit = in_range("limit", self.limit.unwrap_or(1), 1_000)?;
+        let mut claim = Claim::new(id, "", limit);
+        if let Some(nonce) = &self.nonce {
+            claim.nonce = hex(nonce).ok_or_else(|| not(nonce, "nonce", "16 hexadecimal digits"))?;
+        }
+        claim.worker = WorkerRecord {
+            id,
+            host: self.worker.host,
+            version: self.worker.version,
+            queues: self.queues.clone(),
+            kinds: self.worker.kinds,
+            slots: self.worker.slots.unwrap_or(1),
+            busy: self.worker.busy,
+        };
+        claim.queues = self.queues;
+        claim.order = match self.order {
+            OrderLine::Strict => ClaimOrder::Strict,
+            OrderLine::Turns => ClaimOrder::Turns,
+        };
+        claim.max_bytes = self.max_bytes.unwrap_or(claim.max_bytes);
+        claim.lease = self.lease.map_or(claim.lease, |lease| lease.0);
+        claim.alone = self.alone;
+        claim.in_process = false;
+        Ok(claim)
+    }
+}
+
+fn not(text: &str, name: &str, takes: &str) -> Problem {
+    Problem::invalid(format!("{name} is \"{}\"", shown(text))).hint(format!("use {takes}"))
+}
+
+/// A worker as it describes itself.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = Worker)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct WorkerLine {
+    /// A UUID, random per process.
+    #[schema(value_type = Option<Id>)]
+    id: Option<String>,
+    host: String,
+    version: String,
+    /// The kinds it has handlers for; empty if it takes any.
+    kinds: Vec<String>,
+    #[schema(value_type = Option<u64>, maximum = 4294967295i64)]
+    slots: Option<u32>,
+    #[schema(value_type = u64, maximum = 4294967295i64)]
+    busy: u32,
+}
+
+impl WorkerLine {
+    /// The id of all who give none and say the same of themselves: one of their own for each claim would
+    /// be a crowd, which engines keep in mind for a minute.
+    fn id_of_many(&self, queues: &[String]) -> WorkerId {
+        let said = (&self.host, &self.version, &self.kinds, queues);
+        let digest = Sha256::digest(format!("{said:?}"));
+        let mut id = [0; 16];
+        id.copy_from_slice(&digest[..16]);
+        WorkerId(u128::from_be_bytes(id))
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum OrderLine {
+    #[default]
+    Strict,
+    Turns,
+}
+
+/// The answer to a claim.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ClaimAnswer {
+    pages: Vec<PageLine>,
+    now: String,
+    /// The earliest instant at which a claim could answer more by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wake_at: Option<String>,
+    /// Whether jobs wait for a claim that is `alone`.
+    suspects: bool,
+}
+
+impl From<Claimed> for ClaimAnswer {
+    fn from(claimed: Claimed) -> Self {
+        let pages = claimed.pages.iter().map(|page| PageLine {
+            token: page.token.to_string(),
+            deadline: page.deadline.to_string(),
+            jobs: page.jobs.iter().map(JobLine::document).collect(),
+        });
+        Self {
+            pages: pages.collect(),
+            now: claimed.now.to_string(),
+            wake_at: claimed.wake_at.map(|at| at.to_string()),
+            suspects: claimed.suspects,
+        }
+    }
+}
+
+/// Jobs under one lease.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Page)]
+struct PageLine {
+    token: String,
+    /// The instant the lease ends unless it is extended.
+    deadline: String,
+    jobs: Vec<JobLine>,
+}

@@ -1,0 +1,115 @@
+//! Extensions, and what became of each page's lease.
+
+use std::collections::BTreeMap;
+
+use punctual::JobId;
+use punctual::engine::{Extend, ExtendVerdict, Extended, Token};
+use punctual::time::seconds;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::token::token_of;
+use crate::job_line::SpanText;
+use crate::problem::{Problem, Result};
+use crate::shapes::words::{Id, PageToken};
+
+/// Pages to extend.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExtendRequest {
+    pages: Vec<ExtendLine>,
+}
+
+impl ExtendRequest {
+    pub(crate) fn pages(self) -> Result<Vec<Extend>> {
+        let page = |line: ExtendLine| {
+            let jobs: punctual::Result<Vec<JobId>> =
+                line.jobs.iter().map(|id| id.parse()).collect();
+            let progress = line
+                .progress
+                .into_iter()
+                .map(|(id, note)| Ok((id.parse()?, String::from(Box::<str>::from(note)).into())));
+            Ok(Extend {
+                token: token_of(&line.token)?,
+                lease: line.lease.map_or(seconds(10), |lease| lease.0),
+                progress: progress.collect::<punctual::Result<_>>()?,
+                jobs: jobs?,
+            })
+        };
+        let pages = self.pages.into_iter().enumerate();
+        pages
+            .map(|(index, line)| page(line).map_err(|problem: Problem| problem.index(index)))
+            .collect()
+    }
+}
+
+/// One page to extend.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ExtendLine {
+    #[schema(value_type = PageToken)]
+    token: String,
+    /// 10s by default.
+    lease: Option<SpanText>,
+    /// The jobs still worked on.
+    #[serde(default)]
+    #[schema(value_type = Vec<Id>)]
+    jobs: Vec<String>,
+    /// By job, any JSON.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, serde_json::Value>)]
+    progress: BTreeMap<String, Box<RawValue>>,
+}
+
+/// The answer to an extension, one per page in order.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ExtendAnswer {
+    pages: Vec<ExtendedLine>,
+    now: String,
+}
+
+impl ExtendAnswer {
+    pub(crate) fn new(tokens: &[Token], extended: Extended) -> Self {
+        let texts = |ids: &[JobId]| ids.iter().map(JobId::to_string).collect();
+        let line = |(token, verdict): (&Token, &ExtendVerdict)| match verdict {
+            ExtendVerdict::Extended {
+                deadline,
+                lost,
+                cancel_requested,
+            } => ExtendedLine::Extended {
+                token: token.to_string(),
+                deadline: deadline.to_string(),
+                lost: texts(lost),
+                cancel_requested: texts(cancel_requested),
+            },
+            _ => ExtendedLine::Lost {
+                token: token.to_string(),
+                lease_lost: true,
+            },
+        };
+        Self {
+            pages: tokens.iter().zip(&extended.verdicts).map(line).collect(),
+            now: extended.now.to_string(),
+        }
+    }
+}
+
+/// What became of one page's lease.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+enum ExtendedLine {
+    Extended {
+        token: String,
+        deadline: String,
+        /// Jobs that are no longer of this page.
+        lost: Vec<String>,
+        /// Jobs that are asked to stop.
+        cancel_requested: Vec<String>,
+    },
+    Lost {
+        token: String,
+        /// Always true: every job of the page is lost.
+        lease_lost: bool,
+    },
+}

@@ -1,0 +1,164 @@
+//! Settlements as they are handed in.
+
+use punctual::engine::{PageReport, Settle, Settlement};
+use punctual::job::Stop;
+use punctual::{Effect, Outcome};
+use punctual_push::Guard;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::token::token_of;
+use crate::job_line::{JobLine, SpanText, either, raw};
+use crate::problem::{Problem, Result};
+use crate::shapes::new_job::new_job;
+use crate::shapes::words::{Count, Id, PageToken};
+use crate::unread::shown;
+
+/// How attempts ended, a part per page.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettleRequest {
+    pages: Vec<ReportLine>,
+}
+
+impl SettleRequest {
+    pub(crate) fn settle(self, guard: &Guard) -> Result<Settle> {
+        let mut count = 0;
+        let mut pages = Vec::with_capacity(self.pages.len());
+        for page in self.pages {
+            let token = token_of(&page.token)?;
+            let mut settlements = Vec::with_capacity(page.settlements.len());
+            for line in page.settlements {
+                let settlement = line
+                    .settlement(guard)
+                    .map_err(|problem| problem.index(count));
+                settlements.push(settlement?);
+                count += 1;
+            }
+            pages.push(PageReport {
+                token,
+                settlements,
+                lateness_us: page.lateness_us,
+                run_time_us: page.run_time_us,
+            });
+        }
+        Ok(Settle { pages })
+    }
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = PageReport)]
+#[serde(deny_unknown_fields)]
+struct ReportLine {
+    #[schema(value_type = PageToken)]
+    token: String,
+    settlements: Vec<SettlementLine>,
+    /// Handler start minus due, in microseconds.
+    #[serde(default)]
+    #[schema(value_type = Vec<Count>)]
+    lateness_us: Vec<u64>,
+    /// Run times in microseconds.
+    #[serde(default)]
+    #[schema(value_type = Vec<Count>)]
+    run_time_us: Vec<u64>,
+}
+
+/// How one attempt ended.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = Settlement)]
+#[serde(deny_unknown_fields)]
+struct SettlementLine {
+    #[schema(value_type = Id)]
+    id: String,
+    #[schema(value_type = u64, maximum = 4294967295i64)]
+    attempt: u32,
+    outcome: OutcomeLine,
+    /// For retry (else by policy) and snooze.
+    after: Option<SpanText>,
+    /// A small result, any JSON.
+    #[serde(default, deserialize_with = "raw")]
+    #[schema(value_type = serde_json::Value, required = false)]
+    result: Option<Box<RawValue>>,
+    result_base64: Option<String>,
+    error: Option<String>,
+    #[serde(default)]
+    effects: Vec<EffectLine>,
+    /// How a cancel was obeyed: `token`, `aborted` or `killed`.
+    stopped: Option<String>,
+}
+
+impl SettlementLine {
+    fn settlement(self, guard: &Guard) -> Result<Settlement> {
+        let outcome = match (self.outcome, self.after) {
+            (OutcomeLine::Completed, None) => Outcome::Completed,
+            (OutcomeLine::Retry, after) => Outcome::Retry {
+                after: after.map(|span| span.0),
+            },
+            (OutcomeLine::Snooze, Some(after)) => Outcome::Snooze { after: after.0 },
+            (OutcomeLine::Snooze, None) => {
+                return Err(Problem::invalid("snooze needs after").hint("such as \"30s\""));
+            }
+            (OutcomeLine::Cancelled, None) => Outcome::Cancelled,
+            (OutcomeLine::Dead, None) => Outcome::Dead,
+            (OutcomeLine::Released, None) => Outcome::Released,
+            (_, Some(_)) => {
+                return Err(Problem::invalid("after belongs to retry and snooze only"));
+            }
+        };
+        let stopped = self.stopped.as_deref().map(|name| {
+            let known = Stop::ALL.into_iter().find(|stop| stop.name() == name);
+            known.ok_or_else(|| {
+                let names = Stop::ALL.map(Stop::name).join(", ");
+                Problem::invalid(format!("stopped is \"{}\"", shown(name)))
+                    .hint(format!("use one of {names}"))
+            })
+        });
+        let effects = self.effects.into_iter().map(|effect| {
+            Ok(match effect {
+                EffectLine::Enqueue(line) => Effect::Enqueue(Box::new(new_job(*line, guard)?)),
+                EffectLine::Clear(clear) => Effect::Clear {
+                    job: clear.job.parse()?,
+                    name: clear.name,
+                },
+            })
+        });
+        Ok(Settlement {
+            effects: effects.collect::<Result<_>>()?,
+            result: either(&self.result, &self.result_base64, "result")
+                .map_err(|why| Problem::invalid(format!("a settlement {why}")))?,
+            error: self.error,
+            stopped: stopped.transpose()?,
+            ..Settlement::new(self.id.parse()?, self.attempt, outcome)
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum OutcomeLine {
+    Completed,
+    Retry,
+    Snooze,
+    Cancelled,
+    Dead,
+    Released,
+}
+
+/// What an outcome brings about besides.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum EffectLine {
+    /// A new job.
+    Enqueue(Box<JobLine>),
+    /// Clears a name that a held job waits for.
+    Clear(ClearLine),
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ClearLine {
+    #[schema(value_type = Id)]
+    job: String,
+    name: String,
+}

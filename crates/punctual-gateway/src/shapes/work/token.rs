@@ -1,0 +1,27 @@
+//! A page's token as it is written.
+
+use punctual::engine::Token;
+
+use crate::problem::{Problem, Result};
+use crate::unread::shown;
+
+/// Reads a token as it is written: `FENCE-NONCE`.
+pub(super) fn token_of(text: &str) -> Result<Token> {
+    let read = || {
+        let (fence, nonce) = text.split_once('-')?;
+        Some(Token {
+            fence: fence.parse().ok()?,
+            nonce: hex(nonce)?,
+        })
+    };
+    read().ok_or_else(|| {
+        Problem::invalid(format!("token is \"{}\", which is none", shown(text)))
+            .hint("send it as the claim answered it")
+    })
+}
+
+/// Sixteen digits as a number.
+pub(super) fn hex(text: &str) -> Option<u64> {
+    let digits = text.len() == 16 && text.bytes().all(|c| c.is_ascii_hexdigit());
+    digits.then(|| u64::from_str_radix(text, 16).ok())?
+}
