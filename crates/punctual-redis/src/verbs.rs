@@ -82,27 +82,25 @@ impl Walk {
         })
     }
 
-    /// Goes on to the next shard, if this one is at its end and there is one.
-    fn pass_over(&mut self, is_at_end: bool, count: usize) -> bool {
-        let goes_on = is_at_end && self.index + 1 < count;
-        if goes_on {
-            self.index += 1;
-            self.inner = None;
-        }
-        goes_on
+    /// Whether a call that has looked at so many ends behind this step: at its limit, or with a shard.
+    fn is_enough(&self, inner: &Option<Cursor>, examined: usize, limit: usize) -> bool {
+        examined >= limit || inner.is_none() && examined > 0
     }
 
-    /// The cursor after a step in this shard.
-    fn next(&self, inner: Option<Cursor>, count: usize) -> Option<Cursor> {
-        let (index, inner) = match inner {
-            Some(Cursor(inner)) => (self.index, inner.to_vec()),
-            None if self.index + 1 < count => (self.index + 1, Vec::new()),
-            None => return None,
-        };
+    /// Goes on behind a step in this shard; whether there is more.
+    fn advance(&mut self, inner: Option<Cursor>, count: usize) -> bool {
+        self.index += usize::from(inner.is_none());
+        self.inner = inner.map(|Cursor(inner)| inner.to_vec());
+        self.index < count
+    }
+
+    /// For who goes on later.
+    fn cursor(&self) -> Cursor {
+        let inner = self.inner.as_deref().unwrap_or_default();
         let mut bytes = self.check.to_be_bytes().to_vec();
-        bytes.extend((index as u16).to_be_bytes());
+        bytes.extend((self.index as u16).to_be_bytes());
         bytes.extend(inner);
-        Some(Cursor(bytes.into()))
+        Cursor(bytes.into())
     }
 }
 

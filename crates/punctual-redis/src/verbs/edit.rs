@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use punctual::engine::{Control, Controlled, Cursor, Edit, EditVerdict, Edited, Select, Target};
 use punctual::time::Timestamp;
 use punctual::{Namespace, Result};
@@ -5,7 +7,7 @@ use punctual::{Namespace, Result};
 use super::{Walk, by_shard};
 use crate::calls::Calls;
 use crate::servers::Kind;
-use crate::shards::of_target;
+use crate::shards::{Shard, of_target};
 use crate::wire::{control, edit};
 
 impl Calls {
@@ -57,7 +59,7 @@ impl Calls {
         Ok(edited)
     }
 
-    /// Walks shard after shard.
+    /// Walks shard after shard, as many jobs at a time as a call takes.
     async fn edit_filter(&self, namespace: &Namespace, asked: &Edit) -> Result<Edited> {
         let Select::Filter {
             filter,
@@ -71,17 +73,36 @@ impl Calls {
         let count = shards.len();
         let request = format!("edit {namespace} {filter:?} {:?}", asked.action);
         let mut walk = Walk::from(cursor.as_ref(), &request, count)?;
+        let mut edited = Edited {
+            verdicts: Vec::new(),
+            examined: 0,
+            matched: 0,
+            cursor: None,
+            now: Timestamp::ZERO,
+        };
         loop {
-            let map = edit::of_filter(asked, filter, walk.inner.as_deref(), *limit);
-            let reply = self
-                .change(&shards[walk.index], "edit", Kind::Changes, &map)
-                .await?;
-            let mut part = edit::reply(&reply)?;
-            if part.examined > 0 || !walk.pass_over(part.cursor.is_none(), count) {
-                part.cursor = walk.next(part.cursor, count);
-                return Ok(part);
+            let left = limit.saturating_sub(edited.examined);
+            let map = edit::of_filter(asked, filter, walk.inner.as_deref(), left);
+            let reply = self.change(&shards[walk.index], "edit", Kind::Changes, &map);
+            let part = match reply.await.and_then(|reply| edit::reply(&reply)) {
+                // What was done is told; who goes on meets the error.
+                Err(_) if edited.examined > 0 => break,
+                part => part?,
+            };
+            edited.verdicts.extend(part.verdicts);
+            edited.examined += part.examined;
+            edited.matched += part.matched;
+            edited.now = edited.now.max(part.now);
+            let enough = walk.is_enough(&part.cursor, edited.examined, *limit);
+            if !walk.advance(part.cursor, count) {
+                return Ok(edited);
+            }
+            if enough {
+                break;
             }
         }
+        edited.cursor = Some(walk.cursor());
+        Ok(edited)
     }
 
     /// Queues are told in every shard; records lie in the first.
@@ -107,31 +128,8 @@ impl Calls {
                 limit,
             } => {
                 let request = format!("purge {namespace} {queue}");
-                let mut walk = Walk::from(cursor.as_ref(), &request, count)?;
-                loop {
-                    let inner = walk.inner.clone().map(|inner| Cursor(inner.into()));
-                    let asked = Control::Purge {
-                        queue: queue.clone(),
-                        cursor: inner,
-                        limit: *limit,
-                    };
-                    let told = self.control_one(&shards[walk.index], &asked, Kind::Changes);
-                    let Controlled::Purged {
-                        examined,
-                        matched,
-                        cursor,
-                    } = told.await?
-                    else {
-                        return Err(crate::wire::damaged());
-                    };
-                    if examined > 0 || !walk.pass_over(cursor.is_none(), count) {
-                        return Ok(Controlled::Purged {
-                            examined,
-                            matched,
-                            cursor: walk.next(cursor, count),
-                        });
-                    }
-                }
+                let walk = Walk::from(cursor.as_ref(), &request, count)?;
+                self.purge(&shards, queue, walk, *limit).await
             }
             Control::Write { .. } => {
                 // A second sending would meet the version that the first has made.
@@ -147,9 +145,54 @@ impl Calls {
         }
     }
 
+    /// As many jobs at a time as a call takes.
+    async fn purge(
+        &self,
+        shards: &[Arc<Shard>],
+        queue: &str,
+        mut walk: Walk,
+        limit: usize,
+    ) -> Result<Controlled> {
+        let (mut all_examined, mut all_matched) = (0, 0);
+        let cursor = loop {
+            let asked = Control::Purge {
+                queue: queue.into(),
+                cursor: walk.inner.clone().map(|inner| Cursor(inner.into())),
+                limit: limit.saturating_sub(all_examined),
+            };
+            let told = self.control_one(&shards[walk.index], &asked, Kind::Changes);
+            let (examined, matched, cursor) = match told.await {
+                // What was done is told; who goes on meets the error.
+                Err(_) if all_examined > 0 => break Some(walk.cursor()),
+                told => match told? {
+                    Controlled::Purged {
+                        examined,
+                        matched,
+                        cursor,
+                    } => (examined, matched, cursor),
+                    _ => return Err(crate::wire::damaged()),
+                },
+            };
+            all_examined += examined;
+            all_matched += matched;
+            let enough = walk.is_enough(&cursor, all_examined, limit);
+            if !walk.advance(cursor, shards.len()) {
+                break None;
+            }
+            if enough {
+                break Some(walk.cursor());
+            }
+        };
+        Ok(Controlled::Purged {
+            examined: all_examined,
+            matched: all_matched,
+            cursor,
+        })
+    }
+
     async fn control_one(
         &self,
-        shard: &std::sync::Arc<crate::shards::Shard>,
+        shard: &Arc<Shard>,
         asked: &Control,
         kind: Kind,
     ) -> Result<Controlled> {
@@ -159,11 +202,7 @@ impl Calls {
     }
 
     /// Each shard obeys the settings of queues by a record of its own.
-    async fn copy_settings(
-        &self,
-        shard: &std::sync::Arc<crate::shards::Shard>,
-        asked: &Control,
-    ) -> Result<()> {
+    async fn copy_settings(&self, shard: &Arc<Shard>, asked: &Control) -> Result<()> {
         let Control::Write { name, value, .. } = asked else {
             return Ok(());
         };

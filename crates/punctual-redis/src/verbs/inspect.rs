@@ -51,16 +51,37 @@ impl Calls {
         let count = shards.len();
         let request = format!("list {namespace} {:?} {:?}", list.by, list.filter);
         let mut walk = Walk::from(list.cursor.as_ref(), &request, count)?;
+        let mut listing = Listing {
+            jobs: Vec::new(),
+            examined: 0,
+            cursor: None,
+            now: Timestamp::ZERO,
+        };
         loop {
-            let inner = walk.inner.as_deref();
-            let map = || inspect::list_request(list, inner, list.limit);
-            let reply = self.read(&shards[walk.index], "list", map).await?;
-            let mut part = inspect::list_reply(&reply)?;
-            if part.examined > 0 || !walk.pass_over(part.cursor.is_none(), count) {
-                part.cursor = walk.next(part.cursor, count);
-                return Ok(part);
+            let (inner, left) = (
+                walk.inner.as_deref(),
+                list.limit.saturating_sub(listing.examined),
+            );
+            let map = || inspect::list_request(list, inner, left);
+            let reply = self.read(&shards[walk.index], "list", map).await;
+            let part = match reply.and_then(|reply| inspect::list_reply(&reply)) {
+                // What was found is told; who goes on meets the error.
+                Err(_) if listing.examined > 0 => break,
+                part => part?,
+            };
+            listing.jobs.extend(part.jobs);
+            listing.examined += part.examined;
+            listing.now = listing.now.max(part.now);
+            let enough = walk.is_enough(&part.cursor, listing.examined, list.limit);
+            if !walk.advance(part.cursor, count) {
+                return Ok(listing);
+            }
+            if enough {
+                break;
             }
         }
+        listing.cursor = Some(walk.cursor());
+        Ok(listing)
     }
 
     /// Adds up what each shard counts.

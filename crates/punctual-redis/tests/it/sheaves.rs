@@ -83,24 +83,14 @@ impl Place {
     }
 
     async fn list(&self, by: ListBy) -> Vec<JobRecord> {
-        let mut list = List {
+        let list = List {
             by,
             filter: Filter::default(),
             cursor: None,
             limit: 1_000,
             payloads: true,
         };
-        let mut jobs = Vec::new();
-        loop {
-            let listed = self.engine.list(&here(), list.clone()).await;
-            let listed = listed.expect("list");
-            assert!(listed.examined <= 200, "{} in one call", listed.examined);
-            jobs.extend(listed.jobs);
-            list.cursor = listed.cursor;
-            if list.cursor.is_none() {
-                return jobs;
-            }
-        }
+        self.engine.list(&here(), list).await.expect("list").jobs
     }
 
     /// Fields of a hash, or items of a list, that is kept under this name.

@@ -23,7 +23,7 @@ pub enum Control {
         queue: String,
         /// Where the last call ended; a cursor of anything else is refused (`invalid_input`).
         cursor: Option<Cursor>,
-        /// Jobs to examine, 1 to 1,000; fewer where so many changes would keep others waiting.
+        /// Jobs to examine, 1 to 1,000.
         limit: usize,
     },
     /// Reads a record.

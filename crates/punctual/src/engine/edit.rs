@@ -30,7 +30,7 @@ pub enum Select {
         filter: Filter,
         /// Where the last call ended.
         cursor: Option<Cursor>,
-        /// Jobs to examine in this call, 1 to 1,000; fewer where so many changes would keep others waiting.
+        /// Jobs to examine in this call, 1 to 1,000.
         limit: usize,
     },
 }
