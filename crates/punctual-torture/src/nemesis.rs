@@ -105,6 +105,9 @@ impl Targets {
 
     /// Brings about what a fault is to meet.
     async fn prepare(&self, fault: &Fault, history: &History) {
+        if fault.kind == Kind::CutPower && self.cell == CellKind::EmbeddedInterval {
+            disk::be_slow(self.spy.as_deref(), fault).await;
+        }
         if fault.kind != Kind::OutrunReplicas {
             return;
         }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual::time::{millis, pause};
 use punctual_redis::testing::TestServer;
@@ -48,7 +49,7 @@ pub(super) async fn hit_host(host: &Kept, spy: &Arc<SyncSpy>, fault: &Fault) -> 
             Tear::Sectors
         };
         return host
-            .kill_while(move || spy.cut_files(seed, tear).is_ok())
+            .kill_while(move || spy.heal().is_ok() && spy.cut_files(seed, tear).is_ok())
             .await;
     }
     let done = hit(spy, fault).await.unwrap_or(false);
@@ -57,6 +58,18 @@ pub(super) async fn hit_host(host: &Kept, spy: &Arc<SyncSpy>, fault: &Fault) -> 
     }
     done
 }
+
+/// Before every other power cut the disk is slow, until that: what syncs take is to be seen in what it takes.
+pub(super) async fn be_slow(spy: Option<&SyncSpy>, fault: &Fault) {
+    if let Some(spy) = spy
+        && fault.pick.is_multiple_of(2)
+        && spy.slow_sync(SLOW).is_ok()
+    {
+        pause(SLOW * 3).await;
+    }
+}
+
+const SLOW: Duration = millis(800);
 
 /// When each sync of the embedded engine's log and of the names of its files began and was over, since the last power cut;
 /// those of what it keeps besides hold nothing up that was acknowledged.

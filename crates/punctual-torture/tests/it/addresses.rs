@@ -7,6 +7,7 @@ use punctual::{Engine, MemoryEngine, Namespace, NewJob};
 use punctual_gateway::{Gateway, Scope, Serving, Token, Tokens};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestCluster, TestSentinels, TestServer};
+use punctual_syncspy::SyncSpy;
 use serde_json::Value;
 use tokio::task::block_in_place;
 
@@ -136,6 +137,33 @@ async fn a_job_that_somebody_else_puts_in_meanwhile_is_told_of_and_left_alone() 
     let got = engine.get(&namespace, vec![Target::Id(id)], false).await;
     let got = got.expect("it is asked").remove(0);
     assert!(got.is_some_and(|got| got.job().is_some()), "it is kept");
+}
+
+/// Its clock reads an hour less, as that of another machine may, and it is not at 127.0.0.1.
+#[test]
+fn an_engine_elsewhere_whose_clock_is_wrong_is_tortured_and_judged_by_that_clock() {
+    let control = tempfile::tempdir().expect("a directory");
+    let both = ["--save", "", "--bind", "127.0.0.2 127.0.0.1"];
+    let server = TestServer::watched(&both, |data| {
+        let spy = SyncSpy::new(control.path(), data).expect("a spy");
+        spy.shift_clock(-3_600_000_000).expect("a clock");
+        let variables = spy.environment().expect("its library is built");
+        variables.map(|(name, value)| (name.into(), value)).into()
+    });
+    let seconds = |text: &str| text.lines().next().and_then(|line| line.parse().ok());
+    let theirs: u64 = seconds(&server.cli(&["TIME"])).expect("a time");
+    let ours = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+    assert!(theirs + 3_000 < ours.cast_unsigned(), "it reads less");
+    let place = format!("redis://127.0.0.2:{}", server.port());
+    let run = torture_alone(&format!("{place}?durability=memory"));
+    is_clean_under(&run, &OF_WORKERS, &NOT_OF_WORKERS);
+    is_judged(&run);
+    let starts = run.rounds()[0]["findings"]["lateness"].clone();
+    assert_eq!(
+        starts,
+        serde_json::json!({}),
+        "nobody knows how late it was"
+    );
 }
 
 async fn gateway() -> Serving {

@@ -92,7 +92,20 @@ fn syncs_of_two_files_at_the_same_time_take_no_longer_than_one() {
         &[one, (501 * MS, Some(1_501 * MS))],
         after + 500 * MS + 1
     ));
-    assert!(beside(&[one, (101 * MS, Some(501 * MS))], after + 1));
+    let within = [one, (101 * MS, Some(501 * MS))];
+    assert!(!beside(&within, after));
+    assert!(beside(&within, after + 1));
+}
+
+#[test]
+fn what_is_acknowledged_while_the_power_is_being_cut_may_be_lost() {
+    let mut told = Told::nothing();
+    told.loses_at_most = Some(MOST);
+    told.sends(JOB, "created");
+    told.fault("F05", ANSWERED - 5 * MS, ANSWERED + 50 * MS);
+    let spans = vec![(ANSWERED - 8 * MS, Some(ANSWERED + 8 * MS))];
+    told.say("nemesis", ANSWERED + 9 * MS, Event::Syncs { spans });
+    assert!(!is_found(&told));
 }
 
 #[test]
