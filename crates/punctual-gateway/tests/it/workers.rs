@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::support::{Under, WORKER, serve_in_real_time};
 
-/// The lease of every worker here, and how long a job runs that says nothing: more than two leases.
-const LEASE_MS: &str = "2000";
+/// The lease of every worker here, and how long a job runs that says nothing: longer than that.
+const LEASE_MS: &str = "4000";
 const JOB_SECONDS: &str = "5";
-/// Ten leases.
+/// Five leases.
 const LONG: &str = r#"{"seconds":20}"#;
 
 /// A worker of `examples/` in one of the languages.
@@ -71,7 +71,7 @@ const WITH_WATCHER: &str = r#"exec 3<&0
 exec "$@" </dev/null 3<&-"#;
 
 impl Worker {
-    fn start(language: Language, under: &Under) -> Self {
+    async fn start(language: Language, under: &Under) -> Self {
         let mut process = Command::new("sh")
             .args(["-c", WITH_WATCHER, "worker"])
             .args(language.command())
@@ -96,19 +96,24 @@ impl Worker {
             lines,
             name: language.name(),
         };
-        worker.says("claims from files");
+        worker.says("claims from files").await;
         worker
     }
 
     /// Awaits a line with these words.
-    fn says(&self, words: &str) {
+    async fn says(&self, words: &str) {
+        self.says_while(words, async || {}).await;
+    }
+
+    /// Awaits a line with these words, and does something again and again meanwhile.
+    async fn says_while(&self, words: &str, meanwhile: impl AsyncFn()) {
         let mut before = Vec::new();
         let waiting = Stopwatch::start();
         while waiting.elapsed() < seconds(60) {
             match self.lines.recv_timeout(millis(100)) {
                 Ok(line) if line.contains(words) => return,
                 Ok(line) => before.push(line),
-                Err(_) => {}
+                Err(_) => meanwhile().await,
             }
         }
         panic!("{} never said {words:?}, only {before:#?}", self.name);
@@ -160,14 +165,18 @@ async fn finished_by(under: &Under, id: &str, worker: Language, attempt: u32) ->
 async fn a_kill_hands_over(killed: Language, other: Language) {
     let under = serve_in_real_time().await;
     let [short, long] = put_two(&under, LONG).await;
-    let first = Worker::start(killed, &under);
-    first.says(&format!("settled {short} completed: settled"));
+    let first = Worker::start(killed, &under).await;
+    first
+        .says(&format!("settled {short} completed: settled"))
+        .await;
     assert_eq!(job(&under, &long).await["state"], "active");
     first.kill();
-    let second = Worker::start(other, &under);
-    second.says(&format!("started {long} attempt 2"));
-    // It runs for ten leases: without extending it would be lost once more.
-    second.says(&format!("settled {long} completed: settled"));
+    let second = Worker::start(other, &under).await;
+    second.says(&format!("started {long} attempt 2")).await;
+    // Each of these calls would return the job if its lease were not extended.
+    let settled = format!("settled {long} completed: settled");
+    let ask = async || drop(job(&under, &long).await);
+    second.says_while(&settled, ask).await;
     finished_by(&under, &short, killed, 1).await;
     assert_eq!(finished_by(&under, &long, other, 2).await["crashes"], 1);
 }
@@ -176,18 +185,24 @@ async fn a_kill_hands_over(killed: Language, other: Language) {
 async fn a_lost_lease_is_survived(stopped: Language, other: Language) {
     let under = serve_in_real_time().await;
     let [short, long] = put_two(&under, "{}").await;
-    let mut first = Worker::start(stopped, &under);
-    first.says(&format!("settled {short} completed: settled"));
+    let mut first = Worker::start(stopped, &under).await;
+    first
+        .says(&format!("settled {short} completed: settled"))
+        .await;
     first.signal("STOP");
-    let second = Worker::start(other, &under);
-    second.says(&format!("started {long} attempt 2"));
+    let second = Worker::start(other, &under).await;
+    second.says(&format!("started {long} attempt 2")).await;
     first.signal("CONT");
-    first.says("lease lost");
-    second.says(&format!("settled {long} completed: settled"));
+    first.says("lease lost").await;
+    second
+        .says(&format!("settled {long} completed: settled"))
+        .await;
     finished_by(&under, &long, other, 2).await;
     second.kill();
     let [_, next] = put_two(&under, "{}").await;
-    first.says(&format!("settled {next} completed: settled"));
+    first
+        .says(&format!("settled {next} completed: settled"))
+        .await;
     finished_by(&under, &next, stopped, 1).await;
 }
 
