@@ -188,6 +188,33 @@ test("a cancelled job is enqueued again by undo, its payload byte for byte", asy
   });
 });
 
+test("a copy has what no field shows, a payload that is no JSON too", async () => {
+  const own = await start({ jobs: 0, queues: 1, live: false });
+  const job = find((one) => one.kind === "mail.raw", own);
+  job.headers = { traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" };
+  job.retry = { policy: "fixed", base: "7s" };
+  await visit(`#/enqueue?copy=${job.id}`, { of: own }, async (page) => {
+    await page.waitForFunction(() => document.querySelector(".enqueue")?.innerText.includes("byte for byte"));
+    await page.getByRole("button", { name: "Enqueue", exact: true }).click();
+    await page.waitForSelector("[data-verdict=created]");
+    const copy = find((one) => one.kind === "mail.raw" && one.id !== job.id, own);
+    for (const name of ["payload_base64", "content_type", "headers", "retry"]) assert.deepEqual(copy[name], job[name], name);
+  });
+  await own.stop();
+});
+
+test("a job whose payload was dropped is not copied as an empty one", async () => {
+  const own = await start({ jobs: 0, queues: 1, live: false });
+  const { id } = find((one) => one.kind === "mail.big", own);
+  own.engine.jobs.set(id, { id, queue: "mail", kind: "mail.big", state: "completed", mark: true });
+  await visit(`#/enqueue?copy=${id}`, { of: own }, async (page) => {
+    await page.waitForFunction(() => document.querySelector("[role=alert]")?.textContent.includes("nothing left to copy"));
+    await page.fill("[name=queue]", "mail");
+    assert.equal(await page.getByRole("button", { name: "Enqueue", exact: true }).isEnabled(), false);
+  });
+  await own.stop();
+});
+
 test("every attempt is told, the latest first, with its worker and error, and what is not kept", async () => {
   const rows = (page) => page.locator(".attempts tbody tr");
   const stubborn = find((one) => one.kind === "mail.stubborn");

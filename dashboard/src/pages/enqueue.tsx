@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { enqueueText, job as getJob } from "../api/client";
 import type { ApiError } from "../api/http";
-import type { Receipt } from "../api/types";
+import type { Job, Receipt } from "../api/types";
 import { toJob } from "../app/route";
 import { withPayload } from "../model/bulk";
 import { rawField, readJson } from "../model/json";
@@ -12,6 +12,9 @@ import { useWords } from "../words";
 
 const EMPTY = { queue: "", kind: "", payload: "{}", due: "", priority: "", unique: "", policy: "keep", group: "", max_attempts: "", timeout: "", expires: "", retention: "", wait_for: "" };
 type Form = typeof EMPTY;
+/** What a copy has that no field shows, or only in part. */
+const KEPT = ["content_type", "headers", "retry", "unique", "group", "payload_base64"] as const;
+type Kept = Partial<Pick<Job, (typeof KEPT)[number]>>;
 
 export function Enqueue({ params }: { params: URLSearchParams }) {
   const words = useWords();
@@ -21,13 +24,17 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
   const [error, setError] = useState<ApiError | null>(null);
   const [receipt, setReceipt] = useState<Receipt | null>(null);
   const [busy, setBusy] = useState(false);
+  const [kept, setKept] = useState<Kept>({});
+  const [gone, setGone] = useState(false);
 
   useEffect(() => {
     if (!copy) return;
     getJob(copy).then(({ job, source }) => {
+      if (job.mark) return setGone(true);
       setMore(true);
+      setKept(Object.fromEntries(KEPT.flatMap((name) => (job[name] === undefined ? [] : [[name, job[name]]]))));
       setForm({
-        ...EMPTY, queue: job.queue, kind: job.kind, payload: rawField(source, "payload") ?? "{}", priority: String(job.priority), group: keyText(job.group) ?? "", unique: keyText(job.unique) ?? "",
+        ...EMPTY, queue: job.queue, kind: job.kind, payload: rawField(source, "payload") ?? "", priority: String(job.priority), group: keyText(job.group) ?? "", unique: keyText(job.unique) ?? "", policy: policyOf(job.unique),
         max_attempts: String(job.max_attempts), timeout: job.timeout ?? "", retention: job.retention === "0s" ? "" : (job.retention ?? ""),
       });
     }, setError);
@@ -38,7 +45,7 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
     due: form.due !== "" && readSpan(form.due) === null && readInstant(form.due) === null,
     expires: form.expires !== "" && readInstant(form.expires) === null,
   };
-  const ready = form.queue !== "" && !bad.payload && !bad.due && !bad.expires && !busy;
+  const ready = !gone && form.queue !== "" && !bad.payload && !bad.due && !bad.expires && !busy;
   const send = async (event: Event) => {
     event.preventDefault();
     if (!ready) return;
@@ -46,7 +53,7 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
     setError(null);
     setReceipt(null);
     try {
-      setReceipt(await enqueueText(body(form)));
+      setReceipt(await enqueueText(body(form, kept)));
     } catch (failure) {
       setError(failure as ApiError);
     }
@@ -61,6 +68,7 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
   const text = words.enqueue;
   return (
     <Panel title={text.title} class="enqueue">
+      {gone ? <div class="note bad" role="alert">{text.gone}</div> : null}
       <form onSubmit={send}>
         <div class="grid">
           {field("queue", text.queue)}
@@ -70,6 +78,7 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
         <label class="field">
           <span>{text.payload}</span>
           <textarea name="payload" rows={8} spellcheck={false} aria-invalid={bad.payload} value={form.payload} onInput={(event) => setForm({ ...form, payload: event.currentTarget.value })} />
+          {kept.payload_base64 !== undefined && form.payload.trim() === "" ? <small class="dim">{text.binary}</small> : null}
           {bad.payload ? <small class="bad-text">{text.badJson} {why(form.payload)}</small> : null}
         </label>
         {more ? (
@@ -115,18 +124,26 @@ function why(text: string): string {
   }
 }
 
-/** The body as sent: fields that were left empty stay away, the payload keeps every byte. */
-function body(form: Form): string {
+const policyOf = (unique: Job["unique"]) => (typeof unique === "object" && unique.policy) || "keep";
+
+/** The body as sent: fields that were left empty stay away, the payload keeps every byte, and so does what a copy has beside. */
+function body(form: Form, kept: Kept): string {
+  const { unique, group, payload_base64, content_type, ...others } = kept;
+  const payload = form.payload.trim() || null;
+  const isBinary = payload_base64 !== undefined;
+  const sameUnique = form.unique !== "" && form.unique === keyText(unique) && form.policy === policyOf(unique);
+  const sameGroup = form.group !== "" && form.group === keyText(group);
   const number = (text: string) => (text === "" ? undefined : Number(text));
   const span = readSpan(form.due);
   const fields = {
+    ...others, content_type: isBinary && payload !== null ? undefined : content_type, payload_base64: payload === null ? payload_base64 : undefined,
     queue: form.queue, kind: form.kind || undefined,
     ...(form.due === "" ? {} : span === null ? { at: readInstant(form.due) } : { delay: form.due.replaceAll(/\s/g, "") }),
     priority: number(form.priority), max_attempts: number(form.max_attempts),
-    unique: form.unique ? (form.policy === "keep" ? form.unique : { key: form.unique, policy: form.policy }) : undefined,
-    group: form.group || undefined, timeout: form.timeout || undefined, retention: form.retention || undefined,
+    unique: sameUnique ? unique : form.unique ? (form.policy === "keep" ? form.unique : { key: form.unique, policy: form.policy }) : undefined,
+    group: sameGroup ? group : form.group || undefined, timeout: form.timeout || undefined, retention: form.retention || undefined,
     expires_at: form.expires ? readInstant(form.expires) : undefined,
     wait_for: form.wait_for ? form.wait_for.split(",").map((name) => name.trim()).filter(Boolean) : undefined,
   };
-  return withPayload(fields, form.payload.trim() || null);
+  return withPayload(fields, payload);
 }

@@ -133,7 +133,7 @@ export const en = {
   },
   enqueue: {
     title: "Enqueue a job", queue: "Queue", kind: "Kind", kindHint: "the queue's name", payload: "Payload (JSON)", delay: "Delay or due", delayHint: "now; or 30m, or 2026-11-21 18:00", more: "More fields", priority: "Priority", unique: "Unique key", policy: "If it is held", keep: "keep the holder", replace: "replace the holder", after: "run after the holder", group: "Group key", attempts: "Max attempts", timeout: "Timeout", expires: "Expires", retention: "Keep once completed", waitFor: "Waits for names, by commas",
-    send: "Enqueue", sent: "Answer", badJson: "not JSON:", open: "Open the job", another: "Enqueue another", id: "id",
+    send: "Enqueue", sent: "Answer", badJson: "not JSON:", binary: "The copied payload is no JSON: it is sent byte for byte, unless another is typed here.", gone: "That job is settled and its payload was dropped: there is nothing left to copy.", open: "Open the job", another: "Enqueue another", id: "id",
   },
   auth: { title: "This gateway asks for a token", text: "It was printed when the gateway started; or it is in PUNCTUAL_TOKEN or punctual.toml. It is kept for this tab only.", token: "Token", enter: "Enter", wrong: "That token is not accepted.", out: "Forget token", forbidden: "Your token does not allow this" },
   keys: { title: "Keys", help: "this page", search: "search", down: "next", up: "previous", open: "open", select: "select", overview: "overview", jobs: "jobs", dead: "dead letters", workers: "workers", enqueue: "enqueue", refresh: "read anew", close: "close, or clear the selection" },

@@ -134,7 +134,7 @@ export const zh: Words = {
   },
   enqueue: {
     title: "任务入队", queue: "队列", kind: "种类", kindHint: "默认是队列名", payload: "载荷（JSON）", delay: "延时或到期", delayHint: "现在；或 30m，或 2026-11-21 18:00", more: "更多字段", priority: "优先级", unique: "唯一键", policy: "若已被持有", keep: "保留持有者", replace: "替换持有者", after: "排在持有者之后", group: "组键", attempts: "最多尝试", timeout: "超时", expires: "过期", retention: "完成后保留", waitFor: "等待的名字，用逗号分隔",
-    send: "入队", sent: "回执", badJson: "不是 JSON：", open: "打开任务", another: "再入队一个", id: "id",
+    send: "入队", sent: "回执", badJson: "不是 JSON：", binary: "所复制的载荷不是 JSON：将逐字节原样发送，除非在此另行输入。", gone: "该任务已结束，载荷已删除：没有可复制的内容。", open: "打开任务", another: "再入队一个", id: "id",
   },
   auth: { title: "这个网关需要令牌", text: "网关启动时打印过；或在 PUNCTUAL_TOKEN、punctual.toml 中。只在本标签页保留。", token: "令牌", enter: "进入", wrong: "令牌不被接受。", out: "忘记令牌", forbidden: "你的令牌不允许这样做" },
   keys: { title: "快捷键", help: "本页", search: "搜索", down: "下一个", up: "上一个", open: "打开", select: "选择", overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", enqueue: "入队", refresh: "重新读取", close: "关闭，或清除选择" },
