@@ -92,29 +92,40 @@ async fn a_page_is_extended_settled_in_parts_and_refused_once_lost() {
         under.get(&path).await.json()["progress"],
         json!({"percent": 40})
     );
-    let settle = |id: &serde_json::Value| {
-        json!({"pages": [{"token": token, "lateness_us": [812], "settlements": [
-            {"id": id, "attempt": 1, "outcome": "completed",
-             "effects": [{"enqueue": {"queue": "next", "payload": {"x": 1}}}]}]}]})
-        .to_string()
+    let settle = async |token: &serde_json::Value, id: &serde_json::Value, attempt: u32| {
+        let settle = json!({"pages": [{"token": token, "lateness_us": [812], "settlements": [
+            {"id": id, "attempt": attempt, "outcome": "completed",
+             "effects": [{"enqueue": {"queue": "next", "payload": {"x": 1}}}]}]}]});
+        let settled = under.send("POST", "/v1/settlements", settle.to_string());
+        settled.await.json()["pages"][0]["settlements"][0].take()
     };
-    let first = under
-        .send("POST", "/v1/settlements", settle(&ids[0]))
-        .await
-        .json();
-    let first = &first["pages"][0]["settlements"][0];
+    let first = settle(token, &ids[0], 1).await;
     assert_eq!(
         (&first["verdict"], &first["effects"][0]["verdict"]),
         (&json!("settled"), &json!("created"))
     );
-    under.clock.advance(seconds(60));
-    under.clock.advance(seconds(60));
-    let late = under
-        .send("POST", "/v1/settlements", settle(&ids[1]))
-        .await
-        .json();
-    let (late, now) = (&late["pages"][0]["settlements"][0]["verdict"], late.clone());
-    assert!(late == "lease_lost" || late == "settled", "{now}");
+    let another = async {
+        loop {
+            let claim = under.send("POST", "/v1/claims", r#"{"queues":["a"]}"#);
+            let mut claimed = claim.await.json();
+            if let Some(page) = claimed["pages"].get_mut(0) {
+                return page.take();
+            }
+            under.clock.advance(seconds(10));
+        }
+    };
+    let another = within(seconds(20), another).await.expect("the lease ends");
+    assert_eq!(another["jobs"][0]["id"], ids[1], "{another}");
+    let fence = another["token"]
+        .as_str()
+        .and_then(|token| token.split_once('-'));
+    let guessed = format!("{}-00000000000000bb", fence.expect("a token").0);
+    for (token, attempt) in [(token, 1), (token, 2), (&json!(guessed), 2)] {
+        let late = settle(token, &ids[1], attempt).await;
+        assert_eq!(late["verdict"], "lease_lost", "{token}: {late}");
+    }
+    let other = settle(&another["token"], &ids[1], 2).await;
+    assert_eq!(other["verdict"], "settled", "nothing was changed: {other}");
     let metrics = under.get("/metrics").await.body;
     assert!(
         metrics.contains("punctual_lateness_seconds_bucket{le=\"0.001\"} "),
