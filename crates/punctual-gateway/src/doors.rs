@@ -1,5 +1,9 @@
 //! Listening: bounded heads, and an end at which no request fails.
 
+mod stay;
+
+pub(crate) use self::stay::Stay;
+
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
@@ -17,7 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use punctual::time::{millis, pause, seconds, within};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower_service::Service;
 
@@ -68,6 +72,8 @@ pub(crate) struct Doors {
     pub(crate) shared: Shared,
     router: Router,
     closing: watch::Sender<bool>,
+    /// Sends nothing: each connection listens as long as a part of it is open.
+    stays: watch::Sender<()>,
     /// Each answers the connections that are left when it is closed.
     open: JoinSet<JoinSet<()>>,
 }
@@ -78,6 +84,7 @@ impl Doors {
             router: api::router(&shared),
             shared,
             closing: watch::Sender::new(false),
+            stays: watch::Sender::new(()),
             open: JoinSet::new(),
         }
     }
@@ -88,6 +95,7 @@ impl Doors {
             tls,
             shared: self.shared.clone(),
             router: self.router.clone(),
+            stays: self.stays.subscribe(),
             connections: JoinSet::new(),
         };
         self.open
@@ -107,6 +115,8 @@ impl Doors {
             for connections in &mut left {
                 while connections.join_next().await.is_some() {}
             }
+            // What they were upgraded to goes on beside them.
+            self.stays.closed().await;
         };
         within(limit, ended).await.is_some()
     }
@@ -117,6 +127,7 @@ struct Visits {
     tls: Option<Tls>,
     shared: Shared,
     router: Router,
+    stays: watch::Receiver<()>,
     connections: JoinSet<()>,
 }
 
@@ -143,7 +154,9 @@ impl Visits {
             match (place, accepted) {
                 (Ok(place), Ok(Some(visitor))) => {
                     match self.seat(&crowd, visitor.1) {
-                        Some(seat) => self.begin(visitor, (place, seat)),
+                        Some(seat) => {
+                            self.begin(visitor, Stay::of(place, seat, self.stays.clone()));
+                        }
                         // To say so by TLS would cost more than to serve.
                         None if self.tls.is_some() => {}
                         None => porter.turn_away(visitor.0, &mut self.connections),
@@ -156,8 +169,8 @@ impl Visits {
         }
         for visitor in door.close() {
             let place = room.clone().try_acquire_owned().ok();
-            if let Some(places) = place.zip(self.seat(&crowd, visitor.1)) {
-                self.begin(visitor, places);
+            if let Some((place, seat)) = place.zip(self.seat(&crowd, visitor.1)) {
+                self.begin(visitor, Stay::of(place, seat, self.stays.clone()));
             }
         }
         self.connections
@@ -169,7 +182,7 @@ impl Visits {
         crowd.admit(peer.address().filter(|address| !known.has(*address)))
     }
 
-    fn begin<S>(&mut self, (stream, peer): (S, Peer), places: (OwnedSemaphorePermit, Seat))
+    fn begin<S>(&mut self, (stream, peer): (S, Peer), stay: Stay)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -177,20 +190,19 @@ impl Visits {
         let tls = self.tls.as_ref().map(Tls::acceptor);
         self.connections.spawn(async move {
             match tls {
-                None => converse(stream, peer, &shared, router).await,
+                None => converse(stream, peer, stay, &shared, router).await,
                 Some(tls) => match within(shared.limits.head, tls.accept(stream)).await {
-                    Some(Ok(stream)) => converse(stream, peer, &shared, router).await,
+                    Some(Ok(stream)) => converse(stream, peer, stay, &shared, router).await,
                     Some(Err(error)) => tracing::debug!(%error, "a connection was no good TLS"),
                     None => tracing::debug!("a connection did not come to TLS in time"),
                 },
             }
-            drop(places);
         });
     }
 }
 
-/// Serves one connection to its end.
-async fn converse<S>(stream: S, peer: Peer, shared: &Shared, router: Router)
+/// Serves one connection until it ends or is upgraded.
+async fn converse<S>(stream: S, peer: Peer, stay: Stay, shared: &Shared, router: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -205,6 +217,7 @@ where
             other => other,
         };
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(stay.clone());
         let answering = router.clone().call(request.map(Body::new));
         let upgraded = upgraded.clone();
         async move {

@@ -5,22 +5,22 @@ mod watch;
 
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::{Extension, State};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::Response;
 use punctual::time::{pause, seconds, within};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
-use self::frames::{Frame, Reply};
+use self::frames::{Frame, Reference, Reply};
 use self::watch::{Told, Watch};
 use crate::access::{Caller, Scope, caller_of};
 use crate::api::Undelivered;
 use crate::api::claims::{claim_for, extend_for, settle_for};
-use crate::doors::Peer;
-use crate::problem::{ErrorAnswer, Problem, Result};
+use crate::doors::{Peer, Stay};
+use crate::problem::{ErrorAnswer, Problem, Result, Trail};
 use crate::request::{BODY_BYTES_MAX, parse};
 use crate::state::Shared;
 
@@ -28,12 +28,12 @@ use crate::state::Shared;
 const HELLO_SECONDS_MAX: u64 = 5;
 /// Tokens are short.
 const HELLO_BYTES_MAX: usize = 16 << 10;
-/// How often a silent socket is asked whether it is there.
-const PING_SECONDS: u64 = 30;
 /// What a socket that says nothing keeps for reading; it grows with the frames that come.
 const READ_BUFFER_BYTES: usize = 4 << 10;
 /// Requests under way on one socket.
 const REQUESTS_MAX: usize = 64;
+/// How long the other end may take to close too.
+const FAREWELL: Duration = seconds(1);
 /// No token was shown that is good here.
 const UNAUTHORIZED: u16 = 4401;
 
@@ -44,6 +44,7 @@ const UNAUTHORIZED: u16 = 4401;
 )]
 pub(crate) async fn events(
     State(shared): State<Shared>,
+    Extension(trail): Extension<Trail>,
     parts: Parts,
     upgrade: std::result::Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response> {
@@ -54,6 +55,7 @@ pub(crate) async fn events(
     let shown = parts.headers.contains_key(header::AUTHORIZATION);
     let caller = shown.then(|| caller_of(&parts, &shared)).transpose()?;
     let peer = parts.extensions.get().copied().unwrap_or(Peer::Unknown);
+    let stay = parts.extensions.get::<Stay>().cloned();
     let upgrade = upgrade
         .protocols(["punctual.v1"])
         .read_buffer_size(READ_BUFFER_BYTES)
@@ -62,30 +64,62 @@ pub(crate) async fn events(
         .max_frame_size(BODY_BYTES_MAX);
     Ok(upgrade.on_upgrade(async move |socket| {
         shared.meters.sockets.increment(1);
-        let mut conversation = Socket(socket, shared.limits.reader);
-        let ended = converse(&shared, &mut conversation, caller, peer).await;
+        let mut conversation = Socket {
+            stream: socket,
+            reader: shared.limits.reader,
+            is_asked: false,
+            trail,
+        };
+        let cut_off = async {
+            match &stay {
+                Some(stay) => stay.cut_off().await,
+                None => std::future::pending().await,
+            }
+        };
+        let ended = tokio::select! {
+            ended = converse(&shared, &mut conversation, caller, peer) => ended,
+            () = cut_off => Err(ENDING),
+        };
         if let Err(End(code, why)) = ended {
             conversation.close(code, why).await;
         }
         shared.meters.sockets.decrement(1);
+        drop(stay);
     }))
 }
 
 /// Why a socket is closed.
 struct End(u16, &'static str);
 
+const ENDING: End = End(close_code::AWAY, "the gateway is ending");
+
 type Talk<T> = std::result::Result<T, End>;
 
 /// A socket whose reader has a limited time for each frame.
-struct Socket(WebSocket, Duration);
+struct Socket {
+    stream: WebSocket,
+    reader: Duration,
+    /// Whether a ping went out since something came.
+    is_asked: bool,
+    /// The request that opened it.
+    trail: Trail,
+}
 
 impl Socket {
     async fn send(&mut self, message: Message) -> Talk<()> {
-        match within(self.1, self.0.send(message)).await {
+        match within(self.reader, self.stream.send(message)).await {
             Some(Ok(())) => Ok(()),
             Some(Err(_)) => Err(End(close_code::AWAY, "gone")),
             None => Err(End(close_code::AGAIN, "too slow")),
         }
+    }
+
+    /// Asks whether somebody is there, who must have answered by the next time.
+    async fn ping(&mut self) -> Talk<()> {
+        if std::mem::replace(&mut self.is_asked, true) {
+            return Err(End(close_code::AWAY, "gone"));
+        }
+        self.send(Message::Ping(Default::default())).await
     }
 
     async fn reply(&mut self, reply: &Reply) -> Talk<()> {
@@ -93,10 +127,17 @@ impl Socket {
         self.send(Message::text(text)).await
     }
 
+    async fn refuse(&mut self, reference: Reference, problem: Problem) -> Talk<()> {
+        let reply = Reply::error(&self.trail, reference, problem);
+        self.reply(&reply).await
+    }
+
     /// The next text; pings are answered below this.
     async fn text(&mut self) -> Talk<String> {
         loop {
-            match self.0.recv().await {
+            let came = self.stream.recv().await;
+            self.is_asked = false;
+            match came {
                 Some(Ok(Message::Text(text))) => return Ok(text.as_str().to_owned()),
                 Some(Ok(Message::Binary(_))) => {
                     return Err(End(close_code::UNSUPPORTED, "frames are JSON texts"));
@@ -116,13 +157,28 @@ impl Socket {
         }
     }
 
+    /// The next text, or nothing if the pause is over and none is there.
+    async fn text_during(&mut self, pause: impl Future<Output = ()>) -> Talk<Option<String>> {
+        tokio::select! {
+            biased;
+            text = self.text() => text.map(Some),
+            () = pause => Ok(None),
+        }
+    }
+
+    /// Says why, and hears the other end out: to hang up on what still comes could lose the last replies.
     async fn close(&mut self, code: u16, reason: &'static str) {
         let frame = CloseFrame {
             code,
             reason: reason.into(),
         };
+        let farewell = async {
+            if self.stream.send(Message::Close(Some(frame))).await.is_ok() {
+                while let Some(Ok(_)) = self.stream.recv().await {}
+            }
+        };
         // Who is gone already cannot be told.
-        let _ = within(seconds(1), self.0.send(Message::Close(Some(frame)))).await;
+        let _ = within(FAREWELL, farewell).await;
     }
 }
 
@@ -132,7 +188,10 @@ async fn converse(
     caller: Option<Caller>,
     peer: Peer,
 ) -> Talk<()> {
-    let (caller, after) = hello(shared, socket, caller, peer).await?;
+    let (caller, after) = tokio::select! {
+        said = hello(shared, socket, caller, peer) => said?,
+        () = shared.ending() => return Err(ENDING),
+    };
     let now = shared.engine.info().await.map(|info| info.now);
     let now = now.map_err(|_| End(close_code::AGAIN, "the engine does not answer"))?;
     let welcome = Reply::welcome(
@@ -144,52 +203,68 @@ async fn converse(
     let mut watch = Watch::new(shared.clone(), caller.clone(), after);
     // In tasks of their own: claims hold places among those that wake up, also while this one writes.
     let mut work = JoinSet::new();
-    let mut ping = Box::pin(pause(seconds(PING_SECONDS)));
+    let mut ping = Box::pin(pause(shared.limits.ping));
     loop {
         tokio::select! {
-            text = socket.text() => match parse::<Frame>(text?.as_bytes()) {
-                Err(problem) => socket.reply(&Reply::error(None, problem)).await?,
-                Ok(Frame::Ping {}) => socket.reply(&Reply::Pong {}).await?,
-                Ok(Frame::Hello { .. }) => {
-                    let problem = Problem::invalid("hello was said before");
-                    socket.reply(&Reply::error(None, problem)).await?;
+            text = socket.text_during(&mut ping) => match text?.map(|text| parse(text.as_bytes())) {
+                None => {
+                    socket.ping().await?;
+                    ping = Box::pin(pause(shared.limits.ping));
                 }
-                Ok(Frame::Watch(wish)) => {
+                Some(Err(problem)) => socket.refuse(None, problem).await?,
+                Some(Ok(Frame::Ping {})) => socket.reply(&Reply::Pong {}).await?,
+                Some(Ok(Frame::Hello { .. })) => {
+                    let problem = Problem::invalid("hello was said before");
+                    socket.refuse(None, problem).await?;
+                }
+                Some(Ok(Frame::Watch(wish))) => {
                     let answer = match caller.need(Scope::Read) {
                         Ok(()) => watch.start(wish).await,
                         Err(problem) => Err(problem),
                     };
-                    let reply = answer.unwrap_or_else(|problem| Reply::error(None, problem));
-                    socket.reply(&reply).await?;
+                    match answer {
+                        Ok(reply) => socket.reply(&reply).await?,
+                        Err(problem) => socket.refuse(None, problem).await?,
+                    }
                 }
-                Ok(frame) if work.len() >= REQUESTS_MAX => {
+                Some(Ok(frame)) if work.len() >= REQUESTS_MAX => {
                     let problem = Problem::invalid("too many requests are under way on this socket");
-                    socket.reply(&Reply::error(frame.reference(), problem)).await?;
+                    socket.refuse(frame.reference(), problem).await?;
                 }
-                Ok(frame) => {
-                    work.spawn(answer(shared.clone(), caller.clone(), frame));
+                Some(Ok(frame)) => {
+                    let trail = socket.trail.clone();
+                    work.spawn(answer(shared.clone(), caller.clone(), trail, frame));
                 }
             },
-            Some(answered) = work.join_next() => {
-                // It ends without an answer only by a panic, which was told where it happened.
-                let failed = |_| End(close_code::ERROR, "a request failed");
-                let (reply, undelivered) = answered.map_err(failed)?;
-                socket.reply(&reply).await?;
-                if let Some(undelivered) = undelivered {
-                    undelivered.delivered();
-                }
-            }
+            Some(answered) = work.join_next() => deliver(socket, answered).await?,
             told = watch.next() => match told {
                 Told::Reply(reply) => socket.reply(&reply).await?,
                 Told::Nothing => {}
             },
-            () = &mut ping => {
-                socket.send(Message::Ping(Default::default())).await?;
-                ping = Box::pin(pause(seconds(PING_SECONDS)));
-            }
-            () = shared.ending() => return Err(End(close_code::AWAY, "the gateway is ending")),
+            () = shared.ending() => break,
         }
     }
+    // No frame is taken any more, and what was taken is answered.
+    while let Some(answered) = work.join_next().await {
+        deliver(socket, answered).await?;
+    }
+    Err(ENDING)
+}
+
+type Answered = (Reply, Option<Undelivered>);
+
+async fn deliver(
+    socket: &mut Socket,
+    answered: std::result::Result<Answered, JoinError>,
+) -> Talk<()> {
+    // It ends without an answer only by a panic, which was told where it happened.
+    let failed = |_| End(close_code::ERROR, "a request failed");
+    let (reply, undelivered) = answered.map_err(failed)?;
+    socket.reply(&reply).await?;
+    if let Some(undelivered) = undelivered {
+        undelivered.delivered();
+    }
+    Ok(())
 }
 
 /// Who it is, and the cursor of the change that it saw last.
@@ -220,8 +295,8 @@ async fn hello(
 }
 
 /// Claims, extends or settles; with what is handed back unless the answer is delivered.
-async fn answer(shared: Shared, caller: Caller, frame: Frame) -> (Reply, Option<Undelivered>) {
-    let (shared, caller) = (&shared, &caller);
+async fn answer(shared: Shared, caller: Caller, trail: Trail, frame: Frame) -> Answered {
+    let (shared, caller, trail) = (&shared, &caller, &trail);
     let reference = frame.reference();
     let mut kept = None;
     let answer = async {
@@ -248,6 +323,10 @@ async fn answer(shared: Shared, caller: Caller, frame: Frame) -> (Reply, Option<
         }
     };
     let reply = answer.await;
-    let reply = reply.unwrap_or_else(|problem: Problem| Reply::error(reference.clone(), problem));
+    let reply =
+        reply.unwrap_or_else(|problem: Problem| Reply::error(trail, reference.clone(), problem));
     (reply, kept)
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, Trail};
 use crate::state::Shared;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -17,24 +17,34 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
      form-action 'none'; frame-ancestors 'none'";
 
 /// Runs a request between its checks and the headers of its answer.
-pub(crate) async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let id = request_id(request.headers());
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+pub(crate) async fn guard(
+    State(shared): State<Shared>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let trail = Trail {
+        id: request_id(request.headers()).into(),
+        method: request.method().clone(),
+        path: request.uri().path().into(),
+    };
+    request.extensions_mut().insert(trail.clone());
     let mut response = match admit(&shared, &request) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        let body = serde_json::to_vec(&problem.answer(Some(&id))).unwrap_or_default();
+        problem.log(&trail);
+        let body = serde_json::to_vec(&problem.answer(Some(&trail.id))).unwrap_or_default();
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         *response.body_mut() = Body::from(body);
     }
     let status = response.status().as_u16();
     shared.meters.answered(status);
-    tracing::debug!(%method, path, status, request_id = id, "answered");
+    let Trail { id, method, path } = &trail;
+    tracing::debug!(%method, path = &**path, status, request_id = &**id, "answered");
     let headers = response.headers_mut();
-    if let Ok(id) = HeaderValue::from_str(&id) {
+    if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }
     headers.insert(

@@ -21,6 +21,9 @@ pub struct GatewayLimits {
     pub body: Duration,
     /// How long the reader of a socket may take for one frame before it is dropped. 10 s.
     pub reader: Duration,
+    /// How often a socket is asked whether somebody is there; who has not answered
+    /// by the next time is dropped. 30 s.
+    pub(crate) ping: Duration,
     /// Wrong tokens from one address within a minute that are told so; then it is `429`. 20.
     pub failures: u32,
 }
@@ -40,6 +43,7 @@ impl Default for GatewayLimits {
             head: seconds(10),
             body: seconds(30),
             reader: seconds(10),
+            ping: seconds(30),
             failures: 20,
         }
     }

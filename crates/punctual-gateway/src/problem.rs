@@ -1,14 +1,18 @@
 //! The one form of errors: `{"error":{"code","message","hint","request_id"}}`.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::{Error, ErrorKind};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::unread::{Unread, Why};
+
+/// Nothing is wrong then.
+const SHUTTING_DOWN: &str = "shutting_down";
 
 /// Why a request was not done.
 #[derive(Debug, Clone)]
@@ -17,6 +21,8 @@ pub(crate) struct Problem {
     body: ProblemBody,
     /// Seconds after which the same may be asked again.
     retry_after: Option<u8>,
+    /// What is for the log of whoever runs this, and not for whoever asks.
+    cause: Option<Arc<Error>>,
 }
 
 /// An error as it is written.
@@ -36,13 +42,22 @@ pub(crate) struct ProblemBody {
     index: Option<usize>,
     /// The request, as in `X-Request-Id`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<String>,
+    #[schema(value_type = Option<String>)]
+    request_id: Option<Box<str>>,
 }
 
 /// What stands around an error.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ErrorAnswer {
     pub(crate) error: ProblemBody,
+}
+
+/// What a request is found by in the log; goes with it.
+#[derive(Debug, Clone)]
+pub(crate) struct Trail {
+    pub(crate) id: Arc<str>,
+    pub(crate) method: Method,
+    pub(crate) path: Arc<str>,
 }
 
 pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
@@ -63,6 +78,7 @@ impl Problem {
                 request_id: None,
             },
             retry_after: (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
+            cause: None,
         }
     }
 
@@ -78,7 +94,7 @@ impl Problem {
     pub(crate) fn shutting_down() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "shutting_down",
+            SHUTTING_DOWN,
             "the gateway is ending; send the same again in a moment",
         )
     }
@@ -113,6 +129,19 @@ impl Problem {
         &self.body.message
     }
 
+    /// Tells the log what is no fault of who asked, under the id that the answer has.
+    pub(crate) fn log(&self, trail: &Trail) {
+        let is_end = self.body.code == SHUTTING_DOWN;
+        if self.status.is_server_error() && !is_end {
+            let Trail { id, method, path } = trail;
+            let status = self.status.as_u16();
+            let told = self.cause.as_ref().map(|cause| cause.to_string());
+            let error = told.as_deref().unwrap_or(&self.body.message);
+            let (request_id, path, code) = (&**id, &**path, self.code());
+            tracing::error!(request_id, %method, path, status, code, error, "a request failed");
+        }
+    }
+
     /// The JSON of it, under the id of the request.
     pub(crate) fn answer(mut self, request_id: Option<&str>) -> ErrorAnswer {
         self.body.request_id = request_id.map(Into::into);
@@ -145,13 +174,13 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let kind = error.kind();
         if status_of(kind) == StatusCode::INTERNAL_SERVER_ERROR {
-            // Paths and causes are for the log of whoever runs this, not for whoever asks.
-            tracing::error!(%error, "a request failed");
-            return Self::new(
+            let mut problem = Self::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 kind.code(),
                 "the engine failed; its log tells more under the request's id",
             );
+            problem.cause = Some(Arc::new(error));
+            return problem;
         }
         // Messages say "what is wrong; what to do": the second half is the hint.
         let (what, remedy) = match error.message().split_once("; ") {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
-use axum::extract::{Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
@@ -13,7 +13,7 @@ use punctual::{JobId, Limits, NewJob};
 use serde::Serialize;
 
 use crate::access::{Allowed, Caller, Enqueuing};
-use crate::problem::{ErrorAnswer, Problem, Result};
+use crate::problem::{ErrorAnswer, Problem, Result, Trail};
 use crate::request::{expect_type, next_part, parse};
 use crate::shapes::job::ReceiptLine;
 use crate::shapes::new_job::new_job;
@@ -40,6 +40,7 @@ pub(super) const LINES: &str = "application/x-ndjson";
 pub(super) async fn bulk(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Enqueuing>,
+    Extension(trail): Extension<Trail>,
     request: Request,
 ) -> Result<Response> {
     expect_type(request.headers(), &[LINES, "application/jsonl"])?;
@@ -49,6 +50,7 @@ pub(super) async fn bulk(
     let bulk = Bulk {
         shared,
         caller,
+        trail,
         trace,
         limits,
         lines: Lines::new(request.into_body().into_data_stream(), silence),
@@ -67,6 +69,7 @@ pub(super) async fn bulk(
 struct Bulk {
     shared: Shared,
     caller: Caller,
+    trail: Trail,
     trace: Option<RequestTrace>,
     limits: Limits,
     lines: Lines,
@@ -167,7 +170,11 @@ impl Bulk {
                 .await
             {
                 Ok(enqueued) => receipts = enqueued.receipts.into_iter(),
-                Err(error) => failed = Some(Problem::from(error)),
+                Err(error) => {
+                    let problem = Problem::from(error);
+                    problem.log(&self.trail);
+                    failed = Some(problem);
+                }
             }
         }
         let mut text = String::with_capacity(verdicts.len() * 160);

@@ -1,12 +1,14 @@
 //! `/metrics`: numbers for Prometheus, with bounded labels.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use punctual::State as JobState;
-use punctual::engine::{QueueStats, StatsRequest};
+use punctual::engine::{Info, QueueStats, Stats, StatsRequest};
+use punctual::time::{seconds, within};
 
 use super::others::seen_by;
 use crate::access::{Allowed, Reading, Scope};
@@ -16,6 +18,8 @@ use crate::state::Shared;
 
 /// Queues that are told apart by name, those with most jobs; the rest are added up.
 const QUEUES_TOLD_APART: usize = 100;
+/// Who scrapes gives up after 10 s, usually.
+const ENGINE_ANSWERS_WITHIN: Duration = seconds(5);
 
 /// Numbers for Prometheus
 #[utoipa::path(
@@ -26,17 +30,24 @@ pub(super) async fn metrics(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Reading>,
 ) -> Result<Response> {
-    let request = StatsRequest::default();
-    let stats = shared.engine.stats(&caller.namespace, request).await?;
-    let info = seen_by(&caller, shared.engine.info().await?);
+    let asked = async {
+        let request = StatsRequest::default();
+        let stats = shared.engine.stats(&caller.namespace, request).await?;
+        punctual::Result::Ok((stats, shared.engine.info().await?))
+    };
     let mut page = Page::default();
-    write_queues(&mut page, stats.queues);
-    page.gauge("punctual_workers", stats.workers.len());
-    page.gauge("punctual_healthy", u8::from(info.health.ok));
-    page.family("punctual_clock_jumps_total", "counter");
-    page.sample("punctual_clock_jumps_total", "", info.clock_jumps);
-    if let Some(bytes) = info.store_bytes {
-        page.gauge("punctual_store_bytes", bytes);
+    match within(ENGINE_ANSWERS_WITHIN, asked).await {
+        Some(Ok((stats, info))) => write_engine(&mut page, stats, &seen_by(&caller, info)),
+        // What this process counts is told all the same, then most of all.
+        without => {
+            let error = without.and_then(|answer| answer.err());
+            let error = error.map_or_else(
+                || "it does not answer".to_owned(),
+                |error: punctual::Error| error.to_string(),
+            );
+            tracing::warn!(error, "the engine is left out of /metrics");
+            page.gauge("punctual_healthy", 0);
+        }
     }
     let shown = Shown {
         // Workers in this process may run jobs of any namespace.
@@ -46,6 +57,17 @@ pub(super) async fn metrics(
     shared.meters.write(&mut page, &caller.namespace, shown);
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((content_type, page.into_text()).into_response())
+}
+
+fn write_engine(page: &mut Page, stats: Stats, info: &Info) {
+    write_queues(page, stats.queues);
+    page.gauge("punctual_workers", stats.workers.len());
+    page.gauge("punctual_healthy", u8::from(info.health.ok));
+    page.family("punctual_clock_jumps_total", "counter");
+    page.sample("punctual_clock_jumps_total", "", info.clock_jumps);
+    if let Some(bytes) = info.store_bytes {
+        page.gauge("punctual_store_bytes", bytes);
+    }
 }
 
 fn write_queues(page: &mut Page, mut queues: Vec<QueueStats>) {

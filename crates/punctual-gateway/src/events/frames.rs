@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::job_line::SpanText;
-use crate::problem::{ErrorAnswer, Problem, ProblemBody};
+use crate::problem::{ErrorAnswer, Problem, ProblemBody, Trail};
 use crate::shapes::queue::QueueList;
 use crate::shapes::work::{ClaimAnswer, ExtendAnswer, SettleAnswer};
 use crate::unread::shown;
@@ -175,8 +175,10 @@ impl Reply {
         }
     }
 
-    pub(super) fn error(reference: Reference, problem: Problem) -> Self {
-        let ErrorAnswer { error } = problem.answer(None);
+    /// Under the id of the request that opened the socket.
+    pub(super) fn error(trail: &Trail, reference: Reference, problem: Problem) -> Self {
+        problem.log(trail);
+        let ErrorAnswer { error } = problem.answer(Some(&trail.id));
         Self::Error { reference, error }
     }
 }

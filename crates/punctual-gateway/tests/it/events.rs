@@ -1,8 +1,13 @@
+use std::sync::Arc;
+
 use futures_util::SinkExt;
+use punctual::time::{ManualClock, millis, seconds, within};
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::{ADMIN, OTHER, READER, Socket, Under, WORKER, serve};
+use crate::standin::{Standin, Verb};
+use crate::support::{ADMIN, OTHER, READER, START, Socket, Under, WORKER, serve, serve_engine};
 
 async fn hello(under: &Under, token: &str) -> Socket {
     let mut socket = under.socket().await;
@@ -153,11 +158,67 @@ async fn strange_frames_are_refused_and_large_ones_close() {
     assert_eq!(socket.closed().await, 1009);
 }
 
+/// A socket with a settle under way that the engine does not answer yet.
+async fn settling() -> (Under, Arc<Standin>, Socket) {
+    let clock = ManualClock::new(START);
+    let engine = Arc::new(Standin::new(clock.clone()).holds(Verb::Settle));
+    let under = serve_engine(engine.clone(), clock).await;
+    let mut socket = hello(&under, WORKER).await;
+    let id = put(&under, "mail").await;
+    socket
+        .say(json!({"type": "claim", "request": {"queues": ["mail"]}}))
+        .await;
+    let page = socket.json().await["answer"]["pages"][0].take();
+    let settle = json!({"pages": [{"token": page["token"], "settlements": [
+        {"id": id, "attempt": 1, "outcome": "completed"}]}]});
+    socket
+        .say(json!({"type": "settle", "ref": 7, "request": settle}))
+        .await;
+    engine.is_asked().await;
+    (under, engine, socket)
+}
+
+#[tokio::test]
+async fn a_drain_answers_what_is_under_way_on_a_socket_before_it_closes_it() {
+    let (under, engine, mut socket) = settling().await;
+    let address = under.address;
+    let drained = tokio::spawn(under.serving.drain(seconds(20)));
+    while TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    // It has begun, and waits for this.
+    assert!(within(millis(100), socket.hear()).await.is_none());
+    assert!(!drained.is_finished());
+    engine.answer();
+    let settled = socket.json().await;
+    assert_eq!(settled["ref"], 7, "{settled}");
+    let verdict = &settled["answer"]["pages"][0]["settlements"][0]["verdict"];
+    assert_eq!(verdict, "settled", "{settled}");
+    assert_eq!(socket.closed().await, 1001);
+    assert!(drained.await.expect("no panic"));
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_a_socket_no_longer_than_it_may() {
+    let (under, _engine, mut socket) = settling().await;
+    assert!(!under.serving.drain(millis(100)).await);
+    assert_eq!(socket.closed().await, 1001);
+}
+
+#[tokio::test]
+async fn a_drain_closes_a_socket_that_has_not_said_hello() {
+    let under = serve().await;
+    let mut socket = under.socket().await;
+    let drained = tokio::spawn(under.serving.drain(seconds(20)));
+    assert_eq!(socket.closed().await, 1001);
+    assert!(drained.await.expect("no panic"));
+}
+
 #[tokio::test]
 async fn a_drain_closes_sockets() {
     let under = serve().await;
     let mut socket = hello(&under, ADMIN).await;
-    let drained = tokio::spawn(under.serving.drain(punctual::time::seconds(10)));
+    let drained = tokio::spawn(under.serving.drain(seconds(10)));
     assert_eq!(socket.closed().await, 1001);
     assert!(drained.await.expect("no panic"));
 }

@@ -1,44 +1,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use punctual::engine::*;
-use punctual::time::{ManualClock, Timestamp, millis, seconds, within};
-use punctual::{Engine, JobId, MemoryEngine, Namespace, NewJob, Result, State};
+use punctual::time::{ManualClock, millis, seconds, within};
+use punctual::{Engine, JobId, Namespace, NewJob, State};
 use punctual_gateway::{Gateway, GatewayLimits, Tokens};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::sync::Semaphore;
 
+use crate::standin::{Standin, Verb};
 use crate::support::{START, Socket, Under, WORKER, serve_engine, serving};
-
-/// An engine whose claims are answered when a test says so.
-#[derive(Debug)]
-struct Slow {
-    inner: MemoryEngine,
-    claimed: Semaphore,
-    answers: Semaphore,
-}
 
 fn shop() -> Namespace {
     Namespace::new("shop").expect("a name")
 }
 
 /// A job is claimed for somebody who hangs up before the answer, which has not come yet.
-async fn hung_up(claim: &str) -> (Under, Arc<Slow>, JobId) {
+async fn hung_up(claim: &str) -> (Under, Arc<Standin>, JobId) {
     let clock = ManualClock::new(START);
-    let engine = Arc::new(Slow {
-        inner: MemoryEngine::with_clock(clock.clone()),
-        claimed: Semaphore::new(0),
-        answers: Semaphore::new(0),
-    });
+    let engine = Arc::new(Standin::new(clock.clone()).holds(Verb::Claim));
     let under = serve_engine(engine.clone(), clock).await;
     let job = NewJob::new("a", "1");
     let id = job.id;
     engine.enqueue(&shop(), vec![job]).await.expect("a receipt");
     let mut stream = sent(&under, claim).await;
-    engine.claimed.acquire().await.expect("it is open").forget();
+    engine.is_asked().await;
     // The gateway closes too once it has heard that nobody listens.
     stream.shutdown().await.expect("it is open");
     let mut heard = Vec::new();
@@ -68,7 +54,7 @@ async fn jobs_claimed_for_somebody_who_has_hung_up_are_handed_back() {
         got.expect("get")[0].as_ref().expect("it is there").state()
     };
     assert_eq!(state().await, State::Active);
-    engine.answers.add_permits(1);
+    engine.answer();
     let comes = async {
         while state().await != State::Ready {
             tokio::task::yield_now().await;
@@ -102,23 +88,21 @@ async fn a_page_for_a_socket_that_takes_nothing_is_handed_back() {
         .say(json!({"type": "claim", "ref": 1, "request": request}))
         .await;
     let namespace = Namespace::default();
-    let comes = async |state: State| {
-        let is = async || {
-            let targets = vec![first.into()];
-            let got = under.engine.get(&namespace, targets, false).await;
-            got.expect("get")[0].as_ref().expect("there").state() == state
-        };
-        let comes = async {
-            while !is().await {
-                tokio::task::yield_now().await;
-            }
-        };
-        let told = within(PATIENT, comes).await;
-        told.unwrap_or_else(|| panic!("it is never {state}"));
-    };
-    comes(State::Active).await;
     // The clock stands still: no lease ends.
-    comes(State::Ready).await;
+    let is_handed_back = async || {
+        let got = under
+            .engine
+            .get(&namespace, vec![first.into()], false)
+            .await;
+        let got = got.expect("get").remove(0).expect("there");
+        got.state() == State::Ready && got.job().is_some_and(|job| job.attempt == 1)
+    };
+    let comes = async {
+        while !is_handed_back().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(seconds(60), comes).await.expect("it is handed back");
     let claim = r#"{"queues":["a"]}"#;
     let claimed = under.send("POST", "/v1/claims", claim).await.json();
     assert_eq!(claimed["pages"][0]["jobs"][0]["attempt"], 2);
@@ -130,67 +114,8 @@ async fn a_claim_that_may_come_again_gets_its_page_then() {
         "worker":{"id":"0f1e2d3c-0000-4000-8000-000000000001"}}"#;
     let (under, engine, _) = hung_up(claim).await;
     // One answer: nobody else waits for the first.
-    engine.answers.add_permits(1);
+    engine.answer();
     let again = within(PATIENT, under.send_as(WORKER, "POST", "/v1/claims", claim)).await;
     let page = again.expect("an answer").json();
     assert_eq!(page["pages"][0]["jobs"][0]["attempt"], 1, "{page}");
-}
-
-#[async_trait]
-impl Engine for Slow {
-    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
-        let claimed = self.inner.claim(namespace, claim).await;
-        self.claimed.add_permits(1);
-        self.answers.acquire().await.expect("it is open").forget();
-        claimed
-    }
-
-    async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
-        self.inner.enqueue(namespace, jobs).await
-    }
-
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
-        self.inner.extend(namespace, pages).await
-    }
-
-    async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
-        self.inner.settle(namespace, settle).await
-    }
-
-    async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
-        self.inner.wait(namespace, what, until).await
-    }
-
-    async fn get(
-        &self,
-        namespace: &Namespace,
-        targets: Vec<Target>,
-        explain: bool,
-    ) -> Result<Vec<Option<Got>>> {
-        self.inner.get(namespace, targets, explain).await
-    }
-
-    async fn list(&self, namespace: &Namespace, list: List) -> Result<Listing> {
-        self.inner.list(namespace, list).await
-    }
-
-    async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited> {
-        self.inner.edit(namespace, edit).await
-    }
-
-    async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
-        self.inner.stats(namespace, request).await
-    }
-
-    async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
-        self.inner.control(namespace, control).await
-    }
-
-    async fn maintain(&self) -> Result<Maintained> {
-        self.inner.maintain().await
-    }
-
-    async fn info(&self) -> Result<Info> {
-        self.inner.info().await
-    }
 }

@@ -241,6 +241,25 @@ async fn connections_beyond_the_limit_wait_and_are_served_in_the_end() {
 }
 
 #[tokio::test]
+async fn sockets_are_connections_as_others_are() {
+    let mut limits = GatewayLimits::default();
+    limits.connections = 2;
+    let under = serving(|engine| Gateway::new(engine, Tokens::open()).limits(limits)).await;
+    let mut open = [under.socket().await, under.socket().await];
+    for socket in &mut open {
+        socket.say(json!({"type": "hello"})).await;
+        assert_eq!(socket.json().await["type"], "welcome");
+    }
+    let answered = under.get("/healthz");
+    tokio::pin!(answered);
+    let early = within(millis(100), answered.as_mut()).await;
+    assert!(early.is_none(), "{early:?}");
+    let [first, _second] = open;
+    drop(first);
+    assert_eq!(answered.await.status, 200);
+}
+
+#[tokio::test]
 async fn a_reader_of_events_that_takes_nothing_is_dropped_and_others_are_told() {
     let mut limits = GatewayLimits::default();
     limits.reader = millis(200);

@@ -1,12 +1,17 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
-use punctual::time::seconds;
+use punctual::ErrorKind;
+use punctual::time::{ManualClock, seconds};
 use punctual_gateway::{Gateway, Registry, Token, Tokens};
 use serde_json::{Value, json};
 
-use crate::support::{ADMIN, READER, Under, python, serve, serve_one_namespace, serving};
+use crate::standin::Standin;
+use crate::support::{
+    ADMIN, READER, START, Under, python, serve, serve_engine, serve_one_namespace, serving,
+};
 
 /// What stands on `/metrics`, as the parser of Prometheus' own client for Python reads it:
 /// `[{"name", "type", "help", "samples": [[name, labels, value]]}]`.
@@ -108,6 +113,33 @@ async fn metrics_tell_what_happened_to_a_parser_that_is_not_ours() {
     );
     is("punctual_healthy", all.clone(), 1.0);
     is("punctual_workers", all, 1.0);
+}
+
+#[tokio::test]
+async fn while_the_engine_is_away_the_process_tells_of_itself_and_that_it_is_not_well() {
+    let clock = ManualClock::new(START);
+    let engine = Arc::new(Standin::new(clock.clone()));
+    let under = serve_engine(engine.clone(), clock).await;
+    under.send("POST", "/v1/jobs", r#"{"queue":"mail"}"#).await;
+    engine.fail(ErrorKind::EngineUnavailable, "it is away");
+    let families = scrape(&under).await;
+    for (name, labels, value) in [
+        ("punctual_healthy", json!({}), 0.0),
+        (
+            "punctual_engine_seconds_count",
+            json!({"verb": "enqueue"}),
+            1.0,
+        ),
+        (
+            "punctual_http_requests_total",
+            json!({"status": "2xx"}),
+            1.0,
+        ),
+    ] {
+        assert_eq!(sum(&families, name, &labels), value, "{name}{labels}");
+    }
+    let told = |name: &str| families.iter().any(|family| family["name"] == name);
+    assert!(!told("punctual_jobs"), "what is not known is left out");
 }
 
 #[tokio::test]

@@ -1,0 +1,35 @@
+//! How long a connection counts: as HTTP, and as what it was upgraded to.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use crate::crowd::Seat;
+
+/// The places of one connection. They are given back, and a drain waits for it no longer, when whatever
+/// was made of the connection has dropped its clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Stay(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    _place: OwnedSemaphorePermit,
+    _seat: Seat,
+    doors: watch::Receiver<()>,
+}
+
+impl Stay {
+    pub(super) fn of(place: OwnedSemaphorePermit, seat: Seat, doors: watch::Receiver<()>) -> Self {
+        Self(Arc::new(Held {
+            _place: place,
+            _seat: seat,
+            doors,
+        }))
+    }
+
+    /// Ends once the gateway is dropped, or its drain may last no longer: what goes on then is cut off.
+    pub(crate) async fn cut_off(&self) {
+        let mut doors = self.0.doors.clone();
+        while doors.changed().await.is_ok() {}
+    }
+}

@@ -1,0 +1,87 @@
+use std::sync::Arc;
+
+use futures_util::{SinkExt, StreamExt};
+use punctual::MemoryEngine;
+use punctual::time::{millis, seconds};
+use tokio::io::{AsyncReadExt, DuplexStream};
+use tokio_tungstenite::tungstenite::{Error, Message as Heard};
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use super::*;
+use crate::doors::street::Street;
+use crate::{Gateway, GatewayLimits, Tokens};
+
+fn street(limits: GatewayLimits) -> Street {
+    let gateway = Gateway::new(Arc::new(MemoryEngine::new()), Tokens::open());
+    Street::to(gateway.limits(limits).shared())
+}
+
+/// A socket that was welcomed, or the status of its refusal.
+async fn socket(street: &Street) -> std::result::Result<WebSocketStream<DuplexStream>, u16> {
+    let stream = street.come_by(1 << 16, Peer::Network([203, 0, 113, 7].into()));
+    let asked = within(
+        seconds(20),
+        client_async("ws://localhost/v1/events", stream),
+    )
+    .await;
+    let (mut socket, _) = match asked.expect("an answer in time") {
+        Ok(opened) => opened,
+        Err(Error::Http(refused)) => return Err(refused.status().as_u16()),
+        Err(error) => panic!("no socket, and no answer: {error}"),
+    };
+    let hello = r#"{"type":"hello"}"#;
+    socket.send(Heard::text(hello)).await.expect("sent");
+    let welcome = within(seconds(20), socket.next()).await.expect("in time");
+    let welcome = welcome.expect("a frame").expect("a sound one");
+    assert!(welcome.to_text().expect("text").contains("welcome"));
+    Ok(socket)
+}
+
+#[tokio::test]
+async fn a_socket_has_the_places_of_its_connection_until_it_ends() {
+    let street = street(GatewayLimits {
+        connections_per_address: Some(2),
+        ..GatewayLimits::default()
+    });
+    let open = [socket(&street).await, socket(&street).await];
+    let [first, second] = open.map(|one| one.expect("a place of its own"));
+    for _ in 0..3 {
+        assert_eq!(socket(&street).await.expect_err("one too many"), 429);
+    }
+    drop(first);
+    let again = async {
+        loop {
+            match socket(&street).await {
+                Ok(socket) => return socket,
+                Err(status) => assert_eq!(status, 429),
+            }
+        }
+    };
+    let _third = within(seconds(20), again).await.expect("a place again");
+    assert_eq!(socket(&street).await.expect_err("one too many"), 429);
+    drop(second);
+}
+
+#[tokio::test]
+async fn who_answers_pings_stays_and_who_does_not_is_dropped() {
+    let street = street(GatewayLimits {
+        ping: millis(200),
+        ..GatewayLimits::default()
+    });
+    let mut there = socket(&street).await.expect("a socket");
+    let gone = socket(&street).await.expect("a socket");
+    let answering = async {
+        for _ in 0..4 {
+            let heard = there.next().await.expect("a frame").expect("a sound one");
+            assert!(matches!(heard, Heard::Ping(_)), "{heard:?}");
+        }
+    };
+    let vanishing = async {
+        // Nobody answers for it: the frames are read as bytes.
+        let mut told = Vec::new();
+        let mut stream = gone.into_inner();
+        stream.read_to_end(&mut told).await.expect("it is closed");
+    };
+    let both = async { tokio::join!(answering, vanishing) };
+    within(seconds(20), both).await.expect("in time");
+}
