@@ -337,8 +337,8 @@ function Enqueue.call(base, args)
   local batch, answers = read_jobs(args, 1, 1), {}
   Sweep.run()
   store_all({batch}, answers)
+  Shard.commit() -- what the sweep has moved
   if type(answers[1]) == 'table' then error(answers[1]) end
-  Shard.commit()
   return u8(S.now) .. M.instance .. (answers[1] or FINE)
 end
 

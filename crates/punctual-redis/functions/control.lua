@@ -69,8 +69,9 @@ function Control.call(base, blob)
   if not act then refuse('invalid_input', 'no such control') end
   Shard.open(base, sub(blob, 1, 8))
   if act ~= write_record then Sweep.run() end
-  local answer = act(map)
-  Shard.commit()
+  local ok, answer = attempt(act, map)
+  Shard.commit() -- what the sweep has moved
+  if not ok then error(answer) end
   answer.n, answer.i = S.now, M.instance
   return mp.pack(answer)
 end

@@ -7,7 +7,10 @@ do
 
 local WIDTH, LEAD = 4294967296, 300e6
 local SLICE = 250 -- ids of a far list spread at a time
-local LREM_MAX = 2000 -- what leaves a longer list stays as a stale entry, counted
+-- A list of at most so many is listed by due, and what leaves it is taken out of it. What leaves a longer one stays as a
+-- stale entry, counted: it is listed by place, and places hold.
+local SORTED = 1000
+local COUNTED = 4096 -- a list of at most so many is counted by due
 
 local function due_set(r) return S.base .. ':n:' .. r.name end
 local function far_list(r, number) return S.base .. ':t:' .. fmt('%d', number) .. ':' .. r.name end
@@ -188,7 +191,7 @@ function Due.remove(r, j)
   if call('ZREM', due_set(r), member_of(j)) == 0 then
     if r.far == 0 or j.due < r.horizon then return false end
     local key = far_list(r, floor(j.due / WIDTH))
-    if call('LLEN', key) <= LREM_MAX then call('LREM', key, 1, j.id) else call('HINCRBY', stale_set(r), j.id, 1) end
+    if call('LLEN', key) <= SORTED then call('LREM', key, 1, j.id) else call('HINCRBY', stale_set(r), j.id, 1) end
     r.far = max(0, r.far - 1)
   end
   r.c[SCHEDULED], r.rest = r.c[SCHEDULED] - 1, nil
@@ -265,23 +268,22 @@ local function entries(r, number, from, to)
   return found, #ids
 end
 
--- Far jobs of a queue, at most so many after a cursor: ids with the cursor after each. List by list; one of
--- at most `SORTED` entries by due (cursor: due | seq, id), a longer one as they came (p NUMBER | place), also after a
--- cursor by due, which is then one of the near jobs that come before it. One that becomes longer meanwhile begins anew.
-local SORTED = 1000
+-- No far job of a queue that has some is due before.
+function Due.far_from(r)
+  return tonum(call('ZRANGE', far_numbers(r), 0, 0)[1] or '0') * WIDTH
+end
 
-function Due.far_page(r, cursor, limit)
+-- Far jobs of a queue, at most so many after a cursor: ids with the cursor after each. List by list; one of
+-- at most `SORTED` entries by due (cursor: the letter, DUE | seq, id), a longer one as they came (p NUMBER | place), also
+-- after a cursor by due, of a job that was near. One that becomes longer meanwhile begins anew.
+function Due.far_page(r, cursor, limit, letter)
   local out, kind, number, due, rest = {}, nil, '-inf', nil, nil
   if cursor then
     local bar = find(cursor, '|', 1, true)
-    if not bar then refuse('invalid_input', 'cursor is not of this request; start again without one') end
-    kind, rest = sub(cursor, 1, 1), sub(cursor, bar + 1)
-    if kind == 'p' then
-      number = tonum(sub(cursor, 2, bar - 1))
-    else
-      due = tonum(sub(cursor, 1, bar - 1))
-      number = floor(due / WIDTH)
-    end
+    kind, rest = sub(cursor, 1, 1), bar and sub(cursor, bar + 1)
+    number = bar and tonum(sub(cursor, kind == 'p' and 2 or #letter + 1, bar - 1))
+    if not number then refuse('invalid_input', 'cursor is not of this request; start again without one') end
+    if kind ~= 'p' then due, number = number, floor(number / WIDTH) end
   end
   for _, text in ipairs(call('ZRANGEBYSCORE', far_numbers(r), number, '+inf')) do
     local this = tonum(text)
@@ -304,7 +306,7 @@ function Due.far_page(r, cursor, limit)
         local one = found[i]
         local passed = goes_on and (one[1] < due or one[1] == due and not below(rest, one[2]))
         if not passed and #out < limit then
-          out[#out + 1] = {sub(one[2], 13), fmt('%d|', one[1]) .. one[2]}
+          out[#out + 1] = {sub(one[2], 13), letter .. fmt('%d|', one[1]) .. one[2], due = one[1], member = one[2]}
         end
       end
     end
@@ -313,14 +315,14 @@ function Due.far_page(r, cursor, limit)
   return out
 end
 
--- Counts far jobs by due into a histogram: exactly in lists of at most `SORTED` entries, while `budget` lasts;
+-- Counts far jobs by due into a histogram: exactly in lists of at most `COUNTED` entries, while `budget` lasts;
 -- others as if due when their list begins. Calls count(due, jobs).
 function Due.far_counts(r, budget, count)
   if r.far == 0 then return end
   for _, text in ipairs(call('ZRANGE', far_numbers(r), 0, -1)) do
     local number = tonum(text)
     local n = call('LLEN', far_list(r, number))
-    if n <= SORTED and n <= budget then
+    if n <= COUNTED and n <= budget then
       budget = budget - n
       for _, one in ipairs((entries(r, number, 0, -1))) do count(one[1], 1) end
     else

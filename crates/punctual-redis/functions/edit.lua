@@ -119,6 +119,7 @@ function Edit.call(base, blob)
   local map = Inspect.map_of(blob)
   local action, dry = map.a or 0, map.d == 1
   Shard.open(base, sub(blob, 1, 8))
+  local limit = min(Inspect.limit(map.li or CHANGES_MAX), CHANGES_MAX)
   if action == 1 then map.due8 = Enqueue.due_of(map.dk or 0, map.v or BELOW, u8(S.now), 0) end
   if action == 3 and not (tonum(map.v) and map.v >= 0 and map.v <= 9) then
     refuse('invalid_input', 'priority is out of range; use 0 (first) to 9 (last)')
@@ -139,8 +140,13 @@ function Edit.call(base, blob)
     local moves = action == 1 or action == 3 -- would meet a job again, further on
     local by = f.q and f.s and not moves and 1 or 4
     local jobs
-    local limit = min(Inspect.limit(map.li or CHANGES_MAX), CHANGES_MAX)
-    jobs, examined, cursor = Inspect.find(by, f.q, f.s, nil, f, map.cu, limit, true)
+    local ok, refused = attempt(function()
+      jobs, examined, cursor = Inspect.find(by, f.q, f.s, nil, f, map.cu, limit, true)
+    end)
+    if not ok then
+      Shard.commit() -- what the sweep has moved
+      error(refused)
+    end
     for i, found in ipairs(jobs) do
       local verdict, detail = Edit.one(found[1].id, action, map, dry)
       out[i] = {found[1].id, verdict, detail}
@@ -167,7 +173,7 @@ function Edit.purge(q, limit, cursor)
   local r = Row.find(q)
   if not r then return 0, 0 end
   for nth = first, 3 do
-    local found = Inspect.by_state(r, PURGED[nth], after, limit - examined)
+    local found = Inspect.by_state(r, PURGED[nth], after, limit - examined, true)
     after = nil
     examined = examined + #found
     for _, one in ipairs(found) do

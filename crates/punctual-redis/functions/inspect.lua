@@ -75,27 +75,30 @@ local function by_lex(key, after, limit, cut)
   return out
 end
 
--- Ids of a sorted set by score and then bytes, after (score, member), downwards if told.
+-- Ids of a sorted set by score and then bytes, after (score, member), downwards if told; with both.
 local function by_score(key, after, limit, down)
-  local out, from = {}, down and '+inf' or '-inf'
-  local score, member
+  local function from_rank(low, high, with)
+    if down then return call('ZRANGE', key, low, high, 'REV', with) end
+    return call('ZRANGE', key, low, high, with)
+  end
+  local rank = 0
   if after then
     local bar = find(after, '|', 1, true)
-    if not bar then refuse('invalid_input', 'cursor is not of this request; start again without one') end
-    score, member = sub(after, 1, bar - 1), sub(after, bar + 1)
-    from = score
-  end
-  local skip = 0
-  while #out < limit do
-    local found = down and call('ZREVRANGEBYSCORE', key, from, '-inf', 'WITHSCORES', 'LIMIT', skip, limit + 1)
-      or call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', skip, limit + 1)
-    for i = 1, #found, 2 do
-      local one, at = found[i], tonum(found[i + 1])
-      local passed = member and at == tonum(score) and (down and not below(sub(one, 1, 28), member) or not down and not below(member, sub(one, 1, 28)))
-      if not passed and #out < limit then out[#out + 1] = {sub(one, 13, 28), fmt('%d|', at) .. sub(one, 1, 28)} end
+    local score, member = bar and sub(after, 1, bar - 1), bar and sub(after, bar + 1)
+    if not tonum(score) then refuse('invalid_input', 'cursor is not of this request; start again without one') end
+    rank = down and call('ZCOUNT', key, '(' .. score, '+inf') or call('ZCOUNT', key, '-inf', '(' .. score)
+    local high = rank + call('ZCOUNT', key, score, score)
+    while rank < high do -- the first one of the same score behind it, by halving
+      local middle = floor((rank + high) / 2)
+      local one = sub(from_rank(middle, middle, 'WITHSCORES')[1], 1, 28)
+      if one == member or below(one, member) == not down then rank = middle + 1 else high = middle end
     end
-    if #found < 2 * (limit + 1) then break end
-    skip = skip + limit + 1
+  end
+  local out, found = {}, from_rank(rank, rank + limit - 1, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    local one = found[i]
+    local due, key_ = tonum(found[i + 1]), sub(one, 1, 28)
+    out[#out + 1] = {sub(one, 13, 28), fmt('%d|', due) .. key_, due = due, member = key_}
   end
   return out
 end
@@ -215,10 +218,13 @@ local function active_ids(q, cursor, limit)
   return out
 end
 
+-- Records that one call passes over, as they are only marks, or are told by their sheaf to be.
+local PASSED_MAX = 2000
+
 -- Every job is a scan of the hash. The cursor is the scan's, and the ids of its step answered before:
--- what an edit takes away in between moves nothing.
+-- what an edit takes away in between moves nothing. Answers ids, how many were looked at, and where to go on.
 local function all_ids(cursor, limit)
-  local out, at, seen, answered = {}, '0', {}, {}
+  local out, at, seen, answered, passed = {}, '0', {}, {}, 0
   if cursor then
     local bar = find(cursor, ':', 1, true)
     if not bar or not tonum(sub(cursor, 1, bar - 1)) then
@@ -230,40 +236,64 @@ local function all_ids(cursor, limit)
       seen[answered[#answered]] = true
     end
   end
-  while #out < limit do
+  while passed < PASSED_MAX do
     local answer = call('HSCAN', S.k.b, at, 'COUNT', 100)
     local found = answer[2]
     for i = 1, #found, 2 do
       local id = found[i]
       local raw = found[i + 1]
       if not seen[id] and (byte(raw) < 7 or byte(raw) == 9 and Sheaf.is_open(id, raw)) then
-        if #out == limit then break end
+        if #out == limit then return out, limit, at .. ':' .. concat(answered) end
         seen[id], answered[#answered + 1] = true, id
         out[#out + 1] = {id}
       end
     end
-    if #out == limit then break end
+    passed = passed + #found / 2
     at, answered = answer[1], {}
-    if at == '0' then return out end
+    if at == '0' then return out, #out end
+    if #out == limit then break end
   end
-  out[#out][2] = at .. ':' .. concat(answered)
+  return out, min(limit, passed), at .. ':'
+end
+
+-- Jobs by due of two lists, at most so many; those without one, listed by place, come last.
+local function merge(near, far, limit)
+  local out, n, f = {}, 1, 1
+  while #out < limit and (near[n] or far[f]) do
+    local one, other = near[n], far[f]
+    if one and (not other or not other.due or one.due < other.due or one.due == other.due and below(one.member, other.member)) then
+      out[#out + 1], n = one, n + 1
+    else
+      out[#out + 1], f = other, f + 1
+    end
+  end
   return out
 end
 
--- Scheduled jobs by due: near ones, then far ones; a job may go from far to near between two calls.
-local function scheduled_ids(r, cursor, limit)
-  local out = cursor and sub(cursor, 1, 1) == 'p' and {} or by_score(S.base .. ':n:' .. r.name, cursor, limit)
-  if #out < limit and r.far > 0 then
-    for _, one in ipairs(Due.far_page(r, cursor, limit - #out)) do out[#out + 1] = one end
+-- Scheduled jobs by due, near or far: one that comes near between two calls keeps its place, but for those of long far
+-- lists. Who takes them out has the far ones first, and their cursors begin with s: once no job is near, far ones are made so.
+local function scheduled_ids(r, cursor, limit, takes)
+  local kind = cursor and sub(cursor, 1, 1)
+  local function near(after, want) return by_score(S.base .. ':n:' .. r.name, after, want) end
+  local function far(want, letter) return r.far > 0 and Due.far_page(r, cursor, want, letter) or {} end
+  if takes then
+    if cursor and kind ~= 's' and kind ~= 'p' then return near(cursor, limit) end
+    local out = far(limit, 's')
+    if #out == limit then return out end
+    for _, one in ipairs(near(nil, limit - #out)) do out[#out + 1] = one end
+    return out
   end
-  return out
+  if kind == 'p' then return far(limit, '') end
+  local out = near(cursor, limit)
+  if r.far == 0 or #out == limit and out[limit].due < Due.far_from(r) then return out end
+  return merge(out, far(limit, ''), limit)
 end
 
--- Ids of a queue in a state, in their order after a cursor, each with the cursor after it.
-function Inspect.by_state(r, state, cursor, limit)
+-- Ids of a queue in a state, in their order after a cursor, each with the cursor after it; `takes`: to take them out.
+function Inspect.by_state(r, state, cursor, limit, takes)
   local q = r.name
   if state == HELD then return by_lex(S.base .. ':h:' .. q, cursor, limit, 13) end
-  if state == SCHEDULED then return scheduled_ids(r, cursor, limit) end
+  if state == SCHEDULED then return scheduled_ids(r, cursor, limit, takes) end
   if state == READY then return ready_ids(r, cursor, limit) end
   if state == ACTIVE then return active_ids(q, cursor, limit) end
   return by_score(S.base .. ':k:' .. state .. ':' .. q, cursor, limit, true)
@@ -280,10 +310,10 @@ end
 
 -- Looks through an index: jobs with their states and pages, how many were looked at, where to go on.
 function Inspect.find(by, q, state, key, f, cursor, limit, writes)
-  local found = {}
+  local found, looked, next_one = {}, nil, nil
   local r = by ~= 4 and Row.find(q)
   if by == 4 then
-    found = all_ids(cursor, limit)
+    found, looked, next_one = all_ids(cursor, limit)
   elseif not r then
     found = {}
   elseif by == 2 then
@@ -297,7 +327,7 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
     local members = call('ZRANGEBYLEX', S.base .. ':gm:' .. q, cursor and '(' .. cursor or '[' .. from, to, 'LIMIT', 0, limit)
     for i, member in ipairs(members) do found[i] = {sub(member, -16), member} end
   else
-    found = Inspect.by_state(r, state, cursor, limit)
+    found = Inspect.by_state(r, state, cursor, limit, writes)
   end
   local unread, jobs = {}, {}
   for i = 1, #found do if not found[i][3] then unread[#unread + 1] = found[i][1] end end
@@ -314,6 +344,7 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
       if (by ~= 1 or is == state) and passes(f, j, is) then jobs[#jobs + 1] = {j, is, p} end
     end
   end
+  if looked then return jobs, looked, next_one end
   return jobs, #found, #found == limit and found[#found][2] or nil
 end
 

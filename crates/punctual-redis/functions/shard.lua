@@ -191,6 +191,13 @@ local function check_queue(name)
   end
 end
 
+-- A bell may be left of a queue that was: it is only asked what it is.
+local function check_bell(name)
+  local key = S.base .. ':d:' .. name
+  local answer = redis.pcall('ZSCORE', key, '')
+  if type(answer) == 'table' and answer.err then not_ours(key) end
+end
+
 -- The row of a queue; false if there is none yet.
 function Row.find(name)
   local r = S.rows[name]
@@ -207,6 +214,7 @@ function Row.of(name)
   local r = S.rows[name] or Row.find(name)
   if not r then
     check_queue(name)
+    check_bell(name)
     r = new_row(name)
     S.rows[name] = r
   end

@@ -7,7 +7,7 @@ pub const ACL_RULES: &str = "~punctual:* resetchannels -@all \
      +bzpopmin +zmpop +pexpire +sadd +smembers +wait +hmget +zadd \
      +del +exists +expire +get +hdel +hget +hgetall +hincrby +hkeys +hscan +hset +lindex +llen \
      +lpop +lpush +lrange +lrem +lset +ltrim +rpush +time +zcount +zlexcount +zrange \
-     +zrangebylex +zrangebyscore +zrem +zremrangebyrank +zrevrangebyscore +zscore";
+     +zrangebylex +zrangebyscore +zrem +zremrangebyrank +zscore";
 
 #[cfg(test)]
 mod tests;

@@ -245,6 +245,11 @@ impl Link {
         }
     }
 
+    /// Gives up the connection that there is.
+    pub(crate) fn give_up(&self) {
+        self.state().live = None;
+    }
+
     fn known(&self) -> Option<Result<Live>> {
         let state = self.state();
         if let Some(live) = &state.live {

@@ -34,8 +34,8 @@ const GRACE: Duration = millis(50);
 impl Post {
     /// Sends a packed call of some cost, with what others send to the same shard now.
     ///
-    /// Dropped before it has left, it is not sent; later, it is not sent again, so that it never comes
-    /// after what its caller does next.
+    /// Dropped before it has left, it is not sent; later, it is not sent again: it would come after what
+    /// its caller does next.
     pub(crate) async fn deliver(
         self: &Arc<Self>,
         shard: &Arc<Shard>,

@@ -130,7 +130,7 @@ impl Servers {
             };
             let sent = within(deadline.left(), node.send(&live, &command, kind)).await;
             let Some(sent) = sent else {
-                node.link.broken(live.generation);
+                node.has_been_silent(&live, kind);
                 return Err(silent(host));
             };
             let error = match sent {
@@ -139,6 +139,9 @@ impl Servers {
                 Ok(reached) => {
                     is_repeat = true;
                     let error = too_few(&reached, host);
+                    if kind == Kind::ChangesOnce {
+                        return Err(error);
+                    }
                     self.wait(error, &mut backoff, deadline).await?;
                     continue;
                 }
@@ -171,7 +174,7 @@ impl Servers {
                 }
                 Remedy::Broken => {
                     is_repeat = true;
-                    node.link.broken(live.generation);
+                    node.has_been_silent(&live, kind);
                     self.forget(&node);
                     let message = format!("the connection to redis at {host} broke: {error}");
                     let error = Error::new(ErrorKind::EngineUnavailable, message);
@@ -328,6 +331,14 @@ impl Node {
         match &self.replicas {
             Some(replicas) if kind != Kind::Looks => replicas.send(command).await,
             _ => Ok(Reached::Answer(send(live, command).await)),
+        }
+    }
+
+    /// Gives up the connection that a call went over.
+    fn has_been_silent(&self, live: &Live, kind: Kind) {
+        match &self.replicas {
+            Some(replicas) if kind != Kind::Looks => replicas.link.give_up(),
+            _ => self.link.broken(live.generation),
         }
     }
 

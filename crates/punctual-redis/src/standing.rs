@@ -122,7 +122,14 @@ impl Standing {
             );
             Err(Error::new(ErrorKind::DurabilityUnavailable, message).operation("connect"))
         };
+        // Whoever has set `always` counts on it.
+        let pauses = self.appendonly && self.appendfsync == "always" && self.no_fsync_on_rewrite;
         match asked {
+            None if pauses => refuse(
+                "fsync",
+                "it syncs always, but not during a rewrite: set no-appendfsync-on-rewrite no, or ask for \
+                 durability=os",
+            ),
             None => Ok(most),
             Some(Durability::Memory) => Ok(Durability::Memory),
             Some(Durability::Os | Durability::Fsync) if !self.appendonly => refuse(
@@ -132,6 +139,10 @@ impl Standing {
                     "fsync"
                 },
                 "it keeps no append-only file: set appendonly yes",
+            ),
+            Some(Durability::Os) if self.appendfsync == "no" => refuse(
+                "os",
+                "it never syncs its append-only file by itself: set appendfsync everysec",
             ),
             Some(Durability::Os) => Ok(Durability::Os),
             Some(Durability::Fsync) if !self.unreadable.is_empty() => refuse(
@@ -177,8 +188,8 @@ impl Standing {
     fn most(&self) -> Durability {
         match (self.appendonly, self.appendfsync.as_str()) {
             (true, "always") if !self.no_fsync_on_rewrite => Durability::Fsync,
+            (true, "no") | (false, _) => Durability::Memory,
             (true, _) => Durability::Os,
-            (false, _) => Durability::Memory,
         }
     }
 

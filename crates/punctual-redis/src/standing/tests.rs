@@ -74,10 +74,29 @@ fn what_cannot_be_kept_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn an_always_that_pauses_for_rewrites_is_no_fsync() {
+fn an_always_that_pauses_for_rewrites_is_asked_for_or_refused() {
     let pauses = Standing {
         no_fsync_on_rewrite: true,
         ..good()
     };
-    assert_eq!(pauses.keeps(None).unwrap(), Durability::Os);
+    let said = refusal(&pauses, None);
+    assert!(said.contains("no-appendfsync-on-rewrite no"), "{said}");
+    let os = Durability::Os;
+    assert_eq!(pauses.keeps(Some(os)).unwrap(), os);
+    let every_second = Standing {
+        appendfsync: "everysec".into(),
+        ..pauses
+    };
+    assert_eq!(every_second.keeps(None).unwrap(), os);
+}
+
+#[test]
+fn a_file_that_is_never_synced_is_memory() {
+    let never = Standing {
+        appendfsync: "no".into(),
+        ..good()
+    };
+    assert_eq!(never.keeps(None).unwrap(), Durability::Memory);
+    let said = refusal(&never, Some(Durability::Os));
+    assert!(said.contains("appendfsync everysec"), "{said}");
 }

@@ -85,7 +85,7 @@ impl Calls {
             let map = edit::of_filter(asked, filter, walk.inner.as_deref(), left);
             let reply = self.change(&shards[walk.index], "edit", Kind::Changes, &map);
             let part = match reply.await.and_then(|reply| edit::reply(&reply)) {
-                // What was done is told; who goes on meets the error.
+                // What is known to be done is told; who goes on meets the error.
                 Err(_) if edited.examined > 0 => break,
                 part => part?,
             };
@@ -162,7 +162,7 @@ impl Calls {
             };
             let told = self.control_one(&shards[walk.index], &asked, Kind::Changes);
             let (examined, matched, cursor) = match told.await {
-                // What was done is told; who goes on meets the error.
+                // What is known to be done is told; who goes on meets the error.
                 Err(_) if all_examined > 0 => break Some(walk.cursor()),
                 told => match told? {
                     Controlled::Purged {

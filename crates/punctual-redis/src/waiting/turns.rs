@@ -81,4 +81,4 @@ pub(super) fn looks_again(crowd: u32) -> Duration {
 /// How often one who waits alone looks for himself.
 const LOOKS_AGAIN: Duration = seconds(1);
 /// How often somebody looks where many wait.
-const SOMEBODY_LOOKS: Duration = millis(75);
+const SOMEBODY_LOOKS: Duration = millis(45);

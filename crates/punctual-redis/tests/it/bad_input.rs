@@ -122,7 +122,7 @@ async fn a_key_of_our_names_that_is_not_ours_is_damage() {
 }
 
 /// Every key that a shard may have by itself, and some of those of a queue.
-const OURS: &str = "s b pg u md rec ws fw rv o of mp f e xp kp up w ot n:orders tb:orders \
+const OURS: &str = "s b sd sh pg u md rec ws fw rv o of mp f e xp kp up w ot d:orders n:orders tb:orders \
     ts:orders h:orders g:orders l:orders gm:orders hi:orders hb:orders k:4:orders k:6:orders \
     r:0:orders r:9:orders x:0:orders x:19:orders";
 

@@ -4,9 +4,11 @@ mod refusals;
 use std::collections::HashSet;
 use std::io::Write;
 
-use punctual::engine::{Claim, Durability, ExtendVerdict, WaitFor, WorkerId};
+use punctual::engine::{
+    Claim, Control, Controlled, Durability, ExtendVerdict, SettleVerdict, WaitFor, WorkerId,
+};
 use punctual::time::{Clock, Stopwatch, SystemClock, days, millis, seconds};
-use punctual::{Due, Engine, ErrorKind, NewJob, State};
+use punctual::{Due, Engine, ErrorKind, JobId, NewJob, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
@@ -14,6 +16,8 @@ use crate::client::{
     Claimed, QUEUE, claim, claim_as, connect, drain, enqueue, enqueue_surely, here, job, options,
     state,
 };
+use crate::hand::SHARD;
+use crate::outbox::{ends_with, enqueues};
 
 /// A worker whose own clock is a day behind that of the servers.
 #[tokio::test]
@@ -446,9 +450,13 @@ async fn lost_data_are_told_and_never_a_new_queue() {
 async fn a_full_server_refuses_jobs_and_lets_them_end() {
     let server = TestServer::start();
     let engine = connect(&server.address()).await;
+    let mut waiting = JobId::new();
     for _ in 0..10 {
-        enqueue(&engine).await.expect("enqueue");
+        waiting = enqueue(&engine).await.expect("enqueue");
     }
+    let purged = NewJob::new("purged", "{}");
+    let sent = engine.enqueue(&here(), vec![purged]).await;
+    sent.expect("enqueue");
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     let error = enqueue(&engine).await.expect_err("full");
     assert_eq!(error.kind(), ErrorKind::EngineFull, "{error}");
@@ -458,8 +466,35 @@ async fn a_full_server_refuses_jobs_and_lets_them_end() {
         page.extend(&engine).await,
         Ok(ExtendVerdict::Extended { .. })
     ));
-    assert!(page.complete(&engine).await.expect("settle"));
-    assert_eq!(drain(&engine).await.len(), 6);
+    let (first, rest) = page.split(1);
+    // Refused, it would run again and again.
+    let effect = enqueues(&[NewJob::new("followers", "{}")]);
+    let settled = engine.settle(&here(), ends_with(&first, effect)).await;
+    let settled = settled.expect("settle").verdicts.remove(0).remove(0);
+    assert!(
+        matches!(settled, SettleVerdict::Settled { .. }),
+        "{settled:?}"
+    );
+    assert!(rest.complete(&engine).await.expect("settle"));
+    let cancelled = server.cli(&[
+        "FCALL",
+        "punctual_1_cancel",
+        "1",
+        SHARD,
+        &waiting.to_string(),
+    ]);
+    assert!(cancelled.contains("cancelled"), "{cancelled}");
+    let purge = Control::Purge {
+        queue: "purged".into(),
+        cursor: None,
+        limit: 10,
+    };
+    let purged = engine.control(&here(), purge).await.expect("purge");
+    assert!(
+        matches!(purged, Controlled::Purged { matched: 1, .. }),
+        "{purged:?}"
+    );
+    assert_eq!(drain(&engine).await.len(), 5);
     engine.maintain().await.expect("maintain");
     server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
     enqueue(&engine).await.expect("there is room again");

@@ -151,9 +151,7 @@ async fn a_command_that_a_function_may_not_is_told_with_its_remedy() {
     let place = UnderRules::and(&[]);
     let engine = connect(&place.address()).await;
     enqueue(&engine).await.expect("enqueue");
-    place
-        .0
-        .cli(&["ACL", "SETUSER", "punctual", "-zrevrangebyscore"]);
+    place.0.cli(&["ACL", "SETUSER", "punctual", "-zrange"]);
     let dead = List {
         by: ListBy::State {
             queue: QUEUE.into(),

@@ -1,6 +1,6 @@
 //! Many jobs due in the same minute: worked off in slices, whatever the pile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use punctual::conformance::START;
@@ -184,6 +184,34 @@ impl Pile {
         }
     }
 
+    /// Cancels all that wait; how many.
+    async fn purge(&mut self) -> usize {
+        let (mut cursor, mut cancelled) = (None, 0);
+        loop {
+            let purge = Control::Purge {
+                queue: QUEUE.into(),
+                cursor,
+                limit: BATCH,
+            };
+            let namespace = here();
+            let purged = self.engine.control(&namespace, purge);
+            let purged = self.meter.bounded_by("purge", CHANGES_MAX, purged).await;
+            let Controlled::Purged {
+                matched,
+                cursor: next,
+                ..
+            } = purged.expect("purge")
+            else {
+                panic!("a purge answers what it has purged");
+            };
+            cancelled += matched;
+            cursor = next;
+            if cursor.is_none() {
+                return cancelled;
+            }
+        }
+    }
+
     /// What it took, for who looks.
     fn tell(&mut self, what: &str) {
         let memory = self.server.cli(&["INFO", "memory"]);
@@ -334,44 +362,76 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
         }
     }
     pile.tell("edited");
-    let (mut cursor, mut cancelled) = (None, 0);
-    loop {
-        let purge = Control::Purge {
-            queue: QUEUE.into(),
-            cursor,
-            limit: BATCH,
-        };
-        let purged = pile.engine.control(&here, purge);
-        let purged = pile.meter.bounded_by("purge", CHANGES_MAX, purged).await;
-        let Controlled::Purged {
-            matched,
-            cursor: next,
-            ..
-        } = purged.expect("purge")
-        else {
-            panic!("a purge answers what it has purged");
-        };
-        cancelled += matched;
-        cursor = next;
-        if cursor.is_none() {
-            break;
-        }
-    }
+    let cancelled = pile.purge().await;
     pile.tell("purged");
     assert!(cancelled > jobs / 2, "{cancelled} of {jobs}");
-    let listed = List {
-        by: ListBy::State {
-            queue: QUEUE.into(),
-            state: State::Ready,
-        },
-        filter: Filter::default(),
-        cursor: None,
-        limit: BATCH,
-        payloads: false,
-    };
-    let listed = pile.engine.list(&here, listed);
-    let listed = pile.meter.bounded("list of none", listed).await;
-    assert!(listed.expect("list").jobs.is_empty());
+    for state in [State::Ready, State::Scheduled] {
+        let listed = List {
+            by: ListBy::State {
+                queue: QUEUE.into(),
+                state,
+            },
+            filter: Filter::default(),
+            cursor: None,
+            limit: BATCH,
+            payloads: false,
+        };
+        let listed = pile.engine.list(&here, listed);
+        let listed = pile.meter.bounded("list of none", listed).await;
+        assert_eq!(listed.expect("list").jobs.len(), 0, "{state}");
+    }
+}
+
+/// Where jobs stand that wait long: some near, the others in a list that is short or long.
+#[tokio::test]
+async fn all_of_those_that_wait_long_are_listed_once_and_purged() {
+    for (jobs, near) in [(900, 0), (1_500, 0), (3_000, 20), (3_000, 600)] {
+        let mut pile = Pile::new().await;
+        let here = here();
+        let mut sent = BTreeSet::new();
+        let mut put = async |due: Due, jobs: usize| {
+            let job = |_| NewJob {
+                due,
+                ..NewJob::new(QUEUE, "{}")
+            };
+            let jobs: Vec<NewJob> = (0..jobs).map(job).collect();
+            sent.extend(jobs.iter().map(|job| job.id));
+            pile.engine.enqueue(&here, jobs).await.expect("enqueue");
+        };
+        put(Due::After(seconds(30)), near).await;
+        for nth in 0..jobs / 100 {
+            // In no order.
+            let due = hours(24) + seconds(nth as u64 * 7 % 31);
+            put(Due::After(due), 100).await;
+        }
+        let mut list = List {
+            by: ListBy::State {
+                queue: QUEUE.into(),
+                state: State::Scheduled,
+            },
+            filter: Filter::default(),
+            cursor: None,
+            limit: 50,
+            payloads: false,
+        };
+        let mut listed = Vec::new();
+        loop {
+            let page = pile.engine.list(&here, list.clone());
+            let page = pile.meter.bounded("list", page).await.expect("list");
+            listed.extend(page.jobs.into_iter().map(|job| job.id));
+            list.cursor = page.cursor;
+            if list.cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed.len(), sent.len(), "{jobs} far and {near} near jobs");
+        assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), sent);
+        let purged = pile.purge().await;
+        assert_eq!(purged, sent.len(), "{jobs} far and {near} near jobs");
+        list.cursor = None;
+        let left = pile.engine.list(&here, list).await.expect("list");
+        assert!(left.jobs.is_empty(), "{} left", left.jobs.len());
+    }
 }
 
 struct Filtered {
