@@ -10,11 +10,35 @@ local SLICE = 250 -- ids of a far list spread at a time
 -- A list of at most so many is listed by due, and what leaves it is taken out of it. What leaves a longer one stays as a
 -- stale entry, counted: it is listed by place, and places hold.
 local SORTED = 1000
+local LREM_MAX = SORTED
+--SMALL LREM_MAX = 2
 local COUNTED = 4096 -- a list of at most so many is counted by due
 
 local function due_set(r) return S.base .. ':n:' .. r.name end
 local function far_list(r, number) return S.base .. ':t:' .. fmt('%d', number) .. ':' .. r.name end
 local function far_numbers(r) return S.base .. ':tb:' .. r.name end
+
+-- `BASE:ts:QUEUE`: id and number of a far list to how many of its entries there are stale; the earlier ones are.
+local function stale_set(r) return S.base .. ':ts:' .. r.name end
+
+-- How many of these ids are stale in a list of that number; nil if nothing is in any.
+local function stale_counts(r, number, ids)
+  local key, fields, out = stale_set(r), {}, {}
+  if #ids == 0 or call('EXISTS', key) == 0 then return nil end
+  for i = 1, #ids do fields[i] = ids[i] .. fmt('%d', number) end
+  local counts = get_many(key, fields)
+  for i = 1, #ids do if counts[i] then out[ids[i]] = tonum(counts[i]) end end
+  return out
+end
+
+-- Whether an entry is stale; it is then no longer counted.
+local function is_stale(r, number, left, id)
+  if not left or not left[id] or left[id] == 0 then return false end
+  left[id] = left[id] - 1
+  local field = id .. fmt('%d', number)
+  if left[id] == 0 then call('HDEL', stale_set(r), field) else call('HSET', stale_set(r), field, left[id]) end
+  return true
+end
 
 local LOOK = '\255\0\0'
 
@@ -80,8 +104,12 @@ local function add_many(r, dues, members, ids)
   call_many('ZADD', due_set(r), near)
   for i = 1, #numbers do
     local number = numbers[i]
-    local list = far[number]
-    if call_many('RPUSH', far_list(r, number), list) <= #list then call('ZADD', far_numbers(r), number, number) end
+    local list, new = far[number], {}
+    local left = stale_counts(r, number, list)
+    -- An entry that was stale stands for its job again.
+    for k = 1, left and #list or 0 do if not is_stale(r, number, left, list[k]) then new[#new + 1] = list[k] end end
+    if left then list = new end
+    if #list > 0 and call_many('RPUSH', far_list(r, number), list) <= #list then call('ZADD', far_numbers(r), number, number) end
   end
   r.c[SCHEDULED], r.far, r.rest = r.c[SCHEDULED] + #ids, r.far + added, nil
   if earliest then Due.head_at_most(r, earliest) end
@@ -114,23 +142,6 @@ function Due.add(r, j)
   add_many(r, {j.due}, {member_of(j)}, {j.id})
 end
 
--- `BASE:ts:QUEUE`: ids to how many of their entries in far lists are stale; the earlier ones are.
-local function stale_set(r) return S.base .. ':ts:' .. r.name end
-
-local function counts_of(key, ids)
-  local counts, out = get_many(key, ids), {}
-  for i = 1, #ids do if counts[i] then out[ids[i]] = tonum(counts[i]) end end
-  return out
-end
-
--- Whether an entry is stale; it is then no longer counted.
-local function is_stale(key, left, id)
-  if not left or not left[id] or left[id] == 0 then return false end
-  left[id] = left[id] - 1
-  if left[id] == 0 then call('HDEL', key, id) else call('HSET', key, id, left[id]) end
-  return true
-end
-
 -- Spreads a slice of the first far list into the near set, if its time comes or `now_` is told.
 local function spread(r, now_)
   local number = call('ZRANGE', far_numbers(r), 0, 0)[1]
@@ -146,11 +157,10 @@ local function spread(r, now_)
   local ids = call('LPOP', key, SLICE) or {}
   S.spread = S.spread + #ids
   local records, items, live = get_many(S.k.b, ids), {}, 0
-  local gone, left = stale_set(r), nil
-  if #ids > 0 and call('EXISTS', gone) == 1 then left = counts_of(gone, ids) end
+  local left = stale_counts(r, tonum(number), ids)
   for i = 1, #ids do
     local raw = records[i]
-    if not is_stale(gone, left, ids[i]) then
+    if not is_stale(r, tonum(number), left, ids[i]) then
       local due = raw and byte(raw) <= 2 and at8(raw, 12)
       if due and floor(due / WIDTH) == tonum(number) then
         items[2 * live + 1] = fmt('%d', due)
@@ -190,8 +200,9 @@ function Due.remove(r, j)
   if r.c[SCHEDULED] == 0 then return false end
   if call('ZREM', due_set(r), member_of(j)) == 0 then
     if r.far == 0 or j.due < r.horizon then return false end
-    local key = far_list(r, floor(j.due / WIDTH))
-    if call('LLEN', key) <= SORTED then call('LREM', key, 1, j.id) else call('HINCRBY', stale_set(r), j.id, 1) end
+    local number = floor(j.due / WIDTH)
+    local key = far_list(r, number)
+    if call('LLEN', key) <= LREM_MAX then call('LREM', key, 1, j.id) else call('HINCRBY', stale_set(r), j.id .. fmt('%d', number), 1) end
     r.far = max(0, r.far - 1)
   end
   r.c[SCHEDULED], r.rest = r.c[SCHEDULED] - 1, nil
@@ -274,9 +285,11 @@ function Due.far_from(r)
 end
 
 -- Far jobs of a queue, at most so many after a cursor: ids with the cursor after each. List by list; one of
--- at most `SORTED` entries by due (cursor: the letter, DUE | seq, id), a longer one as they came (p NUMBER | place), also
--- after a cursor by due, of a job that was near. One that becomes longer meanwhile begins anew.
-function Due.far_page(r, cursor, limit, letter)
+-- at most `SORTED` entries by due (cursor: DUE | seq, id; s before it for who takes them out), a longer one as they came
+-- (p NUMBER | place), also after a cursor by due, of a job that was near. One that becomes longer meanwhile begins anew.
+-- Who takes them out has a longer one from its end: what is spread meanwhile goes from its front, and shifts the places.
+function Due.far_page(r, cursor, limit, takes)
+  local letter = takes and 's' or ''
   local out, kind, number, due, rest = {}, nil, '-inf', nil, nil
   if cursor then
     local bar = find(cursor, '|', 1, true)
@@ -290,15 +303,24 @@ function Due.far_page(r, cursor, limit, letter)
     local key, goes_on = far_list(r, this), cursor and this == number
     local by_place = goes_on and kind == 'p'
     if by_place or call('LLEN', key) > SORTED then
-      local place, looked = by_place and tonum(rest) or 0, nil
-      repeat
-        local found
-        found, looked = entries(r, this, place, place + limit - 1)
-        for i = 1, #found do
-          if #out < limit then out[#out + 1] = {sub(found[i][2], 13), 'p' .. text .. '|' .. fmt('%d', found[i][3])} end
+      local function put(one, place) if #out < limit then out[#out + 1] = {sub(one[2], 13), 'p' .. text .. '|' .. fmt('%d', place)} end end
+      if takes then
+        local place = by_place and tonum(rest) or call('LLEN', key)
+        while place > 0 and #out < limit do
+          local from = max(0, place - SLICE)
+          local found = entries(r, this, from, place - 1)
+          for i = #found, 1, -1 do put(found[i], found[i][3] - 1) end
+          place = from
         end
-        place = place + limit
-      until looked < limit or #out == limit
+      else
+        local place, looked = by_place and tonum(rest) or 0, nil
+        repeat
+          local found
+          found, looked = entries(r, this, place, place + SLICE - 1)
+          for i = 1, #found do put(found[i], found[i][3]) end
+          place = place + SLICE
+        until looked < SLICE or #out == limit
+      end
     else
       local found = entries(r, this, 0, -1)
       table.sort(found, function(a, b) return a[1] < b[1] or a[1] == b[1] and below(a[2], b[2]) end)

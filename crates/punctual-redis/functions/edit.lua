@@ -126,34 +126,30 @@ function Edit.call(base, blob)
   end
   Sweep.run()
   local out, examined, matched, cursor = {}, 0, 0, nil
-  if map.t then
-    for i, target in ipairs(map.t) do
-      local id = Inspect.resolve(target, true)
-      local verdict, detail = NOT_FOUND, nil
-      if id then verdict, detail = Edit.one(id, action, map, dry) end
-      if verdict ~= NOT_FOUND then matched = matched + 1 end
-      out[i] = {id or '', verdict, detail}
+  local function edit(id, i)
+    local verdict, detail = NOT_FOUND, nil
+    if id then verdict, detail = Edit.one(id, action, map, dry) end
+    out[i] = {id or '', verdict, detail}
+    return verdict ~= NOT_FOUND
+  end
+  local ok, refused = attempt(function()
+    if map.t then
+      for i, target in ipairs(map.t) do
+        if edit(Inspect.resolve(target, true), i) then matched = matched + 1 end
+      end
+      examined = #map.t
+      return
     end
-    examined = #map.t
-  else
     local f = map.f or {}
     local moves = action == 1 or action == 3 -- would meet a job again, further on
     local by = f.q and f.s and not moves and 1 or 4
     local jobs
-    local ok, refused = attempt(function()
-      jobs, examined, cursor = Inspect.find(by, f.q, f.s, nil, f, map.cu, limit, true)
-    end)
-    if not ok then
-      Shard.commit() -- what the sweep has moved
-      error(refused)
-    end
-    for i, found in ipairs(jobs) do
-      local verdict, detail = Edit.one(found[1].id, action, map, dry)
-      out[i] = {found[1].id, verdict, detail}
-    end
+    jobs, examined, cursor = Inspect.find(by, f.q, f.s, nil, f, map.cu, limit, true)
+    for i, found in ipairs(jobs) do edit(found[1].id, i) end
     matched = #jobs
-  end
-  Shard.commit()
+  end)
+  Shard.commit() -- what the sweep has moved too
+  if not ok then error(refused) end
   return mp.pack({v = out, ex = examined, ma = matched, cu = cursor, n = S.now, i = M.instance})
 end
 

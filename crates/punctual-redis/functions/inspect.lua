@@ -275,18 +275,18 @@ end
 local function scheduled_ids(r, cursor, limit, takes)
   local kind = cursor and sub(cursor, 1, 1)
   local function near(after, want) return by_score(S.base .. ':n:' .. r.name, after, want) end
-  local function far(want, letter) return r.far > 0 and Due.far_page(r, cursor, want, letter) or {} end
+  local function far(want) return r.far > 0 and Due.far_page(r, cursor, want, takes) or {} end
   if takes then
     if cursor and kind ~= 's' and kind ~= 'p' then return near(cursor, limit) end
-    local out = far(limit, 's')
+    local out = far(limit)
     if #out == limit then return out end
     for _, one in ipairs(near(nil, limit - #out)) do out[#out + 1] = one end
     return out
   end
-  if kind == 'p' then return far(limit, '') end
+  if kind == 'p' then return far(limit) end
   local out = near(cursor, limit)
   if r.far == 0 or #out == limit and out[limit].due < Due.far_from(r) then return out end
-  return merge(out, far(limit, ''), limit)
+  return merge(out, far(limit), limit)
 end
 
 -- Ids of a queue in a state, in their order after a cursor, each with the cursor after it; `takes`: to take them out.

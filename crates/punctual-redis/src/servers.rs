@@ -334,11 +334,11 @@ impl Node {
         }
     }
 
-    /// Gives up the connection that a call went over.
+    /// Gives up the connection that a call went over; the main one too, so that the server is made ready anew.
     fn has_been_silent(&self, live: &Live, kind: Kind) {
-        match &self.replicas {
-            Some(replicas) if kind != Kind::Looks => replicas.link.give_up(),
-            _ => self.link.broken(live.generation),
+        self.link.broken(live.generation);
+        if let (Some(replicas), true) = (&self.replicas, kind != Kind::Looks) {
+            replicas.link.give_up();
         }
     }
 

@@ -60,3 +60,4 @@ mod vanished;
 mod versions;
 /// Who waits on a connection that is cut.
 mod waits;
+mod walks;

@@ -1,15 +1,12 @@
 //! Many jobs due in the same minute: worked off in slices, whatever the pile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use punctual::conformance::START;
-use punctual::engine::{
-    Action, Claim, Control, Controlled, Cursor, Edit, Filter, List, ListBy, Select, StatsRequest,
-    WorkerId,
-};
+use punctual::engine::{Claim, Control, Controlled, WorkerId};
 use punctual::time::{Clock, ManualClock, Timestamp, hours, millis, minutes, seconds};
-use punctual::{Due, Engine, Hold, NewJob, State, Unique, UniquePolicy};
+use punctual::{Due, Engine, Hold, NewJob, Unique, UniquePolicy};
 use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
@@ -17,13 +14,22 @@ use crate::client::{QUEUE, claim, here};
 
 /// How many, unless `PUNCTUAL_PILE` says otherwise: a million takes a minute or so.
 const JOBS: usize = 100_000;
+
+pub(crate) fn jobs() -> usize {
+    let told = std::env::var("PUNCTUAL_PILE").ok();
+    told.map_or(JOBS, |told| told.parse().expect("a number of jobs"))
+}
+
 /// Jobs of a call.
-const BATCH: usize = 1_000;
+pub(crate) const BATCH: usize = 1_000;
 /// Commands within the functions that one call may take, however many jobs there are.
 const WORK_MAX: u64 = 200;
 
+/// Commands of a call that changes jobs: some twenty each for as many as one call takes.
+pub(crate) const CHANGES_MAX: u64 = 1_000;
+
 /// Reads what a server has done.
-struct Meter {
+pub(crate) struct Meter {
     connection: redis::Connection,
     works: BTreeMap<&'static str, Vec<Work>>,
 }
@@ -78,11 +84,15 @@ impl Meter {
     }
 
     /// Does something, and holds each of its calls to its bound.
-    async fn bounded<T>(&mut self, what: &'static str, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn bounded<T>(
+        &mut self,
+        what: &'static str,
+        work: impl Future<Output = T>,
+    ) -> T {
         self.bounded_by(what, WORK_MAX, work).await
     }
 
-    async fn bounded_by<T>(
+    pub(crate) async fn bounded_by<T>(
         &mut self,
         what: &'static str,
         most: u64,
@@ -105,15 +115,16 @@ impl Meter {
     }
 }
 
-struct Pile {
+/// Many jobs on a server of their own, and what it does for them.
+pub(crate) struct Pile {
     server: TestServer,
-    engine: RedisEngine,
+    pub(crate) engine: RedisEngine,
     clock: ManualClock,
-    meter: Meter,
+    pub(crate) meter: Meter,
 }
 
 impl Pile {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let server = TestServer::start();
         let clock = ManualClock::new(START);
         let options: Options = server.address().parse().expect("a good address");
@@ -126,7 +137,7 @@ impl Pile {
         }
     }
 
-    async fn enqueue(&mut self, jobs: usize, minute: Timestamp) {
+    pub(crate) async fn enqueue(&mut self, jobs: usize, minute: Timestamp) {
         let apart = minutes(1).as_micros() as usize;
         for first in (0..jobs).step_by(BATCH) {
             let batch = (first..jobs.min(first + BATCH)).map(|number| NewJob {
@@ -140,7 +151,7 @@ impl Pile {
         }
     }
 
-    async fn set_time(&self, now: Timestamp) {
+    pub(crate) async fn set_time(&self, now: Timestamp) {
         self.engine
             .set_time(now)
             .await
@@ -149,7 +160,7 @@ impl Pile {
     }
 
     /// All that time has brought about, slice by slice.
-    async fn maintain(&mut self) {
+    pub(crate) async fn maintain(&mut self) {
         loop {
             let duties = self.engine.maintain();
             let done = self
@@ -166,7 +177,7 @@ impl Pile {
     }
 
     /// Claims and completes what is due; how many.
-    async fn work_off(&mut self) -> usize {
+    pub(crate) async fn work_off(&mut self) -> usize {
         let mut done = 0;
         loop {
             let claimed = claim(&self.engine, BATCH);
@@ -185,7 +196,7 @@ impl Pile {
     }
 
     /// Cancels all that wait; how many.
-    async fn purge(&mut self) -> usize {
+    pub(crate) async fn purge(&mut self) -> usize {
         let (mut cursor, mut cancelled) = (None, 0);
         loop {
             let purge = Control::Purge {
@@ -213,7 +224,7 @@ impl Pile {
     }
 
     /// What it took, for who looks.
-    fn tell(&mut self, what: &str) {
+    pub(crate) fn tell(&mut self, what: &str) {
         let memory = self.server.cli(&["INFO", "memory"]);
         let memory = memory
             .lines()
@@ -237,8 +248,7 @@ impl Pile {
 
 #[tokio::test]
 async fn a_pile_due_in_one_minute_is_worked_off_in_slices() {
-    let told = std::env::var("PUNCTUAL_PILE").ok();
-    let jobs = told.map_or(JOBS, |told| told.parse().expect("a number of jobs"));
+    let jobs = jobs();
     let mut pile = Pile::new().await;
     let minute = START + hours(1);
     pile.enqueue(jobs, minute).await;
@@ -259,205 +269,6 @@ async fn a_pile_due_in_one_minute_is_worked_off_in_slices() {
     pile.set_time(minute + minutes(10)).await;
     pile.maintain().await;
     pile.tell("forgotten");
-}
-
-/// Pages of a list that are looked at, from its first on.
-const PAGES: usize = 20;
-/// Commands for a page of a list: its index, and a look at each of its packs.
-const LIST_MAX: u64 = 200;
-/// Commands of a call that changes jobs: some twenty each for as many as one call takes.
-const CHANGES_MAX: u64 = 1_000;
-
-/// Half of the jobs are ready, half due within an hour; a page of 1,000 is the most that can be asked for.
-#[tokio::test]
-async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
-    let told = std::env::var("PUNCTUAL_PILE").ok();
-    let jobs = told.map_or(JOBS, |told| told.parse().expect("a number of jobs")) / 2;
-    let mut pile = Pile::new().await;
-    let here = here();
-    pile.enqueue(jobs, START).await;
-    pile.enqueue(jobs, START + hours(1)).await;
-    pile.set_time(START + minutes(1)).await;
-    pile.maintain().await;
-    for page in claim(&pile.engine, BATCH).await.expect("claim") {
-        assert!(page.complete(&pile.engine).await.expect("settle"));
-    }
-    claim(&pile.engine, BATCH).await.expect("claim");
-    pile.tell("before");
-
-    let states = [
-        ("list ready", Some(State::Ready)),
-        ("list scheduled", Some(State::Scheduled)),
-        ("list active", Some(State::Active)),
-        ("list completed", Some(State::Completed)),
-        ("search all", None),
-    ];
-    for (what, state) in states {
-        for text in [None, Some("y".into())] {
-            let mut list = List {
-                by: state.map_or(ListBy::All, |state| ListBy::State {
-                    queue: QUEUE.into(),
-                    state,
-                }),
-                filter: Filter {
-                    text,
-                    ..Filter::default()
-                },
-                cursor: None,
-                limit: BATCH,
-                payloads: true,
-            };
-            for _ in 0..PAGES {
-                let listed = pile.engine.list(&here, list.clone());
-                let listed = pile.meter.bounded_by(what, LIST_MAX, listed).await;
-                list.cursor = listed.expect(what).cursor;
-                if list.cursor.is_none() {
-                    break;
-                }
-            }
-            if state == Some(State::Scheduled) {
-                let cursor = list.cursor.expect("there are more");
-                assert_eq!(cursor.0[6], b'p', "a long list is not sorted for each page");
-            }
-        }
-    }
-    let everything = StatsRequest {
-        queues: Vec::new(),
-        history: true,
-        due: true,
-    };
-    let stats = pile.engine.stats(&here, everything);
-    pile.meter.bounded("stats", stats).await.expect("stats");
-    pile.meter
-        .bounded("info", pile.engine.info())
-        .await
-        .expect("info");
-    pile.tell("looked at");
-
-    for (what, state, action) in [
-        ("run now", State::Scheduled, Action::RunNow),
-        ("cancel scheduled", State::Scheduled, Action::Cancel),
-        ("cancel ready", State::Ready, Action::Cancel),
-    ] {
-        for dry_run in [true, false] {
-            let mut select = Filtered::of(state);
-            for _ in 0..PAGES {
-                let edited = pile.engine.edit(
-                    &here,
-                    Edit {
-                        select: select.next(),
-                        action,
-                        dry_run,
-                    },
-                );
-                let name = if dry_run { "dry run" } else { what };
-                let edited = pile.meter.bounded_by(name, CHANGES_MAX, edited).await;
-                let edited = edited.expect(what);
-                assert!(edited.matched > 0, "{what}");
-                select.cursor = edited.cursor;
-                if select.cursor.is_none() {
-                    break;
-                }
-            }
-        }
-    }
-    pile.tell("edited");
-    let cancelled = pile.purge().await;
-    pile.tell("purged");
-    assert!(cancelled > jobs / 2, "{cancelled} of {jobs}");
-    for state in [State::Ready, State::Scheduled] {
-        let listed = List {
-            by: ListBy::State {
-                queue: QUEUE.into(),
-                state,
-            },
-            filter: Filter::default(),
-            cursor: None,
-            limit: BATCH,
-            payloads: false,
-        };
-        let listed = pile.engine.list(&here, listed);
-        let listed = pile.meter.bounded("list of none", listed).await;
-        assert_eq!(listed.expect("list").jobs.len(), 0, "{state}");
-    }
-}
-
-/// Where jobs stand that wait long: some near, the others in a list that is short or long.
-#[tokio::test]
-async fn all_of_those_that_wait_long_are_listed_once_and_purged() {
-    for (jobs, near) in [(900, 0), (1_500, 0), (3_000, 20), (3_000, 600)] {
-        let mut pile = Pile::new().await;
-        let here = here();
-        let mut sent = BTreeSet::new();
-        let mut put = async |due: Due, jobs: usize| {
-            let job = |_| NewJob {
-                due,
-                ..NewJob::new(QUEUE, "{}")
-            };
-            let jobs: Vec<NewJob> = (0..jobs).map(job).collect();
-            sent.extend(jobs.iter().map(|job| job.id));
-            pile.engine.enqueue(&here, jobs).await.expect("enqueue");
-        };
-        put(Due::After(seconds(30)), near).await;
-        for nth in 0..jobs / 100 {
-            // In no order.
-            let due = hours(24) + seconds(nth as u64 * 7 % 31);
-            put(Due::After(due), 100).await;
-        }
-        let mut list = List {
-            by: ListBy::State {
-                queue: QUEUE.into(),
-                state: State::Scheduled,
-            },
-            filter: Filter::default(),
-            cursor: None,
-            limit: 50,
-            payloads: false,
-        };
-        let mut listed = Vec::new();
-        loop {
-            let page = pile.engine.list(&here, list.clone());
-            let page = pile.meter.bounded("list", page).await.expect("list");
-            listed.extend(page.jobs.into_iter().map(|job| job.id));
-            list.cursor = page.cursor;
-            if list.cursor.is_none() {
-                break;
-            }
-        }
-        assert_eq!(listed.len(), sent.len(), "{jobs} far and {near} near jobs");
-        assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), sent);
-        let purged = pile.purge().await;
-        assert_eq!(purged, sent.len(), "{jobs} far and {near} near jobs");
-        list.cursor = None;
-        let left = pile.engine.list(&here, list).await.expect("list");
-        assert!(left.jobs.is_empty(), "{} left", left.jobs.len());
-    }
-}
-
-struct Filtered {
-    state: State,
-    cursor: Option<Cursor>,
-}
-
-impl Filtered {
-    fn of(state: State) -> Self {
-        Self {
-            state,
-            cursor: None,
-        }
-    }
-
-    fn next(&self) -> Select {
-        Select::Filter {
-            filter: Filter {
-                queue: Some(QUEUE.into()),
-                state: Some(self.state),
-                ..Filter::default()
-            },
-            cursor: self.cursor.clone(),
-            limit: BATCH,
-        }
-    }
 }
 
 /// A job that has to be looked at.

@@ -27,6 +27,17 @@ fn who_is_told_soon_that_the_data_are_gone_goes_on_with_nothing() {
 }
 
 #[test]
+fn who_is_told_by_a_call_that_was_under_way_need_not_call_again() {
+    let mut told = Told::one_job();
+    told.fault("F17", EMPTIED, EMPTIED + MS);
+    let call = told.call();
+    told.invokes(OTHER, call, EMPTIED - MS);
+    fails(&mut told, call, EMPTIED + 2 * MS, "engine_data_missing");
+    assert_eq!(told.broken(), NOTHING);
+    assert!(told.looked_at("T") > 0);
+}
+
+#[test]
 fn a_job_that_is_stored_as_if_nothing_had_been_is_found() {
     let told = emptied(|told, call, at| told.answers(call, at + MS, "duplicate", None));
     assert!(

@@ -1,0 +1,289 @@
+//! Lists, edits and purges of many jobs: each once, none left, in short calls.
+
+use std::collections::BTreeSet;
+
+use punctual::conformance::START;
+use punctual::engine::{Action, Cursor, Edit, Filter, List, ListBy, Select, StatsRequest, Target};
+use punctual::time::{hours, minutes, seconds};
+use punctual::{Due, Engine, NewJob, State};
+
+use crate::client::{QUEUE, claim, here};
+use crate::pile::{BATCH, CHANGES_MAX, Pile, jobs};
+
+/// Pages of a list that are looked at, from its first on.
+const PAGES: usize = 20;
+/// Commands for a page of a list: its index, and a look at each of its packs.
+const LIST_MAX: u64 = 200;
+/// Half of the jobs are ready, half due within an hour; a page of 1,000 is the most that can be asked for.
+#[tokio::test]
+async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
+    let jobs = jobs() / 2;
+    let mut pile = Pile::new().await;
+    let here = here();
+    pile.enqueue(jobs, START).await;
+    pile.enqueue(jobs, START + hours(1)).await;
+    pile.set_time(START + minutes(1)).await;
+    pile.maintain().await;
+    for page in claim(&pile.engine, BATCH).await.expect("claim") {
+        assert!(page.complete(&pile.engine).await.expect("settle"));
+    }
+    claim(&pile.engine, BATCH).await.expect("claim");
+    pile.tell("before");
+
+    let states = [
+        ("list ready", Some(State::Ready)),
+        ("list scheduled", Some(State::Scheduled)),
+        ("list active", Some(State::Active)),
+        ("list completed", Some(State::Completed)),
+        ("search all", None),
+    ];
+    for (what, state) in states {
+        for text in [None, Some("y".into())] {
+            let mut list = List {
+                by: state.map_or(ListBy::All, |state| ListBy::State {
+                    queue: QUEUE.into(),
+                    state,
+                }),
+                filter: Filter {
+                    text,
+                    ..Filter::default()
+                },
+                cursor: None,
+                limit: BATCH,
+                payloads: true,
+            };
+            for _ in 0..PAGES {
+                let listed = pile.engine.list(&here, list.clone());
+                let listed = pile.meter.bounded_by(what, LIST_MAX, listed).await;
+                list.cursor = listed.expect(what).cursor;
+                if list.cursor.is_none() {
+                    break;
+                }
+            }
+            if state == Some(State::Scheduled) {
+                let cursor = list.cursor.expect("there are more");
+                assert_eq!(cursor.0[6], b'p', "a long list is not sorted for each page");
+            }
+        }
+    }
+    let everything = StatsRequest {
+        queues: Vec::new(),
+        history: true,
+        due: true,
+    };
+    let stats = pile.engine.stats(&here, everything);
+    pile.meter.bounded("stats", stats).await.expect("stats");
+    pile.meter
+        .bounded("info", pile.engine.info())
+        .await
+        .expect("info");
+    pile.tell("looked at");
+
+    for (what, state, action) in [
+        ("run now", State::Scheduled, Action::RunNow),
+        ("cancel scheduled", State::Scheduled, Action::Cancel),
+        ("cancel ready", State::Ready, Action::Cancel),
+    ] {
+        for dry_run in [true, false] {
+            let mut select = Filtered::of(state);
+            for _ in 0..PAGES {
+                let edited = pile.engine.edit(
+                    &here,
+                    Edit {
+                        select: select.next(),
+                        action,
+                        dry_run,
+                    },
+                );
+                let name = if dry_run { "dry run" } else { what };
+                let edited = pile.meter.bounded_by(name, CHANGES_MAX, edited).await;
+                let edited = edited.expect(what);
+                assert!(edited.matched > 0, "{what}");
+                select.cursor = edited.cursor;
+                if select.cursor.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+    pile.tell("edited");
+    let cancelled = pile.purge().await;
+    pile.tell("purged");
+    assert!(cancelled > jobs / 2, "{cancelled} of {jobs}");
+    for state in [State::Ready, State::Scheduled] {
+        let listed = List {
+            by: ListBy::State {
+                queue: QUEUE.into(),
+                state,
+            },
+            filter: Filter::default(),
+            cursor: None,
+            limit: BATCH,
+            payloads: false,
+        };
+        let listed = pile.engine.list(&here, listed);
+        let listed = pile.meter.bounded("list of none", listed).await;
+        assert_eq!(listed.expect("list").jobs.len(), 0, "{state}");
+    }
+}
+
+/// Where jobs stand that wait long: some near, the others in a list that is short or long.
+#[tokio::test]
+async fn all_of_those_that_wait_long_are_listed_once_and_purged() {
+    for (jobs, near) in [(900, 0), (1_500, 0), (3_000, 20), (3_000, 600)] {
+        let mut pile = Pile::new().await;
+        let here = here();
+        let mut sent = BTreeSet::new();
+        let mut put = async |due: Due, jobs: usize| {
+            let job = |_| NewJob {
+                due,
+                ..NewJob::new(QUEUE, "{}")
+            };
+            let jobs: Vec<NewJob> = (0..jobs).map(job).collect();
+            sent.extend(jobs.iter().map(|job| job.id));
+            pile.engine.enqueue(&here, jobs).await.expect("enqueue");
+        };
+        put(Due::After(seconds(30)), near).await;
+        for nth in 0..jobs / 100 {
+            // In no order.
+            let due = hours(24) + seconds(nth as u64 * 7 % 31);
+            put(Due::After(due), 100).await;
+        }
+        let mut list = List {
+            by: ListBy::State {
+                queue: QUEUE.into(),
+                state: State::Scheduled,
+            },
+            filter: Filter::default(),
+            cursor: None,
+            limit: 50,
+            payloads: false,
+        };
+        let mut listed = Vec::new();
+        loop {
+            let page = pile.engine.list(&here, list.clone());
+            let page = pile.meter.bounded("list", page).await.expect("list");
+            listed.extend(page.jobs.into_iter().map(|job| job.id));
+            list.cursor = page.cursor;
+            if list.cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed.len(), sent.len(), "{jobs} far and {near} near jobs");
+        assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), sent);
+        let purged = pile.purge().await;
+        assert_eq!(purged, sent.len(), "{jobs} far and {near} near jobs");
+        list.cursor = None;
+        let left = pile.engine.list(&here, list).await.expect("list");
+        assert!(left.jobs.is_empty(), "{} left", left.jobs.len());
+    }
+}
+
+/// What a job left behind in a long list is not what it has in another one.
+#[tokio::test]
+async fn a_job_of_a_long_list_that_is_moved_forward_runs_when_it_is_due() {
+    let mut pile = Pile::new().await;
+    let here = here();
+    let mut moved = None;
+    for (hours_ahead, jobs) in [(2, 300), (20, 1_200)] {
+        let job = |_| NewJob {
+            due: Due::After(hours(hours_ahead)),
+            ..NewJob::new(QUEUE, "{}")
+        };
+        let jobs: Vec<NewJob> = (0..jobs).map(job).collect();
+        moved = Some(jobs[7].id);
+        for some in jobs.chunks(BATCH) {
+            let sent = pile.engine.enqueue(&here, some.to_vec()).await;
+            sent.expect("enqueue");
+        }
+    }
+    let moved = moved.expect("jobs were sent");
+    let edit = |action| Edit {
+        select: Select::Targets(vec![Target::Id(moved)]),
+        action,
+        dry_run: false,
+    };
+    for action in [
+        Action::Reprioritise(3),
+        Action::Reschedule(Due::After(hours(10))),
+        Action::Reprioritise(4),
+    ] {
+        let edited = pile.engine.edit(&here, edit(action)).await.expect("edit");
+        assert_eq!(edited.matched, 1);
+    }
+    for (hours_ahead, due) in [(2, 300), (10, 1), (20, 1_199)] {
+        pile.set_time(START + hours(hours_ahead)).await;
+        pile.maintain().await;
+        assert_eq!(pile.work_off().await, due, "{hours_ahead} hours ahead");
+    }
+}
+
+/// Who changed jobs of a long list has them there once.
+#[tokio::test]
+async fn jobs_of_a_long_list_that_were_changed_are_listed_once() {
+    let mut pile = Pile::new().await;
+    let here = here();
+    let job = |_| NewJob {
+        due: Due::After(hours(24)),
+        ..NewJob::new(QUEUE, "{}")
+    };
+    let jobs: Vec<NewJob> = (0..1_900).map(job).collect();
+    for some in jobs.chunks(BATCH) {
+        let sent = pile.engine.enqueue(&here, some.to_vec()).await;
+        sent.expect("enqueue");
+        let edit = Edit {
+            select: Select::Targets(some.iter().map(|job| Target::Id(job.id)).collect()),
+            action: Action::Reprioritise(2),
+            dry_run: false,
+        };
+        let edited = pile.engine.edit(&here, edit).await.expect("edit");
+        assert_eq!(edited.matched, some.len());
+    }
+    let mut list = List {
+        by: ListBy::State {
+            queue: QUEUE.into(),
+            state: State::Scheduled,
+        },
+        filter: Filter::default(),
+        cursor: None,
+        limit: 50,
+        payloads: false,
+    };
+    let mut listed = 0;
+    loop {
+        let page = pile.engine.list(&here, list.clone()).await.expect("list");
+        listed += page.jobs.len();
+        list.cursor = page.cursor;
+        if list.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(listed, jobs.len());
+    assert_eq!(pile.purge().await, jobs.len());
+}
+
+struct Filtered {
+    state: State,
+    cursor: Option<Cursor>,
+}
+
+impl Filtered {
+    fn of(state: State) -> Self {
+        Self {
+            state,
+            cursor: None,
+        }
+    }
+
+    fn next(&self) -> Select {
+        Select::Filter {
+            filter: Filter {
+                queue: Some(QUEUE.into()),
+                state: Some(self.state),
+                ..Filter::default()
+            },
+            cursor: self.cursor.clone(),
+            limit: BATCH,
+        }
+    }
+}
