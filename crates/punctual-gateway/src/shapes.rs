@@ -2,9 +2,9 @@
 
 pub(crate) mod edit;
 pub(crate) mod job;
+pub(crate) mod lease;
 pub(crate) mod new_job;
 pub(crate) mod queue;
 pub(crate) mod reason;
 pub(crate) mod total;
 pub(crate) mod words;
-pub(crate) mod work;

@@ -15,7 +15,7 @@ use crate::access::{Allowed, Caller, Working};
 use crate::alarms::Key;
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Read, wait_until};
-use crate::shapes::work::{
+use crate::shapes::lease::{
     Asked, ClaimAnswer, ClaimRequest, ExtendAnswer, ExtendRequest, SettleAnswer, SettleRequest,
 };
 use crate::state::Shared;

@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 
 use crate::job_line::SpanText;
 use crate::problem::{ErrorAnswer, Problem, ProblemBody, Trail};
+use crate::shapes::lease::{ClaimAnswer, ExtendAnswer, SettleAnswer};
 use crate::shapes::queue::QueueList;
-use crate::shapes::work::{ClaimAnswer, ExtendAnswer, SettleAnswer};
 use crate::unread::shown;
 
 /// Whatever a request calls itself; it comes back with the answer.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use punctual::conformance::START;
 use punctual::engine::{Action, Cursor, Edit, Filter, List, ListBy, Select, StatsRequest, Target};
 use punctual::time::{hours, minutes, seconds};
-use punctual::{Due, Engine, NewJob, State};
+use punctual::{Due, Engine, JobId, NewJob, State};
 
 use crate::client::{QUEUE, claim, here};
 use crate::pile::{BATCH, CHANGES_MAX, Pile, jobs};
@@ -111,20 +111,71 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
     pile.tell("purged");
     assert!(cancelled > jobs / 2, "{cancelled} of {jobs}");
     for state in [State::Ready, State::Scheduled] {
-        let listed = List {
-            by: ListBy::State {
-                queue: QUEUE.into(),
-                state,
-            },
-            filter: Filter::default(),
-            cursor: None,
-            limit: BATCH,
-            payloads: false,
-        };
-        let listed = pile.engine.list(&here, listed);
+        let listed = pile.engine.list(&here, of_state(state));
         let listed = pile.meter.bounded("list of none", listed).await;
         assert_eq!(listed.expect("list").jobs.len(), 0, "{state}");
     }
+}
+
+/// Every scheduled job as it is listed, so many a page.
+async fn walk(pile: &mut Pile, limit: usize) -> Vec<JobId> {
+    let mut list = of_state(State::Scheduled);
+    list.limit = limit;
+    let (mut listed, here) = (Vec::new(), here());
+    loop {
+        let page = pile.engine.list(&here, list.clone());
+        let page = pile.meter.bounded("list", page).await.expect("list");
+        listed.extend(page.jobs.into_iter().map(|job| job.id));
+        list.cursor = page.cursor;
+        if list.cursor.is_none() {
+            return listed;
+        }
+    }
+}
+
+fn of_state(state: State) -> List {
+    List {
+        by: ListBy::State {
+            queue: QUEUE.into(),
+            state,
+        },
+        filter: Filter::default(),
+        cursor: None,
+        limit: BATCH,
+        payloads: false,
+    }
+}
+
+/// Commands of a call that passes over marks: it takes a hundred at a time, 2,000 at most.
+const PASSED_MAX: u64 = 100;
+
+/// What is settled is a mark for a while: who looks through everything passes over those.
+#[tokio::test]
+async fn a_search_behind_many_marks_takes_many_short_calls() {
+    let mut pile = Pile::new().await;
+    let here = here();
+    pile.enqueue(20_000, START).await;
+    pile.set_time(START + minutes(1)).await;
+    assert_eq!(pile.work_off().await, 20_000);
+    let open = NewJob::new(QUEUE, "{}");
+    let sent = pile.engine.enqueue(&here, vec![open.clone()]).await;
+    sent.expect("enqueue");
+    let mut list = List {
+        by: ListBy::All,
+        ..of_state(State::Ready)
+    };
+    let mut found = Vec::new();
+    loop {
+        let page = pile.engine.list(&here, list.clone());
+        let page = pile.meter.bounded_by("search", PASSED_MAX, page).await;
+        let page = page.expect("list");
+        found.extend(page.jobs.into_iter().map(|job| job.id));
+        list.cursor = page.cursor;
+        if list.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, [open.id]);
 }
 
 /// Where jobs stand that wait long: some near, the others in a list that is short or long.
@@ -149,33 +200,12 @@ async fn all_of_those_that_wait_long_are_listed_once_and_purged() {
             let due = hours(24) + seconds(nth as u64 * 7 % 31);
             put(Due::After(due), 100).await;
         }
-        let mut list = List {
-            by: ListBy::State {
-                queue: QUEUE.into(),
-                state: State::Scheduled,
-            },
-            filter: Filter::default(),
-            cursor: None,
-            limit: 50,
-            payloads: false,
-        };
-        let mut listed = Vec::new();
-        loop {
-            let page = pile.engine.list(&here, list.clone());
-            let page = pile.meter.bounded("list", page).await.expect("list");
-            listed.extend(page.jobs.into_iter().map(|job| job.id));
-            list.cursor = page.cursor;
-            if list.cursor.is_none() {
-                break;
-            }
-        }
+        let listed = walk(&mut pile, 50).await;
         assert_eq!(listed.len(), sent.len(), "{jobs} far and {near} near jobs");
         assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), sent);
         let purged = pile.purge().await;
         assert_eq!(purged, sent.len(), "{jobs} far and {near} near jobs");
-        list.cursor = None;
-        let left = pile.engine.list(&here, list).await.expect("list");
-        assert!(left.jobs.is_empty(), "{} left", left.jobs.len());
+        assert_eq!(walk(&mut pile, 50).await, []);
     }
 }
 
@@ -239,26 +269,8 @@ async fn jobs_of_a_long_list_that_were_changed_are_listed_once() {
         let edited = pile.engine.edit(&here, edit).await.expect("edit");
         assert_eq!(edited.matched, some.len());
     }
-    let mut list = List {
-        by: ListBy::State {
-            queue: QUEUE.into(),
-            state: State::Scheduled,
-        },
-        filter: Filter::default(),
-        cursor: None,
-        limit: 50,
-        payloads: false,
-    };
-    let mut listed = 0;
-    loop {
-        let page = pile.engine.list(&here, list.clone()).await.expect("list");
-        listed += page.jobs.len();
-        list.cursor = page.cursor;
-        if list.cursor.is_none() {
-            break;
-        }
-    }
-    assert_eq!(listed, jobs.len());
+    let listed = walk(&mut pile, 50).await;
+    assert_eq!(listed.len(), jobs.len());
     assert_eq!(pile.purge().await, jobs.len());
 }
 
