@@ -130,7 +130,7 @@ impl Servers {
             };
             let sent = within(deadline.left(), node.send(&live, &command, kind)).await;
             let Some(sent) = sent else {
-                node.has_been_silent(&live, kind);
+                node.give_up(&live, kind);
                 return Err(silent(host));
             };
             let error = match sent {
@@ -174,7 +174,7 @@ impl Servers {
                 }
                 Remedy::Broken => {
                     is_repeat = true;
-                    node.has_been_silent(&live, kind);
+                    node.give_up(&live, kind);
                     self.forget(&node);
                     let message = format!("the connection to redis at {host} broke: {error}");
                     let error = Error::new(ErrorKind::EngineUnavailable, message);
@@ -335,7 +335,7 @@ impl Node {
     }
 
     /// Gives up the connection that a call went over; the main one too, so that the server is made ready anew.
-    fn has_been_silent(&self, live: &Live, kind: Kind) {
+    fn give_up(&self, live: &Live, kind: Kind) {
         self.link.broken(live.generation);
         if let (Some(replicas), true) = (&self.replicas, kind != Kind::Looks) {
             replicas.link.give_up();
