@@ -32,8 +32,9 @@ struct Lateness {
     machine: f64,
 }
 
-/// How long nothing may happen before the rest counts as missing: the slowest rival polls every 5 s.
-const PATIENCE: Duration = Duration::from_secs(12);
+/// How long nothing may happen before the rest counts as missing: Sidekiq looks 10 to 15 s after its start
+/// and then every 5 s, apalis-redis every 30 s.
+const PATIENCE: Duration = Duration::from_secs(45);
 
 pub(crate) fn measure(options: &Options, sides: &[Side]) {
     let idle = if options.long { 600 } else { 60 };
@@ -82,7 +83,8 @@ pub(crate) fn measure(options: &Options, sides: &[Side]) {
             rivals: false,
         },
     ];
-    for load in &loads {
+    let is_asked = |load: &&Load| load.title.contains(&options.load);
+    for load in loads.iter().filter(is_asked) {
         let mut rows = Vec::new();
         let runs_it = |side: &&Side| side.schedules && (load.rivals || side.name == PUNCTUAL);
         let sides: Vec<Side> = sides.iter().filter(runs_it).cloned().collect();

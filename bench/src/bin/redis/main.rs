@@ -36,6 +36,9 @@ struct Options {
     /// Divides every number of jobs and seconds: to see whether all works.
     #[arg(long, default_value_t = 1)]
     smoke: u64,
+    /// Of lateness, only the loads whose titles have these words.
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    load: String,
     /// Ten million pending, ten minutes of lateness.
     #[arg(long)]
     long: bool,
