@@ -14,7 +14,9 @@ pub use limits::{Limits, check_header, check_key, check_name};
 pub(crate) use past::remember;
 pub use past::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, PastAttempt, PastOutcome};
 pub use record::{CancelReason, DeadReason, JobRecord, Stop};
-pub use spec::{Due, Group, Hold, NewJob, OnRetry, Unique, UniquePolicy, content_headers};
+pub use spec::{
+    Due, Group, Hold, NewJob, OnRetry, PARENT_HEADER, Unique, UniquePolicy, content_headers,
+};
 pub use state::{Event, State, TRANSITIONS, Transition};
 
 use std::time::Duration;

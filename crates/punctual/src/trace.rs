@@ -1,8 +1,9 @@
-//! W3C trace context in headers: shown by a job's span, passed on to what a job or a request brings about.
+//! What headers say of where a job comes from: its W3C trace context, shown by its span and passed on to what it brings
+//! about, and the job that brought it about.
 
 use std::borrow::Cow;
 
-use crate::job::NewJob;
+use crate::job::{JobId, NewJob, PARENT_HEADER};
 
 const PARENT: &str = "traceparent";
 const STATE: &str = "tracestate";
@@ -54,6 +55,19 @@ pub fn inherit(cause: &Headers, job: &mut NewJob, header_bytes_max: usize) {
     if add(PARENT, parent) && !own_state {
         // Several of them are one list, in their order.
         let _ = values(cause, STATE).all(|state| add(STATE, state));
+    }
+}
+
+/// Names the job that brought a job about in its header [`PARENT_HEADER`], unless it has one. Left out if it would not
+/// fit into `header_bytes_max`.
+pub fn name_parent(by: JobId, job: &mut NewJob, header_bytes_max: usize) {
+    if values(&job.headers, PARENT_HEADER).next().is_some() {
+        return;
+    }
+    let header = (PARENT_HEADER.to_owned(), by.to_string());
+    let bytes: usize = job.headers.iter().map(size).sum();
+    if bytes + size(&header) <= header_bytes_max {
+        job.headers.push(header);
     }
 }
 

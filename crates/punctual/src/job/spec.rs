@@ -123,13 +123,17 @@ pub struct NewJob {
     pub history: Option<Box<JobRecord>>,
 }
 
-/// The headers that must be the same when an id is sent again: all but the trace context,
-/// `traceparent` and `tracestate` in any case, which says who asked and not for what.
+/// The header of a follow-up that has the id of the job whose attempt brought it about.
+pub const PARENT_HEADER: &str = "punctual-parent";
+
+/// The headers that must be the same when an id is sent again: all but those that say who asked and not for
+/// what, in any case: the trace context, `traceparent` and `tracestate`, and [`PARENT_HEADER`].
 pub fn content_headers(headers: &[(String, String)]) -> impl Iterator<Item = &(String, String)> {
-    let is_trace = |name: &str| {
-        name.eq_ignore_ascii_case("traceparent") || name.eq_ignore_ascii_case("tracestate")
-    };
-    headers.iter().filter(move |(name, _)| !is_trace(name))
+    let asks = ["traceparent", "tracestate", PARENT_HEADER];
+    let is_of_who_asks = move |name: &str| asks.iter().any(|asks| name.eq_ignore_ascii_case(asks));
+    headers
+        .iter()
+        .filter(move |(name, _)| !is_of_who_asks(name))
 }
 
 impl NewJob {

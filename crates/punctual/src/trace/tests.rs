@@ -95,3 +95,21 @@ fn a_trace_without_room_is_left_out() {
     assert_eq!(follow_up(&cause, &[], 11 + 55), parent_only);
     assert_eq!(follow_up(&cause, &[], 11 + 54), []);
 }
+
+#[test]
+fn a_follow_up_names_its_parent_once_and_where_there_is_room() {
+    let by = JobId::new();
+    let named = |own: &[(&str, &str)], room| {
+        let mut job = NewJob {
+            headers: headers(own),
+            ..NewJob::new("mail", "{}")
+        };
+        name_parent(by, &mut job, room);
+        job.headers
+    };
+    let text = by.to_string();
+    assert_eq!(named(&[], 15 + 36), headers(&[("punctual-parent", &text)]));
+    assert_eq!(named(&[], 15 + 35), []);
+    let own = [("Punctual-Parent", "mine")];
+    assert_eq!(named(&own, 8_192), headers(&own));
+}

@@ -160,10 +160,13 @@ impl Context {
     ///
     /// An attempt that ends in an error sends nothing. The job gets this one's headers
     /// `traceparent` and `tracestate` if it has no `traceparent` of its own; with the feature `otel`
-    /// that of the span this is called in.
+    /// that of the span this is called in. And this one's id as
+    /// [`PARENT_HEADER`](crate::job::PARENT_HEADER), by which its page shows what it brought about.
     pub fn then(&self, mut job: NewJob) -> Result<()> {
         let cause = trace::cause(&self.0.job.headers);
-        trace::inherit(&cause, &mut job, self.0.limits().header_bytes);
+        let header_bytes = self.0.limits().header_bytes;
+        trace::inherit(&cause, &mut job, header_bytes);
+        trace::name_parent(self.id(), &mut job, header_bytes);
         job.check(self.0.limits())?;
         self.0.add(Effect::Enqueue(Box::new(job)))
     }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use punctual::engine::Engine;
+use punctual::job::PARENT_HEADER;
 use punctual::testing::{assert_enqueued, refute_enqueued};
 use punctual::time::{days, seconds};
 use punctual::worker::HandlerResult;
-use punctual::{Context, ErrorKind, Job, JobId, NewJob, Outcome, Queue, State, Worker};
+use punctual::{Context, Effect, ErrorKind, Job, JobId, NewJob, Outcome, Queue, State, Worker};
 use serde::{Deserialize, Serialize};
 
 use crate::support::*;
@@ -43,7 +44,11 @@ async fn effects_are_there_with_the_outcome() {
     assert_enqueued::<Ship>(&probe, |ship| ship.order == 1).await;
     let settles = probe.settles();
     assert_eq!(settles.len(), 1);
-    assert_eq!(settles[0].pages[0].settlements[0].effects.len(), 1);
+    let [Effect::Enqueue(follow_up)] = &settles[0].pages[0].settlements[0].effects[..] else {
+        panic!("one follow-up: {:?}", settles[0]);
+    };
+    let parent = (PARENT_HEADER.to_owned(), id.to_string());
+    assert_eq!(follow_up.headers, [parent]);
     assert_eq!(probe.calls("enqueue"), 1, "not sent by a call of its own");
 }
 
