@@ -61,6 +61,10 @@ async function settle(token, job, lost, ...outcome) {
       say(`settled ${job.id} ${outcome[0]}: ${answer.verdict}`);
       return answer.verdict !== "lease_lost";
     } catch (error) {
+      if (error.message.startsWith("PUNCTUAL ")) { // the words are wrong: its lease will end, and it runs again
+        say(`settle of ${job.id} refused: ${error.message}`);
+        return false;
+      }
       say(`settle failed, trying again: ${error.message}`);
       await sleep(500); // the same settle again answers `repeated`
     }

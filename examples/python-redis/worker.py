@@ -56,7 +56,11 @@ def settle(token, job, lost, *outcome):
     while not lost.is_set():
         try:
             answer = call("settle", token, job["id"], *outcome)["jobs"][0]
-        except redis.ConnectionError:
+        except redis.RedisError as error:
+            if str(error).startswith("PUNCTUAL "):  # the words are wrong: its lease will end, and it runs again
+                say(f"settle of {job['id']} refused: {error}")
+                return False
+            say(f"settle failed, trying again: {error}")
             lost.wait(0.5)  # the same settle again answers `repeated`
             continue
         say(f"settled {job['id']} {outcome[0]}: {answer['verdict']}")
@@ -80,12 +84,14 @@ def run(page):
     token, done, lost = page["token"], threading.Event(), threading.Event()
     keeper = threading.Thread(target=keep, args=(token, done, lost))
     keeper.start()
-    for job in page["jobs"]:
-        if not settle(token, job, lost, *run_one(job, lost)):
-            say("lease lost: somebody else has the jobs of this page")
-            break
-    done.set()
-    keeper.join()
+    try:
+        for job in page["jobs"]:
+            if not settle(token, job, lost, *run_one(job, lost)):
+                say("lease lost: somebody else will have the jobs of this page")
+                break
+    finally:  # whatever ends this thread, its lease must not be kept
+        done.set()
+        keeper.join()
 
 
 def listen():

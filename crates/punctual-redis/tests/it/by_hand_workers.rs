@@ -90,11 +90,15 @@ exec "$@" </dev/null 3<&-"#;
 
 impl Worker {
     fn start(language: Language, hand: &Hand) -> Self {
+        Self::with_lease(language, hand, LEASE_MS)
+    }
+
+    fn with_lease(language: Language, hand: &Hand, lease_ms: &str) -> Self {
         let mut process = Command::new("sh")
             .args(["-c", WITH_WATCHER, "worker"])
             .args(language.command())
             .env("REDIS_URL", hand.server.address())
-            .envs([("LEASE_MS", LEASE_MS), ("JOB_SECONDS", JOB_SECONDS)])
+            .envs([("LEASE_MS", lease_ms), ("JOB_SECONDS", JOB_SECONDS)])
             .env("WORKER_NAME", language.name())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -235,6 +239,29 @@ async fn a_python_worker_survives_a_lost_lease() {
 #[tokio::test]
 async fn a_node_worker_survives_a_lost_lease() {
     a_lost_lease_is_survived(Language::Node, Language::Python).await;
+}
+
+/// The server takes no writes when a job has ended: what it came to is handed in later.
+async fn a_refused_settle_is_handed_in_later(language: Language) {
+    let hand = Hand::new().await;
+    let [short, long] = push_two(&hand, r#"{"seconds":1}"#);
+    let worker = Worker::with_lease(language, &hand, "30000");
+    worker.says(&format!("settled {short} completed: settled"));
+    hand.server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
+    worker.says("settle failed, trying again: ");
+    hand.server.cli(&["REPLICAOF", "NO", "ONE"]);
+    worker.says(&format!("settled {long} completed: "));
+    finished_by(&hand, &long, language, 1);
+}
+
+#[tokio::test]
+async fn a_python_worker_survives_a_refused_settle() {
+    a_refused_settle_is_handed_in_later(Language::Python).await;
+}
+
+#[tokio::test]
+async fn a_node_worker_survives_a_refused_settle() {
+    a_refused_settle_is_handed_in_later(Language::Node).await;
 }
 
 /// What stands in docs/wire-protocol.md is enough for a client of the packed forms.
