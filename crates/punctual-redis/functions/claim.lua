@@ -66,6 +66,10 @@ end
 -- Takes one job that is off its list; false if it does not fit.
 local function take_listed(take, r, id, raw)
   if ends(take) then return false end
+  if not raw then -- its record was deleted by somebody else
+    r.c[READY] = r.c[READY] - 1
+    return true
+  end
   if byte(raw) == 1 then
     if not fits(take, raw) then return false end
     add(take, r, id, raw)
@@ -108,7 +112,7 @@ local function all_plain(take, r, ids, records, n)
   local size, rows = 0, {}
   for i = 1, n do
     local raw = records[i]
-    if byte(raw) ~= 1 then return false end
+    if not raw or byte(raw) ~= 1 then return false end
     size, rows[i] = size + #raw, r
   end
   if size > take.bytes then return false end

@@ -224,7 +224,7 @@ function Due.move(r, limit)
   end
   local till = r.far > 0 and min(now, r.horizon - 1) or now
   local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%d', till), 'LIMIT', 0, limit)
-  local lists, n, lo, hi = {}, #found, u8(r.head), nil
+  local lists, n, lost, lo, hi = {}, #found, 0, u8(r.head), nil
   hi = u8(n == limit and tonum(call('ZSCORE', due_set(r), found[n])) or till)
   for i = 1, n do
     local member = found[i]
@@ -238,8 +238,12 @@ function Due.move(r, limit)
     else
       S.looked = S.looked + 1
       local j = Job.load(id)
-      lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
-      if not in_order then Line.up(r, j) end
+      if j then
+        lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
+        if not in_order then Line.up(r, j) end
+      else -- its record was deleted by somebody else: one lost job is no reason to stop all others
+        in_order, lost = false, lost + 1
+      end
     end
     if in_order then
       local list = lists[lane]
@@ -258,7 +262,7 @@ function Due.move(r, limit)
   end
   if n > 0 then
     call('ZREMRANGEBYRANK', due_set(r), 0, n - 1)
-    r.c[SCHEDULED], r.c[READY] = r.c[SCHEDULED] - n, r.c[READY] + n
+    r.c[SCHEDULED], r.c[READY] = r.c[SCHEDULED] - n, r.c[READY] + n - lost
   end
   Due.refresh(r)
   return n

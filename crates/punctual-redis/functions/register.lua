@@ -12,7 +12,7 @@ local function verb(name, f, flags, by_hand, packed_bytes)
     if #args ~= 1 then
       return redis.error_reply('PUNCTUAL invalid_input ' .. name .. ' takes one packed argument, as in docs/wire-protocol.md; for functions by hand see punctual_1_help')
     end
-    return f(keys[1], args[1])
+    return Shard.whole(f, keys[1], args[1])
   end}
 end
 
@@ -21,7 +21,7 @@ local function several(name, f, flags, least)
   redis.register_function{function_name = PREFIX .. name, flags = flags, callback = function(keys, args)
     if #keys ~= 1 then return redis.error_reply('PUNCTUAL invalid_input ' .. name .. ' takes one key') end
     if #args < least then return redis.error_reply('PUNCTUAL invalid_input ' .. name .. ' takes packed arguments, as in docs/wire-protocol.md; for functions by hand see punctual_1_help') end
-    return f(keys[1], args)
+    return Shard.whole(f, keys[1], args)
   end}
 end
 

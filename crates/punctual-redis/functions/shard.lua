@@ -162,8 +162,19 @@ local function not_ours(key)
   refuse('data_damaged', 'key ' .. key .. " holds what is not punctual's; rename or delete it")
 end
 
--- Refuses a shard one of whose keys is somebody else's, before anything is changed.
+-- Every command of this library that takes a key.
+local COMMANDS = {'DEL', 'EXISTS', 'EXPIRE', 'GET', 'HDEL', 'HGET', 'HGETALL', 'HINCRBY', 'HKEYS', 'HMGET', 'HSCAN', 'HSET',
+  'LINDEX', 'LLEN', 'LPOP', 'LPUSH', 'LRANGE', 'LREM', 'LSET', 'LTRIM', 'RPUSH', 'ZADD', 'ZCOUNT', 'ZLEXCOUNT', 'ZRANGE',
+  'ZRANGEBYLEX', 'ZRANGEBYSCORE', 'ZREM', 'ZREMRANGEBYRANK', 'ZSCORE'}
+
+-- Refuses a user who may not all of them, and a shard one of whose keys is somebody else's, before anything is changed:
+-- a call that is denied its second write has made its first.
 function Shard.check(base)
+  for _, command in ipairs(COMMANDS) do
+    if not redis.acl_check_cmd(command, base .. ':s') then
+      error({err = "NOPERM The user executing the script can't run '" .. command .. "'"})
+    end
+  end
   for probe, names in pairs(PROBES) do
     for _, name in ipairs(names) do
       local key = base .. ':' .. name
@@ -375,9 +386,22 @@ function Shard.commit()
   if kept_shard_count > 1000 then kept_shards, kept_shard_count = {}, 1 end
   M.raw, kept_shards[S.base] = kv[2], M
   for field, value in pairs(S.fields or {}) do kv[#kv + 1], kv[#kv + 2] = field, value end
-  local new = call('HSET', S.k.s, unpack_list(kv))
+  local new = call_many('HSET', S.k.s, kv)
+  S.dirty, S.swept = {}, nil
   -- Somebody claims for the first time; where nobody maintains, that is when others are forgotten.
   if S.fields and new > 0 then Stats.forget_workers(2 * MINUTE) end
+end
+
+-- Runs what may write. Nothing that it wrote is undone if it ends midway: what the shard counts of that is written
+-- too, or its rows and its lists would part.
+function Shard.whole(f, base, argument)
+  S = {}
+  local ok, answer = pcall(f, base, argument)
+  if ok then return answer end
+  if S.swept or S.dirty and #S.dirty > 0 then pcall(Shard.commit) end
+  local said = type(answer) == 'table' and answer.err or tostring(answer) -- the server makes it a text
+  if find(said, '^%-?%u+ ') then error({err = (said:gsub('^%-', ''))}) end
+  error(said, 0)
 end
 
 -- Counts something in the minute that runs: 1 enqueued, 2 claimed, 3 completed, 4 failed, 5 dead, 6 cancelled.

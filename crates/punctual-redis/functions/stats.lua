@@ -233,9 +233,10 @@ function Stats.call(base, blob)
       queues[i] = {name, {c[0], c[1], c[2], c[3], c[4], c[5], c[6]}, flag(r, 2) and 1 or 0, oldest and S.now - oldest or -1,
         map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}}
     end
-    local leased = {}
-    for _, member in ipairs(call('ZRANGE', base .. ':e', 0, -1)) do
-      local p = Page.load(sub(member, 17, 32))
+    local leased, ends = {}, call('ZRANGE', base .. ':e', 0, -1, 'WITHSCORES')
+    Page.look_ahead(ends)
+    for i = 1, #ends, 2 do
+      local p = Page.load(sub(ends[i], 17, 32))
       if p then leased[p.worker] = (leased[p.worker] or 0) + #(Page.rest(p)) end
     end
     for i, w in ipairs(Stats.workers()) do workers[i] = {w.id, w.seen, leased[w.id] or 0, w.raw} end

@@ -60,7 +60,7 @@ function Sweep.run(all)
   elseif now < next_duty(m) then
     return 0, 0, 0, 0
   end
-  m.rest = nil
+  m.rest, S.swept = nil, true
   if now >= m.expiry then
     m.expiry = NEVER
     expired = expire(min(limit, SLICE))

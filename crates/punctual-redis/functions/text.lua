@@ -174,7 +174,7 @@ end
 -- Runs a verb by hand: JSON, or an error that names the thing and the remedy.
 function Text.run(verb, base, args)
   if not call then bind() end
-  local ok, answer = pcall(function() return Text[verb](base, args, check_base(base)) end)
+  local ok, answer = pcall(Shard.whole, function() return Text[verb](base, args, check_base(base)) end)
   if ok then return redis.status_reply(answer) end
   local said = type(answer) == 'table' and answer.err or tostring(answer)
   if find(said, '^%-?WRONGTYPE') then

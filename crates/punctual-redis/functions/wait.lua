@@ -46,6 +46,10 @@ function Wait.watch(base, blob)
   return mp.pack({o = open, n = S.now, i = M.instance})
 end
 
+-- A cursor of changes is their number, and from this bit on 12 bits of the instance: one of another namespace, or of
+-- what was there before, is none of this one.
+local NUMBERS = 2 ^ 40
+
 -- changes: those after a cursor; keeps the feed recording, and the process's bell ringing, for a minute.
 -- Key: base. Argument: instance, map {p, af}. Reply: map {c, cu, g, n, i}.
 function Wait.changes(base, blob)
@@ -55,11 +59,12 @@ function Wait.changes(base, blob)
   local recorded = M.feed >= S.now
   M.feed, M.rest = S.now + MINUTE, nil
   call('HSET', base .. ':fw', map.p or BELOW, fmt('%d', M.feed))
-  local latest, after, out, gap = M.change, map.af, {}, false
+  local own = unp('>I2', M.instance) % 4096 * NUMBERS
+  local latest, after, out, gap = M.change, map.af and map.af - own, {}, false
   if after then
     if not recorded then call('DEL', base .. ':f') end
     local oldest = latest - call('LLEN', base .. ':f') + 1
-    gap = not recorded or after + 1 < oldest or after > latest
+    gap = not recorded or after + 1 < oldest or after > latest -- of another one it is far below or above
     local cursor = gap and oldest - 1 or after
     local found = call('LRANGE', base .. ':f', cursor - oldest + 1, cursor - oldest + 1000)
     for i = 1, #found do out[i] = mp.unpack(found[i]) end
@@ -67,7 +72,7 @@ function Wait.changes(base, blob)
   end
   Sweep.run()
   Shard.commit()
-  return mp.pack({c = out, cu = latest, g = gap and 1 or 0, n = S.now, i = M.instance})
+  return mp.pack({c = out, cu = latest + own, g = gap and 1 or 0, n = S.now, i = M.instance})
 end
 
 end

@@ -122,9 +122,7 @@ impl RedisEngine {
         if durability == Durability::Fsync {
             durability = without_torn_ends(&calls).await?;
         }
-        if durability == Durability::Fsync {
-            calls.servers.promise_syncs();
-        }
+        calls.servers.promise(durability);
         let standings = Arc::new(Mutex::new(standings));
         Ok(Self {
             waiting: Waiting::new(calls.clone()),
@@ -347,12 +345,12 @@ impl Engine for RedisEngine {
             Err(error) if error.kind() == ErrorKind::DataMissing => {
                 (vec![error.message().to_owned()], Vec::new())
             }
-            Err(error) if self.calls.servers.unsynced().is_none() => {
+            Err(error) if self.calls.servers.unkept().is_none() => {
                 return Err(error.operation("info"));
             }
             Err(_) => Default::default(),
         };
-        problems.extend(self.calls.servers.unsynced());
+        problems.extend(self.calls.servers.unkept());
         let standings = self.standings();
         let of_servers = standings
             .iter()

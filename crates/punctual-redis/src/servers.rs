@@ -1,7 +1,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures_util::FutureExt;
 use punctual::backoff::Backoff;
@@ -16,6 +15,7 @@ use crate::link::{Deadline, Dialer, Link, Live};
 use crate::options::Options;
 use crate::refusal::{Remedy, passing, remedy};
 use crate::replicas::{Reached, Replicas};
+use crate::standing::{self, Standing};
 use crate::topology::{Slot, Topology};
 use crate::torn_end;
 
@@ -31,10 +31,10 @@ pub(crate) struct Servers {
     library: Library,
     /// Replicas that a change must be on before it is answered.
     wanted: Option<u8>,
-    /// Whether what is answered is promised to be synced: set once the servers were found to keep that.
-    syncs: AtomicBool,
+    /// What answers name: set once the servers were found to keep that.
+    promised: OnceLock<Durability>,
     /// What keeps a server from that since.
-    unsynced: Mutex<Option<String>>,
+    unkept: Mutex<Option<String>>,
     nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
     topology: Mutex<Topology>,
     looking: tokio::sync::Mutex<()>,
@@ -72,8 +72,8 @@ impl Servers {
                 Some(Durability::Replica(wanted)) => Some(wanted),
                 _ => None,
             },
-            syncs: AtomicBool::new(false),
-            unsynced: Mutex::default(),
+            promised: OnceLock::new(),
+            unkept: Mutex::default(),
             nodes: Mutex::default(),
             topology: Mutex::new(Topology::of(&options.place)),
             looking: tokio::sync::Mutex::default(),
@@ -228,31 +228,41 @@ impl Servers {
                     }
                 })?;
             let left = torn_end::leave_behind(node, &live).await?;
-            self.tell_unsynced(node, left)?;
+            self.tell_unkept(node, &live, left).await?;
             *prepared = live.generation;
         }
         Ok(live)
     }
 
-    /// From now on nothing is answered by a server that may write on behind a torn end.
-    pub(crate) fn promise_syncs(&self) {
-        self.syncs.store(true, Ordering::Relaxed);
+    /// From now on nothing is answered by a server that does not keep it: another one may take the place of
+    /// those that were asked.
+    pub(crate) fn promise(&self, durability: Durability) {
+        let _ = self.promised.set(durability);
     }
 
     /// What keeps a server from what was promised, if something does.
-    pub(crate) fn unsynced(&self) -> Option<String> {
-        let unsynced = self.unsynced.lock();
-        unsynced.unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn unkept(&self) -> Option<String> {
+        let unkept = self.unkept.lock();
+        unkept.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// It passes: somebody gives the right, or there is memory for a fork again.
-    fn tell_unsynced(&self, node: &Node, has_left: bool) -> Result<()> {
-        if !self.syncs.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let message = (!has_left).then(|| torn_end::message(node));
-        let mut unsynced = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
-        unsynced.clone_from(&message);
+    /// It passes: somebody gives the right, sets the server up, or there is memory for a fork again.
+    async fn tell_unkept(&self, node: &Node, live: &Live, has_left: bool) -> Result<()> {
+        let level = match self.promised.get() {
+            None => return Ok(()),
+            // Each call waits for its replicas.
+            Some(Durability::Replica(_)) => Durability::Memory,
+            Some(level) => *level,
+        };
+        let deadline = Deadline::within(standing::PATIENCE);
+        let standing = Standing::of(node, live, deadline).await?;
+        let message = match standing.keeps(Some(level)) {
+            Err(error) => Some(error.message().to_owned()),
+            Ok(_) if level == Durability::Fsync && !has_left => Some(torn_end::message(node)),
+            Ok(_) => None,
+        };
+        let mut unkept = self.unkept.lock().unwrap_or_else(PoisonError::into_inner);
+        unkept.clone_from(&message);
         match message {
             Some(message) => Err(Error::new(ErrorKind::EngineUnavailable, message)),
             None => Ok(()),

@@ -1,8 +1,10 @@
 //! What a server is and how it is set up, and what durability that can keep.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use punctual::engine::Durability;
+use punctual::time::seconds;
 use punctual::{Error, ErrorKind, Result};
 use redis::{FromRedisValue, cmd};
 
@@ -53,6 +55,9 @@ const SETTINGS: [&str; 6] = [
     "no-appendfsync-on-rewrite",
     "aof-load-truncated",
 ];
+
+/// How long a server may take to say how it stands.
+pub(crate) const PATIENCE: Duration = seconds(2);
 
 /// The oldest server that has functions and all that they use.
 const OLDEST: (u32, u32) = (7, 0);

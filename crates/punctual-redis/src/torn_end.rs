@@ -1,9 +1,9 @@
-use punctual::time::seconds;
 use punctual::{Error, ErrorKind, Result};
 use redis::{FromRedisValue, Value, cmd};
 
 use crate::link::{Deadline, Live};
 use crate::servers::Node;
+use crate::standing::PATIENCE;
 
 /// Has a server go on in a new append-only file if since its start it has not: what it may have
 /// started behind, a transaction that a power cut has torn, is not in that. Answers whether it
@@ -35,9 +35,6 @@ pub(crate) async fn leave_behind(node: &Node, live: &Live) -> Result<bool> {
         Ok(_) => Ok(true),
     }
 }
-
-/// How long a server may take to say how it stands.
-const PATIENCE: std::time::Duration = seconds(2);
 
 async fn starts_with_a_torn_end(node: &Node, live: &Live, deadline: Deadline) -> bool {
     let mut setting = cmd("CONFIG");

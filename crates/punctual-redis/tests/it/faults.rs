@@ -203,6 +203,45 @@ async fn fsync_is_not_promised_behind_a_torn_end_after_a_restart() {
     assert!(health.ok, "{:?}", health.problems);
 }
 
+/// As a replica does that was set up otherwise and has become master.
+#[tokio::test]
+async fn who_takes_over_is_held_to_what_was_promised() {
+    let mut server = TestServer::with(&ALWAYS);
+    let address = format!("{}?durability=fsync", server.address());
+    let patience = options(&address).deadline(millis(500));
+    let engine = RedisEngine::connect(patience).await.expect("it is kept");
+    enqueue(&engine).await.expect("enqueue");
+    for (setting, remedy) in [
+        ("--appendfsync everysec", "set appendfsync always"),
+        ("--appendonly no", "set appendonly yes"),
+        (
+            "--maxmemory-policy allkeys-lru",
+            "set maxmemory-policy noeviction",
+        ),
+        (
+            "--no-appendfsync-on-rewrite yes",
+            "set no-appendfsync-on-rewrite no",
+        ),
+    ] {
+        let setting: Vec<&str> = setting.split(' ').collect();
+        server.kill();
+        server.restart_with(&[&ALWAYS[..], &setting].concat());
+        let refused = enqueue(&engine).await.expect_err("it is not kept");
+        assert!(refused.is_retryable(), "{refused}");
+        assert!(refused.message().contains(remedy), "{refused}");
+        let health = engine.info().await.expect("info").health;
+        assert!(
+            !health.ok && health.problems[0].contains(remedy),
+            "{health:?}"
+        );
+        server.kill();
+        server.restart_with(&ALWAYS);
+        enqueue(&engine).await.expect("it is kept again");
+        let health = engine.info().await.expect("info").health;
+        assert!(health.ok, "{:?}", health.problems);
+    }
+}
+
 fn persistence(server: &TestServer) -> String {
     server.cli(&["INFO", "persistence"])
 }

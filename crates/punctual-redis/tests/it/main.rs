@@ -40,6 +40,8 @@ mod histories;
 mod logs;
 /// Settles whose answer is lost.
 mod lost_settles;
+/// Calls that end midway.
+mod midway;
 /// Effects for other shards.
 mod outbox;
 /// Many jobs due in the same minute.

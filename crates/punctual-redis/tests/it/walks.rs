@@ -299,3 +299,34 @@ impl Filtered {
         }
     }
 }
+
+/// Workers that run many jobs at once, each claimed alone.
+#[tokio::test]
+async fn leases_of_one_job_each_are_read_together() {
+    let mut pile = Pile::new().await;
+    let here = here();
+    pile.enqueue(400, START).await;
+    pile.set_time(START + minutes(1)).await;
+    let mut ids = Vec::new();
+    for _ in 0..300 {
+        for page in claim(&pile.engine, 1).await.expect("claim") {
+            ids.extend(page.jobs.iter().map(|job| job.id));
+        }
+    }
+    assert_eq!(ids.len(), 300);
+    let stats = pile.engine.stats(&here, StatsRequest::default());
+    let stats = pile
+        .meter
+        .bounded_by("stats", 40, stats)
+        .await
+        .expect("stats");
+    let leased: usize = stats.workers.iter().map(|seen| seen.leased).sum();
+    assert_eq!(leased, 300);
+    let last = vec![Target::Id(ids[299])];
+    let got = pile.engine.get(&here, last, true);
+    let got = pile.meter.bounded_by("get", 20, got).await.expect("get");
+    assert_eq!(
+        got[0].as_ref().map(punctual::engine::Got::state),
+        Some(State::Active)
+    );
+}
