@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
+use punctual::job::PARENT_HEADER;
 use punctual::{Context, JobId, NewJob, Queue, Worker};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -56,7 +57,7 @@ async fn a_trace_goes_from_the_header_to_the_span_and_the_follow_up() {
     let _scope = tracing::subscriber::set_default(spans.clone());
     let queue = Queue::new(&probe);
     let traced = queue.enqueue(ping(1)).header("traceparent", TRACE);
-    traced.header("tracestate", "vendor=7").await.unwrap();
+    let first = traced.header("tracestate", "vendor=7").await.unwrap();
     queue.enqueue(ping(2)).await.unwrap();
     let follow_up = JobId::new();
     Worker::new(&probe)
@@ -83,6 +84,7 @@ async fn a_trace_goes_from_the_header_to_the_span_and_the_follow_up() {
         ("own", "x"),
         ("traceparent", TRACE),
         ("tracestate", "vendor=7"),
+        (PARENT_HEADER, &first.id.to_string()),
     ];
     let carried = carried.map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(probe.job(follow_up).await.headers, carried);
