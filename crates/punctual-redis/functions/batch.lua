@@ -58,7 +58,7 @@ local function add_uniform(batch, blob, k, n, at)
     ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 20, last)
     at = last + 1
   end
-  batch.n = from + n
+  batch.n, batch.sub = from + n, S.sub -- of the last call: in line nothing stands before it was put in
   batch.parts[1].n = batch.n
   batch.calls[#batch.calls + 1] = {k, from, n, S.sub}
 end
@@ -337,6 +337,7 @@ function Enqueue.call(base, args)
   local batch, answers = read_jobs(args, 1, 1), {}
   Sweep.run()
   store_all({batch}, answers)
+  Row.let_go()
   Shard.commit() -- what the sweep has moved
   if type(answers[1]) == 'table' then error(answers[1]) end
   return u8(S.now) .. M.instance .. (answers[1] or FINE)
@@ -362,6 +363,7 @@ function Enqueue.calls(base, args, starts)
     end
   end
   store_all(waiting, answers)
+  Row.let_go()
   Shard.commit()
   local head = u8(S.now) .. M.instance
   for k = 1, #starts do

@@ -227,13 +227,22 @@ function Row.of(name)
     check_queue(name)
     check_bell(name)
     r = new_row(name)
-    S.rows[name] = r
+    r.is_new, S.rows[name] = true, r
   end
   if not r.dirty then
     r.dirty = true
     S.dirty[#S.dirty + 1] = r
   end
   return r
+end
+
+-- Lets go of the rows that this call has made and stored nothing in: what it was told of was refused.
+function Row.let_go()
+  local dirty = {}
+  for _, r in ipairs(S.dirty) do
+    if r.is_new and r.minute == 0 then S.rows[r.name] = nil else dirty[#dirty + 1] = r end
+  end
+  S.dirty = dirty
 end
 
 -- Tells the sweep when to look at a queue.
@@ -376,7 +385,7 @@ function Shard.commit()
     local duty = Due.duty(r)
     if duty ~= r.told then Row.tell(r, duty) end
     local raw = write_row(r)
-    r.raw, r.dirty = raw, nil
+    r.raw, r.dirty, r.is_new = raw, nil, nil
     kv[#kv + 1], kv[#kv + 2] = 'q' .. r.name, raw
     if kept_count > 500 then kept_rows, kept_count = {}, 0 end
     kept_rows[S.base .. r.name], kept_count = r, kept_count + 1

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use punctual::backoff::Backoff;
-use punctual::time::{millis, pause, seconds, within};
+use punctual::time::{pause, seconds, within};
 use punctual::{Namespace, Result};
 use redis::{FromRedisValue, cmd};
 use tokio::sync::{Notify, oneshot};
@@ -13,6 +12,7 @@ use tokio::task::AbortHandle;
 use crate::calls::Calls;
 use crate::link::Link;
 use crate::refusal::{Remedy, remedy};
+use crate::servers::TRIES;
 use crate::shards::Shard;
 
 /// The ears of a process: one per shard that somebody waits on.
@@ -328,7 +328,7 @@ impl Ear {
     }
 
     async fn run(self: Arc<Self>, calls: Arc<Calls>) {
-        let mut backoff = Backoff::new(millis(10), millis(400));
+        let mut backoff = TRIES;
         let (mut link, mut missed) = (None, false);
         loop {
             let queues = {

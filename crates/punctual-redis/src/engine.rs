@@ -1,19 +1,19 @@
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use punctual::backoff::Backoff;
+use futures_util::future::join_all;
 use punctual::engine::*;
-use punctual::time::{Timestamp, millis};
-use punctual::{ErrorKind, Namespace, NewJob, Result};
+use punctual::time::Timestamp;
+use punctual::{Error, ErrorKind, Namespace, NewJob, Result};
 
 use crate::calls::Calls;
 use crate::checks::Checks;
+use crate::examine::{examine, replicas_of};
 use crate::keeper::Keeper;
 use crate::library::Library;
-use crate::link::Deadline;
 use crate::options::Options;
-use crate::servers::Node;
 use crate::standing::Standing;
 use crate::torn_end;
 use crate::waiting::Waiting;
@@ -120,7 +120,7 @@ impl RedisEngine {
         let weakest = kept?.into_iter().min_by_key(rank);
         let mut durability = weakest.unwrap_or(Durability::Memory);
         if durability == Durability::Fsync {
-            durability = without_torn_ends(&calls).await?;
+            durability = torn_end::leave_all_behind(&calls).await?;
         }
         calls.servers.promise(durability);
         let standings = Arc::new(Mutex::new(standings));
@@ -133,7 +133,7 @@ impl RedisEngine {
         })
     }
 
-    /// The servers as they described themselves, at most a minute ago.
+    /// The servers as they described themselves: for the last [`info`](Engine::info), or at most a minute ago.
     pub fn standings(&self) -> Vec<Standing> {
         self.known().clone()
     }
@@ -143,11 +143,18 @@ impl RedisEngine {
         Library::production().version()
     }
 
-    /// What the servers say of themselves, whether an engine would start on them or not.
+    /// What the servers say of themselves, whether an engine would start on them or not: each that answers for jobs,
+    /// and behind it its replicas as far as it knows them.
     pub async fn examine(options: Options) -> Result<Vec<Standing>> {
         let calls = Calls::new(options, Library::production())?;
-        let examined = examine(&calls).await;
-        examined.map_err(|error| error.operation("connect"))
+        let masters = examine(&calls).await;
+        let mut standings = Vec::new();
+        for master in masters.map_err(|error| error.operation("connect"))? {
+            let replicas = replicas_of(&master, &calls).await;
+            standings.push(master);
+            standings.extend(replicas);
+        }
+        Ok(standings)
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<Standing>> {
@@ -163,78 +170,37 @@ impl RedisEngine {
         }
     }
 
-    async fn shard_infos(&self) -> Result<Vec<stats::ShardInfo>> {
+    /// What each shard says that this process has talked to, or why it does not: one that is away is asked beside
+    /// the others.
+    async fn shard_infos(&self) -> Vec<Result<stats::ShardInfo>> {
         let mut shards = self.calls.shards.greeted();
         if shards.is_empty() {
             // There is always one to ask for the time. It is not made by that: who makes it decides
             // how many shards its namespace has. Only a test's time is remembered.
             let first = self.calls.shards.first(&Namespace::default());
             if self.calls.options.clock.is_none() {
-                let reply = self.calls.peek(&first, "info").await?;
-                return Ok(vec![stats::info(&reply, &first)?]);
+                let reply = self.calls.peek(&first, "info").await;
+                return vec![reply.and_then(|reply| stats::info(&reply, &first))];
             }
             shards.push(first);
         }
-        let mut infos = Vec::with_capacity(shards.len());
-        for shard in shards {
-            let reply = self.calls.read(&shard, "info", MapWriter::default).await?;
-            infos.push(stats::info(&reply, &shard)?);
-        }
-        Ok(infos)
+        let asked = shards.iter().map(async |shard| {
+            let reply = self.calls.read(shard, "info", MapWriter::default).await?;
+            stats::info(&reply, shard)
+        });
+        join_all(asked).await
     }
-}
 
-/// What every server says of itself.
-pub(crate) async fn examine(calls: &Calls) -> Result<Vec<Standing>> {
-    let deadline = calls.deadline();
-    let mut backoff = Backoff::new(millis(10), millis(400));
-    loop {
-        match examine_once(calls, deadline).await {
-            Err(error) => calls.servers.wait(error, &mut backoff, deadline).await?,
-            done => return done,
-        }
-    }
-}
-
-async fn examine_once(calls: &Calls, deadline: Deadline) -> Result<Vec<Standing>> {
-    let mut standings = Vec::new();
-    for node in calls.servers.masters(deadline).await? {
-        let live = node.live().await?;
-        let mut standing = Standing::of(&node, &live, deadline).await?;
-        standing.functions = node.functions(&calls.library, &live).await?;
-        standings.push(standing);
-    }
-    Ok(standings)
-}
-
-/// What servers that sync each change keep: one that may write on behind a torn end loses more than
-/// its last second.
-async fn without_torn_ends(calls: &Calls) -> Result<Durability> {
-    let deadline = calls.deadline();
-    let mut backoff = Backoff::new(millis(10), millis(400));
-    loop {
-        let forbids = match who_forbids(calls, deadline).await {
-            Err(error) => {
-                calls.servers.wait(error, &mut backoff, deadline).await?;
-                continue;
+    /// What the servers say now; where one does not, what they said last, and why.
+    async fn examine_now(&self) -> (Vec<Standing>, Option<Error>) {
+        match examine(&self.calls).await {
+            Ok(standings) => {
+                self.known().clone_from(&standings);
+                (standings, None)
             }
-            Ok(forbids) => forbids,
-        };
-        return match (forbids, calls.options.durability) {
-            (None, _) => Ok(Durability::Fsync),
-            (Some(_), None) => Ok(Durability::Os),
-            (Some(node), Some(_)) => Err(torn_end::refused(&node)),
-        };
-    }
-}
-
-async fn who_forbids(calls: &Calls, deadline: Deadline) -> Result<Option<Arc<Node>>> {
-    for node in calls.servers.masters(deadline).await? {
-        if !torn_end::leave_behind(&node, &node.live().await?).await? {
-            return Ok(Some(node));
+            Err(error) => (self.standings(), Some(error)),
         }
     }
-    Ok(None)
 }
 
 /// The order of what durabilities promise, the least first.
@@ -340,24 +306,46 @@ impl Engine for RedisEngine {
     }
 
     async fn info(&self) -> Result<Info> {
-        let (mut problems, infos) = match self.shard_infos().await {
-            Ok(infos) => (Vec::new(), infos),
-            Err(error) if error.kind() == ErrorKind::DataMissing => {
-                (vec![error.message().to_owned()], Vec::new())
+        let (told, (standings, silent)) = tokio::join!(self.shard_infos(), self.examine_now());
+        let unkept = self.calls.servers.unkept();
+        let (mut infos, mut problems, mut away) = (Vec::new(), Vec::new(), None);
+        for told in told {
+            match told {
+                Ok(info) => infos.push(info),
+                Err(error) if error.kind() == ErrorKind::DataMissing => {
+                    problems.push(error.message().to_owned());
+                }
+                Err(error) => {
+                    let shard = error.context().find(|(name, _)| *name == "shard");
+                    let shard = shard.map_or("?", |(_, shard)| shard);
+                    problems.push(format!(
+                        "shard {shard} does not answer: {}",
+                        error.message()
+                    ));
+                    away = Some(error);
+                }
             }
-            Err(error) if self.calls.servers.unkept().is_none() => {
+        }
+        match away {
+            Some(error) if error.kind() != ErrorKind::EngineUnavailable => {
                 return Err(error.operation("info"));
             }
-            Err(_) => Default::default(),
-        };
-        problems.extend(self.calls.servers.unkept());
-        let standings = self.standings();
+            // Nobody answers, for another reason than one that is known.
+            Some(error) if infos.is_empty() && unkept.is_none() => {
+                return Err(error.operation("info"));
+            }
+            Some(_) if infos.is_empty() => problems.clear(),
+            _ => {}
+        }
+        problems.extend(unkept);
+        problems.extend(silent.map(|error| error.message().to_owned()));
         let of_servers = standings
             .iter()
             .flat_map(|standing| standing.problems(self.durability));
         problems.extend(of_servers);
         problems.extend(self.keeper.problem());
-        problems.dedup();
+        let mut seen = BTreeSet::new();
+        problems.retain(|problem| seen.insert(problem.clone()));
         let of_namespaces = infos.iter().flat_map(|info| info.problems.iter().cloned());
         let of_namespaces: Vec<_> = of_namespaces.collect();
         let now = infos.iter().map(|info| info.now).max();
@@ -369,7 +357,8 @@ impl Engine for RedisEngine {
             limits: *self.calls.limits(),
             settled_window: SETTLED_WINDOW,
             clock_jumps: infos.iter().map(|info| info.clock_jumps).sum(),
-            store_bytes: Some(used_memory(&self.calls).await?),
+            // Whatever else they hold included.
+            store_bytes: Some(standings.iter().map(|it| it.used_memory).sum()),
             health: Health {
                 ok: problems.is_empty() && of_namespaces.is_empty(),
                 problems,
@@ -383,9 +372,3 @@ impl Engine for RedisEngine {
 
 /// How long a mark counts, as the functions keep it.
 const SETTLED_WINDOW: std::time::Duration = punctual::time::minutes(2);
-
-/// Bytes that the servers use, whatever else they hold included.
-async fn used_memory(calls: &Calls) -> Result<u64> {
-    let standings = examine(calls).await?;
-    Ok(standings.iter().map(|standing| standing.used_memory).sum())
-}

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::calls::Calls;
-use crate::engine::examine;
+use crate::examine::examine;
 use crate::shards::Shard;
 use crate::standing::Standing;
 

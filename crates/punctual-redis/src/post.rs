@@ -15,7 +15,7 @@ use crate::clock::ServerClock;
 use crate::gathering::{Answer, Call, Lane};
 use crate::library::Library;
 use crate::link::Deadline;
-use crate::refusal::refused;
+use crate::refusal::{is_of_other_functions, refused};
 use crate::servers::{Kind, Servers};
 use crate::shards::Shard;
 use crate::wire::Packed;
@@ -59,7 +59,12 @@ impl Post {
         match within(deadline.left() + GRACE, answered).await {
             Some(Ok(answer)) => answer,
             Some(Err(_)) => Err(unknown("the engine ends").operation(verb)),
-            None => Err(unknown("redis gave no answer in time").operation(verb)),
+            None => {
+                // It may have waited behind others, which know why they do.
+                let met = self.servers.met(shard.slot);
+                let why = met.unwrap_or_else(|| "redis gave no answer in time".into());
+                Err(of_shard(unknown(&why), shard).operation(verb))
+            }
         }
     }
 
@@ -71,15 +76,40 @@ impl Post {
         }
     }
 
-    async fn carry(&self, shard: &Shard, lane: Lane, mut calls: Vec<Call>) {
+    async fn carry(&self, shard: &Shard, lane: Lane, calls: Vec<Call>) {
+        let refused = self.carry_once(shard, lane, calls).await;
+        let (mut refused, mut refusals): (Vec<_>, Vec<_>) = refused.into_iter().unzip();
+        // A refusal has changed nothing.
+        if !refused.is_empty() && self.servers.has_older(shard.slot).await {
+            (refused, refusals) = self
+                .carry_once(shard, lane, refused)
+                .await
+                .into_iter()
+                .unzip();
+        }
+        for (call, error) in refused.into_iter().zip(refusals) {
+            let _gone = call.answer.send(Err(error));
+        }
+    }
+
+    /// Answers those of several calls, with what they are refused, that are of functions of another version perhaps;
+    /// all others are answered to their callers.
+    async fn carry_once(
+        &self,
+        shard: &Shard,
+        lane: Lane,
+        mut calls: Vec<Call>,
+    ) -> Vec<(Call, Error)> {
         let latest = calls.iter().map(|call| call.deadline);
         let Some(deadline) = latest.max_by_key(Deadline::left) else {
-            return;
+            return Vec::new();
         };
         if let [_, _, ..] = &calls[..] {
             return self.carry_several(shard, lane, calls, deadline).await;
         }
-        let Some(call) = calls.pop() else { return };
+        let Some(call) = calls.pop() else {
+            return Vec::new();
+        };
         let is_wanted = || !call.answer.is_closed();
         let sent = self.send_while(
             is_wanted,
@@ -94,6 +124,7 @@ impl Post {
             answer
         });
         let _gone = call.answer.send(reply);
+        Vec::new()
     }
 
     async fn carry_several(
@@ -102,7 +133,7 @@ impl Post {
         lane: Lane,
         mut calls: Vec<Call>,
         deadline: Deadline,
-    ) {
+    ) -> Vec<(Call, Error)> {
         let of_those_who_wait = || {
             calls.retain(|call| !call.answer.is_closed());
             let verbs: Vec<u8> = calls.iter().map(|call| lane.letter(call.verb)).collect();
@@ -122,6 +153,7 @@ impl Post {
             shard.has_answered(false);
             Ok((several(value, calls.len())?, is_repeat))
         });
+        let mut open = Vec::new();
         match answers {
             Ok((answers, is_repeat)) => {
                 let took = watch.elapsed();
@@ -130,17 +162,25 @@ impl Post {
                         self.hear(reply, took);
                     }
                     let answer = answer.map(|bytes| Answer { bytes, is_repeat });
-                    let answer = answer.map_err(|error| error.operation(call.verb));
-                    let _gone = call.answer.send(answer);
+                    match answer.map_err(|error| error.operation(call.verb)) {
+                        Err(error) if is_of_other_functions(&error) => open.push((call, error)),
+                        answer => drop(call.answer.send(answer)),
+                    }
                 }
             }
             Err(error) => {
                 shard.has_refused(&error);
+                let error = of_shard(error, shard);
                 for call in calls {
-                    let _gone = call.answer.send(Err(again(&error).operation(call.verb)));
+                    let error = again(&error).operation(call.verb);
+                    match is_of_other_functions(&error) {
+                        true => open.push((call, error)),
+                        false => drop(call.answer.send(Err(error))),
+                    }
                 }
             }
         }
+        open
     }
 
     /// One call, alone.
@@ -177,7 +217,8 @@ impl Post {
             .boxed()
             .await;
         let answer = answer.inspect_err(|error| shard.has_refused(error));
-        let (answer, is_repeat) = answer.map_err(|error| error.operation(verb))?;
+        let answer = answer.map_err(|error| of_shard(error, shard).operation(verb));
+        let (answer, is_repeat) = answer?;
         match answer {
             Value::BulkString(bytes) => {
                 shard.has_answered(kind == Kind::Looks);
@@ -221,6 +262,16 @@ fn several(value: Value, count: usize) -> Result<Vec<Result<Vec<u8>>>> {
         })
     });
     answers.collect()
+}
+
+/// Names the shard that is away; others may be there.
+fn of_shard(error: Error, shard: &Shard) -> Error {
+    match error.kind() {
+        ErrorKind::EngineUnavailable => {
+            error.with("shard", format!("{}/{}", shard.namespace, shard.index))
+        }
+        _ => error,
+    }
 }
 
 /// The same error for one more caller.

@@ -26,7 +26,8 @@ pub(crate) fn remedy(error: &RedisError, host: &Host) -> Remedy {
     let said = error.detail().unwrap_or("");
     match code {
         "MOVED" => target(said, host).map_or(Remedy::Later, Remedy::Moved),
-        // Half of a shard is there and half here: it is asked again when it has moved.
+        // Half of a shard is there and half here, and no call is right on either half: it is asked again until it has
+        // moved.
         "ASK" => Remedy::Later,
         "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" | "BUSY"
         | "UNKILLABLE" => Remedy::Later,
@@ -36,10 +37,29 @@ pub(crate) fn remedy(error: &RedisError, host: &Host) -> Remedy {
     }
 }
 
+/// Whether functions of another version may have said that of what they do not know.
+pub(crate) fn is_of_other_functions(error: &Error) -> bool {
+    use ErrorKind::{DataDamaged, Internal, InvalidInput, Unsupported};
+    let kinds = [DataDamaged, Internal, InvalidInput, Unsupported];
+    kinds.contains(&error.kind()) && error.message() != TOUCH
+}
+
 /// A refusal that passes by itself or by somebody's hand, for who ran out of time before.
 pub(crate) fn passing(error: &RedisError, host: &Host) -> Error {
     let said = error.detail().unwrap_or("");
     let message = match error.code().unwrap_or("") {
+        "ASK" => {
+            let to =
+                target(said, host).map_or("another node".into(), |to| format!("redis at {to}"));
+            format!(
+                "the slot of these jobs is moving from redis at {host} to {to} (ASK), and half of them \
+                 answers nothing; let the move end"
+            )
+        }
+        "TRYAGAIN" => format!(
+            "the slot of these jobs is moving to or from redis at {host} (TRYAGAIN), and half of them \
+             answers nothing; let the move end"
+        ),
         "READONLY" => format!(
             "redis at {host} is a replica and takes no changes (READONLY); give the address of its master, \
              or of the sentinels that know it"
@@ -179,19 +199,62 @@ pub(crate) fn unreachable(host: &Host, error: &RedisError) -> Error {
             "redis has no database of that number; write one that it has",
         ),
         _ => {
+            let said = error.to_string();
+            if let Some(message) = bad_certificate(host, &said) {
+                return Error::new(ErrorKind::InvalidInput, message);
+            }
             let message = match error.kind() {
                 redis::ErrorKind::AuthenticationFailed => return refused("WRONGPASS", ""),
-                _ if error.to_string().contains("CaUsedAsEndEntity") => format!(
-                    "redis at {host} shows the certificate of an authority as its own; make one \
-                     for the host, by openssl with -addext basicConstraints=critical,CA:FALSE"
-                ),
-                _ if error.to_string().contains("CertificateRequired") => format!(
-                    "redis at {host} wants a certificate of who comes; give it one with \
-                     ?cert=FILE&key=FILE, or set tls-auth-clients no there"
-                ),
-                _ => format!("redis at {host} cannot be reached: {error}"),
+                _ => format!("redis at {host} cannot be reached: {said}"),
             };
             Error::new(ErrorKind::EngineUnavailable, message)
         }
     }
+}
+
+/// What is wrong with the certificate that a server shows or is not shown, which no second try mends.
+fn bad_certificate(host: &Host, said: &str) -> Option<String> {
+    if said.contains("CertificateRequired") {
+        return Some(format!(
+            "redis at {host} wants a certificate of who comes; give it one with ?cert=FILE&key=FILE, or \
+             set tls-auth-clients no there"
+        ));
+    }
+    if !said.contains("invalid peer certificate") {
+        return None;
+    }
+    let is = |signs: &[&str]| signs.iter().any(|sign| said.contains(sign));
+    let (what, remedy) = if is(&["CaUsedAsEndEntity"]) {
+        (
+            "shows the certificate of an authority as its own",
+            "make one for the host, by openssl with -addext basicConstraints=critical,CA:FALSE",
+        )
+    } else if is(&["certificate expired", "Expired"]) {
+        (
+            "shows a certificate that has expired",
+            "give the server a new one; if it is good, look at the clock of this machine",
+        )
+    } else if is(&["not valid yet", "NotValidYet"]) {
+        (
+            "shows a certificate that is not valid yet",
+            "look at the clock of this machine, or give the server one that is",
+        )
+    } else if is(&["not valid for name", "NotValidForName"]) {
+        (
+            "shows a certificate of another host",
+            "write the name that it is for into the address, or give the server one with this name as its \
+             subjectAltName",
+        )
+    } else if is(&["UnknownIssuer"]) {
+        (
+            "shows a certificate of an authority that is not known here",
+            "name that authority's own with ?ca=FILE",
+        )
+    } else {
+        (
+            "shows a certificate that is not good",
+            "give it another one",
+        )
+    };
+    Some(format!("redis at {host} {what}; {remedy} ({said})"))
 }

@@ -5,16 +5,17 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use futures_util::FutureExt;
 use punctual::backoff::Backoff;
 use punctual::engine::Durability;
-use punctual::time::{millis, pause, within};
+use punctual::time::{Stopwatch, millis, pause, within};
 use punctual::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
 
 use crate::address::{Host, Place};
 use crate::library::Library;
 use crate::link::{Deadline, Dialer, Link, Live};
+use crate::node::{Node, Prepared, Ready, silent};
 use crate::options::Options;
-use crate::refusal::{Remedy, passing, remedy};
-use crate::replicas::{Reached, Replicas};
+use crate::refusal::{Remedy, is_of_other_functions, passing, remedy};
+use crate::replicas::Reached;
 use crate::standing::{self, Standing};
 use crate::topology::{Slot, Topology};
 use crate::torn_end;
@@ -38,17 +39,18 @@ pub(crate) struct Servers {
     nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
     topology: Mutex<Topology>,
     looking: tokio::sync::Mutex<()>,
+    /// What calls to a slot wait for, and when that was last met.
+    met: Mutex<BTreeMap<Slot, (Stopwatch, String)>>,
 }
 
-/// A server, and whether it is ready.
-#[derive(Debug)]
-pub(crate) struct Node {
-    link: Link,
-    /// For changes that wait for replicas, if they do.
-    replicas: Option<Replicas>,
-    /// The connection on which the server was last made ready; another one may be another server.
-    prepared: tokio::sync::Mutex<u64>,
-}
+/// Whoever waits meets again within half a second what it waits for; what was met before that is over.
+const STILL_MET: std::time::Duration = millis(1_000);
+
+/// The pauses between two tries of the same.
+pub(crate) const TRIES: Backoff = Backoff::new(millis(10), TRIES_APART);
+const TRIES_APART: std::time::Duration = millis(400);
+/// The first call after a server is back comes within a second, and bells are heard again by then.
+const _: () = assert!(TRIES_APART.as_millis() <= 500);
 
 /// What a call does: whether replicas are to have it, and whether it may be sent again when it is
 /// not known whether it was done.
@@ -77,6 +79,7 @@ impl Servers {
             nodes: Mutex::default(),
             topology: Mutex::new(Topology::of(&options.place)),
             looking: tokio::sync::Mutex::default(),
+            met: Mutex::default(),
         })
     }
 
@@ -104,23 +107,23 @@ impl Servers {
         deadline: Deadline,
     ) -> Result<(Value, bool)> {
         let mut is_repeat = false;
-        let mut backoff = Backoff::new(millis(10), millis(400));
-        let (mut loads, mut moves, mut broke) = (0, 0, false);
+        let mut backoff = TRIES;
+        let (mut loads, mut moves, mut broke, mut renewed) = (0, 0, false, false);
         loop {
             let node = match self.owner(slot).await {
                 Ok(node) => node,
                 Err(error) => {
-                    self.wait(error, &mut backoff, deadline).await?;
+                    self.wait_for(slot, error, &mut backoff, deadline).await?;
                     continue;
                 }
             };
-            let host = node.link.host();
+            let host = node.host();
             let ready = within(deadline.left(), self.ready(&node)).await;
-            let live = match ready.unwrap_or_else(|| Err(silent(host))) {
-                Ok(live) => live,
+            let ready = match ready.unwrap_or_else(|| Err(silent(host))) {
+                Ok(ready) => ready,
                 Err(error) => {
                     self.forget(&node);
-                    self.wait(error, &mut backoff, deadline).await?;
+                    self.wait_for(slot, error, &mut backoff, deadline).await?;
                     continue;
                 }
             };
@@ -128,9 +131,9 @@ impl Servers {
                 let message = "nobody waits for what a call to redis is answered";
                 return Err(Error::new(ErrorKind::EngineUnavailable, message));
             };
-            let sent = within(deadline.left(), node.send(&live, &command, kind)).await;
+            let sent = within(deadline.left(), node.send(&ready.live, &command, kind)).await;
             let Some(sent) = sent else {
-                node.give_up(&live, kind);
+                node.give_up(&ready.live, kind);
                 return Err(silent(host));
             };
             let error = match sent {
@@ -142,39 +145,47 @@ impl Servers {
                     if kind == Kind::ChangesOnce {
                         return Err(error);
                     }
-                    self.wait(error, &mut backoff, deadline).await?;
+                    self.wait_for(slot, error, &mut backoff, deadline).await?;
                     continue;
                 }
                 Err(error) => {
                     is_repeat = true;
-                    self.wait(error, &mut backoff, deadline).await?;
+                    self.wait_for(slot, error, &mut backoff, deadline).await?;
                     continue;
                 }
             };
             match remedy(&error, host) {
-                Remedy::Final(error) => return Err(error),
+                Remedy::Final(error) => {
+                    let is_over = std::mem::replace(&mut renewed, true);
+                    if is_over
+                        || !is_of_other_functions(&error)
+                        || !self.is_older(&node, &ready).await
+                    {
+                        return Err(error);
+                    }
+                }
                 Remedy::Moved(to) if moves < MOVES_MAX => {
                     moves += 1;
                     self.topology().moved(slot, to);
                 }
                 Remedy::Load => {
-                    *node.prepared.lock().await = 0;
+                    node.lacks_functions(&ready).await;
                     loads += 1;
                     if loads > LOADS_AT_ONCE {
                         let message = "redis loses its functions as soon as they are loaded; is \
                              another program flushing them?";
                         let error = Error::new(ErrorKind::EngineUnavailable, message);
-                        self.wait(error, &mut backoff, deadline).await?;
+                        self.wait_for(slot, error, &mut backoff, deadline).await?;
                     }
                 }
                 Remedy::Moved(_) | Remedy::Later => {
                     self.forget(&node);
                     let error = passing(&error, host);
-                    self.wait(error, &mut backoff, deadline).await?;
+                    self.wait_for(slot, error, &mut backoff, deadline).await?;
                 }
                 Remedy::Broken => {
                     is_repeat = true;
-                    node.give_up(&live, kind);
+                    node.give_up(&ready.live, kind);
                     self.forget(&node);
                     let message = format!("the connection to redis at {host} broke: {error}");
                     let error = Error::new(ErrorKind::EngineUnavailable, message);
@@ -182,16 +193,44 @@ impl Servers {
                         return Err(error);
                     }
                     if std::mem::replace(&mut broke, true) {
-                        self.wait(error, &mut backoff, deadline).await?;
+                        self.wait_for(slot, error, &mut backoff, deadline).await?;
                     }
                 }
             }
         }
     }
 
+    /// What calls to a slot wait for now, if they do.
+    pub(crate) fn met(&self, slot: Slot) -> Option<String> {
+        let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, what) = met.get(&slot)?;
+        (since.elapsed() < STILL_MET).then(|| what.clone())
+    }
+
+    /// Whether who answers for a slot has older functions than these, which may refuse what they do not know; they
+    /// are replaced before the next call then.
+    pub(crate) async fn has_older(&self, slot: Slot) -> bool {
+        let Ok(node) = self.owner(slot).await else {
+            return false;
+        };
+        match self.ready(&node).await {
+            Ok(ready) => self.is_older(&node, &ready).await,
+            Err(_) => false,
+        }
+    }
+
+    async fn is_older(&self, node: &Node, ready: &Ready) -> bool {
+        let there = self.library.version_at(&ready.live, node.host()).await;
+        let is_older = there.is_ok_and(|there| there.is_none_or(|it| it < self.library.version()));
+        if is_older {
+            node.lacks_functions(ready).await;
+        }
+        is_older
+    }
+
     /// Every server that answers for slots.
     pub(crate) async fn masters(&self, deadline: Deadline) -> Result<Vec<Arc<Node>>> {
-        let mut backoff = Backoff::new(millis(10), millis(400));
+        let mut backoff = TRIES;
         while let Err(error) = self.look(false).await {
             self.wait(error, &mut backoff, deadline).await?;
         }
@@ -215,12 +254,12 @@ impl Servers {
     }
 
     /// A connection to a server that has the functions, and no torn end before what it writes.
-    pub(crate) async fn ready(&self, node: &Node) -> Result<Live> {
-        let live = node.link.live().await?;
+    async fn ready(&self, node: &Node) -> Result<Ready> {
+        let live = node.live().await?;
         let mut prepared = node.prepared.lock().await;
-        if *prepared != live.generation {
+        if prepared.generation != live.generation {
             self.library
-                .ensure(&live, node.link.host())
+                .ensure(&live, node.host())
                 .await
                 .inspect_err(|error| {
                     if error.is_retryable() {
@@ -229,9 +268,13 @@ impl Servers {
                 })?;
             let left = torn_end::leave_behind(node, &live).await?;
             self.tell_unkept(node, &live, left).await?;
-            *prepared = live.generation;
+            *prepared = Prepared {
+                generation: live.generation,
+                times: prepared.times + 1,
+            };
         }
-        Ok(live)
+        let times = prepared.times;
+        Ok(Ready { live, times })
     }
 
     /// From now on nothing is answered by a server that does not keep it: another one may take the place of
@@ -272,7 +315,7 @@ impl Servers {
     /// A connection of its own to who answers for a slot, for commands that block.
     pub(crate) async fn private_link(&self, slot: Slot) -> Result<Link> {
         let owner = self.owner(slot).await?;
-        Ok(Link::new(owner.link.host().clone(), self.dialer.clone()))
+        Ok(Link::new(owner.host().clone(), self.dialer.clone()))
     }
 
     /// A node said that another one answers for a slot.
@@ -282,7 +325,23 @@ impl Servers {
 
     /// After a failure of a server, who answers for its slots is to be asked anew.
     fn forget(&self, node: &Node) {
-        self.topology().doubt(node.link.host());
+        self.topology().doubt(node.host());
+    }
+
+    /// Pauses after a failure of a call to a slot; whoever runs out of time behind it is told of it.
+    async fn wait_for(
+        &self,
+        slot: Slot,
+        error: Error,
+        backoff: &mut Backoff,
+        deadline: Deadline,
+    ) -> Result<()> {
+        if error.is_retryable() {
+            let met = (Stopwatch::start(), error.message().to_owned());
+            let mut known = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert(slot, met);
+        }
+        self.wait(error, backoff, deadline).await
     }
 
     /// Pauses after a failure that may pass; hands it back where there is no time or hope left.
@@ -313,17 +372,9 @@ impl Servers {
         Ok(())
     }
 
-    fn node(&self, host: &Host) -> Arc<Node> {
+    pub(crate) fn node(&self, host: &Host) -> Arc<Node> {
         let mut nodes = self.nodes();
-        let new = || {
-            Arc::new(Node {
-                link: Link::new(host.clone(), self.dialer.clone()),
-                replicas: self.wanted.map(|wanted| {
-                    Replicas::new(wanted, Link::new(host.clone(), self.dialer.clone()))
-                }),
-                prepared: tokio::sync::Mutex::new(0),
-            })
-        };
+        let new = || Arc::new(Node::new(host, &self.dialer, self.wanted));
         nodes.entry(host.clone()).or_insert_with(new).clone()
     }
 
@@ -333,63 +384,6 @@ impl Servers {
 
     fn topology(&self) -> MutexGuard<'_, Topology> {
         self.topology.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Node {
-    async fn send(&self, live: &Live, command: &Cmd, kind: Kind) -> Result<Reached> {
-        match &self.replicas {
-            Some(replicas) if kind != Kind::Looks => replicas.send(command).await,
-            _ => Ok(Reached::Answer(send(live, command).await)),
-        }
-    }
-
-    /// Gives up the connection that a call went over; the main one too, so that the server is made ready anew.
-    fn give_up(&self, live: &Live, kind: Kind) {
-        self.link.broken(live.generation);
-        if let (Some(replicas), true) = (&self.replicas, kind != Kind::Looks) {
-            replicas.link.give_up();
-        }
-    }
-
-    pub(crate) fn host(&self) -> &Host {
-        self.link.host()
-    }
-
-    /// A connection, whether the functions are there or not.
-    pub(crate) async fn live(&self) -> Result<Live> {
-        self.link.live().await
-    }
-
-    /// The version of the functions in this server, if it has them.
-    pub(crate) async fn functions(&self, library: &Library, live: &Live) -> Result<Option<i64>> {
-        let version = library.version_at(live, self.link.host()).await;
-        version.inspect_err(|_| self.link.broken(live.generation))
-    }
-
-    /// One command to this server and no other, such as a question about its settings.
-    pub(crate) async fn ask(
-        &self,
-        live: &Live,
-        command: &Cmd,
-        deadline: Deadline,
-    ) -> Result<Value> {
-        let host = self.link.host();
-        match within(deadline.left(), send(live, command)).await {
-            Some(Ok(value)) => Ok(value),
-            Some(Err(error)) => match remedy(&error, host) {
-                Remedy::Final(error) => Err(error),
-                Remedy::Broken => {
-                    self.link.broken(live.generation);
-                    Err(crate::refusal::unreachable(host, &error))
-                }
-                _ => Err(crate::refusal::unreachable(host, &error)),
-            },
-            None => {
-                self.link.broken(live.generation);
-                Err(silent(host))
-            }
-        }
     }
 }
 
@@ -408,13 +402,4 @@ fn too_few(reached: &Reached, host: &Host) -> Error {
         _ => format!("a change was sent to redis at {host} by a caller that has gone"),
     };
     Error::new(ErrorKind::EngineUnavailable, message)
-}
-
-fn silent(host: &Host) -> Error {
-    let message = format!("redis at {host} gave no answer in time");
-    Error::new(ErrorKind::EngineUnavailable, message)
-}
-
-async fn send(live: &Live, command: &Cmd) -> redis::RedisResult<Value> {
-    command.query_async(&mut live.connection.clone()).await
 }

@@ -8,8 +8,9 @@ use punctual::time::seconds;
 use punctual::{Error, ErrorKind, Result};
 use redis::{FromRedisValue, cmd};
 
+use crate::address::Host;
 use crate::link::{Deadline, Live};
-use crate::servers::Node;
+use crate::node::Node;
 
 /// One server, as it describes itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,6 +40,12 @@ pub struct Standing {
     pub began_anew: bool,
     /// Replicas that are connected.
     pub replicas: u64,
+    /// Where it says that they are.
+    pub(crate) followers: Vec<Host>,
+    /// The master that it follows, as `host:port`, if it is a replica: then it takes no changes.
+    pub replica_of: Option<String>,
+    /// Why it could not be asked, if it could not: then nothing else is known of it. Only of replicas.
+    pub silent: Option<String>,
     /// How often a slow disk made it answer before it had written (`aof_delayed_fsync`).
     pub delayed_fsyncs: u64,
     /// Whether its last write to that file failed.
@@ -108,6 +115,12 @@ impl Standing {
             loads_truncated: set("aof-load-truncated") == "yes",
             began_anew: number("aof_rewrites") + number("aof_rewrite_in_progress") > 0,
             replicas: number("connected_slaves"),
+            followers: (0..number("connected_slaves"))
+                .filter_map(|nth| follower(told(&format!("slave{nth}"))))
+                .collect(),
+            replica_of: (told("role") == "slave")
+                .then(|| format!("{}:{}", told("master_host"), told("master_port"))),
+            silent: None,
             delayed_fsyncs: number("aof_delayed_fsync"),
             write_failed: told("aof_last_write_status") == "err",
             unreadable,
@@ -190,6 +203,15 @@ impl Standing {
         problems
     }
 
+    /// Whether it would keep what its master keeps, if it became master in its place. Refused with the remedy if not.
+    pub fn could_keep(&self, of_master: Durability) -> Result<Durability> {
+        let as_master = Self {
+            replicas: u64::MAX,
+            ..self.clone()
+        };
+        as_master.keeps(Some(of_master))
+    }
+
     fn most(&self) -> Durability {
         match (self.appendonly, self.appendfsync.as_str()) {
             (true, "always") if !self.no_fsync_on_rewrite => Durability::Fsync,
@@ -198,14 +220,19 @@ impl Standing {
         }
     }
 
-    fn check_version(&self) -> Result<()> {
+    /// Whether it is of before there were functions.
+    pub(crate) fn is_too_old(&self) -> bool {
         let numbers = self
             .version
             .split_once(' ')
             .map_or("", |(_, version)| version);
         let mut numbers = numbers.split('.').map(|part| part.parse().unwrap_or(0));
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        if version >= OLDEST {
+        version < OLDEST
+    }
+
+    fn check_version(&self) -> Result<()> {
+        if !self.is_too_old() {
             return Ok(());
         }
         let message = format!(
@@ -228,6 +255,16 @@ impl Standing {
             .operation("connect")
             .with("maxmemory-policy", &self.maxmemory_policy))
     }
+}
+
+/// `ip=127.0.0.1,port=6380,state=online,offset=14,lag=1`
+fn follower(told: &str) -> Option<Host> {
+    let mut fields = told.split(',').filter_map(|field| field.split_once('='));
+    let mut field = |name| fields.find(|(it, _)| *it == name).map(|(_, value)| value);
+    Some(Host {
+        name: field("ip")?.to_owned(),
+        port: field("port")?.parse().ok()?,
+    })
 }
 
 #[cfg(test)]

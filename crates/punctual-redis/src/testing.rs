@@ -7,7 +7,7 @@ mod replies;
 mod sentinels;
 mod server;
 
-pub use cluster::TestCluster;
+pub use cluster::{SlotMove, TestCluster};
 pub(crate) use planted::plant;
 pub use proxy::{Ending, TestProxy, Way, Weather};
 pub use replies::read_replies;

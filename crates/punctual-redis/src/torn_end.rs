@@ -1,8 +1,13 @@
+use std::sync::Arc;
+
+use punctual::engine::Durability;
 use punctual::{Error, ErrorKind, Result};
 use redis::{FromRedisValue, Value, cmd};
 
+use crate::calls::Calls;
 use crate::link::{Deadline, Live};
-use crate::servers::Node;
+use crate::node::Node;
+use crate::servers::TRIES;
 use crate::standing::PATIENCE;
 
 /// Has a server go on in a new append-only file if since its start it has not: what it may have
@@ -45,8 +50,38 @@ async fn starts_with_a_torn_end(node: &Node, live: &Live, deadline: Deadline) ->
     !matches!(told.as_slice(), [_, Value::BulkString(no)] if no == b"no")
 }
 
+/// What servers that sync each change keep: one that may write on behind a torn end loses more than
+/// its last second.
+pub(crate) async fn leave_all_behind(calls: &Calls) -> Result<Durability> {
+    let deadline = calls.deadline();
+    let mut backoff = TRIES;
+    loop {
+        let forbids = match who_forbids(calls, deadline).await {
+            Err(error) => {
+                calls.servers.wait(error, &mut backoff, deadline).await?;
+                continue;
+            }
+            Ok(forbids) => forbids,
+        };
+        return match (forbids, calls.options.durability) {
+            (None, _) => Ok(Durability::Fsync),
+            (Some(_), None) => Ok(Durability::Os),
+            (Some(node), Some(_)) => Err(refused(&node)),
+        };
+    }
+}
+
+async fn who_forbids(calls: &Calls, deadline: Deadline) -> Result<Option<Arc<Node>>> {
+    for node in calls.servers.masters(deadline).await? {
+        if !leave_behind(&node, &node.live().await?).await? {
+            return Ok(Some(node));
+        }
+    }
+    Ok(None)
+}
+
 /// A server that does not cannot keep `fsync`.
-pub(crate) fn refused(node: &Node) -> Error {
+fn refused(node: &Node) -> Error {
     Error::new(ErrorKind::DurabilityUnavailable, message(node)).operation("connect")
 }
 

@@ -12,6 +12,8 @@ mod cut_short;
 mod data;
 /// The demo, killed and started again.
 mod demo;
+/// What servers say of themselves, and what is missing there.
+mod doctor;
 /// Jobs from the command line and from files.
 mod enqueue;
 /// The law, through HTTP.
@@ -28,7 +30,7 @@ mod otel;
 /// Counting, pausing and emptying queues.
 mod push;
 mod queues;
-/// The same on a server, and what doctor says of it.
+/// The same on a server.
 mod redis;
 mod refused;
 /// The server, its tokens and its end.

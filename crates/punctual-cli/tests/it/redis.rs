@@ -29,67 +29,6 @@ fn what_works_in_a_directory_works_on_a_server() {
 }
 
 #[test]
-fn doctor_tells_what_a_server_keeps() {
-    let server = TestServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let (punctual, engine) = on(&server);
-    let good = punctual.run(&["doctor", "--engine", &engine]);
-    let version = server.cli(&["INFO", "server"]);
-    let version = version
-        .lines()
-        .find_map(|line| line.strip_prefix("redis_version:"))
-        .expect("it says its version");
-    for told in [
-        &format!("redis {} at 127.0.0.1:{}", version.trim(), server.port()),
-        "fsync: appendonly yes, appendfsync always",
-        "acknowledges by fsync",
-        "set maxmemory",
-    ] {
-        assert!(good.stdout.contains(told), "{told} in {good:?}");
-    }
-    good.exits(0);
-}
-
-#[test]
-fn doctor_tells_what_is_missing_and_how_to_mend_it() {
-    let server = TestServer::with(&["--maxmemory-policy", "allkeys-lru"]);
-    let (punctual, engine) = on(&server);
-    let ran = punctual.run(&["doctor", "--engine", &engine]);
-    assert!(
-        ran.stdout.contains("maxmemory-policy noeviction"),
-        "{ran:?}"
-    );
-    ran.exits(1);
-    let asked = format!("{engine}?durability=fsync");
-    let ran = punctual.run(&["enqueue", "mail", "{}", "--engine", &asked]);
-    assert!(ran.stderr.contains("noeviction"), "{ran:?}");
-    ran.exits(5);
-}
-
-#[test]
-fn doctor_warns_of_servers_that_may_start_again_with_an_old_snapshot() {
-    let warned = |keeping: &[&str]| {
-        let master = TestServer::with(keeping);
-        let port = master.port().to_string();
-        let follows = [keeping, &["--replicaof", "127.0.0.1", &port]].concat();
-        let _replica = TestServer::with(&follows);
-        while !master
-            .cli(&["INFO", "replication"])
-            .contains("state=online")
-        {
-            std::thread::yield_now();
-        }
-        let engine = format!("{}?durability=replica(1)", master.address());
-        let ran = Punctual::new().run(&["doctor", "--engine", &engine]);
-        assert!(ran.stdout.contains("replica(1)"), "{ran:?}");
-        ran.exits(0)
-            .stdout
-            .contains("appendonly yes on it and every replica")
-    };
-    assert!(warned(&["--save", ""]));
-    assert!(!warned(&["--appendonly", "yes", "--appendfsync", "always"]));
-}
-
-#[test]
 fn no_output_shows_a_password() {
     let server = TestServer::with(&["--requirepass", "hunter2"]);
     let punctual = Punctual::new();

@@ -71,27 +71,30 @@ impl TestCluster {
 
     /// Moves the slot of a key to the node of that number, all its keys at once, as an operator does.
     pub fn move_slot(&self, key: &str, to: usize) {
+        if let Some(begun) = self.begin_move(key, to) {
+            while begun.carry(3) > 0 {}
+            begun.end();
+        }
+    }
+
+    /// Begins to move the slot of a key to the node of that number, if it is not there.
+    pub fn begin_move(&self, key: &str, to: usize) -> Option<SlotMove<'_>> {
         let slot = self.nodes[0].cli(&["CLUSTER", "KEYSLOT", key]);
         let (from, to) = (self.owner(&slot), &self.nodes[to]);
         if from.port() == to.port() {
-            return;
+            return None;
         }
-        let (source, target) = (id(from), id(to));
-        to.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source]);
-        from.cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target]);
-        let port = to.port().to_string();
-        loop {
-            let keys = from.cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "3"]);
-            if keys.is_empty() {
-                break;
-            }
-            let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
-            let arguments: Vec<&str> = migrate.into_iter().chain(keys.lines()).collect();
-            from.cli(&arguments);
-        }
-        for node in [to, from] {
-            node.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &target]);
-        }
+        to.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from)]);
+        from.cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]);
+        Some(SlotMove { slot, from, to })
+    }
+
+    /// The number of the node that answers for the slot of a key.
+    pub fn owner_of(&self, key: &str) -> usize {
+        let slot = self.nodes[0].cli(&["CLUSTER", "KEYSLOT", key]);
+        let port = self.owner(&slot).port();
+        let found = self.nodes.iter().position(|node| node.port() == port);
+        found.expect("it is one of them")
     }
 
     fn owner(&self, slot: &str) -> &TestServer {
@@ -125,6 +128,52 @@ impl TestCluster {
             info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
         };
         self.nodes.iter().all(whole)
+    }
+}
+
+/// A slot on its way from one node to another.
+#[derive(Debug)]
+pub struct SlotMove<'a> {
+    slot: String,
+    from: &'a TestServer,
+    to: &'a TestServer,
+}
+
+impl SlotMove<'_> {
+    /// Where it goes.
+    pub fn to(&self) -> &TestServer {
+        self.to
+    }
+
+    /// Keys that have yet to be carried.
+    pub fn left(&self) -> usize {
+        let count = self.from.cli(&["CLUSTER", "COUNTKEYSINSLOT", &self.slot]);
+        count.parse().expect("a number")
+    }
+
+    /// Carries at most so many keys; answers how many it were.
+    pub fn carry(&self, most: usize) -> usize {
+        let most = most.to_string();
+        let keys = self
+            .from
+            .cli(&["--raw", "CLUSTER", "GETKEYSINSLOT", &self.slot, &most]);
+        if keys.is_empty() {
+            return 0;
+        }
+        let port = self.to.port().to_string();
+        let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "60000", "KEYS"];
+        let arguments: Vec<&str> = migrate.into_iter().chain(keys.lines()).collect();
+        let said = self.from.cli(&arguments);
+        assert!(["OK", "NOKEY"].contains(&said.as_str()), "{said}");
+        keys.lines().count()
+    }
+
+    /// Tells both nodes that it is over.
+    pub fn end(self) {
+        let target = id(self.to);
+        for node in [self.to, self.from] {
+            node.cli(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &target]);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is wrong is named, with what to do about it, and changes nothing.
 
-use punctual::engine::{Action, Edit, Filter, List, ListBy, Select};
+use futures_util::future::join_all;
+use punctual::engine::{Action, Edit, EnqueueVerdict, Filter, List, ListBy, Select, StatsRequest};
 use punctual::time::millis;
 use punctual::{Engine, ErrorKind, Namespace, NewJob};
 use punctual_redis::testing::TestServer;
@@ -255,4 +256,35 @@ async fn a_cursor_of_elsewhere_is_refused() {
     let error = engine.edit(&here(), edit).await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     assert_eq!(drain(&engine).await.len(), 3, "nothing was cancelled");
+}
+
+/// A queue comes to be with its first job: one that is only named in what is refused is none.
+#[tokio::test]
+async fn a_refused_enqueue_leaves_no_trace_of_a_queue() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let known = enqueue(&engine).await.expect("enqueue");
+    let queues = || async {
+        let stats = engine.stats(&here(), StatsRequest::default()).await;
+        let queues = stats.expect("stats").queues.into_iter();
+        queues.map(|queue| queue.queue).collect::<Vec<_>>()
+    };
+    server.cli(&["SET", "punctual:{default/0}:r:5:taken", "theirs"]);
+    let job = |queue: &str| NewJob::new(queue, "{}");
+    // Of one call, and of several that leave together: the first leaves alone.
+    let both = || vec![job("fresh"), job("taken")];
+    let calls = [both(), both(), vec![job("good")], both()];
+    let calls = calls.map(|jobs| async { engine.enqueue(&here(), jobs).await });
+    let sent: Vec<_> = join_all(calls).await;
+    for nth in [0, 1, 3] {
+        let error = sent[nth].as_ref().expect_err("a key is theirs");
+        assert_eq!(error.kind(), ErrorKind::DataDamaged, "{error}");
+    }
+    assert!(sent[2].is_ok(), "{:?}", sent[2]);
+    let mut elsewhere = job("elsewhere");
+    elsewhere.id = known;
+    let sent = engine.enqueue(&here(), vec![elsewhere]).await;
+    let verdict = sent.expect("enqueue").receipts[0].verdict;
+    assert_eq!(verdict, EnqueueVerdict::IdConflict);
+    assert_eq!(queues().await, ["good", "orders"]);
 }

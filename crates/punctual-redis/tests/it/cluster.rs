@@ -2,14 +2,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use punctual::conformance::{LAWS, first_broken};
-use punctual::engine::{Claim, Extend, Settle, Target, WorkerId};
+use punctual::engine::{
+    Claim, Extend, Filter, List, ListBy, Settle, StatsRequest, Target, WorkerId,
+};
 use punctual::time::{Stopwatch, millis, pause, seconds};
-use punctual::{Context, Engine, ErrorKind, JobId, JobRecord, Outcome, State, Worker};
+use punctual::{
+    Context, Engine, Error, ErrorKind, JobId, JobRecord, Namespace, NewJob, Outcome, State, Worker,
+};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestCluster;
 use tokio::sync::Semaphore;
 
-use crate::client::{Claimed, QUEUE, claim_as, enqueue, here, options, state};
+use crate::client::{Claimed, QUEUE, claim_as, connect, enqueue, here, options, state};
 use crate::harness::OnCluster;
 
 #[test]
@@ -173,4 +177,93 @@ async fn a_worker_keeps_what_it_holds_of_other_shards_while_a_master_is_away() {
     }
     worker.abort();
     assert!(kept > 0 && kept < ids.len(), "{kept}");
+}
+
+/// Whoever needs the shard that is away is told which it is and where; everybody else goes on.
+#[tokio::test]
+async fn looks_name_the_shard_that_is_away_and_its_server() {
+    let mut cluster = three_masters();
+    let engine = in_shards(&cluster).await;
+    let ids = enqueue_some(&engine, 30).await;
+    let another = Namespace::new("another").expect("a good name");
+    cluster.move_slot("punctual:{another/0}", 2);
+    let mine = NewJob::new(QUEUE, "{}");
+    let alone = connect(&cluster.address()).await;
+    let sent = alone.enqueue(&another, vec![mine.clone()]).await;
+    sent.expect("enqueue");
+    let well = engine.info().await.expect("info").health;
+    assert!(well.ok, "{:?}", well.problems);
+    cluster.nodes()[1].kill();
+    let server = format!("127.0.0.1:{}", cluster.nodes()[1].port());
+    let is_named = |error: &Error| {
+        assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
+        let said = error.to_string();
+        assert!(said.contains(&server), "{said}");
+        assert!(said.contains("shard: default/1"), "{said}");
+    };
+
+    let stats = engine.stats(&here(), StatsRequest::default()).await;
+    is_named(&stats.expect_err("a part is missing"));
+    let (mut list, mut listed) = (all_ready(), 0);
+    loop {
+        match engine.list(&here(), list.clone()).await {
+            Ok(listing) => {
+                listed += listing.jobs.len();
+                list.cursor = Some(listing.cursor.expect("there is more"));
+            }
+            Err(error) => break is_named(&error),
+        }
+    }
+    let (mut known, mut unknown) = (0, 0);
+    for id in &ids {
+        match engine.get(&here(), vec![Target::Id(*id)], false).await {
+            Ok(got) => known += usize::from(got[0].is_some()),
+            Err(error) => {
+                is_named(&error);
+                unknown += 1;
+            }
+        }
+    }
+    assert_eq!(known + unknown, ids.len());
+    assert!(
+        listed > 0 && listed < known,
+        "{listed} of the first shard, {known} of two"
+    );
+    let info = engine.info().await.expect("others answer");
+    assert!(!info.health.ok);
+    let told = info.health.problems.join("\n");
+    assert!(
+        told.contains(&server) && told.contains("shard default/1"),
+        "{told}"
+    );
+
+    // Whose jobs are elsewhere notices nothing.
+    let got = alone.get(&another, vec![Target::Id(mine.id)], true).await;
+    assert!(got.expect("get")[0].is_some());
+    alone
+        .stats(&another, StatsRequest::default())
+        .await
+        .expect("stats");
+    let wants = Claim::new(WorkerId::random(), QUEUE, 10);
+    let pages = alone.claim(&another, wants).await.expect("claim").pages;
+    assert_eq!(pages[0].jobs[0].id, mine.id);
+    let mut claimed = 0;
+    while claimed < known {
+        let wants = Claim::new(WorkerId::random(), QUEUE, 30);
+        let pages = claim_as(&engine, wants).await.expect("claim");
+        claimed += pages.iter().map(|page| page.jobs.len()).sum::<usize>();
+    }
+}
+
+fn all_ready() -> List {
+    List {
+        by: ListBy::State {
+            queue: QUEUE.into(),
+            state: State::Ready,
+        },
+        filter: Filter::default(),
+        cursor: None,
+        limit: 100,
+        payloads: false,
+    }
 }

@@ -1,11 +1,11 @@
-//! Encrypted connections, and users who may do little.
+//! Users who may do little, and passwords.
 
 use std::collections::BTreeSet;
 
 use punctual::conformance::{LAWS, first_broken};
 use punctual::engine::{Filter, List, ListBy};
 use punctual::{Engine, ErrorKind, State};
-use punctual_redis::testing::{TestCluster, TestSentinels, TestServer};
+use punctual_redis::testing::{TestSentinels, TestServer};
 use punctual_redis::{ACL_RULES, RedisEngine};
 use serde_json::Value;
 
@@ -13,83 +13,6 @@ use crate::client::{QUEUE, connect, drain, enqueue, here, options};
 use crate::hand::{SHARD, raw};
 use crate::harness::{OnRules, Place, UnderRules};
 use crate::logs::Logs;
-
-const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
-
-/// The settings of servers that take encrypted connections only; `clients` says whether they want a certificate of
-/// who comes.
-fn certificate(clients: &str) -> Vec<String> {
-    let files = [
-        ("cert", "server.pem"),
-        ("key", "server.key"),
-        ("ca-cert", "ca.pem"),
-    ];
-    let files = files.map(|(what, name)| [format!("--tls-{what}-file"), path(name)]);
-    let clients = ["--tls-auth-clients".into(), clients.into()];
-    files.into_iter().flatten().chain(clients).collect()
-}
-
-fn path(name: &str) -> String {
-    format!("{CERTIFICATES}/{name}")
-}
-
-fn encrypted(clients: &str) -> TestServer {
-    let settings = certificate(clients);
-    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    TestServer::with(&settings)
-}
-
-/// A job goes in and is done.
-async fn is_of_use(address: &str) {
-    let engine = connect(address).await;
-    let id = enqueue(&engine).await.expect("enqueue");
-    assert_eq!(drain(&engine).await, [id]);
-}
-
-#[tokio::test]
-async fn an_encrypted_server_is_used_under_its_authority() {
-    let server = encrypted("no");
-    let address = format!("rediss://localhost:{}?ca={}", server.port(), path("ca.pem"));
-    is_of_use(&address).await;
-}
-
-#[tokio::test]
-async fn a_server_that_wants_a_certificate_is_shown_the_one_of_the_address() {
-    let server = encrypted("yes");
-    let address = format!("rediss://localhost:{}?ca={}", server.port(), path("ca.pem"));
-    let nameless = options(&address).deadline(punctual::time::millis(500));
-    let refused = RedisEngine::connect(nameless).await.expect_err("refused");
-    assert_eq!(refused.kind(), ErrorKind::EngineUnavailable, "{refused}");
-    let said = refused.to_string();
-    assert!(
-        said.contains("ertificate") && said.contains("cert="),
-        "{said}"
-    );
-    let (mine, key) = (path("client.pem"), path("client.key"));
-    is_of_use(&format!("{address}&cert={mine}&key={key}")).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn encrypted_clusters_and_sentinels_are_used_all_the_way() {
-    let settings = certificate("no");
-    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let cluster = tokio::task::block_in_place(|| TestCluster::with(&settings));
-    let sentinels = tokio::task::block_in_place(|| TestSentinels::encrypted(&settings));
-    for address in [cluster.address(), sentinels.address()] {
-        let address = address.replacen("redis", "rediss", 1);
-        is_of_use(&format!("{address}?ca={}", path("ca.pem"))).await;
-    }
-}
-
-#[tokio::test]
-async fn a_certificate_of_nobody_known_is_refused() {
-    let server = encrypted("no");
-    let address = format!("rediss://localhost:{}", server.port());
-    let options = options(&address).deadline(punctual::time::millis(500));
-    let error = RedisEngine::connect(options).await.expect_err("refused");
-    assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
-    assert!(error.to_string().contains("certificate"), "{error}");
-}
 
 #[test]
 fn a_user_with_the_minimal_rules_has_the_whole_law() {

@@ -10,6 +10,8 @@ mod by_hand;
 mod by_hand_refusals;
 /// Workers in other languages, killed and stopped.
 mod by_hand_workers;
+/// Encryption.
+mod certificates;
 /// Calls that tests make.
 mod client;
 /// The engine keeps the law on three masters of a cluster.
@@ -18,20 +20,26 @@ mod cluster;
 mod conformance;
 /// A connection that is cut at every byte.
 mod cuts;
+/// The same of calls that share what is cut, or take several steps.
+mod cuts_together;
 /// Sentinels elect without asking who was waited for.
 mod elected;
 /// Masters that fail, slots that move, replicas that are waited for.
 mod failover;
 /// Servers that are killed, stopped, emptied, filled.
 mod faults;
+/// Functions that go while many call.
+mod flushes;
 /// Workers that are gone.
 mod forgotten;
-/// Encryption, passwords, users who may do little.
+/// Passwords, users who may do little.
 mod guarded;
 /// Calls by hand.
 mod hand;
 /// Makes engines for all of them.
 mod harness;
+/// What changes about servers while an engine runs.
+mod health;
 /// Many who sleep until the same due.
 mod herd;
 /// The engine and the reference model do the same, step by step.
@@ -42,6 +50,8 @@ mod logs;
 mod lost_settles;
 /// Calls that end midway.
 mod midway;
+/// Slots of many keys that move.
+mod moves;
 /// Effects for other shards.
 mod outbox;
 /// Many jobs due in the same minute.

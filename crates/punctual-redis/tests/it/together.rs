@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use futures_util::future::{join_all, poll_immediate};
 use punctual::engine::{
-    Claim, Control, EnqueueVerdict, Enqueued, QueueSettings, RecordValue, WorkerId,
+    Action, Claim, Control, Edit, EnqueueVerdict, Enqueued, Filter, List, ListBy, QueueSettings,
+    RecordValue, Select, Target, WorkerId,
 };
 use punctual::time::{millis, within};
 use punctual::{Engine, ErrorKind, JobId, NewJob, Result, State};
@@ -70,6 +71,51 @@ async fn sixty_four_lives_at_once_take_a_few_calls() {
     assert!(calls <= 12, "{calls} calls of functions for 192 calls");
     let claimed: BTreeSet<JobId> = pages.iter().map(|page| page.jobs[0].id).collect();
     assert_eq!(claimed, ids(&jobs).into_iter().collect());
+}
+
+/// Each call is a write of its own, later than the one before; in line they stand together.
+#[tokio::test]
+async fn jobs_of_calls_that_left_together_are_listed_and_outlive_others_that_are_cancelled() {
+    let (_server, engine) = met().await;
+    let jobs = jobs(1_250);
+    verdicts(all_at_once(&engine, &jobs).await);
+    let (kept, others): (Vec<_>, Vec<_>) = (0..)
+        .zip(ids(&jobs))
+        .partition(|(nth, _): &(usize, JobId)| nth % 11 == 0);
+    // So many that those who are left in line are looked at.
+    for some in others.chunks(500) {
+        let targets = some.iter().map(|(_, id)| Target::Id(*id)).collect();
+        let cancel = Edit {
+            select: Select::Targets(targets),
+            action: Action::Cancel,
+            dry_run: false,
+        };
+        engine.edit(&here(), cancel).await.expect("edit");
+    }
+    let kept: BTreeSet<JobId> = kept.into_iter().map(|(_, id)| id).collect();
+    let (mut listed, mut cursor) = (BTreeSet::new(), None);
+    loop {
+        let list = List {
+            by: ListBy::State {
+                queue: QUEUE.into(),
+                state: State::Ready,
+            },
+            filter: Filter::default(),
+            cursor,
+            limit: 1_000,
+            payloads: false,
+        };
+        let listing = engine.list(&here(), list).await.expect("list");
+        listed.extend(listing.jobs.iter().map(|job| job.id));
+        cursor = listing.cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(listed.len(), kept.len(), "all are listed");
+    assert_eq!(listed, kept);
+    let done: BTreeSet<JobId> = drain(&engine).await.into_iter().collect();
+    assert_eq!(done, kept, "all are run");
 }
 
 #[tokio::test]

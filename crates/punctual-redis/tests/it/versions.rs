@@ -16,13 +16,13 @@ use crate::client::{Claimed, QUEUE, claim, connect, drain, here, job, options, s
 
 /// How the functions of a node come to nothing.
 #[derive(Debug, Clone, Copy)]
-enum Trouble {
+pub(crate) enum Trouble {
     Flushed,
     Older,
 }
 
 impl Trouble {
-    fn befall(self, node: &TestServer) {
+    pub(crate) fn befall(self, node: &TestServer) {
         let older = "#!lua name=punctual_test\nredis.register_function{function_name=\
             'punctual_test_version', flags={'no-writes'}, callback=function() return 0 end}";
         let said = match self {
@@ -34,7 +34,7 @@ impl Trouble {
 }
 
 /// A number that a server counts, such as how often a function was not found.
-fn counted(node: &TestServer, section: &str, name: &str) -> u32 {
+pub(crate) fn counted(node: &TestServer, section: &str, name: &str) -> u32 {
     let told = node.cli(&["INFO", section]);
     let line = told.lines().find_map(|line| line.strip_prefix(name));
     let number = line.map(|line| {
@@ -48,7 +48,7 @@ fn counted(node: &TestServer, section: &str, name: &str) -> u32 {
 }
 
 /// A namespace on each node of a cluster.
-fn namespaces(cluster: &mut TestCluster) -> Vec<Namespace> {
+pub(crate) fn namespaces(cluster: &mut TestCluster) -> Vec<Namespace> {
     let nodes = cluster.nodes();
     let of = |place: usize| {
         let names = (0..).map(|number| format!("n{number}"));

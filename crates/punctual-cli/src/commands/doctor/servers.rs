@@ -23,18 +23,80 @@ pub(super) async fn checks(address: &Address) -> Result<Vec<Check>> {
             "encrypt them, as docs/engines/redis.md tells, unless nobody else is on the way",
         ));
     }
-    for standing in RedisEngine::examine(options).await? {
-        checks.push(server(&standing));
-        checks.push(keeps(&standing, asked));
-        checks.extend(memory(&standing));
-        checks.extend(troubles(&standing));
+    let standings = RedisEngine::examine(options).await?;
+    // A replica stands behind its master.
+    let mut promised = None;
+    for standing in &standings {
+        if let Some(why) = &standing.silent {
+            checks.push(silent(standing, why));
+            continue;
+        }
+        checks.push(server(standing));
+        let is_behind_its_master = standing.replica_of.is_some()
+            && standings
+                .iter()
+                .any(|it| Some(&it.host) == standing.replica_of.as_ref());
+        if is_behind_its_master {
+            checks.push(could_keep(standing, promised));
+        } else {
+            checks.extend(role(standing));
+            promised = standing.keeps(asked).ok();
+            checks.push(keeps(standing, asked));
+        }
+        checks.extend(memory(standing));
+        checks.extend(troubles(standing));
     }
     Ok(checks)
 }
 
+/// Whether a server takes changes, which a replica that the address names does not.
+fn role(standing: &Standing) -> Option<Check> {
+    let master = standing.replica_of.as_ref()?;
+    Some(Check::wrong(
+        "role",
+        format!(
+            "redis at {} is a replica of {master} and takes no changes",
+            standing.host
+        ),
+        "give the address of its master, or of the sentinels that know it",
+    ))
+}
+
+fn silent(standing: &Standing, why: &str) -> Check {
+    let master = standing.replica_of.as_deref().unwrap_or_default();
+    Check::warning(
+        "server",
+        format!(
+            "redis at {}, a replica of {master}, is not asked: {why}",
+            standing.host
+        ),
+        "see whether it runs, takes the same user and password, and is reached from here by that name",
+    )
+}
+
+/// A replica that becomes master keeps what it is set up for, not what the master before it was.
+fn could_keep(standing: &Standing, promised: Option<Durability>) -> Check {
+    let how = how(standing);
+    let promised = promised.unwrap_or(Durability::Memory);
+    match standing.could_keep(promised) {
+        Ok(Durability::Replica(_)) if !standing.appendonly => Check::warning(
+            "keeps",
+            format!("{promised} as its master: {how}"),
+            "set appendonly yes on it: without it starts again with an old snapshot, and may be made master with that",
+        ),
+        Ok(_) => Check::good("keeps", format!("{promised} as its master: {how}")),
+        Err(error) => {
+            let (what, remedy) = in_two(error.message());
+            Check::warning("keeps", format!("once it is master {what} ({how})"), remedy)
+        }
+    }
+}
+
 fn server(standing: &Standing) -> Check {
+    let follows = standing.replica_of.as_ref();
+    let follows = follows.map_or(String::new(), |master| format!(", a replica of {master}"));
     let finding = format!(
-        "{} at {}, functions {} of {}",
+        "{} at {}{follows}, functions {} of {}",
         standing.version,
         standing.host,
         standing
@@ -52,12 +114,23 @@ fn server(standing: &Standing) -> Check {
     }
 }
 
-fn keeps(standing: &Standing, asked: Option<Durability>) -> Check {
-    let how = match (standing.appendonly, standing.appendfsync.as_str()) {
+fn how(standing: &Standing) -> String {
+    match (standing.appendonly, standing.appendfsync.as_str()) {
         (false, _) => "appendonly no".to_owned(),
         (true, "") => "appendonly yes, appendfsync not readable".to_owned(),
         (true, when) => format!("appendonly yes, appendfsync {when}"),
-    };
+    }
+}
+
+/// What is wrong, and the remedy.
+fn in_two(message: &str) -> (&str, &str) {
+    message
+        .split_once("; ")
+        .unwrap_or((message, "see its settings"))
+}
+
+fn keeps(standing: &Standing, asked: Option<Durability>) -> Check {
+    let how = how(standing);
     match standing.keeps(asked) {
         Ok(durability @ Durability::Replica(_)) if !standing.appendonly => Check::warning(
             "keeps",
@@ -67,10 +140,7 @@ fn keeps(standing: &Standing, asked: Option<Durability>) -> Check {
         ),
         Ok(durability) => Check::good("keeps", format!("{durability}: {how}")),
         Err(error) => {
-            let message = error.message();
-            let (what, remedy) = message
-                .split_once("; ")
-                .unwrap_or((message, "see its settings"));
+            let (what, remedy) = in_two(error.message());
             Check::wrong("keeps", format!("{what} ({how})"), remedy)
         }
     }
@@ -97,11 +167,15 @@ fn memory(standing: &Standing) -> Option<Check> {
 fn troubles(standing: &Standing) -> Vec<Check> {
     let mut checks = Vec::new();
     if standing.write_failed {
-        checks.push(Check::wrong(
-            "disk",
-            "redis cannot write its append-only file",
-            "free space on its disk, and look at its log",
-        ));
+        let finding = format!(
+            "redis at {} cannot write its append-only file",
+            standing.host
+        );
+        let remedy = "free space on its disk, and look at its log";
+        checks.push(match standing.replica_of {
+            None => Check::wrong("disk", finding, remedy),
+            Some(_) => Check::warning("disk", finding, remedy),
+        });
     }
     if standing.delayed_fsyncs > 0 {
         checks.push(Check::warning(

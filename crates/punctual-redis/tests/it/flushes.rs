@@ -1,0 +1,344 @@
+//! Functions that go, or become older ones, while many call: no caller is told, and each call is sent once more at most.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+
+use futures_util::future::join_all;
+use punctual::conformance::START;
+use punctual::engine::{Claim, EnqueueVerdict, Filter, List, ListBy, Target, WorkerId};
+use punctual::time::ManualClock;
+use punctual::{Engine, JobId, Namespace, Outcome, State};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::{TestCluster, TestServer};
+
+use crate::client::{Claimed, QUEUE, here, job, options};
+use crate::faults::rounds;
+use crate::versions::{Trouble, counted, namespaces};
+
+/// Who calls at the same time.
+const CALLERS: u32 = 64;
+
+/// Its clock stands still, so nothing is done behind the back of the counters.
+async fn connect(address: &str) -> RedisEngine {
+    let engine = RedisEngine::connect_with_clock(options(address), ManualClock::new(START)).await;
+    engine.expect("the servers are there")
+}
+
+fn nobody() -> Vec<Target> {
+    vec![Target::Id(JobId::new())]
+}
+
+/// Places with an engine: a namespace each, and the node that answers for it.
+async fn on_one_server(test: impl AsyncFn(&RedisEngine, &TestServer, &Namespace)) {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    test(&engine, &server, &here()).await;
+}
+
+async fn on_each_node(test: impl AsyncFn(&RedisEngine, &TestServer, &Namespace)) {
+    let mut cluster = TestCluster::start();
+    let namespaces = namespaces(&mut cluster);
+    let engine = connect(&cluster.address()).await;
+    for (namespace, node) in namespaces.iter().zip(cluster.nodes()) {
+        test(&engine, node, namespace).await;
+    }
+}
+
+/// Loads of the functions, and calls that met none, since the counters were set back.
+fn loads_and_misses(node: &TestServer) -> (u32, u32) {
+    let loads = counted(node, "commandstats", "cmdstat_function|load:calls=");
+    let unknown = counted(node, "errorstats", "errorstat_ERR:count=");
+    let refused = counted(node, "errorstats", "errorstat_PUNCTUAL:count=");
+    (loads, unknown + refused)
+}
+
+async fn each_asks_once_more(engine: &RedisEngine, node: &TestServer, namespace: &Namespace) {
+    let met = engine.get(namespace, nobody(), false).await;
+    met.expect("get");
+    for trouble in [Trouble::Flushed, Trouble::Older, Trouble::Flushed] {
+        trouble.befall(node);
+        node.cli(&["CONFIG", "RESETSTAT"]);
+        let reads = (0..CALLERS).map(|_| engine.get(namespace, nobody(), false));
+        for read in join_all(reads).await {
+            read.unwrap_or_else(|error| panic!("{trouble:?}, {namespace}: {error}"));
+        }
+        let sent = counted(node, "commandstats", "cmdstat_fcall_ro:calls=");
+        let (loads, misses) = loads_and_misses(node);
+        assert_eq!(loads, 1, "{trouble:?}, {namespace}");
+        // Besides those who missed them somebody asks for the version, once: flushed functions do not answer that either.
+        let answered = match trouble {
+            Trouble::Flushed => 0,
+            Trouble::Older => 1,
+        };
+        assert_eq!(
+            sent,
+            CALLERS + misses + answered,
+            "{trouble:?}, {namespace}"
+        );
+        assert!(misses <= CALLERS + 1, "{trouble:?}: {misses} missed");
+        assert!(misses > 3, "{trouble:?}: {misses} called at once");
+    }
+}
+
+#[tokio::test]
+async fn flushed_functions_cost_each_of_many_callers_one_retry() {
+    on_one_server(each_asks_once_more).await;
+}
+
+#[tokio::test]
+async fn flushed_functions_of_any_node_cost_each_of_many_callers_one_retry() {
+    on_each_node(each_asks_once_more).await;
+}
+
+/// A function that refuses, alone or for several calls, as if it did not know what it is told.
+fn refusing(name: &str) -> &'static str {
+    match name {
+        "enqueue" => "function() refuse('invalid_input', 'flags are not known') end",
+        _ => {
+            "function(_, args)\n\
+               local how, out = {}, {}\n\
+               for k = 1, #args do how[k], out[k + 1] = '\\1', 'PUNCTUAL invalid_input flags are not known' end\n\
+               out[1] = table.concat(how)\n\
+               return out\n\
+             end"
+        }
+    }
+}
+
+/// The functions of the server as an older version has them: of the same names, though not all, and `refuses` refuses
+/// what it does not know yet.
+fn older_ones(node: &TestServer, refuses: &str) -> String {
+    let version = format!("local VERSION = {}\n", RedisEngine::functions_version());
+    let function = match refuses {
+        "enqueue" => "Enqueue.call",
+        _ => "Calls.enqueues",
+    };
+    let registered = |it: &str| format!("several('{refuses}', {it}, {{}}, 1)\n");
+    let mut text = code(node);
+    for (now, before) in [
+        (version, "local VERSION = 3\n".into()),
+        ("verb('list', Inspect.list, READS)\n".into(), String::new()),
+        (registered(function), registered(refusing(refuses))),
+    ] {
+        assert_eq!(text.matches(&now).count(), 1, "{now}");
+        text = text.replace(&now, &before);
+    }
+    text
+}
+
+fn code(node: &TestServer) -> String {
+    let listed = [
+        "FUNCTION",
+        "LIST",
+        "WITHCODE",
+        "LIBRARYNAME",
+        "punctual_test",
+    ];
+    let listed = node.cli(&listed);
+    let code = listed.split_once("#!lua").expect("the code is listed").1;
+    format!("#!lua{code}\n")
+}
+
+fn load(node: &TestServer, text: &str) {
+    let said = node.cli_with(&["FUNCTION", "LOAD", "REPLACE"], text);
+    assert_eq!(said, "punctual_test");
+}
+
+fn version(node: &TestServer) -> i64 {
+    let said = node.cli(&["FCALL_RO", "punctual_test_version", "0"]);
+    said.parse().expect("a number")
+}
+
+async fn older_ones_are_replaced(engine: &RedisEngine, node: &TestServer, namespace: &Namespace) {
+    engine.get(namespace, nobody(), false).await.expect("get");
+    // A call alone, and many that leave together.
+    for (count, refuses) in [(1, "enqueue"), (30, "enqueues")] {
+        load(node, &older_ones(node, refuses));
+        assert_eq!(version(node), 3);
+        let jobs: Vec<_> = (0..count).map(|_| job()).collect();
+        let calls = jobs
+            .iter()
+            .map(|job| engine.enqueue(namespace, vec![job.clone()]));
+        for sent in join_all(calls).await {
+            let verdict = sent.expect("enqueue").receipts[0].verdict;
+            assert_eq!(verdict, EnqueueVerdict::Created);
+        }
+        assert_eq!(version(node), RedisEngine::functions_version());
+    }
+    load(node, &older_ones(node, "enqueue"));
+    let by = ListBy::State {
+        queue: QUEUE.into(),
+        state: State::Ready,
+    };
+    let (mut cursor, mut listed) = (None, 0);
+    loop {
+        let list = List {
+            by: by.clone(),
+            filter: Filter::default(),
+            cursor,
+            limit: 100,
+            payloads: false,
+        };
+        let listing = engine.list(namespace, list).await.expect("list");
+        listed += listing.jobs.len();
+        cursor = listing.cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(listed, 31, "each is there once");
+    // Those that refuse nothing are noticed by the look at the servers.
+    let version_alone = code(node).replace(
+        &format!("local VERSION = {}\n", RedisEngine::functions_version()),
+        "local VERSION = 3\n",
+    );
+    load(node, &version_alone);
+    engine.info().await.expect("info");
+    engine.get(namespace, nobody(), false).await.expect("get");
+    assert_eq!(version(node), RedisEngine::functions_version());
+}
+
+#[tokio::test]
+async fn older_functions_that_refuse_what_they_do_not_know_are_replaced() {
+    on_one_server(older_ones_are_replaced).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn older_functions_of_any_node_are_replaced() {
+    on_each_node(older_ones_are_replaced).await;
+}
+
+/// What the callers of a load did.
+#[derive(Default)]
+struct Done {
+    enough: AtomicBool,
+    calls: AtomicU32,
+}
+
+/// Callers of each kind: producers, readers, workers.
+const OF_EACH: u32 = 3;
+
+async fn produces(engine: &RedisEngine, namespace: &Namespace, done: &Done) -> Vec<JobId> {
+    let mut sent = Vec::new();
+    while !done.enough.load(SeqCst) {
+        let job = job();
+        let receipts = engine.enqueue(namespace, vec![job.clone()]).await;
+        let verdict = receipts.expect("enqueue").receipts[0].verdict;
+        assert!(verdict.is_accepted(), "{verdict:?}");
+        sent.push(job.id);
+        done.calls.fetch_add(1, SeqCst);
+    }
+    sent
+}
+
+async fn reads(engine: &RedisEngine, namespace: &Namespace, done: &Done) -> Vec<JobId> {
+    while !done.enough.load(SeqCst) {
+        engine.get(namespace, nobody(), false).await.expect("get");
+        done.calls.fetch_add(1, SeqCst);
+    }
+    Vec::new()
+}
+
+/// Works until there is nothing more once it is told to stop.
+async fn works(engine: &RedisEngine, namespace: &Namespace, done: &Done) -> Vec<JobId> {
+    let mut ended = Vec::new();
+    loop {
+        let last = done.enough.load(SeqCst);
+        let wants = Claim::new(WorkerId::random(), QUEUE, 20);
+        let claimed = engine.claim(namespace, wants).await.expect("claim");
+        if last && claimed.pages.is_empty() {
+            return ended;
+        }
+        for page in claimed.pages {
+            let page = Claimed {
+                token: page.token,
+                jobs: page.jobs,
+            };
+            let settle = page.ends(Outcome::Completed);
+            engine.settle(namespace, settle).await.expect("settle");
+            ended.extend(page.jobs.iter().map(|job| job.id));
+        }
+        done.calls.fetch_add(1, SeqCst);
+    }
+}
+
+async fn come_and_go_under_load(engine: RedisEngine, node: &TestServer, namespace: &Namespace) {
+    engine.get(namespace, nobody(), false).await.expect("get");
+    let older = tokio::task::block_in_place(|| {
+        ["enqueue", "enqueues"].map(|refuses| older_ones(node, refuses))
+    });
+    node.cli(&["CONFIG", "RESETSTAT"]);
+    let (engine, done) = (Arc::new(engine), Arc::new(Done::default()));
+    let mut callers = Vec::new();
+    for _ in 0..OF_EACH {
+        let of = || (engine.clone(), namespace.clone(), done.clone());
+        let (producer, reader, worker) = (of(), of(), of());
+        callers.push((
+            tokio::spawn(async move { produces(&producer.0, &producer.1, &producer.2).await }),
+            tokio::spawn(async move { reads(&reader.0, &reader.1, &reader.2).await }),
+            tokio::spawn(async move { works(&worker.0, &worker.1, &worker.2).await }),
+        ));
+    }
+    let (mut troubles, mut by_hand) = (0, 0);
+    for round in 0..rounds(12) {
+        // Some calls go well in between.
+        let before = done.calls.load(SeqCst);
+        while done.calls.load(SeqCst) < before + 4 * OF_EACH {
+            assert!(
+                !callers
+                    .iter()
+                    .any(|it| it.0.is_finished() || it.1.is_finished() || it.2.is_finished())
+            );
+            tokio::task::yield_now().await;
+        }
+        tokio::task::block_in_place(|| match round % 4 {
+            0 => Trouble::Flushed.befall(node),
+            1 => Trouble::Older.befall(node),
+            older_one => load(node, &older[older_one - 2]),
+        });
+        troubles += 1;
+        by_hand += u32::from(round % 4 > 0);
+    }
+    done.enough.store(true, SeqCst);
+    let (mut sent, mut ended) = (BTreeSet::new(), Vec::new());
+    for (producer, reader, worker) in callers {
+        sent.extend(producer.await.expect("no error"));
+        reader.await.expect("no error");
+        ended.extend(worker.await.expect("no error"));
+    }
+    ended.extend(works(&engine, namespace, &done).await);
+    let (loads, misses) = loads_and_misses(node);
+    assert!(
+        loads - by_hand <= troubles,
+        "{} loads for {troubles} troubles",
+        loads - by_hand
+    );
+    // Each caller has one call under way, and somebody asks for the version.
+    let most = troubles * (3 * OF_EACH + 1);
+    assert!(
+        misses <= most,
+        "{misses} calls missed their functions, of {most} that may"
+    );
+    assert!(misses > 0, "none was under way");
+    assert_eq!(ended.len(), sent.len(), "each once");
+    assert_eq!(ended.into_iter().collect::<BTreeSet<_>>(), sent);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_that_come_and_go_under_load_cost_each_call_one_retry() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    come_and_go_under_load(engine, &server, &here()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_that_come_and_go_on_any_node_under_load_cost_each_call_one_retry() {
+    let mut cluster = TestCluster::start();
+    let namespaces = namespaces(&mut cluster);
+    let address = cluster.address();
+    for (namespace, node) in namespaces.iter().zip(cluster.nodes()) {
+        let engine = connect(&address).await;
+        come_and_go_under_load(engine, node, namespace).await;
+    }
+}

@@ -1,0 +1,200 @@
+//! A slot of many keys that moves under load, as slowly as its keys are many.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use punctual::engine::{Claim, WorkerId};
+use punctual::time::{Timestamp, millis, seconds};
+use punctual::{Due, Engine, Error, ErrorKind, JobId, NewJob, Outcome};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::TestCluster;
+
+use crate::client::{Claimed, QUEUE, here, job, options};
+use crate::hand::SHARD;
+
+/// Queues with a job that waits; each has keys of its own.
+const QUEUES: usize = 10_000;
+/// Keys that an operator's tool carries at a time.
+const AT_A_TIME: usize = 500;
+/// How long those who call have patience.
+const DEADLINE: std::time::Duration = seconds(3);
+
+async fn connect(cluster: &TestCluster, deadline: std::time::Duration) -> Arc<RedisEngine> {
+    let options = options(&cluster.address()).deadline(deadline);
+    Arc::new(RedisEngine::connect(options).await.expect("it is there"))
+}
+
+/// What callers were told while they called all the time.
+#[derive(Default)]
+struct Told {
+    enough: AtomicBool,
+    /// Those that were acknowledged, by when they are due.
+    kept: Mutex<BTreeMap<JobId, Timestamp>>,
+    ended: Mutex<Vec<JobId>>,
+    early: AtomicUsize,
+    /// Errors of producers and of workers.
+    errors: [Mutex<Vec<Error>>; 2],
+}
+
+impl Told {
+    fn errors(&self, of: usize) -> usize {
+        self.errors[of].lock().expect("no panic").len()
+    }
+
+    fn refused(&self, of: usize, error: Error) {
+        self.errors[of].lock().expect("no panic").push(error);
+    }
+}
+
+/// Sends jobs for now and soon, each until it is acknowledged.
+async fn produces(engine: Arc<RedisEngine>, told: Arc<Told>) {
+    let mut number = 0;
+    while !told.enough.load(SeqCst) {
+        number += 1;
+        let job = NewJob {
+            due: match number % 2 {
+                0 => Due::Now,
+                _ => Due::After(millis(50)),
+            },
+            ..job()
+        };
+        loop {
+            match engine.enqueue(&here(), vec![job.clone()]).await {
+                Ok(sent) => {
+                    assert!(sent.receipts[0].verdict.is_accepted(), "{sent:?}");
+                    let due = sent.receipts[0].due;
+                    told.kept.lock().expect("no panic").insert(job.id, due);
+                    break;
+                }
+                Err(error) => told.refused(0, error),
+            }
+        }
+    }
+}
+
+async fn works(engine: Arc<RedisEngine>, told: Arc<Told>) {
+    while !told.enough.load(SeqCst) {
+        work(&engine, &told).await;
+    }
+}
+
+/// Claims and settles once, the settle until it is answered; how many jobs.
+async fn work(engine: &RedisEngine, told: &Told) -> usize {
+    let wants = Claim {
+        lease: seconds(60),
+        ..Claim::new(WorkerId::random(), QUEUE, 50)
+    };
+    let claimed = loop {
+        match engine.claim(&here(), wants.clone()).await {
+            Ok(claimed) => break claimed,
+            Err(error) => told.refused(1, error),
+        }
+    };
+    let mut count = 0;
+    for page in claimed.pages {
+        let page = Claimed {
+            token: page.token,
+            jobs: page.jobs,
+        };
+        let early = page.jobs.iter().filter(|job| job.due > claimed.now);
+        told.early.fetch_add(early.count(), SeqCst);
+        while let Err(error) = engine.settle(&here(), page.ends(Outcome::Completed)).await {
+            told.refused(1, error);
+        }
+        count += page.jobs.len();
+        let ids = page.jobs.iter().map(|job| job.id);
+        told.ended.lock().expect("no panic").extend(ids);
+    }
+    count
+}
+
+/// Calls that meet a move which takes longer than they may are told of it at their deadline; those with time are
+/// answered after it, nothing is lost and nothing is early.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_slot_that_moves_slowly_costs_calls_their_deadline_and_nothing_else() {
+    let cluster = TestCluster::start();
+    let engine = connect(&cluster, DEADLINE).await;
+    let filler = connect(&cluster, seconds(60)).await;
+    for from in (0..QUEUES).step_by(500) {
+        let jobs = (from..from + 500).map(|queue| NewJob::new(format!("q{queue}"), "{}"));
+        filler
+            .enqueue(&here(), jobs.collect())
+            .await
+            .expect("enqueue");
+    }
+    let told = Arc::new(Told::default());
+    let load = [
+        tokio::spawn(produces(engine.clone(), told.clone())),
+        tokio::spawn(works(engine.clone(), told.clone())),
+    ];
+    while told.ended.lock().expect("no panic").len() < 50 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((told.errors(0), told.errors(1)), (0, 0), "before the move");
+    let owner = cluster.owner_of(SHARD);
+    let to = (owner + 1) % 3;
+    let moving = tokio::task::block_in_place(|| cluster.begin_move(SHARD, to));
+    let moving = moving.expect("it is elsewhere");
+    let all = moving.left();
+    assert!(all > QUEUES, "{all} keys");
+    tokio::task::block_in_place(|| {
+        while moving.left() > all / 2 {
+            moving.carry(AT_A_TIME);
+        }
+    });
+    // It stands still with half of the keys there until somebody of each kind has run out of time.
+    while told.errors(0) == 0 || told.errors(1) == 0 {
+        assert!(load.iter().all(|it| !it.is_finished()), "they go on");
+        tokio::task::yield_now().await;
+    }
+    // One who has time begins in the middle of it.
+    let patient = connect(&cluster, seconds(120)).await;
+    let (patiently, waits) = (patient.clone(), job());
+    let id = waits.id;
+    let waits = tokio::spawn(async move { patiently.enqueue(&here(), vec![waits]).await });
+    let port = moving.to().port().to_string();
+    tokio::task::block_in_place(|| {
+        while moving.carry(AT_A_TIME) > 0 {}
+        moving.end();
+    });
+    // The first call after it, by who has five seconds.
+    let first = connect(&cluster, seconds(5)).await;
+    let wants = Claim::new(WorkerId::random(), "q0", 1);
+    let claimed = first.claim(&here(), wants).await.expect("in five seconds");
+    assert_eq!(claimed.pages.len(), 1, "what was there has come along");
+    waits.await.expect("no panic").expect("it had time");
+    told.enough.store(true, SeqCst);
+    for one in load {
+        one.await.expect("no panic");
+    }
+    for error in told
+        .errors
+        .iter()
+        .flat_map(|it| it.lock().expect("no panic").drain(..).collect::<Vec<_>>())
+    {
+        assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
+        assert!(
+            error.message().contains("is moving from redis at"),
+            "{error}"
+        );
+        assert!(error.message().contains(&port), "where to: {error}");
+    }
+    assert_eq!(told.early.load(SeqCst), 0, "early");
+    // Those for soon are due by the time that all others are done.
+    let mut kept = told.kept.lock().expect("no panic").clone();
+    kept.insert(id, Timestamp::ZERO);
+    loop {
+        work(&patient, &told).await;
+        let ended = told.ended.lock().expect("no panic");
+        if ended.iter().filter(|id| kept.contains_key(id)).count() >= kept.len() {
+            break;
+        }
+    }
+    let ended = told.ended.lock().expect("no panic");
+    let mut times = BTreeMap::new();
+    ended
+        .iter()
+        .for_each(|id| *times.entry(*id).or_insert(0) += 1);
+    assert!(kept.keys().all(|id| times.get(id) == Some(&1)), "each once");
+}
