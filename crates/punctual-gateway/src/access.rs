@@ -60,8 +60,12 @@ impl Tokens {
         namespaces.any(|namespace| Some(namespace) != first)
     }
 
-    /// The token of that text; as slow for a wrong one as for a right one.
+    /// The token of that text; as slow for a wrong one as for a right one. Nothing is compared for who has
+    /// shown too many wrong ones.
     pub(crate) fn find(&self, text: &str, peer: Peer) -> Result<&Token> {
+        if let Some(problem) = self.failures.block(peer) {
+            return Err(problem);
+        }
         let hash: [u8; 32] = Sha256::digest(text).into();
         let mut found = None;
         for token in &self.known {
@@ -69,11 +73,11 @@ impl Tokens {
                 found = Some(token);
             }
         }
-        found.ok_or_else(|| self.failures.count(peer))
+        found.ok_or_else(|| self.failures.count(peer, true))
     }
 
     fn missing(&self, peer: Peer) -> Problem {
-        self.failures.count(peer)
+        self.failures.count(peer, false)
     }
 }
 

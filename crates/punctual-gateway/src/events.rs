@@ -8,8 +8,8 @@ use std::time::Duration;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::extract::{Extension, State};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::response::Response;
 use punctual::time::{pause, seconds, within};
 use tokio::task::{JoinError, JoinSet};
@@ -69,6 +69,7 @@ pub(crate) async fn events(
             reader: shared.limits.reader,
             is_asked: false,
             trail,
+            shared: shared.clone(),
         };
         let cut_off = async {
             match &stay {
@@ -103,6 +104,7 @@ struct Socket {
     is_asked: bool,
     /// The request that opened it.
     trail: Trail,
+    shared: Shared,
 }
 
 impl Socket {
@@ -110,7 +112,11 @@ impl Socket {
         match within(self.reader, self.stream.send(message)).await {
             Some(Ok(())) => Ok(()),
             Some(Err(_)) => Err(End(close_code::AWAY, "gone")),
-            None => Err(End(close_code::AGAIN, "too slow")),
+            None => {
+                let request_id = &*self.trail.id;
+                tracing::debug!(request_id, "a reader of events takes nothing and is closed");
+                Err(End(close_code::AGAIN, "too slow"))
+            }
         }
     }
 
@@ -128,7 +134,7 @@ impl Socket {
     }
 
     async fn refuse(&mut self, reference: Reference, problem: Problem) -> Talk<()> {
-        let reply = Reply::error(&self.trail, reference, problem);
+        let reply = Reply::error(&self.shared, &self.trail, reference, problem);
         self.reply(&reply).await
     }
 
@@ -290,6 +296,10 @@ async fn hello(
     }
     match Caller::of(shared, token.as_deref(), None, peer) {
         Ok(caller) => Ok((caller, after)),
+        Err(problem) if problem.status == StatusCode::TOO_MANY_REQUESTS => Err(End(
+            close_code::AGAIN,
+            "too many wrong tokens from this address",
+        )),
         Err(_) => Err(End(UNAUTHORIZED, "no token that is good here was shown")),
     }
 }
@@ -323,8 +333,8 @@ async fn answer(shared: Shared, caller: Caller, trail: Trail, frame: Frame) -> A
         }
     };
     let reply = answer.await;
-    let reply =
-        reply.unwrap_or_else(|problem: Problem| Reply::error(trail, reference.clone(), problem));
+    let reply = reply
+        .unwrap_or_else(|problem: Problem| Reply::error(shared, trail, reference.clone(), problem));
     (reply, kept)
 }
 

@@ -9,6 +9,7 @@ use punctual::{Error, ErrorKind};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::spells::Spells;
 use crate::unread::{Unread, Why};
 
 /// Nothing is wrong then.
@@ -129,16 +130,26 @@ impl Problem {
         &self.body.message
     }
 
-    /// Tells the log what is no fault of who asked, under the id that the answer has.
-    pub(crate) fn log(&self, trail: &Trail) {
+    /// Tells the log what is no fault of who asked, under the id that the answer has; while the engine is
+    /// away or full only the first, and how many more.
+    pub(crate) fn log(&self, trail: &Trail, spells: &Spells) {
         let is_end = self.body.code == SHUTTING_DOWN;
-        if self.status.is_server_error() && !is_end {
-            let Trail { id, method, path } = trail;
-            let status = self.status.as_u16();
-            let told = self.cause.as_ref().map(|cause| cause.to_string());
-            let error = told.as_deref().unwrap_or(&self.body.message);
-            let (request_id, path, code) = (&**id, &**path, self.code());
+        if !self.status.is_server_error() || is_end {
+            return;
+        }
+        let Trail { id, method, path } = trail;
+        let status = self.status.as_u16();
+        let told = self.cause.as_ref().map(|cause| cause.to_string());
+        let error = told.as_deref().unwrap_or(&self.body.message);
+        let (request_id, path, code) = (&**id, &**path, self.code());
+        let passes = matches!(
+            self.status,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE
+        );
+        if !passes || spells.begins(code) {
             tracing::error!(request_id, %method, path, status, code, error, "a request failed");
+        } else {
+            tracing::debug!(request_id, %method, path, status, code, error, "another request failed");
         }
     }
 
@@ -200,10 +211,18 @@ impl From<Error> for Problem {
             format!("{what} ({})", values.join(", "))
         };
         let mut problem = Self::new(status_of(kind), kind.code(), message);
-        problem.body.hint = remedy.map(Into::into);
+        problem.body.hint = remedy.or(away(kind)).map(Into::into);
         problem.body.index = index;
         problem
     }
+}
+
+/// What helps whoever asks while the engine is away, if the error itself does not say.
+fn away(kind: ErrorKind) -> Option<&'static str> {
+    let is_away = status_of(kind) == StatusCode::SERVICE_UNAVAILABLE;
+    is_away.then_some(
+        "ask again in a moment, a change under the same ids: whether it was done is not known; the log of the gateway says why",
+    )
 }
 
 /// A value of an error, which may have come in: escaped already, but as long as it was.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use punctual::time::ManualClock;
 use punctual::{Engine, Error, ErrorKind, Result};
-use punctual_push::{Doorbell, Guard};
+use punctual_push::{Doorbell, DutyHealth, Guard};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -36,6 +36,7 @@ pub struct Gateway {
     proxies: Vec<Proxy>,
     guard: Guard,
     doorbell: Doorbell,
+    duties: DutyHealth,
     tls: Option<Tls>,
 }
 
@@ -53,6 +54,7 @@ impl Gateway {
             proxies: Vec::new(),
             guard: Guard::new(),
             doorbell: Doorbell::default(),
+            duties: DutyHealth::default(),
             tls: None,
         }
     }
@@ -69,6 +71,13 @@ impl Gateway {
     #[must_use]
     pub fn doorbell(mut self, doorbell: Doorbell) -> Self {
         self.doorbell = doorbell;
+        self
+    }
+
+    /// Is as well as these loops of the process are, besides the engine.
+    #[must_use]
+    pub fn duties(mut self, duties: DutyHealth) -> Self {
+        self.duties = duties;
         self
     }
 
@@ -126,7 +135,12 @@ impl Gateway {
     ///
     /// An address that is not loopback is refused without tokens, and with a test clock.
     pub async fn serve(self, address: SocketAddr) -> Result<Serving> {
-        if !address.ip().is_loopback() && (self.tokens.is_open() || self.clock.is_some()) {
+        if !address.ip().is_loopback() && self.clock.is_some() {
+            let message =
+                "a clock that a route moves is for tests on this machine; serve on 127.0.0.1";
+            return Err(Error::new(ErrorKind::InvalidInput, message).with("address", address));
+        }
+        if !address.ip().is_loopback() && self.tokens.is_open() {
             let message = "an address that others can reach needs a token; \
                            set PUNCTUAL_TOKEN, or serve on 127.0.0.1";
             return Err(Error::new(ErrorKind::InvalidInput, message).with("address", address));
@@ -158,7 +172,7 @@ impl Gateway {
     pub(crate) fn shared(self) -> Shared {
         let meters = Arc::new(Meters::new(self.registry));
         Shared::new(Inner {
-            engine: Arc::new(Measured::new(self.engine, meters.clone())),
+            engine: Arc::new(Measured::new(self.engine, meters.clone(), self.duties)),
             header_bytes: Default::default(),
             tokens: self.tokens.failures_max(self.limits.failures),
             alarms: Default::default(),
@@ -170,6 +184,7 @@ impl Gateway {
             meters,
             guard: self.guard,
             doorbell: self.doorbell,
+            spells: Default::default(),
             ending: watch::Sender::new(false),
         })
     }

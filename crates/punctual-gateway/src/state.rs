@@ -15,6 +15,7 @@ use crate::limits::GatewayLimits;
 use crate::meters::Meters;
 use crate::problem::{Problem, Result};
 use crate::proxies::Proxies;
+use crate::spells::Spells;
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) guard: Guard,
     /// Rung for jobs that are to be posted.
     pub(crate) doorbell: Doorbell,
+    /// Of failures that come by the thousand.
+    pub(crate) spells: Spells,
     pub(crate) ending: watch::Sender<bool>,
 }
 

@@ -9,9 +9,11 @@ use punctual::engine::{
     Action, Edit, EnqueueVerdict, Filter, List, ListBy, QueueStats, Select, Stats, StatsRequest,
     Target,
 };
-use punctual::time::{days, format_span, minutes, seconds};
+use punctual::time::{days, format_span, minutes, pause, seconds};
 use punctual::{Engine, JobId, Namespace, NewJob, Result, State, Unique, push};
 use serde_json::json;
+
+use crate::duties::Pulse;
 
 /// What is worth an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,7 @@ impl Default for AlertRules {
 /// With an alert a second job is put in, the all-clear: held, under a unique key, until the trouble
 /// is over. It is what is known of the trouble: several watchers, and one that was started again,
 /// find it and tell nothing twice.
+#[derive(Clone)]
 pub struct Alerts {
     engine: Arc<dyn Engine>,
     home: Namespace,
@@ -48,7 +51,7 @@ pub struct Alerts {
 }
 
 /// How often it looks.
-pub const LOOK_EVERY: Duration = seconds(10);
+const LOOK: Duration = seconds(10);
 /// Due jobs without a worker are told after that.
 const IDLE_MIN: Duration = seconds(10);
 /// How long an alert is known after it was posted, so that it is not posted again.
@@ -79,6 +82,25 @@ impl Alerts {
             url: url.into(),
             rules,
             open: None,
+        }
+    }
+
+    /// Looks again and again, until it shall end; an error leaves the rest for the next look.
+    pub async fn run(mut self, pulse: Pulse) {
+        let looking = async {
+            loop {
+                pulse.works();
+                if let Err(error) = self.look().await {
+                    tracing::warn!(%error, "alerts could not look; they look again");
+                }
+                pulse.rests();
+                pause(LOOK).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = pulse.ended() => {}
+            () = looking => {}
         }
     }
 

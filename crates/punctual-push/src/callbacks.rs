@@ -10,6 +10,8 @@ use punctual::engine::{
 use punctual::time::{Timestamp, hours, minutes, pause, seconds};
 use punctual::{Engine, Error, ErrorKind, JobRecord, Namespace, Result, State, push};
 
+use crate::duties::Pulse;
+
 /// Tells the callbacks of a namespace how jobs ended that nobody told of: cancelled while they waited,
 /// expired, replaced, purged, dead by poison or overflow, or settled by a worker that knows no callbacks.
 ///
@@ -22,6 +24,7 @@ pub struct Callbacks {
     namespace: Namespace,
     /// `None` until the record was read.
     place: Option<Place>,
+    pulse: Option<Pulse>,
 }
 
 /// How far it has come.
@@ -70,16 +73,27 @@ impl Callbacks {
             engine,
             namespace,
             place: None,
+            pulse: None,
         }
     }
 
-    /// Looks again and again; an error leaves the rest for the next look.
-    pub async fn run(mut self) {
-        loop {
-            if let Err(error) = self.look().await {
-                tracing::warn!(%error, "ends of jobs could not be told; they are looked for again");
+    /// Looks again and again, until it shall end; an error leaves the rest for the next look.
+    pub async fn run(mut self, pulse: Pulse) {
+        self.pulse = Some(pulse.clone());
+        let looking = async {
+            loop {
+                pulse.works();
+                if let Err(error) = self.look().await {
+                    tracing::warn!(%error, "ends of jobs could not be told; they are looked for again");
+                }
+                pulse.rests();
+                pause(LOOK).await;
             }
-            pause(LOOK).await;
+        };
+        tokio::select! {
+            biased;
+            () = pulse.ended() => {}
+            () = looking => {}
         }
     }
 
@@ -129,6 +143,8 @@ impl Callbacks {
         let (mut told, mut cursor, mut limit) = (0, None, FEW);
         let mut latest = Timestamp::MAX;
         loop {
+            // There may be millions of them.
+            self.pulse.iter().for_each(Pulse::works);
             let list = List {
                 by: by.clone(),
                 filter: Default::default(),

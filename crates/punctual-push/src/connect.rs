@@ -95,8 +95,7 @@ impl Tls {
         let name = ServerName::try_from(target.name())
             .map_err(|_| Unreached::Failed("the host is no name for TLS".into()))?;
         let connected = TlsConnector::from(config).connect(name, stream).await;
-        let stream = connected
-            .map_err(|error| Unreached::Failed(format!("TLS was not agreed on: {error}")))?;
+        let stream = connected.map_err(|error| Unreached::Failed(disagreed(target, &error)))?;
         Ok(TokioIo::new(Box::new(stream)))
     }
 
@@ -114,6 +113,21 @@ impl Tls {
             .with_root_certificates(roots)
             .with_no_client_auth();
         Ok(Arc::new(config))
+    }
+}
+
+/// Why TLS was not agreed on. A certificate that has expired is the one reason that comes by itself, to a
+/// target that worked until then: it has a name.
+fn disagreed(target: &Target, error: &std::io::Error) -> String {
+    use rustls::CertificateError::{Expired, ExpiredContext};
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match inner {
+        Some(rustls::Error::InvalidCertificate(Expired | ExpiredContext { .. })) => format!(
+            "target_certificate_expired: the certificate of {}:{} has expired; whoever runs it has to renew it ({error})",
+            target.name(),
+            target.port()
+        ),
+        _ => format!("TLS was not agreed on: {error}"),
     }
 }
 

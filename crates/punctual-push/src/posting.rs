@@ -7,13 +7,14 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use punctual::engine::{StatsRequest, WaitFor};
 use punctual::time::{Timestamp, pause, seconds};
-use punctual::worker::QueueShare;
+use punctual::worker::{QueueShare, WorkerHealth};
 use punctual::{Context, Engine, JobRecord, Namespace, Result, Worker, push};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 
 use crate::callbacks::Callbacks;
 use crate::doorbell::Doorbell;
+use crate::duties::{Duties, Pulse};
 use crate::pusher::Pusher;
 
 /// Posts every job of a namespace that has a target, whatever its queue: what `punctual serve`
@@ -79,26 +80,57 @@ impl Posting {
 
     /// Runs until the shutdown.
     pub async fn run_until(self, shutdown: impl Future<Output = ()> + Send) {
-        let mut shutdown = std::pin::pin!(shutdown);
+        let mut duties = Duties::new();
+        self.start(&mut duties);
+        shutdown.await;
+        duties.end().await;
+    }
+
+    /// Starts it as one duty among others, with the callbacks of its namespace as another.
+    pub fn start(self, duties: &mut Duties) {
+        let (engine, namespace) = (self.engine.clone(), self.namespace.clone());
+        let posting = Arc::new(self);
+        duties.start("posting", &namespace, move |pulse| {
+            let posting = posting.clone();
+            async move { posting.run(&pulse).await }
+        });
+        let home = namespace.clone();
+        duties.start("callbacks", &namespace, move |pulse| {
+            Callbacks::new(engine.clone(), home.clone()).run(pulse)
+        });
+    }
+
+    async fn run(&self, pulse: &Pulse) {
+        let mut ended = std::pin::pin!(pulse.ended());
         let mut rings = self.doorbell.listen();
         let mut crew = Crew::default();
+        pulse.works();
         // Only of those that are there: to claim from a queue makes it.
         let mut known = self.find().await.unwrap_or_default();
-        self.start(&mut crew, &known);
-        let callbacks = Callbacks::new(self.engine.clone(), self.namespace.clone());
-        let mut callbacks = std::pin::pin!(callbacks.run());
+        self.hire(&mut crew, &known);
         // It heard of work, and there was none: the next look will do.
         let mut listens = true;
         loop {
+            pulse.has(crew.health());
+            pulse.rests();
             tokio::select! {
                 biased;
-                () = shutdown.as_mut() => break,
-                // It never ends by itself.
-                () = callbacks.as_mut() => {}
+                () = ended.as_mut() => break,
+                Some(gone) = crew.running.join_next_with_id() => {
+                    let id = gone.map_or_else(|error| error.id(), |(id, ())| id);
+                    if let Some(queues) = crew.lost(id) {
+                        pulse.down();
+                        tracing::error!("a worker that posts jobs has ended; the next look starts another");
+                        known.retain(|queue| !queues.contains(queue));
+                        listens = false;
+                    }
+                    continue;
+                }
                 _ = rings.changed() => {}
                 () = self.ends_are_told(&known), if listens => listens = false,
                 () = pause(self.look) => listens = true,
             }
+            pulse.works();
             let mut found = self.doorbell.queues(&self.namespace);
             // Without an answer those that are known will do: it is asked again.
             found.extend(self.find().await.unwrap_or_default());
@@ -108,12 +140,12 @@ impl Posting {
             }
             listens = true;
             known.extend(new.iter().cloned());
-            if crew.stops.len() < known.len() / QUEUES_MAX + SPARE_WORKERS {
-                self.start(&mut crew, &new);
+            if crew.hands.len() < known.len() / QUEUES_MAX + SPARE_WORKERS {
+                self.hire(&mut crew, &new);
             } else {
                 // The new ones first, so that nothing waits in between.
-                let old = std::mem::take(&mut crew.stops);
-                self.start(&mut crew, &known);
+                let old = std::mem::take(&mut crew.hands);
+                self.hire(&mut crew, &known);
                 drop(old);
             }
         }
@@ -142,19 +174,25 @@ impl Posting {
         Ok(names.filter(|name| push::is_queue(name)).collect())
     }
 
-    fn start(&self, crew: &mut Crew, queues: &BTreeSet<String>) {
+    fn hire(&self, crew: &mut Crew, queues: &BTreeSet<String>) {
         let queues: Vec<&String> = queues.iter().collect();
         for some in queues.chunks(QUEUES_MAX) {
             let (stop, mut stopped) = watch::channel(());
             // Dropping the sender is the signal.
             let until = async move { while stopped.changed().await.is_ok() {} };
-            let running = self.worker(some).run_until(until);
-            crew.running.spawn(running.map(|ended| {
+            let worker = self.worker(some);
+            let health = worker.health();
+            let running = worker.run_until(until).map(|ended| {
                 if let Err(error) = ended {
                     tracing::error!(%error, "a worker that posts jobs did not start");
                 }
-            }));
-            crew.stops.push(stop);
+            });
+            crew.hands.push(Hand {
+                id: crew.running.spawn(running).id(),
+                queues: some.iter().map(|queue| (*queue).clone()).collect(),
+                health,
+                _stop: stop,
+            });
         }
     }
 
@@ -176,16 +214,34 @@ impl Posting {
     }
 }
 
-/// The workers, and what ends each.
+/// The workers; those that are told to end are no hands any more.
 #[derive(Default)]
 struct Crew {
     running: JoinSet<()>,
-    stops: Vec<watch::Sender<()>>,
+    hands: Vec<Hand>,
+}
+
+struct Hand {
+    id: Id,
+    queues: BTreeSet<String>,
+    health: WorkerHealth,
+    /// Dropping it ends the worker.
+    _stop: watch::Sender<()>,
 }
 
 impl Crew {
+    fn health(&self) -> Vec<WorkerHealth> {
+        self.hands.iter().map(|hand| hand.health.clone()).collect()
+    }
+
+    /// The queues of a worker that nobody told to end.
+    fn lost(&mut self, id: Id) -> Option<BTreeSet<String>> {
+        let at = self.hands.iter().position(|hand| hand.id == id)?;
+        Some(self.hands.swap_remove(at).queues)
+    }
+
     async fn end(mut self) {
-        self.stops.clear();
+        self.hands.clear();
         while self.running.join_next().await.is_some() {}
     }
 }

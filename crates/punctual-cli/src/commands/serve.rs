@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use punctual::time::{ManualClock, Timestamp, seconds};
 use punctual_gateway::{Audit, Gateway, Proxy, Registry, Tls};
-use punctual_push::Doorbell;
+use punctual_push::{Doorbell, Duties};
 use tokio::signal::unix::SignalKind;
 
 use self::access::{Access, warn_if_others_can_read};
@@ -148,13 +148,15 @@ impl Args {
             None => address.open(Make::IfMissing, Manner::Join).await?,
         };
         let doorbell = Doorbell::default();
+        let mut duties = Duties::new();
         let mut gateway = Gateway::new(connection.engine.clone(), access.tokens)
             .hosts(self.names(&config, name))
             .limits(config.limits())
             .trusted_proxies(self.proxies(&config))
             .registry(registry)
             .guard(self.posting.guard())
-            .doorbell(doorbell.clone());
+            .doorbell(doorbell.clone())
+            .duties(duties.health());
         let usual = address.of_files().map(|dir| dir.join(AUDIT));
         if let Some(tls) = &tls {
             gateway = gateway.tls(tls.clone());
@@ -174,7 +176,8 @@ impl Args {
         let mut hangups = signals::listen(SignalKind::hangup())?;
         let serving = gateway.serve(listen).await?;
         connection.share_by(serving.sharer());
-        let posts = self.posting.start(
+        self.posting.start(
+            &mut duties,
             &connection.engine,
             &namespace,
             &access.namespaces,
@@ -199,7 +202,7 @@ impl Args {
         out.note("ending: running requests may end; once more ends at once");
         tokio::select! {
             (drained, (), ()) = async {
-                tokio::join!(serving.drain(drain), connection.unshare(), posts.end())
+                tokio::join!(serving.drain(drain), connection.unshare(), duties.end())
             } => {
                 if !drained {
                     out.note("requests were cut off: they took too long to end");

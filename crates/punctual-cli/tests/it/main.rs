@@ -27,12 +27,16 @@ mod long_polls;
 mod observed;
 #[cfg(feature = "otel")]
 mod otel;
+/// The server while its engine is away or full.
+mod outages;
 /// Counting, pausing and emptying queues.
 mod push;
 mod queues;
 /// The same on a server.
 mod redis;
 mod refused;
+/// The server ended and started again under load.
+mod restarts;
 /// The server, its tokens and its end.
 mod serve;
 /// Two commands on one directory.

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use punctual::time::{Stopwatch, seconds};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::push::{SECRET, Target};
 use crate::serve::Server;
 use crate::support::{Punctual, text};
 
@@ -84,53 +86,150 @@ fn the_grafana_dashboard_asks_only_for_metrics_that_are_served() {
 }
 
 #[test]
-fn logs_are_json_and_tell_no_payload_and_no_token() {
+fn what_the_server_does_beside_requests_stands_in_its_health() {
     let punctual = Punctual::new();
-    let log = File::create(punctual.path("log.jsonl")).expect("a file");
-    let server = Server::start_with(&punctual, &[], |command| {
-        let told = command.env("PUNCTUAL_LOG", "trace");
-        told.env("PUNCTUAL_LOG_FORMAT", "json").stderr(log)
-    });
-    let token = text(&server.announced["token"]);
-    let put = one_attempt(&server, "s3cr3t-payload", "s3cr3t-error");
-    let (_, receipt) = put.split_once("\r\n\r\n").expect("a body");
-    let receipt: Value = serde_json::from_str(receipt).expect("JSON");
-    let path = format!("DELETE /v1/jobs/{}", text(&receipt["id"]));
-    server.request(&path, "");
+    let loops = |args: &[&str]| -> BTreeSet<String> {
+        let server = Server::start(&punctual, &[&["--engine", "memory:"], args].concat());
+        let told = body(&server.request("GET /healthz", ""));
+        assert_eq!(told["ok"], true, "{told}");
+        let names = told["loops"].as_array().expect("loops").iter();
+        names.map(|one| text(&one["name"])).collect()
+    };
+    let all = loops(&["--alert", "https://example.com/alerts"]);
+    for name in ["posting", "callbacks", "alerts"] {
+        assert!(all.contains(name), "{name}: {all:?}");
+    }
+    assert_eq!(loops(&["--no-push"]), BTreeSet::new());
+}
+
+fn body(answer: &str) -> Value {
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+    serde_json::from_str(body).unwrap_or_else(|_| panic!("no JSON: {answer}"))
+}
+
+/// All that somebody says to a server, and it to others, that no log may tell: each has a word of its own
+/// in it, or is a secret.
+fn say_it_all(server: &Server, target: &Target) {
+    one_attempt(server, "s3cr3t-payload", "s3cr3t-error");
+    let post =
+        |route: &str, body: Value| server.request(&format!("POST {route}"), &body.to_string());
+    let put = post(
+        "/v1/jobs",
+        json!({"queue": "work", "unique": "s3cr3t-key", "group": "s3cr3t-group",
+        "payload": {"s3cr3t-payload": 1}}),
+    );
+    assert!(put.starts_with("HTTP/1.1 201"), "{put}");
+    let again = post(
+        "/v1/jobs",
+        json!({"queue": "work", "id": body(&put)["id"], "payload": "s3cr3t-other"}),
+    );
+    assert!(again.starts_with("HTTP/1.1 409"), "{again}");
+    let page = body(&post("/v1/claims", json!({"queues": ["work"]})))["pages"][0].take();
+    let id = text(&page["jobs"][0]["id"]);
+    let progress = json!({&id: {"note": "s3cr3t-progress"}});
+    post(
+        "/v1/extensions",
+        json!({"pages": [{"token": page["token"], "progress": progress}]}),
+    );
+    let settled = post(
+        "/v1/settlements",
+        json!({"pages": [{"token": page["token"], "settlements": [
+        {"id": id, "attempt": 1, "outcome": "completed", "result": "s3cr3t-result",
+         "effects": [{"enqueue": {"queue": "next", "payload": "s3cr3t-next"}}]}]}]}),
+    );
+    assert!(settled.contains("\"settled\""), "{settled}");
+    server.request(&format!("DELETE /v1/jobs/{id}"), "");
     server.request(
         "POST /v1/jobs",
         r#"{"queue":"mail","payload":{"s3cr3t-payload"#,
     );
+    server.request("POST /v1/jobs", r#"{"queue":"mail","s3cr3t-field":1}"#);
     server.request("GET /v1/jobs?text=s3cr3t-search", "");
-    assert_eq!(server.end(), Some(0));
-
-    let log = punctual.read("log.jsonl");
-    let events: Vec<Value> = log
-        .lines()
-        .filter(|line| line.starts_with('{'))
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
-        .collect();
-    let answered = events.iter().filter(|event| event["message"] == "answered");
-    let answered: Vec<_> = answered.collect();
-    assert!(answered.len() >= 6, "{log}");
-    for event in answered {
-        for field in [
-            "at",
-            "level",
-            "target",
-            "method",
-            "path",
-            "status",
-            "request_id",
-        ] {
-            assert!(!event[field].is_null(), "{field}: {event}");
-        }
+    server.request("GET /v1/jobs/by-unique?queue=work&key=s3cr3t-key", "");
+    let edit = json!({"action": "cancel", "dry_run": false, "filter": {"queue": "work", "text": "s3cr3t-search"}});
+    post("/v1/edits", edit);
+    for scheme in ["Bearer", "Basic"] {
+        let shown =
+            format!("authorization: {scheme} s3cr3t-wrong-token\r\ncookie: s3cr3t-cookie\r\n");
+        let address = server.url().trim_start_matches("http://").to_owned();
+        let mut stream = std::net::TcpStream::connect(&address).expect("a connection");
+        let request = format!(
+            "GET /v1/queues HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{shown}\r\n"
+        );
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
     }
-    assert!(
-        events.iter().any(|event| event["message"] == "audit"),
-        "{log}"
+    // Posted, signed, refused with a word, and told.
+    let put = post(
+        "/v1/jobs",
+        json!({"queue": "out", "payload": "s3cr3t-posted", "max_attempts": 1,
+        "headers": {"authorization": "s3cr3t-header"}, "target": format!("{}?s3cr3t-query", target.url()),
+        "callback": format!("{}?s3cr3t-callback", target.url())}),
     );
-    for secret in ["s3cr3t", &token] {
-        assert!(!log.contains(secret), "{secret} stands in the log: {log}");
+    assert!(put.starts_with("HTTP/1.1 201"), "{put}");
+    target
+        .next()
+        .says("500 Internal Server Error", "s3cr3t-answer");
+    target.next().says("200 OK", "s3cr3t-thanks");
+    let ended = format!("GET /v1/jobs/{}?wait=60s", text(&body(&put)["id"]));
+    assert_eq!(body(&server.request(&ended, ""))["state"], "dead");
+}
+
+#[test]
+fn no_log_of_any_form_and_level_tells_what_is_in_jobs_or_opens_doors() {
+    for (format, level) in [
+        ("json", "trace"),
+        ("text", "trace"),
+        ("json", "debug"),
+        ("text", "info"),
+    ] {
+        let punctual = Punctual::new();
+        let target = Target::start();
+        let log = File::create(punctual.path("log")).expect("a file");
+        let place = target.address.to_string();
+        let server = Server::start_with(&punctual, &["--push-allow", &place], |command| {
+            let told = command.env("PUNCTUAL_LOG", level);
+            let told = told.env("PUNCTUAL_LOG_FORMAT", format);
+            told.env("PUNCTUAL_PUSH_SECRET", SECRET).stderr(log)
+        });
+        let token = text(&server.announced["token"]);
+        say_it_all(&server, &target);
+        assert_eq!(server.end(), Some(0));
+
+        let log = punctual.read("log");
+        let whole = SECRET.trim_start_matches("whsec_");
+        for secret in ["s3cr3t", &token, &token[4..], whole] {
+            let told: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
+            assert!(
+                told.is_empty(),
+                "{format} {level}: {secret} stands in the log: {told:#?}"
+            );
+        }
+        assert!(log.contains("audit"), "{log}");
+        if level == "info" {
+            continue;
+        }
+        let answered: Vec<_> = log
+            .lines()
+            .filter(|line| line.contains("answered"))
+            .collect();
+        assert!(answered.len() >= 15, "{log}");
+        for line in answered.into_iter().filter(|_| format == "json") {
+            let event: Value =
+                serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+            for field in [
+                "at",
+                "level",
+                "target",
+                "method",
+                "path",
+                "status",
+                "request_id",
+            ] {
+                assert!(!event[field].is_null(), "{field}: {event}");
+            }
+        }
     }
 }

@@ -12,12 +12,12 @@ use crate::serve::Server;
 use crate::support::{Punctual, text};
 
 /// A target on a free port: it hands over each request, and who reads it answers.
-struct Target {
-    address: SocketAddr,
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
     requests: Receiver<Request>,
 }
 
-struct Request {
+pub(crate) struct Request {
     stream: TcpStream,
     /// Its headers, in lower case, one per line.
     head: String,
@@ -27,7 +27,7 @@ struct Request {
 }
 
 impl Target {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (send, requests) = channel();
@@ -44,11 +44,11 @@ impl Target {
         Self { address, requests }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/hook", self.address)
     }
 
-    fn next(&self) -> Request {
+    pub(crate) fn next(&self) -> Request {
         let next = self.requests.recv_timeout(Duration::from_secs(60));
         next.expect("a request in time")
     }
@@ -81,8 +81,13 @@ impl Request {
         })
     }
 
-    fn answer(mut self, status: &str) {
-        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\nok");
+    fn answer(self, status: &str) {
+        self.says(status, "ok");
+    }
+
+    pub(crate) fn says(mut self, status: &str, body: &str) {
+        let length = body.len();
+        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}");
         self.stream.write_all(answer.as_bytes()).expect("it reads");
     }
 
@@ -342,7 +347,7 @@ fn what_cannot_be_posted_to_or_signed_with_is_told_at_once() {
     }
 }
 
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+pub(crate) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// The code of docs/push.md in that language.
 fn shown(language: &str) -> String {

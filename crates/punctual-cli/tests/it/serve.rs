@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Punctual, text};
+use crate::support::{Punctual, Ran, text};
 
 /// A `punctual serve` on a free port, ended with the test.
 pub(crate) struct Server {
@@ -30,7 +30,7 @@ impl Server {
     }
 
     /// One that was started with its output piped, once it can be asked.
-    fn of(mut child: Child) -> Self {
+    pub(crate) fn of(mut child: Child) -> Self {
         let mut line = String::new();
         let stdout = child.stdout.as_mut().expect("a pipe");
         BufReader::new(stdout).read_line(&mut line).expect("a line");
@@ -128,7 +128,7 @@ fn commands_reach_a_directory_that_is_served_through_its_address() {
         let args = [args, &["--engine", &url, "-o", "json"]].concat();
         let mut command = punctual.command(&args);
         let output = command.env("PUNCTUAL_TOKEN", token).output();
-        crate::support::Ran::from(output.expect("it runs"))
+        Ran::from(output.expect("it runs"))
     };
     let token = text(&server.announced["token"]);
     let sent = run(&["enqueue", "mail", "{\"to\":\"ann\"}"], &token).exits(0);
@@ -182,6 +182,52 @@ fn an_address_for_others_needs_a_token_of_ones_own() {
     let refused = punctual.run(&file).exits(2);
     assert!(refused.stderr.contains("16"), "{refused:?}");
     assert!(!refused.stderr.contains("too-short"), "{refused:?}");
+}
+
+#[test]
+fn a_test_moves_the_clock_of_a_server_that_allows_it_on_this_machine_only() {
+    let punctual = Punctual::new();
+    let server = Server::start(&punctual, &["--engine", "memory:", "--test-clock"]);
+    let ask = |route: &str, body: &str| -> Value {
+        let answer = server.request(route, body);
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+        assert!(head.starts_with("HTTP/1.1 20"), "{answer}");
+        serde_json::from_str(body).expect("JSON")
+    };
+    let set = |now: &str| {
+        let told = ask("POST /v1/test-clock", &format!("{{\"now\":\"{now}\"}}"));
+        assert_eq!(told["now"], now);
+    };
+    let claim = || ask("POST /v1/claims", r#"{"queues":["mail"]}"#)["pages"][0]["jobs"][0].clone();
+    set("2026-11-21T10:00:00Z");
+    let put = ask("POST /v1/jobs", r#"{"queue":"mail","delay":"30d"}"#);
+    assert_eq!(put["due"], "2026-12-21T10:00:00Z", "{put}");
+    assert_eq!(claim(), Value::Null);
+    set("2026-12-21T09:59:59.999999Z");
+    assert_eq!(claim(), Value::Null);
+    set("2026-12-21T10:00:00Z");
+    assert_eq!(claim()["id"], put["id"]);
+    assert_eq!(server.end(), Some(0));
+
+    let elsewhere = [
+        "serve",
+        "--listen",
+        "0.0.0.0:0",
+        "--engine",
+        "memory:",
+        "--test-clock",
+    ];
+    let mut command = punctual.command(&elsewhere);
+    let refused = command.env("PUNCTUAL_TOKEN", "a-token-of-my-own").output();
+    let refused = Ran::from(refused.expect("it runs")).exits(2);
+    assert!(
+        refused.stderr.contains("a clock that a route moves"),
+        "{refused:?}"
+    );
+    let plain = Server::start(&punctual, &["--engine", "memory:"]);
+    let body = r#"{"now":"2026-11-21T10:00:00Z"}"#;
+    let nowhere = plain.request("POST /v1/test-clock", body);
+    assert!(nowhere.starts_with("HTTP/1.1 404"), "{nowhere}");
 }
 
 #[test]

@@ -2,23 +2,37 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::StatusCode;
-use punctual::time::Stopwatch;
+use punctual::time::{Clock, SystemClock, Timestamp};
 
 use crate::crowd::site;
 use crate::doors::Peer;
 use crate::limits::GatewayLimits;
 use crate::problem::Problem;
 
-/// Wrong tokens by address within the present minute.
+/// Failures by address within the present minute.
 #[derive(Debug)]
 pub(super) struct Failures {
-    started: Stopwatch,
+    clock: Arc<dyn Clock>,
+    started: Timestamp,
     /// Failures of one address in a minute that are told what is wrong.
     pub(super) max: u32,
-    minute: Mutex<(u64, HashMap<Option<IpAddr>, u32>)>,
+    minute: Mutex<Minute>,
+}
+
+#[derive(Debug, Default)]
+struct Minute {
+    number: u64,
+    by_address: HashMap<Option<IpAddr>, Count>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    all: u32,
+    /// Those that showed a token: who shows none guesses none.
+    wrong: u32,
 }
 
 /// Addresses that are counted; more are counted as one.
@@ -26,38 +40,51 @@ const ADDRESSES_MAX: usize = 4_096;
 
 impl Default for Failures {
     fn default() -> Self {
-        Self {
-            started: Stopwatch::start(),
-            max: GatewayLimits::default().failures,
-            minute: Mutex::default(),
-        }
+        Self::by(Arc::new(SystemClock))
     }
 }
 
 impl Failures {
-    /// Counts one; the answer to it.
-    pub(super) fn count(&self, peer: Peer) -> Problem {
-        let elapsed = self.started.elapsed().as_secs();
-        let (now, left) = (elapsed / 60, 60 - elapsed % 60);
-        let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
-        if minute.0 != now {
-            *minute = (now, HashMap::new());
+    pub(super) fn by(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            started: clock.now(),
+            clock,
+            max: GatewayLimits::default().failures,
+            minute: Mutex::default(),
         }
-        let crowded = minute.1.len() >= ADDRESSES_MAX;
-        let address = peer.address().filter(|_| !crowded).map(site);
-        let failures = minute.1.entry(address).or_default();
-        *failures = failures.saturating_add(1);
-        if *failures > self.max {
-            return Problem::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "too_many_requests",
-                "too many wrong tokens from this address",
-            )
-            .hint(format!(
-                "wait {left} s, or send the right token: it passes all the same; if many share a proxy, \
+    }
+
+    /// The answer to whoever has shown so many wrong tokens that no other one of his is looked at.
+    ///
+    /// This machine is let pass: a proxy on it that nobody has named is one address for everybody, and
+    /// anyone could lock all others out.
+    pub(super) fn block(&self, peer: Peer) -> Option<Problem> {
+        let address = peer.address().map(site);
+        let address = address.filter(|address| !address.is_loopback())?;
+        let (minute, left) = self.minute();
+        let count = minute.by_address.get(&Some(address))?;
+        let hint = format!(
+            "wait {left} s: until then no token from this address is looked at; if many share a proxy, \
+             name it in trusted_proxies of punctual.toml"
+        );
+        (count.wrong >= self.max).then(|| too_many(left, hint))
+    }
+
+    /// Counts one; the answer to it.
+    pub(super) fn count(&self, peer: Peer, shows_one: bool) -> Problem {
+        let (mut minute, left) = self.minute();
+        let is_crowded = minute.by_address.len() >= ADDRESSES_MAX;
+        let address = peer.address().map(|address| Some(site(address)));
+        let counted = address.filter(|known| !is_crowded || minute.by_address.contains_key(known));
+        let count = minute.by_address.entry(counted.flatten()).or_default();
+        count.all = count.all.saturating_add(1);
+        count.wrong = count.wrong.saturating_add(shows_one.into());
+        if count.all > self.max {
+            let hint = format!(
+                "wait {left} s, or send the right token; if many share a proxy, \
                  name it in trusted_proxies of punctual.toml"
-            ))
-            .retry_after(left as u8);
+            );
+            return too_many(left, hint);
         }
         Problem::new(
             StatusCode::UNAUTHORIZED,
@@ -66,4 +93,33 @@ impl Failures {
         )
         .hint("send the header Authorization: Bearer TOKEN; `punctual serve` printed the token")
     }
+
+    /// The present minute, and how many seconds of it are left.
+    fn minute(&self) -> (MutexGuard<'_, Minute>, u8) {
+        let elapsed = self.clock.now().since(self.started).as_secs();
+        let (number, left) = (elapsed / 60, 60 - elapsed % 60);
+        let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
+        if minute.number != number {
+            *minute = Minute {
+                number,
+                ..Minute::default()
+            };
+        }
+        (minute, left as u8)
+    }
+
+    #[cfg(test)]
+    pub(super) fn addresses(&self) -> usize {
+        self.minute().0.by_address.len()
+    }
+}
+
+fn too_many(left: u8, hint: String) -> Problem {
+    Problem::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "too_many_requests",
+        "too many wrong tokens from this address",
+    )
+    .hint(hint)
+    .retry_after(left)
 }

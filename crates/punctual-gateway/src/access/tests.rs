@@ -1,11 +1,10 @@
-use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use punctual::Namespace;
+use punctual::time::{ManualClock, Timestamp, seconds};
 
-use super::{Scope, Token, Tokens};
+use super::{Failures, Scope, Token, Tokens};
 use crate::doors::Peer;
-
-const PEER: Peer = Peer::Network(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
 fn token(line: &str) -> Token {
     Token::parse(line).expect(line)
@@ -51,16 +50,86 @@ fn tokens_are_not_shown() {
     assert!(!format!("{tokens:?}").contains("0123456789abcdef"));
 }
 
-#[test]
-fn guessing_is_slowed_down_but_the_right_token_passes() {
-    let tokens = Tokens::new(vec![token("0123456789abcdef shop read")]).failures_max(5);
-    let code = |text: &str| match tokens.find(text, PEER) {
+const RIGHT: &str = "0123456789abcdef";
+const WRONG: &str = "0123456789abcdeg";
+
+/// Tokens of which five wrong ones may be shown in a minute of that clock.
+fn guarded() -> (Tokens, ManualClock) {
+    let clock = ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000));
+    let mut tokens = Tokens::new(vec![token(&format!("{RIGHT} shop read"))]);
+    tokens.failures = Failures::by(Arc::new(clock.clone()));
+    (tokens.failures_max(5), clock)
+}
+
+fn shown(tokens: &Tokens, text: &str, from: &str) -> String {
+    let peer = Peer::Network(from.parse().expect("an address"));
+    match tokens.find(text, peer) {
         Ok(_) => "found".to_owned(),
         Err(problem) => problem.code().to_owned(),
-    };
-    for _ in 0..5 {
-        assert_eq!(code("0123456789abcdeg"), "unauthorized");
     }
-    assert_eq!(code("0123456789abcdeg"), "too_many_requests");
-    assert_eq!(code("0123456789abcdef"), "found");
+}
+
+#[test]
+fn who_has_guessed_too_often_is_looked_at_no_more_until_the_minute_is_over() {
+    let (tokens, clock) = guarded();
+    for (guesser, beside, others) in [
+        ("203.0.113.7", "::ffff:203.0.113.7", "203.0.113.8"),
+        ("2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1"),
+    ] {
+        for _ in 0..5 {
+            assert_eq!(shown(&tokens, WRONG, guesser), "unauthorized");
+        }
+        for text in [WRONG, RIGHT] {
+            assert_eq!(shown(&tokens, text, guesser), "too_many_requests");
+            assert_eq!(shown(&tokens, text, beside), "too_many_requests");
+        }
+        assert_eq!(shown(&tokens, RIGHT, others), "found");
+    }
+    clock.advance(seconds(59));
+    assert_eq!(shown(&tokens, RIGHT, "203.0.113.7"), "too_many_requests");
+    clock.advance(seconds(1));
+    assert_eq!(shown(&tokens, RIGHT, "203.0.113.7"), "found");
+}
+
+#[test]
+fn on_this_machine_the_right_token_passes_whoever_guesses() {
+    let (tokens, _clock) = guarded();
+    for here in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+        for _ in 0..6 {
+            shown(&tokens, WRONG, here);
+        }
+        assert_eq!(shown(&tokens, WRONG, here), "too_many_requests");
+        assert_eq!(shown(&tokens, RIGHT, here), "found");
+    }
+}
+
+#[test]
+fn who_shows_no_token_locks_out_nobody_beside_it() {
+    let (tokens, _clock) = guarded();
+    let peer = Peer::Network([203, 0, 113, 7].into());
+    let codes: Vec<_> = (0..6)
+        .map(|_| tokens.missing(peer).code().to_owned())
+        .collect();
+    assert_eq!(codes[4..], ["unauthorized", "too_many_requests"]);
+    assert_eq!(shown(&tokens, RIGHT, "203.0.113.7"), "found");
+}
+
+#[test]
+fn however_many_guess_a_bounded_number_is_remembered_and_others_pass() {
+    let (tokens, clock) = guarded();
+    for of in 0..20_000_u32 {
+        let address = std::net::Ipv4Addr::from(0xcb00_0000 + of);
+        tokens.failures.count(Peer::Network(address.into()), true);
+    }
+    assert_eq!(tokens.failures.addresses(), 4_097);
+    // Those beyond are told as one, and not locked out for each other.
+    assert_eq!(shown(&tokens, WRONG, "203.0.60.1"), "too_many_requests");
+    assert_eq!(shown(&tokens, RIGHT, "203.0.60.1"), "found");
+    // Who is known is counted on.
+    for _ in 0..4 {
+        assert_eq!(shown(&tokens, WRONG, "203.0.0.0"), "unauthorized");
+    }
+    assert_eq!(shown(&tokens, RIGHT, "203.0.0.0"), "too_many_requests");
+    clock.advance(seconds(60));
+    assert_eq!(tokens.failures.addresses(), 0);
 }

@@ -172,7 +172,7 @@ impl Bulk {
                 Ok(enqueued) => receipts = enqueued.receipts.into_iter(),
                 Err(error) => {
                     let problem = Problem::from(error);
-                    problem.log(&self.trail);
+                    problem.log(&self.trail, &self.shared.spells);
                     failed = Some(problem);
                 }
             }

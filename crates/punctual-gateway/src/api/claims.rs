@@ -203,7 +203,7 @@ pub(crate) async fn settle_for(
     caller: &Caller,
     request: SettleRequest,
 ) -> Result<SettleAnswer> {
-    let mut settle = request.settle(&shared.guard)?;
+    let mut settle = request.settle(&shared.guard, shared.header_bytes_max().await)?;
     let asked = Asked::of(&settle);
     add_what_follows(shared, caller, &mut settle).await?;
     let settled = shared.engine.settle(&caller.namespace, settle).await?;

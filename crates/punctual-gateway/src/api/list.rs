@@ -6,19 +6,20 @@ use axum::Json;
 use axum::extract::State;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use punctual::State as JobState;
 use punctual::engine::{Cursor, List, ListBy};
 use punctual::time::{Stopwatch, millis};
+use punctual::{JobId, JobRecord, State as JobState};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::access::{Allowed, Reading};
+use crate::follow_ups::is_of;
 use crate::job_line::{InstantText, JobLine};
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked};
 use crate::shapes::edit::FilterLine;
 use crate::shapes::job::JobList;
-use crate::shapes::words::Name;
+use crate::shapes::words::{Id, Name};
 use crate::state::Shared;
 use crate::unread::shown;
 
@@ -41,6 +42,9 @@ pub(super) struct ListQuery {
     unique: Option<String>,
     /// The group key, with `queue`.
     group: Option<String>,
+    /// The job whose settle put them in, as their header `punctual-parent` names it.
+    #[param(value_type = Option<Id>)]
+    parent: Option<String>,
     /// 1 to 200, or 1,000 without payloads; 50 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
@@ -85,6 +89,7 @@ pub(super) async fn list(
         due_before: query.due_before,
     }
     .filter()?;
+    let parent = query.parent.as_deref().map(parent_of).transpose()?;
     let mut place = Place::begin(
         filter.queue.clone(),
         filter.state,
@@ -98,7 +103,8 @@ pub(super) async fn list(
         || filter.kind.is_some()
         || filter.text.is_some()
         || filter.due_from.is_some()
-        || filter.due_before.is_some();
+        || filter.due_before.is_some()
+        || parent.is_some();
     let step = if searches { SCAN_STEP } else { limit };
     let watch = Stopwatch::start();
     let mut before = Duration::ZERO;
@@ -117,9 +123,9 @@ pub(super) async fn list(
             payloads,
         };
         let found = shared.engine.list(&caller.namespace, list).await?;
-        listing
-            .jobs
-            .extend(found.jobs.iter().map(JobLine::document));
+        let asked = |job: &&JobRecord| parent.is_none_or(|parent| is_of(job, parent));
+        let jobs = found.jobs.iter().filter(asked);
+        listing.jobs.extend(jobs.map(JobLine::document));
         listing.examined += found.examined;
         listing.now = found.now.to_string();
         let is_over = !place.moves_on(found.cursor);
@@ -217,6 +223,13 @@ impl Place {
             Walk::States(_, at) => Cursor([&[*at as u8], own].concat().into()),
         }
     }
+}
+
+fn parent_of(text: &str) -> Result<JobId> {
+    text.parse().map_err(|_| {
+        Problem::invalid(format!("parent is \"{}\"", shown(text)))
+            .hint("send the id of a job, a UUID")
+    })
 }
 
 fn no_cursor(text: &str) -> Problem {

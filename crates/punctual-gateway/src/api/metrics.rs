@@ -1,16 +1,15 @@
 //! `/metrics`: numbers for Prometheus, with bounded labels.
 
 use std::cmp::Reverse;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use punctual::State as JobState;
 use punctual::engine::{Info, QueueStats, Stats, StatsRequest};
-use punctual::time::{seconds, within};
+use punctual::time::within;
 
-use super::others::seen_by;
+use super::others::{ENGINE_ANSWERS_WITHIN, seen_by};
 use crate::access::{Allowed, Reading, Scope};
 use crate::meters::{OTHER, Page, Shown};
 use crate::problem::{ErrorAnswer, Result};
@@ -18,8 +17,6 @@ use crate::state::Shared;
 
 /// Queues that are told apart by name, those with most jobs; the rest are added up.
 const QUEUES_TOLD_APART: usize = 100;
-/// Who scrapes gives up after 10 s, usually.
-const ENGINE_ANSWERS_WITHIN: Duration = seconds(5);
 
 /// Numbers for Prometheus
 #[utoipa::path(

@@ -1,12 +1,15 @@
 //! The gateway itself: info, health, and what is for ourselves.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::engine::{Health, Info, NamespaceProblem};
-use punctual::time::{Timestamp, exact_span, within};
+use punctual::time::{Timestamp, exact_span, seconds, within};
 use punctual::wire::{self, Answer as WireAnswer, Call};
+use punctual::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -16,6 +19,9 @@ use crate::job_line::InstantText;
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, Read, body_bytes, expect_type, in_range};
 use crate::state::Shared;
+
+/// Who asks whether all is well gives up after some seconds.
+pub(super) const ENGINE_ANSWERS_WITHIN: Duration = seconds(5);
 
 /// What the engine is, and what the token may.
 #[derive(Debug, Serialize, ToSchema)]
@@ -183,7 +189,13 @@ pub(super) async fn healthz(State(shared): State<Shared>, request: Request) -> R
     let shows = parts.headers.contains_key(header::AUTHORIZATION) || shared.tokens.is_open();
     let caller = shows.then(|| caller_of(&parts, &shared).ok()).flatten();
     let reader = caller.filter(|caller| caller.allows(Scope::Read));
-    let health = match shared.engine.info().await {
+    let silent = || {
+        let message =
+            "the engine does not answer; look at its log, and whether its server is there";
+        Err(Error::new(ErrorKind::EngineUnavailable, message))
+    };
+    let answered = within(ENGINE_ANSWERS_WITHIN, shared.engine.info()).await;
+    let health = match answered.unwrap_or_else(silent) {
         Ok(info) => match &reader {
             Some(reader) => HealthLine::new(&seen_by(reader, info), Some(reader)),
             None => HealthLine::new(&info, None),

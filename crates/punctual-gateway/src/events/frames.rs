@@ -7,6 +7,7 @@ use crate::job_line::SpanText;
 use crate::problem::{ErrorAnswer, Problem, ProblemBody, Trail};
 use crate::shapes::lease::{ClaimAnswer, ExtendAnswer, SettleAnswer};
 use crate::shapes::queue::QueueList;
+use crate::state::Shared;
 use crate::unread::shown;
 
 /// Whatever a request calls itself; it comes back with the answer.
@@ -176,8 +177,13 @@ impl Reply {
     }
 
     /// Under the id of the request that opened the socket.
-    pub(super) fn error(trail: &Trail, reference: Reference, problem: Problem) -> Self {
-        problem.log(trail);
+    pub(super) fn error(
+        shared: &Shared,
+        trail: &Trail,
+        reference: Reference,
+        problem: Problem,
+    ) -> Self {
+        problem.log(trail, &shared.spells);
         let ErrorAnswer { error } = problem.answer(Some(&trail.id));
         Self::Error { reference, error }
     }

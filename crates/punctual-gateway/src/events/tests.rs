@@ -1,19 +1,24 @@
 use std::sync::Arc;
 
 use futures_util::{SinkExt, StreamExt};
-use punctual::MemoryEngine;
 use punctual::time::{millis, seconds};
+use punctual::{MemoryEngine, Namespace, NewJob};
 use tokio::io::{AsyncReadExt, DuplexStream};
 use tokio_tungstenite::tungstenite::{Error, Message as Heard};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::*;
 use crate::doors::street::Street;
+use crate::log::Log;
 use crate::{Gateway, GatewayLimits, Tokens};
 
-fn street(limits: GatewayLimits) -> Street {
+fn shared(limits: GatewayLimits) -> Shared {
     let gateway = Gateway::new(Arc::new(MemoryEngine::new()), Tokens::open());
-    Street::to(gateway.limits(limits).shared())
+    gateway.limits(limits).shared()
+}
+
+fn street(limits: GatewayLimits) -> Street {
+    Street::to(shared(limits))
 }
 
 /// A socket that was welcomed, or the status of its refusal.
@@ -84,4 +89,46 @@ async fn who_answers_pings_stays_and_who_does_not_is_dropped() {
     };
     let both = async { tokio::join!(answering, vanishing) };
     within(seconds(20), both).await.expect("in time");
+}
+
+#[tokio::test]
+async fn a_reader_that_takes_nothing_is_told_to_try_again_later() {
+    let log = Log::default();
+    let _keeps = log.keep();
+    let shared = shared(GatewayLimits {
+        reader: millis(20),
+        ..GatewayLimits::default()
+    });
+    let street = Street::to(shared.clone());
+    let mut socket = socket(&street).await.expect("a socket");
+    socket
+        .send(Heard::text(r#"{"type":"watch"}"#))
+        .await
+        .expect("sent");
+    let watching = within(seconds(20), socket.next()).await.expect("in time");
+    assert!(watching.expect("a frame").is_ok());
+    // A frame of so many changes does not fit into the stream, and nobody reads it.
+    let jobs = (0..1_000).map(|_| NewJob::new("mail", "1")).collect();
+    let put = shared.engine.enqueue(&Namespace::default(), jobs).await;
+    put.expect("a receipt");
+    let closing = async {
+        while !log
+            .lines()
+            .iter()
+            .any(|line| line.contains("takes nothing"))
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(seconds(20), closing).await.expect("it is given up");
+    let farewell = async {
+        loop {
+            match socket.next().await.expect("a frame").expect("a sound one") {
+                Heard::Close(Some(close)) => return u16::from(close.code),
+                Heard::Close(None) => panic!("closed without a code"),
+                _ => {}
+            }
+        }
+    };
+    assert_eq!(within(seconds(20), farewell).await, Some(1013));
 }

@@ -11,15 +11,19 @@ use punctual::engine::{
 };
 use punctual::time::{Stopwatch, Timestamp};
 use punctual::{Engine, Namespace, NewJob, Outcome, Result};
+use punctual_push::DutyHealth;
 
 use super::Meters;
+use crate::health;
 
-/// An engine whose round trips and work are counted, whichever route they came by.
+/// An engine whose round trips and work are counted, whichever route they came by, and whose health is that
+/// of this process too.
 ///
 /// Waits are not timed: they last as long as they were asked to.
 pub(crate) struct Measured {
     engine: Arc<dyn Engine>,
     meters: Arc<Meters>,
+    duties: DutyHealth,
     trips: [Histogram; VERBS.len()],
 }
 
@@ -29,7 +33,7 @@ const VERBS: [&str; 11] = [
 ];
 
 impl Measured {
-    pub(crate) fn new(engine: Arc<dyn Engine>, meters: Arc<Meters>) -> Self {
+    pub(crate) fn new(engine: Arc<dyn Engine>, meters: Arc<Meters>, duties: DutyHealth) -> Self {
         let trips = VERBS.map(|verb| {
             meters
                 .registry
@@ -38,6 +42,7 @@ impl Measured {
         Self {
             engine,
             meters,
+            duties,
             trips,
         }
     }
@@ -139,7 +144,9 @@ impl Engine for Measured {
     }
 
     async fn info(&self) -> Result<Info> {
-        self.timed(10, self.engine.info()).await
+        let mut info = self.timed(10, self.engine.info()).await?;
+        info.health = health::seen(info.health, &self.duties);
+        Ok(info)
     }
 }
 

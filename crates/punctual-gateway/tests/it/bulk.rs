@@ -1,6 +1,11 @@
-use serde_json::Value;
+use punctual::time::{seconds, within};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::support::{PRODUCER, serve};
+use crate::streams::{GROWTH_MAX, resident};
+use crate::support::{PRODUCER, Under, serve};
 
 fn headers(authorization: &str) -> [(&str, &str); 3] {
     [
@@ -72,4 +77,124 @@ async fn a_line_without_end_is_left_out() {
         .collect();
     assert_eq!(lines[0]["error"]["code"], "payload_too_large", "{lines:?}");
     assert_eq!(lines[1]["verdict"], "created");
+}
+
+/// A body that is still being sent, and the verdicts that come meanwhile.
+struct Open {
+    body: OwnedWriteHalf,
+    answer: BufReader<OwnedReadHalf>,
+    /// Text of the answer that came and was not asked for yet.
+    text: Vec<u8>,
+}
+
+impl Open {
+    async fn to(under: &Under) -> Self {
+        let stream = TcpStream::connect(under.address).await;
+        let (answer, mut body) = stream.expect("a connection").into_split();
+        let head = format!(
+            "POST /v1/bulk HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {PRODUCER}\r\n\
+             content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+        );
+        body.write_all(head.as_bytes()).await.expect("sent");
+        let mut answer = BufReader::new(answer);
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            // The head of the answer comes before the body has an end, or a beginning.
+            let read = within(seconds(20), answer.read_line(&mut line)).await;
+            assert!(read.expect("in time").expect("a line") > 0, "closed");
+        }
+        let text = Vec::new();
+        Self { body, answer, text }
+    }
+
+    async fn send(&mut self, text: &str) {
+        let chunk = format!("{:x}\r\n{text}\r\n", text.len());
+        self.body.write_all(chunk.as_bytes()).await.expect("sent");
+    }
+
+    async fn end(&mut self) {
+        self.body.write_all(b"0\r\n\r\n").await.expect("sent");
+    }
+
+    /// The next document of the answer, which comes in chunks.
+    async fn told(&mut self) -> Value {
+        loop {
+            if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.text.drain(..=end).collect();
+                return serde_json::from_slice(&line).expect("JSON");
+            }
+            let mut size = String::new();
+            let read = within(seconds(60), self.answer.read_line(&mut size)).await;
+            read.expect("a verdict in time").expect("a chunk");
+            let size = usize::from_str_radix(size.trim(), 16).expect("a size");
+            let mut chunk = vec![0; size + 2];
+            self.answer.read_exact(&mut chunk).await.expect("a chunk");
+            chunk.truncate(size);
+            self.text.extend(chunk);
+        }
+    }
+}
+
+#[tokio::test]
+async fn verdicts_come_line_by_line_while_the_body_is_still_being_sent() {
+    let under = serve().await;
+    let mut bulk = Open::to(&under).await;
+    let good = "{\"queue\":\"a\"}\n";
+    for (text, verdicts) in [
+        (good, &["created"][..]),
+        // Half a line is none yet.
+        ("{\"queue\":", &[]),
+        ("\"a\"}\n{\"queue\"", &["created"]),
+        (" }\n", &["invalid_json"]),
+        (
+            "\n{\"queue\":\"{x}\"}\n{\"queue\":\"a\"}\n\0\n",
+            &["invalid_name", "created", "invalid_json"],
+        ),
+        (good, &["created"]),
+    ] {
+        bulk.send(text).await;
+        for verdict in verdicts {
+            let told = bulk.told().await;
+            let code = told["error"]["code"].as_str();
+            let said = told["verdict"].as_str().or(code).expect("a verdict");
+            assert_eq!(said, *verdict, "{text}: {told}");
+        }
+        let ready = under.get("/v1/queues").await.json()["queues"][0]["ready"].clone();
+        assert!(ready.as_u64() >= Some(1), "what was told is there: {ready}");
+    }
+    bulk.end().await;
+    let last = json!({"lines": 7, "accepted": 4, "refused": 3, "done": true});
+    assert_eq!(bulk.told().await, last);
+}
+
+#[tokio::test]
+async fn a_body_of_a_hundred_mebibytes_takes_no_more_memory_than_its_parts() {
+    let under = serve().await;
+    let bound = json!({"queue": "a", "max_pending": 0, "on_full": "refuse", "version": 0});
+    let set = under
+        .send("PUT", "/v1/queues/settings", bound.to_string())
+        .await;
+    assert_eq!(set.status, 200, "{set:?}");
+    let line = format!(
+        "{{\"queue\":\"a\",\"payload\":\"{}\"}}\n",
+        "x".repeat(200 << 10)
+    );
+    let mut bulk = Open::to(&under).await;
+    let before = resident();
+    for number in 1..=512_u64 {
+        bulk.send(&line).await;
+        let told = bulk.told().await;
+        assert_eq!(
+            (&told["line"], &told["verdict"]),
+            (&json!(number), &json!("full"))
+        );
+        let growth = resident().saturating_sub(before);
+        assert!(
+            growth < GROWTH_MAX,
+            "{growth} bytes more after {number} lines"
+        );
+    }
+    bulk.end().await;
+    assert_eq!(bulk.told().await["refused"], 512);
 }

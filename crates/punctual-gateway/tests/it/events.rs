@@ -1,7 +1,10 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::SinkExt;
+use punctual::engine::{Action, Edit, Select, Target};
 use punctual::time::{ManualClock, millis, seconds, within};
+use punctual::{Due, JobId, Namespace, NewJob};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -97,6 +100,141 @@ async fn a_reader_that_missed_too_much_is_told_to_look_anew() {
     socket.say(json!({"type": "watch"})).await;
     assert_eq!(socket.json().await["type"], "watching");
     assert_eq!(socket.json().await["type"], "resync");
+}
+
+#[tokio::test]
+async fn changes_to_other_states_than_the_watched_are_not_told() {
+    let under = serve().await;
+    let mut socket = hello(&under, READER).await;
+    let watch = json!({"type": "watch", "states": ["dead", "completed"]});
+    socket.say(watch).await;
+    assert_eq!(socket.json().await["type"], "watching");
+    let mut ended = Vec::new();
+    for outcome in ["completed", "cancelled", "dead"] {
+        let id = put(&under, "mail").await;
+        let claimed = under
+            .send("POST", "/v1/claims", r#"{"queues":["mail"]}"#)
+            .await;
+        let token = claimed.json()["pages"][0]["token"].take();
+        let settle = json!({"pages": [{"token": token, "settlements": [
+            {"id": id, "attempt": 1, "outcome": outcome}]}]});
+        under
+            .send("POST", "/v1/settlements", settle.to_string())
+            .await;
+        ended.push(json!([id, outcome]));
+    }
+    ended.remove(1);
+    let mut told = Vec::new();
+    while told.len() < ended.len() {
+        let frame = socket.json().await;
+        let changes = frame["changes"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{frame}"));
+        assert!(!changes.is_empty(), "{frame}");
+        told.extend(
+            changes
+                .iter()
+                .map(|change| json!([change["id"], change["state"]])),
+        );
+    }
+    assert_eq!(told, ended);
+}
+
+/// Of the namespace that the tokens are for.
+async fn put_many(under: &Under, count: usize) -> Vec<JobId> {
+    let jobs: Vec<_> = (0..count).map(|_| NewJob::new("flood", "1")).collect();
+    let ids = jobs.iter().map(|job| job.id).collect();
+    let shop = Namespace::new("shop").expect("a name");
+    let put = under.engine.enqueue(&shop, jobs).await;
+    put.expect("receipts");
+    ids
+}
+
+#[tokio::test]
+async fn of_a_flood_each_job_is_told_once_a_frame_as_it_is_then() {
+    let under = serve().await;
+    let mut socket = hello(&under, READER).await;
+    socket.say(json!({"type": "watch"})).await;
+    assert_eq!(socket.json().await["type"], "watching");
+    const JOBS: usize = 300;
+    let ids = put_many(&under, JOBS).await;
+    for priority in 0..3 {
+        let action = match priority {
+            2 => Action::Cancel,
+            _ => Action::Reschedule(Due::After(seconds(priority))),
+        };
+        let edit = Edit {
+            select: Select::Targets(ids.iter().map(|id| Target::from(*id)).collect()),
+            action,
+            dry_run: false,
+        };
+        let shop = Namespace::new("shop").expect("a name");
+        under.engine.edit(&shop, edit).await.expect("edited");
+    }
+    let (mut states, mut told, mut frames) = (BTreeMap::new(), 0, 0);
+    while states
+        .values()
+        .filter(|state| **state == "cancelled")
+        .count()
+        < JOBS
+    {
+        let frame = socket.json().await;
+        let changes = frame["changes"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{frame}"));
+        frames += 1;
+        told += changes.len();
+        let in_frame: BTreeSet<_> = changes
+            .iter()
+            .map(|change| change["id"].to_string())
+            .collect();
+        assert_eq!(in_frame.len(), changes.len(), "a job twice in a frame");
+        for change in changes {
+            let state = change["state"].as_str().expect("a state").to_owned();
+            states.insert(change["id"].to_string(), state);
+        }
+    }
+    println!("{told} told in {frames} frames of {} changes", JOBS * 4);
+    assert_eq!(states.len(), JOBS);
+    assert!(
+        told <= JOBS * frames && told < JOBS * 3,
+        "{told} in {frames}"
+    );
+}
+
+#[tokio::test]
+async fn a_socket_that_stays_open_is_told_to_look_anew_after_a_gap_and_then_goes_on() {
+    let under = serve().await;
+    let mut socket = hello(&under, READER).await;
+    socket.say(json!({"type": "watch"})).await;
+    assert_eq!(socket.json().await["type"], "watching");
+    // More than the engine remembers.
+    for _ in 0..18 {
+        put_many(&under, 1_000).await;
+    }
+    let mut frames = Vec::new();
+    let gap = loop {
+        let frame = socket.json().await;
+        if frame["type"] == "resync" {
+            break frame["cursor"].as_u64().expect("a cursor");
+        }
+        frames.push(frame);
+        assert!(
+            frames.len() < 18,
+            "all of it was told, or kept for who did not read"
+        );
+    };
+    let id = put(&under, "after").await;
+    loop {
+        let frame = socket.json().await;
+        assert_eq!(frame["type"], "jobs", "{frame}");
+        let changes = frame["changes"].as_array().expect("changes");
+        assert!(changes.len() <= 1_000);
+        assert!(frame["cursor"].as_u64() > Some(gap), "{frame}");
+        if changes.iter().any(|change| change["id"] == id.as_str()) {
+            return;
+        }
+    }
 }
 
 #[tokio::test]

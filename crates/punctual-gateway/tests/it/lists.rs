@@ -93,6 +93,75 @@ async fn a_scan_looks_at_a_bounded_number_and_says_so() {
     assert!(walk(&under, "text=needle").await.1 >= 3);
 }
 
+#[tokio::test]
+async fn follow_ups_name_the_job_whose_settle_put_them_in_and_are_found_by_it() {
+    let under = serve().await;
+    under
+        .send("POST", "/v1/jobs", r#"[{"queue":"a"},{"queue":"a"}]"#)
+        .await;
+    let claim = r#"{"queues":["a"],"limit":2}"#;
+    let page = under.send("POST", "/v1/claims", claim).await.json()["pages"][0].take();
+    let [parent, other] = [0, 1].map(|n| page["jobs"][n]["id"].as_str().expect("an id"));
+    let chosen = "01994f2e-8a51-7c3e-8000-00000000000a";
+    let full = json!({"x": "y".repeat((8 << 10) - 1)});
+    let ends = |id: &str, effects: Value| json!({"id": id, "attempt": 1, "outcome": "completed", "effects": effects});
+    let settle = json!({"pages": [{"token": page["token"], "settlements": [
+        ends(parent, json!([
+            {"enqueue": {"queue": "next"}},
+            {"enqueue": {"queue": "later", "delay": "1h"}},
+            {"enqueue": {"queue": "named", "id": chosen}},
+            {"enqueue": {"queue": "of-another", "headers": {"Punctual-Parent": other}}},
+            {"enqueue": {"queue": "full", "headers": full}}])),
+        // Who chose the id means one job, whoever brings it about.
+        ends(other, json!([{"enqueue": {"queue": "next"}}, {"enqueue": {"queue": "named", "id": chosen}}]))]}]});
+    let settled = under
+        .send("POST", "/v1/settlements", settle.to_string())
+        .await;
+    let settled = settled.json()["pages"][0]["settlements"].take();
+    let ids = |of: usize| -> Vec<String> {
+        let effects = settled[of]["effects"].as_array().expect("effects").iter();
+        effects
+            .map(|one| one["id"].as_str().expect("an id").to_owned())
+            .collect()
+    };
+    assert_eq!(
+        settled[1]["effects"][1]["verdict"], "duplicate",
+        "{settled}"
+    );
+
+    // They lie among more than one answer looks at.
+    let crowd = json!(vec![json!({"queue": "other"}); 1_000]).to_string();
+    for _ in 0..2 {
+        under.send("POST", "/v1/jobs", crowd.clone()).await;
+    }
+    let found = async |parent: &str| -> BTreeSet<String> {
+        let (ids, answers) = walk(&under, &format!("parent={parent}")).await;
+        assert!(answers >= 2, "{answers}");
+        ids.into_iter().collect()
+    };
+    let [first, second] = [ids(0), ids(1)];
+    assert_eq!(found(parent).await, first[..2].iter().cloned().collect());
+    let of_other = [second[0].clone(), first[3].clone()];
+    assert_eq!(found(other).await, of_other.into_iter().collect());
+    let told = under.get(&format!("/v1/jobs/{}", first[0])).await.json();
+    assert_eq!(told["headers"], json!({"punctual-parent": parent}));
+    for (child, headers) in [(&first[2], Value::Null), (&first[4], full)] {
+        let told = under.get(&format!("/v1/jobs/{child}")).await.json();
+        assert_eq!(told["headers"], headers, "{told}");
+    }
+    let narrowed = walk(
+        &under,
+        &format!("parent={parent}&queue=later&state=scheduled"),
+    )
+    .await;
+    assert_eq!(narrowed, (vec![first[1].clone()], 1));
+    let refused = under.get("/v1/jobs?parent=me").await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (422, "invalid_input")
+    );
+}
+
 /// Asks, showing a mark, how it is answered and under which mark.
 async fn marked(under: &Under, path: &str, mark: &str) -> (u16, usize, String) {
     let authorization = format!("Bearer {ADMIN}");

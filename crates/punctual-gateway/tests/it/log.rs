@@ -3,14 +3,14 @@ use std::sync::{Arc, Mutex};
 
 use punctual::ErrorKind;
 use punctual::time::ManualClock;
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use crate::standin::Standin;
-use crate::support::{ADMIN, START, Under, serve_engine};
+use crate::support::{ADMIN, START, Under, serve, serve_engine};
 
 /// What was logged: `LEVEL message="..." field=..` per line.
 #[derive(Clone, Default)]
@@ -21,9 +21,14 @@ impl Log {
         tracing::subscriber::set_default(tracing_subscriber::registry().with(self.clone()))
     }
 
+    /// What was logged since it was asked last.
+    fn lines(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().expect("no panic"))
+    }
+
     /// What was logged of failures since it was asked last.
     fn errors(&self) -> Vec<String> {
-        let mut lines = std::mem::take(&mut *self.0.lock().expect("no panic"));
+        let mut lines = self.lines();
         lines.retain(|line| line.starts_with("ERROR"));
         lines
     }
@@ -131,4 +136,84 @@ async fn what_was_wrong_with_a_request_is_not_told_to_the_log() {
     let job = json!({"queue": "mail", "payload": SECRET}).to_string();
     assert_eq!(under.send("POST", "/v1/jobs", job).await.status, 404);
     assert_eq!(log.errors(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn while_the_engine_is_away_or_full_one_request_is_told_and_the_others_are_counted() {
+    let job = json!({"queue": "mail", "payload": SECRET}).to_string();
+    for (kind, told) in [
+        (ErrorKind::EngineUnavailable, 1),
+        (ErrorKind::EngineFull, 1),
+        // Of what is broken each may be another thing.
+        (ErrorKind::Io, 100),
+    ] {
+        let (under, log, _keeps) = failing(kind).await;
+        let first = under.send("POST", "/v1/jobs", job.clone()).await;
+        let lines = format!("{job}\n{job}\n");
+        for _ in 1..100 {
+            let reply = under.send("POST", "/v1/jobs", job.clone()).await;
+            assert_eq!(reply.status, first.status);
+        }
+        let errors = log.errors();
+        assert_eq!(errors.len(), told, "{kind:?}: {errors:?}");
+        let id = first.headers["x-request-id"].to_str().expect("text");
+        check(&errors[..1], id, ["POST", "/v1/jobs"]);
+        // Nor is what comes by the other ways.
+        if told == 1 {
+            let authorization = format!("Bearer {ADMIN}");
+            let headers = [
+                ("host", "localhost"),
+                ("authorization", &*authorization),
+                ("content-type", "application/x-ndjson"),
+            ];
+            under.send_with(&headers, "POST", "/v1/bulk", lines).await;
+            assert_eq!(log.errors(), Vec::<String>::new());
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_what_is_said_on_a_socket_is_told_to_the_log_at_any_level() {
+    let log = Log::default();
+    let _keeps = log.keep();
+    let under = serve().await;
+    let job = json!({"queue": "mail", "payload": SECRET}).to_string();
+    let put = under.send("POST", "/v1/jobs", job).await.json();
+    let mut socket = under.socket().await;
+    socket.say(json!({"type": "hello", "token": ADMIN})).await;
+    assert_eq!(socket.json().await["type"], "welcome");
+    let mut ask = async |kind: &str, request: Value| {
+        socket
+            .say(json!({"type": kind, "ref": SECRET, "request": request}))
+            .await;
+        socket.json().await["answer"]["pages"][0].take()
+    };
+    let page = ask("claim", json!({"queues": ["mail"]})).await;
+    let id = put["id"].as_str().expect("an id");
+    let progress = json!({"pages": [{"token": page["token"], "progress": {id: SECRET}}]});
+    ask("extend", progress).await;
+    let end = json!({"id": id, "attempt": 1, "outcome": "completed", "result": SECRET,
+        "effects": [{"enqueue": {"queue": "next", "payload": SECRET}}]});
+    let settle = json!({"pages": [{"token": page["token"], "settlements": [end]}]});
+    let settled = ask("settle", settle).await;
+    assert_eq!(settled["settlements"][0]["verdict"], "settled", "{settled}");
+    socket.say(json!({"type": SECRET})).await;
+    assert_eq!(socket.json().await["type"], "error");
+    socket
+        .say(json!({"type": "settle", "request": {"pages": SECRET}}))
+        .await;
+    assert_eq!(socket.json().await["type"], "error");
+    let mut wrong = under.socket().await;
+    wrong
+        .say(json!({"type": "hello", "token": format!("{SECRET}-token")}))
+        .await;
+    assert_eq!(wrong.closed().await, 4401);
+    let lines = log.lines();
+    assert!(
+        lines.iter().any(|line| line.starts_with("DEBUG")),
+        "{lines:?}"
+    );
+    for line in lines {
+        assert!(!line.contains(SECRET) && !line.contains(ADMIN), "{line}");
+    }
 }

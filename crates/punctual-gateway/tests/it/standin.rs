@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 pub(crate) enum Verb {
     Claim,
     Settle,
+    Info,
 }
 
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub(crate) struct Standin {
     asked: Semaphore,
     answers: Semaphore,
     failure: Mutex<Option<(ErrorKind, &'static str)>>,
+    health: Mutex<Option<Health>>,
 }
 
 impl Standin {
@@ -31,6 +33,7 @@ impl Standin {
             asked: Semaphore::new(0),
             answers: Semaphore::new(0),
             failure: Mutex::new(None),
+            health: Mutex::new(None),
         }
     }
 
@@ -53,6 +56,11 @@ impl Standin {
     /// Refuses to enqueue, extend, list and count from now on.
     pub(crate) fn fail(&self, kind: ErrorKind, why: &'static str) {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some((kind, why));
+    }
+
+    /// Says that of its health from now on.
+    pub(crate) fn feels(&self, health: Health) {
+        *self.health.lock().unwrap_or_else(PoisonError::into_inner) = Some(health);
     }
 
     async fn held(&self, verb: Verb) {
@@ -130,6 +138,12 @@ impl Engine for Standin {
     }
 
     async fn info(&self) -> Result<Info> {
-        self.inner.info().await
+        self.held(Verb::Info).await;
+        let mut info = self.inner.info().await?;
+        let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(health) = &*health {
+            info.health = health.clone();
+        }
+        Ok(info)
     }
 }

@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::support::{ADMIN, Socket, Under, serve};
 
 /// What the process may grow by, whatever is sent: the client's copies are in it too.
-const GROWTH_MAX: u64 = 48 << 20;
+pub(crate) const GROWTH_MAX: u64 = 48 << 20;
 
 fn number(name: &str, usual: u64) -> u64 {
     let told = std::env::var(name).ok();
@@ -27,7 +27,7 @@ fn random() -> Rng {
 }
 
 /// Bytes of memory that this process has.
-fn resident() -> u64 {
+pub(crate) fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());

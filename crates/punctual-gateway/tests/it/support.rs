@@ -82,7 +82,7 @@ pub(crate) async fn serve_lone(shared: &Under) -> Under {
     under(gateway, shared.engine.clone(), shared.clock.clone()).await
 }
 
-fn tokens(lines: &[String]) -> Tokens {
+pub(crate) fn tokens(lines: &[String]) -> Tokens {
     let tokens = lines.iter().map(|line| Token::parse(line));
     Tokens::new(tokens.map(|token| token.expect("a token")).collect())
 }

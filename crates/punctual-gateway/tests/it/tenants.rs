@@ -177,6 +177,7 @@ fn parameter(shop: &Shop, name: &str) -> String {
     let value = match name {
         "queue" => "mail",
         "unique" | "key" => "u",
+        "parent" => WAITS,
         "group" => "g",
         "kind" => "shop.kind",
         "state" => "scheduled",

@@ -124,3 +124,30 @@ async fn tls_is_checked_against_the_name() {
         assert!(text.starts_with("TLS was not agreed on"), "{host}: {text}");
     }
 }
+
+#[tokio::test]
+async fn a_certificate_that_has_expired_is_named_and_the_job_tried_again_until_it_is_renewed() {
+    let expired = crate::tls::Server::expired().await;
+    let renewed = crate::tls::Server::start().await;
+    let places = [&expired, &renewed].map(|server| {
+        let place = format!("localhost:{}", server.address.port());
+        place.parse().expect("a place")
+    });
+    let roots = vec![expired.root.clone(), renewed.root.clone()];
+    let under = Under::new(Guard::new().allow(places)).with(|pusher| {
+        pusher
+            .resolver(Scripted::new(&[&["127.0.0.1"]]))
+            .roots(roots)
+    });
+    let host = format!("localhost:{}", expired.address.port());
+    let job = under.post(&format!("https://{host}/")).await;
+    let text = job.last_error.as_deref().expect("an error");
+    assert!(text.starts_with("target_certificate_expired: "), "{text}");
+    assert!(text.contains(&host) && text.contains("renew"), "{text}");
+    // No mistake of the job: whoever runs the target renews it, and the job is posted.
+    assert_eq!((job.state, job.failures), (State::Scheduled, 1));
+    assert!(job.due > under.now(), "by its policy");
+    let host = format!("localhost:{}", renewed.address.port());
+    let job = under.post(&format!("https://{host}/")).await;
+    assert_eq!(job.state, State::Completed, "{:?}", job.last_error);
+}

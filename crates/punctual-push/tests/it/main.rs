@@ -2,6 +2,7 @@
 
 mod answers;
 mod callbacks;
+mod duties;
 mod guarded;
 mod hosts;
 mod posting;

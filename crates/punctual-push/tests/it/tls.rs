@@ -1,4 +1,4 @@
-//! A server behind a certificate for `localhost` of an authority that nobody else knows.
+//! A server behind a certificate for `localhost` of an authority that nobody else knows; one of them expired in 2020.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,12 +18,23 @@ pub(crate) struct Server {
 const CERTIFICATE: &[u8] = include_bytes!("../tls/server.pem");
 const KEY: &[u8] = include_bytes!("../tls/server.key");
 const ROOT: &[u8] = include_bytes!("../tls/ca.pem");
+const EXPIRED: &[u8] = include_bytes!("../tls/expired.pem");
+const ROOT_OF_EXPIRED: &[u8] = include_bytes!("../tls/expired-ca.pem");
 
 impl Server {
     pub(crate) async fn start() -> Self {
+        Self::with(CERTIFICATE, ROOT).await
+    }
+
+    /// One whose certificate was good until 2020.
+    pub(crate) async fn expired() -> Self {
+        Self::with(EXPIRED, ROOT_OF_EXPIRED).await
+    }
+
+    async fn with(certificate: &[u8], root: &[u8]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let chain = CertificateDer::pem_slice_iter(CERTIFICATE);
+        let chain = CertificateDer::pem_slice_iter(certificate);
         let chain = chain.collect::<Result<Vec<_>, _>>().expect("certificates");
         let key = PrivateKeyDer::from_pem_slice(KEY).expect("a key");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -46,7 +57,7 @@ impl Server {
                 let _ = stream.shutdown().await;
             }
         });
-        let root = CertificateDer::from_pem_slice(ROOT).expect("a root");
+        let root = CertificateDer::from_pem_slice(root).expect("a root");
         Self {
             address,
             root: root.to_vec(),

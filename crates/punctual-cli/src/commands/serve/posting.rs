@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::time::{minutes, pause};
+use punctual::time::minutes;
 use punctual::{Engine, Namespace};
-use punctual_push::{AlertRules, Alerts, Doorbell, Guard, LOOK_EVERY, Posting};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use punctual_push::{AlertRules, Alerts, Doorbell, Duties, Guard, Posting};
 
 use crate::args::span_of;
 use crate::failure::{Failure, Result};
@@ -39,13 +37,6 @@ pub(super) struct Options {
     alert_dead: Option<u64>,
 }
 
-/// Everything that posts, until it is ended.
-pub(super) struct Posts {
-    running: JoinSet<()>,
-    /// Dropping it ends them.
-    stop: watch::Sender<()>,
-}
-
 impl Options {
     /// What targets and callbacks are held against when they are put in.
     pub(super) fn guard(&self) -> Guard {
@@ -55,18 +46,15 @@ impl Options {
     /// Starts posting for these namespaces; alerts are those of `home`.
     pub(super) fn start(
         &self,
+        duties: &mut Duties,
         engine: &Arc<dyn Engine>,
         home: &Namespace,
         namespaces: &[Namespace],
         doorbell: &Doorbell,
         drain: Duration,
-    ) -> Result<Posts> {
-        let mut posts = Posts {
-            running: JoinSet::new(),
-            stop: watch::channel(()).0,
-        };
+    ) -> Result<()> {
         if self.no_push {
-            return Ok(posts);
+            return Ok(());
         }
         let secrets = self.pushing.secrets(home)?;
         for namespace in namespaces {
@@ -82,15 +70,13 @@ impl Options {
             let posting = Posting::new(engine.clone(), namespace.clone(), pusher)
                 .doorbell(doorbell.clone())
                 .drain_limit(drain);
-            let ended = posts.ended();
-            posts.running.spawn(posting.run_until(ended));
+            posting.start(duties);
         }
         if let Some(url) = &self.alert {
             let alerts = self.alerts(engine, home, namespaces, url)?;
-            let ended = posts.ended();
-            posts.running.spawn(watch_over(alerts, ended));
+            duties.start("alerts", home, move |pulse| alerts.clone().run(pulse));
         }
-        Ok(posts)
+        Ok(())
     }
 
     fn alerts(
@@ -109,33 +95,5 @@ impl Options {
         };
         let (home, watched) = (home.clone(), watched.to_vec());
         Ok(Alerts::new(engine.clone(), home, watched, url, rules))
-    }
-}
-
-async fn watch_over(mut alerts: Alerts, ended: impl Future<Output = ()>) {
-    let looking = async {
-        loop {
-            if let Err(error) = alerts.look().await {
-                tracing::warn!(%error, "alerts could not look; they look again");
-            }
-            pause(LOOK_EVERY).await;
-        }
-    };
-    tokio::select! {
-        () = ended => {}
-        () = looking => {}
-    }
-}
-
-impl Posts {
-    fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut stopped = self.stop.subscribe();
-        async move { while stopped.changed().await.is_ok() {} }
-    }
-
-    /// Lets deliveries end, as long as the drain allows.
-    pub(super) async fn end(mut self) {
-        drop(self.stop);
-        while self.running.join_next().await.is_some() {}
     }
 }

@@ -2,13 +2,14 @@
 
 use punctual::engine::{PageReport, Settle, Settlement};
 use punctual::job::Stop;
-use punctual::{Effect, Outcome};
+use punctual::{Effect, JobId, Outcome};
 use punctual_push::Guard;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::token::token_of;
+use crate::follow_ups::name_parent;
 use crate::job_line::{JobLine, SpanText, either, raw};
 use crate::problem::{Problem, Result};
 use crate::shapes::new_job::new_job;
@@ -23,7 +24,7 @@ pub(crate) struct SettleRequest {
 }
 
 impl SettleRequest {
-    pub(crate) fn settle(self, guard: &Guard) -> Result<Settle> {
+    pub(crate) fn settle(self, guard: &Guard, header_bytes_max: usize) -> Result<Settle> {
         let mut count = 0;
         let mut pages = Vec::with_capacity(self.pages.len());
         for page in self.pages {
@@ -31,7 +32,7 @@ impl SettleRequest {
             let mut settlements = Vec::with_capacity(page.settlements.len());
             for line in page.settlements {
                 let settlement = line
-                    .settlement(guard)
+                    .settlement(guard, header_bytes_max)
                     .map_err(|problem| problem.index(count));
                 settlements.push(settlement?);
                 count += 1;
@@ -89,7 +90,8 @@ struct SettlementLine {
 }
 
 impl SettlementLine {
-    fn settlement(self, guard: &Guard) -> Result<Settlement> {
+    fn settlement(self, guard: &Guard, header_bytes_max: usize) -> Result<Settlement> {
+        let settled: JobId = self.id.parse()?;
         let outcome = match (self.outcome, self.after) {
             (OutcomeLine::Completed, None) => Outcome::Completed,
             (OutcomeLine::Retry, after) => Outcome::Retry {
@@ -116,7 +118,14 @@ impl SettlementLine {
         });
         let effects = self.effects.into_iter().map(|effect| {
             Ok(match effect {
-                EffectLine::Enqueue(line) => Effect::Enqueue(Box::new(new_job(*line, guard)?)),
+                EffectLine::Enqueue(line) => {
+                    let is_named = line.id.is_some();
+                    let mut job = new_job(*line, guard)?;
+                    if !is_named {
+                        name_parent(&mut job, settled, header_bytes_max);
+                    }
+                    Effect::Enqueue(Box::new(job))
+                }
                 EffectLine::Clear(clear) => Effect::Clear {
                     job: clear.job.parse()?,
                     name: clear.name,
@@ -129,7 +138,7 @@ impl SettlementLine {
                 .map_err(|why| Problem::invalid(format!("a settlement {why}")))?,
             error: self.error,
             stopped: stopped.transpose()?,
-            ..Settlement::new(self.id.parse()?, self.attempt, outcome)
+            ..Settlement::new(settled, self.attempt, outcome)
         })
     }
 }

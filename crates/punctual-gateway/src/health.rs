@@ -1,0 +1,31 @@
+//! Whether all is well: what the engine says of itself, and what is seen from here.
+
+use std::time::Duration;
+
+use punctual::engine::Health;
+use punctual::time::{exact_span, seconds};
+use punctual_push::DutyHealth;
+
+/// A loop that is at the same work for longer hangs.
+const HANGS_AFTER: Duration = seconds(60);
+
+/// With the loops of this process, and with those that go round no more.
+pub(crate) fn seen(mut health: Health, duties: &DutyHealth) -> Health {
+    duties.add_to(&mut health);
+    let hanging: Vec<String> = (health.loops.iter())
+        .filter(|one| one.age > HANGS_AFTER)
+        .map(|one| (format!("loop {} ", one.name), one.age))
+        // The engine may have said so itself.
+        .filter(|(name, _)| !health.problems.iter().any(|told| told.contains(name)))
+        .map(|(name, age)| {
+            let whole = seconds(age.as_secs());
+            format!(
+                "{name}has not gone round for {}; look at the log and start the process again",
+                exact_span(whole)
+            )
+        })
+        .collect();
+    health.ok &= hanging.is_empty();
+    health.problems.extend(hanging);
+    health
+}

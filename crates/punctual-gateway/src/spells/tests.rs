@@ -1,0 +1,56 @@
+use punctual::time::{ManualClock, Timestamp, seconds};
+use tokio::task::yield_now;
+
+use super::*;
+use crate::log::Log;
+
+/// The only line that is logged next.
+async fn line(log: &Log) -> String {
+    loop {
+        let mut lines = log.lines();
+        assert!(lines.len() <= 1, "{lines:?}");
+        match lines.pop() {
+            Some(line) => return line,
+            None => yield_now().await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_a_spell_the_first_is_told_then_a_count_a_minute_and_its_end() {
+    let log = Log::default();
+    let _keeps = log.keep();
+    let clock = ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000));
+    let spells = Spells::by(Arc::new(clock.clone()));
+    let fail = |code: &str, times: usize| {
+        let told = (0..times).filter(|_| spells.begins(code)).count();
+        assert!(told <= 1);
+        told == 1
+    };
+    let pass = async |span| {
+        // Whoever follows the spell sleeps.
+        while clock.next_sleeper().is_none() {
+            yield_now().await;
+        }
+        clock.advance(seconds(span));
+    };
+    assert!(fail("engine_full", 5_000));
+    assert!(!fail("engine_full", 1));
+    pass(60).await;
+    let told = line(&log).await;
+    let counted = told.starts_with("ERROR") && told.contains("requests=5000");
+    assert!(counted && told.contains("engine_full"), "{told}");
+
+    assert!(!fail("engine_full", 7));
+    pass(60).await;
+    assert!(line(&log).await.contains("requests=7"));
+    // A quiet minute ends it, and says how many there were in all.
+    pass(60).await;
+    let told = line(&log).await;
+    let counted = told.starts_with("WARN") && told.contains("requests=5008");
+    assert!(counted && told.contains("no request has failed"), "{told}");
+    assert_eq!(clock.next_sleeper(), None, "nobody follows it any more");
+
+    assert!(fail("engine_full", 1), "the next one begins another spell");
+    assert!(fail("engine_unavailable", 3), "each reason has its own");
+}

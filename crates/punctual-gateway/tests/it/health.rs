@@ -1,0 +1,141 @@
+//! Red while the law's liveness is broken, with the name of what is; green again by itself.
+
+use std::sync::Arc;
+
+use punctual::Namespace;
+use punctual::engine::{Health, LoopHealth};
+use punctual::time::{ManualClock, Stopwatch, seconds, within};
+use punctual_gateway::Gateway;
+use punctual_push::Duties;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::standin::{Standin, Verb};
+use crate::support::{ADMIN, OPERATOR, OTHER, READER, START, Under, serve_engine, serving, tokens};
+
+/// The status, and what is said to whom.
+async fn asked(under: &Under, token: &str) -> (u16, Value) {
+    let reply = under.send_as(token, "GET", "/healthz", "").await;
+    (reply.status, reply.json())
+}
+
+async fn stranger(under: &Under) -> (u16, Value) {
+    let nameless = [("host", "localhost")];
+    let reply = under.send_with(&nameless, "GET", "/healthz", "").await;
+    (reply.status, reply.json())
+}
+
+fn problems(told: &Value) -> String {
+    told["problems"].to_string()
+}
+
+#[tokio::test]
+async fn a_loop_of_the_engine_that_hangs_is_named_until_it_goes_round_again() {
+    let clock = ManualClock::new(START);
+    let engine = Arc::new(Standin::new(clock.clone()));
+    let under = serve_engine(engine.clone(), clock).await;
+    let keeper = |age: u64, problem: Option<&str>| Health {
+        ok: problem.is_none(),
+        problems: problem.into_iter().map(String::from).collect(),
+        of_namespaces: Vec::new(),
+        loops: vec![LoopHealth {
+            name: "keeper".to_owned(),
+            age: seconds(age),
+            restarts: 2,
+        }],
+    };
+    for age in [0, 60] {
+        engine.feels(keeper(age, None));
+        assert_eq!(stranger(&under).await, (200, json!({"ok": true})));
+    }
+    engine.feels(keeper(61, None));
+    assert_eq!(stranger(&under).await, (503, json!({"ok": false})));
+    let (status, told) = asked(&under, OPERATOR).await;
+    assert_eq!(status, 503);
+    assert!(
+        problems(&told).contains("loop keeper has not gone round for 61s"),
+        "{told}"
+    );
+    let loops = json!([{"name": "keeper", "age_ms": 61_000, "restarts": 2}]);
+    assert_eq!(told["loops"], loops);
+    let (status, told) = asked(&under, READER).await;
+    assert_eq!(status, 503);
+    assert!(!problems(&told).contains("keeper"), "{told}");
+    let metrics = under.send_as(OPERATOR, "GET", "/metrics", "").await.body;
+    assert!(metrics.contains("punctual_healthy 0"), "{metrics}");
+
+    // An engine that says so itself is not talked over.
+    engine.feels(keeper(61, Some("loop keeper is at the same work for 61s")));
+    let (_, told) = asked(&under, OPERATOR).await;
+    assert_eq!(told["problems"].as_array().map(Vec::len), Some(1), "{told}");
+
+    engine.feels(keeper(3, None));
+    assert_eq!(stranger(&under).await, (200, json!({"ok": true})));
+}
+
+#[tokio::test]
+async fn an_engine_that_does_not_answer_is_red_within_seconds_and_green_once_it_does() {
+    let clock = ManualClock::new(START);
+    let engine = Arc::new(Standin::new(clock.clone()).holds(Verb::Info));
+    let under = serve_engine(engine.clone(), clock).await;
+    let watch = Stopwatch::start();
+    let (status, told) = asked(&under, OPERATOR).await;
+    println!("red after {:?}", watch.elapsed());
+    assert_eq!((status, &told["ok"]), (503, &json!(false)));
+    assert!(
+        problems(&told).contains("the engine does not answer"),
+        "{told}"
+    );
+    engine.answer();
+    assert_eq!(asked(&under, OPERATOR).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_loop_beside_the_gateway_that_panics_is_seen_by_its_own_until_it_is_started_again() {
+    let mut duties = Duties::new();
+    let health = duties.health();
+    let (shop, steps) = (
+        Namespace::new("shop").expect("a name"),
+        Arc::new(Semaphore::new(0)),
+    );
+    let theirs = steps.clone();
+    duties.start("planted", &shop, move |pulse| {
+        let steps = theirs.clone();
+        async move {
+            steps.acquire().await.expect("it is open").forget();
+            pulse.works();
+            steps.acquire().await.expect("it is open").forget();
+            panic!("planted with s3cr3t");
+        }
+    });
+    let all = tokens(&[
+        format!("{ADMIN} shop admin"),
+        format!("{OTHER} other admin"),
+        format!("{OPERATOR} other read,operator"),
+    ]);
+    let under = serving(|engine| Gateway::new(engine, all).duties(health)).await;
+    let becomes = async |wanted: u16| {
+        let looking = async { while stranger(&under).await.0 != wanted {} };
+        let is_so = within(seconds(20), looking).await;
+        is_so.unwrap_or_else(|| panic!("it does not become {wanted}"));
+    };
+    for restarts in 1..=2 {
+        steps.add_permits(1);
+        becomes(200).await;
+        steps.add_permits(1);
+        becomes(503).await;
+        let (_, told) = asked(&under, ADMIN).await;
+        assert!(problems(&told).contains("planted has ended"), "{told}");
+        assert!(!told.to_string().contains("s3cr3t"), "{told}");
+        assert_eq!(told["loops"][0]["name"], "planted", "{told}");
+        assert_eq!(told["loops"][0]["restarts"], restarts, "{told}");
+        // Nobody is told which namespaces there are.
+        let (_, told) = asked(&under, OTHER).await;
+        assert!(!told.to_string().contains("shop"), "{told}");
+        assert!(!problems(&told).contains("planted"), "{told}");
+        let (_, told) = asked(&under, OPERATOR).await;
+        assert!(!problems(&told).contains("planted"), "{told}");
+    }
+    steps.add_permits(1);
+    becomes(200).await;
+}

@@ -1,0 +1,244 @@
+//! Every route of the description by every scope: what each allows, and nothing else does. A route that is
+//! added fails here until the table says who may ask it.
+
+use std::collections::BTreeSet;
+
+use punctual_gateway::{Gateway, open_api};
+use serde_json::{Value, json};
+
+use crate::support::{
+    ADMIN, OPERATOR, OTHER, PRODUCER, READER, Reply, Under, WORKER, serving, tokens,
+};
+
+const ID: &str = "01994f2e-8a51-7c3e-8000-000000000001";
+const MISSING: &str = "01994f2e-8a51-7c3e-8000-00000000000f";
+
+/// Tokens of the namespace `shop`, each of one scope.
+const SCOPES: [(&str, &str); 5] = [
+    (READER, "read"),
+    (PRODUCER, "enqueue"),
+    (WORKER, "work"),
+    (OPERATOR, "operator"),
+    (ADMIN, "admin"),
+];
+
+/// Route, query, body, and the scopes that allow it; `nobody` needs no token.
+#[rustfmt::skip]
+const TABLE: [(&str, &str, &str, &str, &str); 28] = [
+    ("GET", "/healthz", "", "", "nobody"),
+    ("GET", "/openapi.json", "", "", "nobody"),
+    ("GET", "/", "", "", "nobody"),
+    ("GET", "/metrics", "", "", "read admin"),
+    ("GET", "/v1/info", "", "", "read enqueue work operator admin"),
+    ("GET", "/v1/audit", "", "", "admin"),
+    ("GET", "/v1/stats", "", "", "read admin"),
+    ("GET", "/v1/queues", "", "", "read admin"),
+    ("POST", "/v1/queues/pause", "", r#"{"queue":"p"}"#, "admin"),
+    ("POST", "/v1/queues/resume", "", r#"{"queue":"p"}"#, "admin"),
+    ("POST", "/v1/queues/purge", "", r#"{"queue":"p","dry_run":true}"#, "admin"),
+    ("POST", "/v1/queues/purge", "", r#"{"queue":"p","dry_run":false}"#, "admin"),
+    ("GET", "/v1/queues/settings", "?queue=mail", "", "read admin"),
+    ("PUT", "/v1/queues/settings", "", r#"{"queue":"p","on_full":"refuse","version":0}"#, "admin"),
+    ("GET", "/v1/jobs", "", "", "read admin"),
+    ("POST", "/v1/jobs", "", r#"{"queue":"new"}"#, "enqueue admin"),
+    ("POST", "/v1/bulk", "", r#"{"queue":"new"}"#, "enqueue admin"),
+    ("GET", "/v1/jobs/{id}", "", "", "read enqueue admin"),
+    ("GET", "/v1/jobs/by-unique", "?queue=mail&key=u", "", "read enqueue admin"),
+    ("PATCH", "/v1/jobs/{id}", "", r#"{"priority":1}"#, "admin"),
+    ("PATCH", "/v1/jobs/by-unique", "?queue=mail&key=u", r#"{"priority":2}"#, "admin"),
+    ("POST", "/v1/edits", "", r#"{"action":"cancel","ids":[],"dry_run":true}"#, "read admin"),
+    ("POST", "/v1/edits", "", r#"{"action":"cancel","ids":[]}"#, "admin"),
+    ("POST", "/v1/claims", "", r#"{"queues":["none"]}"#, "work admin"),
+    ("POST", "/v1/extensions", "", r#"{"pages":[]}"#, "work admin"),
+    ("POST", "/v1/settlements", "", r#"{"pages":[]}"#, "work admin"),
+    // The last two: the first takes the key away.
+    ("DELETE", "/v1/jobs/by-unique", "?queue=mail&key=u", "", "admin"),
+    ("DELETE", "/v1/jobs/{id}", "", "", "admin"),
+];
+
+/// These are asked otherwise: by a socket, and by bytes for `punctual-client` that no description tells.
+const APART: [(&str, &str); 2] = [("GET", "/v1/events"), ("POST", "/v1/calls")];
+
+async fn shop() -> Under {
+    let lines = SCOPES.map(|(token, scope)| format!("{token} shop {scope}"));
+    let all = tokens(&[&lines[..], &[format!("{OTHER} other admin")]].concat());
+    let under = serving(|engine| Gateway::new(engine, all)).await;
+    let job = json!({"queue": "mail", "id": ID, "unique": "u", "delay": "1h"}).to_string();
+    assert_eq!(under.send("POST", "/v1/jobs", job).await.status, 201);
+    under
+}
+
+async fn ask(under: &Under, token: Option<&str>, route: (&str, &str), more: (&str, &str)) -> Reply {
+    let ((method, path), (query, body)) = (route, more);
+    let content_type = match path {
+        "/v1/bulk" => "application/x-ndjson",
+        _ => "application/json",
+    };
+    let authorization = token.map(|token| format!("Bearer {token}"));
+    let mut headers = vec![("host", "localhost"), ("content-type", content_type)];
+    headers.extend(
+        authorization
+            .as_deref()
+            .map(|value| ("authorization", value)),
+    );
+    let path = format!("{path}{query}");
+    under
+        .send_with(&headers, method, &path, body.to_owned())
+        .await
+}
+
+#[test]
+fn the_table_names_every_route_and_no_other() {
+    let text = open_api().to_json().expect("JSON");
+    let description: Value = serde_json::from_str(&text).expect("JSON");
+    let mut described = BTreeSet::new();
+    for (path, methods) in description["paths"].as_object().expect("paths") {
+        for method in methods.as_object().expect("methods").keys() {
+            described.insert((method.to_uppercase(), path.clone()));
+        }
+    }
+    let undescribed = ["/", "/openapi.json", "/v1/calls"];
+    let rows = TABLE.iter().map(|(method, path, ..)| (*method, *path));
+    let named: BTreeSet<(String, String)> = rows
+        .chain(APART)
+        .filter(|(_, path)| !undescribed.contains(path))
+        .map(|(method, path)| (method.to_owned(), path.to_owned()))
+        .collect();
+    assert_eq!(named, described);
+}
+
+#[tokio::test]
+async fn every_route_is_for_the_scopes_of_the_table_and_no_other() {
+    let under = shop().await;
+    let mut asked = 0;
+    for (method, path, query, body, allowed) in TABLE {
+        let place = path.replace("{id}", ID);
+        let (route, more) = ((method, &*place), (query, body));
+        let what = format!("{method} {path}{query} {body}");
+        let is_open = allowed == "nobody";
+        let stranger = ask(&under, None, route, more).await;
+        let wrong = ask(&under, Some("wrong-token-0123456789"), route, more).await;
+        for reply in [stranger, wrong] {
+            match is_open {
+                true => assert_eq!(reply.status, 200, "{what}"),
+                // This machine asks on after too many of them.
+                false => assert!([401, 429].contains(&reply.status), "{what}: {reply:?}"),
+            }
+        }
+        // The admin last: it is who changes something.
+        for (token, scope) in SCOPES {
+            let reply = ask(&under, Some(token), route, more).await;
+            asked += 1;
+            if is_open || allowed.split(' ').any(|known| known == scope) {
+                assert!(reply.status < 300, "{scope} {what}: {reply:?}");
+                continue;
+            }
+            assert_eq!(
+                (reply.status, &*reply.code()),
+                (403, "forbidden"),
+                "{scope} {what}"
+            );
+            // It says what would allow it, or for an edit what its dry run needs.
+            let message = reply.json()["error"]["message"].to_string();
+            let named = message
+                .trim_matches('"')
+                .rsplit(' ')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            let tells = path == "/v1/edits" || allowed.split(' ').any(|known| known == named);
+            assert!(tells, "{scope} {what}: {message}");
+        }
+    }
+    assert_eq!(asked, TABLE.len() * SCOPES.len());
+}
+
+#[tokio::test]
+async fn a_job_of_another_namespace_is_as_missing_as_one_that_never_was() {
+    let under = shop().await;
+    for (method, path, query, body, allowed) in TABLE {
+        let elsewhere = query.replace("mail", "nowhere");
+        let there = (path.replace("{id}", ID), query.to_owned());
+        let nowhere = (path.replace("{id}", MISSING), elsewhere);
+        if there == nowhere || path == "/v1/queues/settings" {
+            continue;
+        }
+        let told = async |(path, query): &(String, String)| {
+            let reply = ask(
+                &under,
+                Some(OTHER),
+                (method, path.as_str()),
+                (query.as_str(), body),
+            )
+            .await;
+            let mut error = reply.json()["error"].take();
+            error["request_id"].take();
+            (reply.status, error)
+        };
+        let (there, nowhere) = (told(&there).await, told(&nowhere).await);
+        assert_eq!(there.0, 404, "{method} {path} {allowed}");
+        assert_eq!(there, nowhere, "{method} {path}");
+    }
+    let job = under.get(&format!("/v1/jobs/{ID}")).await.json();
+    assert_eq!(
+        (&job["state"], &job["priority"]),
+        (&json!("scheduled"), &json!(5))
+    );
+}
+
+#[tokio::test]
+async fn the_verbs_as_bytes_are_for_admins() {
+    let under = shop().await;
+    for (token, scope) in SCOPES {
+        let reply = ask(&under, Some(token), ("POST", "/v1/calls"), ("", "")).await;
+        // Whoever may is told that this is no MessagePack.
+        let status = if scope == "admin" { 415 } else { 403 };
+        assert_eq!(reply.status, status, "{scope}");
+    }
+    assert_eq!(
+        ask(&under, None, ("POST", "/v1/calls"), ("", ""))
+            .await
+            .status,
+        401
+    );
+}
+
+#[tokio::test]
+async fn a_socket_is_for_whom_its_routes_are() {
+    let under = shop().await;
+    for (token, scope) in SCOPES {
+        let mut socket = under.socket().await;
+        socket.say(json!({"type": "hello", "token": token})).await;
+        let welcome = socket.json().await;
+        assert_eq!(welcome["type"], "welcome", "{scope}");
+        let request = json!({"pages": []});
+        for (frame, answered, allowed) in [
+            (json!({"type": "watch"}), "watching", "read admin"),
+            (
+                json!({"type": "claim", "request": {"queues": ["none"]}}),
+                "claimed",
+                "work admin",
+            ),
+            (
+                json!({"type": "extend", "request": request}),
+                "extended",
+                "work admin",
+            ),
+            (
+                json!({"type": "settle", "request": request}),
+                "settled",
+                "work admin",
+            ),
+        ] {
+            socket.say(frame.clone()).await;
+            let reply = socket.json().await;
+            match allowed.split(' ').any(|known| known == scope) {
+                true => assert_eq!(reply["type"], answered, "{scope} {frame}: {reply}"),
+                false => assert_eq!(
+                    reply["error"]["code"], "forbidden",
+                    "{scope} {frame}: {reply}"
+                ),
+            }
+        }
+    }
+}
