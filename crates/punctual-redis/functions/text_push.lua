@@ -138,7 +138,7 @@ local function packed_job(id, q, payload, o)
   local fields = {q, o.KIND or q, payload, o.CONTENT_TYPE or 'application/json'}
   for i = 1, #headers, 2 do
     local name = headers[i]:lower()
-    if name ~= 'traceparent' and name ~= 'tracestate' then
+    if name ~= 'traceparent' and name ~= 'tracestate' and name ~= 'punctual-parent' then
       fields[#fields + 1] = headers[i]
       fields[#fields + 1] = headers[i + 1]
     end

@@ -112,7 +112,7 @@ async fn follow_ups_name_the_job_whose_settle_put_them_in_and_are_found_by_it() 
             {"enqueue": {"queue": "named", "id": chosen}},
             {"enqueue": {"queue": "of-another", "headers": {"Punctual-Parent": other}}},
             {"enqueue": {"queue": "full", "headers": full}}])),
-        // Who chose the id means one job, whoever brings it about.
+        // Who chose the id means one job, whoever brings it about first.
         ends(other, json!([{"enqueue": {"queue": "next"}}, {"enqueue": {"queue": "named", "id": chosen}}]))]}]});
     let settled = under
         .send("POST", "/v1/settlements", settle.to_string())
@@ -140,12 +140,15 @@ async fn follow_ups_name_the_job_whose_settle_put_them_in_and_are_found_by_it() 
         ids.into_iter().collect()
     };
     let [first, second] = [ids(0), ids(1)];
-    assert_eq!(found(parent).await, first[..2].iter().cloned().collect());
+    assert_eq!(found(parent).await, first[..3].iter().cloned().collect());
     let of_other = [second[0].clone(), first[3].clone()];
     assert_eq!(found(other).await, of_other.into_iter().collect());
     let told = under.get(&format!("/v1/jobs/{}", first[0])).await.json();
     assert_eq!(told["headers"], json!({"punctual-parent": parent}));
-    for (child, headers) in [(&first[2], Value::Null), (&first[4], full)] {
+    for (child, headers) in [
+        (&first[2], json!({"punctual-parent": parent})),
+        (&first[4], full),
+    ] {
         let told = under.get(&format!("/v1/jobs/{child}")).await.json();
         assert_eq!(told["headers"], headers, "{told}");
     }

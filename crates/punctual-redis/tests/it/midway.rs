@@ -1,8 +1,6 @@
 //! Calls that end midway: what time had brought about before that stands, and is counted.
 
-use std::time::Instant;
-
-use punctual::time::seconds;
+use punctual::time::{Stopwatch, seconds};
 use punctual::{ErrorKind, JobId};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
@@ -21,7 +19,7 @@ const ANY_INSTANCE: [u8; 8] = [0; 8];
 fn fallen_due(hand: &Hand, more: &[&str]) -> String {
     let words = [&[QUEUE, "1", "DELAY", "1"], more].concat();
     let id = text(&hand.call("push", &words), "id").to_owned();
-    let (pushed, began) = (micros(&hand.server), Instant::now());
+    let (pushed, began) = (micros(&hand.server), Stopwatch::start());
     while micros(&hand.server) <= pushed + 1_000 {
         assert!(began.elapsed() < seconds(5), "time goes on");
     }

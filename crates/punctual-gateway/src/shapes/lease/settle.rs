@@ -2,6 +2,7 @@
 
 use punctual::engine::{PageReport, Settle, Settlement};
 use punctual::job::Stop;
+use punctual::trace::name_parent;
 use punctual::{Effect, JobId, Outcome};
 use punctual_push::Guard;
 use serde::Deserialize;
@@ -9,7 +10,6 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::token::token_of;
-use crate::follow_ups::name_parent;
 use crate::job_line::{JobLine, SpanText, either, raw};
 use crate::problem::{Problem, Result};
 use crate::shapes::new_job::new_job;
@@ -119,11 +119,8 @@ impl SettlementLine {
         let effects = self.effects.into_iter().map(|effect| {
             Ok(match effect {
                 EffectLine::Enqueue(line) => {
-                    let is_named = line.id.is_some();
                     let mut job = new_job(*line, guard)?;
-                    if !is_named {
-                        name_parent(&mut job, settled, header_bytes_max);
-                    }
+                    name_parent(settled, &mut job, header_bytes_max);
                     Effect::Enqueue(Box::new(job))
                 }
                 EffectLine::Clear(clear) => Effect::Clear {
