@@ -188,6 +188,43 @@ test("a cancelled job is enqueued again by undo, its payload byte for byte", asy
   });
 });
 
+test("a job names its follow-ups, each names what it follows from, and of many jobs no more are looked at than asked", async () => {
+  const own = await start({ jobs: 45_000, queues: 8, live: false });
+  const order = find((one) => one.kind === "orders.place", own);
+  const receipt = find((one) => one.kind === "mail.receipt", own);
+  const looks = () => own.calls.filter((call) => call === "GET /v1/jobs").length;
+  await visit(`#/jobs/${receipt.id}`, { of: own }, async (page) => {
+    await page.locator(".follow-ups .parent").getByText("orders / orders.place").waitFor();
+    assert.equal(await page.locator(".follow-ups ul").count(), 0, "what never ran brought about nothing");
+    const before = looks();
+    await page.locator(".follow-ups .parent a").click();
+    await page.getByRole("heading", { name: order.id }).waitFor();
+    const panel = page.locator(".follow-ups");
+    await panel.getByRole("button", { name: "Go on" }).waitFor();
+    await panel.getByText("20,000 looked at").waitFor();
+    assert.ok(looks() - before <= 21, "twenty answers of a thousand each");
+    await panel.getByRole("button", { name: "Go on" }).click();
+    await panel.getByText("40,000 looked at").waitFor();
+    await panel.getByRole("button", { name: "Go on" }).click();
+    await page.waitForSelector(".follow-ups [data-found='2']");
+    const ids = await panel.locator("li[data-id]").evaluateAll((rows) => rows.map((row) => row.dataset.id));
+    assert.deepEqual(ids.sort(), [receipt.id, find((one) => one.headers?.["punctual-parent"] && one.queue === "webhooks", own).id].sort());
+  });
+  const dead = find((one) => one.kind === "webhooks.deliver" && !one.headers["punctual-parent"], own);
+  await visit(`#/jobs/${dead.id}`, { of: own }, async (page) => {
+    await page.locator(".follow-ups").getByText("None among the first 20,000 jobs.").waitFor();
+  });
+  // A copy was made by a person, and follows from nothing.
+  await visit(`#/enqueue?copy=${receipt.id}`, { of: own }, async (page) => {
+    await page.waitForFunction(() => document.querySelector("textarea").value.includes("7001"));
+    await page.getByRole("button", { name: "Enqueue", exact: true }).click();
+    await page.waitForSelector("[data-verdict=created]");
+    const copy = find((one) => one.kind === "mail.receipt" && one.id !== receipt.id, own);
+    assert.equal(copy.headers?.["punctual-parent"], undefined);
+  });
+  await own.stop();
+});
+
 test("a copy has what no field shows, a payload that is no JSON too", async () => {
   const own = await start({ jobs: 0, queues: 1, live: false });
   const job = find((one) => one.kind === "mail.raw", own);

@@ -54,6 +54,8 @@ function refusal(status: number, text: string): ApiError {
   if (status === 401) refused.set(true);
   try {
     const { error } = JSON.parse(text) as { error: Record<string, string> };
+    // Too many wrong tokens: so is ours, or it would have passed.
+    if (error.code === "too_many_requests") refused.set(true);
     return new ApiError(status, error.code ?? "", error.message ?? "", error.hint, error.request_id);
   } catch {
     return new ApiError(status, `http_${status}`, `the gateway answered ${status}`);

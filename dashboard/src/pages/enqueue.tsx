@@ -4,6 +4,7 @@ import type { ApiError } from "../api/http";
 import type { Job, Receipt } from "../api/types";
 import { toJob } from "../app/route";
 import { withPayload } from "../model/bulk";
+import { withoutParent } from "../model/headers";
 import { rawField, readJson } from "../model/json";
 import { clock, readInstant, readSpan } from "../model/time";
 import { keyText } from "../parts/jobrow";
@@ -32,7 +33,7 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
     getJob(copy).then(({ job, source }) => {
       if (job.mark) return setGone(true);
       setMore(true);
-      setKept(Object.fromEntries(KEPT.flatMap((name) => (job[name] === undefined ? [] : [[name, job[name]]]))));
+      setKept({ ...Object.fromEntries(KEPT.flatMap((name) => (job[name] === undefined ? [] : [[name, job[name]]]))), headers: withoutParent(job.headers) });
       setForm({
         ...EMPTY, queue: job.queue, kind: job.kind, payload: rawField(source, "payload") ?? "", priority: String(job.priority), group: keyText(job.group) ?? "", unique: keyText(job.unique) ?? "", policy: policyOf(job.unique),
         max_attempts: String(job.max_attempts), timeout: job.timeout ?? "", retention: job.retention === "0s" ? "" : (job.retention ?? ""),

@@ -13,7 +13,12 @@ interface Props {
 
 export function Dialog({ title, close, children, wide }: Props) {
   const box = useRef<HTMLDialogElement>(null);
-  useEffect(() => box.current?.showModal(), []);
+  useEffect(() => {
+    const own = box.current;
+    own?.showModal();
+    // Closed before it goes, so that the focus returns to where it was.
+    return () => own?.close();
+  }, []);
   return (
     <dialog ref={box} class={wide ? "wide" : ""} aria-label={title} onCancel={(event) => (event.preventDefault(), close())} onClick={(event) => event.target === box.current && close()}>
       <div class="inside">
