@@ -37,6 +37,13 @@ test("a field of an answer is cut out byte for byte", () => {
   const text = '{"id":"x","payload": {"n": 12345678901234567890.10, "s":"}\\""} ,"state":"dead"}';
   assert.equal(model.rawField(text, "payload"), '{"n": 12345678901234567890.10, "s":"}\\""}');
   assert.equal(model.rawField(text, "none"), null);
+  const deep = `${"[".repeat(50_000)}${"]".repeat(50_000)}`;
+  assert.equal(model.rawField(`{"id":"x","payload":${deep},"now":"y"}`, "payload"), deep);
+  for (const value of ["1", "-2.5e3", "null", '""', "[]", "{}", '"]}"', '[{"payload":7}]']) {
+    assert.equal(model.rawField(`{"a":{"payload":0},"payload":${value}}`, "payload"), value);
+    assert.equal(model.rawField(` {"payload" : ${value} , "z":1}`, "payload"), value);
+  }
+  for (const broken of ["", "[1]", '{"payload":', '{"payload":"x']) assert.equal(model.rawField(broken, "payload"), null);
 });
 
 test("a body keeps the text of its payload", () => {

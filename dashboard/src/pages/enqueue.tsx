@@ -5,7 +5,7 @@ import type { Job, Receipt } from "../api/types";
 import { toJob } from "../app/route";
 import { withPayload } from "../model/bulk";
 import { withoutParent } from "../model/headers";
-import { rawField, readJson } from "../model/json";
+import { rawField } from "../model/json";
 import { clock, readInstant, readSpan } from "../model/time";
 import { keyText } from "../parts/jobrow";
 import { Failure, Panel } from "../parts/small";
@@ -42,7 +42,7 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
   }, [copy]);
 
   const bad = {
-    payload: form.payload.trim() !== "" && readJson(form.payload) === null,
+    payload: form.payload.trim() !== "" && !isJson(form.payload),
     due: form.due !== "" && readSpan(form.due) === null && readInstant(form.due) === null,
     expires: form.expires !== "" && readInstant(form.expires) === null,
   };
@@ -116,14 +116,17 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
   );
 }
 
+/** What is wrong with it as JSON; empty if nothing is. */
 function why(text: string): string {
   try {
     JSON.parse(text);
     return "";
   } catch (error) {
-    return (error as Error).message.slice(0, 120);
+    return (error as Error).message.slice(0, 120) || "?";
   }
 }
+
+const isJson = (text: string) => why(text) === "";
 
 const policyOf = (unique: Job["unique"]) => (typeof unique === "object" && unique.policy) || "keep";
 
