@@ -26,7 +26,7 @@ const countRedrive = async (page) => {
   await page.locator(".job[data-id] input").first().click();
   await page.keyboard.press("X");
   await page.locator("[data-action=redrive]").click();
-  await page.waitForSelector("dialog .big[data-changed]:not([data-changed='0'])");
+  await page.waitForSelector("dialog footer button.main:enabled");
 };
 const openFirst = (page) => page.locator(".worker .fold").first().click();
 const pages = {
@@ -43,6 +43,7 @@ for (const [look, { width, height, theme, language = "en" }] of Object.entries(l
     if (!`${name}-${look}`.includes(only) || (some && !some.includes(look))) continue;
     const init = `localStorage.setItem("punctual.theme", ${JSON.stringify(theme)}); localStorage.setItem("punctual.language", ${JSON.stringify(language)});`;
     const { page, complaints } = await open(browser, gateway.url, { path, token, width, height, init });
+    page.setDefaultTimeout(60_000);
     await page.waitForSelector(token === null ? "form.login" : ".live[data-live=live]");
     await page.waitForLoadState("networkidle");
     await act?.(page);

@@ -147,7 +147,7 @@ export function Bars({ bars, mark, tell, link, label }: BarsProps) {
         const inside = (
           <>
             <span class="many">{bar.jobs ? short(bar.jobs) : ""}</span>
-            <span class="bar" style={{ height: `${bar.jobs ? Math.max(2, (bar.jobs / most) * 92) : 0}px` }} />
+            <span class="amount" style={{ height: `${bar.jobs ? Math.max(2, (bar.jobs / most) * 92) : 0}px` }} />
             <span class="mark">{mark(bar, index)}</span>
           </>
         );

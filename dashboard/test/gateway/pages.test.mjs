@@ -21,7 +21,7 @@ const onPage = (path, work, options) => visit(browser, gateway, path, work, opti
 const notice = (page, text) => page.locator(".notices").getByText(text).waitFor();
 
 test("each page opens, dark and light, in English and Chinese, and fits a phone", async () => {
-  const { id } = await gateway.enqueue({ queue: "open", payload: { n: 1 }, delay: "1h" });
+  const { id } = await gateway.enqueue({ queue: "open", payload: { n: 1 }, delay: "5m" });
   const pages = {
     "#/": ".totals", "#/queues/open": ".joblist .job[data-id]", "#/jobs?queue=open": ".joblist .job[data-id]", [`#/jobs/${id}`]: ".explain li", "#/workers": ".workers", "#/enqueue": "textarea",
   };
@@ -31,6 +31,15 @@ test("each page opens, dark and light, in English and Chinese, and fits a phone"
       await onPage(path, async (page) => {
         await page.waitForSelector(sign);
         assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0, `${path}: pixels wider than ${width}`);
+        // What scrolls goes under the bar on top, none of it over that.
+        await page.setViewportSize({ width, height: 300 });
+        await page.evaluate(() => (document.querySelector(".bars") ?? document.querySelector("main").lastElementChild).scrollIntoView());
+        const over = await page.evaluate(() => [...document.querySelectorAll("header.bar *")].filter((one) => {
+          const { x, y, width: wide, height } = one.getBoundingClientRect();
+          const top = wide && height ? document.elementFromPoint(x + wide / 2, y + height / 2) : null;
+          return top && !top.closest("header.bar");
+        }).length);
+        assert.equal(over, 0, `${path}: something lies over the bar on top`);
         assert.equal(await page.evaluate(() => document.documentElement.lang), language === "zh" ? "zh-CN" : "en");
       }, { init, width });
     }
