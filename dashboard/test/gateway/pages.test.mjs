@@ -46,6 +46,24 @@ test("each page opens, dark and light, in English and Chinese, and fits a phone"
   }
 });
 
+test("on a phone what may be done with a selection stays in sight, however far one has scrolled", async () => {
+  await gateway.enqueue(Array.from({ length: 30 }, (_, n) => ({ queue: "thumb", payload: { n }, delay: "1h" })));
+  await onPage("#/jobs?queue=thumb&state=scheduled", async (page) => {
+    const pick = page.locator(".job[data-id] input").nth(12);
+    await pick.scrollIntoViewIfNeeded();
+    const top = () => pick.evaluate((one) => one.getBoundingClientRect().top);
+    const before = await top();
+    await pick.click();
+    await page.waitForSelector(".picked");
+    assert.ok(Math.abs((await top()) - before) < 8, "the rows stay where they were");
+    const isInSight = (one) => {
+      const { x, y, width, height } = one.getBoundingClientRect();
+      return document.elementFromPoint(x + width / 2, y + height / 2) === one;
+    };
+    for (const action of ["run_now", "reschedule", "reprioritise", "cancel"]) assert.ok(await page.locator(`[data-action=${action}]`).evaluate(isInSight), action);
+  }, { width: 390, height: 844 });
+});
+
 test("a job that curl puts in appears in an open list, and on the overview, without a reload", async () => {
   const curl = (name) =>
     promisify(execFile)("curl", ["-sSf", `${gateway.url}v1/jobs`, "-H", `Authorization: Bearer ${gateway.token}`, "-H", "Content-Type: application/json", "-d", `{"queue":"curled","kind":"${name}","payload":{}}`]);
