@@ -20,7 +20,9 @@ const hostile = find((job) => job.payload?.includes("onerror"));
 
 const chooseSome = async (page) => {
   await page.locator(".job input[type=checkbox]").nth(2).click();
-  await page.locator(".job input[type=checkbox]").nth(6).click({ modifiers: ["Shift"] });
+  const last = page.locator(".job input[type=checkbox]").nth(6);
+  await last.evaluate((one) => one.scrollIntoView({ block: "center" }));
+  await last.click({ modifiers: ["Shift"] });
 };
 const countRedrive = async (page) => {
   await page.locator(".job[data-id] input").first().click();

@@ -61,6 +61,9 @@ test("on a phone what may be done with a selection stays in sight, however far o
       return document.elementFromPoint(x + width / 2, y + height / 2) === one;
     };
     for (const action of ["run_now", "reschedule", "reprioritise", "cancel"]) assert.ok(await page.locator(`[data-action=${action}]`).evaluate(isInSight), action);
+    // And the rows in reach.
+    await page.locator(".job[data-id] input").nth(11).click();
+    await page.getByText("2 selected").waitFor();
   }, { width: 390, height: 844 });
 });
 
