@@ -28,7 +28,7 @@ import { inView, short, useTick } from "./parts/small";
 import { useWords } from "./words";
 
 function App() {
-  const needsToken = useStore(refused);
+  const needsToken = useStore(refused) !== null;
   useEffect(() => {
     if (needsToken) disconnect();
   }, [needsToken]);
@@ -168,7 +168,7 @@ function Help({ close }: { close(): void }) {
       <dl class="fields keys">{rows.map(([key, text]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{text}</dd></div>)}</dl>
       {about ? <p class="dim">{about.engine} {about.version} · {about.durability} · {about.namespace} · {about.scopes.join(", ")}</p> : null}
       <footer>
-        {token.get() ? <button onClick={() => (token.set(""), refused.set(true))}>{auth.out}</button> : null}
+        {token.get() ? <button onClick={() => (token.set(""), refused.set(""))}>{auth.out}</button> : null}
         <button class="main" onClick={close}>{words.bulk.close}</button>
       </footer>
     </Dialog>

@@ -8,8 +8,10 @@ import { useWords } from "../words";
 
 export function Login() {
   const { auth } = useWords();
-  const [value, setValue] = useState("");
-  const [wrong, setWrong] = useState<string | null>(token.get() ? auth.wrong : null);
+  const why = refused.get();
+  // A token that was not looked at may be good later.
+  const [value, setValue] = useState(why ? token.get() : "");
+  const [wrong, setWrong] = useState<string | null>(why || (token.get() ? auth.wrong : null));
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => box.current?.focus(), []);
   const enter = async (event: Event) => {
@@ -17,7 +19,7 @@ export function Login() {
     token.set(value.trim());
     try {
       known.set(await info());
-      refused.set(false);
+      refused.set(null);
       connect();
     } catch (error) {
       const { status, message, hint } = error instanceof ApiError ? error : { status: 0, message: String(error), hint: "" };

@@ -125,8 +125,11 @@ test("after too many wrong tokens the page still asks, and says how long to wait
   assert.equal(status, 429);
   await visit(browser, own, "#/", async (page) => {
     await page.waitForSelector("form.login");
+    const told = page.getByRole("alert").filter({ hasText: /too many wrong tokens.*wait \d+ s/ });
+    await told.waitFor();
+    assert.equal(await page.inputValue("input[name=token]"), "a-wrong-token-of-some-length", "it may be tried again as it is");
     await enter(page, "another-wrong-one-of-length");
-    await page.getByRole("alert").filter({ hasText: /too many wrong tokens.*wait \d+ s/ }).waitFor();
+    await told.waitFor();
   }, { token: "a-wrong-token-of-some-length", isLive: false, allow: REFUSED });
   await own.stop();
 });
