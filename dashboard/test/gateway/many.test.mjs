@@ -38,7 +38,7 @@ test("a thousand queues are counted, found and sorted, and only those in sight a
     // One of them changes: the row follows.
     await gateway.enqueue({ queue: "queue-971", payload: {} });
     await page.waitForFunction(() => document.querySelector(".queue-row[data-queue='queue-971'] .s-ready")?.textContent === "1");
-    await page.getByRole("link", { name: "queue-977", exact: true }).click();
+    await page.locator(".queues").getByRole("link", { name: "queue-977", exact: true }).click();
     await page.getByRole("heading", { name: "queue-977" }).waitFor();
   });
   // The jobs of a state are those of all queues.
