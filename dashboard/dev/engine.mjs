@@ -117,7 +117,7 @@ export class FakeEngine {
   matches(job, filter) {
     const payload = filter.text === undefined ? "" : (job.payload ?? "");
     return (!filter.queue || job.queue === filter.queue) && (!filter.state || job.state === filter.state) && (!filter.kind || job.kind === filter.kind) &&
-      (!filter.unique || keyOf(job.unique) === filter.unique) && (!filter.group || keyOf(job.group) === filter.group) && (filter.text === undefined || payload.includes(filter.text)) &&
+      (!filter.parent || job.headers?.["punctual-parent"] === filter.parent) && (!filter.unique || keyOf(job.unique) === filter.unique) && (!filter.group || keyOf(job.group) === filter.group) && (filter.text === undefined || payload.includes(filter.text)) &&
       (!filter.due_from || job.due >= filter.due_from) && (!filter.due_before || job.due < filter.due_before);
   }
 

@@ -76,9 +76,13 @@ export function seed({ jobs: count, queues: queueCount, now }) {
     });
 
   const refused = "POST https://shop.example/hook: 503 Service Unavailable, after 10.0 s\n  caused by: upstream connect error";
+  // One order whose settlement brought about a receipt that waits and the first of the dead webhooks.
+  const order = add({ queue: "orders", kind: "orders.place", state: "completed", retention: "1d", attempt: 1, started_at: iso(now - 7_202_000), finished_at: iso(now - 7_201_000), due: iso(now - 7_202_000), payload: `{"order":7001}`, result: { placed: true } });
+  const followUp = { "punctual-parent": order.id };
+  add({ queue: "mail", kind: "mail.receipt", state: "scheduled", due: iso(now + 1_800_000), headers: followUp, payload: `{"to":"ann@example.org","order":7001}` });
   for (let n = 0; n < 40; n += 1) {
     const attempts = tried(now - 40_000, [[1, "retry", "POST https://shop.example/hook: no answer within 30 s"], [2, "crashed"], [3, "retry", refused], [4, "retry", refused], [5, "retry", refused]]);
-    dead("webhooks", "webhooks.deliver", refused, { attempts, failures: 4, crashes: 1, max_attempts: 4, headers: { traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" } });
+    dead("webhooks", "webhooks.deliver", refused, { attempts, failures: 4, crashes: 1, max_attempts: 4, headers: { traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", ...(n === 0 && followUp) } });
   }
   dead("mail", "mail.send", "smtp said 550 5.1.1 no such user", { dead: "permanent", attempt: 1, failures: 1, attempts: tried(now - 90_000, [[1, "dead", "smtp said 550 5.1.1 no such user"]]) });
   dead("uploads/video", "uploads.transcode", null, { dead: "poison", attempt: 4, failures: 0, crashes: 3, attempts: tried(now - 90_000, [[1, "released"], [2, "crashed"], [3, "crashed"], [4, "crashed"]]) });

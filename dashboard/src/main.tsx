@@ -28,7 +28,7 @@ import { inView, short, useTick } from "./parts/small";
 import { useWords } from "./words";
 
 function App() {
-  const needsToken = useStore(refused);
+  const needsToken = useStore(refused) !== null;
   useEffect(() => {
     if (needsToken) disconnect();
   }, [needsToken]);
@@ -54,7 +54,7 @@ function Inside() {
   const dead = toJobs({ state: "dead" });
   useKeys({
     "/": () => search.current?.focus(), "?": () => setHelp(true),
-    "g o": () => go("#/"), "g j": () => go("#/jobs"), "g d": () => go(dead), "g w": () => go("#/workers"), e: () => go("#/enqueue"), "g e": () => go("#/enqueue"),
+    "g o": () => go("#/"), "g j": () => go("#/jobs"), "g d": () => go(dead), "g w": () => go("#/workers"), e: () => go("#/enqueue"), "g e": () => go("#/enqueue"), a: toActions,
   });
   return (
     <>
@@ -65,6 +65,9 @@ function Inside() {
     </>
   );
 }
+
+/** The buttons of what is selected, or else those of the page. */
+const toActions = () => (document.querySelector<HTMLElement>("main .picked [data-action]") ?? document.querySelector<HTMLElement>("main [data-action]"))?.focus();
 
 function Page() {
   const { path, query } = useStore(route);
@@ -158,14 +161,14 @@ function Help({ close }: { close(): void }) {
   const { keys, auth } = words;
   const about = useStore(known);
   const rows: [string, string][] = [
-    ["/", keys.search], ["j  k", `${keys.down}, ${keys.up}`], ["Enter", keys.open], ["x", keys.select], ["r", keys.refresh], ["g o", keys.overview], ["g j", keys.jobs], ["g d", keys.dead], ["g w", keys.workers], ["e", keys.enqueue], ["Esc", keys.close], ["?", keys.help],
+    ["/", keys.search], ["j  k", `${keys.down}, ${keys.up}`], ["Enter", keys.open], ["x", keys.select], ["X", keys.selectAll], ["a", keys.act], ["r", keys.refresh], ["g o", keys.overview], ["g j", keys.jobs], ["g d", keys.dead], ["g w", keys.workers], ["e", keys.enqueue], ["Esc", keys.close], ["?", keys.help],
   ];
   return (
     <Dialog title={keys.title} close={close}>
       <dl class="fields keys">{rows.map(([key, text]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{text}</dd></div>)}</dl>
       {about ? <p class="dim">{about.engine} {about.version} · {about.durability} · {about.namespace} · {about.scopes.join(", ")}</p> : null}
       <footer>
-        {token.get() ? <button onClick={() => (token.set(""), refused.set(true))}>{auth.out}</button> : null}
+        {token.get() ? <button onClick={() => (token.set(""), refused.set(""))}>{auth.out}</button> : null}
         <button class="main" onClick={close}>{words.bulk.close}</button>
       </footer>
     </Dialog>

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { build } from "esbuild";
 
-const SOURCES = ["json", "search", "time", "history", "problems", "bulk"];
+const SOURCES = ["json", "search", "time", "history", "problems", "bulk", "headers"];
 let folder;
 const model = {};
 before(async () => {
@@ -37,6 +37,13 @@ test("a field of an answer is cut out byte for byte", () => {
   const text = '{"id":"x","payload": {"n": 12345678901234567890.10, "s":"}\\""} ,"state":"dead"}';
   assert.equal(model.rawField(text, "payload"), '{"n": 12345678901234567890.10, "s":"}\\""}');
   assert.equal(model.rawField(text, "none"), null);
+  const deep = `${"[".repeat(50_000)}${"]".repeat(50_000)}`;
+  assert.equal(model.rawField(`{"id":"x","payload":${deep},"now":"y"}`, "payload"), deep);
+  for (const value of ["1", "-2.5e3", "null", '""', "[]", "{}", '"]}"', '[{"payload":7}]']) {
+    assert.equal(model.rawField(`{"a":{"payload":0},"payload":${value}}`, "payload"), value);
+    assert.equal(model.rawField(` {"payload" : ${value} , "z":1}`, "payload"), value);
+  }
+  for (const broken of ["", "[1]", '{"payload":', '{"payload":"x']) assert.equal(model.rawField(broken, "payload"), null);
 });
 
 test("a body keeps the text of its payload", () => {
@@ -60,6 +67,17 @@ test("a list with a queue or a state goes by an index, and over full queues only
   assert.equal(model.expected({ state: "dead", kind: "k" }, queues), null);
   assert.equal(model.toFilter({}), null, "an empty filter would be every job");
   assert.equal(model.toFilter({ queue: "a", unique: "k" }), null);
+  assert.equal(model.toFilter({ queue: "a", parent: "x" }), null);
+});
+
+test("a job names what it follows from by a header in any case, if that is an id, and a copy does not", () => {
+  const id = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
+  assert.equal(model.parentOf({ "Punctual-Parent": id.toUpperCase() }), id);
+  assert.equal(model.parentOf([["a", "b"], ["punctual-parent", id]]), id);
+  for (const headers of [undefined, {}, { "punctual-parent": "<b>" }, { parent: id }, [["x", id]]]) assert.equal(model.parentOf(headers), null);
+  assert.deepEqual(model.withoutParent({ a: "b", "Punctual-parent": id }), { a: "b" });
+  assert.deepEqual(model.withoutParent([["a", "b"], ["a", "c"], ["punctual-parent", id]]), [["a", "b"], ["a", "c"]]);
+  assert.equal(model.withoutParent({ "punctual-parent": id }), undefined);
 });
 
 test("spans and instants are read and told", () => {

@@ -1,11 +1,13 @@
-// Screenshots of every page, dark, light and on a phone: `node test/shots.mjs [folder]`.
+// The pictures of docs/images: every page dark, light, on a phone and in Chinese, of the stand-in's data.
+// `npm run shots [part of a name]`; with pngquant they take a third of the room. A font for Chinese is needed.
+import { spawnSync } from "node:child_process";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { start } from "../dev/server.mjs";
 import { launch, open } from "./browser.mjs";
 
-const out = process.argv[2] ?? "out";
-const only = process.argv[3];
+const out = join(import.meta.dirname, "../../docs/images");
+const only = process.argv[2] ?? "";
 await mkdir(out, { recursive: true });
 const gateway = await start({ jobs: 100_000, queues: 1_000, live: false });
 for (let n = 0; n < 12; n += 1) gateway.engine.tick();
@@ -15,32 +17,50 @@ gateway.engine.now = () => at;
 const find = (wanted) => [...gateway.engine.jobs.values()].find(wanted).id;
 const dead = find((job) => job.queue === "webhooks" && job.state === "dead");
 const hostile = find((job) => job.payload?.includes("onerror"));
-const stubborn = find((job) => job.kind === "mail.stubborn");
-const grouped = find((job) => job.group && job.state === "ready");
+
+const chooseSome = async (page) => {
+  await page.locator(".job input[type=checkbox]").nth(2).click();
+  const last = page.locator(".job input[type=checkbox]").nth(6);
+  await last.evaluate((one) => one.scrollIntoView({ block: "center" }));
+  await last.click({ modifiers: ["Shift"] });
+};
+const countRedrive = async (page) => {
+  await page.locator(".job[data-id] input").first().click();
+  await page.keyboard.press("X");
+  await page.locator("[data-action=redrive]").click();
+  await page.waitForSelector("dialog footer button.main:enabled");
+};
+const openFirst = (page) => page.locator(".worker .fold").first().click();
 const pages = {
-  overview: "#/", queue: "#/queues/webhooks/dead", jobs: "#/jobs?state=dead", job: `#/jobs/${dead}`, waiting: `#/jobs/${grouped}`, stubborn: `#/jobs/${stubborn}`, hostile: `#/jobs/${hostile}`, workers: "#/workers", enqueue: "#/enqueue?queue=orders",
+  overview: { path: "#/" }, queue: { path: "#/queues/webhooks" }, jobs: { path: "#/jobs?state=dead", act: chooseSome }, job: { path: `#/jobs/${dead}` }, workers: { path: "#/workers", act: openFirst },
+  enqueue: { path: "#/enqueue?queue=orders" }, bulk: { path: "#/queues/webhooks/dead", act: countRedrive }, login: { path: "#/", token: null }, hostile: { path: `#/jobs/${hostile}`, looks: ["dark"] },
 };
 const looks = {
   dark: { width: 1360, height: 900, theme: "dark" }, light: { width: 1360, height: 900, theme: "light" }, phone: { width: 390, height: 844, theme: "dark" }, chinese: { width: 1360, height: 900, theme: "dark", language: "zh" },
 };
 const browser = await launch();
+const taken = [];
 for (const [look, { width, height, theme, language = "en" }] of Object.entries(looks)) {
-  for (const [name, path] of Object.entries(pages)) {
-    if (only && !`${name}-${look}`.match(only)) continue;
+  for (const [name, { path, act, token, looks: some }] of Object.entries(pages)) {
+    if (!`${name}-${look}`.includes(only) || (some && !some.includes(look))) continue;
     const init = `localStorage.setItem("punctual.theme", ${JSON.stringify(theme)}); localStorage.setItem("punctual.language", ${JSON.stringify(language)});`;
-    const { page, complaints } = await open(browser, gateway.url, { path, width, height, init });
-    await page.waitForSelector(".live[data-live=live]");
+    const { page, complaints } = await open(browser, gateway.url, { path, token, width, height, init });
+    page.setDefaultTimeout(60_000);
+    await page.waitForSelector(token === null ? "form.login" : ".live[data-live=live]");
     await page.waitForLoadState("networkidle");
-    if (name === "jobs" && look !== "phone") {
-      await page.locator(".job input[type=checkbox]").nth(2).click();
-      await page.locator(".job input[type=checkbox]").nth(6).click({ modifiers: ["Shift"] });
-    }
-    if (name === "workers") await page.locator(".worker .fold").first().click().then(() => page.waitForLoadState("networkidle"));
-    await page.waitForTimeout(300);
-    await page.screenshot({ path: join(out, `${name}-${look}.png`) });
+    await act?.(page);
+    await page.waitForLoadState("networkidle");
+    await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+    // What is below the last panel tells nothing.
+    const end = await page.evaluate(() => (document.querySelector("dialog") ? Infinity : document.querySelector("main").lastElementChild.getBoundingClientRect().bottom + 12));
+    const file = join(out, `${name}-${look}.png`);
+    await page.screenshot({ path: file, clip: { x: 0, y: 0, width, height: Math.min(height, Math.ceil(end)) } });
+    taken.push(file);
     if (complaints.length) console.error(name, look, complaints);
     await page.close();
   }
 }
 await browser.close();
 await gateway.stop();
+const packed = spawnSync("pngquant", ["--force", "--ext", ".png", "--skip-if-larger", "--speed", "1", "64", "--", ...taken]);
+if (packed.error) console.error("there is no pngquant: the pictures are as large as they came");

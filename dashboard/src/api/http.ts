@@ -14,8 +14,8 @@ export class ApiError extends Error {
   }
 }
 
-/** The gateway refused the token: the page asks for another. */
-export const refused = store(false);
+/** Why the page asks for a token: ours is not good (empty), or what else the gateway said; null while it need not. */
+export const refused = store<string | null>(null);
 /** Since when requests fail; null while the gateway answers. */
 export const downSince = store<number | null>(null);
 
@@ -44,16 +44,18 @@ export async function requestText(method: string, path: string, body?: unknown, 
   }
   downSince.set(null);
   if (response.ok) {
-    refused.set(false);
+    refused.set(null);
     return text || "null";
   }
   throw refusal(response.status, text);
 }
 
 function refusal(status: number, text: string): ApiError {
-  if (status === 401) refused.set(true);
+  if (status === 401) refused.set("");
   try {
     const { error } = JSON.parse(text) as { error: Record<string, string> };
+    // Too many wrong tokens from here: ours is one, or is not looked at for a while.
+    if (error.code === "too_many_requests") refused.set([error.message, error.hint].filter(Boolean).join("; "));
     return new ApiError(status, error.code ?? "", error.message ?? "", error.hint, error.request_id);
   } catch {
     return new ApiError(status, `http_${status}`, `the gateway answered ${status}`);

@@ -2,6 +2,7 @@
 // to read anew; after a gap or a new connection everything is read anew.
 import { store } from "../app/store";
 import { token } from "../app/settings";
+import { info } from "./client";
 import type { Change } from "./types";
 
 export type LiveState = "live" | "connecting" | "lost";
@@ -13,6 +14,8 @@ const listeners = new Set<Listener>();
 /** The gateway answers pings; without a word for that long the connection counts as lost. */
 const SILENCE_MS_MAX = 25_000;
 const PING_MS = 10_000;
+/** The code by which the gateway closes a socket whose token is not good. */
+const NO_TOKEN = 4401;
 const BACKOFF_MS_MAX = 15_000;
 /** Changes are handed on together, at most that often. */
 const COALESCE_MS = 250;
@@ -45,7 +48,12 @@ export function connect() {
     heard(own);
   };
   own.onmessage = (event) => own === socket && (heard(own), receive(String(event.data)));
-  own.onclose = () => own === socket && lost();
+  own.onclose = ({ code }) => {
+    if (own !== socket) return;
+    lost();
+    // A request tells whether it is the token: then the page asks for another.
+    if (code === NO_TOKEN) void info().catch(() => {});
+  };
 }
 
 setInterval(() => socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify({ type: "ping" })), PING_MS);

@@ -160,10 +160,11 @@ export interface Filter {
   due_before?: string;
 }
 
-/** What a list looks for: a filter, or a key of one queue. */
+/** What a list looks for: a filter, a key of one queue, or what a job brought about. */
 export interface Query extends Filter {
   unique?: string;
   group?: string;
+  parent?: string;
 }
 
 export interface Listing {

@@ -21,12 +21,13 @@ export function readJson(text: string): Node | null {
   }
 }
 
-/** The text of a field of a JSON object, byte for byte; null if it has none. */
+/** The text of a field of a JSON object, byte for byte and however deep; null if it has none. */
 export function rawField(text: string, name: string): string | null {
-  const node = readJson(text);
-  if (node?.kind !== "object") return null;
-  const entry = node.entries.find((entry) => entry.name === name);
-  return entry ? text.slice(entry.value.start, entry.value.end) : null;
+  try {
+    return new Reader(text).field(name);
+  } catch {
+    return null;
+  }
 }
 
 class Reader {
@@ -35,6 +36,38 @@ class Reader {
 
   space() {
     while (" \t\r\n".includes(this.text[this.at] ?? "x")) this.at += 1;
+  }
+
+  field(wanted: string): string | null {
+    let found: string | null = null;
+    this.space();
+    this.each("}", () => {
+      this.space();
+      const name = this.string();
+      this.space();
+      this.take(":");
+      this.space();
+      const start = this.at;
+      this.skip();
+      if (name === wanted) found ??= this.text.slice(start, this.at);
+    });
+    return found;
+  }
+
+  /** Passes over a value, without going down into it. */
+  private skip() {
+    let depth = 0;
+    do {
+      const char = this.text[this.at];
+      if (char === undefined) throw new Error("no end");
+      if (char === '"') {
+        this.string();
+        continue;
+      }
+      if (char === "{" || char === "[") depth += 1;
+      if (char === "}" || char === "]") depth -= 1;
+      this.at += 1;
+    } while (depth > 0 || !",}] \t\r\n".includes(this.text[this.at] ?? ","));
   }
 
   value(depth: number): Node {

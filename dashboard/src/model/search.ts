@@ -47,8 +47,8 @@ export function toQuery(search: Search): Query | null {
 
 /** A query as the filter of a bulk edit; null if it has none of that kind, or is empty. */
 export function toFilter(query: Query): Filter | null {
-  const { unique, group, ...filter } = query;
-  return unique || group || !Object.keys(filter).length ? null : filter;
+  const { unique, group, parent, ...filter } = query;
+  return unique || group || parent || !Object.keys(filter).length ? null : filter;
 }
 
 /** The order in which a person wants to see the jobs of a queue. */

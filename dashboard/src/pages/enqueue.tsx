@@ -4,7 +4,8 @@ import type { ApiError } from "../api/http";
 import type { Job, Receipt } from "../api/types";
 import { toJob } from "../app/route";
 import { withPayload } from "../model/bulk";
-import { rawField, readJson } from "../model/json";
+import { withoutParent } from "../model/headers";
+import { rawField } from "../model/json";
 import { clock, readInstant, readSpan } from "../model/time";
 import { keyText } from "../parts/jobrow";
 import { Failure, Panel } from "../parts/small";
@@ -32,7 +33,7 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
     getJob(copy).then(({ job, source }) => {
       if (job.mark) return setGone(true);
       setMore(true);
-      setKept(Object.fromEntries(KEPT.flatMap((name) => (job[name] === undefined ? [] : [[name, job[name]]]))));
+      setKept({ ...Object.fromEntries(KEPT.flatMap((name) => (job[name] === undefined ? [] : [[name, job[name]]]))), headers: withoutParent(job.headers) });
       setForm({
         ...EMPTY, queue: job.queue, kind: job.kind, payload: rawField(source, "payload") ?? "", priority: String(job.priority), group: keyText(job.group) ?? "", unique: keyText(job.unique) ?? "", policy: policyOf(job.unique),
         max_attempts: String(job.max_attempts), timeout: job.timeout ?? "", retention: job.retention === "0s" ? "" : (job.retention ?? ""),
@@ -41,7 +42,7 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
   }, [copy]);
 
   const bad = {
-    payload: form.payload.trim() !== "" && readJson(form.payload) === null,
+    payload: form.payload.trim() !== "" && !isJson(form.payload),
     due: form.due !== "" && readSpan(form.due) === null && readInstant(form.due) === null,
     expires: form.expires !== "" && readInstant(form.expires) === null,
   };
@@ -115,14 +116,17 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
   );
 }
 
+/** What is wrong with it as JSON; empty if nothing is. */
 function why(text: string): string {
   try {
     JSON.parse(text);
     return "";
   } catch (error) {
-    return (error as Error).message.slice(0, 120);
+    return (error as Error).message.slice(0, 120) || "?";
   }
 }
+
+const isJson = (text: string) => why(text) === "";
 
 const policyOf = (unique: Job["unique"]) => (typeof unique === "object" && unique.policy) || "keep";
 

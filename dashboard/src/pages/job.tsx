@@ -7,16 +7,18 @@ import { useRead } from "../app/query";
 import { href, toJob, toJobs, toQueue } from "../app/route";
 import { useStore } from "../app/store";
 import { prepareUndo } from "../model/bulk";
+import { headerPairs } from "../model/headers";
 import { rawField } from "../model/json";
 import { clock } from "../model/time";
 import { Attempts } from "../parts/attempts";
 import { type ActionName, Bulk, undoAction } from "../parts/bulk";
 import { tell } from "../parts/dialog";
 import { Explain } from "../parts/explain";
+import { FollowUps } from "../parts/followups";
 import { actionsFor } from "../parts/joblist";
 import { about, keyText } from "../parts/jobrow";
 import { Payload, visible } from "../parts/payload";
-import { Failure, Panel, StateTag, When } from "../parts/small";
+import { Failure, Panel, StateTag, When, shortId } from "../parts/small";
 import { useWords } from "../words";
 
 export function JobPage({ id }: { id: string }) {
@@ -26,13 +28,15 @@ export function JobPage({ id }: { id: string }) {
   const read = useRead(`job ${id}`, (stop) => getJob(id, stop), { every: 5_000, on: (change) => change.id === id });
   const [doing, setDoing] = useState<ActionName | null>(null);
   useKeys({ r: () => read.again(), Escape: () => history.back() }, doing === null);
+  // Forgotten while somebody looks at it: what was read stays, without buttons.
+  const isGone = read.error?.status === 404;
   if (!read.data) {
-    if (read.error?.status === 404) return <p class="empty">{words.job.missing}</p>;
+    if (isGone) return <p class="empty">{words.job.missing}</p>;
     return read.error ? <Failure error={read.error} again={read.again} /> : <p class="empty">{words.list.loading}</p>;
   }
   const { job, source } = read.data;
   if (job.mark) return <Mark job={job} source={source} />;
-  const actions = admin ? actionsFor(job.state) : [];
+  const actions = admin && !isGone ? actionsFor(job.state) : [];
   const act = (name: ActionName) => (name === "run_now" || name === "redrive" ? void atOnce(name) : setDoing(name));
   const atOnce = async (name: "run_now" | "redrive") => {
     try {
@@ -57,10 +61,10 @@ export function JobPage({ id }: { id: string }) {
         <span class="dim"><a href={toQueue(job.queue)}>{job.queue}</a> / {job.kind}</span>
         <span class="actions">
           {actions.map((name) => <button key={name} data-action={name} class={name === "cancel" || name === "delete" ? "danger" : name === "redrive" ? "main" : ""} onClick={() => act(name)}>{words.actions[name]}</button>)}
-          {may(access, "enqueue") ? <a class="button" href={href(["enqueue"], { copy: job.id })}>{words.actions.copy}</a> : null}
+          {may(access, "enqueue") && !isGone ? <a class="button" href={href(["enqueue"], { copy: job.id })}>{words.actions.copy}</a> : null}
         </span>
       </header>
-      {read.error ? <Failure error={read.error} again={read.again} /> : null}
+      {isGone ? <div class="note warn" role="alert">{words.job.missing}</div> : read.error ? <Failure error={read.error} again={read.again} /> : null}
       <section class={`why s-${job.state}`}><Explain job={job} reasons={job.explain ?? []} /></section>
       <div class="columns">
         <div>
@@ -76,6 +80,7 @@ export function JobPage({ id }: { id: string }) {
           <Headers job={job} />
         </div>
         <div>
+          <FollowUps job={job} />
           <Related job={job} />
           <Fields job={job} />
         </div>
@@ -91,7 +96,8 @@ function Mark({ job, source }: { job: JobDetail; source: string }) {
     <>
       <header class="title"><h1><code>{job.id}</code></h1><StateTag state={job.state} /></header>
       <p>{words.job.mark} <When at={job.finished_at} /></p>
-      {job.result !== undefined ? <Panel title={words.job.result}><Payload text={rawField(source, "result")} /></Panel> : null}
+      {job.result !== undefined || job.result_base64 !== undefined ? <Panel title={words.job.result}><Payload text={rawField(source, "result")} base64={job.result_base64} /></Panel> : null}
+      <FollowUps job={job} />
     </>
   );
 }
@@ -112,7 +118,7 @@ function Related({ job }: { job: Job }) {
   const { keyed = [], grouped = [] } = read.data ?? {};
   const line = (other: Job, relation: string) => (
     <li key={`${relation}${other.id}`}>
-      <a class="id" href={toJob(other.id)}>{other.id.slice(0, 8)}…{other.id.slice(-4)}</a> <StateTag state={other.state} /> <span class="dim">{relation} · {visible(about(other, words.why).text.slice(0, 80))}</span>
+      <a class="id" href={toJob(other.id)}>{shortId(other.id)}</a> <StateTag state={other.state} /> <span class="dim">{relation} · {visible(about(other, words.why).text.slice(0, 80))}</span>
     </li>
   );
   return (
@@ -129,7 +135,7 @@ function Related({ job }: { job: Job }) {
 
 function Headers({ job }: { job: Job }) {
   const words = useWords();
-  const pairs = Array.isArray(job.headers) ? job.headers : Object.entries(job.headers ?? {});
+  const pairs = headerPairs(job.headers);
   if (!pairs.length) return null;
   return (
     <Panel title={words.job.headers}>

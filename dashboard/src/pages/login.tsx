@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { info } from "../api/client";
 import { ApiError, refused } from "../api/http";
 import { connect } from "../api/live";
@@ -8,17 +8,22 @@ import { useWords } from "../words";
 
 export function Login() {
   const { auth } = useWords();
-  const [value, setValue] = useState("");
-  const [wrong, setWrong] = useState<string | null>(token.get() ? auth.wrong : null);
+  const why = refused.get();
+  // A token that was not looked at may be good later.
+  const [value, setValue] = useState(why ? token.get() : "");
+  const [wrong, setWrong] = useState<string | null>(why || (token.get() ? auth.wrong : null));
+  const box = useRef<HTMLInputElement>(null);
+  useEffect(() => box.current?.focus(), []);
   const enter = async (event: Event) => {
     event.preventDefault();
     token.set(value.trim());
     try {
       known.set(await info());
-      refused.set(false);
+      refused.set(null);
       connect();
     } catch (error) {
-      setWrong(error instanceof ApiError && error.status === 401 ? auth.wrong : (error as Error).message);
+      const { status, message, hint } = error instanceof ApiError ? error : { status: 0, message: String(error), hint: "" };
+      setWrong(status === 401 ? auth.wrong : [message, hint].filter(Boolean).join("; "));
     }
   };
   return (
@@ -27,7 +32,7 @@ export function Login() {
       <p class="dim">{auth.text}</p>
       <label class="field">
         <span>{auth.token}</span>
-        <input type="password" name="token" autofocus autocomplete="off" value={value} onInput={(event) => setValue(event.currentTarget.value)} />
+        <input ref={box} type="password" name="token" autocomplete="off" value={value} onInput={(event) => setValue(event.currentTarget.value)} />
       </label>
       {wrong ? <p class="bad-text" role="alert">{wrong}</p> : null}
       <button class="main" type="submit" disabled={!value.trim()}>{auth.enter}</button>

@@ -50,8 +50,8 @@ export function QueuePage({ name, state }: { name: string; state: State | undefi
         <span class="dim">{queue.oldest_due_ms === undefined ? words.totals.nothingDue : `${words.queues.oldest} ${span(queue.oldest_due_ms)}`} · {limit?.max_pending === undefined ? words.queue.noLimit : words.queue.maxPending(limit.max_pending)}</span>
         <span class="actions">
           {may(access, "enqueue") ? <a class="button" href={href(["enqueue"], { queue: name })}>{words.nav.enqueue}</a> : null}
-          {admin ? <button class={queue.paused ? "main" : ""} onClick={() => pause(!queue.paused)}>{queue.paused ? words.queue.resume : words.queue.pause}</button> : null}
-          {admin ? <button class="danger" onClick={() => setPurging(true)}>{words.queue.purge}</button> : null}
+          {admin ? <button data-action="pause" class={queue.paused ? "main" : ""} onClick={() => pause(!queue.paused)}>{queue.paused ? words.queue.resume : words.queue.pause}</button> : null}
+          {admin ? <button data-action="purge" class="danger" onClick={() => setPurging(true)}>{words.queue.purge}</button> : null}
         </span>
       </header>
       {problems.length ? <Problems problems={problems} calm="" /> : null}

@@ -1,5 +1,5 @@
 // The dialog of an edit: what it means, what a dry run counts, the edit itself, and its undo.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Action, Simple } from "../api/types";
 import { COPIES_MAX, type Scope, type Tally, UNDO_MAX, type Undo, prepareUndo, run } from "../model/bulk";
 import { readInstant, readSpan } from "../model/time";
@@ -20,21 +20,23 @@ interface Props {
 export function Bulk({ name, scope, close, changed }: Props) {
   const words = useWords();
   const [value, setValue] = useState(name === "reprioritise" ? "5" : "10m");
-  const action = toAction(name, value);
+  // `-30m` and `now` are read once: counted and done is the same instant.
+  const action = useMemo(() => toAction(name, value), [name, value]);
   const key = JSON.stringify(action);
-  const [dry, setDry] = useState<Tally | null>(null);
+  // What was counted for another value says nothing of this one.
+  const [counted, setCounted] = useState<{ key: string; tally: Tally } | null>(null);
+  const dry = counted?.key === key ? counted.tally : null;
   const [wet, setWet] = useState<Tally | null>(null);
   const [error, setError] = useState<string | null>(null);
   const [stopped, setStopped] = useState(false);
   const stop = useRef(new AbortController());
 
   useEffect(() => {
-    if (!action) return void setDry(null);
+    if (!action) return;
     const own = new AbortController();
     const timer = setTimeout(() => {
-      setDry(null);
       setError(null);
-      run(action, scope, true, setDry, own.signal).catch((failure: Error) => own.signal.aborted || setError(failure.message));
+      run(action, scope, true, (tally) => setCounted({ key, tally }), own.signal).catch((failure: Error) => own.signal.aborted || setError(failure.message));
     }, name === "reschedule" || name === "reprioritise" ? 300 : 0);
     return () => {
       clearTimeout(timer);
@@ -49,8 +51,8 @@ export function Bulk({ name, scope, close, changed }: Props) {
     setWet({ examined: 0, changed: 0, verdicts: {}, ids: [], allIds: true, done: false });
     try {
       const undo = await prepareUndo(action, scope, dry, signal);
-      const counted = dry.allIds ? { ids: dry.ids } : scope;
-      const done = await run(action, counted, false, setWet, signal);
+      const exactly = dry.allIds ? { ids: dry.ids } : scope;
+      const done = await run(action, exactly, false, setWet, signal);
       if (done.changed) {
         tell({ text: `${words.bulk.title[name]}: ${words.bulk.done(done.changed)}`, ...(undo && { action: undoAction(undo, words, changed) }) });
         changed();
@@ -136,7 +138,8 @@ function Counted({ tally, dry, words }: { tally: Tally; dry: boolean; words: Wor
 }
 
 function undoText(name: ActionName, dry: Tally, words: Words): string {
-  if (name === "delete" || name === "redrive" || !dry.changed) return "";
+  if (name === "delete" || !dry.changed) return "";
+  if (name === "redrive") return words.bulk.noUndo;
   const max = name === "cancel" ? COPIES_MAX : UNDO_MAX;
   return words.bulk.undoTooMany(max);
 }

@@ -89,10 +89,17 @@ function options(host: HTMLElement, lines: Line[], logarithmic: boolean, tell: {
     ],
     series: [
       {},
-      ...lines.map((line) => ({ label: line.name, stroke: colour(line.colour), width: 1.5, points: { show: false }, spanGaps: false, ...(line.fill && { fill: `${colour(line.colour)}22` }) })),
+      ...lines.map((line) => ({ label: line.name, stroke: colour(line.colour), width: 1.5, points: { show: false, filter: lonely, size: 4, fill: colour(line.colour) }, spanGaps: false, ...(line.fill && { fill: `${colour(line.colour)}22` }) })),
     ],
     hooks: { setCursor: [hover(lines, tell)] },
   };
+}
+
+/** No line leads to a value with quiet steps on both sides: it is drawn as a point. */
+function lonely(plot: uPlot, series: number): number[] {
+  const values = plot.data[series] ?? [];
+  const isThere = (index: number) => values[index] !== null && values[index] !== undefined;
+  return [...Array(values.length).keys()].filter((index) => isThere(index) && !isThere(index - 1) && !isThere(index + 1));
 }
 
 const decades = (_: uPlot, min: number | null, max: number | null): [number, number] => {
@@ -140,7 +147,7 @@ export function Bars({ bars, mark, tell, link, label }: BarsProps) {
         const inside = (
           <>
             <span class="many">{bar.jobs ? short(bar.jobs) : ""}</span>
-            <span class="bar" style={{ height: `${bar.jobs ? Math.max(2, (bar.jobs / most) * 92) : 0}px` }} />
+            <span class="amount" style={{ height: `${bar.jobs ? Math.max(2, (bar.jobs / most) * 92) : 0}px` }} />
             <span class="mark">{mark(bar, index)}</span>
           </>
         );

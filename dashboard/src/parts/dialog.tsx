@@ -1,6 +1,6 @@
 // Dialogs and notices.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { store, useStore } from "../app/store";
 import { useWords } from "../words";
 
@@ -13,7 +13,12 @@ interface Props {
 
 export function Dialog({ title, close, children, wide }: Props) {
   const box = useRef<HTMLDialogElement>(null);
-  useEffect(() => box.current?.showModal(), []);
+  useLayoutEffect(() => {
+    const own = box.current;
+    own?.showModal();
+    // Closed before it goes, so that the focus returns to where it was.
+    return () => own?.close();
+  }, []);
   return (
     <dialog ref={box} class={wide ? "wide" : ""} aria-label={title} onCancel={(event) => (event.preventDefault(), close())} onClick={(event) => event.target === box.current && close()}>
       <div class="inside">

@@ -74,7 +74,8 @@ export function JobList({ query, plan, total, withQueue }: Props) {
   const move = (by: number) => setCurrent(Math.max(0, Math.min(walk.jobs.length - 1, current + by)));
   useKeys({
     j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
-    x: () => current >= 0 && select(current, false),
+    x: () => admin && current >= 0 && select(current, false),
+    X: () => admin && filter && walk.jobs.length && setAll(true),
     Enter: () => walk.jobs[current] && go(toJob(walk.jobs[current].id)),
     r: () => walk.again(),
     Escape: () => (clear(), setCurrent(-1)),

@@ -37,8 +37,8 @@ export function JobRow({ job, change, selected, current, withQueue, select, canS
   return (
     <div role="row" class={`row job ${withQueue ? "" : "no-queue"} ${current ? "current" : ""} ${moved ? "moved" : ""}`} aria-selected={selected} data-id={job.id}>
       {canSelect ? (
-        <label class="pick" aria-label={words.list.select}>
-          <input type="checkbox" checked={selected} onClick={(event) => select(event.shiftKey)} />
+        <label class="pick">
+          <input type="checkbox" aria-label={`${words.list.select} ${job.id}`} checked={selected} onClick={(event) => select(event.shiftKey)} />
         </label>
       ) : (
         <span class="pick" />

@@ -89,7 +89,7 @@ function QueueRow({ queue, level, past, narrow }: { queue: QueueNow; level: Prob
       </span>
       <span class="states">
         {states.map((state) => (
-          <a key={state} class={`n ${queue[state] ? `s-${state}` : "zero"}`} href={toJobs({ queue: queue.queue, state })} title={`${words.state[state]}: ${count(queue[state])}`}>
+          <a key={state} class={`n ${queue[state] ? `s-${state}` : "zero"}`} href={toJobs({ queue: queue.queue, state })} title={`${words.state[state]}: ${count(queue[state])}`} aria-label={`${words.state[state]}: ${count(queue[state])}`}>
             {narrow ? <small>{words.state[state]} </small> : null}{short(queue[state])}
           </a>
         ))}

@@ -36,6 +36,9 @@ export function inView(row: HTMLElement | null) {
   if (row && chosen) row.scrollLeft = chosen.offsetLeft - row.offsetLeft - (row.clientWidth - chosen.clientWidth) / 2;
 }
 
+/** Enough of an id to tell it from others by eye. */
+export const shortId = (id: string) => `${id.slice(0, 8)}…${id.slice(-4)}`;
+
 export const count = (value: number) => Math.round(value).toLocaleString("en");
 
 /** `12,345` as `12.3k` where room is short. */

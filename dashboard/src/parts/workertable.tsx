@@ -6,7 +6,7 @@ import { useRead } from "../app/query";
 import { href, toJob, toQueue } from "../app/route";
 import { useWords } from "../words";
 import { visible } from "./payload";
-import { Failure, Panel, When, count } from "./small";
+import { Failure, Panel, When, count, shortId } from "./small";
 
 const QUEUES_SHOWN = 4;
 /** Active jobs are found queue by queue. */
@@ -68,7 +68,7 @@ function Running({ worker }: { worker: WorkerNow }) {
     <ul class="running">
       {read.data.slice(0, 100).map((job) => (
         <li key={job.id}>
-          <a class="id" href={toJob(job.id)}>{job.id.slice(0, 8)}…{job.id.slice(-4)}</a> <a href={toQueue(job.queue)}>{job.queue}</a> <span>{job.kind}</span> <span class="dim"><When at={job.started_at} /></span>
+          <a class="id" href={toJob(job.id)}>{shortId(job.id)}</a> <a href={toQueue(job.queue)}>{job.queue}</a> <span>{job.kind}</span> <span class="dim"><When at={job.started_at} /></span>
           {job.cancel_requested ? <span class="badge">{words.job.cancelRequested}</span> : null}
         </li>
       ))}

@@ -88,7 +88,7 @@ export const en = {
     },
     counting: "Dry run: counting what would change…", would: "would change", wouldNot: "would stay as they are", examined: "looked at", doIt: (verb: string, count: number) => `${verb} ${jobs(count)}`,
     nothing: "Nothing would change.", doing: "working", done: (count: number) => `${jobs(count)} changed`, stop: "Stop", close: "Close", cancel: "Back", undo: "Undo", undone: (count: number) => `${jobs(count)} put back`,
-    undoLost: (count: number) => `${n(count)} could not be put back: they have started or changed since`, undoCopies: "Undo: enqueue again", noUndo: "cannot be undone", undoTooMany: (max: number) => `Undo is kept for up to ${n(max)} jobs.`, stopped: "Stopped.", scope: "These jobs", filterScope: "Every job that matches",
+    undoLost: (count: number) => `${n(count)} could not be put back: they have started or changed since`, undoCopies: "Undo: enqueue again", noUndo: "This cannot be undone.", undoTooMany: (max: number) => `Undo is kept for up to ${n(max)} jobs.`, stopped: "Stopped.", scope: "These jobs", filterScope: "Every job that matches",
   },
   verdict: {
     done: "done", cancel_requested: "asked to stop", not_found: "no such job", job_active: "active now", wrong_state: "in another state", unique_held: "another job holds its unique key", already_cancelled: "cancelled before",
@@ -97,6 +97,7 @@ export const en = {
   job: {
     title: "Job", explain: "Why it stands here", payload: "Payload", text: "text", tree: "tree", bytes: (count: number) => `${n(count)} bytes`, noPayload: "Its body was dropped when it settled.", binary: "Bytes that are no text, in base64:", attempts: "Attempts", fields: "Fields", result: "Result", progress: "Progress", headers: "Headers", error: "Last error",
     attemptOf: (attempt: number, failures: number, max: number) => `attempt ${n(attempt)}, ${n(failures)} of ${n(max)} failures`, crashes: (count: number) => (count === 1 ? "1 crash" : `${n(count)} crashes`), suspect: "suspect: it runs alone", never: "It has not run yet.",
+    followUps: "Follow-ups", followsFrom: "Enqueued by the settlement of", parentGone: "no longer kept", noneAmong: (count: number) => `None among the first ${n(count)} jobs.`, noFollowUps: "None of the jobs that are still kept was enqueued by its settlement.",
     related: "Related", follower: "follows on its unique key", holder: "holds its unique key", sameGroup: "of its group", noneRelated: "No job shares its unique or group key.", sameKind: "dead of this kind", missing: "No such job. A completed one is forgotten soon after it settled, unless it has a retention.", mark: "Only the mark of this settled job is left.",
     seen: "Seen while this page is open", cancelRequested: "cancel requested", trace: "trace", copyId: "Copy id", copied: "copied", back: "Back", outcome: "outcome", ranFor: "ran", notKept: (from: number, to: number) => (from === to ? `attempt ${n(from)} is not kept` : `attempts ${n(from)} to ${n(to)} are not kept`),
     waited: (span: string) => `started ${span} late`, next: "next attempt",
@@ -136,7 +137,7 @@ export const en = {
     send: "Enqueue", sent: "Answer", badJson: "not JSON:", binary: "The copied payload is no JSON: it is sent byte for byte, unless another is typed here.", gone: "That job is settled and its payload was dropped: there is nothing left to copy.", open: "Open the job", another: "Enqueue another", id: "id",
   },
   auth: { title: "This gateway asks for a token", text: "It was printed when the gateway started; or it is in PUNCTUAL_TOKEN or punctual.toml. It is kept for this tab only.", token: "Token", enter: "Enter", wrong: "That token is not accepted.", out: "Forget token", forbidden: "Your token does not allow this" },
-  keys: { title: "Keys", help: "this page", search: "search", down: "next", up: "previous", open: "open", select: "select", overview: "overview", jobs: "jobs", dead: "dead letters", workers: "workers", enqueue: "enqueue", refresh: "read anew", close: "close, or clear the selection" },
+  keys: { title: "Keys", help: "this page", search: "search", down: "next", up: "previous", open: "open", select: "select", overview: "overview", jobs: "jobs", dead: "dead letters", workers: "workers", enqueue: "enqueue", refresh: "read anew", act: "to the buttons of what is selected, or of the page", selectAll: "select all that match", close: "close, or clear the selection" },
   error: { title: "Could not be read", again: "Try again", request: "request" },
   time: {
     now: "now", in: (span: string) => `in ${span}`, ago: (span: string) => `${span} ago`, due: (span: string) => `${span} overdue`,

@@ -89,7 +89,7 @@ export const zh: Words = {
     },
     counting: "演练：正在统计会改变什么…", would: "会改变", wouldNot: "保持不变", examined: "已查看", doIt: (verb, count) => `${verb} ${jobs(count)}`,
     nothing: "什么都不会改变。", doing: "进行中", done: (count) => `已改变 ${jobs(count)}`, stop: "停止", close: "关闭", cancel: "返回", undo: "撤销", undone: (count) => `已还原 ${jobs(count)}`,
-    undoLost: (count) => `${n(count)} 个无法还原：它们已经开始或又有变化`, undoCopies: "撤销：重新入队", noUndo: "无法撤销", undoTooMany: (max) => `最多 ${n(max)} 个任务可以撤销。`, stopped: "已停止。", scope: "这些任务", filterScope: "所有符合的任务",
+    undoLost: (count) => `${n(count)} 个无法还原：它们已经开始或又有变化`, undoCopies: "撤销：重新入队", noUndo: "无法撤销。", undoTooMany: (max) => `最多 ${n(max)} 个任务可以撤销。`, stopped: "已停止。", scope: "这些任务", filterScope: "所有符合的任务",
   },
   verdict: {
     done: "完成", cancel_requested: "已要求停止", not_found: "没有这个任务", job_active: "正在执行", wrong_state: "状态不符", unique_held: "唯一键被别的任务持有", already_cancelled: "早已取消",
@@ -98,6 +98,7 @@ export const zh: Words = {
   job: {
     title: "任务", explain: "为什么在这里", payload: "载荷", text: "文本", tree: "树", bytes: (count) => `${n(count)} 字节`, noPayload: "结算时内容已丢弃。", binary: "不是文本的字节，base64：", attempts: "尝试", fields: "字段", result: "结果", progress: "进度", headers: "头部", error: "最近的错误",
     attemptOf: (attempt, failures, max) => `第 ${n(attempt)} 次尝试，失败 ${n(failures)} / ${n(max)}`, crashes: (count) => `${n(count)} 次崩溃`, suspect: "可疑：单独执行", never: "还没有执行过。",
+    followUps: "后续任务", followsFrom: "由此任务的结算入队：", parentGone: "已不再保留", noneAmong: (count) => `前 ${n(count)} 个任务中没有。`, noFollowUps: "在仍保留的任务中，没有由它的结算入队的。",
     related: "相关", follower: "唯一键的后继", holder: "持有它的唯一键", sameGroup: "同组", noneRelated: "没有任务与它共享唯一键或组键。", sameKind: "同种类的死信", missing: "没有这个任务。已完成的任务除非设置了保留，否则结算后很快被忘记。", mark: "这个已结算的任务只剩标记。",
     seen: "打开本页以来", cancelRequested: "已要求取消", trace: "追踪", copyId: "复制 id", copied: "已复制", back: "返回", outcome: "结局", ranFor: "执行了", notKept: (from, to) => (from === to ? `第 ${n(from)} 次尝试未保留` : `第 ${n(from)} 至 ${n(to)} 次尝试未保留`),
     waited: (span) => `晚 ${span} 开始`, next: "下次尝试",
@@ -137,7 +138,7 @@ export const zh: Words = {
     send: "入队", sent: "回执", badJson: "不是 JSON：", binary: "所复制的载荷不是 JSON：将逐字节原样发送，除非在此另行输入。", gone: "该任务已结束，载荷已删除：没有可复制的内容。", open: "打开任务", another: "再入队一个", id: "id",
   },
   auth: { title: "这个网关需要令牌", text: "网关启动时打印过；或在 PUNCTUAL_TOKEN、punctual.toml 中。只在本标签页保留。", token: "令牌", enter: "进入", wrong: "令牌不被接受。", out: "忘记令牌", forbidden: "你的令牌不允许这样做" },
-  keys: { title: "快捷键", help: "本页", search: "搜索", down: "下一个", up: "上一个", open: "打开", select: "选择", overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", enqueue: "入队", refresh: "重新读取", close: "关闭，或清除选择" },
+  keys: { title: "快捷键", help: "本页", search: "搜索", down: "下一个", up: "上一个", open: "打开", select: "选择", overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", enqueue: "入队", refresh: "重新读取", act: "到所选任务或本页的按钮", selectAll: "选择所有符合的", close: "关闭，或清除选择" },
   error: { title: "读取失败", again: "再试", request: "请求" },
   time: {
     now: "现在", in: (span) => `${span}后`, ago: (span) => `${span}前`, due: (span) => `已逾期 ${span}`,

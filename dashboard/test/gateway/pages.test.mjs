@@ -1,0 +1,305 @@
+// Every page and what may be done on it, on the real gateway.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { after, before, test } from "node:test";
+import { promisify } from "node:util";
+import { launch } from "../browser.mjs";
+import { run, serve, stopAll, total, visit } from "./serve.mjs";
+
+let gateway;
+let browser;
+before(async () => {
+  browser = await launch();
+  gateway = await serve();
+});
+after(async () => {
+  await browser?.close();
+  await stopAll();
+});
+
+const onPage = (path, work, options) => visit(browser, gateway, path, work, options);
+const notice = (page, text) => page.locator(".notices").getByText(text).waitFor();
+
+test("each page opens, dark and light, in English and Chinese, and fits a phone", async () => {
+  const { id } = await gateway.enqueue({ queue: "open", payload: { n: 1 }, delay: "5m" });
+  const pages = {
+    "#/": ".totals", "#/queues/open": ".joblist .job[data-id]", "#/jobs?queue=open": ".joblist .job[data-id]", [`#/jobs/${id}`]: ".explain li", "#/workers": ".workers", "#/enqueue": "textarea",
+  };
+  for (const [theme, language, width] of [["dark", "en", 1360], ["light", "zh", 390]]) {
+    const init = `localStorage.setItem("punctual.theme", "${theme}"); localStorage.setItem("punctual.language", "${language}")`;
+    for (const [path, sign] of Object.entries(pages)) {
+      await onPage(path, async (page) => {
+        await page.waitForSelector(sign);
+        assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0, `${path}: pixels wider than ${width}`);
+        // What scrolls goes under the bar on top, none of it over that.
+        await page.setViewportSize({ width, height: 300 });
+        await page.evaluate(() => (document.querySelector(".bars") ?? document.querySelector("main").lastElementChild).scrollIntoView());
+        const over = await page.evaluate(() => [...document.querySelectorAll("header.bar *")].filter((one) => {
+          const { x, y, width: wide, height } = one.getBoundingClientRect();
+          const top = wide && height ? document.elementFromPoint(x + wide / 2, y + height / 2) : null;
+          return top && !top.closest("header.bar");
+        }).length);
+        assert.equal(over, 0, `${path}: something lies over the bar on top`);
+        assert.equal(await page.evaluate(() => document.documentElement.lang), language === "zh" ? "zh-CN" : "en");
+      }, { init, width });
+    }
+  }
+});
+
+test("on a phone what may be done with a selection stays in sight, however far one has scrolled", async () => {
+  await gateway.enqueue(Array.from({ length: 30 }, (_, n) => ({ queue: "thumb", payload: { n }, delay: "1h" })));
+  await onPage("#/jobs?queue=thumb&state=scheduled", async (page) => {
+    const pick = page.locator(".job[data-id] input").nth(12);
+    await pick.scrollIntoViewIfNeeded();
+    const top = () => pick.evaluate((one) => one.getBoundingClientRect().top);
+    const before = await top();
+    await pick.click();
+    await page.waitForSelector(".picked");
+    assert.ok(Math.abs((await top()) - before) < 8, "the rows stay where they were");
+    const isInSight = (one) => {
+      const { x, y, width, height } = one.getBoundingClientRect();
+      return document.elementFromPoint(x + width / 2, y + height / 2) === one;
+    };
+    for (const action of ["run_now", "reschedule", "reprioritise", "cancel"]) assert.ok(await page.locator(`[data-action=${action}]`).evaluate(isInSight), action);
+    // And the rows in reach.
+    await page.locator(".job[data-id] input").nth(11).click();
+    await page.getByText("2 selected").waitFor();
+  }, { width: 390, height: 844 });
+});
+
+test("a job that curl puts in appears in an open list, and on the overview, without a reload", async () => {
+  const curl = (name) =>
+    promisify(execFile)("curl", ["-sSf", `${gateway.url}v1/jobs`, "-H", `Authorization: Bearer ${gateway.token}`, "-H", "Content-Type: application/json", "-d", `{"queue":"curled","kind":"${name}","payload":{}}`]);
+  await curl("first");
+  await onPage("#/queues/curled/ready", async (page) => {
+    await page.waitForSelector(".job[data-id]");
+    await page.evaluate(() => (window.sameDocument = true));
+    await curl("second");
+    await page.locator(".job .kind", { hasText: "second" }).waitFor();
+    assert.ok(await page.evaluate(() => window.sameDocument));
+  });
+  await onPage("#/", async (page) => {
+    const ready = page.locator(".queue-row[data-queue=curled] .s-ready");
+    assert.equal(await ready.innerText(), "2");
+    await page.evaluate(() => (window.sameDocument = true));
+    await curl("third");
+    await page.waitForFunction(() => document.querySelector(".queue-row[data-queue=curled] .s-ready").textContent === "3");
+    assert.ok(await page.evaluate(() => window.sameDocument));
+  });
+});
+
+test("jobs, their death and their redrive are seen as they happen", async () => {
+  const own = await serve();
+  await visit(browser, own, "#/", async (page) => {
+    await page.waitForSelector(".totals");
+    await own.enqueue([1, 2, 3].map((n) => ({ queue: "mail", kind: "mail.send", payload: { n } })));
+    await total(page, "ready", 3);
+    const claimed = await own.claim("mail", { limit: 3 });
+    await total(page, "active", 3);
+    await own.settle(claimed, { outcome: "dead", error: "smtp said 550" });
+    await total(page, "dead", 3);
+  });
+  await visit(browser, own, "#/queues/mail/dead", async (page) => {
+    await page.locator(".joblist .job[data-id] input").first().click();
+    await page.getByRole("button", { name: "all that match (3)" }).click();
+    await page.locator("[data-action=redrive]").click();
+    await page.waitForSelector("dialog .big[data-changed='3']");
+    await page.locator("dialog").getByText("This cannot be undone.").waitFor();
+    assert.equal((await own.counts("mail")).dead, 3, "a dry run changes nothing");
+    await page.getByRole("button", { name: "Redrive 3 jobs" }).click();
+    await page.waitForSelector(".notice");
+    assert.equal((await own.counts("mail")).ready, 3);
+    await page.locator(".joblist > .empty").waitFor();
+  });
+  await own.stop();
+});
+
+test("a bulk edit is counted dry, done to exactly those, and undone where it can be", async () => {
+  const { receipts } = await gateway.enqueue([1, 2, 3, 4, 5].map((n) => ({ queue: "bulk", payload: { n }, delay: `${n}h` })));
+  const dues = async () => (await gateway.call("GET", "jobs?queue=bulk&state=scheduled")).jobs.map((job) => job.due);
+  const before = await dues();
+  await onPage("#/queues/bulk/scheduled", async (page) => {
+    await page.locator(".job[data-id] input").first().click();
+    await page.getByRole("button", { name: "all that match (5)" }).click();
+    await page.locator("[data-action=reschedule]").click();
+    await page.fill("dialog input", "2d");
+    await page.waitForSelector("dialog .big[data-changed='5']");
+    assert.deepEqual(await dues(), before, "a dry run changes nothing");
+    await page.getByRole("button", { name: "Reschedule 5 jobs" }).click();
+    await page.getByRole("button", { name: "Undo" }).waitFor();
+    assert.ok((await dues()).every((due) => !before.includes(due)));
+    await page.getByRole("button", { name: "Undo" }).click();
+    await notice(page, "5 jobs put back");
+    assert.deepEqual(await dues(), before);
+    // Two of them are cancelled, and enqueued again by undo.
+    await page.locator(".job[data-id] input").first().click();
+    await page.locator(".job[data-id] input").nth(1).click();
+    await page.locator("[data-action=cancel]").click();
+    await page.getByRole("button", { name: "Cancel 2 jobs" }).click();
+    await page.getByRole("button", { name: "Undo: enqueue again" }).click();
+    await notice(page, "2 jobs put back");
+    assert.deepEqual(await dues(), before);
+  });
+  const states = await Promise.all(receipts.map(async ({ id }) => (await gateway.job(id)).state));
+  assert.deepEqual(states, ["cancelled", "cancelled", "scheduled", "scheduled", "scheduled"]);
+});
+
+test("each button of one job does what it says, and its undo", async () => {
+  const { id } = await gateway.enqueue({ queue: "one", payload: { n: 1 }, delay: "1h", priority: 5 });
+  const { due } = await gateway.job(id);
+  await onPage(`#/jobs/${id}`, async (page) => {
+    const press = (action) => page.locator(`[data-action=${action}]`).click();
+    const undo = async () => {
+      await page.getByRole("button", { name: "Undo" }).click();
+      await notice(page, "1 job put back");
+      await page.locator(".notice").last().getByLabel("Close").click();
+    };
+    await press("run_now");
+    await page.waitForSelector("h1 + .s-ready");
+    await undo();
+    await page.waitForSelector("h1 + .s-scheduled");
+    assert.equal((await gateway.job(id)).due, due);
+    await press("reschedule");
+    await page.fill("dialog input", "now");
+    await page.getByRole("button", { name: "Reschedule 1 job" }).click();
+    await page.waitForSelector("h1 + .s-ready");
+    await undo();
+    assert.equal((await gateway.job(id)).due, due);
+    await press("reprioritise");
+    await page.fill("dialog input", "0");
+    await page.getByRole("button", { name: "Priority 1 job" }).click();
+    await page.getByRole("button", { name: "Undo" }).waitFor();
+    assert.equal((await gateway.job(id)).priority, 0);
+    await undo();
+    assert.equal((await gateway.job(id)).priority, 5);
+    await press("run_now");
+    await page.waitForSelector("h1 + .s-ready");
+    await gateway.settle(await gateway.claim("one"), { outcome: "dead", error: "no" });
+    await press("redrive");
+    await page.waitForSelector("h1 + .s-ready");
+    await gateway.settle(await gateway.claim("one"), { outcome: "dead", error: "no" });
+    await press("delete");
+    await page.getByRole("button", { name: "Delete 1 job" }).click();
+    await page.getByText("No such job.").waitFor();
+  });
+  assert.equal((await gateway.counts("one"))?.dead ?? 0, 0);
+});
+
+test("an active job is asked to stop, and says so", async () => {
+  const { id } = await gateway.enqueue({ queue: "stop", payload: {} });
+  const claimed = await gateway.claim("stop");
+  await onPage(`#/jobs/${id}`, async (page) => {
+    await page.waitForSelector("[data-reason=active]");
+    await page.locator("[data-action=cancel]").click();
+    await page.getByRole("button", { name: "Cancel 1 job" }).click();
+    await page.locator(".title .badge", { hasText: "cancel requested" }).waitFor();
+    await gateway.settle(claimed, { outcome: "cancelled", stopped: "token" });
+    await page.waitForSelector("[data-reason=cancelled]");
+    await page.getByText("its handler saw the request and ended").waitFor();
+  });
+});
+
+test("each attempt of a job is told, with its error and its worker's host", async () => {
+  const { id } = await gateway.enqueue({ queue: "tries", payload: {} });
+  const ends = [{ outcome: "retry", after: "0s", error: "no route to host" }, { outcome: "released" }, { outcome: "dead", error: "550 no such user" }];
+  for (const end of ends) await gateway.settle(await gateway.claim("tries", { worker: { host: "app-7" } }), end);
+  await onPage(`#/jobs/${id}`, async (page) => {
+    await page.waitForFunction(() => document.querySelector(".attempts")?.innerText.includes("app-7"));
+    const rows = (await page.locator(".attempts tbody tr").allInnerTexts()).map((row) => row.replaceAll(/\s+/g, " ").trim());
+    const begins = ["3 failed for good", "550 no such user", "2 handed back", "1 failed", "no route to host"];
+    assert.deepEqual(rows.map((row, nth) => row.slice(0, begins[nth].length)), begins);
+  });
+});
+
+test("what a command wrote is shown: as the error of a failed attempt, as the result of the one that ended well", async () => {
+  const { id } = await gateway.enqueue({ queue: "shell", payload: {}, retention: "1h", retry: { policy: "fixed", span: "1ms", jitter: false } });
+  const command = 'if [ "$PUNCTUAL_ATTEMPT" = 1 ]; then echo "the disk is on fire" >&2; exit 3; fi; echo "{\\"pages\\":12345678901234567890}"';
+  const worker = run(["work", "shell", "--exec", command, "--engine", gateway.url.slice(0, -1)], { PUNCTUAL_TOKEN: gateway.token });
+  await onPage(`#/jobs/${id}`, async (page) => {
+    await page.waitForSelector("[data-reason=completed]");
+    await page.locator(".attempts [data-outcome=completed]").waitFor();
+    const told = await page.locator(".attempts").innerText();
+    assert.match(told, /exit status 3/);
+    await page.locator(".attempts").getByText("the disk is on fire").waitFor({ state: "attached" });
+    await page.locator(".panel", { hasText: "Result" }).getByText("12345678901234567890").waitFor();
+  });
+  await worker.stop();
+});
+
+test("a job leads to its follow-ups, and each back to it", async () => {
+  const { id } = await gateway.enqueue({ queue: "shop", kind: "order.paid", payload: { order: 7 }, retention: "1h" });
+  const stranger = await gateway.enqueue({ queue: "shop", kind: "order.other", payload: {}, delay: "1h" });
+  await onPage(`#/jobs/${id}`, async (page) => {
+    await page.waitForSelector("[data-reason=no_worker], [data-reason=in_line]");
+    assert.equal(await page.locator(".follow-ups").count(), 0, "what never ran has none");
+    const effects = ["receipt", "parcel"].map((kind, n) => ({ enqueue: { queue: "next", kind, payload: { n }, delay: `${n + 1}h` } }));
+    const answer = await gateway.settle(await gateway.claim("shop"), { outcome: "completed", effects });
+    const ids = answer.pages[0].settlements[0].effects.map((effect) => effect.id);
+    await page.waitForSelector(".follow-ups [data-found='2']");
+    assert.deepEqual((await page.locator(".follow-ups li[data-id]").evaluateAll((rows) => rows.map((row) => row.dataset.id))).sort(), ids.sort());
+    assert.ok(!ids.includes(stranger.id));
+    await page.locator(`.follow-ups li[data-id="${ids[0]}"] a`).first().click();
+    await page.getByRole("heading", { name: ids[0] }).waitFor();
+    await page.locator(".follow-ups .parent .s-completed").waitFor();
+    await page.locator(".follow-ups .parent a").click();
+    await page.getByRole("heading", { name: id }).waitFor();
+    // A follow-up whose parent is gone still names it.
+    await gateway.call("DELETE", `jobs/${id}?forget=true`);
+    await page.goto(`${gateway.url}#/jobs/${ids[1]}`);
+    await page.locator(".follow-ups .parent").getByText("no longer kept").waitFor();
+  });
+});
+
+test("the follow-ups of a job of which only its mark is left are found", async () => {
+  const { id } = await gateway.enqueue({ queue: "brief", payload: {} });
+  await gateway.settle(await gateway.claim("brief"), { outcome: "completed", effects: [{ enqueue: { queue: "next", kind: "after", payload: {}, delay: "1h" } }] });
+  await onPage(`#/jobs/${id}`, async (page) => {
+    await page.getByText("Only the mark").waitFor();
+    await page.waitForSelector(".follow-ups [data-found='1']");
+  });
+});
+
+test("the form enqueues, the job explains itself, is put off and put back, and cancelled", async () => {
+  await onPage("#/enqueue?queue=orders", async (page) => {
+    await page.fill("textarea", '{"n": 9007199254740993}');
+    await page.fill("input[name=due]", "30m");
+    await page.getByRole("button", { name: "Enqueue" }).click();
+    await page.waitForSelector("[data-verdict=created]");
+    await page.getByRole("link", { name: "Open the job" }).click();
+    await page.waitForSelector("[data-reason=not_due]");
+    await page.locator("main .tree").getByText("9007199254740993").waitFor();
+    await page.locator("[data-action=reschedule]").click();
+    await page.fill("dialog input", "2h");
+    await page.getByRole("button", { name: "Reschedule 1 job" }).click();
+    await page.getByRole("button", { name: "Undo" }).click();
+    await notice(page, "1 job put back");
+    await page.locator("[data-action=cancel]").click();
+    await page.getByRole("button", { name: "Cancel 1 job" }).click();
+    await page.waitForSelector("[data-reason=cancelled]");
+    await page.getByRole("link", { name: "Enqueue a copy…" }).click();
+    await page.waitForFunction(() => document.querySelector("textarea").value.includes("9007199254740993"));
+    await page.getByRole("button", { name: "Enqueue", exact: true }).click();
+    await page.waitForSelector("[data-verdict=created]");
+  });
+});
+
+test("a queue is paused, resumed by undo, and purged; every search is answered", async () => {
+  await gateway.enqueue([1, 2].map((n) => ({ queue: "mail", kind: "mail.send", payload: { to: "ann", n } })));
+  await onPage("#/queues/mail", async (page) => {
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.waitForSelector(".title .badge");
+    await page.getByRole("button", { name: /Undo/ }).click();
+    await page.waitForFunction(() => !document.querySelector(".title .badge"));
+    assert.equal((await gateway.counts("mail")).paused, false);
+    await page.getByRole("button", { name: "Purge…" }).click();
+    await page.getByRole("button", { name: "Cancel 2 jobs" }).click();
+    await notice(page, "2 jobs changed");
+    assert.equal((await gateway.counts("mail")).cancelled, 2);
+  });
+  for (const search of ["text=ann", "kind=mail.send", "queue=mail", "state=cancelled", "queue=mail&unique=x", "queue=mail&group=x", "queue=mail&from=-1h&before=1h"]) {
+    await onPage(`#/jobs?${search}`, async (page) => {
+      await page.waitForSelector(".joblist .job[data-id], .joblist > .empty");
+      assert.equal(await page.locator(".note.bad").count(), 0, search);
+    });
+  }
+});
