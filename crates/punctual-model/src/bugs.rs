@@ -19,11 +19,19 @@ pub enum Bug {
     EffectsOutsideStep,
     /// The end of the process takes what was settled in it.
     FailoverForgets,
+    /// A settle is taken from whoever names the attempt, which a loss lets be counted anew.
+    SettleComparesAttempt,
+    /// A claim takes jobs that are not due.
+    ClaimTakesWaiting,
+    /// A loss takes the instant at which a job is due.
+    LossForgetsDue,
+    /// What a replica is to have is answered before it has it.
+    AnswerBeforeReplica,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::SettleIgnoresToken,
         Self::ExtendIgnoresToken,
         Self::ClaimTakesActive,
@@ -33,5 +41,9 @@ impl Bug {
         Self::CancelIsForgotten,
         Self::EffectsOutsideStep,
         Self::FailoverForgets,
+        Self::SettleComparesAttempt,
+        Self::ClaimTakesWaiting,
+        Self::LossForgetsDue,
+        Self::AnswerBeforeReplica,
     ];
 }

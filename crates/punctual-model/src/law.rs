@@ -1,7 +1,7 @@
 //! What each act does.
 
 use crate::bugs::Bug;
-use crate::world::{Act, Answer, ClaimedJob, Ending, Fate, World};
+use crate::world::{Act, Answer, ClaimedJob, Ending, Fate, Replica, Truth, World};
 
 /// Ticks of a lease.
 const LEASE: u8 = 2;
@@ -11,20 +11,57 @@ pub(crate) const MAX_ATTEMPTS: u8 = 2;
 const SUSPECT_AFTER: u8 = 2;
 
 /// The law: what comes of an act in a state.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Law {
     /// A bug that is planted.
     pub bug: Option<Bug>,
     /// Whether worker 1 runs in the process of the engine, and that may be killed.
     pub failover: bool,
+    /// What a replica has that may go on in its place.
+    pub replication: Replication,
+    /// How many jobs are claimed and cancelled: both, or the first alone.
+    pub jobs: u8,
+}
+
+/// What a replica has once something is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replication {
+    /// There is none.
+    None,
+    /// All that was answered so that somebody heard it: it is waited for.
+    Awaited,
+    /// What there was at the last tick, or later: nobody waits for it.
+    Unawaited,
+}
+
+impl Default for Law {
+    fn default() -> Self {
+        Self {
+            bug: None,
+            failover: false,
+            replication: Replication::None,
+            jobs: 2,
+        }
+    }
 }
 
 impl Law {
+    /// The state that all begins with.
+    pub fn begin(&self) -> World {
+        let mut world = World::new();
+        if self.replication != Replication::None {
+            replicate(&mut world);
+        }
+        world
+    }
+
     /// What can happen in a state.
     pub fn acts(&self, world: &World) -> Vec<Act> {
         let mut acts = vec![Act::Tick];
         acts.extend(self.failover.then_some(Act::Failover));
-        acts.extend([0, 1].map(Act::Cancel));
+        acts.extend(world.replica.map(|_| Act::Lose));
+        acts.extend((self.replication == Replication::Unawaited).then_some(Act::Replicate));
+        acts.extend((0..self.jobs).map(Act::Cancel));
         for worker in [0, 1] {
             let held = world.workers[usize::from(worker)];
             if held == [None; 2] {
@@ -34,7 +71,8 @@ impl Law {
                     alone,
                 };
                 let claims = [(1, false), (2, false), (3, false), (1, true), (2, true)];
-                acts.extend(claims.map(claim));
+                let are_there = |(jobs, _): &(u8, bool)| *jobs < 1 << self.jobs;
+                acts.extend(claims.into_iter().filter(are_there).map(claim));
                 continue;
             }
             acts.extend([Act::Extend(worker), Act::Die(worker)]);
@@ -83,7 +121,22 @@ impl Law {
                 self.failover(&mut next);
                 Answer::Silence
             }
+            Act::Replicate => Answer::Silence,
+            Act::Lose => {
+                self.lose(&mut next);
+                Answer::Silence
+            }
         };
+        // What nobody heard may be on its way yet.
+        let is_heard = !matches!(act, Act::Settle { heard: false, .. });
+        let has_it = match self.replication {
+            Replication::None => false,
+            Replication::Awaited => is_heard && !self.is(Bug::AnswerBeforeReplica),
+            Replication::Unawaited => matches!(act, Act::Tick | Act::Replicate),
+        };
+        if has_it {
+            replicate(&mut next);
+        }
         (next, answer)
     }
 
@@ -95,10 +148,12 @@ impl Law {
         let mut claimed = Vec::new();
         for job in (0..2_u8).filter(|job| jobs & 1 << job != 0) {
             let at = usize::from(job);
+            let nonce = self.nonce(world, at);
             let (fate, truth) = (&mut world.jobs[at], &mut world.truth[at]);
             let is_active = fate.ending == Ending::Active;
-            let is_free =
-                fate.ending == Ending::Ready || is_active && self.is(Bug::ClaimTakesActive);
+            let is_due = fate.wait == 0 || self.is(Bug::ClaimTakesWaiting);
+            let is_free = fate.ending == Ending::Ready && is_due
+                || is_active && self.is(Bug::ClaimTakesActive);
             let is_suspect = fate.crashes >= SUSPECT_AFTER;
             if !is_free || is_suspect && !alone {
                 continue;
@@ -106,12 +161,13 @@ impl Law {
             fate.ending = Ending::Active;
             fate.attempt += 1;
             fate.left = LEASE;
-            fate.holder = worker;
+            (fate.holder, fate.nonce) = (worker, nonce);
             fate.alone = is_suspect;
+            truth.early |= truth.wait > 0;
             truth.two_leases |= truth.lease.is_some();
-            truth.lease = Some((fate.attempt, LEASE));
+            truth.lease = Some((fate.lease(), LEASE));
             truth.alone = is_suspect;
-            world.workers[usize::from(worker)][at] = Some(fate.attempt);
+            world.workers[usize::from(worker)][at] = Some(fate.lease());
             let attempt = fate.attempt;
             claimed.push(ClaimedJob { job, attempt });
         }
@@ -122,12 +178,12 @@ impl Law {
         let (mut lost, mut stop, mut kept) = (Vec::new(), Vec::new(), false);
         for job in 0..2_u8 {
             let at = usize::from(job);
-            let Some(attempt) = world.workers[usize::from(worker)][at] else {
+            let Some(lease) = world.workers[usize::from(worker)][at] else {
                 continue;
             };
             let (fate, truth) = (&mut world.jobs[at], &mut world.truth[at]);
             let is_active = fate.ending == Ending::Active;
-            if !is_active || fate.attempt != attempt && !self.is(Bug::ExtendIgnoresToken) {
+            if !is_active || fate.lease() != lease && !self.is(Bug::ExtendIgnoresToken) {
                 lost.push(job);
                 continue;
             }
@@ -136,8 +192,8 @@ impl Law {
             if fate.cancel_requested {
                 stop.push(job);
             }
-            if truth.lease.is_some_and(|(of, _)| of == attempt) {
-                truth.lease = Some((attempt, LEASE));
+            if truth.lease.is_some_and(|(of, _)| of == lease) {
+                truth.lease = Some((lease, LEASE));
             }
         }
         if kept {
@@ -156,7 +212,7 @@ impl Law {
         heard: bool,
     ) -> Answer {
         let (worker, at) = (usize::from(worker), usize::from(job));
-        let Some(attempt) = world.workers[worker][at] else {
+        let Some(lease) = world.workers[worker][at] else {
             return Answer::LeaseLost;
         };
         if heard {
@@ -164,21 +220,29 @@ impl Law {
         }
         let (fate, truth) = (&mut world.jobs[at], &mut world.truth[at]);
         let is_active = fate.ending == Ending::Active;
-        if !is_active || fate.attempt != attempt && !self.is(Bug::SettleIgnoresToken) {
+        let is_asked = !self.is(Bug::SettleIgnoresToken);
+        let is_same = match self.is(Bug::SettleComparesAttempt) {
+            true => fate.attempt == lease.attempt,
+            false => fate.lease() == lease,
+        };
+        if !is_active || !is_same && is_asked {
             if completed && self.is(Bug::EffectsOutsideStep) {
                 fate.effects += 1;
             }
+            let is_told = fate.settled == Some(lease) && fate.ending == Ending::Completed;
+            truth.told |= is_told && heard && self.replication != Replication::None;
             return match fate.settled {
-                Some(settled) if settled == attempt => Answer::Repeated,
+                Some(settled) if settled == lease => Answer::Repeated,
                 _ => Answer::LeaseLost,
             };
         }
-        truth.stale_settle |= truth.lease.map(|(of, _)| of) != Some(attempt);
+        truth.stale_settle |= truth.lease.map(|(of, _)| of) != Some(lease);
         truth.lease = None;
         if completed {
             fate.ending = Ending::Completed;
             fate.effects += 1;
             truth.completed = true;
+            truth.told |= heard && self.replication != Replication::None;
         } else {
             fate.failures += 1;
             fate.ending = match () {
@@ -189,11 +253,11 @@ impl Law {
                 () => Ending::Ready,
             };
         }
-        fate.settled = Some(attempt);
+        fate.settled = Some(lease);
         if !self.is(Bug::RescueDoesNotLook) {
             fate.left = 0;
         }
-        (fate.holder, fate.alone) = (0, false);
+        (fate.holder, fate.nonce, fate.alone) = (0, 0, false);
         Answer::Settled(fate.ending)
     }
 
@@ -218,6 +282,8 @@ impl Law {
     fn tick(&self, world: &mut World) {
         for at in 0..2 {
             let (fate, truth) = (&mut world.jobs[at], &mut world.truth[at]);
+            fate.wait = fate.wait.saturating_sub(1);
+            truth.wait = truth.wait.saturating_sub(1);
             match &mut truth.lease {
                 Some((_, 1)) => truth.crash(),
                 Some((_, left)) => *left -= 1,
@@ -258,8 +324,72 @@ impl Law {
             () if fate.alone || blamed => Ending::Poison,
             () => Ending::Ready,
         };
-        (fate.left, fate.holder, fate.alone) = (0, 0, false);
+        (fate.left, fate.holder, fate.nonce, fate.alone) = (0, 0, 0, false);
     }
+
+    /// The replica goes on. No time has passed since it had the last of what it has: every tick reaches it.
+    fn lose(&self, world: &mut World) {
+        let Some(replica) = world.replica else {
+            return;
+        };
+        world.jobs = replica.jobs;
+        for at in 0..2 {
+            let was = world.truth[at];
+            // What somebody saw was seen, and time does not go back.
+            world.truth[at] = Truth {
+                two_leases: was.two_leases,
+                stale_settle: was.stale_settle,
+                early: was.early,
+                told: was.told,
+                wait: was.wait,
+                ..replica.truth[at]
+            };
+            if self.is(Bug::LossForgetsDue) {
+                world.jobs[at].wait = 0;
+            }
+        }
+    }
+
+    /// A nonce that nobody has: the least, so that states that differ in nothing else are one. Where no
+    /// claim is ever lost attempts are not counted anew, and tell leases apart.
+    fn nonce(&self, world: &World, at: usize) -> u8 {
+        let Some(replica) = &world.replica else {
+            return 0;
+        };
+        if self.replication == Replication::Awaited {
+            return 0;
+        }
+        let held = world.workers.iter().filter_map(|held| held[at]);
+        let of = |fate: &Fate, truth: &Truth| {
+            let known = [
+                Some(fate.lease()),
+                fate.settled,
+                truth.lease.map(|(of, _)| of),
+            ];
+            known.into_iter().flatten()
+        };
+        let here = of(&world.jobs[at], &world.truth[at]);
+        let there = of(&replica.jobs[at], &replica.truth[at]);
+        let taken: Vec<u8> = held.chain(here).chain(there).map(|of| of.nonce).collect();
+        let mut free = (1..).filter(|nonce| !taken.contains(nonce));
+        free.next().expect("few are taken")
+    }
+}
+
+/// The replica has all that there is.
+fn replicate(world: &mut World) {
+    let seen = |truth: Truth| Truth {
+        two_leases: false,
+        stale_settle: false,
+        early: false,
+        told: false,
+        wait: 0,
+        ..truth
+    };
+    world.replica = Some(Replica {
+        jobs: world.jobs,
+        truth: world.truth.map(seen),
+    });
 }
 
 impl crate::world::Truth {

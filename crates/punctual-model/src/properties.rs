@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use crate::law::{Law, MAX_ATTEMPTS};
+use crate::law::{Law, MAX_ATTEMPTS, Replication};
 use crate::world::{Act, Ending, Fate, Truth, World};
 
 impl Model for Law {
@@ -10,7 +10,7 @@ impl Model for Law {
     type Action = Act;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::new()]
+        vec![self.begin()]
     }
 
     fn actions(&self, world: &World, acts: &mut Vec<Act>) {
@@ -30,16 +30,19 @@ impl Model for Law {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![
+        let mut properties = vec![
             Property::always("one valid lease", |_, world| {
                 all(world, |_, truth| !truth.two_leases)
+            }),
+            Property::always("nothing comes early", |_, world| {
+                all(world, |_, truth| !truth.early)
             }),
             Property::always("a stale settle is refused", |_, world| {
                 all(world, |_, truth| !truth.stale_settle)
             }),
             Property::always("a lease lasts as its holder extends it", |_, world| {
                 all(world, |job, truth| {
-                    let held = (job.ending == Ending::Active).then_some((job.attempt, job.left));
+                    let held = (job.ending == Ending::Active).then_some((job.lease(), job.left));
                     held == truth.lease
                 })
             }),
@@ -90,8 +93,24 @@ impl Model for Law {
                     (0..2).any(|job| world.workers.iter().all(|held| held[job].is_some()))
                 },
             ),
-        ]
+        ];
+        properties.extend(match self.replication {
+            Replication::None => None,
+            Replication::Awaited => Some(Property::always(
+                "what somebody was told is completed stays so over every failover",
+                |_, world: &World| all(world, |job, truth| !is_lost(job, truth)),
+            )),
+            Replication::Unawaited => Some(Property::sometimes(
+                "what somebody was told is completed is lost",
+                |_, world: &World| !all(world, |job, truth| !is_lost(job, truth)),
+            )),
+        });
+        properties
     }
+}
+
+fn is_lost(job: &Fate, truth: &Truth) -> bool {
+    truth.told && job.ending != Ending::Completed
 }
 
 fn all(world: &World, holds: impl Fn(&Fate, &Truth) -> bool) -> bool {

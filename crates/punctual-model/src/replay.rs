@@ -12,7 +12,7 @@ use punctual::engine::{
 use punctual::job::DeadReason;
 use punctual::time::{Timestamp, hours, millis, seconds};
 use punctual::{
-    Effect, Engine, JobId, JobRecord, Limits, Namespace, NewJob, Outcome, RetryPolicy, State,
+    Due, Effect, Engine, JobId, JobRecord, Limits, Namespace, NewJob, Outcome, RetryPolicy, State,
 };
 
 use crate::law::{Law, MAX_ATTEMPTS};
@@ -29,15 +29,18 @@ pub struct Covered {
 
 /// Plays seeded walks of at most so many acts, each on a fresh engine; answers what was compared,
 /// or how engine and model differ.
+///
+/// `replicate` makes what the engine has now what it comes back with from its next crash, where a law has a replica.
 pub async fn walks(
     harness: &dyn Harness,
     law: Law,
     seeds: std::ops::Range<u64>,
     acts: usize,
+    replicate: &(dyn Fn() + Sync),
 ) -> Result<Covered, String> {
     let mut covered = Covered::default();
     for seed in seeds {
-        let mut walk = Walk::fresh(harness, law, seed).await;
+        let mut walk = Walk::fresh(harness, law, seed, replicate).await;
         for _ in 0..acts {
             walk.go_on(&mut covered).await.map_err(|difference| {
                 format!("seed {seed}, after {:#?}:\n{difference}", walk.acts)
@@ -48,8 +51,9 @@ pub async fn walks(
 }
 
 /// An engine and the model at the same state.
-struct Walk {
+struct Walk<'a> {
     law: Law,
+    replicate: &'a (dyn Fn() + Sync),
     random: Rng,
     world: World,
     acts: Vec<Act>,
@@ -63,17 +67,25 @@ struct Walk {
 }
 
 const QUEUES: [&str; 2] = ["first", "second"];
+/// Half a lease: a tick.
+const HALF: std::time::Duration = seconds(5);
 
-impl Walk {
-    async fn fresh(harness: &dyn Harness, law: Law, seed: u64) -> Self {
+impl<'a> Walk<'a> {
+    async fn fresh(
+        harness: &dyn Harness,
+        law: Law,
+        seed: u64,
+        replicate: &'a (dyn Fn() + Sync),
+    ) -> Self {
         let subject = harness.fresh(Limits::default()).await;
         let mut random = Rng::with_seed(seed);
         let mut id = || WorkerId(random.u128(..));
         let walk = Self {
             law,
+            replicate,
             workers: [id(), id()],
             random,
-            world: World::new(),
+            world: law.begin(),
             acts: Vec::new(),
             subject,
             namespace: Namespace::default(),
@@ -87,10 +99,14 @@ impl Walk {
             max_attempts: u32::from(MAX_ATTEMPTS),
             retry: RetryPolicy::fixed(millis(0)),
             retention: hours(1),
+            due: Due::After(HALF * u32::from(walk.world.jobs[job].wait)),
             ..NewJob::new(QUEUES[job], "{}")
         });
         let sent = walk.engine().enqueue(&walk.namespace, jobs.to_vec()).await;
         sent.expect("an engine takes two jobs");
+        if walk.world.replica.is_some() {
+            replicate();
+        }
         walk
     }
 
@@ -149,6 +165,15 @@ impl Walk {
                 Ok(Answer::Silence)
             }
             Act::Failover => self.failover().await,
+            Act::Replicate => {
+                (self.replicate)();
+                Ok(Answer::Silence)
+            }
+            Act::Lose => {
+                self.subject.crash().await;
+                self.subject.set_time(self.now).await;
+                Ok(Answer::Silence)
+            }
         }
     }
 
@@ -178,7 +203,7 @@ impl Walk {
         let held = (0..2).filter(|job| self.world.workers[worker][*job].is_some());
         let extend = Extend {
             token: self.tokens[worker].expect("it claimed"),
-            lease: seconds(10),
+            lease: HALF * 2,
             progress: Vec::new(),
             jobs: held.map(|job| self.jobs[job]).collect(),
         };
@@ -211,7 +236,8 @@ impl Walk {
         completed: bool,
     ) -> punctual::Result<Answer> {
         let token = self.tokens[worker].expect("it claimed");
-        let attempt = self.world.workers[worker][job].expect("it believes to hold it");
+        let held = self.world.workers[worker][job];
+        let attempt = held.expect("it believes to hold it").attempt;
         let outcome = if completed {
             Outcome::Completed
         } else {
@@ -265,9 +291,12 @@ impl Walk {
     /// Half a lease, in steps short enough for the engine never to be silent.
     async fn tick(&mut self) -> punctual::Result<Answer> {
         for _ in 0..2 {
-            self.now = self.now + millis(2_500);
+            self.now = self.now + HALF / 2;
             self.subject.set_time(self.now).await;
             self.engine().maintain().await?;
+        }
+        if self.world.replica.is_some() {
+            (self.replicate)();
         }
         Ok(Answer::Silence)
     }

@@ -6,9 +6,29 @@ pub struct World {
     /// The jobs, as the engine has them.
     pub jobs: [Fate; 2],
     /// For each worker, the attempt of each job that it believes to hold. It may be long over.
-    pub workers: [[Option<u8>; 2]; 2],
+    pub workers: [[Option<Lease>; 2]; 2],
     /// What really happened to each job, told from outside of the engine.
     pub truth: [Truth; 2],
+    /// What a replica has, where there is one.
+    pub replica: Option<Replica>,
+}
+
+/// A job as a replica has it, and what had really happened then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Replica {
+    /// The jobs.
+    pub jobs: [Fate; 2],
+    /// What had happened to them.
+    pub truth: [Truth; 2],
+}
+
+/// The right to run one attempt. Attempts are counted anew after a loss; a nonce is never made twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// Which attempt.
+    pub attempt: u8,
+    /// What the claimer sent.
+    pub nonce: u8,
 }
 
 /// A job in the engine.
@@ -24,14 +44,18 @@ pub struct Fate {
     pub crashes: u8,
     /// Whether its worker was asked to stop it.
     pub cancel_requested: bool,
-    /// Which attempt was settled last.
-    pub settled: Option<u8>,
+    /// Under which lease it was settled last.
+    pub settled: Option<Lease>,
     /// How often its effect was brought about.
     pub effects: u8,
     /// Ticks that are left of its lease.
     pub left: u8,
+    /// Ticks until it is due.
+    pub wait: u8,
     /// Who has it.
     pub holder: u8,
+    /// The nonce of that lease.
+    pub nonce: u8,
     /// Whether it was claimed alone.
     pub alone: bool,
 }
@@ -56,14 +80,20 @@ pub enum Ending {
 /// What really happened to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Truth {
-    /// The attempt whose lease is not over, and its ticks.
-    pub lease: Option<(u8, u8)>,
+    /// The lease that is not over, and its ticks.
+    pub lease: Option<(Lease, u8)>,
     /// A lease was given out while another one was not over.
     pub two_leases: bool,
     /// A settle was taken although its lease was over.
     pub stale_settle: bool,
-    /// A worker was told that the job is completed.
+    /// It was claimed before it was due.
+    pub early: bool,
+    /// Ticks until it is due, whatever was lost.
+    pub wait: u8,
+    /// It is completed.
     pub completed: bool,
+    /// A worker heard that it is; looked at where there is a replica.
+    pub told: bool,
     /// Somebody was told that the job is, or is to be, cancelled.
     pub cancelled: bool,
     /// Leases that ran out.
@@ -107,6 +137,10 @@ pub enum Act {
     Die(u8),
     /// The engine's process is killed, with worker 1 in it, and comes back.
     Failover,
+    /// A replica comes to have all that there is.
+    Replicate,
+    /// The engine is lost, and a replica goes on with what that has. Workers live on.
+    Lose,
 }
 
 /// What the engine says.
@@ -148,8 +182,18 @@ pub struct ClaimedJob {
     pub attempt: u8,
 }
 
+impl Fate {
+    /// The lease that is out, or was.
+    pub(crate) fn lease(&self) -> Lease {
+        Lease {
+            attempt: self.attempt,
+            nonce: self.nonce,
+        }
+    }
+}
+
 impl World {
-    /// Two jobs that wait, two workers that have nothing.
+    /// Two jobs, of which the first is due after a tick; two workers that have nothing; no replica.
     pub fn new() -> Self {
         let fate = Fate {
             ending: Ending::Ready,
@@ -160,13 +204,17 @@ impl World {
             settled: None,
             effects: 0,
             left: 0,
+            wait: 0,
             holder: 0,
+            nonce: 0,
             alone: false,
         };
+        let truth = Truth::default();
         Self {
-            jobs: [fate; 2],
+            jobs: [Fate { wait: 1, ..fate }, fate],
             workers: [[None; 2]; 2],
-            truth: [Truth::default(); 2],
+            truth: [Truth { wait: 1, ..truth }, truth],
+            replica: None,
         }
     }
 }

@@ -7,10 +7,11 @@ use std::{fs, io};
 
 use punctual::time::{minutes, seconds};
 
+use crate::aside::make_room;
 use crate::cell::CellKind;
 use crate::fate::Mix;
 use crate::foreign::Foreign;
-use crate::plan::{Fault, plan};
+use crate::plan::{Fault, Lane, is_among, plan};
 use crate::report;
 use crate::roles::{Failed, Role};
 use crate::run::{self, Keep, Round, Wanted};
@@ -64,9 +65,13 @@ pub(crate) struct PlanArgs {
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
 
-    /// Faults per cell, at most
+    /// Faults per cell, at most; no round begins after so many, those counted that jobs and callers bring about themselves
     #[arg(long, default_value_t = usize::MAX)]
     faults: usize,
+
+    /// Lanes of faults, if not all that the cell has
+    #[arg(long, value_enum, value_delimiter = ',')]
+    lanes: Vec<Lane>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -77,6 +82,10 @@ pub(crate) struct RunArgs {
     /// Many small jobs instead of all sizes
     #[arg(long)]
     many: bool,
+
+    /// A job now and then, due at once, and nobody who comes late: workers listen for bells
+    #[arg(long, conflicts_with = "many")]
+    few: bool,
 
     /// Calls of a producer per second, at most
     #[arg(long, default_value_t = 20)]
@@ -192,9 +201,12 @@ impl PlanArgs {
         for cell in self.cells()? {
             println!("{}, round 0:", cell.name());
             let foreign = self.foreign();
-            let is_hit = |fault: &Fault| foreign.as_ref().is_none_or(|it| it.is_hit_in(fault.lane));
-            let plan = plan(self.seed, cell, 0, span, self.faults);
-            for fault in plan.into_iter().filter(is_hit) {
+            let is_hit = |fault: &Fault| {
+                foreign.as_ref().is_none_or(|it| it.is_hit_in(fault.lane))
+                    && is_among(&self.lanes, fault.lane)
+            };
+            let plan = plan(self.seed, cell, 0, span).into_iter();
+            for fault in plan.filter(is_hit).take(self.faults) {
                 println!("  {:<4} {fault}", fault.kind.id_in(cell));
             }
         }
@@ -207,13 +219,22 @@ impl RunArgs {
         if self.sums.is_some() && self.plan.foreign().is_some() {
             return Err("sums are of cells; leave --sums out, or name cells with --engine".into());
         }
+        let cells = self.plan.cells()?;
+        if let Some(path) = &self.sums {
+            Sums::read(path)?.take_new(&self.commit, &cells, self.plan.seed)?;
+        }
         let wanted = Wanted {
-            cells: self.plan.cells()?,
+            cells,
             foreign: self.plan.foreign(),
             seed: self.plan.seed,
             span: minutes(1).mul_f64(self.plan.minutes),
             faults: self.plan.faults,
-            mix: if self.many { Mix::MANY } else { Mix::ROUGH },
+            lanes: self.plan.lanes.clone(),
+            mix: match (self.many, self.few) {
+                (true, _) => Mix::MANY,
+                (_, true) => Mix::FEW,
+                _ => Mix::ROUGH,
+            },
             batch: self.batch,
             rate: self.rate,
             ahead: self.ahead,
@@ -232,8 +253,11 @@ impl RunArgs {
             },
             planted: self.planted.clone(),
         };
-        if wanted.folder.exists() {
-            fs::remove_dir_all(&wanted.folder)?;
+        if let Some(aside) = make_room(&wanted.folder)? {
+            println!(
+                "The run before had a finding, and is now {}",
+                aside.display()
+            );
         }
         fs::create_dir_all(&wanted.folder)?;
         let folder = wanted.folder.clone();

@@ -4,15 +4,18 @@
 
 mod bounded;
 mod ends;
+mod felt;
 mod kept;
 mod lateness;
 mod leases;
+mod losses;
 mod missing;
 mod overdue;
 mod stories;
 mod timeline;
 mod timing;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -25,14 +28,9 @@ pub(crate) use lateness::Lateness;
 pub(crate) use stories::{Case, FaultSpan};
 pub(crate) use timeline::Timeline;
 
-/// Verdicts that hold whatever a setting may lose.
-pub(crate) const SURE: [&str; 5] = [
-    timing::WAITS,
-    timing::LOOKED_AT,
-    missing::TOLD,
-    bounded::BOUNDED,
-    DONE,
-];
+/// Verdicts that a setting does not promise which may lose what was acknowledged; all others hold there too, for jobs
+/// that no loss came over since they were claimed. What was deleted may be back, too, in the next round.
+pub(crate) const LOSABLE: [&str; 2] = [kept::KEPT, kept::BASE];
 
 /// What one invariant came to in one round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,7 +131,13 @@ pub(crate) struct Tally {
     /// Handler starts.
     pub(crate) starts: u64,
     /// Faults brought about, by their number.
-    pub(crate) faults: std::collections::BTreeMap<String, u64>,
+    pub(crate) faults: BTreeMap<String, u64>,
+    /// By number: of how many faults it was looked whether they met something, and how many did.
+    #[serde(default)]
+    pub(crate) felt: BTreeMap<String, (u64, u64)>,
+    /// Jobs that are lost, by the number of the next fault that may take any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) lost_by: BTreeMap<String, u64>,
 }
 
 impl Tally {
@@ -155,6 +159,26 @@ impl Tally {
         for (id, count) in &other.faults {
             *self.faults.entry(id.clone()).or_insert(0) += count;
         }
+        for (id, (looked, felt)) in &other.felt {
+            let ours = self.felt.entry(id.clone()).or_default();
+            *ours = (ours.0 + looked, ours.1 + felt);
+        }
+        for (id, count) in &other.lost_by {
+            *self.lost_by.entry(id.clone()).or_insert(0) += count;
+        }
+    }
+}
+
+impl Tally {
+    /// Faults that were brought about.
+    pub(crate) fn all_faults(&self) -> u64 {
+        self.faults.values().sum()
+    }
+
+    /// Of how many of them it was looked whether they met something, and how many did.
+    pub(crate) fn all_felt(&self) -> (u64, u64) {
+        let add = |sum: (u64, u64), one: &(u64, u64)| (sum.0 + one.0, sum.1 + one.1);
+        self.felt.values().fold((0, 0), add)
     }
 }
 
@@ -165,21 +189,22 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     let setting = Setting::of(round)?;
     case.forgets_claims = !setting.engine.starts_with("redis");
     case.is_elsewhere = setting.is_elsewhere;
+    case.admit_losses(setting.may_lose);
     case.loses_at_most = setting.loses_at_most.map(|span| span.as_micros() as u64);
     let mut findings = judge(&case);
     findings.verdicts.push(something_was_done(&findings.tally));
     Ok(findings)
 }
 
-/// D: a round in which nothing was sent, run or broken proves nothing. What was lost could not run:
-/// of that I1 judges.
+/// D: a round in which nothing was sent or run, or in which no fault met anything, proves nothing. What was lost could
+/// not run: of that I1 judges.
 fn something_was_done(tally: &Tally) -> Verdict {
     let mut verdict = Verdict::new(DONE);
-    let faults = tally.faults.values().sum();
+    let felt = tally.felt.values().map(|(_, felt)| felt).sum();
     for (what, done) in [
         ("sent", tally.acknowledged + tally.unjudged),
         ("run", tally.starts + tally.lost),
-        ("broken", faults),
+        ("met by a fault", felt),
     ] {
         verdict.check(done > 0, || format!("nothing was {what}"));
     }
@@ -193,6 +218,7 @@ const DONE: &str = "D something was done";
 pub(crate) fn judge(case: &Case) -> Findings {
     let mut tally = Tally {
         faults: case.count_faults(),
+        felt: case.count_felt(),
         unwritten: case.unwritten.len() as u64,
         ..Tally::default()
     };

@@ -93,19 +93,31 @@ pub(crate) enum Event {
     Dropped,
     /// Who holds this lease will come late with everything, on purpose.
     Late { token: Token },
-    /// A fault begins.
+    /// A claim, or a wait for work, came to nothing; `invoked` is the stamp of its call.
+    Failed { invoked: u64, what: String },
+    /// A fault begins; `on` names the processes that it hits, where it hits some and not what all share.
     Fault {
         number: u64,
         id: String,
         what: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        on: Vec<String>,
     },
+    /// Sentinels named another master since a stamp, and no fault had them do so.
+    FailedOver { since: u64 },
     /// At a kill of Redis: bytes that it had answered and not written yet, and how many writes it had
     /// put off for a sync that was under way.
     Unwritten { bytes: u64, put_off: u64 },
     /// At a power cut: when each sync of the engine's log since the one before began, and was over.
     Syncs { spans: Vec<(u64, Option<u64>)> },
-    /// A fault is over, and what it hit runs again. `done` is false if it could not be brought about.
-    Healed { number: u64, done: bool },
+    /// A fault is over, and what it hit runs again. `done` is false if it could not be brought about, `met` true
+    /// if it was counted that it met something.
+    Healed {
+        number: u64,
+        done: bool,
+        #[serde(default)]
+        met: bool,
+    },
     /// A process is gone, by whatever cause.
     Gone { process: String },
     /// A wait of the harness itself ran out: for what.

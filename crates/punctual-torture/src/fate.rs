@@ -39,6 +39,10 @@ pub(crate) struct Mix {
     pub(crate) payload_max: u32,
     /// The longest delay, in milliseconds.
     pub(crate) delay_max: u64,
+    /// How long a producer rests after a call, in milliseconds; if it does, nobody comes late, who would claim what
+    /// workers are to hear of.
+    #[serde(default)]
+    pub(crate) rests: u64,
 }
 
 impl Mix {
@@ -50,6 +54,7 @@ impl Mix {
         slow: 100,
         payload_max: 100 << 10,
         delay_max: 5_000,
+        rests: 0,
     };
     /// Many small jobs; aborts are rare, for each costs a start of a process.
     pub(crate) const MANY: Self = Self {
@@ -59,6 +64,17 @@ impl Mix {
         slow: 2,
         payload_max: 400,
         delay_max: 5_000,
+        rests: 0,
+    };
+    /// A job now and then, due at once: workers are idle in between.
+    pub(crate) const FEW: Self = Self {
+        fails: 0,
+        panics: 0,
+        aborts: 0,
+        slow: 0,
+        payload_max: 400,
+        delay_max: 0,
+        rests: 2_000,
     };
 
     pub(crate) fn fate(&self, random: &mut Rng) -> Fate {

@@ -22,6 +22,9 @@ pub(crate) struct Look {
     pub(crate) rows: BTreeMap<JobId, Rows>,
     /// What is left although nothing should be: jobs that are not settled, keys that are held.
     pub(crate) leftovers: Vec<String>,
+    /// Jobs of nobody in this run.
+    #[serde(default)]
+    pub(crate) strangers: Vec<String>,
     /// Counts that differ from what a walk finds.
     pub(crate) miscounts: Vec<String>,
     /// Bytes of all keys once every job was deleted: after the first round of the cell, and now.
@@ -131,7 +134,7 @@ impl Look {
                 let strange = found.iter().filter(|id| known.binary_search(id).is_err());
                 let told =
                     strange.map(|id| format!("{id} of {} is of nobody in this run", queue.queue));
-                self.leftovers.extend(told.take(LEFT));
+                self.strangers.extend(told.take(LEFT));
                 if !state.is_settled() {
                     let left = found
                         .iter()

@@ -7,6 +7,7 @@
 mod address;
 mod again;
 mod args;
+mod aside;
 mod cell;
 mod check;
 mod event;

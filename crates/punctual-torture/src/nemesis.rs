@@ -2,6 +2,7 @@
 
 mod clocks;
 mod disk;
+mod failovers;
 mod strangers;
 
 use std::sync::Arc;
@@ -22,6 +23,8 @@ use crate::plan::{Fault, Kind, Lane};
 use crate::process::Kept;
 use crate::waits::Waits;
 
+pub(crate) use failovers::Failovers;
+
 /// What a plan can hit.
 pub(crate) struct Targets {
     pub(crate) cell: CellKind,
@@ -35,6 +38,7 @@ pub(crate) struct Targets {
     pub(crate) clients: Option<Arc<SyncSpy>>,
     /// The port of a gateway that strangers can come to.
     pub(crate) gateway: Option<u16>,
+    pub(crate) failovers: Arc<Failovers>,
 }
 
 /// How long what a fault hit may take until it runs again, on a machine that has other work too.
@@ -58,6 +62,9 @@ pub(crate) async fn carry_out(
                 if watch.elapsed() > span {
                     return;
                 }
+                if lane == Lane::Servers {
+                    targets.failovers.look(history).await;
+                }
                 let ready = targets.prepare(fault, history);
                 let what = format!("{} to be prepared", fault.kind.what());
                 if waits.on(HEALS_MAX, what, ready).await.is_none() {
@@ -68,7 +75,13 @@ pub(crate) async fn carry_out(
                     fault.kind.id_in(targets.cell).into(),
                     fault.kind.what().into(),
                 );
-                history.note(Event::Fault { number, id, what });
+                let on = targets.on(fault);
+                history.note(Event::Fault {
+                    number,
+                    id,
+                    what,
+                    on,
+                });
                 if fault.kind == Kind::KillEngine && targets.cell.is_everysec() {
                     targets.note_unwritten(history).await;
                 }
@@ -80,13 +93,32 @@ pub(crate) async fn carry_out(
                 let Some(done) = waits.on(heals_max, what, targets.hit(fault)).await else {
                     return;
                 };
-                history.note(Event::Healed { number, done });
+                if lane == Lane::Servers {
+                    targets.failovers.expect().await;
+                }
+                let met = done && fault.kind.is_counted();
+                history.note(Event::Healed { number, done, met });
             }
         });
     join_all(lanes).await;
 }
 
 impl Targets {
+    /// The processes that a fault hits, where it hits some and not what all share.
+    fn on(&self, fault: &Fault) -> Vec<String> {
+        let workers = match fault.kind {
+            Kind::KillWorker | Kind::StopWorker | Kind::TerminateWorker => vec![self.worker(fault)],
+            Kind::StopWorkers => self.workers.iter().collect(),
+            _ => Vec::new(),
+        };
+        let names = workers.into_iter().map(Kept::name);
+        names.map(str::to_owned).collect()
+    }
+
+    fn worker(&self, fault: &Fault) -> &Kept {
+        &self.workers[fault.pick as usize % self.workers.len()]
+    }
+
     /// Brings a fault about and heals it; answers whether it was brought about.
     async fn hit(&self, fault: &Fault) -> bool {
         match fault.lane {
@@ -145,7 +177,7 @@ impl Targets {
     }
 
     async fn hit_worker(&self, fault: &Fault) -> bool {
-        let worker = &self.workers[fault.pick as usize % self.workers.len()];
+        let worker = self.worker(fault);
         match fault.kind {
             Kind::KillWorker => worker.kill(fault.span()).await,
             Kind::StopWorker => worker.stop(fault.span()).await,

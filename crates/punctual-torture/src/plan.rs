@@ -51,7 +51,9 @@ pub(crate) enum Kind {
 }
 
 /// Faults of a lane come one after the other; lanes go on at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Lane {
     Workers,
@@ -91,7 +93,7 @@ impl fmt::Display for Fault {
 }
 
 /// The faults of one round of a cell.
-pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64, faults: usize) -> Vec<Fault> {
+pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fault> {
     let mut random =
         Rng::with_seed(seed ^ (cell as u64 + 1).wrapping_mul(0x9e37_79b9) ^ (round << 40));
     let mut plan = Vec::new();
@@ -124,8 +126,12 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64, faults: us
         }
     }
     plan.sort_by_key(|fault| (fault.at, fault.lane));
-    plan.truncate(faults);
     plan
+}
+
+/// Whether a lane is among these, of which none means all.
+pub(crate) fn is_among(lanes: &[Lane], lane: Lane) -> bool {
+    lanes.is_empty() || lanes.contains(&lane)
 }
 
 fn pick(kinds: &[(Kind, u32)], random: &mut Rng) -> Kind {
@@ -304,6 +310,21 @@ impl Kind {
             Self::ClockBack | Self::ClientClock => random.u64(300..1_000),
             _ => 0,
         }
+    }
+
+    /// Whether it is counted, where it is brought about, that something met it: bytes that were cut, syncs and writes
+    /// that were refused or slowed, strangers that were let in. It counts as brought about only then.
+    pub(crate) fn is_counted(self) -> bool {
+        matches!(
+            self,
+            Self::CutRequest
+                | Self::CutReply
+                | Self::SlowSync
+                | Self::FailSync
+                | Self::FullDisk
+                | Self::Drip
+                | Self::TakeNothing
+        )
     }
 
     /// Its number in the list of faults.

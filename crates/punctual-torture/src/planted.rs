@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use punctual::engine::Waited;
+use punctual::time::{Timestamp, pause};
+
 use crate::roles::Failed;
+use crate::stamp::wall;
 
 /// The variable that names the bug.
 pub(crate) const VARIABLE: &str = "PUNCTUAL_PLANTED";
@@ -32,6 +36,25 @@ pub(crate) fn plant() -> Result<(), Failed> {
         }
         Err(_) => Ok(()),
     }
+}
+
+/// Whether a wait that breaks is the last one in which its process listens: the bug that is planted.
+#[cfg(feature = "planted")]
+pub(crate) fn deafens() -> bool {
+    std::env::var(VARIABLE).is_ok_and(|name| name == "DeafAfterBreak")
+}
+
+/// Whether a wait that breaks is the last one in which its process listens: never, in this build.
+#[cfg(not(feature = "planted"))]
+pub(crate) fn deafens() -> bool {
+    false
+}
+
+/// A wait in which nobody listens for bells: over at its instant.
+pub(crate) async fn sleep_deaf(until: Timestamp) -> punctual::Result<Waited> {
+    let left = until.as_micros().saturating_sub(wall());
+    pause(Duration::from_micros(left)).await;
+    Ok(Waited::TimedOut)
 }
 
 /// The interval at which an engine syncs that was told one: that one, unless the bug is planted that it takes its time.

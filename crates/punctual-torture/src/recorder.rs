@@ -1,7 +1,7 @@
 //! An engine that writes down what is asked of it and what it answers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use punctual::engine::*;
@@ -13,6 +13,7 @@ use crate::event::{
 };
 use crate::fate::Fate;
 use crate::history::History;
+use crate::planted;
 use crate::stamp::{stamp, wall};
 
 /// Stands between a client and its engine.
@@ -21,21 +22,35 @@ pub(crate) struct Recorder {
     inner: Arc<dyn Engine>,
     history: Arc<History>,
     calls: AtomicU64,
+    /// Whether its process ends, to be started again, once a claim is told that the data are gone.
+    begins_anew: bool,
+    /// Whether nobody listens any more: a bug that is planted.
+    is_deaf: AtomicBool,
 }
 
 impl Recorder {
-    pub(crate) fn new(inner: Arc<dyn Engine>, history: Arc<History>) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Engine>, history: Arc<History>, begins_anew: bool) -> Self {
         Self {
             inner,
             history,
             calls: AtomicU64::new(0),
+            begins_anew,
+            is_deaf: AtomicBool::new(false),
         }
     }
 
     fn call(&self) -> u64 {
         self.calls.fetch_add(1, Relaxed)
     }
+
+    fn failed(&self, verb: &str, invoked: u64, error: &Error) {
+        let what = format!("{verb}: {error}");
+        self.history.note(Event::Failed { invoked, what });
+    }
 }
+
+/// How a process ends then.
+const BEGINS_ANEW: i32 = 5;
 
 /// The header that carries a job's fate, so that the recorder need not read payloads.
 pub(crate) const FATE: &str = "fate";
@@ -145,16 +160,21 @@ impl Engine for Recorder {
         let invoked = stamp();
         let alone = claim.alone;
         let answer = self.inner.claim(namespace, claim).await;
-        if let Ok(claimed) = &answer
-            && !claimed.pages.is_empty()
-        {
-            let pages = claimed.pages.iter().map(granted).collect();
-            self.history.note(Event::ClaimOk {
+        match &answer {
+            Ok(claimed) if claimed.pages.is_empty() => {}
+            Ok(claimed) => self.history.note(Event::ClaimOk {
                 invoked,
                 now: claimed.now.as_micros(),
                 alone,
-                pages,
-            });
+                pages: claimed.pages.iter().map(granted).collect(),
+            }),
+            Err(error) => {
+                self.failed("claim", invoked, error);
+                if self.begins_anew && error.kind() == ErrorKind::DataMissing {
+                    // As a person would, who is told to.
+                    std::process::exit(BEGINS_ANEW);
+                }
+            }
         }
         answer
     }
@@ -212,7 +232,16 @@ impl Engine for Recorder {
     }
 
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
-        self.inner.wait(namespace, what, until).await
+        let invoked = stamp();
+        if self.is_deaf.load(Relaxed) {
+            return planted::sleep_deaf(until).await;
+        }
+        let answer = self.inner.wait(namespace, what, until).await;
+        if let Err(error) = &answer {
+            self.failed("wait", invoked, error);
+            self.is_deaf.fetch_or(planted::deafens(), Relaxed);
+        }
+        answer
     }
 
     async fn get(

@@ -20,12 +20,13 @@ pub(crate) fn line(round: &Round) -> String {
         doubled,
         early,
         stale_accepted,
+        second_tries,
         ..
     } = round.findings.tally;
-    let faults: u64 = round.findings.tally.faults.values().sum();
+    let (faults, felt) = faults(&round.findings.tally);
     let mut text = format!(
-        "{:<14} seed {} round {}: {} s, drained in {} s, {faults} faults, {acknowledged} acknowledged, {unjudged} not judged, {lost} lost, {doubled} doubled, \
-         {early} early, {stale_accepted} stale accepted",
+        "{:<14} seed {} round {}: {} s, drained in {} s, {faults} faults, {felt} of them felt, {acknowledged} acknowledged, {unjudged} not judged, {lost} lost, {doubled} doubled, \
+         {second_tries} second tries, {early} early, {stale_accepted} stale accepted",
         round.cell.name(),
         round.seed,
         round.round,
@@ -51,6 +52,22 @@ pub(crate) fn line(round: &Round) -> String {
     text
 }
 
+/// Faults that were brought about, and how many of them met something: of all of them, unless it is of fewer that
+/// this was looked at.
+fn faults(tally: &Tally) -> (String, String) {
+    let (looked, felt) = tally.all_felt();
+    let all = tally.all_faults();
+    let felt = match looked {
+        0 if all > 0 => UNKNOWN.into(),
+        _ if looked == all => tables::grouped(felt),
+        _ => format!("{} of {}", tables::grouped(felt), tables::grouped(looked)),
+    };
+    (tables::grouped(all), felt)
+}
+
+/// Nobody looked.
+const UNKNOWN: &str = "–";
+
 /// A verdict with its first examples.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
     let mut text = match (verdict.holds(), verdict.checked) {
@@ -70,8 +87,8 @@ pub(crate) fn verdict(verdict: &Verdict) -> String {
 /// The report of one run.
 pub(crate) fn markdown(rounds: &[Round]) -> String {
     let mut text = String::from(
-        "| cell | rounds | faults | acknowledged | not judged | lost | doubled effects | early | stale accepted | stale refused |\n\
-         | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
+        "| cell | rounds | faults | of them felt | acknowledged | not judged | lost | doubled effects | second tries | early | stale accepted | stale refused |\n\
+         | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
     );
     let mut cells: BTreeMap<String, (u64, Tally)> = BTreeMap::new();
     for round in rounds {
@@ -80,14 +97,15 @@ pub(crate) fn markdown(rounds: &[Round]) -> String {
         sum.add(&round.findings.tally);
     }
     for (cell, (rounds, sum)) in &cells {
-        let faults: u64 = sum.faults.values().sum();
+        let (faults, felt) = faults(sum);
         writeln!(
             text,
-            "| {cell} | {rounds} | {faults} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {cell} | {rounds} | {faults} | {felt} | {} | {} | {} | {} | {} | {} | {} | {} |",
             sum.acknowledged,
             sum.unjudged,
             sum.lost,
             sum.doubled,
+            sum.second_tries,
             sum.early,
             sum.stale_accepted,
             sum.stale_refused
@@ -101,4 +119,4 @@ pub(crate) fn markdown(rounds: &[Round]) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

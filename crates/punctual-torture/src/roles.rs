@@ -89,7 +89,8 @@ impl Begun {
         let history = Arc::new(History::create(&setting.round, &args.name)?);
         history.note(Event::Began { solo });
         let engine = connect(&setting.engine).await?;
-        let engine = Arc::new(Recorder::new(engine, history.clone()));
+        let begins_anew = setting.may_lose;
+        let engine = Arc::new(Recorder::new(engine, history.clone(), begins_anew));
         Ok(Self {
             setting: Arc::new(setting),
             history,

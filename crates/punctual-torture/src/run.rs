@@ -24,8 +24,8 @@ use crate::fate::Mix;
 use crate::foreign::Foreign;
 use crate::history::{self, History};
 use crate::look::{self, Look};
-use crate::nemesis::{self, Targets};
-use crate::plan::plan;
+use crate::nemesis::{self, Failovers, Targets};
+use crate::plan::{Lane, is_among, plan};
 use crate::process::{Kept, Recipe};
 use crate::roles::solo::is_idle;
 use crate::setting::{self, Setting};
@@ -44,6 +44,8 @@ pub(crate) struct Wanted {
     pub(crate) span: Duration,
     /// Faults per cell, at most.
     pub(crate) faults: usize,
+    /// Lanes of faults; all of them if none is named.
+    pub(crate) lanes: Vec<Lane>,
     pub(crate) mix: Mix,
     pub(crate) batch: usize,
     pub(crate) rate: u32,
@@ -175,9 +177,9 @@ async fn run_cell(
             break;
         }
         let span = left.min(wanted.round);
-        let mut plan = plan(wanted.seed, kind, number, span.as_millis() as u64, faults);
-        plan.retain(|fault| cell.is_hit_in(fault.lane));
-        faults -= plan.len();
+        let mut plan = plan(wanted.seed, kind, number, span.as_millis() as u64);
+        plan.retain(|fault| cell.is_hit_in(fault.lane) && is_among(&wanted.lanes, fault.lane));
+        plan.truncate(faults);
         left -= span;
         let running = RoundRun {
             wanted,
@@ -187,6 +189,7 @@ async fn run_cell(
         };
         // In a box: it is as large as all that it awaits.
         let round = Box::pin(running.run(&plan, span)).await?;
+        faults = faults.saturating_sub(round.findings.tally.all_faults() as usize);
         ended(&round)?;
         let found = !round.is_clean();
         let is_over = round.findings.is_blind || !round.findings.is_cleared;
@@ -222,7 +225,9 @@ impl RoundRun<'_> {
         };
         let workers = if solo { 0 } else { WORKERS };
         let producers = if solo { 0 } else { PRODUCERS };
+        let failovers = Arc::new(Failovers::watch(self.cell.servers.clone()).await);
         let targets = Targets {
+            failovers: failovers.clone(),
             cell: self.cell.kind,
             workers: (0..workers).map(|number| start("worker", number)).collect(),
             host,
@@ -262,6 +267,7 @@ impl RoundRun<'_> {
             }
         };
         let drained = draining.elapsed();
+        failovers.look(&history).await;
         for worker in workers {
             worker.end().await;
         }
@@ -395,6 +401,7 @@ impl RoundRun<'_> {
             solo: (PRODUCERS, 1),
             slots: 16,
             loses_at_most: self.cell.kind.loses_at_most(),
+            may_lose: self.cell.kind.may_lose(),
             is_elsewhere: self
                 .wanted
                 .foreign

@@ -42,6 +42,9 @@ pub(crate) struct Setting {
     /// syncs, where the engine says so.
     #[serde(default)]
     pub(crate) loses_at_most: Option<Duration>,
+    /// Whether what was acknowledged may be lost at all.
+    #[serde(default)]
+    pub(crate) may_lose: bool,
     /// Whether the engine may keep the time of another machine.
     #[serde(default)]
     pub(crate) is_elsewhere: bool,

@@ -60,6 +60,24 @@ impl Sums {
         fs::rename(beside, path)
     }
 
+    /// Refuses a run that these sums have rounds of already: what is repeated proves nothing more.
+    pub(crate) fn take_new(
+        &self,
+        commit: &str,
+        cells: &[CellKind],
+        seed: u64,
+    ) -> Result<(), String> {
+        let is_known =
+            |run: &&Run| run.commit == commit && run.seed == seed && cells.contains(&run.cell);
+        match self.runs.iter().find(is_known) {
+            None => Ok(()),
+            Some(run) => Err(format!(
+                "the sums have rounds of {} under seed {seed} at {commit} already; take another --seed",
+                run.cell.name()
+            )),
+        }
+    }
+
     /// Adds a round to the run that it is part of, so that a run that is ended counts as far as it came.
     pub(crate) fn add(&mut self, commit: &str, round: &Round) {
         let ours =

@@ -1,6 +1,6 @@
 //! The engines that walks are played on.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual::conformance::{Harness, START, Subject};
 use punctual::time::{ManualClock, Timestamp};
@@ -9,6 +9,7 @@ use punctual_embedded::testing::{Crash, ForgetfulDisk, MemoryStore};
 use punctual_embedded::{EmbeddedEngine, Options};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
+use tokio::task::block_in_place;
 
 pub(crate) struct Memory;
 
@@ -86,33 +87,47 @@ fn open(disk: &ForgetfulDisk, store: &MemoryStore, clock: &ManualClock) -> Arc<E
     Arc::new(EmbeddedEngine::open_on(disk, store, options).expect("the data are whole"))
 }
 
-/// On one server, cleared for each walk.
-pub(crate) struct Redis(Arc<TestServer>);
+/// On one server, cleared for each walk. After a crash it has what it saved last.
+pub(crate) struct Redis(Arc<Mutex<TestServer>>);
 
 struct OnServer {
     engine: Arc<RedisEngine>,
     clock: ManualClock,
-    _server: Arc<TestServer>,
+    server: Arc<Mutex<TestServer>>,
 }
 
 impl Redis {
     pub(crate) fn start() -> Self {
-        Self(Arc::new(TestServer::start()))
+        Self(Arc::new(Mutex::new(TestServer::start())))
     }
+
+    /// Saves what it has.
+    pub(crate) fn save(&self) {
+        let said = block_in_place(|| held(&self.0).cli(&["SAVE"]));
+        assert_eq!(said, "OK");
+    }
+}
+
+fn held(server: &Mutex<TestServer>) -> MutexGuard<'_, TestServer> {
+    server.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[async_trait::async_trait]
 impl Harness for Redis {
     async fn fresh(&self, limits: Limits) -> Box<dyn Subject> {
-        self.0.cli(&["FLUSHALL"]);
+        let address = {
+            let server = held(&self.0);
+            server.cli(&["FLUSHALL"]);
+            server.address()
+        };
         let clock = ManualClock::new(START);
-        let options: punctual_redis::Options = self.0.address().parse().expect("an address");
+        let options: punctual_redis::Options = address.parse().expect("an address");
         let options = options.limits(limits);
         let engine = RedisEngine::connect_with_clock(options, clock.clone()).await;
         Box::new(OnServer {
             engine: Arc::new(engine.expect("the server is there")),
             clock,
-            _server: self.0.clone(),
+            server: self.0.clone(),
         })
     }
 }
@@ -129,5 +144,13 @@ impl Subject for OnServer {
             .await
             .expect("the server is there");
         self.clock.set(now);
+    }
+
+    async fn crash(&mut self) {
+        block_in_place(|| {
+            let mut server = held(&self.server);
+            server.kill();
+            server.restart();
+        });
     }
 }

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use punctual::conformance::Harness;
 use punctual_model::replay::{Covered, walks};
-use punctual_model::{Bug, Law};
+use punctual_model::{Bug, Law, Replication};
 
 use crate::harness::{Embedded, Memory, Redis};
 
@@ -24,10 +24,10 @@ const ANSWERS: [&str; 12] = [
 
 async fn agree(harness: &dyn Harness, failover: bool, seeds: Range<u64>) -> Covered {
     let law = Law {
-        bug: None,
         failover,
+        ..Law::default()
     };
-    let covered = walks(harness, law, seeds, 40).await;
+    let covered = walks(harness, law, seeds, 40, &|| {}).await;
     covered.unwrap_or_else(|difference| panic!("{difference}"))
 }
 
@@ -56,6 +56,36 @@ async fn redis_engine_answers_as_the_model() {
     met_all(&agree(&Redis::start(), false, 0..60).await);
 }
 
+/// Both jobs, and failovers to a replica that lacks some: the server is killed and comes back with what it saved last.
+const LOSES: Law = Law {
+    bug: None,
+    failover: false,
+    replication: Replication::Unawaited,
+    jobs: 2,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_engine_answers_as_the_model_over_losses_too() {
+    let redis = Redis::start();
+    let covered = walks(&redis, LOSES, 0..25, 40, &|| redis.save()).await;
+    let covered = covered.unwrap_or_else(|difference| panic!("{difference}"));
+    assert!(covered.answers.contains("Lose Silence"));
+    met_all(&covered);
+}
+
+/// An engine that compared attempts alone would not pass.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_that_compares_attempts_alone_differs_from_redis_over_losses() {
+    let redis = Redis::start();
+    let law = Law {
+        bug: Some(Bug::SettleComparesAttempt),
+        ..LOSES
+    };
+    let differs = walks(&redis, law, 0..200, 40, &|| redis.save()).await;
+    let differs = differs.expect_err("it is seen");
+    assert!(differs.contains("Settle"), "{differs}");
+}
+
 /// A model that is wrong does not pass for what engines do.
 #[tokio::test]
 async fn a_wrong_model_differs_from_the_engine() {
@@ -67,13 +97,14 @@ async fn a_wrong_model_differs_from_the_engine() {
         Bug::RescueDoesNotCount,
         Bug::NeighboursAreBlamed,
         Bug::CancelIsForgotten,
+        Bug::ClaimTakesWaiting,
     ];
     for bug in seen {
         let law = Law {
             bug: Some(bug),
-            failover: false,
+            ..Law::default()
         };
-        let differs = walks(&Memory, law, 0..2_000, 40).await;
+        let differs = walks(&Memory, law, 0..2_000, 40, &|| {}).await;
         assert!(differs.is_err(), "{bug:?} is not seen");
     }
 }

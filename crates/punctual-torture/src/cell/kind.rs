@@ -7,7 +7,7 @@ use punctual::time::{millis, seconds};
 use serde::{Deserialize, Serialize};
 
 use crate::address;
-use crate::check::SURE;
+use crate::check::LOSABLE;
 
 /// Which engine, and how it is reached.
 #[derive(
@@ -136,7 +136,7 @@ impl CellKind {
 
     /// Whether its setting promises what a verdict of that name says.
     pub(crate) fn promises(self, verdict: &str) -> bool {
-        !self.may_lose() || SURE.contains(&verdict)
+        !self.may_lose() || !LOSABLE.contains(&verdict)
     }
 
     /// How long before a power cut, or a kill of Redis, a job was acknowledged, at most, that is lost by it, where a
@@ -147,6 +147,8 @@ impl CellKind {
             Self::EmbeddedInterval => Some(millis(200)),
             // So long it puts a write off for a sync, which only a disk that is slow makes it do.
             Self::RedisEverysec | Self::RedisEverysecSlow => Some(seconds(2)),
+            // A sync begins in the next second of its clock, and one that is under way has not what comes meanwhile.
+            Self::RedisEverysecPower => Some(seconds(2)),
             _ => None,
         }
     }

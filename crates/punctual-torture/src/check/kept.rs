@@ -4,16 +4,20 @@ use std::collections::HashSet;
 
 use punctual::{JobId, State};
 
+use super::losses::LOSE;
 use super::stories::{Answer, Case, FaultSpan, Receipt, Story};
 use super::{Tally, Verdict};
 use crate::event::Verdict as Said;
 use crate::fate::Fate;
 use crate::look::Seen;
 
+/// The verdict that acknowledged jobs are kept.
+pub(super) const KEPT: &str = "I1 nothing lost";
+
 /// I1: an acknowledged job has one terminal state, which something brought about: a handler, a cancel, another job
 /// that took its place.
 pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
-    let mut verdict = Verdict::new("I1 nothing lost");
+    let mut verdict = Verdict::new(KEPT);
     let replaced = replaced(case);
     for (id, story) in &case.jobs {
         let seen = case.look.jobs.get(id);
@@ -47,8 +51,10 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
         }
         if story.stored().is_some() {
             if !is_terminal {
+                let (fault, age) = taken_by(case, story);
                 tally.lost += 1;
-                tally.oldest_lost = tally.oldest_lost.max(age(case, story));
+                tally.oldest_lost = tally.oldest_lost.max(age);
+                *tally.lost_by.entry(fault.into()).or_insert(0) += 1;
             }
             verdict.check(is_terminal, || {
                 format!("{id} was acknowledged and is {}", named(state))
@@ -143,15 +149,14 @@ fn cancelled_at(story: &Story) -> Option<u64> {
     done.map(|(at, _)| *at).min()
 }
 
-/// Faults that may take what was acknowledged, in settings that admit it.
-const LOSE: [&str; 8] = ["F02", "F03", "F04", "F05", "F07", "F17", "F21", "F22"];
-
-/// How long a job had been acknowledged when the next such fault came, in microseconds.
-fn age(case: &Case, story: &super::stories::Story) -> u64 {
+/// The next fault that may have taken a job, after it was acknowledged; and for how many microseconds it had been then.
+fn taken_by<'a>(case: &'a Case, story: &Story) -> (&'a str, u64) {
     let at = story.stored().map_or(0, |receipt| receipt.at);
     let may_lose = |fault: &&FaultSpan| LOSE.contains(&&*fault.id) && fault.until > at;
     let next = case.faults.iter().find(may_lose);
-    next.map_or(0, |fault| fault.from.saturating_sub(at))
+    next.map_or(("none", 0), |fault| {
+        (&*fault.id, fault.from.saturating_sub(at))
+    })
 }
 
 fn named(state: Option<State>) -> String {
@@ -170,7 +175,9 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
             )
         });
         let sent = case.jobs.get(id).is_some_and(|story| story.sent.is_some());
-        verdict.check(sent, || format!("{id} has an effect and was never sent"));
+        verdict.check(sent || case.may_lose, || {
+            format!("{id} has an effect and was never sent")
+        });
     }
     for (id, story) in &case.jobs {
         let is_gone = case.look.blind.is_none() && !case.look.jobs.contains_key(id);
@@ -208,7 +215,7 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
                 .grants
                 .last()
                 .filter(|grant| seen.attempt == Some(grant.attempt));
-            let was_alone = last.is_none_or(|grant| grant.alone);
+            let was_alone = story.over_a_loss || last.is_none_or(|grant| grant.alone);
             verdict.check(was_alone, || {
                 format!("{id} is dead as poison and did not run alone")
             });
@@ -221,7 +228,9 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
 pub(super) fn no_orphans(case: &Case) -> Verdict {
     let mut verdict = Verdict::new("I8 no orphans");
     verdict.checked = case.look.keys + case.look.counts;
-    for left in &case.look.leftovers {
+    // What was deleted may be back, where that may be lost too.
+    let strangers = case.look.strangers.iter().filter(|_| !case.may_lose);
+    for left in case.look.leftovers.iter().chain(strangers) {
         verdict.check(false, || left.clone());
     }
     for (id, story) in &case.jobs {
@@ -233,7 +242,10 @@ pub(super) fn no_orphans(case: &Case) -> Verdict {
                 continue;
             }
             let settled = holder.settled_at().map(|place| &holder.ends[place]);
-            let over = settled.is_some_and(|end| end.answered < receipt.invoked);
+            let over = settled.is_some_and(|end| {
+                end.answered < receipt.invoked
+                    && !(case.may_lose && case.may_forget(end.answered, receipt.at))
+            });
             verdict.check(!over, || {
                 format!("{id} was merged into a job that had settled before")
             });
@@ -242,6 +254,9 @@ pub(super) fn no_orphans(case: &Case) -> Verdict {
     verdict
 }
 
+/// The verdict that bytes go with the jobs.
+pub(super) const BASE: &str = "I9 back to base";
+
 /// What may remain besides: records of workers, and of each minute.
 const REMAINS_BYTES: u64 = 64 << 10;
 /// And the mark of a job for two minutes after it was settled or deleted, with what finds it.
@@ -249,7 +264,7 @@ const MARK_BYTES: u64 = 256;
 
 /// I9: what remains once every job is deleted does not grow from round to round.
 pub(super) fn back_to_base(case: &Case) -> Verdict {
-    let mut verdict = Verdict::new("I9 back to base");
+    let mut verdict = Verdict::new(BASE);
     if let Some((base, now)) = case.look.remains {
         let marks = MARK_BYTES * case.look.marked.unwrap_or(case.jobs.len() as u64);
         verdict.check(now <= base + base / 20 + REMAINS_BYTES + marks, || {

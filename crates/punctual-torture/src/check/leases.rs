@@ -6,13 +6,15 @@ use punctual::JobId;
 use punctual::engine::Token;
 
 use super::overdue;
-use super::stories::{Answer, Case, Grant, Story};
+use super::stories::{Answer, Case, Extension, Grant, Story};
 use super::{Tally, Verdict};
 use crate::event::Verdict as Said;
 
 /// I2: no lease of a job begins before the one before it was released or had ended, in engine time.
 pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I2 one valid lease");
+    let starts = case.jobs.values().map(|story| story.starts.len() as u64);
+    tally.starts = starts.sum();
     for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
         let mut grants: Vec<&Grant> = story.grants.iter().collect();
         grants.sort_by_key(|grant| grant.now);
@@ -41,7 +43,6 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
                 )
             });
         }
-        tally.starts += story.starts.len() as u64;
         for pair in story.starts.windows(2) {
             let [before, after] = pair else { continue };
             let ended = story
@@ -155,8 +156,56 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
             });
         }
     }
+    over_a_loss(case, tally, &mut verdict);
     overdue::judge(case, tally, &mut verdict);
     verdict
+}
+
+/// Part of I3, for jobs that a loss came over: whatever was forgotten, once a later claim is answered, and nothing was
+/// lost since, nothing is accepted under the lease before. Attempts are counted anew then; nonces are not.
+fn over_a_loss(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
+    let accepted = case.extends.iter().filter(|it| it.deadline.is_some());
+    let mut prolonged: HashMap<JobId, Vec<&Extension>> = HashMap::new();
+    for extension in accepted {
+        let kept = extension.asked.iter();
+        for id in kept.filter(|id| !extension.lost.contains(id)) {
+            prolonged.entry(*id).or_default().push(extension);
+        }
+    }
+    let is_sent = |story: &&Story| story.over_a_loss && story.sent.is_some();
+    for (id, story) in case.jobs.iter().filter(|(_, story)| is_sent(story)) {
+        let is_over = |token: Token, invoked: u64, answered: u64| {
+            let own = story.grants.iter().filter(|grant| grant.token == token);
+            let Some(own) = own.map(|grant| grant.at).max() else {
+                return false;
+            };
+            story.grants.iter().any(|grant| {
+                let is_next = grant.token != token && grant.invoked > own && grant.at < invoked;
+                is_next && !case.may_forget(grant.invoked, answered)
+            })
+        };
+        for end in &story.ends {
+            let accepted = matches!(&end.answer, Answer::Known(_, Said::Settled(..)));
+            let until = if accepted { end.answered } else { end.invoked };
+            let is_forged = !case.granted.contains(&end.token);
+            if is_forged || is_over(end.token, end.invoked, until) {
+                tally.stale_accepted += u64::from(accepted);
+                tally.stale_refused += u64::from(!accepted);
+                verdict.check(!accepted, || {
+                    let (attempt, token) = (end.attempt, end.token);
+                    format!("{id}: attempt {attempt} was ended under {token}, which was over")
+                });
+            }
+        }
+        for extension in prolonged.get(id).into_iter().flatten() {
+            let token = extension.token;
+            let is_stale = is_over(token, extension.invoked, extension.answered);
+            tally.stale_accepted += u64::from(is_stale);
+            verdict.check(!is_stale, || {
+                format!("{id}: {token} was prolonged, which was over")
+            });
+        }
+    }
 }
 
 /// When a job was claimed under other leases after a given one.

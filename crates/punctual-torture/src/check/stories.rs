@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use punctual::JobId;
 use punctual::engine::Token;
 
+use super::felt::{self, Busy};
 use crate::event::{Event, Received, Sent, Verdict};
 use crate::history::Account;
 use crate::look::Look;
@@ -15,6 +16,8 @@ pub(crate) struct Case {
     pub(crate) jobs: BTreeMap<JobId, Story>,
     pub(crate) look: Look,
     pub(crate) faults: Vec<FaultSpan>,
+    /// Calls under way and leases that were held, of every process.
+    pub(super) busy: Vec<Busy>,
     /// Stamps of claims that answered jobs, in order.
     pub(crate) claims: Vec<u64>,
     /// Answers to extends.
@@ -41,6 +44,8 @@ pub(crate) struct Case {
     /// How long before a power cut, or a kill of Redis, a job was acknowledged, at most, that may be lost by it, but for
     /// syncs, in microseconds; `None` if no bound is promised, as where nothing may be lost.
     pub(crate) loses_at_most: Option<u64>,
+    /// Whether what was acknowledged may be lost at all.
+    pub(super) may_lose: bool,
     /// Whether the engine may keep the time of another machine.
     pub(crate) is_elsewhere: bool,
     /// Tokens that some claim was answered.
@@ -61,6 +66,10 @@ pub(crate) struct FaultSpan {
     pub(crate) from: u64,
     pub(crate) until: u64,
     pub(crate) done: bool,
+    /// The processes that it hits, where it hits some and not what all share.
+    pub(crate) on: Vec<String>,
+    /// Whether it was counted that it met something.
+    pub(crate) met: bool,
 }
 
 /// One job.
@@ -84,8 +93,7 @@ pub(crate) struct Story {
     /// Whether somebody who comes late with everything completed it: a lease that was spared, for the
     /// engine had answered nobody, is valid, though nobody worked under it.
     pub(crate) completed_late: bool,
-    /// Whether a power cut that may lose what was acknowledged came after its first claim: what rests
-    /// on that is not judged.
+    /// Whether a fault that may lose what was acknowledged came after its first claim: what rests on that is not judged.
     pub(crate) over_a_loss: bool,
 }
 
@@ -171,8 +179,6 @@ pub(super) struct Extension {
     pub(super) lost: Vec<JobId>,
 }
 
-/// Marks of settled jobs are kept so long, in microseconds.
-const MARKED: u64 = 120_000_000;
 /// How errors of data that are gone are named.
 const DATA_MISSING: &str = "(engine_data_missing";
 
@@ -182,6 +188,7 @@ impl Case {
             jobs: BTreeMap::new(),
             look,
             faults: Vec::new(),
+            busy: Vec::new(),
             claims: Vec::new(),
             extends: Vec::new(),
             enough: None,
@@ -196,6 +203,7 @@ impl Case {
             ended: 0,
             forgets_claims: true,
             loses_at_most: None,
+            may_lose: false,
             is_elsewhere: false,
             granted: HashSet::new(),
             unsure: HashSet::new(),
@@ -213,6 +221,7 @@ impl Case {
                 }
             }
         }
+        case.busy = felt::busy(&accounts, &gone);
         for (number, account) in accounts.into_iter().enumerate() {
             let died = gone.get(&account.process).copied();
             case.hear(number, account, died);
@@ -227,39 +236,14 @@ impl Case {
                 known.push((extension.invoked, deadline));
             }
         }
-        let losses = case.faults.iter().filter(|fault| fault.id == "F05");
-        let losses: Vec<u64> = losses.map(|fault| fault.until).collect();
         for story in case.jobs.values_mut() {
-            let first = story.grants.iter().map(|grant| grant.at).min();
-            story.over_a_loss = first.is_some_and(|first| losses.iter().any(|loss| *loss >= first));
             story.grants.sort_by_key(|grant| (grant.attempt, grant.now));
             story.starts.sort_by_key(|start| start.at);
             story.ends.sort_by_key(|end| end.invoked);
             (case.granted).extend(story.grants.iter().map(|grant| grant.token));
         }
+        case.admit_losses(false);
         case
-    }
-
-    /// Whether a claim that was answered at a stamp may have been forgotten by another: a power cut lies
-    /// between. Claims are written and not synced; whatever else is answered is never forgotten.
-    pub(super) fn may_forget(&self, claimed: u64, until: u64) -> bool {
-        let mut cuts = self.faults.iter().filter(|fault| fault.id == "F04");
-        self.forgets_claims && cuts.any(|cut| claimed <= cut.until && cut.from <= until)
-    }
-
-    /// Whether a job may be gone without a trace at the last look: it was completed or cancelled, or may have been by a
-    /// call that was not answered, so long ago that its mark has lapsed.
-    pub(super) fn may_be_gone(&self, story: &Story) -> bool {
-        // Marks go by the engine's clock: one that read an hour less at first, and then did not, takes an hour's marks.
-        let wrong_clocks = self.has_wrong_clocks();
-        let has_lapsed = |invoked: u64| wrong_clocks || invoked + MARKED <= self.ended;
-        let completes = |end: &Handed| {
-            let taken = matches!(&end.answer, Answer::Known(_, Verdict::Settled(state, _)) if state.is_settled());
-            end.outcome == "completed" && (taken || matches!(end.answer, Answer::Unknown))
-        };
-        let mut ends = story.ends.iter().filter(|end| completes(end));
-        let mut cancels = story.cancels.iter();
-        ends.any(|end| has_lapsed(end.invoked)) || cancels.any(|(at, _)| has_lapsed(*at))
     }
 
     /// Whether clocks were wrong: then those of the engine and of the machine do not compare.
@@ -270,23 +254,6 @@ impl Case {
     /// Whether this machine's clock says nothing of engine time.
     pub(super) fn keeps_other_time(&self) -> bool {
         self.is_elsewhere || self.has_wrong_clocks()
-    }
-
-    /// How many faults of each number were brought about; handlers that ended their process are F30,
-    /// calls that were given up F35.
-    pub(crate) fn count_faults(&self) -> BTreeMap<String, u64> {
-        let mut faults = BTreeMap::new();
-        for fault in self.faults.iter().filter(|fault| fault.done) {
-            *faults.entry(fault.id.clone()).or_insert(0) += 1;
-        }
-        let aborts: u64 = self.jobs.values().map(|story| story.aborts).sum();
-        if aborts > 0 {
-            faults.insert("F30".into(), aborts);
-        }
-        if self.dropped > 0 {
-            faults.insert("F35".into(), self.dropped);
-        }
-        faults
     }
 
     fn hear(&mut self, process: usize, account: Account, died: Option<u64>) {
@@ -473,7 +440,12 @@ impl Case {
                     self.jobs.entry(id).or_default().aborts += 1;
                     self.finish(id, at, attempt);
                 }
-                Event::Fault { number, id, what } => {
+                Event::Fault {
+                    number,
+                    id,
+                    what,
+                    on,
+                } => {
                     open.insert(number, self.faults.len());
                     self.faults.push(FaultSpan {
                         id,
@@ -481,16 +453,28 @@ impl Case {
                         from: at,
                         until: u64::MAX,
                         done: false,
+                        on,
+                        met: false,
                     });
                 }
-                Event::Healed { number, done } => {
+                Event::Healed { number, done, met } => {
                     if let Some(fault) = open
                         .remove(&number)
                         .and_then(|place| self.faults.get_mut(place))
                     {
-                        (fault.until, fault.done) = (at, done);
+                        (fault.until, fault.done, fault.met) = (at, done, met);
                     }
                 }
+                // It may have taken what a planned one may.
+                Event::FailedOver { since } => self.faults.push(FaultSpan {
+                    id: "F21".into(),
+                    what: "a failover that no fault brought about".into(),
+                    from: since,
+                    until: at,
+                    done: false,
+                    on: Vec::new(),
+                    met: false,
+                }),
                 Event::Enough => self.enough = Some(at),
                 Event::Drained => self.drained = true,
                 Event::Dropped => self.dropped += 1,

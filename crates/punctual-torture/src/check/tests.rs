@@ -4,15 +4,19 @@
 mod bounded;
 /// I7.
 mod ends;
+/// Which faults met something, and D.
+mod felt;
 /// I1, I4, I8, I10.
 mod kept;
 /// I2, I3.
 mod leases;
+/// What holds where something may be lost.
+mod losses;
 /// T.
 mod missing;
 /// I3: leases that had run out.
 mod overdue;
-/// I5, I6, W, D.
+/// I5, I6, W.
 mod timing;
 /// How histories are told.
 mod told;

@@ -114,7 +114,7 @@ const ALIVE_AFTER_US: u64 = 5_000_000;
 /// The longest delay of a job.
 const DELAY_MAX_US: u64 = 5_000_000;
 /// Faults that leave others to claim: one worker of three, strangers.
-const OTHERS_CLAIM: [&str; 3] = ["F08", "F27", "F28"];
+const OTHERS_CLAIM: [&str; 5] = ["F01", "F08", "F27", "F28", "F31"];
 
 /// I6: after every fault the first claim comes within five seconds; time in which another fault
 /// keeps everybody from claiming is not counted.
@@ -123,9 +123,14 @@ pub(super) fn alive_again(case: &Case) -> Verdict {
     let end = case.enough.unwrap_or(case.ended);
     // Where the data are gone, there is nothing to claim.
     let heals = |fault: &&FaultSpan| fault.until < end && fault.id != "F17";
+    // Who is told that the data are gone has heard from the engine, and has nothing to claim.
+    let told = case.answers.iter().filter(|answer| answer.missing);
+    let mut signs: Vec<u64> = told.map(|answer| answer.at).collect();
+    signs.extend(&case.claims);
+    signs.sort_unstable();
     for fault in case.faults.iter().filter(heals) {
-        let next = case.claims.partition_point(|at| *at < fault.until);
-        let next = case.claims.get(next).copied();
+        let next = signs.partition_point(|at| *at < fault.until);
+        let next = signs.get(next).copied();
         // Once no more jobs are sent the next one may be due as late as a delay is long; without any there is nothing
         // more to be seen than that it was quiet before.
         let (until, most) = match next {

@@ -71,10 +71,13 @@ pub(super) async fn be_slow(spy: Option<&SyncSpy>, fault: &Fault) {
 
 const SLOW: Duration = millis(800);
 
-/// When each sync of the embedded engine's log and of the names of its files began and was over, since the last power cut;
-/// those of what it keeps besides hold nothing up that was acknowledged.
+/// When each sync of the engine's log and of the names of its files began and was over, since the last power cut; those of
+/// what it keeps besides hold nothing up that was acknowledged.
 pub(super) fn syncs_of_log(spy: &SyncSpy) -> Vec<(u64, Option<u64>)> {
-    let is_of_log = |sync: &SyncSpan| sync.name.starts_with("log-") || sync.name == "data";
+    let is_of_log = |sync: &SyncSpan| {
+        let name = &*sync.name;
+        name.starts_with("log-") || name == "data" || name.ends_with(".aof")
+    };
     let syncs = spy.syncs().unwrap_or_default().into_iter();
     let of_log = syncs.filter(is_of_log);
     of_log.map(|sync| (sync.began, sync.ended)).collect()

@@ -12,6 +12,7 @@ impl Sums {
         let mut page = page.to_owned();
         for (name, table) in [
             ("torture", self.by_cell()),
+            ("torture-lossy", self.by_loss()),
             ("torture-faults", self.by_fault()),
             ("torture-lateness", self.by_lateness()),
             ("torture-runs", self.by_run()),
@@ -30,7 +31,7 @@ impl Sums {
     fn by_cell(&self) -> String {
         let mut cells: BTreeMap<_, (u64, Tally)> = BTreeMap::new();
         let mut all = (0, Tally::default());
-        for run in &self.runs {
+        for run in self.runs.iter().filter(|run| !run.cell.may_lose()) {
             let cell = cells.entry((run.cell, run.cell.durability())).or_default();
             for (broken, tally) in [cell, &mut all] {
                 *broken += run.broken();
@@ -38,8 +39,8 @@ impl Sums {
             }
         }
         let mut table = String::from(
-            "| engine | acknowledged after | faults | jobs acknowledged | not judged | lost | doubled effects | early | stale ends accepted | verdicts broken |\n\
-             | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: |\n",
+            "| engine | acknowledged after | faults | of them felt | jobs acknowledged | not judged | lost | doubled effects | early | stale ends accepted | verdicts broken |\n\
+             | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
         );
         for ((cell, durability), sums) in &cells {
             row(
@@ -53,14 +54,56 @@ impl Sums {
         table
     }
 
-    fn by_fault(&self) -> String {
-        let mut faults: BTreeMap<&str, u64> = BTreeMap::new();
-        for (id, count) in self.runs.iter().flat_map(|run| &run.tally.faults) {
-            *faults.entry(id).or_insert(0) += count;
+    /// What settings lost that may lose: of all that was judged, and by which fault.
+    fn by_loss(&self) -> String {
+        let mut cells: BTreeMap<_, Tally> = BTreeMap::new();
+        for run in self.runs.iter().filter(|run| run.cell.may_lose()) {
+            cells.entry(run.cell).or_default().add(&run.tally);
         }
-        let mut table = String::from("| fault | times |\n| --- | --: |\n");
-        for (id, count) in faults {
-            writeln!(table, "| {id} | {} |", grouped(count)).expect("a string takes any text");
+        let mut table = String::from(
+            "| engine | acknowledged after | faults | of them felt | jobs acknowledged | lost | of all | by | the oldest, before its fault | early | stale ends accepted |\n\
+             | --- | --- | --: | --: | --: | --: | --: | --- | --: | --: | --: |\n",
+        );
+        for (cell, tally) in cells {
+            let (faults, felt) = super::faults(&tally);
+            let share = 100.0 * tally.lost as f64 / tally.acknowledged.max(1) as f64;
+            let by = tally.lost_by.iter();
+            let by = by.map(|(fault, count)| format!("{fault} {}", grouped(*count)));
+            let by = by.collect::<Vec<_>>().join(", ");
+            let oldest = match tally.lost {
+                0 => String::new(),
+                _ => span(tally.oldest_lost),
+            };
+            let (name, durability) = (cell.name(), cell.durability());
+            let [jobs, lost, early, stale] = [
+                tally.acknowledged,
+                tally.lost,
+                tally.early,
+                tally.stale_accepted,
+            ]
+            .map(grouped);
+            writeln!(
+                table,
+                "| `{name}` | `{durability}` | {faults} | {felt} | {jobs} | {lost} | {share:.1} % | {by} | {oldest} | {early} | {stale} |"
+            )
+            .expect("a string takes any text");
+        }
+        table
+    }
+
+    fn by_fault(&self) -> String {
+        let mut all = Tally::default();
+        for run in &self.runs {
+            all.add(&run.tally);
+        }
+        let mut table = String::from(
+            "| fault | times | of them looked at | and felt |\n| --- | --: | --: | --: |\n",
+        );
+        for (id, count) in all.faults {
+            let (looked, felt) = all.felt.get(&id).copied().unwrap_or_default();
+            let [count, looked, felt] = [count, looked, felt].map(grouped);
+            writeln!(table, "| {id} | {count} | {looked} | {felt} |")
+                .expect("a string takes any text");
         }
         table
     }
@@ -119,7 +162,7 @@ impl Sums {
 }
 
 fn row(table: &mut String, name: &str, durability: &str, (broken, tally): &(u64, Tally)) {
-    let faults = grouped(tally.faults.values().sum());
+    let (faults, felt) = super::faults(tally);
     let [jobs, unjudged, lost, doubled, early, stale, broken] = [
         tally.acknowledged,
         tally.unjudged,
@@ -132,13 +175,13 @@ fn row(table: &mut String, name: &str, durability: &str, (broken, tally): &(u64,
     .map(grouped);
     writeln!(
         table,
-        "| {name} | {durability} | {faults} | {jobs} | {unjudged} | {lost} | {doubled} | {early} | {stale} | {broken} |"
+        "| {name} | {durability} | {faults} | {felt} | {jobs} | {unjudged} | {lost} | {doubled} | {early} | {stale} | {broken} |"
     )
     .expect("a string takes any text");
 }
 
 /// `1234567` as `1,234,567`.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

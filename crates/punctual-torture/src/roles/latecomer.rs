@@ -12,6 +12,9 @@ use crate::setting::QUEUES;
 ///
 /// It is what a stopped worker would be if its own clock did not keep it from acting.
 pub(super) async fn run(begun: Begun, seed: u64) {
+    if begun.setting.mix.rests > 0 {
+        return;
+    }
     let mut random = Rng::with_seed(seed ^ 0x1a7e);
     loop {
         pause(millis(random.u64(500..2_500))).await;

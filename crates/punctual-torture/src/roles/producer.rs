@@ -30,8 +30,9 @@ pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
         if producer.random.u32(0..10) == 0 {
             producer.cancel().await;
         }
-        let turn =
-            std::time::Duration::from_micros(1_000_000 / u64::from(producer.begun.setting.rate));
+        let setting = &producer.begun.setting;
+        let turn = std::time::Duration::from_micros(1_000_000 / u64::from(setting.rate));
+        let turn = turn.max(millis(setting.mix.rests));
         pause(turn.saturating_sub(watch.elapsed())).await;
     }
     Ok(())

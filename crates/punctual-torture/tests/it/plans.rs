@@ -9,6 +9,18 @@ fn a_seed_is_a_plan() {
 }
 
 #[test]
+fn a_plan_may_be_of_some_lanes_alone() {
+    let plan = |lanes| {
+        let cell = ["plan", "--engine", "redis-always", "--seed", "7"];
+        said(&[&cell[..], lanes].concat())
+    };
+    let (all, some) = (plan(&[]), plan(&["--lanes", "servers,network"]));
+    assert!(all.contains("F01") && !some.contains("F01"), "{some}");
+    assert!(some.contains("F02") && some.contains("F12"), "{some}");
+    assert!(some.lines().all(|line| all.contains(line)), "the same ones");
+}
+
+#[test]
 fn histories_are_kept_packed_and_judged_alike_again_as_long_as_there_is_room_for_them() {
     let run_with = |bytes| {
         let packed = ["--engine", "embedded", "--minutes", "0.05", "--seed", "2"];

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -21,15 +21,16 @@ pub(crate) fn run_with_token(arguments: &[&str], token: &str) -> Run {
         .prefix("torture-")
         .tempdir()
         .expect("the system refuses to make a directory");
-    let output = Command::new(env!("CARGO_BIN_EXE_punctual-torture"))
-        .arg("run")
-        .args(arguments)
-        .arg("--folder")
-        .arg(folder.path())
-        .env("PUNCTUAL_TOKEN", token)
-        .output()
-        .expect("the program starts");
+    let output = run_in(folder.path(), arguments, token);
     Run { folder, output }
+}
+
+fn run_in(folder: &Path, arguments: &[&str], token: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual-torture"));
+    let command = command.arg("run").args(arguments);
+    let command = command.arg("--folder").arg(folder);
+    let output = command.env("PUNCTUAL_TOKEN", token).output();
+    output.expect("the program starts")
 }
 
 /// What the program says to these arguments.
@@ -72,6 +73,18 @@ impl Run {
             }
         }
         found
+    }
+
+    /// What the program says that runs once more in the same folder.
+    pub(crate) fn again(&self, arguments: &[&str]) -> String {
+        text(&run_in(self.folder.path(), arguments, ""))
+    }
+
+    /// Whether it said that an invariant is broken whose name begins so.
+    pub(crate) fn breaks(&self, invariant: &str) -> bool {
+        let said = self.said();
+        let is_that = |line: &str| line.starts_with(invariant) && line.contains("BROKEN");
+        said.lines().map(str::trim).any(is_that)
     }
 
     /// What every round came to.

@@ -21,7 +21,15 @@ fn account(cell: &str) -> String {
     assert_eq!(run.rounds().len(), 1, "{}", run.said());
     let round = run.folder().join(format!("seed-2/{cell}/round-000"));
     assert!(round.join("history").exists(), "it is kept");
-    std::fs::read_to_string(round.join("stuck.md")).expect("an account")
+    let account = std::fs::read_to_string(round.join("stuck.md")).expect("an account");
+    // Nobody has looked at it when the next run begins.
+    let said = run.again(&["--engine", cell, "--minutes", "0", "--seed", "2"]);
+    let aside = run.folder().join("seed-2.finding-1");
+    assert!(said.contains(&*aside.to_string_lossy()), "{said}");
+    let kept = aside.join(format!("{cell}/round-000/stuck.md"));
+    let kept = std::fs::read_to_string(kept);
+    assert_eq!(kept.expect("it is moved aside"), account);
+    account
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn cells_are_held_to_what_the_table_of_durabilities_says() {
     assert_eq!(said(CellKind::EmbeddedInterval), Some(millis(200)));
     assert_eq!(said(CellKind::RedisEverysec), Some(seconds(2)));
     assert_eq!(said(CellKind::RedisEverysecSlow), Some(seconds(2)));
-    assert_eq!(said(CellKind::RedisEverysecPower), None);
+    assert_eq!(said(CellKind::RedisEverysecPower), Some(seconds(2)));
 }
 
 #[test]

@@ -1,5 +1,4 @@
 use super::told::{CLAIMED, DUE, ENOUGH, JOB, MS, Told};
-use crate::check::something_was_done;
 use crate::event::{Event, Verdict};
 
 const NOTHING: [&str; 0] = [];
@@ -237,11 +236,13 @@ fn time_in_which_another_fault_holds_is_not_counted() {
 }
 
 #[test]
-fn one_worker_that_stands_still_keeps_nobody_from_claiming() {
+fn one_worker_that_stands_still_or_is_gone_keeps_nobody_from_claiming_and_strangers_do_not() {
     let heals = CLAIMED;
-    let mut told = claimed_after(heals, heals + 7_000 * MS);
-    told.fault("F08", heals + 1_000 * MS, heals + 4_000 * MS);
-    assert_eq!(told.broken(), ["I6"]);
+    for id in ["F01", "F08", "F27", "F28", "F31"] {
+        let mut told = claimed_after(heals, heals + 7_000 * MS);
+        told.fault(id, heals + 1_000 * MS, heals + 4_000 * MS);
+        assert_eq!(told.broken(), ["I6"], "{id}");
+    }
 }
 
 #[test]
@@ -262,22 +263,20 @@ fn a_fault_after_which_nothing_is_claimed_any_more_is_found() {
     assert_eq!(late.broken(), NOTHING, "there was no time left to see it");
 }
 
+/// A power cut before the first sync takes all there was.
 #[test]
-fn a_round_in_which_nothing_was_sent_run_or_broken_is_found() {
-    let mut tally = Told::one_job().judged().tally;
-    assert_eq!(something_was_done(&tally).broken, 1, "nothing was broken");
-    tally.faults.insert("F02".into(), 1);
-    assert!(something_was_done(&tally).holds());
-    (tally.acknowledged, tally.starts) = (0, 0);
-    assert_eq!(something_was_done(&tally).broken, 2);
-}
-
-#[test]
-fn a_round_that_ran_nothing_as_all_was_lost_proves_that() {
-    let mut tally = Told::one_job().judged().tally;
-    tally.faults.insert("F02".into(), 1);
-    tally.starts = 0;
-    assert_eq!(something_was_done(&tally).broken, 1, "nothing was run");
-    tally.lost = tally.acknowledged;
-    assert!(something_was_done(&tally).holds());
+fn who_is_told_that_the_data_are_gone_has_nothing_to_claim() {
+    let heals = CLAIMED;
+    let told = |after: u64| {
+        let mut told = claimed_after(heals, heals + 20_000 * MS);
+        let (call, error) = (told.call(), "gone (engine_data_missing)".to_owned());
+        told.say(
+            "producer",
+            heals + after,
+            Event::EnqueueUnknown { call, error },
+        );
+        told.broken()
+    };
+    assert_eq!(told(4_999 * MS), NOTHING);
+    assert_eq!(told(5_001 * MS), ["I6"]);
 }

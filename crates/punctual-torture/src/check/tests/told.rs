@@ -31,6 +31,8 @@ pub(super) struct Told {
     pub(super) look: Look,
     /// What the engine says that a fault takes at most, in microseconds.
     pub(super) loses_at_most: Option<u64>,
+    /// Whether what was acknowledged may be lost at all.
+    pub(super) may_lose: bool,
     /// Whether the engine may keep another machine's time.
     pub(super) is_elsewhere: bool,
     calls: u64,
@@ -44,6 +46,7 @@ impl Told {
             accounts: BTreeMap::new(),
             look: Look::default(),
             loses_at_most: None,
+            may_lose: false,
             is_elsewhere: false,
             calls: 0,
             faults: 0,
@@ -271,11 +274,23 @@ impl Told {
 
     /// A fault that holds for a while.
     pub(super) fn fault(&mut self, id: &str, from: u64, until: u64) {
+        self.fault_on(&[], id, from, until);
+    }
+
+    /// The same, which hits some processes and no others.
+    pub(super) fn fault_on(&mut self, processes: &[&str], id: &str, from: u64, until: u64) {
         let (id, what) = (id.to_owned(), "a fault".to_owned());
-        let number = self.faults;
+        let on = processes.iter().map(|name| (*name).to_owned()).collect();
+        let (number, done, met) = (self.faults, true, false);
         self.faults += 1;
-        self.say("nemesis", from, Event::Fault { number, id, what });
-        self.say("nemesis", until, Event::Healed { number, done: true });
+        let fault = Event::Fault {
+            number,
+            id,
+            what,
+            on,
+        };
+        self.say("nemesis", from, fault);
+        self.say("nemesis", until, Event::Healed { number, done, met });
     }
 
     /// The last look finds the job in this state, with what brings that about: an effect if it is completed, its
@@ -340,6 +355,7 @@ impl Told {
             lines: lines.clone(),
         });
         let mut case = Case::new(accounts.collect(), self.look.clone());
+        case.admit_losses(self.may_lose);
         case.loses_at_most = self.loses_at_most;
         case.is_elsewhere = self.is_elsewhere;
         judge(&case)
