@@ -9,6 +9,7 @@ mod again;
 mod args;
 mod cell;
 mod check;
+mod content;
 mod event;
 mod fate;
 mod foreign;

@@ -1,20 +1,22 @@
 //! I1, I4, I8, I9, I10: what must be there at the end, and what must not.
 
-use std::collections::HashSet;
-
 use punctual::{JobId, State};
 
-use super::stories::{Answer, Case, FaultSpan, Receipt, Story};
-use super::{Tally, Verdict};
-use crate::event::Verdict as Said;
+use super::handed::Handed;
+use super::keys::{self, Gone};
+use super::last::Causes;
+use super::stories::{Case, FaultSpan, Grant, Story};
+use super::{Tally, Verdict, starts};
 use crate::fate::Fate;
-use crate::look::Seen;
 
 /// I1: an acknowledged job has one terminal state, which something brought about: a handler, a cancel, another job
 /// that took its place.
 pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I1 nothing lost");
-    let replaced = replaced(case);
+    for what in &case.misfits {
+        verdict.check(false, || what.clone());
+    }
+    let (causes, gone, holders) = (Causes::of(case), Gone::of(case), keys::holders(case));
     for (id, story) in &case.jobs {
         let seen = case.look.jobs.get(id);
         let state = seen.map(|seen| seen.state);
@@ -27,28 +29,35 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
         }
         tally.second_tries += story.tried_again;
         let is_judged = is_judged(case, id);
-        tally.acknowledged += u64::from(story.stored().is_some() && is_judged);
-        tally.unjudged += u64::from(story.stored().is_some() && !is_judged);
-        if let Some(seen) = seen.filter(|_| !story.over_a_loss) {
-            verdict.check(
-                seen.state != State::Dead || may_be_dead(story, seen),
-                || format!("{id} is dead, and nothing says why"),
-            );
-            let asked = !story.cancels.is_empty() || replaced.contains(id);
-            verdict.check(seen.state != State::Cancelled || asked, || {
-                format!("{id} is cancelled, and nobody asked for that")
-            });
+        // An answer that named it as the holder of a key says that it is stored, too.
+        let is_acknowledged = story.stored().is_some() || holders.contains(id);
+        tally.acknowledged += u64::from(is_acknowledged && is_judged);
+        tally.unjudged += u64::from(is_acknowledged && !is_judged);
+        starts::each_with_its_content(id, story, &mut verdict);
+        if !story.over_a_loss {
+            if let Some(seen) = seen {
+                causes.explain(id, story, seen, &mut verdict);
+            }
+            let replaced = gone.replaced(id);
+            if let Some(at) = cancelled_at(story).into_iter().chain(replaced).min() {
+                let claimed = story.grants.iter().any(|grant| grant.invoked > at);
+                verdict.check(!claimed, || {
+                    format!("{id} was cancelled, and claimed after that")
+                });
+            }
+            if let Some(asked) = stop_asked_at(story) {
+                let is_after = |grant: &Grant| grant.started.is_some_and(|at| at > asked);
+                let claimed = story.grants.iter().any(is_after);
+                verdict.check(!claimed, || {
+                    format!("{id} was active and asked to stop, and claimed after that")
+                });
+            }
         }
-        if let Some(at) = cancelled_at(story).filter(|_| !story.over_a_loss) {
-            let claimed = story.grants.iter().any(|grant| grant.invoked > at);
-            verdict.check(!claimed, || {
-                format!("{id} was cancelled, and claimed after that")
-            });
-        }
-        if story.stored().is_some() {
+        if is_acknowledged {
             if !is_terminal {
                 tally.lost += 1;
-                tally.oldest_lost = tally.oldest_lost.max(age(case, story));
+                let age = story.stored().map(|receipt| age(case, receipt.at));
+                tally.oldest_lost = tally.oldest_lost.max(age.unwrap_or_default());
             }
             verdict.check(is_terminal, || {
                 format!("{id} was acknowledged and is {}", named(state))
@@ -69,7 +78,10 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
             verdict.check(!appeared || is_terminal || may_be_gone, || {
                 format!("{id} was not answered and is {}", named(state))
             });
-        } else {
+        }
+        let may_be_stored =
+            story.stored().is_some() || story.receipts.is_empty() && story.unknown > 0;
+        if !may_be_stored {
             // Merged into another, or refused.
             verdict.check(story.grants.is_empty(), || {
                 format!("{id} was refused or merged, and ran")
@@ -104,51 +116,27 @@ pub(super) fn is_lost(case: &Case, id: &JobId, story: &Story) -> bool {
         }
 }
 
-/// Jobs whose place another one may have taken: it has their key, and was answered so; or nobody heard what it was
-/// answered at first. Its receipt names one, and those that were to come after that one go with it.
-fn replaced(case: &Case) -> HashSet<JobId> {
-    let took = |receipt: &Receipt| matches!(&*receipt.received.verdict, "replaced" | "duplicate");
-    let takes = |story: &&Story| story.unknown > 0 || story.receipts.iter().any(took);
-    let keys: HashSet<_> = case.jobs.values().filter(takes).filter_map(key).collect();
-    let is_one = |story: &Story| key(story).is_some_and(|key| keys.contains(&key));
-    let replaced = case.jobs.iter().filter(|(_, story)| is_one(story));
-    replaced.map(|(id, _)| *id).collect()
-}
-
-/// The queue and the unique key of a job.
-fn key(story: &Story) -> Option<(&str, &str)> {
-    let (.., sent) = story.sent.as_ref()?;
-    Some((&sent.queue, sent.unique.as_deref()?))
-}
-
-/// As many failures bury a job.
-const ATTEMPTS_MAX: usize = 20;
-
-/// Whether its fate, or what was handed in, may have buried a job.
-fn may_be_dead(story: &Story, seen: &Seen) -> bool {
-    let fate = story.sent.as_ref().map(|(.., sent)| sent.fate);
-    let is_fated = matches!(fate, Some(Fate::Dies | Fate::AbortsAlways));
-    let failed = story.ends.iter().filter(|end| end.outcome == "retry");
-    let failed: HashSet<u32> = failed.map(|end| end.attempt).collect();
-    is_fated || seen.poison || failed.len() >= ATTEMPTS_MAX
-}
-
 /// When its cancel was answered as done.
 fn cancelled_at(story: &Story) -> Option<u64> {
-    let answered = story
-        .cancels
-        .iter()
-        .filter_map(|(_, answer)| answer.as_ref());
-    let done = answered.filter(|(_, verdict)| verdict == "done");
-    done.map(|(at, _)| *at).min()
+    let answered = story.cancels.iter().flat_map(|cancel| &cancel.answer);
+    let done = answered.filter(|answer| answer.verdict == "done");
+    done.map(|answer| answer.at).min()
+}
+
+/// The engine time of the first answer that its cancel was requested, while it was active: it is cancelled then, if it
+/// does not complete or die before. By stamps that cannot be told, for a page that was claimed before may be asked for
+/// again.
+fn stop_asked_at(story: &Story) -> Option<u64> {
+    let answered = story.cancels.iter().flat_map(|cancel| &cancel.answer);
+    let requested = answered.filter(|answer| answer.verdict == "cancel_requested");
+    requested.filter_map(|answer| answer.now).min()
 }
 
 /// Faults that may take what was acknowledged, in settings that admit it.
 const LOSE: [&str; 8] = ["F02", "F03", "F04", "F05", "F07", "F17", "F21", "F22"];
 
-/// How long a job had been acknowledged when the next such fault came, in microseconds.
-fn age(case: &Case, story: &super::stories::Story) -> u64 {
-    let at = story.stored().map_or(0, |receipt| receipt.at);
+/// How long a job that was acknowledged at a stamp had been so when the next such fault came, in microseconds.
+fn age(case: &Case, at: u64) -> u64 {
     let may_lose = |fault: &&FaultSpan| LOSE.contains(&&*fault.id) && fault.until > at;
     let next = case.faults.iter().find(may_lose);
     next.map_or(0, |fault| fault.from.saturating_sub(at))
@@ -174,12 +162,8 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
     }
     for (id, story) in &case.jobs {
         let is_gone = case.look.blind.is_none() && !case.look.jobs.contains_key(id);
-        let completed = story.ends.iter().any(|end| {
-            matches!(
-                end.answer,
-                Answer::Known(_, Said::Settled(State::Completed, _))
-            )
-        });
+        let completes = |end: &Handed| story.settled_by(end) == Some(State::Completed);
+        let completed = story.ends.iter().any(completes);
         if is_gone && completed && !story.over_a_loss {
             verdict.check(
                 case.look.rows.contains_key(id) || story.completed_late,
@@ -224,21 +208,7 @@ pub(super) fn no_orphans(case: &Case) -> Verdict {
     for left in &case.look.leftovers {
         verdict.check(false, || left.clone());
     }
-    for (id, story) in &case.jobs {
-        for receipt in &story.receipts {
-            let Some(holder) = receipt.received.other.and_then(|id| case.jobs.get(&id)) else {
-                continue;
-            };
-            if receipt.received.verdict != "merged" {
-                continue;
-            }
-            let settled = holder.settled_at().map(|place| &holder.ends[place]);
-            let over = settled.is_some_and(|end| end.answered < receipt.invoked);
-            verdict.check(!over, || {
-                format!("{id} was merged into a job that had settled before")
-            });
-        }
-    }
+    keys::merged_into_one_there(case, &mut verdict);
     verdict
 }
 
