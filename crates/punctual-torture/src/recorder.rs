@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual::engine::*;
@@ -36,13 +35,6 @@ impl Recorder {
 
     fn call(&self) -> u64 {
         self.calls.fetch_add(1, Relaxed)
-    }
-
-    /// Notes an answer that does not fit its call.
-    fn hold(&self, fits: bool, what: impl FnOnce() -> String) {
-        if !fits {
-            self.history.note(Event::Misfit { what: what() });
-        }
     }
 }
 
@@ -79,7 +71,7 @@ fn sent(job: &NewJob) -> Sent {
     }
 }
 
-fn micros(span: Duration) -> u64 {
+fn micros(span: std::time::Duration) -> u64 {
     span.as_micros() as u64
 }
 
@@ -104,6 +96,15 @@ fn is_unknown(error: &Error) -> bool {
         error.kind(),
         EngineFull | InvalidInput | InvalidName | InvalidDelay | PayloadTooLarge | BatchTooLarge
     )
+}
+
+impl Recorder {
+    /// Notes an answer that does not fit its call.
+    fn hold(&self, fits: bool, what: impl FnOnce() -> String) {
+        if !fits {
+            self.history.note(Event::Misfit { what: what() });
+        }
+    }
 }
 
 /// A call that was to prolong these leases, and notes that nobody knows whether it did: it failed, or was given up.

@@ -1,7 +1,6 @@
 //! I7: failures are those that were handed in, crashes the rest.
 
-use super::handed::{Answer, Handed};
-use super::stories::{Case, Grant, Story};
+use super::stories::{Answer, Case, Grant, Story};
 use super::{Tally, Verdict};
 use crate::event::Verdict as Said;
 
@@ -44,7 +43,9 @@ impl Bounds {
     fn of(story: &Story, claim: &Grant, outcomes: &[&str]) -> Self {
         let mut bounds = Self { least: 0, most: 0 };
         let mut counted: Vec<u32> = Vec::new();
-        let ours = |end: &&Handed| end.attempt < claim.attempt && outcomes.contains(&&*end.outcome);
+        let ours = |end: &&super::stories::Handed| {
+            end.attempt < claim.attempt && outcomes.contains(&&*end.outcome)
+        };
         for end in story.ends.iter().filter(ours) {
             let sure =
                 matches!(end.answer, Answer::Known(now, Said::Settled(..)) if now <= claim.now);

@@ -1,49 +1,9 @@
-//! What was handed in and asked for of a job, and how it was taken.
+//! How the ends that were handed in for a job were taken.
 
 use punctual::State;
-use punctual::engine::Token;
 
-use super::stories::{Case, Story};
+use super::stories::{Answer, Case, Handed, Story};
 use crate::event::Verdict;
-
-/// An end of an attempt, as handed in once.
-#[derive(Debug, Clone)]
-pub(crate) struct Handed {
-    pub(crate) invoked: u64,
-    pub(crate) attempt: u32,
-    pub(crate) token: Token,
-    pub(crate) outcome: String,
-    /// The span that was asked for.
-    pub(super) after: Option<u64>,
-    pub(crate) answer: Answer,
-    /// When the answer came.
-    pub(crate) answered: u64,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) enum Answer {
-    /// Engine time and verdict.
-    Known(u64, Verdict),
-    Unknown,
-    /// Refused as a whole: no effect.
-    Refused,
-}
-
-/// A call that asks for a job to be cancelled.
-#[derive(Debug)]
-pub(super) struct Cancel {
-    pub(super) invoked: u64,
-    pub(super) answer: Option<Cancelled>,
-}
-
-/// The answer to it.
-#[derive(Debug)]
-pub(super) struct Cancelled {
-    pub(super) at: u64,
-    /// Engine time.
-    pub(super) now: Option<u64>,
-    pub(super) verdict: String,
-}
 
 impl Handed {
     /// The engine time of the step that answered it.
@@ -141,14 +101,5 @@ fn for_good(outcome: &str) -> Option<State> {
         "dead" => Some(State::Dead),
         "cancelled" => Some(State::Cancelled),
         _ => None,
-    }
-}
-
-impl Cancel {
-    /// Whether it may be why its job is cancelled. A client may have sent it twice, and heard the second answer.
-    pub(super) fn may_be_why(&self) -> bool {
-        let takes =
-            |verdict: &str| matches!(verdict, "done" | "cancel_requested" | "already_cancelled");
-        (self.answer.as_ref()).is_none_or(|answer| takes(&answer.verdict))
     }
 }

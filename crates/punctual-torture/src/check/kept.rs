@@ -2,10 +2,9 @@
 
 use punctual::{JobId, State};
 
-use super::handed::Handed;
 use super::keys::{self, Gone};
 use super::last::Causes;
-use super::stories::{Case, FaultSpan, Grant, Story};
+use super::stories::{Case, FaultSpan, Grant, Handed, Story};
 use super::{Tally, Verdict, starts};
 use crate::fate::Fate;
 
@@ -29,10 +28,16 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
         }
         tally.second_tries += story.tried_again;
         let is_judged = is_judged(case, id);
-        // An answer that named it as the holder of a key says that it is stored, too.
-        let is_acknowledged = story.stored().is_some() || holders.contains(id);
-        tally.acknowledged += u64::from(is_acknowledged && is_judged);
-        tally.unjudged += u64::from(is_acknowledged && !is_judged);
+        tally.acknowledged += u64::from(story.stored().is_some() && is_judged);
+        tally.unjudged += u64::from(story.stored().is_some() && !is_judged);
+        if story.stored().is_none() && holders.contains(id) {
+            tally.acknowledged += u64::from(is_judged);
+            tally.unjudged += u64::from(!is_judged);
+            tally.lost += u64::from(!is_terminal);
+            verdict.check(is_terminal, || {
+                format!("{id} was told to hold its key and is {}", named(state))
+            });
+        }
         starts::each_with_its_content(id, story, &mut verdict);
         if !story.over_a_loss {
             if let Some(seen) = seen {
@@ -45,7 +50,7 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
                     format!("{id} was cancelled, and claimed after that")
                 });
             }
-            if let Some(asked) = stop_asked_at(story) {
+            if let Some(asked) = story.stop_asked {
                 let is_after = |grant: &Grant| grant.started.is_some_and(|at| at > asked);
                 let claimed = story.grants.iter().any(is_after);
                 verdict.check(!claimed, || {
@@ -53,11 +58,10 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
                 });
             }
         }
-        if is_acknowledged {
+        if story.stored().is_some() {
             if !is_terminal {
                 tally.lost += 1;
-                let age = story.stored().map(|receipt| age(case, receipt.at));
-                tally.oldest_lost = tally.oldest_lost.max(age.unwrap_or_default());
+                tally.oldest_lost = tally.oldest_lost.max(age(case, story));
             }
             verdict.check(is_terminal, || {
                 format!("{id} was acknowledged and is {}", named(state))
@@ -78,10 +82,7 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
             verdict.check(!appeared || is_terminal || may_be_gone, || {
                 format!("{id} was not answered and is {}", named(state))
             });
-        }
-        let may_be_stored =
-            story.stored().is_some() || story.receipts.is_empty() && story.unknown > 0;
-        if !may_be_stored {
+        } else {
             // Merged into another, or refused.
             verdict.check(story.grants.is_empty(), || {
                 format!("{id} was refused or merged, and ran")
@@ -118,25 +119,20 @@ pub(super) fn is_lost(case: &Case, id: &JobId, story: &Story) -> bool {
 
 /// When its cancel was answered as done.
 fn cancelled_at(story: &Story) -> Option<u64> {
-    let answered = story.cancels.iter().flat_map(|cancel| &cancel.answer);
-    let done = answered.filter(|answer| answer.verdict == "done");
-    done.map(|answer| answer.at).min()
-}
-
-/// The engine time of the first answer that its cancel was requested, while it was active: it is cancelled then, if it
-/// does not complete or die before. By stamps that cannot be told, for a page that was claimed before may be asked for
-/// again.
-fn stop_asked_at(story: &Story) -> Option<u64> {
-    let answered = story.cancels.iter().flat_map(|cancel| &cancel.answer);
-    let requested = answered.filter(|answer| answer.verdict == "cancel_requested");
-    requested.filter_map(|answer| answer.now).min()
+    let answered = story
+        .cancels
+        .iter()
+        .filter_map(|(_, answer)| answer.as_ref());
+    let done = answered.filter(|(_, verdict)| verdict == "done");
+    done.map(|(at, _)| *at).min()
 }
 
 /// Faults that may take what was acknowledged, in settings that admit it.
 const LOSE: [&str; 8] = ["F02", "F03", "F04", "F05", "F07", "F17", "F21", "F22"];
 
-/// How long a job that was acknowledged at a stamp had been so when the next such fault came, in microseconds.
-fn age(case: &Case, at: u64) -> u64 {
+/// How long a job had been acknowledged when the next such fault came, in microseconds.
+fn age(case: &Case, story: &super::stories::Story) -> u64 {
+    let at = story.stored().map_or(0, |receipt| receipt.at);
     let may_lose = |fault: &&FaultSpan| LOSE.contains(&&*fault.id) && fault.until > at;
     let next = case.faults.iter().find(may_lose);
     next.map_or(0, |fault| fault.from.saturating_sub(at))
@@ -207,6 +203,21 @@ pub(super) fn no_orphans(case: &Case) -> Verdict {
     verdict.checked = case.look.keys + case.look.counts;
     for left in &case.look.leftovers {
         verdict.check(false, || left.clone());
+    }
+    for (id, story) in &case.jobs {
+        for receipt in &story.receipts {
+            let Some(holder) = receipt.received.other.and_then(|id| case.jobs.get(&id)) else {
+                continue;
+            };
+            if receipt.received.verdict != "merged" {
+                continue;
+            }
+            let settled = holder.settled_at().map(|place| &holder.ends[place]);
+            let over = settled.is_some_and(|end| end.answered < receipt.invoked);
+            verdict.check(!over, || {
+                format!("{id} was merged into a job that had settled before")
+            });
+        }
     }
     keys::merged_into_one_there(case, &mut verdict);
     verdict

@@ -36,7 +36,7 @@ pub(super) fn holders(case: &Case) -> HashSet<JobId> {
     merges(case).map(|(.., holder)| holder).collect()
 }
 
-/// Part of I8: what was merged had a job to be merged into, under its key, that had not settled.
+/// Part of I8: what was merged had a job to be merged into, under its key, that was sent and not cancelled.
 pub(super) fn merged_into_one_there(case: &Case, verdict: &mut Verdict) {
     let gone = Gone::of(case);
     for (id, story, receipt, other) in merges(case) {
@@ -55,7 +55,7 @@ pub(super) fn merged_into_one_there(case: &Case, verdict: &mut Verdict) {
         });
         let over = gone.since(&other, holder);
         verdict.check(over.is_none_or(|over| over >= receipt.invoked), || {
-            format!("{id} was merged into {other}, which had settled before")
+            format!("{id} was merged into {other}, which was cancelled or settled before")
         });
     }
 }
@@ -82,20 +82,17 @@ impl Gone {
         self.0.get(id).copied()
     }
 
-    /// The stamp of the first answer that says that it has settled.
+    /// The stamp of the first answer that says that it has settled, besides those to ends.
     fn since(&self, id: &JobId, story: &Story) -> Option<u64> {
-        let ended = story.ends.iter();
-        let ended = ended.filter(|end| story.settled_by(end).is_some());
-        let answered = story.cancels.iter().flat_map(|cancel| &cancel.answer);
-        let settled = answered.filter(|answer| {
-            matches!(
-                &*answer.verdict,
-                "done" | "already_cancelled" | "wrong_state"
-            )
+        let answered = story
+            .cancels
+            .iter()
+            .filter_map(|(_, answer)| answer.as_ref());
+        let settled = answered.filter(|(_, verdict)| {
+            matches!(&**verdict, "done" | "already_cancelled" | "wrong_state")
         });
-        let ended = ended.map(|end| end.answered);
-        let settled = settled.map(|answer| answer.at);
-        ended.chain(settled).chain(self.replaced(id)).min()
+        let settled = settled.map(|(at, _)| *at);
+        settled.chain(self.replaced(id)).min()
     }
 }
 

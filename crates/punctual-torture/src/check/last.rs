@@ -50,7 +50,7 @@ impl<'a> Causes<'a> {
                 verdict.check(may_be, || format!("{id} is dead, and nothing says why"));
             }
             State::Cancelled => {
-                let asked = story.cancels.iter().any(|cancel| cancel.may_be_why());
+                let asked = story.cancels.iter().any(|(_, answer)| may_be_why(answer));
                 verdict.check(asked || self.may_be_replaced(id, story), || {
                     format!("{id} is cancelled, and nobody asked for that")
                 });
@@ -95,4 +95,11 @@ impl<'a> Causes<'a> {
         };
         (self.takers.get(&key)).is_some_and(|takers| takers.iter().any(takes))
     }
+}
+
+/// Whether a cancel may be why its job is cancelled. A client may have sent it twice, and heard the second answer.
+fn may_be_why(answer: &Option<(u64, String)>) -> bool {
+    let takes =
+        |verdict: &str| matches!(verdict, "done" | "cancel_requested" | "already_cancelled");
+    answer.as_ref().is_none_or(|(_, verdict)| takes(verdict))
 }

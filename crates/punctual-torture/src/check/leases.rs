@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use punctual::JobId;
 use punctual::engine::Token;
 
-use super::handed::Answer;
-use super::stories::{Case, Grant, Story};
+use super::stories::{Answer, Case, Grant, Story};
 use super::{Tally, Verdict};
 use super::{keys, overdue, starts};
 use crate::event::Verdict as Said;
@@ -43,7 +42,6 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
                 )
             });
         }
-        starts::each_under_its_lease(id, story, &mut verdict);
         tally.starts += story.starts.len() as u64;
         for pair in story.starts.windows(2) {
             let [before, after] = pair else { continue };
@@ -53,6 +51,7 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
                 .any(|(at, attempt)| *attempt == before.attempt && *at <= after.at);
             tally.overlaps += u64::from(!ended);
         }
+        starts::each_under_its_lease(id, story, &mut verdict);
     }
     keys::one_at_a_time(case, &mut verdict);
     verdict

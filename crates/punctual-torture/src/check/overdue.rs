@@ -5,8 +5,7 @@ use std::collections::HashMap;
 
 use punctual::engine::Token;
 
-use super::handed::Answer;
-use super::stories::{Case, Extension};
+use super::stories::{Answer, Case, Extension};
 use super::{Tally, Verdict, bounded};
 use crate::event::Verdict as Said;
 use crate::setting;

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use punctual::JobId;
 use punctual::engine::Token;
 
-use super::handed::{Answer, Cancel, Cancelled, Handed};
-use crate::event::{Event, Received, Sent};
+use crate::event::{Event, Received, Sent, Verdict};
 use crate::history::Account;
 use crate::look::Look;
 
@@ -82,8 +81,10 @@ pub(crate) struct Story {
     /// Stamps and attempts of handlers that ended, by whatever cause.
     pub(crate) finishes: Vec<(u64, u32)>,
     pub(crate) aborts: u64,
-    /// Asked to be cancelled.
-    pub(super) cancels: Vec<Cancel>,
+    /// Asked to be cancelled: when, and when and what was answered.
+    pub(crate) cancels: Vec<(u64, Option<(u64, String)>)>,
+    /// The engine time of the first answer that it was active, and asked to stop.
+    pub(super) stop_asked: Option<u64>,
     /// Effects that were tried once more, and kept out by the sink.
     pub(crate) tried_again: u64,
     /// Whether somebody who comes late with everything completed it: a lease that was spared, for the
@@ -122,6 +123,29 @@ pub(crate) struct Grant {
     pub(super) content: Option<u64>,
     /// When the holder died, where the engine dies with it.
     pub(crate) died: Option<u64>,
+}
+
+/// An end of an attempt, as handed in once.
+#[derive(Debug, Clone)]
+pub(crate) struct Handed {
+    pub(crate) invoked: u64,
+    pub(crate) attempt: u32,
+    pub(crate) token: Token,
+    pub(crate) outcome: String,
+    /// The span that was asked for.
+    pub(super) after: Option<u64>,
+    pub(crate) answer: Answer,
+    /// When the answer came.
+    pub(crate) answered: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Answer {
+    /// Engine time and verdict.
+    Known(u64, Verdict),
+    Unknown,
+    /// Refused as a whole: no effect.
+    Refused,
 }
 
 #[derive(Debug)]
@@ -244,12 +268,12 @@ impl Case {
         let wrong_clocks = self.has_wrong_clocks();
         let has_lapsed = |invoked: u64| wrong_clocks || invoked + MARKED <= self.ended;
         let completes = |end: &Handed| {
-            let taken = story.settled_by(end).is_some();
+            let taken = matches!(&end.answer, Answer::Known(_, Verdict::Settled(state, _)) if state.is_settled());
             end.outcome == "completed" && (taken || matches!(end.answer, Answer::Unknown))
         };
         let mut ends = story.ends.iter().filter(|end| completes(end));
-        let mut cancels = story.cancels.iter().filter(|cancel| cancel.may_be_why());
-        ends.any(|end| has_lapsed(end.invoked)) || cancels.any(|cancel| has_lapsed(cancel.invoked))
+        let mut cancels = story.cancels.iter();
+        ends.any(|end| has_lapsed(end.invoked)) || cancels.any(|(at, _)| has_lapsed(*at))
     }
 
     /// Whether clocks were wrong: then those of the engine and of the machine do not compare.
@@ -376,10 +400,7 @@ impl Case {
                     }
                 }
                 Event::ExtendUnknown { tokens, .. } => {
-                    for token in tokens {
-                        let last = self.unsure.entry(token).or_default();
-                        *last = at.max(*last);
-                    }
+                    self.unsure.extend(tokens.into_iter().map(|it| (it, at)));
                 }
                 Event::ExtendOk {
                     invoked,
@@ -459,10 +480,7 @@ impl Case {
                     for id in ids {
                         let cancels = &mut self.jobs.entry(id).or_default().cancels;
                         places.push((id, cancels.len()));
-                        cancels.push(Cancel {
-                            invoked: at,
-                            answer: None,
-                        });
+                        cancels.push((at, None));
                     }
                     cancels_of.insert(call, places);
                 }
@@ -475,7 +493,10 @@ impl Case {
                     self.hold("cancels", places.len(), verdicts.len());
                     for ((id, place), verdict) in places.into_iter().zip(verdicts) {
                         let story = self.jobs.entry(id).or_default();
-                        story.cancels[place].answer = Some(Cancelled { at, now, verdict });
+                        if verdict == "cancel_requested" {
+                            story.stop_asked = story.stop_asked.into_iter().chain(now).min();
+                        }
+                        story.cancels[place].1 = Some((at, verdict));
                     }
                 }
                 Event::Abort { id, attempt } => {
@@ -531,11 +552,9 @@ impl Case {
 
     fn judge_latecomers(&mut self) {
         for story in self.jobs.values_mut() {
-            let may_complete = |end: &Handed| {
-                let is_late = self.late.contains(&end.token);
-                is_late && end.outcome == "completed" && !end.is_refused()
-            };
-            story.completed_late = story.ends.iter().any(may_complete);
+            let mut completes = story.ends.iter().filter(|end| end.outcome == "completed");
+            story.completed_late =
+                completes.any(|end| self.late.contains(&end.token) && !end.is_refused());
         }
     }
 

@@ -1,7 +1,6 @@
 //! I5, I6: never early, and alive again.
 
-use super::handed::{Answer, Handed};
-use super::stories::{Case, FaultSpan, Grant, Story};
+use super::stories::{Answer, Case, FaultSpan, Grant, Handed, Story};
 use super::{Tally, Verdict};
 use crate::event::Verdict as Said;
 use crate::plan::Kind;
