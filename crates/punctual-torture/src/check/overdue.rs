@@ -16,9 +16,10 @@ pub(super) fn judge(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
     let mut look = |what: &str, token, call: Call, itself, accepted: bool| match leases
         .overdue(token, &call, itself)
     {
-        Came::Unknown => tally.late_excused += u64::from(accepted),
-        Came::InTime => verdict.checked += u64::from(accepted),
-        Came::Late(since) => {
+        None => {}
+        Some(Came::Unknown) => tally.late_excused += u64::from(accepted),
+        Some(Came::InTime) => verdict.checked += u64::from(accepted),
+        Some(Came::Late(since)) => {
             tally.late_judged += 1;
             tally.stale_accepted += u64::from(accepted);
             verdict.check(!accepted, || {
@@ -132,11 +133,9 @@ impl<'a> Leases<'a> {
     /// Whether a lease had been over when a call under it came. It may not have been: it may have been prolonged shortly
     /// before without an answer, or by bytes that were held up on their way; or spared, as the engine may have answered
     /// nobody for half of it; or not have been looked at yet. An extension that is judged excuses others under way beside
-    /// it, and never itself.
-    fn overdue(&self, token: Token, call: &Call, itself: Option<&Extension>) -> Came {
-        let Some(lease) = self.held.get(&token) else {
-            return Came::Unknown;
-        };
+    /// it, and never itself. `None` of what is no lease, or not judged.
+    fn overdue(&self, token: Token, call: &Call, itself: Option<&Extension>) -> Option<Came> {
+        let lease = self.held.get(&token)?;
         let prolonged = self.prolonged.get(&token).into_iter().flatten();
         let before = prolonged.filter(|it| {
             let is_itself = itself.is_some_and(|itself| std::ptr::eq(itself, **it));
@@ -145,13 +144,13 @@ impl<'a> Leases<'a> {
         let until = before.filter_map(|it| it.deadline);
         let over = until.fold(lease.until, u64::max);
         if call.now <= over {
-            return Came::InTime;
+            return Some(Came::InTime);
         }
         // What stayed without an answer was done before it was given up, or by what was on its way then, and lasts for a
         // lease.
         let given_up = self.case.unsure.get(&token);
         if given_up.is_some_and(|at| call.invoked <= at + ON_ITS_WAY + LEASE) {
-            return Came::Unknown;
+            return Some(Came::Unknown);
         }
         let is_calm = !self.case.faults.iter().any(|fault| {
             !OF_WORKERS.contains(&&*fault.id)
@@ -159,11 +158,11 @@ impl<'a> Leases<'a> {
                 && lease.at <= fault.until
         });
         let looked = self.case.heard.range(over + 1..call.now).count() >= CALLS;
-        if is_calm && looked && !self.was_silent(lease, call.now) {
-            Came::Late(call.now - over)
-        } else {
-            Came::Unknown
-        }
+        let is_late = is_calm && looked && !self.was_silent(lease, call.now);
+        Some(match is_late {
+            true => Came::Late(call.now - over),
+            false => Came::Unknown,
+        })
     }
 
     /// Whether the engine may have answered nobody for longer than half of a lease.

@@ -1,3 +1,4 @@
+use punctual::engine::Token;
 use punctual::{State, UniquePolicy};
 
 use super::told::{CLAIMED, JOB, MS, OTHER, SENT, Told, completed};
@@ -101,6 +102,13 @@ fn beside(at: u64, answer: Option<Verdict>, share: impl FnOnce(&mut Told)) -> Ve
     told.claims("worker", CLAIMED, 1, (0, 0));
     told.runs("worker", CLAIMED + MS, 1);
     told.settles("worker", CLAIMED + 100 * MS, 1, "completed", answer);
+    let fence = |token: &mut Token| token.fence = if token.nonce > 1_000 { at } else { CLAIMED };
+    told.change(|event| match event {
+        Event::ClaimOk { pages, .. } => fence(&mut pages[0].token),
+        Event::SettleInvoke { ends, .. } => fence(&mut ends[0].token),
+        Event::Start { token, .. } => fence(token),
+        _ => {}
+    });
     told.ends_as(State::Completed, 1);
     told.is_seen(OTHER, State::Completed);
     let rows = told.look.rows[&JOB];
@@ -137,6 +145,32 @@ fn a_job_of_a_group_may_follow_one_whose_end_was_not_answered_and_not_go_before_
         assert_eq!(claimed(CLAIMED + 150 * MS), NOTHING);
         assert_eq!(claimed(CLAIMED + 50 * MS), ["I2"]);
     }
+}
+
+/// Seed 908 of `embedded-clock`, opened just before its clock was set back.
+#[test]
+fn jobs_of_a_group_that_were_claimed_at_the_same_instant_came_in_the_order_of_their_leases() {
+    let mut told = Told::nothing();
+    let call = told.call();
+    told.invokes(OTHER, call, SENT);
+    told.answers(call, SENT + MS, "created", None);
+    told.claims("another", CLAIMED, 1, (0, 0));
+    told.runs("another", CLAIMED + MS, 1);
+    told.settles("another", CLAIMED + 2 * MS, 1, "completed", completed());
+    told.is_of(OTHER);
+    told.sends(JOB, "created");
+    told.claims("worker", CLAIMED + 5 * MS, 2, (0, 0));
+    told.change(|event| {
+        if let Event::ClaimOk { now, .. } = event {
+            *now = CLAIMED;
+        }
+        if let Event::SettleOk { now, .. } = event {
+            *now = CLAIMED - MS;
+        }
+    });
+    in_a_group(&mut told);
+    let broken = told.broken();
+    assert!(!broken.contains(&"I2".to_owned()), "{broken:?}");
 }
 
 #[test]
