@@ -197,16 +197,18 @@ impl Cell {
         }
     }
 
-    /// Bytes of all keys after the first round and now, where there is one server; to be asked once
-    /// every job was deleted.
-    pub(crate) async fn remains(&self) -> Option<(u64, u64)> {
+    /// Bytes of all keys after the first round and now, where there is one server, or why it does not say; to be asked
+    /// once every job was deleted.
+    pub(crate) async fn remains(&self) -> Option<Result<(u64, u64), String>> {
         let servers = self.servers.lock().await;
         let Servers::One(server) = &*servers else {
             return None;
         };
         let said = block_in_place(|| server.cli(&["EVAL", KEYS_BYTES, "0"]));
-        let now = said.parse().ok()?;
-        Some((*self.base.get_or_init(|| now), now))
+        let Ok(now) = said.parse() else {
+            return Some(Err(format!("the server says: {said}")));
+        };
+        Some(Ok((*self.base.get_or_init(|| now), now)))
     }
 
     /// Jobs whose marks may be there, after so many more were deleted.

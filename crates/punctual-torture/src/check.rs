@@ -5,12 +5,16 @@
 mod bounded;
 mod ends;
 mod felt;
+mod handed;
 mod kept;
+mod keys;
+mod last;
 mod lateness;
 mod leases;
 mod losses;
 mod missing;
 mod overdue;
+mod starts;
 mod stories;
 mod timeline;
 mod timing;
@@ -119,6 +123,12 @@ pub(crate) struct Tally {
     pub(crate) stale_accepted: u64,
     /// Those that it refused.
     pub(crate) stale_refused: u64,
+    /// Ends and extensions that came when their lease was over for sure, whether anybody had claimed its jobs since or not.
+    #[serde(default)]
+    pub(crate) late_judged: u64,
+    /// Those that were accepted after the end that their lease was known to have, where it may have been longer.
+    #[serde(default)]
+    pub(crate) late_excused: u64,
     /// Jobs whose enqueue was never answered and that were there all the same.
     pub(crate) recovered: u64,
     /// Handlers of an ended lease that were still at work when the next one began.
@@ -151,6 +161,8 @@ impl Tally {
         self.early += other.early;
         self.stale_accepted += other.stale_accepted;
         self.stale_refused += other.stale_refused;
+        self.late_judged += other.late_judged;
+        self.late_excused += other.late_excused;
         self.recovered += other.recovered;
         self.overlaps += other.overlaps;
         self.buried += other.buried;

@@ -1,7 +1,7 @@
 //! The words of a history: what a process did, before it acted on the answer.
 
 use punctual::engine::Token;
-use punctual::{JobId, State};
+use punctual::{JobId, State, UniquePolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::fate::Fate;
@@ -69,7 +69,12 @@ pub(crate) enum Event {
     /// Jobs are asked to be cancelled.
     CancelInvoke { call: u64, ids: Vec<JobId> },
     /// The names of the verdicts.
-    CancelOk { call: u64, verdicts: Vec<String> },
+    CancelOk {
+        call: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        now: Option<u64>,
+        verdicts: Vec<String>,
+    },
     /// It is not known whether they were cancelled.
     CancelUnknown { call: u64, error: String },
     /// A handler begins.
@@ -79,6 +84,8 @@ pub(crate) enum Event {
         token: Token,
         wall: u64,
         due: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<u64>,
     },
     /// A handler ends: `new` if its effect was written now, `None` if it had none to write.
     Finish {
@@ -89,9 +96,11 @@ pub(crate) enum Event {
     },
     /// A handler ends its process.
     Abort { id: JobId, attempt: u32 },
+    /// An answer does not fit its call: it has too few parts, or those of others.
+    Misfit { what: String },
     /// A call was given up by its caller before its answer.
     Dropped,
-    /// Who holds this lease will come late with everything, on purpose.
+    /// Who holds this lease is no worker, and may come late with everything, on purpose.
     Late { token: Token },
     /// A claim, or a wait for work, came to nothing; `invoked` is the stamp of its call.
     Failed { invoked: u64, what: String },
@@ -151,8 +160,17 @@ pub(crate) struct Sent {
     pub(crate) after: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unique: Option<String>,
+    /// What becomes of others under its unique key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) policy: Option<UniquePolicy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) group: Option<String>,
+    /// How long it waits after a failure, in microseconds, where that is always the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) backoff: Option<u64>,
+    /// What it carries, in one number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) content: Option<u64>,
     pub(crate) fate: Fate,
 }
 
@@ -181,6 +199,12 @@ pub(crate) struct Claimed {
     pub(crate) failures: u32,
     pub(crate) crashes: u32,
     pub(crate) due: u64,
+    /// The engine time of the step that claimed it, which is earlier than the answer's if the page was asked for again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) started: Option<u64>,
+    /// What it carries, in one number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) content: Option<u64>,
 }
 
 /// The answer to an extend of one page.
@@ -200,10 +224,13 @@ pub(crate) struct End {
     pub(crate) attempt: u32,
     pub(crate) token: Token,
     pub(crate) outcome: String,
+    /// The span that a retry or a snooze asks for, in microseconds; `None` for the job's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) after: Option<u64>,
 }
 
 /// The answer to it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
     Settled(State, Option<u64>),

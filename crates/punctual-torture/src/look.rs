@@ -30,6 +30,9 @@ pub(crate) struct Look {
     /// Bytes of all keys once every job was deleted: after the first round of the cell, and now.
     #[serde(default)]
     pub(crate) remains: Option<(u64, u64)>,
+    /// Why those bytes could not be asked for.
+    #[serde(default)]
+    pub(crate) unmeasured: Option<String>,
     /// Jobs whose marks may be among those bytes: of this round, and of rounds shortly before.
     #[serde(default)]
     pub(crate) marked: Option<u64>,

@@ -10,6 +10,7 @@ mod args;
 mod aside;
 mod cell;
 mod check;
+mod content;
 mod event;
 mod fate;
 mod foreign;

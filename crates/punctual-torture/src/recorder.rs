@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use async_trait::async_trait;
 use punctual::engine::*;
 use punctual::time::Timestamp;
-use punctual::{Engine, Error, ErrorKind, JobId, Namespace, NewJob, Outcome, Result};
+use punctual::{Engine, Error, ErrorKind, JobId, Namespace, NewJob, Outcome, Result, RetryPolicy};
 
+use crate::content;
 use crate::event::{
     Claimed as ClaimedJob, End, Event, Extended as Prolonged, Granted, Received, Sent, Verdict,
 };
@@ -63,7 +64,7 @@ pub(crate) fn fate_of(headers: &[(String, String)]) -> Option<Fate> {
 
 fn sent(job: &NewJob) -> Sent {
     let after = match job.due {
-        punctual::Due::After(span) => span.as_micros() as u64,
+        punctual::Due::After(span) => micros(span),
         _ => 0,
     };
     Sent {
@@ -71,9 +72,22 @@ fn sent(job: &NewJob) -> Sent {
         queue: job.queue.clone(),
         after,
         unique: job.unique.as_ref().map(|unique| unique.key.clone()),
+        policy: job.unique.as_ref().map(|unique| unique.policy),
         group: job.group.as_ref().map(|group| group.key.clone()),
+        backoff: match job.retry {
+            RetryPolicy::Fixed {
+                span,
+                jitter: false,
+            } => Some(micros(span)),
+            _ => None,
+        },
+        content: Some(content::of_new(job)),
         fate: fate_of(&job.headers).unwrap_or(Fate::Completes),
     }
+}
+
+fn micros(span: std::time::Duration) -> u64 {
+    span.as_micros() as u64
 }
 
 fn received(receipt: &Receipt) -> Received {
@@ -97,6 +111,15 @@ fn is_unknown(error: &Error) -> bool {
         error.kind(),
         EngineFull | InvalidInput | InvalidName | InvalidDelay | PayloadTooLarge | BatchTooLarge
     )
+}
+
+impl Recorder {
+    /// Notes an answer that does not fit its call.
+    fn hold(&self, fits: bool, what: impl FnOnce() -> String) {
+        if !fits {
+            self.history.note(Event::Misfit { what: what() });
+        }
+    }
 }
 
 /// A call that was to prolong these leases, and notes that nobody knows whether it did: it failed, or was given up.
@@ -131,6 +154,7 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
 impl Engine for Recorder {
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
         let call = self.call();
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         let jobs_sent = jobs.iter().map(sent).collect();
         self.history.note(Event::EnqueueInvoke {
             call,
@@ -138,6 +162,12 @@ impl Engine for Recorder {
             jobs: jobs_sent,
         });
         let answer = self.inner.enqueue(namespace, jobs).await;
+        let receipts = answer.iter().flat_map(|enqueued| &enqueued.receipts);
+        for (id, receipt) in ids.into_iter().zip(receipts) {
+            self.hold(id == receipt.id, || {
+                format!("{id} was sent and {} answered", receipt.id)
+            });
+        }
         self.history.note(match &answer {
             Ok(enqueued) => Event::EnqueueOk {
                 call,
@@ -193,6 +223,13 @@ impl Engine for Recorder {
         let answer = self.inner.extend(namespace, pages).await;
         if let Ok(extended) = &answer {
             unknown.tokens.clear();
+            let answered = extended.verdicts.len();
+            self.hold(asked.len() == answered, || {
+                format!(
+                    "{} pages were to be prolonged and {answered} answered",
+                    asked.len()
+                )
+            });
             self.history.note(Event::ExtendOk {
                 invoked,
                 now: extended.now.as_micros(),
@@ -212,7 +249,16 @@ impl Engine for Recorder {
             call,
             ends: ends(&settle),
         });
+        let asked: Vec<usize> = (settle.pages.iter())
+            .map(|page| page.settlements.len())
+            .collect();
         let answer = self.inner.settle(namespace, settle).await;
+        if let Ok(settled) = &answer {
+            let answered: Vec<usize> = settled.verdicts.iter().map(Vec::len).collect();
+            self.hold(asked == answered, || {
+                format!("pages with {asked:?} ends were settled and {answered:?} answered")
+            });
+        }
         self.history.note(match &answer {
             Ok(settled) => Event::SettleOk {
                 call,
@@ -279,6 +325,7 @@ impl Engine for Recorder {
                     .map(|(_, verdict)| verdict.name().to_owned());
                 Event::CancelOk {
                     call,
+                    now: Some(edited.now.as_micros()),
                     verdicts: verdicts.collect(),
                 }
             }
@@ -314,6 +361,8 @@ fn granted(page: &Page) -> Granted {
         failures: job.failures,
         crashes: job.crashes,
         due: job.due.as_micros(),
+        started: job.started_at.map(Timestamp::as_micros),
+        content: Some(content::of_record(job)),
     });
     Granted {
         token: page.token,
@@ -347,6 +396,11 @@ fn ends(settle: &Settle) -> Vec<End> {
             attempt: end.attempt,
             token,
             outcome: outcome_name(&end.outcome).into(),
+            after: match end.outcome {
+                Outcome::Retry { after } => after.map(micros),
+                Outcome::Snooze { after } => Some(micros(after)),
+                _ => None,
+            },
         });
         ends.collect::<Vec<_>>()
     };

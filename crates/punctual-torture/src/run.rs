@@ -365,7 +365,11 @@ impl RoundRun<'_> {
             Some(cleared) => cleared.err().map(|error| said(&error)),
             None => Some("it does not end".into()),
         };
-        look.remains = self.cell.remains().await;
+        match self.cell.remains().await {
+            Some(Ok(bytes)) => look.remains = Some(bytes),
+            Some(Err(why)) => look.unmeasured = Some(why),
+            None => {}
+        }
         look.marked = Some(self.cell.marked(ids.len() as u64));
         Ok(look)
     }

@@ -1,15 +1,13 @@
 //! I1, I4, I8, I9, I10: what must be there at the end, and what must not.
 
-use std::collections::HashSet;
-
 use punctual::{JobId, State};
 
+use super::keys::{self, Gone};
+use super::last::Causes;
 use super::losses::LOSE;
-use super::stories::{Answer, Case, FaultSpan, Receipt, Story};
-use super::{Tally, Verdict};
-use crate::event::Verdict as Said;
+use super::stories::{Case, FaultSpan, Grant, Handed, Story};
+use super::{Tally, Verdict, starts};
 use crate::fate::Fate;
-use crate::look::Seen;
 
 /// The verdict that acknowledged jobs are kept.
 pub(super) const KEPT: &str = "I1 nothing lost";
@@ -18,7 +16,10 @@ pub(super) const KEPT: &str = "I1 nothing lost";
 /// that took its place.
 pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new(KEPT);
-    let replaced = replaced(case);
+    for what in &case.misfits {
+        verdict.check(false, || what.clone());
+    }
+    let (causes, gone, holders) = (Causes::of(case), Gone::of(case), keys::holders(case));
     for (id, story) in &case.jobs {
         let seen = case.look.jobs.get(id);
         let state = seen.map(|seen| seen.state);
@@ -33,21 +34,35 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
         let is_judged = is_judged(case, id);
         tally.acknowledged += u64::from(story.stored().is_some() && is_judged);
         tally.unjudged += u64::from(story.stored().is_some() && !is_judged);
-        if let Some(seen) = seen.filter(|_| !story.over_a_loss) {
-            verdict.check(
-                seen.state != State::Dead || may_be_dead(story, seen),
-                || format!("{id} is dead, and nothing says why"),
-            );
-            let asked = !story.cancels.is_empty() || replaced.contains(id);
-            verdict.check(seen.state != State::Cancelled || asked, || {
-                format!("{id} is cancelled, and nobody asked for that")
+        if story.stored().is_none() && holders.contains(id) {
+            tally.acknowledged += u64::from(is_judged);
+            tally.unjudged += u64::from(!is_judged);
+            tally.lost += u64::from(!is_terminal);
+            verdict.check(is_terminal, || {
+                format!("{id} was told to hold its key and is {}", named(state))
             });
         }
-        if let Some(at) = cancelled_at(story).filter(|_| !story.over_a_loss) {
-            let claimed = story.grants.iter().any(|grant| grant.invoked > at);
-            verdict.check(!claimed, || {
-                format!("{id} was cancelled, and claimed after that")
-            });
+        starts::each_with_its_content(id, story, &mut verdict);
+        if !story.over_a_loss {
+            if let Some(seen) = seen {
+                causes.explain(id, story, seen, &mut verdict);
+            }
+            let replaced = gone.replaced(id);
+            if let Some(at) = cancelled_at(story).into_iter().chain(replaced).min() {
+                let claimed = story.grants.iter().any(|grant| grant.invoked > at);
+                verdict.check(!claimed, || {
+                    format!("{id} was cancelled, and claimed after that")
+                });
+            }
+            // Instants of answers do not compare while a clock that was set back catches up.
+            let asked = story.stop_asked.filter(|_| !case.has_wrong_clocks());
+            if let Some(asked) = asked {
+                let is_after = |grant: &Grant| grant.started.is_some_and(|at| at > asked);
+                let claimed = story.grants.iter().any(is_after);
+                verdict.check(!claimed, || {
+                    format!("{id} was active and asked to stop, and claimed after that")
+                });
+            }
         }
         if story.stored().is_some() {
             if !is_terminal {
@@ -110,35 +125,6 @@ pub(super) fn is_lost(case: &Case, id: &JobId, story: &Story) -> bool {
         }
 }
 
-/// Jobs whose place another one may have taken: it has their key, and was answered so; or nobody heard what it was
-/// answered at first. Its receipt names one, and those that were to come after that one go with it.
-fn replaced(case: &Case) -> HashSet<JobId> {
-    let took = |receipt: &Receipt| matches!(&*receipt.received.verdict, "replaced" | "duplicate");
-    let takes = |story: &&Story| story.unknown > 0 || story.receipts.iter().any(took);
-    let keys: HashSet<_> = case.jobs.values().filter(takes).filter_map(key).collect();
-    let is_one = |story: &Story| key(story).is_some_and(|key| keys.contains(&key));
-    let replaced = case.jobs.iter().filter(|(_, story)| is_one(story));
-    replaced.map(|(id, _)| *id).collect()
-}
-
-/// The queue and the unique key of a job.
-fn key(story: &Story) -> Option<(&str, &str)> {
-    let (.., sent) = story.sent.as_ref()?;
-    Some((&sent.queue, sent.unique.as_deref()?))
-}
-
-/// As many failures bury a job.
-const ATTEMPTS_MAX: usize = 20;
-
-/// Whether its fate, or what was handed in, may have buried a job.
-fn may_be_dead(story: &Story, seen: &Seen) -> bool {
-    let fate = story.sent.as_ref().map(|(.., sent)| sent.fate);
-    let is_fated = matches!(fate, Some(Fate::Dies | Fate::AbortsAlways));
-    let failed = story.ends.iter().filter(|end| end.outcome == "retry");
-    let failed: HashSet<u32> = failed.map(|end| end.attempt).collect();
-    is_fated || seen.poison || failed.len() >= ATTEMPTS_MAX
-}
-
 /// When its cancel was answered as done.
 fn cancelled_at(story: &Story) -> Option<u64> {
     let answered = story
@@ -181,12 +167,8 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
     }
     for (id, story) in &case.jobs {
         let is_gone = case.look.blind.is_none() && !case.look.jobs.contains_key(id);
-        let completed = story.ends.iter().any(|end| {
-            matches!(
-                end.answer,
-                Answer::Known(_, Said::Settled(State::Completed, _))
-            )
-        });
+        let completes = |end: &Handed| story.settled_by(end) == Some(State::Completed);
+        let completed = story.ends.iter().any(completes);
         if is_gone && completed && !story.over_a_loss {
             verdict.check(
                 case.look.rows.contains_key(id) || story.completed_late,
@@ -251,6 +233,7 @@ pub(super) fn no_orphans(case: &Case) -> Verdict {
             });
         }
     }
+    keys::merged_into_one_there(case, &mut verdict);
     verdict
 }
 

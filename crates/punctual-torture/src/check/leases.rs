@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use punctual::JobId;
 use punctual::engine::Token;
 
-use super::overdue;
 use super::stories::{Answer, Case, Extension, Grant, Story};
 use super::{Tally, Verdict};
+use super::{keys, overdue, starts};
 use crate::event::Verdict as Said;
 
 /// I2: no lease of a job begins before the one before it was released or had ended, in engine time.
@@ -32,7 +32,8 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
                     after.attempt, after.token, before.attempt, before.token
                 )
             });
-            let Some(over) = ended(case, story, before, after).filter(|_| !is_forgotten) else {
+            let over = ended(case, story, before, after, &AGAIN).filter(|_| !is_forgotten);
+            let Some(over) = over else {
                 continue;
             };
             verdict.check(after.now >= over, || {
@@ -51,16 +52,51 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
                 .any(|(at, attempt)| *attempt == before.attempt && *at <= after.at);
             tally.overlaps += u64::from(!ended);
         }
+        starts::each_under_its_lease(id, story, &mut verdict);
     }
+    keys::one_at_a_time(case, &mut verdict);
     verdict
 }
 
-/// The engine time at which a lease was over; `None` if what is known does not tell. What was sent once the next
-/// claim was answered tells nothing of it: whether it was accepted is I3.
-fn ended(case: &Case, story: &Story, grant: &Grant, after: &Grant) -> Option<u64> {
+/// Outcomes after which a job is claimed again.
+const AGAIN: [&str; 3] = ["retry", "snooze", "released"];
+/// Those and the others, after which what it held others back from is theirs.
+const ALL: [&str; 6] = [
+    "retry",
+    "snooze",
+    "released",
+    "completed",
+    "dead",
+    "cancelled",
+];
+
+/// The engine time at which a lease was over for other jobs that wait for its end; `None` if what is known does not
+/// tell.
+pub(super) fn over_for_others(
+    case: &Case,
+    story: &Story,
+    grant: &Grant,
+    after: &Grant,
+) -> Option<u64> {
+    ended(case, story, grant, after, &ALL)
+}
+
+/// The engine time at which a lease was over; `None` if what is known does not tell, as an end with one of these outcomes
+/// may have been taken unheard. What was sent once the next claim was answered tells nothing of it: whether it was
+/// accepted is I3.
+fn ended(
+    case: &Case,
+    story: &Story,
+    grant: &Grant,
+    after: &Grant,
+    unheard: &[&str],
+) -> Option<u64> {
     let prolonged = case.prolonged.get(&grant.token).into_iter().flatten();
     let in_time = prolonged.filter(|(invoked, _)| *invoked < after.at);
     let mut over = in_time.fold(grant.deadline, |over, (_, until)| over.max(*until));
+    if over <= after.now {
+        return Some(over);
+    }
     for end in story
         .ends
         .iter()
@@ -69,8 +105,12 @@ fn ended(case: &Case, story: &Story, grant: &Grant, after: &Grant) -> Option<u64
     {
         match &end.answer {
             Answer::Known(now, Said::Settled(..)) => over = over.min(*now),
-            Answer::Known(_, Said::Repeated) | Answer::Unknown => return None,
-            Answer::Known(_, Said::LeaseLost) | Answer::Refused => {}
+            Answer::Known(_, Said::Repeated) | Answer::Unknown
+                if unheard.contains(&&*end.outcome) =>
+            {
+                return None;
+            }
+            _ => {}
         }
     }
     let died_before = grant.died.is_some_and(|died| died <= after.at);
@@ -86,7 +126,7 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
             let accepted = matches!(&end.answer, Answer::Known(_, Said::Settled(..)));
             let until = if accepted { end.answered } else { end.invoked };
             let is_stale = story.grants.iter().any(|grant| {
-                grant.attempt > end.attempt
+                grant.token.fence > end.token.fence
                     && grant.at < end.invoked
                     && !case.may_forget(grant.at, until)
             });
@@ -212,10 +252,10 @@ fn over_a_loss(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
 fn later_claims(case: &Case) -> HashMap<(JobId, Token), Vec<u64>> {
     let mut later = HashMap::new();
     for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
-        for (place, grant) in story.grants.iter().enumerate() {
-            let others = story.grants[place + 1..]
-                .iter()
-                .filter(|other| other.attempt > grant.attempt);
+        for grant in &story.grants {
+            // After a power cut another lease may be of the same attempt.
+            let is_later = |other: &&Grant| other.token.fence > grant.token.fence;
+            let others = story.grants.iter().filter(is_later);
             later.insert((*id, grant.token), others.map(|other| other.at).collect());
         }
     }

@@ -6,35 +6,65 @@ use std::collections::HashMap;
 use punctual::engine::Token;
 
 use super::stories::{Answer, Case, Extension};
-use super::{Tally, Verdict};
+use super::{Tally, Verdict, bounded};
 use crate::event::Verdict as Said;
+use crate::setting;
 
 /// Part of I3: ends and extensions that were accepted came while their lease lasted.
 pub(super) fn judge(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
     let leases = Leases::of(case);
-    let mut look = |what: &str, token, call: Call, itself| {
-        let since = leases.overdue(token, &call, itself);
-        tally.stale_accepted += u64::from(since.is_some());
-        verdict.check(since.is_none(), || {
-            let since = since.unwrap_or_default();
-            format!("{what} under {token} was accepted {since} us after that had run out")
-        });
+    let mut look = |what: &str, token, call: Call, itself, accepted: bool| match leases
+        .overdue(token, &call, itself)
+    {
+        None => {}
+        Some(Came::Unknown) => tally.late_excused += u64::from(accepted),
+        Some(Came::InTime) => verdict.checked += u64::from(accepted),
+        Some(Came::Late(since)) => {
+            tally.late_judged += 1;
+            tally.stale_accepted += u64::from(accepted);
+            verdict.check(!accepted, || {
+                format!("{what} under {token} was accepted {since} us after that had run out")
+            });
+        }
     };
     for end in case.jobs.values().flat_map(|story| &story.ends) {
-        if let Answer::Known(now, Said::Settled(..)) = end.answer {
-            let answered = end.answered;
-            let call = Call { answered, now };
-            look("an end", end.token, call, None);
+        if let Answer::Known(now, said) = &end.answer {
+            let (invoked, answered, now) = (end.invoked, end.answered, *now);
+            let call = Call {
+                invoked,
+                answered,
+                now,
+            };
+            let accepted = matches!(said, Said::Settled(..));
+            if *said != Said::Repeated {
+                look("an end", end.token, call, None, accepted);
+            }
         }
     }
-    let accepted = |extension: &&Extension| extension.deadline.is_some();
-    for extension in case.extends.iter().filter(accepted) {
+    for extension in &case.extends {
         let call = Call {
+            invoked: extension.invoked,
             answered: extension.answered,
             now: extension.now,
         };
-        look("an extension", extension.token, call, Some(extension));
+        let accepted = extension.deadline.is_some();
+        look(
+            "an extension",
+            extension.token,
+            call,
+            Some(extension),
+            accepted,
+        );
     }
+}
+
+/// How a call under a lease came.
+enum Came {
+    InTime,
+    /// So many microseconds after that was over.
+    Late(u64),
+    /// Nobody knows whether that was over.
+    Unknown,
 }
 
 /// Every lease that some claim was answered.
@@ -52,14 +82,19 @@ struct Held {
     span: u64,
 }
 
-/// A call to the engine under a lease: the stamp of when it was answered, and its engine time.
+/// A call to the engine under a lease: the stamps of when it was made and answered, and its engine time.
 struct Call {
+    invoked: u64,
     answered: u64,
     now: u64,
 }
 
 /// A call rescues a bounded number of jobs: after so many others it is this one's turn.
 const CALLS: usize = 5;
+/// How long bytes of a call that was given up may be on their way where nothing holds them up.
+const ON_ITS_WAY: u64 = bounded::TURN;
+/// The longest lease that anybody asks for.
+const LEASE: u64 = setting::LEASE.as_micros() as u64;
 /// Faults that hold up no bytes on their way to the engine: one of workers, a job that ends its process.
 const OF_WORKERS: [&str; 4] = ["F01", "F08", "F29", "F31"];
 
@@ -95,11 +130,11 @@ impl<'a> Leases<'a> {
         }
     }
 
-    /// For how many microseconds a lease had been over when a call under it was accepted; `None` if it may not have
-    /// been: it may have been prolonged without an answer, or by bytes that were held up on their way; or spared, as the
-    /// engine may have answered nobody for half of it; or not have been looked at yet. An extension that is judged excuses
-    /// others under way beside it, and never itself.
-    fn overdue(&self, token: Token, call: &Call, itself: Option<&Extension>) -> Option<u64> {
+    /// Whether a lease had been over when a call under it came. It may not have been: it may have been prolonged shortly
+    /// before without an answer, or by bytes that were held up on their way; or spared, as the engine may have answered
+    /// nobody for half of it; or not have been looked at yet. An extension that is judged excuses others under way beside
+    /// it, and never itself. `None` of what is no lease, or not judged.
+    fn overdue(&self, token: Token, call: &Call, itself: Option<&Extension>) -> Option<Came> {
         let lease = self.held.get(&token)?;
         let prolonged = self.prolonged.get(&token).into_iter().flatten();
         let before = prolonged.filter(|it| {
@@ -108,8 +143,14 @@ impl<'a> Leases<'a> {
         });
         let until = before.filter_map(|it| it.deadline);
         let over = until.fold(lease.until, u64::max);
-        if call.now <= over || self.case.unsure.contains(&token) {
-            return None;
+        if call.now <= over {
+            return Some(Came::InTime);
+        }
+        // What stayed without an answer was done before it was given up, or by what was on its way then, and lasts for a
+        // lease.
+        let given_up = self.case.unsure.get(&token);
+        if given_up.is_some_and(|at| call.invoked <= at + ON_ITS_WAY + LEASE) {
+            return Some(Came::Unknown);
         }
         let is_calm = !self.case.faults.iter().any(|fault| {
             !OF_WORKERS.contains(&&*fault.id)
@@ -117,7 +158,11 @@ impl<'a> Leases<'a> {
                 && lease.at <= fault.until
         });
         let looked = self.case.heard.range(over + 1..call.now).count() >= CALLS;
-        (is_calm && looked && !self.was_silent(lease, call.now)).then_some(call.now - over)
+        let is_late = is_calm && looked && !self.was_silent(lease, call.now);
+        Some(match is_late {
+            true => Came::Late(call.now - over),
+            false => Came::Unknown,
+        })
     }
 
     /// Whether the engine may have answered nobody for longer than half of a lease.

@@ -18,7 +18,7 @@ pub(crate) struct Case {
     pub(crate) faults: Vec<FaultSpan>,
     /// Calls under way and leases that were held, of every process.
     pub(super) busy: Vec<Busy>,
-    /// Stamps of claims that answered jobs, in order.
+    /// Stamps of claims of workers that answered jobs, in order.
     pub(crate) claims: Vec<u64>,
     /// Answers to extends.
     pub(super) extends: Vec<Extension>,
@@ -33,6 +33,8 @@ pub(crate) struct Case {
     pub(super) answered: Vec<u64>,
     /// Answers to enqueues.
     pub(super) answers: Vec<Heard>,
+    /// Answers that do not fit their calls.
+    pub(super) misfits: Vec<String>,
     /// Waits of the harness that ran out.
     pub(crate) stuck: Vec<String>,
     /// Calls that were given up by their callers.
@@ -50,8 +52,10 @@ pub(crate) struct Case {
     pub(crate) is_elsewhere: bool,
     /// Tokens that some claim was answered.
     pub(crate) granted: HashSet<Token>,
-    /// Leases that may have been prolonged by a call without an answer.
-    pub(super) unsure: HashSet<Token>,
+    /// Leases that may have been prolonged by a call without an answer, and when the last of those was given up.
+    pub(super) unsure: HashMap<Token, u64>,
+    /// Leases of latecomers.
+    late: HashSet<Token>,
     /// Instants of engine time at which the engine answered somebody, in order.
     pub(super) heard: BTreeSet<u64>,
     /// By token: when an extend was sent, and until when it prolonged the lease.
@@ -88,6 +92,8 @@ pub(crate) struct Story {
     pub(crate) aborts: u64,
     /// Asked to be cancelled: when, and when and what was answered.
     pub(crate) cancels: Vec<(u64, Option<(u64, String)>)>,
+    /// The engine time of the first answer that it was active, and asked to stop.
+    pub(super) stop_asked: Option<u64>,
     /// Effects that were tried once more, and kept out by the sink.
     pub(crate) tried_again: u64,
     /// Whether somebody who comes late with everything completed it: a lease that was spared, for the
@@ -120,6 +126,9 @@ pub(crate) struct Grant {
     /// The end of the lease that was answered.
     pub(crate) deadline: u64,
     pub(crate) alone: bool,
+    /// The engine time of the step that claimed it.
+    pub(super) started: Option<u64>,
+    pub(super) content: Option<u64>,
     /// When the holder died, where the engine dies with it.
     pub(crate) died: Option<u64>,
 }
@@ -131,6 +140,8 @@ pub(crate) struct Handed {
     pub(crate) attempt: u32,
     pub(crate) token: Token,
     pub(crate) outcome: String,
+    /// The span that was asked for.
+    pub(super) after: Option<u64>,
     pub(crate) answer: Answer,
     /// When the answer came.
     pub(crate) answered: u64,
@@ -151,6 +162,8 @@ pub(crate) struct Start {
     pub(crate) wall: u64,
     pub(crate) due: u64,
     pub(crate) attempt: u32,
+    pub(super) token: Token,
+    pub(super) content: Option<u64>,
     pub(crate) process: usize,
 }
 
@@ -197,6 +210,7 @@ impl Case {
             syncs: Vec::new(),
             answered: Vec::new(),
             answers: Vec::new(),
+            misfits: Vec::new(),
             stuck: Vec::new(),
             dropped: 0,
             began: u64::MAX,
@@ -206,17 +220,17 @@ impl Case {
             may_lose: false,
             is_elsewhere: false,
             granted: HashSet::new(),
-            unsure: HashSet::new(),
+            unsure: HashMap::new(),
+            late: HashSet::new(),
             heard: BTreeSet::new(),
             prolonged: HashMap::new(),
         };
         let mut gone = HashMap::new();
-        let mut late = HashSet::new();
         for account in &accounts {
             for line in &account.lines {
                 match &line.event {
                     Event::Gone { process } => drop(gone.insert(process.clone(), line.at)),
-                    Event::Late { token } => drop(late.insert(*token)),
+                    Event::Late { token } => drop(case.late.insert(*token)),
                     _ => {}
                 }
             }
@@ -229,7 +243,7 @@ impl Case {
         case.claims.sort_unstable();
         case.answered.sort_unstable();
         case.faults.sort_by_key(|fault| fault.from);
-        case.judge_latecomers(&late);
+        case.judge_latecomers();
         for extension in &case.extends {
             if let Some(deadline) = extension.deadline {
                 let known = case.prolonged.entry(extension.token).or_default();
@@ -289,6 +303,7 @@ impl Case {
                     receipts,
                 } => {
                     let (invoked, ids) = enqueues.remove(&call).unwrap_or_default();
+                    self.hold("jobs", ids.len(), receipts.len());
                     self.answers.push(Heard {
                         process,
                         invoked,
@@ -328,7 +343,9 @@ impl Case {
                     alone,
                     pages,
                 } => {
-                    self.claims.push(at);
+                    if !pages.iter().any(|page| self.late.contains(&page.token)) {
+                        self.claims.push(at);
+                    }
                     for page in pages {
                         for job in page.jobs {
                             self.jobs.entry(job.id).or_default().grants.push(Grant {
@@ -342,12 +359,16 @@ impl Case {
                                 token: page.token,
                                 deadline: page.deadline,
                                 alone,
+                                started: job.started,
+                                content: job.content,
                                 died: died.filter(|_| solo),
                             });
                         }
                     }
                 }
-                Event::ExtendUnknown { tokens, .. } => self.unsure.extend(tokens),
+                Event::ExtendUnknown { tokens, .. } => {
+                    self.unsure.extend(tokens.into_iter().map(|it| (it, at)));
+                }
                 Event::ExtendOk {
                     invoked,
                     now,
@@ -373,6 +394,7 @@ impl Case {
                             attempt: end.attempt,
                             token: end.token,
                             outcome: end.outcome,
+                            after: end.after,
                             answer: Answer::Unknown,
                             answered: u64::MAX,
                         });
@@ -384,12 +406,9 @@ impl Case {
                     now,
                     verdicts,
                 } => {
-                    for ((id, place), verdict) in settles
-                        .remove(&call)
-                        .unwrap_or_default()
-                        .into_iter()
-                        .zip(verdicts)
-                    {
+                    let places = settles.remove(&call).unwrap_or_default();
+                    self.hold("ends", places.len(), verdicts.len());
+                    for ((id, place), verdict) in places.into_iter().zip(verdicts) {
                         self.answer(id, place, at, Answer::Known(now, verdict));
                     }
                 }
@@ -401,15 +420,18 @@ impl Case {
                 Event::Start {
                     id,
                     attempt,
+                    token,
                     wall,
                     due,
-                    ..
+                    content,
                 } => {
                     let start = Start {
                         at,
                         wall,
                         due,
                         attempt,
+                        token,
+                        content,
                         process,
                     };
                     self.jobs.entry(id).or_default().starts.push(start);
@@ -429,10 +451,18 @@ impl Case {
                     }
                     cancels_of.insert(call, places);
                 }
-                Event::CancelOk { call, verdicts } => {
+                Event::CancelOk {
+                    call,
+                    now,
+                    verdicts,
+                } => {
                     let places = cancels_of.remove(&call).unwrap_or_default();
+                    self.hold("cancels", places.len(), verdicts.len());
                     for ((id, place), verdict) in places.into_iter().zip(verdicts) {
                         let story = self.jobs.entry(id).or_default();
+                        if verdict == "cancel_requested" {
+                            story.stop_asked = story.stop_asked.into_iter().chain(now).min();
+                        }
                         story.cancels[place].1 = Some((at, verdict));
                     }
                 }
@@ -478,6 +508,7 @@ impl Case {
                 Event::Enough => self.enough = Some(at),
                 Event::Drained => self.drained = true,
                 Event::Dropped => self.dropped += 1,
+                Event::Misfit { what } => self.misfits.push(what),
                 Event::Stuck { what } => self.stuck.push(what),
                 Event::Unwritten { bytes: 1.., .. } => self.unwritten.push(at),
                 Event::Syncs { spans } => {
@@ -503,16 +534,11 @@ impl Case {
         }
     }
 
-    fn judge_latecomers(&mut self, late: &HashSet<Token>) {
+    fn judge_latecomers(&mut self) {
         for story in self.jobs.values_mut() {
-            let may_complete = |end: &Handed| {
-                let is_refused = matches!(
-                    end.answer,
-                    Answer::Known(_, Verdict::LeaseLost) | Answer::Refused
-                );
-                late.contains(&end.token) && end.outcome == "completed" && !is_refused
-            };
-            story.completed_late = story.ends.iter().any(may_complete);
+            let mut completes = story.ends.iter().filter(|end| end.outcome == "completed");
+            story.completed_late =
+                completes.any(|end| self.late.contains(&end.token) && !end.is_refused());
         }
     }
 
@@ -523,6 +549,14 @@ impl Case {
             .and_then(|story| story.ends.get_mut(place))
         {
             (end.answer, end.answered) = (answer, at);
+        }
+    }
+
+    /// Notes a call that was answered for more or fewer than were asked about.
+    fn hold(&mut self, what: &str, asked: usize, answered: usize) {
+        if asked != answered {
+            let text = format!("a call with {asked} {what} was answered for {answered}");
+            self.misfits.push(text);
         }
     }
 
@@ -545,17 +579,5 @@ impl Story {
             )
         };
         self.receipts.iter().find(stores)
-    }
-
-    /// Whether any end of an attempt was accepted.
-    pub(crate) fn is_acknowledged(&self) -> bool {
-        let accepted = |end: &Handed| matches!(&end.answer, Answer::Known(_, Verdict::Settled(..)));
-        self.ends.iter().any(accepted)
-    }
-
-    /// When an end that settled it for good was answered as accepted, by the number of the end.
-    pub(crate) fn settled_at(&self) -> Option<usize> {
-        let terminal = |end: &Handed| matches!(&end.answer, Answer::Known(_, Verdict::Settled(state, _)) if state.is_settled());
-        self.ends.iter().position(terminal)
     }
 }

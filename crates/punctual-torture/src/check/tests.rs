@@ -8,6 +8,10 @@ mod ends;
 mod felt;
 /// I1, I4, I8, I10.
 mod kept;
+/// I2, I8: unique keys and groups.
+mod keys;
+/// I1: how jobs ended.
+mod last;
 /// I2, I3.
 mod leases;
 /// What holds where something may be lost.

@@ -1,8 +1,9 @@
 //! I5, I6: never early, and alive again.
 
-use super::stories::{Answer, Case, FaultSpan, Grant};
+use super::stories::{Answer, Case, FaultSpan, Grant, Handed, Story};
 use super::{Tally, Verdict};
 use crate::event::Verdict as Said;
+use crate::plan::Kind;
 
 /// I5: no job is due before it was asked to be, none is claimed or started before it is due.
 pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
@@ -31,6 +32,17 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
                 format!("{id} is due at another instant than its receipt says")
             });
         }
+        for end in &story.ends {
+            if let Some((asked, due)) = asked_again(story, end) {
+                verdict.check(due >= asked, || {
+                    format!(
+                        "{id}: after attempt {} it is due {} us before the span that was asked for",
+                        end.attempt,
+                        asked - due
+                    )
+                });
+            }
+        }
         for grant in &story.grants {
             verdict.check(grant.now >= grant.due, || {
                 format!(
@@ -42,7 +54,7 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
             let asked = story
                 .ends
                 .iter()
-                .filter(|end| end.attempt + 1 == grant.attempt && !story.over_a_loss);
+                .filter(|end| end.token.fence < grant.token.fence && !story.over_a_loss);
             for end in asked {
                 if let Answer::Known(now, Said::Settled(_, Some(due))) = end.answer {
                     if now > grant.now && case.may_forget(grant.at, end.answered) {
@@ -69,6 +81,20 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
         }
     }
     verdict
+}
+
+/// When a job that was retried or put off is due at the earliest, by the span that was asked for, and when it is, by the
+/// answer.
+fn asked_again(story: &Story, end: &Handed) -> Option<(u64, u64)> {
+    let Answer::Known(now, Said::Settled(_, Some(due))) = end.answer else {
+        return None;
+    };
+    let span = match &*end.outcome {
+        "retry" => end.after.or(story.sent.as_ref()?.2.backoff),
+        "snooze" => end.after,
+        _ => None,
+    };
+    Some((now + span?, due))
 }
 
 /// W: every fault was over in time, and whatever else the harness waited for came.
@@ -98,6 +124,11 @@ pub(super) const WAITS: &str = "W every wait ended";
 pub(super) fn looked_at(case: &Case) -> Verdict {
     let mut verdict = Verdict::new(LOOKED_AT);
     let blind = &case.look.blind;
+    if let Some(why) = &case.look.unmeasured {
+        verdict.check(false, || {
+            format!("nobody knows what remains once every job is deleted: {why}")
+        });
+    }
     verdict.check(blind.is_none(), || {
         let why = blind.as_deref().unwrap_or_default();
         format!("nobody can look, processes.log may say why: {why}")
@@ -113,11 +144,21 @@ const ALIVE_AFTER_US: u64 = 5_000_000;
 
 /// The longest delay of a job.
 const DELAY_MAX_US: u64 = 5_000_000;
-/// Faults that leave others to claim: one worker of three, strangers.
-const OTHERS_CLAIM: [&str; 5] = ["F01", "F08", "F27", "F28", "F31"];
+/// Faults that keep everybody from claiming as long as they hold: of all workers, the engine, the gateway, the whole
+/// network.
+const HOLD_UP_ALL: [&str; 16] = [
+    "F02", "F03", "F04", "F05", "F06", "F07", "F09", "F10", "F12", "F13", "F18", "F20", "F21",
+    "F22", "F23", "F29",
+];
+/// Of others only some kinds do so: the engine's clock, but not those of clients; all replies, but not one.
+const KINDS_THAT_DO: [Kind; 3] = [Kind::ClockAhead, Kind::ClockBack, Kind::NoReplies];
 
-/// I6: after every fault the first claim comes within five seconds; time in which another fault
-/// keeps everybody from claiming is not counted.
+fn holds_up_all(fault: &FaultSpan) -> bool {
+    HOLD_UP_ALL.contains(&&*fault.id) || KINDS_THAT_DO.iter().any(|kind| fault.what == kind.what())
+}
+
+/// I6: after every fault the first claim of a worker comes within five seconds; time in which another fault keeps
+/// everybody from claiming is not counted. One of one worker does not, nor one of a connection.
 pub(super) fn alive_again(case: &Case) -> Verdict {
     let mut verdict = Verdict::new("I6 alive again");
     let end = case.enough.unwrap_or(case.ended);
@@ -156,8 +197,7 @@ pub(super) fn alive_again(case: &Case) -> Verdict {
 /// Microseconds between two stamps in which no fault holds that keeps everybody from claiming.
 fn quiet(case: &Case, from: u64, until: u64) -> u64 {
     let (mut at, mut quiet) = (from, 0);
-    let holds_up = |fault: &&FaultSpan| !OTHERS_CLAIM.contains(&&*fault.id);
-    for fault in case.faults.iter().filter(holds_up) {
+    for fault in case.faults.iter().filter(|fault| holds_up_all(fault)) {
         if fault.until <= at || fault.from >= until {
             continue;
         }

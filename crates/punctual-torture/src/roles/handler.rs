@@ -4,6 +4,7 @@ use punctual::time::{millis, pause};
 use punctual::worker::Verdict;
 use punctual::{Context, JobRecord};
 
+use crate::content;
 use crate::event::Event;
 use crate::fate::Fate;
 use crate::history::History;
@@ -27,6 +28,7 @@ pub(super) async fn run(stage: Stage, job: JobRecord, context: Context) -> Verdi
         token: context.token(),
         wall: wall(),
         due: job.due.as_micros(),
+        content: Some(content::of_record(&job)),
     };
     stage.history.note(start);
     let fate = fate_of(&job.headers).unwrap_or(Fate::Completes);

@@ -42,7 +42,6 @@ async fn be_late(begun: &Begun, random: &mut Rng) -> punctual::Result<()> {
         return Ok(());
     };
     for page in pages? {
-        begun.history.note(Event::Late { token: page.token });
         forge(begun, &page).await?;
         if page.jobs.len() > 1 {
             hand_back(begun, &page, 1).await?;
@@ -65,6 +64,9 @@ async fn take(begun: &Begun, queue: &str) -> punctual::Result<Vec<Page>> {
     let mut claim = Claim::new(WorkerId::random(), queue, 3);
     claim.lease = LEASE;
     let claimed = begun.engine.claim(&Namespace::default(), claim).await?;
+    for page in &claimed.pages {
+        begun.history.note(Event::Late { token: page.token });
+    }
     Ok(claimed.pages)
 }
 

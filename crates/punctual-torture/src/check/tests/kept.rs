@@ -1,8 +1,7 @@
 use punctual::State;
 
 use super::told::{CLAIMED, JOB, MS, OTHER, SENT, Told};
-use crate::event::{Event, Verdict};
-use crate::fate::Fate;
+use crate::event::Event;
 use crate::look::Seen;
 use crate::sink::Rows;
 
@@ -25,16 +24,9 @@ fn whole_histories_break_nothing_and_are_looked_at_by_each_invariant() {
     assert!(told.looked_at("I6") > 0 && told.broken().is_empty());
 }
 
-/// Acknowledged, and then the engine knows nothing of it.
-fn unsettled() -> Told {
-    let mut told = Told::nothing();
-    told.sends(JOB, "created");
-    told
-}
-
 #[test]
 fn an_acknowledged_job_that_is_gone_is_lost() {
-    let told = unsettled();
+    let told = Told::unsettled();
     assert_eq!(told.broken(), ["I1"]);
     let tally = told.judged().tally;
     assert_eq!((tally.acknowledged, tally.lost), (1, 1));
@@ -44,7 +36,7 @@ fn an_acknowledged_job_that_is_gone_is_lost() {
 #[test]
 fn one_whose_end_was_not_answered_two_minutes_before_the_end_may_be_gone() {
     let settled = |ended: u64| {
-        let mut told = unsettled();
+        let mut told = Told::unsettled();
         told.claims("worker", CLAIMED, 1, (0, 0));
         told.settles("worker", CLAIMED + 5 * MS, 1, "completed", None);
         told.say("nemesis", ended, Event::Drained);
@@ -58,7 +50,7 @@ fn one_whose_end_was_not_answered_two_minutes_before_the_end_may_be_gone() {
 #[test]
 fn an_acknowledged_job_that_waits_at_the_end_is_lost() {
     for state in [State::Held, State::Scheduled, State::Ready, State::Active] {
-        let mut told = unsettled();
+        let mut told = Told::unsettled();
         told.ends_as(state, 1);
         assert_eq!(told.broken(), ["I1"], "{state}");
     }
@@ -67,7 +59,7 @@ fn an_acknowledged_job_that_waits_at_the_end_is_lost() {
 #[test]
 fn an_acknowledged_job_that_was_cancelled_or_buried_is_not_lost() {
     for state in [State::Cancelled, State::Dead] {
-        let mut told = unsettled();
+        let mut told = Told::unsettled();
         told.ends_as(state, 1);
         assert_eq!(told.broken(), NOTHING, "{state}");
     }
@@ -76,70 +68,61 @@ fn an_acknowledged_job_that_was_cancelled_or_buried_is_not_lost() {
 #[test]
 fn a_job_that_died_or_was_cancelled_for_no_reason_is_found() {
     for state in [State::Dead, State::Cancelled] {
-        let mut told = unsettled();
+        let mut told = Told::unsettled();
         told.is_seen(JOB, state);
         assert_eq!(told.broken(), ["I1"], "{state}");
     }
 }
 
-/// A client that sends a call again by itself hears that the job is there, and not whose place it took; and a receipt
-/// names the holder of the key, not those that wait behind it.
 #[test]
-fn a_job_may_be_cancelled_by_one_that_took_a_place_under_its_key() {
-    let taken_by = |verdict: &str| {
-        let mut told = unsettled();
-        let call = told.call();
-        told.invokes(OTHER, call, SENT + 2 * MS);
-        told.answers(call, SENT + 3 * MS, verdict, None);
-        told.change(|event| {
-            if let Event::EnqueueInvoke { jobs, .. } = event {
-                jobs[0].unique = Some("key-1".into());
-            }
-        });
-        for (id, state) in [(JOB, State::Cancelled), (OTHER, State::Completed)] {
-            told.is_seen(id, state);
-        }
-        let broken = told.judged().verdicts.remove(0).broken;
-        broken - 1 // the other one has no handler here
-    };
-    assert_eq!(taken_by("duplicate"), 0);
-    assert_eq!(taken_by("replaced"), 0);
-    assert_eq!(taken_by("created"), 1);
-}
-
-#[test]
-fn a_job_may_be_dead_of_twenty_failures_and_of_no_fewer() {
-    let failed = |times: u32| {
-        let mut told = unsettled();
-        told.ends_as(State::Dead, times);
-        told.change(|event| {
-            if let Event::EnqueueInvoke { jobs, .. } = event {
-                jobs[0].fate = Fate::Completes;
-            }
-        });
-        for attempt in 1..=times {
-            let at = CLAIMED + u64::from(attempt) * 2_000 * MS;
-            told.claims("worker", at, attempt, (attempt - 1, 0));
-            let retried = Verdict::Settled(State::Ready, None);
-            told.settles("worker", at + MS, attempt, "retry", Some(retried));
-        }
-        told.broken()
-    };
-    assert_eq!(failed(20), NOTHING);
-    assert_eq!(failed(19), ["I1"]);
-}
-
-#[test]
-fn a_job_that_is_claimed_after_its_cancel_was_answered_is_found() {
-    let cancelled = |verdict: &str, at| {
+fn what_comes_out_as_something_else_than_went_in_is_found() {
+    let told = |claimed: u64, begun: u64| {
         let mut told = Told::one_job();
-        let call = told.call();
-        told.cancels(call, at, verdict);
+        told.change(|event| match event {
+            Event::EnqueueInvoke { jobs, .. } => jobs[0].content = Some(7),
+            Event::ClaimOk { pages, .. } => pages[0].jobs[0].content = Some(claimed),
+            Event::Start { content, .. } => *content = Some(begun),
+            _ => {}
+        });
         told.broken()
     };
-    assert_eq!(cancelled("done", CLAIMED - 9 * MS), ["I1"]);
-    assert_eq!(cancelled("not_found", CLAIMED - 9 * MS), NOTHING);
-    assert_eq!(cancelled("done", CLAIMED), NOTHING, "it was claimed before");
+    assert_eq!(told(7, 7), NOTHING);
+    assert_eq!(told(8, 7), ["I1"]);
+    assert_eq!(told(7, 8), ["I1"]);
+}
+
+#[test]
+fn an_answer_for_fewer_than_were_asked_about_is_found() {
+    let mut jobs = Told::one_job();
+    jobs.change(|event| {
+        if let Event::EnqueueInvoke { jobs, .. } = event {
+            let mut other = jobs[0].clone();
+            other.id = OTHER;
+            jobs.push(other);
+        }
+    });
+    assert_eq!(jobs.broken(), ["I1"]);
+    let mut ends = Told::one_job();
+    ends.change(|event| {
+        if let Event::SettleInvoke { ends, .. } = event {
+            ends.push(ends[0].clone());
+        }
+    });
+    assert_eq!(ends.broken(), ["I1"]);
+    let mut more = Told::one_job();
+    let call = more.call();
+    more.cancels(call, CLAIMED + 20 * MS, "wrong_state");
+    assert_eq!(more.broken(), NOTHING);
+    more.change(|event| {
+        if let Event::CancelOk { verdicts, .. } = event {
+            verdicts.push("done".into());
+        }
+    });
+    assert_eq!(more.broken(), ["I1"]);
+    let mut told = Told::one_job();
+    let what = "two pages were asked about".to_owned();
+    told.say("worker", CLAIMED, Event::Misfit { what });
+    assert_eq!(told.broken(), ["I1"]);
 }
 
 /// Its mark would last for two minutes.
@@ -206,7 +189,7 @@ fn a_duplicate_and_one_that_took_anothers_place_are_acknowledged_too() {
 
 #[test]
 fn a_loss_is_as_old_as_it_was_when_the_next_fault_came() {
-    let mut told = unsettled();
+    let mut told = Told::unsettled();
     told.fault("F05", SENT + 41 * MS, SENT + 50 * MS);
     assert_eq!(told.judged().tally.oldest_lost, 40 * MS);
 }
@@ -279,6 +262,8 @@ fn a_backlog_that_does_not_drain_is_found() {
     let mut told = Told::one_job();
     told.forget(|event| matches!(event, Event::Drained));
     assert_eq!(told.broken(), ["W"]);
+    let mut told = Told::unsettled();
+    told.forget(|event| matches!(event, Event::Drained));
     told.ends_as(State::Ready, 1);
     assert_eq!(told.broken(), ["W"], "it waits, and is not lost");
 }
@@ -317,7 +302,7 @@ fn a_job_that_completed_without_an_effect_is_found() {
 #[test]
 fn a_job_that_is_buried_as_poison_had_run_alone() {
     let buried = |alone_in_its_last| {
-        let mut told = unsettled();
+        let mut told = Told::unsettled();
         told.claims("worker", CLAIMED, 1, (0, 0));
         told.change(|event| {
             if let Event::ClaimOk { alone, .. } = event {
@@ -350,16 +335,11 @@ fn what_is_left_over_is_found() {
 }
 
 #[test]
-fn a_job_that_was_merged_into_one_that_had_settled_is_found() {
-    let merged_at = |at| {
-        let mut told = Told::one_job();
-        let call = told.call();
-        told.invokes(OTHER, call, at);
-        told.answers(call, at + MS, "merged", Some(JOB));
-        told
-    };
-    assert_eq!(merged_at(CLAIMED).broken(), NOTHING);
-    assert_eq!(merged_at(CLAIMED + 7 * MS).broken(), ["I8"]);
+fn bytes_that_nobody_could_ask_for_are_told() {
+    let mut told = Told::one_job();
+    told.look.unmeasured = Some("ERR".into());
+    assert_eq!(told.broken(), ["B"]);
+    assert!(!told.judged().is_blind);
 }
 
 #[test]

@@ -65,6 +65,19 @@ fn a_lease_whose_end_has_no_answer_may_be_over() {
     assert_eq!(ended(CLAIMED + 5 * MS, refused), ["I2"]);
 }
 
+/// It would not have been claimed again if that had been taken.
+#[test]
+fn a_lease_is_not_over_by_an_end_for_good_without_an_answer() {
+    for outcome in ["completed", "dead", "cancelled"] {
+        for answer in [None, Some(Verdict::Repeated)] {
+            let mut told = overtaken();
+            told.settles("worker", CLAIMED + 5 * MS, 1, outcome, answer);
+            let broken = told.broken();
+            assert!(broken.contains(&"I2".to_owned()), "{outcome}: {broken:?}");
+        }
+    }
+}
+
 /// The next claim was taken by a power cut; what was prolonged after that says nothing of it.
 #[test]
 fn a_lease_that_is_prolonged_once_the_next_claim_was_answered_was_over_before() {
@@ -129,6 +142,24 @@ fn an_attempt_that_is_used_twice_is_found() {
 }
 
 #[test]
+fn a_handler_that_begins_twice_under_one_lease_is_found() {
+    let mut told = Told::one_job();
+    told.runs("worker", CLAIMED + 3 * MS, 1);
+    assert_eq!(told.broken(), ["I2"]);
+}
+
+#[test]
+fn a_handler_that_begins_under_no_lease_of_its_job_is_found() {
+    let mut told = Told::one_job();
+    told.change(|event| {
+        if let Event::Start { token, .. } = event {
+            token.nonce += 1;
+        }
+    });
+    assert_eq!(told.broken(), ["I2"]);
+}
+
+#[test]
 fn the_same_page_asked_for_again_is_one_lease() {
     let mut told = Told::one_job();
     told.claims("worker", CLAIMED + MS, 1, (0, 0));
@@ -165,6 +196,40 @@ fn a_stale_end_that_is_accepted_is_found() {
     assert_eq!(refused.judged().tally.stale_refused, 1);
 }
 
+/// The first claim of that number was taken by the power cut; the second one was not.
+#[test]
+fn a_stale_end_of_the_same_attempt_is_found_by_its_fence() {
+    let mut told = forgotten();
+    told.settles(
+        "worker",
+        CLAIMED + 20 * MS,
+        1,
+        "retry",
+        Some(Verdict::LeaseLost),
+    );
+    let broken = told.broken();
+    assert!(!broken.contains(&"I3".to_owned()), "{broken:?}");
+    assert_eq!(told.judged().tally.stale_refused, 1);
+    told.change(|event| {
+        if let Event::SettleOk { verdicts, .. } = event {
+            verdicts[0] = Verdict::Settled(State::Ready, None);
+        }
+    });
+    let broken = told.broken();
+    assert!(broken.contains(&"I3".to_owned()), "{broken:?}");
+}
+
+#[test]
+fn an_old_lease_of_the_same_attempt_that_is_prolonged_is_found_by_its_fence() {
+    let prolonged = |until| {
+        let mut told = forgotten();
+        told.extends("worker", CLAIMED + 20 * MS, token(1), until);
+        told.broken().contains(&"I3".to_owned())
+    };
+    assert!(prolonged(Some(CLAIMED + LEASE)));
+    assert!(!prolonged(None));
+}
+
 #[test]
 fn an_attempt_that_is_settled_twice_is_found() {
     let again = |answer| {
@@ -181,6 +246,34 @@ fn a_job_that_was_settled_for_good_and_is_claimed_again_is_found() {
     let mut told = Told::one_job();
     told.claims("another", AFTER_CRASH, 2, (0, 1));
     assert_eq!(told.broken(), ["I3"]);
+}
+
+/// An engine knows an attempt again by its lease, whatever is handed in: so that says nothing if something else was.
+#[test]
+fn an_end_that_was_handed_in_before_settles_for_good_too() {
+    let again = |outcome: &str, other: Option<&str>| {
+        let mut told = Told::nothing();
+        told.sends(super::told::JOB, "created");
+        told.claims("worker", CLAIMED, 1, (0, 0));
+        if let Some(other) = other {
+            told.settles("worker", CLAIMED + 3 * MS, 1, other, None);
+        }
+        told.settles(
+            "worker",
+            CLAIMED + 5 * MS,
+            1,
+            outcome,
+            Some(Verdict::Repeated),
+        );
+        told.claims("another", AFTER_CRASH, 2, (0, 1));
+        told.broken().contains(&"I3".to_owned())
+    };
+    for outcome in ["completed", "dead"] {
+        assert!(again(outcome, None), "{outcome}");
+        assert!(again(outcome, Some(outcome)), "{outcome}");
+        assert!(!again(outcome, Some("released")), "{outcome}");
+    }
+    assert!(!again("retry", None));
 }
 
 #[test]

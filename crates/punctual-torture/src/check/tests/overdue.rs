@@ -1,6 +1,7 @@
 use punctual::State;
 
 use super::told::{CLAIMED, LEASE, MS, Told, completed, token};
+use crate::check::bounded::TURN;
 use crate::event::{Event, Verdict};
 
 /// When the lease of the first claim is over.
@@ -43,6 +44,39 @@ fn an_end_after_a_lease_that_was_prolonged_is_in_time() {
     let unknown = Event::ExtendUnknown { invoked, tokens };
     unsure.say("worker", CLAIMED + 500 * MS, unknown);
     assert!(unsure.broken().is_empty(), "{:?}", unsure.broken());
+}
+
+#[test]
+fn an_extension_without_an_answer_excuses_what_comes_while_it_may_last() {
+    let given_up = CLAIMED + 500 * MS;
+    let unsure = |by: u64| {
+        let mut told = late(by, completed());
+        let (invoked, tokens) = (CLAIMED + 400 * MS, vec![token(1)]);
+        told.say("worker", given_up, Event::ExtendUnknown { invoked, tokens });
+        (told.broken(), told.judged().tally.late_excused)
+    };
+    let lasts = given_up + TURN + LEASE - OVER;
+    assert_eq!(unsure(lasts), (vec![], 1));
+    assert_eq!(unsure(lasts + MS), (vec!["I3".to_owned()], 0));
+}
+
+#[test]
+fn what_is_refused_as_late_is_judged_too_and_told_apart_from_what_nobody_can_judge() {
+    let tally = |told: &Told| {
+        let tally = told.judged().tally;
+        (tally.late_judged, tally.late_excused)
+    };
+    let refused = Some(Verdict::LeaseLost);
+    assert_eq!(tally(&late(100 * MS, refused.clone())), (1, 0));
+    assert_eq!(tally(&late(100 * MS, completed())), (1, 0));
+    assert_eq!(tally(&Told::one_job()), (0, 0), "in time");
+    let excused = |answer| {
+        let mut told = late(100 * MS, answer);
+        told.fault("F12", CLAIMED + 100 * MS, CLAIMED + 200 * MS);
+        tally(&told)
+    };
+    assert_eq!(excused(completed()), (0, 1));
+    assert_eq!(excused(refused), (0, 0));
 }
 
 /// The extension itself comes after the lease, and is found.

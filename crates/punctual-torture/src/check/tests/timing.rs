@@ -1,5 +1,6 @@
 use super::told::{CLAIMED, DUE, ENOUGH, JOB, MS, Told};
 use crate::event::{Event, Verdict};
+use crate::plan::Kind;
 
 const NOTHING: [&str; 0] = [];
 
@@ -59,6 +60,34 @@ fn a_claim_before_a_retry_is_due_is_found() {
         }
     });
     assert_eq!(told.broken(), ["I5"]);
+}
+
+#[test]
+fn a_retry_or_a_snooze_that_is_due_before_its_span_is_over_is_found() {
+    // It is answered 6 ms after the claim, and due again a second after that.
+    let span = (1_000 - 6) * MS;
+    let asked = |outcome: &str, after: Option<u64>, of_the_job: Option<u64>| {
+        let mut told = Told::a_retry();
+        told.change(|event| match event {
+            Event::SettleInvoke { ends, .. } if ends[0].attempt == 1 => {
+                (ends[0].outcome, ends[0].after) = (outcome.into(), after);
+            }
+            Event::EnqueueInvoke { jobs, .. } => jobs[0].backoff = of_the_job,
+            _ => {}
+        });
+        told.broken().contains(&"I5".to_owned())
+    };
+    for outcome in ["retry", "snooze"] {
+        assert!(!asked(outcome, Some(span), None), "{outcome}");
+        assert!(asked(outcome, Some(span + 1), None), "{outcome}");
+    }
+    assert!(!asked("retry", None, Some(span)));
+    assert!(asked("retry", None, Some(span + 1)));
+    assert!(
+        !asked("retry", Some(span), Some(span + 1)),
+        "its own is asked for"
+    );
+    assert!(!asked("released", None, Some(span + 1)), "its due stays");
 }
 
 #[test]
@@ -243,6 +272,53 @@ fn one_worker_that_stands_still_or_is_gone_keeps_nobody_from_claiming_and_strang
         told.fault(id, heals + 1_000 * MS, heals + 4_000 * MS);
         assert_eq!(told.broken(), ["I6"], "{id}");
     }
+}
+
+#[test]
+fn of_what_is_hit_only_what_keeps_all_from_claiming_is_not_counted() {
+    let heals = CLAIMED;
+    let beside = |id: &str, what: &str| {
+        let mut told = claimed_after(heals, heals + 7_000 * MS);
+        told.fault(id, heals + 1_000 * MS, heals + 4_000 * MS);
+        told.change(|event| {
+            if let Event::Fault {
+                id: of, what: says, ..
+            } = event
+                && of.as_str() == id
+            {
+                *says = what.into();
+            }
+        });
+        told.broken()
+    };
+    for one in [
+        "F01", "F08", "F11", "F14", "F16", "F27", "F28", "F31", "F36",
+    ] {
+        assert_eq!(beside(one, "a fault"), ["I6"], "{one}");
+    }
+    for all in ["F04", "F06", "F07", "F09", "F10", "F12", "F20", "F29"] {
+        assert_eq!(beside(all, "a fault"), NOTHING, "{all}");
+    }
+    assert_eq!(beside("F11", Kind::NoReplies.what()), NOTHING);
+    assert_eq!(beside("F11", Kind::CutReply.what()), ["I6"]);
+    assert_eq!(beside("F14", Kind::ClockBack.what()), NOTHING);
+    assert_eq!(beside("F14", Kind::ClientClock.what()), ["I6"]);
+}
+
+#[test]
+fn a_claim_of_a_latecomer_is_no_sign_that_workers_live() {
+    let heals = CLAIMED;
+    let claimed = |by_latecomer: bool| {
+        let mut told = claimed_after(heals, heals + 7_000 * MS);
+        told.claims("another", heals + 1_000 * MS, 2, (0, 0));
+        if by_latecomer {
+            let token = super::told::token(2);
+            told.say("another", heals + 1_001 * MS, Event::Late { token });
+        }
+        told.broken().contains(&"I6".to_owned())
+    };
+    assert!(!claimed(false));
+    assert!(claimed(true));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use punctual::engine::Token;
-use punctual::{JobId, State};
+use punctual::{JobId, State, UniquePolicy};
 
 use crate::check::stories::Case;
 use crate::check::{Findings, judge};
@@ -54,6 +54,13 @@ impl Told {
         (told.look.keys, told.look.counts) = (1, 7);
         told.say("nemesis", ENOUGH, Event::Enough);
         told.say("nemesis", ENOUGH + MS, Event::Drained);
+        told
+    }
+
+    /// The job is acknowledged, and no more is known of it.
+    pub(super) fn unsettled() -> Self {
+        let mut told = Self::nothing();
+        told.sends(JOB, "created");
         told
     }
 
@@ -131,7 +138,10 @@ impl Told {
             queue: "orders".into(),
             after: DUE - SENT,
             unique: None,
+            policy: None,
             group: None,
+            backoff: None,
+            content: None,
             fate: Fate::Completes,
         };
         let (wall, jobs) = (at, vec![job]);
@@ -171,6 +181,8 @@ impl Told {
             failures: counted.0,
             crashes: counted.1,
             due: DUE,
+            started: Some(at),
+            content: None,
         };
         let page = Granted {
             token: token(attempt),
@@ -206,6 +218,7 @@ impl Told {
             token: token(attempt),
             wall: at,
             due: DUE,
+            content: None,
         };
         self.say(process, at, start);
     }
@@ -225,6 +238,7 @@ impl Told {
             attempt,
             token: token(attempt),
             outcome: outcome.into(),
+            after: None,
         };
         let ends = vec![end];
         self.say(process, at, Event::SettleInvoke { call, ends });
@@ -293,15 +307,11 @@ impl Told {
         self.say("nemesis", until, Event::Healed { number, done, met });
     }
 
-    /// The last look finds the job in this state, with what brings that about: an effect if it is completed, its
-    /// fate if it is dead, a cancel.
+    /// The last look finds the job in this state, with what brings that about: an effect if it is completed, an end that
+    /// nobody heard an answer to if it is dead, a cancel.
     pub(super) fn ends_as(&mut self, state: State, attempt: u32) {
         match state {
-            State::Dead => self.change(|event| {
-                if let Event::EnqueueInvoke { jobs, .. } = event {
-                    jobs[0].fate = Fate::Dies;
-                }
-            }),
+            State::Dead => self.settles("worker", ENOUGH, attempt, "dead", None),
             State::Cancelled => {
                 let call = self.call();
                 self.cancels(call, SENT + 2 * MS, "done");
@@ -340,8 +350,43 @@ impl Told {
     pub(super) fn cancels(&mut self, call: u64, at: u64, verdict: &str) {
         let ids = vec![JOB];
         self.say("producer", at, Event::CancelInvoke { call, ids });
-        let verdicts = vec![verdict.to_owned()];
-        self.say("producer", at + MS, Event::CancelOk { call, verdicts });
+        let (now, verdicts) = (Some(at), vec![verdict.to_owned()]);
+        let answer = Event::CancelOk {
+            call,
+            now,
+            verdicts,
+        };
+        self.say("producer", at + MS, answer);
+    }
+
+    /// Every job that was sent so far is under one unique key, with this policy.
+    pub(super) fn share_a_key(&mut self, policy: UniquePolicy) {
+        self.change(|event| {
+            if let Event::EnqueueInvoke { jobs, .. } = event {
+                jobs[0].unique = Some("key-1".into());
+                jobs[0].policy = Some(policy);
+            }
+        });
+    }
+
+    /// What was claimed and run of the job so far is of another one, under leases of their own.
+    pub(super) fn is_of(&mut self, id: JobId) {
+        let theirs = |token: &mut Token| token.nonce += 1_000;
+        self.change(|event| match event {
+            Event::ClaimOk { pages, .. } => pages.iter_mut().for_each(|page| {
+                theirs(&mut page.token);
+                page.jobs.iter_mut().for_each(|job| job.id = id);
+            }),
+            Event::SettleInvoke { ends, .. } => ends.iter_mut().for_each(|end| {
+                theirs(&mut end.token);
+                end.id = id;
+            }),
+            Event::Start { id: of, token, .. } => {
+                theirs(token);
+                *of = id;
+            }
+            _ => {}
+        });
     }
 
     pub(super) fn call(&mut self) -> u64 {

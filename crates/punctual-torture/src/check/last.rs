@@ -1,0 +1,105 @@
+//! Part of I1: how a job stands at the last look follows from what was handed in and asked for.
+
+use std::collections::{HashMap, HashSet};
+
+use punctual::{JobId, State, UniquePolicy};
+
+use super::Verdict;
+use super::keys::{Key, key};
+use super::stories::{Case, Story};
+use crate::fate::Fate;
+use crate::look::Seen;
+
+/// As many failures bury a job.
+const ATTEMPTS_MAX: usize = 20;
+
+/// What may have brought about how jobs ended, besides what was handed in for them.
+pub(super) struct Causes<'a> {
+    case: &'a Case,
+    /// Jobs that take the place of another one under their key, if they took effect.
+    takers: HashMap<Key<'a>, Vec<(JobId, &'a Story)>>,
+}
+
+impl<'a> Causes<'a> {
+    pub(super) fn of(case: &'a Case) -> Self {
+        let mut takers: HashMap<Key<'_>, Vec<_>> = HashMap::new();
+        for (id, story) in &case.jobs {
+            let policy = story.sent.as_ref().and_then(|(.., sent)| sent.policy);
+            if let (Some(key), Some(UniquePolicy::Replace)) = (key(story), policy) {
+                takers.entry(key).or_default().push((*id, story));
+            }
+        }
+        Self { case, takers }
+    }
+
+    /// Holds the state at the last look against what brings it about.
+    pub(super) fn explain(&self, id: &JobId, story: &Story, seen: &Seen, verdict: &mut Verdict) {
+        let settled = story.settled_at().map(|place| &story.ends[place]);
+        if let Some(state) = settled.and_then(|end| story.settled_by(end)) {
+            verdict.check(seen.state == state, || {
+                format!("{id} was settled as {state} and is {}", seen.state)
+            });
+        }
+        let may_have = |outcome| story.may_have_ended_as(self.case, outcome);
+        match seen.state {
+            State::Completed => verdict.check(may_have("completed"), || {
+                format!("{id} is completed, and nobody handed that in")
+            }),
+            State::Dead => {
+                let may_be = may_have("dead") || self.may_be_buried(story, seen);
+                verdict.check(may_be, || format!("{id} is dead, and nothing says why"));
+            }
+            State::Cancelled => {
+                let asked = story.cancels.iter().any(|(_, answer)| may_be_why(answer));
+                verdict.check(asked || self.may_be_replaced(id, story), || {
+                    format!("{id} is cancelled, and nobody asked for that")
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether it ended its process while alone, or failed too often.
+    fn may_be_buried(&self, story: &Story, seen: &Seen) -> bool {
+        // A mark does not say why.
+        let fate = story.sent.as_ref().map(|(.., sent)| sent.fate);
+        let may_be_poison = seen.attempt.is_none() && fate == Some(Fate::AbortsAlways);
+        let failed = story
+            .ends
+            .iter()
+            .filter(|end| end.outcome == "retry" && story.may_be_taken(self.case, end));
+        let failed: HashSet<u32> = failed.map(|end| end.attempt).collect();
+        seen.poison || may_be_poison || failed.len() >= ATTEMPTS_MAX
+    }
+
+    /// Whether another job may have taken its place: it has its key and is of those that do that, and was answered so; or
+    /// nobody heard what it was answered at first. Its receipt names the holder, and the one that was to come after
+    /// that one goes with it.
+    fn may_be_replaced(&self, id: &JobId, story: &Story) -> bool {
+        let Some(((since, ..), key)) = story.sent.as_ref().zip(key(story)) else {
+            return false;
+        };
+        let (.., sent) = story.sent.as_ref().expect("it was sent");
+        let claimed = story.grants.iter().map(|grant| grant.invoked);
+        let waited = claimed.fold(*since, u64::max);
+        let takes = |(other, taker): &(JobId, &Story)| {
+            let may_have = |verdict: &str, named: Option<JobId>| match verdict {
+                "duplicate" => true,
+                "replaced" => named == Some(*id) || sent.policy == Some(UniquePolicy::After),
+                _ => false,
+            };
+            let mut receipts = taker.receipts.iter();
+            let is_answered = receipts
+                .any(|it| it.at >= waited && may_have(&it.received.verdict, it.received.other));
+            *other != *id && (taker.unknown > 0 || is_answered)
+        };
+        (self.takers.get(&key)).is_some_and(|takers| takers.iter().any(takes))
+    }
+}
+
+/// Whether a cancel may be why its job is cancelled. A client may have sent it twice, and heard the second answer.
+fn may_be_why(answer: &Option<(u64, String)>) -> bool {
+    let takes =
+        |verdict: &str| matches!(verdict, "done" | "cancel_requested" | "already_cancelled");
+    answer.as_ref().is_none_or(|(_, verdict)| takes(verdict))
+}

@@ -1,0 +1,212 @@
+use punctual::{JobId, State, UniquePolicy};
+
+use super::told::{AFTER_CRASH, CLAIMED, JOB, MS, OTHER, SENT, Told};
+use crate::event::{Event, Verdict};
+use crate::fate::Fate;
+
+const NOTHING: [&str; 0] = [];
+
+/// Whether I1 has something to say of a job.
+fn tells_of(told: &Told, id: JobId) -> bool {
+    let first = told.judged().verdicts.remove(0);
+    let mut examples = first.examples.iter();
+    examples.any(|example| example.starts_with(&id.to_string()))
+}
+
+/// The job is cancelled, and another one under its key was answered so; with what each does about the key.
+fn beside(verdict: &str, named: Option<JobId>, job: UniquePolicy, other: UniquePolicy) -> Told {
+    let mut told = Told::unsettled();
+    told.share_a_key(job);
+    let call = told.call();
+    told.invokes(OTHER, call, SENT + 2 * MS);
+    told.answers(call, SENT + 3 * MS, verdict, named);
+    told.change(|event| {
+        if let Event::EnqueueInvoke { jobs, .. } = event
+            && jobs[0].id == OTHER
+        {
+            (jobs[0].unique, jobs[0].policy) = (Some("key-1".into()), Some(other));
+        }
+    });
+    told.is_seen(JOB, State::Cancelled);
+    told
+}
+
+/// A client that sends a call again by itself hears that the job is there, and not whose place it took; and a receipt
+/// names the holder of the key, not the one that waits behind it.
+#[test]
+fn a_job_may_be_cancelled_by_one_that_takes_places_and_may_have_taken_its_own() {
+    use UniquePolicy::{After, Keep, Replace};
+    let is_found = |verdict, named, job, other| tells_of(&beside(verdict, named, job, other), JOB);
+    assert!(!is_found("duplicate", None, Keep, Replace));
+    assert!(!is_found("replaced", Some(JOB), Keep, Replace));
+    assert!(is_found("created", None, Keep, Replace));
+    assert!(is_found("merged", None, Keep, Replace));
+    assert!(is_found("duplicate", None, Replace, Keep));
+    assert!(is_found("duplicate", None, Replace, After));
+    let third = Some(JobId::from_bytes([3; 16]));
+    assert!(is_found("replaced", third, Keep, Replace));
+    assert!(
+        !is_found("replaced", third, After, Replace),
+        "it waited behind that one"
+    );
+}
+
+#[test]
+fn a_job_that_was_cancelled_is_not_excused_by_itself_nor_by_one_that_came_before_it() {
+    let unanswered = |id: JobId| {
+        let mut told = Told::unsettled();
+        let call = told.call();
+        told.invokes(id, call, SENT + 2 * MS);
+        told.share_a_key(UniquePolicy::Replace);
+        told.is_seen(JOB, State::Cancelled);
+        tells_of(&told, JOB)
+    };
+    assert!(unanswered(JOB), "it was sent twice");
+    assert!(!unanswered(OTHER));
+    let mut before = Told::nothing();
+    let call = before.call();
+    before.invokes(OTHER, call, MS);
+    before.answers(call, 2 * MS, "duplicate", None);
+    before.sends(JOB, "created");
+    before.share_a_key(UniquePolicy::Replace);
+    before.is_seen(JOB, State::Cancelled);
+    assert!(tells_of(&before, JOB));
+}
+
+#[test]
+fn a_cancel_that_came_to_nothing_excuses_nothing() {
+    let cancelled = |verdict: &str| {
+        let mut told = Told::unsettled();
+        let call = told.call();
+        told.cancels(call, SENT + 2 * MS, verdict);
+        told.is_seen(JOB, State::Cancelled);
+        told.broken()
+    };
+    for verdict in ["done", "cancel_requested", "already_cancelled"] {
+        assert_eq!(cancelled(verdict), NOTHING, "{verdict}");
+    }
+    for verdict in ["wrong_state", "not_found"] {
+        assert_eq!(cancelled(verdict), ["I1"], "{verdict}");
+    }
+}
+
+#[test]
+fn a_job_may_be_dead_of_twenty_failures_and_of_no_fewer() {
+    let failed = |times: u32| {
+        let mut told = Told::unsettled();
+        told.is_seen(JOB, State::Dead);
+        for attempt in 1..=times {
+            let at = CLAIMED + u64::from(attempt) * 2_000 * MS;
+            told.claims("worker", at, attempt, (attempt - 1, 0));
+            let retried = Verdict::Settled(State::Ready, None);
+            told.settles("worker", at + MS, attempt, "retry", Some(retried));
+        }
+        told.broken()
+    };
+    assert_eq!(failed(20), NOTHING);
+    assert_eq!(failed(19), ["I1"]);
+}
+
+/// By stamps that cannot be told: the answer to a claim may have been lost, and the page asked for again.
+#[test]
+fn a_job_that_is_claimed_after_it_was_asked_to_stop_is_found() {
+    let claimed = |step: u64| {
+        let mut told = Told::a_crash();
+        let call = told.call();
+        told.cancels(call, CLAIMED + 9 * MS, "cancel_requested");
+        told.change(|event| {
+            if let Event::ClaimOk { pages, .. } = event
+                && pages[0].jobs[0].attempt == 2
+            {
+                pages[0].jobs[0].started = Some(step);
+            }
+        });
+        told.broken()
+    };
+    assert_eq!(claimed(AFTER_CRASH), ["I1"]);
+    assert_eq!(
+        claimed(CLAIMED + 8 * MS),
+        NOTHING,
+        "it was active under that"
+    );
+}
+
+#[test]
+fn a_job_that_is_claimed_after_another_took_its_place_is_found() {
+    let mut told = Told::one_job();
+    let call = told.call();
+    told.invokes(OTHER, call, SENT + 2 * MS);
+    told.answers(call, SENT + 3 * MS, "replaced", Some(JOB));
+    told.share_a_key(UniquePolicy::Replace);
+    assert!(tells_of(&told, JOB));
+}
+
+/// A history of one handler, that hands in something else than what the job is at the last look.
+#[test]
+fn a_job_that_ended_otherwise_than_was_handed_in_is_found() {
+    use State::{Cancelled, Completed, Dead};
+    let ended = |outcome: &str, answer: Option<Verdict>, state| {
+        let mut told = Told::one_job();
+        told.forget(|event| matches!(event, Event::SettleInvoke { .. } | Event::SettleOk { .. }));
+        told.settles("worker", CLAIMED + 5 * MS, 1, outcome, answer);
+        told.is_seen(JOB, state);
+        tells_of(&told, JOB)
+    };
+    let taken = |state| Some(Verdict::Settled(state, None));
+    let (retried, repeated) = (taken(State::Scheduled), Some(Verdict::Repeated));
+    assert!(!ended("completed", taken(Completed), Completed));
+    assert!(ended("retry", retried, Completed), "it was to run again");
+    assert!(ended("completed", taken(Completed), Dead));
+    assert!(ended("completed", taken(Completed), Cancelled));
+    assert!(ended("dead", taken(Dead), Completed));
+    assert!(!ended("completed", repeated.clone(), Completed));
+    assert!(ended("completed", repeated.clone(), Dead));
+    assert!(!ended("dead", repeated, Dead));
+    assert!(!ended("completed", None, Completed));
+    assert!(ended("completed", None, Dead));
+    assert!(!ended("dead", None, Dead));
+    assert!(ended("completed", Some(Verdict::LeaseLost), Completed));
+}
+
+/// The end of the first attempt was not answered; then it was claimed again, and failed.
+#[test]
+fn an_end_that_nobody_heard_of_explains_nothing_once_the_job_was_claimed_again() {
+    let mut told = Told::a_crash();
+    told.settles("worker", CLAIMED + 5 * MS, 1, "completed", None);
+    assert_eq!(told.broken(), NOTHING);
+    told.change(|event| match event {
+        Event::SettleInvoke { ends, .. } if ends[0].attempt == 2 => {
+            ends[0].outcome = "retry".into()
+        }
+        Event::SettleOk { verdicts, .. } => {
+            verdicts[0] = Verdict::Settled(State::Scheduled, None);
+        }
+        _ => {}
+    });
+    assert_eq!(told.broken(), ["I1"]);
+}
+
+#[test]
+fn a_job_that_would_die_and_never_ran_is_not_dead_of_that() {
+    let mut told = Told::unsettled();
+    told.change(|event| {
+        if let Event::EnqueueInvoke { jobs, .. } = event {
+            jobs[0].fate = Fate::Dies;
+        }
+    });
+    told.is_seen(JOB, State::Dead);
+    assert_eq!(told.broken(), ["I1"]);
+}
+
+#[test]
+fn a_job_that_is_claimed_after_its_cancel_was_answered_is_found() {
+    let cancelled = |verdict: &str, at| {
+        let mut told = Told::one_job();
+        let call = told.call();
+        told.cancels(call, at, verdict);
+        told.broken()
+    };
+    assert_eq!(cancelled("done", CLAIMED - 9 * MS), ["I1"]);
+    assert_eq!(cancelled("not_found", CLAIMED - 9 * MS), NOTHING);
+    assert_eq!(cancelled("done", CLAIMED), NOTHING, "it was claimed before");
+}
