@@ -60,20 +60,23 @@ impl Tokens {
         namespaces.any(|namespace| Some(namespace) != first)
     }
 
-    /// The token of that text; as slow for a wrong one as for a right one. Nothing is compared for who has
-    /// shown too many wrong ones.
+    /// The token of that text; as slow for a wrong one as for a right one. For an address that has
+    /// shown too many wrong ones only those are compared that were good there before.
     pub(crate) fn find(&self, text: &str, peer: Peer) -> Result<&Token> {
-        if let Some(problem) = self.failures.block(peer) {
-            return Err(problem);
-        }
+        let blocked = self.failures.block(peer);
         let hash: [u8; 32] = Sha256::digest(text).into();
         let mut found = None;
-        for token in &self.known {
-            if token.has(&hash) {
-                found = Some(token);
+        for (place, token) in self.known.iter().enumerate() {
+            let is_looked_at = blocked.is_none() || self.failures.is_at_home(peer, place);
+            if is_looked_at && token.has(&hash) {
+                found = Some((place, token));
             }
         }
-        found.ok_or_else(|| self.failures.count(peer, true))
+        if let Some((place, token)) = found {
+            self.failures.is_good(peer, place);
+            return Ok(token);
+        }
+        Err(blocked.unwrap_or_else(|| self.failures.count(peer, true)))
     }
 
     fn missing(&self, peer: Peer) -> Problem {

@@ -57,10 +57,9 @@ impl Spells {
 }
 
 async fn follow(clock: Arc<dyn Clock>, open: Arc<Open>, code: String) {
-    let mut minute = clock.now();
     loop {
-        minute = minute + minutes(1);
-        clock.sleep_until(minute).await;
+        // By the clock of now, which may have been set back.
+        clock.sleep_until(clock.now() + minutes(1)).await;
         match open.turn(&code) {
             Minute::Failed(requests) => {
                 tracing::error!(

@@ -336,6 +336,7 @@ function Enqueue.call(base, args)
   open(base, blob)
   local batch, answers = read_jobs(args, 1, 1), {}
   Sweep.run()
+  Row.stay()
   store_all({batch}, answers)
   Row.let_go()
   Shard.commit() -- what the sweep has moved
@@ -348,6 +349,7 @@ end
 function Enqueue.calls(base, args, starts)
   open(base, args[1])
   Sweep.run()
+  Row.stay()
   local waiting, answers, last = {}, {}, nil
   for k = 1, #starts do
     if k > 1 then Shard.step() end

@@ -272,12 +272,18 @@ local function read_records(pages)
   end
   local records, at = Job.raws(ids), 0
   for k = 1, #pages do
-    local page, lengths, own = pages[k], {}, {}
+    local page, lengths, own, kept = pages[k], {}, {}, {}
     for i = 1, page.unread do
-      own[i] = records[at + i]
-      lengths[i] = #own[i]
+      local raw = records[at + i]
+      if raw then
+        own[#own + 1], kept[#kept + 1] = raw, ids[at + i]
+        lengths[#own] = #raw
+      end
     end
     at = at + page.unread
+    if #own < page.unread then -- a record was deleted by somebody else
+      page[2], page[3] = sub(page[2], 1, -3) .. pack('>I2', #own), concat(kept)
+    end
     page[4], page[5] = pack('>' .. rep('I4', #own), unpack_list(lengths)), #own == 1 and own[1] or concat(own)
   end
 end

@@ -257,6 +257,7 @@ function Due.move(r, limit)
     end
     changed(id, r.name, READY)
   end
+  for lane in pairs(lists) do call('LLEN', S.base .. ':r:' .. lane .. ':' .. r.name) end -- a foreign key ends it before the first push
   for lane, list in pairs(lists) do
     Line.push(r, lane, list.ids, list.kind, list.sizes, lo, hi)
   end

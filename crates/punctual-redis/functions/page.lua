@@ -238,7 +238,11 @@ end
 
 -- A job leaves its page now, and is written as gone with the others of this call.
 function Page.depart(p, place)
-  if not p.gone then p.gone, p.departed = {}, {} end
+  if not p.gone then
+    p.gone, p.departed = {}, {}
+    S.departing = S.departing or {}
+    S.departing[p] = true
+  end
   p.gone[place] = true
   p.departed[#p.departed + 1] = place
 end
@@ -247,7 +251,21 @@ end
 function Page.settle_departed(p)
   local places = p.departed
   p.gone, p.departed = nil, nil
-  if places then Page.leave(p, places) end
+  if places then
+    S.departing[p] = nil
+    Page.leave(p, places)
+  end
+end
+
+-- The same of pages whose settle broke off.
+function Page.settle_all_departed()
+  local pages = S.departing
+  S.departing = nil
+  for p in pairs(pages) do
+    local places = p.departed
+    p.gone, p.departed = nil, nil
+    if places and S.pages[p.token] then Page.leave(p, places) end
+  end
 end
 
 -- Opens a page over ids, a string of n of them; plain if every job is, and all of one queue; `runs` if all are in sheaves.
@@ -404,7 +422,12 @@ function Page.rescue(limit)
       Page.leave(p, left)
       for i = n, 1, -1 do
         local j = Job.load(ids[i])
-        if j then crash(j, p, tonum(first[2])) end
+        if j then
+          crash(j, p, tonum(first[2]))
+        elseif p.plain and not Job.raw(ids[i]) then -- its record was deleted by somebody else
+          local r = Row.of(p.q)
+          r.c[ACTIVE] = r.c[ACTIVE] - 1
+        end
       end
       rescued = rescued + n
       if n == 0 then Page.close(p) end

@@ -150,7 +150,7 @@ end
 local function mark_plain(p, ids, n, all, cores, results)
   if not cores or p.runs then
     local records = Job.raws(ids)
-    for i = 1, n do records[i] = sub(records[i], 12, 27) end
+    for i = 1, n do records[i] = records[i] and sub(records[i], 12, 27) or rep('\0', 16) end -- deleted by somebody else
     cores = concat(records)
     for i = 1, n do Sheaf.leave(ids[i]) end
   end
@@ -312,6 +312,9 @@ local function settle_one(p, s, raw)
   local j = place and raw and byte(raw) < 3 and Job.parse(s.id, raw)
   if not j or (j.ext.a or 0) + 1 ~= s.attempt then
     return is_repeated(s.id, raw, p and p.token or s.token, s.attempt) and '\1' or '\2'
+  end
+  for _, effect in ipairs(s.effects or {}) do -- a queue whose keys are not ours is told before anything is changed
+    if effect[1] == 0 then Row.of(sub(effect[2], 39, 38 + (byte(effect[2], 38) or 0))) end
   end
   Page.depart(p, place)
   end_attempt(j, p, s)

@@ -236,6 +236,11 @@ function Row.of(name)
   return r
 end
 
+-- What the sweep has made stays, whatever becomes of the call.
+function Row.stay()
+  for _, r in ipairs(S.dirty) do r.is_new = nil end
+end
+
 -- Lets go of the rows that this call has made and stored nothing in: what it was told of was refused.
 function Row.let_go()
   local dirty = {}
@@ -363,6 +368,8 @@ end
 
 -- Writes what the call has changed, and rings.
 function Shard.commit()
+  if S.hands then Line.let_go() end
+  if S.departing then Page.settle_all_departed() end
   if S.small then Settle.flush() end
   if S.opened or S.closed then Page.flush() end
   if S.marked then Settled.flush_marks() end
@@ -407,6 +414,9 @@ function Shard.whole(f, base, argument)
   S = {}
   local ok, answer = pcall(f, base, argument)
   if ok then return answer end
+  if S.swept then -- what it was at is looked for again: these are lower bounds
+    M.expiry, M.ends, M.due, M.period, M.mark, M.kept, M.rest = 0, 0, 0, 0, 0, 0, nil
+  end
   if S.swept or S.dirty and #S.dirty > 0 then pcall(Shard.commit) end
   local said = type(answer) == 'table' and answer.err or tostring(answer) -- the server makes it a text
   if find(said, '^%-?%u+ ') then error({err = (said:gsub('^%-', ''))}) end

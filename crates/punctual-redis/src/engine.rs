@@ -322,7 +322,11 @@ impl Engine for RedisEngine {
                         "shard {shard} does not answer: {}",
                         error.message()
                     ));
-                    away = Some(error);
+                    // One that is damaged counts more than one that is away.
+                    let is_away = |error: &Error| error.kind() == ErrorKind::EngineUnavailable;
+                    if away.as_ref().is_none_or(is_away) {
+                        away = Some(error);
+                    }
                 }
             }
         }
@@ -334,7 +338,9 @@ impl Engine for RedisEngine {
             Some(error) if infos.is_empty() && unkept.is_none() => {
                 return Err(error.operation("info"));
             }
-            Some(_) if infos.is_empty() => problems.clear(),
+            Some(_) if infos.is_empty() => {
+                problems.retain(|problem| !problem.starts_with("shard "))
+            }
             _ => {}
         }
         problems.extend(unkept);

@@ -35,7 +35,7 @@ pub(crate) struct Servers {
     /// What answers name: set once the servers were found to keep that.
     promised: OnceLock<Durability>,
     /// What keeps a server from that since.
-    unkept: Mutex<Option<String>>,
+    unkept: Mutex<BTreeMap<Host, String>>,
     nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
     topology: Mutex<Topology>,
     looking: tokio::sync::Mutex<()>,
@@ -113,7 +113,8 @@ impl Servers {
             let node = match self.owner(slot).await {
                 Ok(node) => node,
                 Err(error) => {
-                    self.wait_for(slot, error, &mut backoff, deadline).await?;
+                    let waited = self.wait_for(slot, error, &mut backoff, deadline).await;
+                    waited.map_err(|error| self.passing_once_connected(error))?;
                     continue;
                 }
             };
@@ -123,7 +124,8 @@ impl Servers {
                 Ok(ready) => ready,
                 Err(error) => {
                     self.forget(&node);
-                    self.wait_for(slot, error, &mut backoff, deadline).await?;
+                    let waited = self.wait_for(slot, error, &mut backoff, deadline).await;
+                    waited.map_err(|error| self.passing_once_connected(error))?;
                     continue;
                 }
             };
@@ -285,8 +287,20 @@ impl Servers {
 
     /// What keeps a server from what was promised, if something does.
     pub(crate) fn unkept(&self) -> Option<String> {
-        let unkept = self.unkept.lock();
-        unkept.unwrap_or_else(PoisonError::into_inner).clone()
+        let masters = self.topology().masters();
+        let unkept = self.unkept.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_masters = unkept.iter().filter(|(host, _)| masters.contains(host));
+        let all: Vec<&str> = of_masters.map(|(_, message)| message.as_str()).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// Once the servers were good, a certificate or a password that no new connection is made with says nothing of what was
+    /// to be sent: to its sender the engine is away, and nothing that was sent is refused.
+    fn passing_once_connected(&self, error: Error) -> Error {
+        if error.is_retryable() || self.promised.get().is_none() {
+            return error;
+        }
+        Error::new(ErrorKind::EngineUnavailable, error.message())
     }
 
     /// It passes: somebody gives the right, sets the server up, or there is memory for a fork again.
@@ -305,9 +319,12 @@ impl Servers {
             Ok(_) => None,
         };
         let mut unkept = self.unkept.lock().unwrap_or_else(PoisonError::into_inner);
-        unkept.clone_from(&message);
+        unkept.remove(node.host());
         match message {
-            Some(message) => Err(Error::new(ErrorKind::EngineUnavailable, message)),
+            Some(message) => {
+                unkept.insert(node.host().clone(), message.clone());
+                Err(Error::new(ErrorKind::EngineUnavailable, message))
+            }
             None => Ok(()),
         }
     }

@@ -1,11 +1,11 @@
 //! Those who guess tokens.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::StatusCode;
-use punctual::time::{Clock, SystemClock, Timestamp};
+use punctual::time::{Clock, SystemClock, Timestamp, minutes};
 
 use crate::crowd::site;
 use crate::doors::Peer;
@@ -16,15 +16,17 @@ use crate::problem::Problem;
 #[derive(Debug)]
 pub(super) struct Failures {
     clock: Arc<dyn Clock>,
-    started: Timestamp,
     /// Failures of one address in a minute that are told what is wrong.
     pub(super) max: u32,
     minute: Mutex<Minute>,
+    /// Tokens, by their place, and addresses from which they were shown: whoever guesses there too is no reason to
+    /// lock these out.
+    at_home: Mutex<HashSet<(IpAddr, usize)>>,
 }
 
 #[derive(Debug, Default)]
 struct Minute {
-    number: u64,
+    since: Timestamp,
     by_address: HashMap<Option<IpAddr>, Count>,
 }
 
@@ -47,14 +49,32 @@ impl Default for Failures {
 impl Failures {
     pub(super) fn by(clock: Arc<dyn Clock>) -> Self {
         Self {
-            started: clock.now(),
             clock,
             max: GatewayLimits::default().failures,
             minute: Mutex::default(),
+            at_home: Mutex::default(),
         }
     }
 
-    /// The answer to whoever has shown so many wrong tokens that no other one of his is looked at.
+    /// A token that was good, from there.
+    pub(super) fn is_good(&self, peer: Peer, place: usize) {
+        let Some(address) = peer.address().map(site) else {
+            return;
+        };
+        let mut at_home = self.at_home.lock().unwrap_or_else(PoisonError::into_inner);
+        if at_home.len() < ADDRESSES_MAX {
+            at_home.insert((address, place));
+        }
+    }
+
+    /// Whether it was good from there before.
+    pub(super) fn is_at_home(&self, peer: Peer, place: usize) -> bool {
+        let at_home = self.at_home.lock().unwrap_or_else(PoisonError::into_inner);
+        peer.address()
+            .is_some_and(|address| at_home.contains(&(site(address), place)))
+    }
+
+    /// The answer to whoever has shown so many wrong tokens that no new one of his is looked at.
     ///
     /// This machine is let pass: a proxy on it that nobody has named is one address for everybody, and
     /// anyone could lock all others out.
@@ -64,7 +84,7 @@ impl Failures {
         let (minute, left) = self.minute();
         let count = minute.by_address.get(&Some(address))?;
         let hint = format!(
-            "wait {left} s: until then no token from this address is looked at; if many share a proxy, \
+            "wait {left} s: until then no token that is new from this address is looked at; if many share a proxy, \
              name it in trusted_proxies of punctual.toml"
         );
         (count.wrong >= self.max).then(|| too_many(left, hint))
@@ -96,15 +116,16 @@ impl Failures {
 
     /// The present minute, and how many seconds of it are left.
     fn minute(&self) -> (MutexGuard<'_, Minute>, u8) {
-        let elapsed = self.clock.now().since(self.started).as_secs();
-        let (number, left) = (elapsed / 60, 60 - elapsed % 60);
+        let now = self.clock.now();
         let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
-        if minute.number != number {
+        // A clock that was set back begins another one.
+        if now < minute.since || now.since(minute.since) >= minutes(1) {
             *minute = Minute {
-                number,
+                since: now,
                 ..Minute::default()
             };
         }
+        let left = 60 - now.since(minute.since).as_secs();
         (minute, left as u8)
     }
 

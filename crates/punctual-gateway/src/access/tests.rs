@@ -92,6 +92,27 @@ fn who_has_guessed_too_often_is_looked_at_no_more_until_the_minute_is_over() {
 }
 
 #[test]
+fn who_was_let_in_before_is_not_locked_out_by_who_guesses_beside_it() {
+    let (tokens, _clock) = guarded();
+    assert_eq!(shown(&tokens, RIGHT, "203.0.113.7"), "found");
+    for _ in 0..6 {
+        shown(&tokens, WRONG, "203.0.113.7");
+    }
+    assert_eq!(shown(&tokens, WRONG, "203.0.113.7"), "too_many_requests");
+    assert_eq!(shown(&tokens, RIGHT, "203.0.113.7"), "found");
+}
+
+#[test]
+fn a_clock_that_is_set_back_locks_out_nobody_for_longer() {
+    let (tokens, clock) = guarded();
+    for _ in 0..6 {
+        shown(&tokens, WRONG, "203.0.113.7");
+    }
+    clock.set(Timestamp::from_micros(1_780_000_000_000_000));
+    assert_eq!(shown(&tokens, RIGHT, "203.0.113.7"), "found");
+}
+
+#[test]
 fn on_this_machine_the_right_token_passes_whoever_guesses() {
     let (tokens, _clock) = guarded();
     for here in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {

@@ -208,7 +208,7 @@ async fn fsync_is_not_promised_behind_a_torn_end_after_a_restart() {
 async fn who_takes_over_is_held_to_what_was_promised() {
     let mut server = TestServer::with(&ALWAYS);
     let address = format!("{}?durability=fsync", server.address());
-    let patience = options(&address).deadline(millis(500));
+    let patience = options(&address).deadline(millis(2_000));
     let engine = RedisEngine::connect(patience).await.expect("it is kept");
     enqueue(&engine).await.expect("enqueue");
     for (setting, remedy) in [

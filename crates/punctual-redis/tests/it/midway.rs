@@ -127,6 +127,34 @@ async fn a_job_whose_record_was_deleted_stops_no_other() {
 }
 
 #[tokio::test]
+async fn beside_plain_jobs_too() {
+    let hand = Hand::new().await;
+    let records = format!("{SHARD}:b");
+    let both = [0, 1].map(|_| text(&hand.call("push", &[QUEUE, "1"]), "id").to_owned());
+    let id: JobId = both[0].parse().expect("an id");
+    raw(
+        hand.server.port(),
+        &[b"HDEL", records.as_bytes(), id.as_bytes()],
+    );
+    assert_eq!(worked_off(&hand), both[1..]);
+}
+
+/// A key of the queue's list is somebody else's for a while.
+#[tokio::test]
+async fn a_sweep_that_broke_off_is_done_once_it_can_be() {
+    let hand = Hand::new().await;
+    let first = fallen_due(&hand, &[]);
+    assert_eq!(worked_off(&hand), [first]);
+    let due = fallen_due(&hand, &[]);
+    let list = format!("{SHARD}:r:5:{QUEUE}");
+    hand.server.cli(&["SET", &list, "mine"]);
+    let refused = hand.refused(SHARD, "claim", &[QUEUE.as_bytes()]);
+    assert!(refused.contains("data_damaged"), "{refused}");
+    hand.server.cli(&["DEL", &list]);
+    assert_eq!(worked_off(&hand), [due]);
+}
+
+#[tokio::test]
 async fn a_user_who_may_not_all_commands_is_told_before_anything_is_written() {
     let place = UnderRules::and(&["-zremrangebyrank"]);
     let before = place.0.cli(&["DEBUG", "DIGEST"]);
