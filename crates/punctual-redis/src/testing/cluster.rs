@@ -165,8 +165,15 @@ impl SlotMove<'_> {
         let arguments: Vec<&str> = migrate.into_iter().chain(keys.lines()).collect();
         let said = self.from.cli(&arguments);
         // A node that was killed is not known to be back yet, or is busy: they are still there, and carried again.
-        let passes = ["CLUSTERDOWN", "IOERR", "TRYAGAIN"];
-        let is_to_come = passes.iter().any(|code| said.starts_with(code));
+        let passes = [
+            "CLUSTERDOWN",
+            "IOERR",
+            "TRYAGAIN",
+            "LOADING",
+            "Can't",
+            "connect",
+        ];
+        let is_to_come = passes.iter().any(|part| said.contains(part));
         assert!(
             is_to_come || ["OK", "NOKEY"].contains(&said.as_str()),
             "{said}"
