@@ -79,7 +79,10 @@ test("Tab reaches every control of every page and of a dialog, shows where it st
     await visit(browser, gateway, path, async (page) => {
       await page.locator(sign).first().waitFor();
       await page.waitForLoadState("networkidle");
-      assert.deepEqual(await faults(page), NONE, path);
+      // A list that is still being searched gets rows while one walks it: then anew.
+      let found = await faults(page);
+      for (let tries = 0; tries < 5 && found.missed.length > 0; tries += 1) found = await faults(page);
+      assert.deepEqual(found, NONE, path);
     });
   }
   await visit(browser, gateway, "#/queues/walk/dead", async (page) => {
