@@ -5,7 +5,7 @@ use crate::support::{Run, run};
 /// What all tries of a bug may bring about together, as their rounds counted it.
 const FAULTS_MAX: u64 = 100;
 /// Jobs that end their process and callers that give up are faults, too, and come on top of what is planned.
-const ON_TOP: u64 = 20;
+const ON_TOP: u64 = 30;
 /// A seed whose faults meet nothing leaves some for the next.
 const OF_A_SEED: u64 = 45;
 /// What faults meet is chance, of the seed and of the machine: so a bug may be found under the next one.
