@@ -139,10 +139,11 @@ async fn keep_one(calls: &Calls, shard: &Arc<Shard>) -> Result<()> {
         }
         return Ok(());
     }
+    let began = calls.clock.now();
     let mut slices = Slices::default();
     loop {
         let done = calls.maintain(shard).await?;
-        if !slices.go_on(&done, calls.clock.now()) {
+        if !slices.go_on(&done, began) {
             return Ok(());
         }
     }
@@ -156,12 +157,13 @@ struct Slices {
 }
 
 impl Slices {
-    /// Counts one; whether another follows. What gets far jobs ready to be moved tells nothing.
-    fn go_on(&mut self, done: &Maintained, now: Timestamp) -> bool {
+    /// Counts one; whether another follows. What falls due after the round began is left to the next one, or it would
+    /// follow a busy queue without an end. What gets far jobs ready to be moved tells nothing.
+    fn go_on(&mut self, done: &Maintained, began: Timestamp) -> bool {
         let some = done.moved + done.expired + done.rescued + done.pruned > 0;
         self.done += 1;
         self.untold = if some { 0 } else { self.untold + 1 };
-        let has_more = done.next.is_some_and(|next| next <= now);
+        let has_more = done.next.is_some_and(|next| next <= began);
         has_more && self.done < ROUNDS_MAX && self.untold <= UNTOLD_MAX
     }
 }

@@ -8,8 +8,8 @@ use crate::table::{cell, median_of, print};
 use crate::{Options, in_turns};
 
 const WORKERS: usize = 100;
-/// What a start brings with it.
-const SETTLE_DOWN: Duration = Duration::from_secs(5);
+/// What a start brings with it: a hundred that connect at once.
+pub(crate) const SETTLE_DOWN: Duration = Duration::from_secs(5);
 
 /// A second of 100 workers that wait.
 struct Second {

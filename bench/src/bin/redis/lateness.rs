@@ -6,6 +6,7 @@ use std::time::Duration;
 use punctual_bench::random::Random;
 use punctual_bench::stopwatch::{pause, time};
 
+use crate::idle::SETTLE_DOWN;
 use crate::server::Server;
 use crate::sides::{PUNCTUAL, Side};
 use crate::table::{cell, median_of, print};
@@ -123,6 +124,7 @@ fn worst(runs: &[Lateness], number: impl Fn(&Lateness) -> f64) -> Option<f64> {
 fn run(side: &Side, load: &Load, seconds: u64) -> Option<Lateness> {
     let server = Server::start();
     let mut workers = side.work(&server, load.workers)?;
+    pause(SETTLE_DOWN);
     let [rate, span] = [load.rate, seconds].map(|number| number.to_string());
     let mut producer = side.begin(&server, &["schedule", &rate, &span]);
     let jobs = load.rate * seconds;

@@ -43,8 +43,16 @@ enum Program {
 use Program::{Node, Python, Ruby, Rust};
 
 /// The sides that are installed, ours first; `only` names those wanted, all if it is empty.
+///
+/// # Panics
+/// If there is no side of such a name.
 pub(crate) fn installed(only: &[String]) -> Vec<Side> {
     let mut sides = all();
+    let names: Vec<&str> = sides.iter().map(|side| side.name).collect();
+    for name in only {
+        let is_known = names.contains(&name.as_str());
+        assert!(is_known, "no side is called {name}; there are {}", names.join(", "));
+    }
     sides.retain(|side| only.is_empty() || only.iter().any(|name| name == side.name));
     sides.retain(|side| {
         let is_there = Path::new(&side.words[0]).exists() || side.words[0] == "ruby";

@@ -103,7 +103,11 @@ fn a_round_goes_on_in_slices_and_not_for_ever() {
         next: Some(NOW + millis(1)),
         ..moved()
     };
-    assert_eq!(slices(later), 1, "nothing is due");
+    assert_eq!(
+        slices(later),
+        1,
+        "what falls due meanwhile is of the next round"
+    );
     assert_eq!(slices(|_| moved()), ROUNDS_MAX);
     assert_eq!(slices(|_| more()), UNTOLD_MAX + 1, "nothing is told");
     let seldom = |slice: u32| match slice % UNTOLD_MAX {
