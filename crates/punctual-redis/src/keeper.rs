@@ -139,31 +139,39 @@ async fn keep_one(calls: &Calls, shard: &Arc<Shard>) -> Result<()> {
         }
         return Ok(());
     }
-    let began = calls.clock.now();
-    let mut slices = Slices::default();
+    let mut slices = Slices::since(calls.clock.now());
     loop {
         let done = calls.maintain(shard).await?;
-        if !slices.go_on(&done, began) {
+        if !slices.go_on(&done) {
             return Ok(());
         }
     }
 }
 
 /// The slices of a round: a limit cuts each short.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Slices {
+    began: Timestamp,
     done: u32,
     untold: u32,
 }
 
 impl Slices {
+    fn since(began: Timestamp) -> Self {
+        Self {
+            began,
+            done: 0,
+            untold: 0,
+        }
+    }
+
     /// Counts one; whether another follows. What falls due after the round began is left to the next one, or it would
     /// follow a busy queue without an end. What gets far jobs ready to be moved tells nothing.
-    fn go_on(&mut self, done: &Maintained, began: Timestamp) -> bool {
+    fn go_on(&mut self, done: &Maintained) -> bool {
         let some = done.moved + done.expired + done.rescued + done.pruned > 0;
         self.done += 1;
         self.untold = if some { 0 } else { self.untold + 1 };
-        let has_more = done.next.is_some_and(|next| next <= began);
+        let has_more = done.next.is_some_and(|next| next <= self.began);
         has_more && self.done < ROUNDS_MAX && self.untold <= UNTOLD_MAX
     }
 }

@@ -276,6 +276,7 @@ impl RoundRun<'_> {
         let look = waits.on(LOOK_MAX, "the last look", look).await;
         let look = look.unwrap_or_else(|| Err("it does not end".into()));
         let look = look.or_else(|why| Look::blind(&*sink, why))?;
+        failovers.look(&history).await;
         history.note(Event::Looked);
         let took = watch.elapsed();
         look.write(&self.folder)?;

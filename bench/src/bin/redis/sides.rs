@@ -51,7 +51,11 @@ pub(crate) fn installed(only: &[String]) -> Vec<Side> {
     let names: Vec<&str> = sides.iter().map(|side| side.name).collect();
     for name in only {
         let is_known = names.contains(&name.as_str());
-        assert!(is_known, "no side is called {name}; there are {}", names.join(", "));
+        assert!(
+            is_known,
+            "no side is called {name}; there are {}",
+            names.join(", ")
+        );
     }
     sides.retain(|side| only.is_empty() || only.iter().any(|name| name == side.name));
     sides.retain(|side| {

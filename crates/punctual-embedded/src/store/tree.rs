@@ -202,8 +202,11 @@ impl Store for TreeStore {
     }
 
     fn shrink(&self) -> Result<bool> {
-        let dead = self.tree.tombstone_count().saturating_mul(4);
-        if dead <= self.tree.approximate_len() as u64 {
+        // What fits in one table is written anew in a moment: there a twentieth is worth it, else a quarter.
+        let is_small = self.tree.disk_space() <= TABLE_BYTES;
+        let dead = self.tree.tombstone_count();
+        if dead.saturating_mul(if is_small { 20 } else { 4 }) <= self.tree.approximate_len() as u64
+        {
             return Ok(false);
         }
         let done = self.tree.major_compact(TABLE_BYTES, self.watermark());

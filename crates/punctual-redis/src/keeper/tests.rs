@@ -83,9 +83,9 @@ fn one_of_many_workers_leaves_the_rounds_to_others() {
 
 /// How many slices a round has, of which each tells this.
 fn slices(told: impl Fn(u32) -> Maintained) -> u32 {
-    let mut slices = Slices::default();
+    let mut slices = Slices::since(NOW);
     (1..)
-        .find(|slice| !slices.go_on(&told(*slice), NOW))
+        .find(|slice| !slices.go_on(&told(*slice)))
         .expect("a round ends")
 }
 

@@ -22,6 +22,8 @@ pub(crate) fn jobs() -> usize {
 
 /// Jobs of a call.
 pub(crate) const BATCH: usize = 1_000;
+/// Jobs that `Queue::enqueue_many` sends in one.
+const ENQUEUED: usize = 500;
 /// Commands within the functions that one call may take, however many jobs there are.
 const WORK_MAX: u64 = 200;
 
@@ -139,8 +141,8 @@ impl Pile {
 
     pub(crate) async fn enqueue(&mut self, jobs: usize, minute: Timestamp) {
         let apart = minutes(1).as_micros() as usize;
-        for first in (0..jobs).step_by(BATCH) {
-            let batch = (first..jobs.min(first + BATCH)).map(|number| NewJob {
+        for first in (0..jobs).step_by(ENQUEUED) {
+            let batch = (first..jobs.min(first + ENQUEUED)).map(|number| NewJob {
                 due: Due::At(minute + Duration::from_micros((number * apart / jobs) as u64)),
                 ..NewJob::new(QUEUE, vec![b'x'; 100])
             });

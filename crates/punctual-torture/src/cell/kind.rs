@@ -147,9 +147,8 @@ impl CellKind {
             Self::EmbeddedInterval => Some(millis(200)),
             // So long it puts a write off for a sync, which only a disk that is slow makes it do.
             Self::RedisEverysec | Self::RedisEverysecSlow => Some(seconds(2)),
-            // A sync begins in the next second of its clock, if it gets a processor then, and one that is under way has not
-            // what comes meanwhile.
-            Self::RedisEverysecPower => Some(seconds(3)),
+            // A sync begins in the next second of its clock, and one that is under way has not what comes meanwhile.
+            Self::RedisEverysecPower => Some(seconds(2)),
             _ => None,
         }
     }

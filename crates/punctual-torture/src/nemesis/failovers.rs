@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use punctual::time::{Stopwatch, millis, pause};
 use tokio::sync::Mutex;
 use tokio::task::block_in_place;
 
+use super::HEALS_MAX;
 use crate::cell::Servers;
 use crate::event::Event;
 use crate::history::History;
@@ -39,10 +41,28 @@ impl Failovers {
         (epoch > before).then_some(since)
     }
 
-    /// Writes down that there was one, if there was, since they were asked last.
+    /// Writes down that there was one, if there was, since they were asked last, and until the last master follows the
+    /// new one: before that it may answer who has not heard of that, and forget it.
     pub(crate) async fn look(&self, history: &History) {
-        if let Some(since) = self.expect().await {
+        let mut since = None;
+        while let Some(before) = self.expect().await {
+            since.get_or_insert(before);
+            self.is_over().await;
+        }
+        if let Some(since) = since {
             history.note(Event::FailedOver { since });
+        }
+    }
+
+    async fn is_over(&self) {
+        let watch = Stopwatch::start();
+        while watch.elapsed() < HEALS_MAX {
+            if let Servers::Sentinels(sentinels) = &mut *self.servers.lock().await
+                && block_in_place(|| sentinels.are_whole())
+            {
+                return;
+            }
+            pause(millis(50)).await;
         }
     }
 }

@@ -30,7 +30,7 @@ impl Frozen {
 /// What recovery found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovered {
-    /// The last instant of engine time that was answered: the floor of the clock.
+    /// The engine time that it was recovered at, not before the last that was answered: the floor of the clock.
     pub floor: Timestamp,
     /// Whether the last run closed in good order.
     pub closed: bool,
@@ -173,7 +173,7 @@ impl Machine {
             self.counters = counters;
         }
         self.now = self.counters.now.max(now);
-        let (floor, closed) = (self.counters.now, self.counters.closed);
+        let closed = self.counters.closed;
         self.recover_names()?;
         self.obey_settings()?;
         self.recover_marks()?;
@@ -186,7 +186,7 @@ impl Machine {
             }
         }
         Ok(Recovered {
-            floor,
+            floor: self.now,
             closed,
             crashed,
         })

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use punctual::conformance::START;
 use punctual::engine::{Claim, Durability, Page, PageReport, Settle, Settlement, WorkerId};
 use punctual::job::{Group, OnRetry, Unique, UniquePolicy};
-use punctual::time::{ManualClock, Timestamp, days, hours, millis, minutes, pause, seconds};
+use punctual::time::{
+    ManualClock, Stopwatch, Timestamp, days, hours, millis, minutes, pause, seconds,
+};
 use punctual::{Due, Engine, NewJob, Outcome};
 use punctual_embedded::{EmbeddedEngine, Options};
 use punctual_redis::RedisEngine;
@@ -20,7 +22,7 @@ use super::{QUEUE, here};
 
 /// How many, unless `PUNCTUAL_SOAK` says otherwise.
 const JOBS: usize = 20_000;
-/// They come in so many waves, or thrice as many; jobs of a wave are there together.
+/// They come in so many waves; jobs of a wave are there together.
 const WAVES: usize = 10;
 /// As many waves stand all the while.
 const STANDING: usize = 3;
@@ -28,6 +30,8 @@ const STANDING: usize = 3;
 const BATCH: usize = 500;
 /// Dead letters stay for 30 days, everything else for less.
 const LAPSE: Duration = days(40);
+/// Within that time of the wall clock an engine comes down that has nothing to do.
+const PATIENCE: Duration = seconds(60);
 
 /// What an engine takes, by kind: keys, bytes in memory by its own account, bytes that its process holds of the machine's
 /// memory, bytes on disk.
@@ -48,6 +52,8 @@ async fn jobs_that_came_and_went_leave_nothing_in_a_directory() {
 /// An engine whose clock a test moves.
 #[async_trait]
 trait Soaked: Send {
+    /// After so many waves it has made room that it keeps, as tables that do not grow smaller.
+    const KEEPS_AFTER: usize;
     fn engine(&self) -> Arc<dyn Engine>;
     async fn set_time(&mut self, now: Timestamp);
     /// What it takes now.
@@ -55,22 +61,20 @@ trait Soaked: Send {
 }
 
 /// Jobs of every kind come in waves past others that stand, and go until every mark of them has
-/// lapsed: in the second half of the waves the engine comes down to what it took at least in the first,
-/// within a twentieth. A store takes more or less between two waves, as it merged its tables before or not;
-/// so more waves may come, which only make more of what would be left of each. What its process holds comes down in a time of
-/// its own, as an allocator's arenas are in pieces; there the very first wave is left out, with which it takes what it keeps.
-async fn soak(mut soaked: impl Soaked) {
+/// lapsed: after each wave the engine comes down to what it took before them, within a twentieth. Its process
+/// keeps what it takes in the first two.
+async fn soak<S: Soaked>(mut soaked: S) {
     let wave = wave();
-    let far = START + LAPSE * (4 * WAVES as u32);
+    let far = START + LAPSE * (2 * WAVES as u32);
     let standing = |number| NewJob {
         due: Due::At(far),
         ..NewJob::new(QUEUE, payload(number))
     };
     enqueue(&*soaked.engine(), 0..STANDING * wave, standing).await;
 
-    let mut base = Taken::new();
-    let (mut is_down, mut is_given_back) = (false, false);
-    for number in 0..3 * WAVES {
+    let mut base = soaked.taken().await;
+    println!("{base:?} before the waves");
+    for number in 0..WAVES {
         let numbers = number * wave..(number + 1) * wave;
         let start = START + LAPSE * number as u32;
         enqueue(&*soaked.engine(), numbers, job).await;
@@ -81,34 +85,44 @@ async fn soak(mut soaked: impl Soaked) {
         assert_eq!(attempts, wave + wave / 10, "each once, and a tenth again");
         soaked.set_time(start + LAPSE).await;
         forget(&*soaked.engine(), start + LAPSE).await;
-        let left = soaked.taken().await;
-        println!("{peak:?} with wave {number}, {left:?} after it");
-        if number == WAVES / 2 {
+
+        if number < 2 {
+            base.remove(PROCESS);
+        }
+        if number < S::KEEPS_AFTER {
+            base.clear();
+        } else {
             let shows = |what: &str| peak[what] > base[what] * 11 / 10;
             assert!(shows("memory") && shows("disk"), "twice what may be left");
         }
-        if number < WAVES / 2 {
-            for (what, taken) in left
-                .iter()
-                .filter(|(what, _)| number > 0 || **what != PROCESS)
-            {
-                let least = base.entry(*what).or_insert(*taken);
-                *least = (*least).min(*taken);
-            }
-        } else if number + 1 >= WAVES {
-            let is_above = |(what, base): (&&str, &u64)| is_above(what, left[what], *base);
-            let mut of_engine = base.iter().filter(|(what, _)| **what != PROCESS);
-            is_down |= !of_engine.any(is_above);
-            is_given_back |= !base
-                .iter()
-                .filter(|(what, _)| **what == PROCESS)
-                .any(is_above);
-            if is_down && is_given_back {
-                return;
-            }
+        let left = comes_down(&mut soaked, &base).await;
+        println!("{peak:?} with wave {number}, {left:?} after it");
+        for (what, taken) in left {
+            base.entry(what).or_insert(taken);
         }
     }
-    panic!("it does not come down to {base:?} any more: engine {is_down}, process {is_given_back}");
+}
+
+/// What is left once it takes no more than before, as it tidies up while it is left in peace.
+async fn comes_down(soaked: &mut impl Soaked, base: &Taken) -> Taken {
+    let watch = Stopwatch::start();
+    let mut peace = millis(100);
+    loop {
+        let left = soaked.taken().await;
+        if !base
+            .iter()
+            .any(|(what, base)| is_above(what, left[what], *base))
+        {
+            return left;
+        }
+        let has_time = watch.elapsed() < PATIENCE;
+        assert!(
+            has_time,
+            "it does not come down to {base:?} any more: {left:?}"
+        );
+        pause(peace).await;
+        peace *= 2;
+    }
 }
 
 /// Jobs of a wave.
@@ -249,6 +263,8 @@ impl OnRedis {
 
 #[async_trait]
 impl Soaked for OnRedis {
+    const KEEPS_AFTER: usize = 1;
+
     fn engine(&self) -> Arc<dyn Engine> {
         self.engine.clone()
     }
@@ -318,6 +334,8 @@ impl InDirectory {
 
 #[async_trait]
 impl Soaked for InDirectory {
+    const KEEPS_AFTER: usize = 0;
+
     fn engine(&self) -> Arc<dyn Engine> {
         self.engine.clone()
     }
