@@ -101,6 +101,8 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
         let mut at = match cell {
             // Data that nobody knows cannot be missed.
             CellKind::RedisEmptied => random.u64(4_000..8_000),
+            // Nor data of which nothing was synced.
+            CellKind::RedisEverysecPower => random.u64(2_500..3_500),
             _ => random.u64(200..700),
         };
         while at < spans && plan.len() < 100_000 {
@@ -119,6 +121,8 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
                 Kind::Drip | Kind::TakeNothing => 3_000,
                 // What is gone is not lost again.
                 Kind::Empty => spans,
+                // Else each cut takes all there is: some seconds' jobs are to be there that were synced.
+                Kind::CutPower if cell == CellKind::RedisEverysecPower => 4_000,
                 _ if cell.may_lose() => 1_500,
                 _ => 0,
             };
