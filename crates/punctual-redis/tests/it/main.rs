@@ -56,6 +56,8 @@ mod moves;
 mod outbox;
 /// Many jobs due in the same minute.
 mod pile;
+/// Masters of a cluster that others take the place of.
+mod promoted;
 /// The engine keeps the law over several shards, as far as it can.
 mod several;
 /// Jobs of one call that are stored together.
