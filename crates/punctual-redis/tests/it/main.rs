@@ -58,6 +58,8 @@ mod outbox;
 mod pile;
 /// Masters of a cluster that others take the place of.
 mod promoted;
+/// Workers that were there all the time.
+mod recovery;
 /// The engine keeps the law over several shards, as far as it can.
 mod several;
 /// Jobs of one call that are stored together.
