@@ -22,6 +22,8 @@ mod conformance;
 mod cuts;
 /// The same of calls that share what is cut, or take several steps.
 mod cuts_together;
+/// Callers that go.
+mod dropped;
 /// Sentinels elect without asking who was waited for.
 mod elected;
 /// Masters that fail, slots that move, replicas that are waited for.
