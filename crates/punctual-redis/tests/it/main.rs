@@ -72,6 +72,8 @@ mod stale;
 mod together;
 /// Pages that are read by whoever claimed them.
 mod unseen;
+/// Functions of an earlier program.
+mod upgraded;
 /// Jobs that are gone.
 mod vanished;
 /// Functions and clients of other versions.
