@@ -68,6 +68,8 @@ mod several;
 mod sheaves;
 /// Entries in line of jobs that have left it.
 mod stale;
+/// Machines without a server.
+mod starting;
 /// Calls of several callers that leave together.
 mod together;
 /// Pages that are read by whoever claimed them.
