@@ -20,6 +20,8 @@ mod cluster;
 mod conformance;
 /// A connection that is cut at every byte.
 mod cuts;
+/// The same under TLS and in a cluster.
+mod cuts_apart;
 /// The same of calls that share what is cut, or take several steps.
 mod cuts_together;
 /// Callers that go.
