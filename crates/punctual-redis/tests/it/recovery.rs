@@ -17,6 +17,8 @@ use crate::hand::SHARD;
 const CLAIMED_WITHIN: Duration = seconds(5);
 /// How long a call may try that is to fail.
 const SHORT: Duration = millis(700);
+/// Two of them are long enough for a look to begin and to fail.
+const LEASE: Duration = millis(1_200);
 /// The queue of the worker.
 const MAIL: &str = "mail";
 
@@ -73,15 +75,15 @@ impl AtWork {
 async fn a_server_that_stood_still_for_two_leases() {
     let mut server = block_in_place(TestServer::start);
     let mut at_work = AtWork::on(&server.address()).await;
-    let holder = connect_for(&server.address(), SHORT).await;
+    let holder = connect_for(&server.address(), 2 * LEASE).await;
     enqueue(&holder).await.expect("enqueue");
     let wants = Claim {
-        lease: SHORT / 2,
+        lease: LEASE,
         ..Claim::new(WorkerId::random(), QUEUE, 1)
     };
     let page = claim_as(&holder, wants).await.expect("claim").remove(0);
     block_in_place(|| server.stop());
-    // It fails after two leases.
+    // It fails after two leases; the worker looks each second, and fails too.
     let error = page.extend(&holder).await.expect_err("nobody answers");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
     at_work.works_again(|| server.go_on()).await;
