@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use punctual::time::{Stopwatch, seconds};
+use punctual::time::{Stopwatch, seconds, within};
 use punctual::{ErrorKind, JobId, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestCluster;
@@ -98,7 +98,9 @@ async fn a_master_that_dies_under_load_loses_nothing_that_its_replica_has() {
     done.extend(claims_again(&worker).await);
     enough.store(true, SeqCst);
     sent.await.expect("no error");
-    let (acknowledged, error) = acknowledged.await.expect("no panic");
+    let refused = within(seconds(30), acknowledged).await;
+    let refused = refused.expect("it has no replica any more");
+    let (acknowledged, error) = refused.expect("no panic");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
     done.extend(drain(&worker).await);
     let lost = acknowledged.iter().filter(|id| !done.contains(id)).count();
