@@ -1,7 +1,10 @@
-"""The packed forms, made from docs/wire-protocol.md alone: the life of three jobs in six calls."""
+"""The packed forms, made from docs/wire-protocol.md alone: the life of three jobs in six calls, then a job for later, two
+with the same key, and one that a doorbell tells of."""
 
 import os
 import struct
+import threading
+import time
 import uuid
 
 import redis
@@ -9,6 +12,9 @@ import redis
 SERVER = redis.Redis.from_url(os.environ.get("REDIS_URL", "redis://127.0.0.1"))
 BASE, ANY_INSTANCE = b"punctual:{default/0}", bytes(8)
 ALL_64 = (1 << 64) - 1
+MERGED = 2  # a verdict
+SETTLED, COMPLETED = b"\0", b"\4"  # a verdict and a state
+WOKEN, COMES_BY_ITSELF = 4, 16  # flags of a claim
 
 
 def call(verb, body, instance=ANY_INSTANCE):
@@ -25,24 +31,56 @@ def content_hash(*fields):
     return struct.pack(">Q", h)
 
 
-def enqueue(queue, payload, delay_us=0):
+def text(value):
+    """As MessagePack, of at most 255 bytes."""
+    return b"\xd9" + struct.pack(">B", len(value)) + value
+
+
+def enqueue(queue, payload, delay_us=0, unique=None):
+    """The id of the job that is meant, which is another one's where that holds the key, and the shard's instance, so that
+    data that vanish are told."""
     job = uuid.uuid4().bytes
     hashed = content_hash(queue, queue, payload, b"application/json")
-    spec = hashed + struct.pack(">HBBB", 0, 5, 0, len(queue)) + queue + b"\0" + payload
+    opts = b"\x81" + text(b"u") + text(unique) if unique else b""
+    counted = struct.pack(">I", len(opts)) + opts if opts else b""
+    spec = hashed + struct.pack(">HBBB", 0, 5, 3 if opts else 0, len(queue)) + queue + b"\0" + counted + payload
     item = job + struct.pack(">BQ", 1 if delay_us else 0, delay_us) + spec
     reply = call("enqueue", struct.pack(">BHI", 0, 1, len(item)) + item)
-    return job, reply[8:16]  # and the instance, so that data that vanish are told
+    if reply[16] == 1 and reply[17] == MERGED:
+        job = reply[27:43]
+    return job, reply[8:16]
 
 
-def claim(queue, worker, instance, limit=10, lease_us=10_000_000):
+def claim(queue, worker, instance, limit=10, lease_us=10_000_000, flags=0):
+    """The page's token and ids, if there is one, and in how many seconds there may be more, if that is known."""
     nonce = struct.pack(">Q", uuid.uuid4().int & ALL_64 & ~0x3FF)  # its last ten bits are the shard
-    asked = struct.pack(">QHIBBB", lease_us, limit, 1 << 20, 0, 1, len(queue)) + queue
+    asked = struct.pack(">QHIBBB", lease_us, limit, 1 << 20, flags, 1, len(queue)) + queue
     reply = call("claim", nonce + worker + asked + b"\x80", instance)
+    now, wake_at = struct.unpack_from(">QQ", reply)
+    wakes = (wake_at - now) / 1e6 if wake_at else None
     if not reply[17]:
-        return None, []
+        return None, [], wakes
     (count,) = struct.unpack_from(">H", reply, 50)
     ids = [reply[52 + 16 * n : 68 + 16 * n] for n in range(count)]
-    return reply[18:34], ids
+    return reply[18:34], ids, wakes
+
+
+def claim_when_there_is_something(queue, worker, instance, is_asleep=lambda: None):
+    """Sleeps by its own clock until the next job is due, or the doorbell rings."""
+    rang, flags = threading.Event(), COMES_BY_ITSELF
+
+    def listen():
+        while SERVER.bzpopmin(BASE + b":d:" + queue, 0):
+            rang.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        rang.clear()
+        page, jobs, wakes = claim(queue, worker, instance, flags=flags)
+        if jobs:
+            return page, jobs
+        is_asleep()
+        flags = COMES_BY_ITSELF + (WOKEN if rang.wait(wakes) else 0)
 
 
 def extend(token, instance, lease_us=10_000_000):
@@ -52,14 +90,43 @@ def extend(token, instance, lease_us=10_000_000):
 
 def complete(token, ids, instance, attempt=1):
     report = token + struct.pack(">HHBIH", 0, 0, 1, attempt, len(ids)) + b"".join(ids)
-    return call("settle", struct.pack(">H", 1) + report, instance)[8] == 0
+    reply = call("settle", struct.pack(">H", 1) + report, instance)
+    each = [reply[9 + 12 * n : 11 + 12 * n] for n in range(len(ids))]  # verdict and state; no effects
+    return reply[8] == 0 or all(one == SETTLED + COMPLETED for one in each)
 
 
 if __name__ == "__main__":
+    me = uuid.uuid4().bytes
     sent = [enqueue(b"packed", b'{"n":%d}' % n) for n in range(3)]
     shard = sent[0][1]
-    page, jobs = claim(b"packed", uuid.uuid4().bytes, shard)
+    page, jobs, _ = claim(b"packed", me, shard)
     assert jobs == [job for job, _ in sent], "in the order sent"
     assert extend(page, shard) and complete(page, jobs, shard), "the lease is ours"
     assert not extend(page, shard), "the page has ended with its jobs"
-    print("completed", *(uuid.UUID(bytes=job) for job in jobs))
+    done = jobs
+
+    began = time.monotonic()
+    later, _ = enqueue(b"later", b"{}", delay_us=300_000)
+    page, jobs, wakes = claim(b"later", me, shard)
+    assert not jobs and 0 < wakes <= 0.3, "it is told when to come again"
+    page, jobs = claim_when_there_is_something(b"later", me, shard)
+    assert jobs == [later] and time.monotonic() - began >= 0.3, "and never early"
+    assert complete(page, jobs, shard)
+    done += jobs
+
+    first, _ = enqueue(b"keyed", b"{}", unique=b"order:7")
+    assert enqueue(b"keyed", b"{}", unique=b"order:7")[0] == first, "one job holds the key"
+    page, jobs, _ = claim(b"keyed", me, shard)
+    assert jobs == [first] and complete(page, jobs, shard)
+    second, _ = enqueue(b"keyed", b"{}", unique=b"order:7")
+    assert second != first, "the key went with its job"
+    page, jobs, _ = claim(b"keyed", me, shard)
+    assert jobs == [second] and complete(page, jobs, shard)
+    done += [first, second]
+
+    rung = []
+    asleep = lambda: rung or rung.append(enqueue(b"rung", b"{}")[0])
+    page, jobs = claim_when_there_is_something(b"rung", me, shard, asleep)
+    assert jobs == rung and complete(page, jobs, shard), "the bell told of it"
+    done += jobs
+    print("completed", *(uuid.UUID(bytes=job) for job in done))

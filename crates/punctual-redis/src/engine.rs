@@ -95,6 +95,12 @@ impl RedisEngine {
         Self::connect_with(options, Library::before_sheaves()).await
     }
 
+    /// As an engine that brings functions of another version: a client beside those of today, for tests.
+    #[cfg(feature = "testing")]
+    pub async fn connect_with_functions(options: Options, functions: &str) -> Result<Self> {
+        Self::connect_with(options, Library::of_text(functions)).await
+    }
+
     /// Tells the servers of a test what their time is, before its clock is moved there.
     ///
     /// A shard remembers the instants of its writes only, within a millisecond; so that a test need

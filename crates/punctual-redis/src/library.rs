@@ -112,6 +112,17 @@ impl Library {
         }
     }
 
+    /// A library of another version, as its text is on a server.
+    #[cfg(feature = "testing")]
+    pub(crate) fn of_text(text: &str) -> Self {
+        let functions = text
+            .lines()
+            .skip(1)
+            .filter(|line| !line.starts_with("local PREFIX"));
+        let functions: String = functions.flat_map(|line| [line, "\n"]).collect();
+        Self::named("punctual_1", functions, SHEAF_MIN)
+    }
+
     /// Whether pages of sheaves can be read.
     pub(crate) fn reads_sheaves(&self) -> bool {
         self.reads_sheaves

@@ -77,35 +77,39 @@ impl Post {
     }
 
     async fn carry(&self, shard: &Shard, lane: Lane, calls: Vec<Call>) {
-        let refused = self.carry_once(shard, lane, calls).await;
-        let (mut refused, mut refusals): (Vec<_>, Vec<_>) = refused.into_iter().unzip();
-        // A refusal has changed nothing.
-        if !refused.is_empty() && self.servers.has_older(shard.slot).await {
-            (refused, refusals) = self
-                .carry_once(shard, lane, refused)
-                .await
-                .into_iter()
-                .unzip();
+        let Some(deadline) = latest(&calls) else {
+            return;
+        };
+        let mut is_repeat = false;
+        let mut refused = self
+            .carry_once(shard, lane, calls, deadline, &mut is_repeat)
+            .await;
+        // A refusal has changed nothing; a sending before it may have.
+        if !refused.is_empty() && self.servers.has_older(shard.slot, deadline).await {
+            let calls = refused.into_iter().map(|(call, _)| call).collect();
+            refused = self
+                .carry_once(shard, lane, calls, deadline, &mut is_repeat)
+                .await;
         }
-        for (call, error) in refused.into_iter().zip(refusals) {
+        for (call, error) in refused {
             let _gone = call.answer.send(Err(error));
         }
     }
 
     /// Answers those of several calls, with what they are refused, that are of functions of another version perhaps;
-    /// all others are answered to their callers.
+    /// all others are answered to their callers. Notes whether they were sent more than once.
     async fn carry_once(
         &self,
         shard: &Shard,
         lane: Lane,
         mut calls: Vec<Call>,
+        deadline: Deadline,
+        is_repeat: &mut bool,
     ) -> Vec<(Call, Error)> {
-        let latest = calls.iter().map(|call| call.deadline);
-        let Some(deadline) = latest.max_by_key(Deadline::left) else {
-            return Vec::new();
-        };
         if let [_, _, ..] = &calls[..] {
-            return self.carry_several(shard, lane, calls, deadline).await;
+            return self
+                .carry_several(shard, lane, calls, deadline, is_repeat)
+                .await;
         }
         let Some(call) = calls.pop() else {
             return Vec::new();
@@ -118,6 +122,7 @@ impl Post {
             Kind::Changes,
             &call.body,
             deadline,
+            is_repeat,
         );
         let reply = sent.await.map(|(answer, took)| {
             self.hear(&answer.bytes, took);
@@ -133,6 +138,7 @@ impl Post {
         lane: Lane,
         mut calls: Vec<Call>,
         deadline: Deadline,
+        is_repeat: &mut bool,
     ) -> Vec<(Call, Error)> {
         let of_those_who_wait = || {
             calls.retain(|call| !call.answer.is_closed());
@@ -145,17 +151,22 @@ impl Post {
             (!calls.is_empty()).then(command).map(Cow::Owned)
         };
         let watch = Stopwatch::start();
-        let answer =
-            self.servers
-                .call_noting(shard.slot, of_those_who_wait, Kind::Changes, deadline);
+        let answer = self.servers.call_noting(
+            shard.slot,
+            of_those_who_wait,
+            Kind::Changes,
+            deadline,
+            is_repeat,
+        );
         let answer = answer.boxed().await;
-        let answers = answer.and_then(|(value, is_repeat)| {
+        let answers = answer.and_then(|value| {
             shard.has_answered(false);
-            Ok((several(value, calls.len())?, is_repeat))
+            several(value, calls.len())
         });
+        let is_repeat = *is_repeat;
         let mut open = Vec::new();
         match answers {
-            Ok((answers, is_repeat)) => {
+            Ok(answers) => {
                 let took = watch.elapsed();
                 for (call, answer) in calls.into_iter().zip(answers) {
                     if let Ok(reply) = &answer {
@@ -192,10 +203,15 @@ impl Post {
         body: &Packed,
         deadline: Deadline,
     ) -> Result<(Answer, Duration)> {
-        let sent = self.send_while(|| true, shard, verb, kind, body, deadline);
+        let mut is_repeat = false;
+        let sent = self.send_while(|| true, shard, verb, kind, body, deadline, &mut is_repeat);
         sent.await
     }
 
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what a call is, and what becomes of it"
+    )]
     async fn send_while(
         &self,
         is_wanted: impl Fn() -> bool + Sync,
@@ -204,6 +220,7 @@ impl Post {
         kind: Kind,
         body: &Packed,
         deadline: Deadline,
+        is_repeat: &mut bool,
     ) -> Result<(Answer, Duration)> {
         let looks = kind == Kind::Looks;
         let arguments = body.arguments();
@@ -213,15 +230,15 @@ impl Post {
         let wanted = || is_wanted().then_some(Cow::Borrowed(&call));
         let answer = self
             .servers
-            .call_noting(shard.slot, wanted, kind, deadline)
+            .call_noting(shard.slot, wanted, kind, deadline, is_repeat)
             .boxed()
             .await;
         let answer = answer.inspect_err(|error| shard.has_refused(error));
         let answer = answer.map_err(|error| of_shard(error, shard).operation(verb));
-        let (answer, is_repeat) = answer?;
-        match answer {
+        match answer? {
             Value::BulkString(bytes) => {
                 shard.has_answered(kind == Kind::Looks);
+                let is_repeat = *is_repeat;
                 Ok((Answer { bytes, is_repeat }, watch.elapsed()))
             }
             _ => Err(crate::wire::damaged().operation(verb)),
@@ -235,6 +252,12 @@ impl Post {
             self.heard.hear(now, took);
         }
     }
+}
+
+/// The last deadline of several calls.
+fn latest(calls: &[Call]) -> Option<Deadline> {
+    let deadlines = calls.iter().map(|call| call.deadline);
+    deadlines.max_by_key(Deadline::left)
 }
 
 /// How each of several calls went: a byte for each, then what each was answered.
@@ -286,3 +309,6 @@ fn unknown(why: &str) -> Error {
     let message = format!("{why}; whether the call was done is unknown: send the same ids again");
     Error::new(ErrorKind::EngineUnavailable, message)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::future::join_all;
 use punctual::Result;
 use punctual::time::millis;
-use redis::{Cmd, RedisResult, Value, cmd};
+use redis::{Cmd, RedisError, RedisResult, Value, cmd};
 use tokio::sync::oneshot;
 
 use crate::link::Link;
@@ -29,6 +29,12 @@ pub(crate) enum Reached {
     TooFew(u64),
     /// Nothing is known: who sent it has gone.
     Unknown,
+}
+
+/// A master that has become a replica lets nobody wait any more: who has the changes is known to the new one only.
+fn is_of_no_master(error: &RedisError) -> bool {
+    let said = error.detail().unwrap_or("");
+    error.code() == Some("UNBLOCKED") || said.contains("WAIT cannot be used with replica")
 }
 
 /// Changes under one `WAIT`; as many as are polled in their order, which is that of the connection.
@@ -87,6 +93,7 @@ impl Replicas {
         for (caller, answer) in callers.into_iter().zip(answers) {
             let reached = match (answer, &reached) {
                 (Err(error), _) => Reached::Answer(Err(error)),
+                (Ok(_), Err(error)) if is_of_no_master(error) => Reached::TooFew(0),
                 (Ok(_), Err(error)) => Reached::Answer(Err(error.clone())),
                 (Ok(_), Ok(reached)) if *reached < self.wanted.into() => Reached::TooFew(*reached),
                 (answer, _) => Reached::Answer(answer),

@@ -91,22 +91,22 @@ impl Servers {
         kind: Kind,
         deadline: Deadline,
     ) -> Result<Value> {
-        let wanted = || Some(Cow::Borrowed(command));
+        let (wanted, mut is_repeat) = (|| Some(Cow::Borrowed(command)), false);
         // Boxed: callers nest deep enough without it.
-        let answer = self.call_noting(slot, wanted, kind, deadline).boxed();
-        answer.await.map(|(value, _)| value)
+        let answer = self.call_noting(slot, wanted, kind, deadline, &mut is_repeat);
+        answer.boxed().await
     }
 
-    /// The same, with what is wanted before each sending, if anything is any more; also tells whether
-    /// it was sent before, and may have been done.
+    /// The same, with what is wanted before each sending, if anything is any more; also notes, whatever the answer,
+    /// whether it was sent before, and may have been done.
     pub(crate) async fn call_noting<'a>(
         &self,
         slot: Slot,
         mut wanted: impl FnMut() -> Option<Cow<'a, Cmd>>,
         kind: Kind,
         deadline: Deadline,
-    ) -> Result<(Value, bool)> {
-        let mut is_repeat = false;
+        is_repeat: &mut bool,
+    ) -> Result<Value> {
         let mut backoff = TRIES;
         let (mut loads, mut moves, mut broke, mut renewed) = (0, 0, false, false);
         loop {
@@ -139,10 +139,10 @@ impl Servers {
                 return Err(silent(host));
             };
             let error = match sent {
-                Ok(Reached::Answer(Ok(value))) => return Ok((value, is_repeat)),
+                Ok(Reached::Answer(Ok(value))) => return Ok(value),
                 Ok(Reached::Answer(Err(error))) => error,
                 Ok(reached) => {
-                    is_repeat = true;
+                    *is_repeat = true;
                     let error = too_few(&reached, host);
                     if kind == Kind::ChangesOnce {
                         return Err(error);
@@ -151,7 +151,7 @@ impl Servers {
                     continue;
                 }
                 Err(error) => {
-                    is_repeat = true;
+                    *is_repeat = true;
                     self.wait_for(slot, error, &mut backoff, deadline).await?;
                     continue;
                 }
@@ -161,7 +161,7 @@ impl Servers {
                     let is_over = std::mem::replace(&mut renewed, true);
                     if is_over
                         || !is_of_other_functions(&error)
-                        || !self.is_older(&node, &ready).await
+                        || within(deadline.left(), self.is_older(&node, &ready)).await != Some(true)
                     {
                         return Err(error);
                     }
@@ -186,7 +186,7 @@ impl Servers {
                     self.wait_for(slot, error, &mut backoff, deadline).await?;
                 }
                 Remedy::Broken => {
-                    is_repeat = true;
+                    *is_repeat = true;
                     node.give_up(&ready.live, kind);
                     self.forget(&node);
                     let message = format!("the connection to redis at {host} broke: {error}");
@@ -210,15 +210,14 @@ impl Servers {
     }
 
     /// Whether who answers for a slot has older functions than these, which may refuse what they do not know; they
-    /// are replaced before the next call then.
-    pub(crate) async fn has_older(&self, slot: Slot) -> bool {
-        let Ok(node) = self.owner(slot).await else {
-            return false;
+    /// are replaced before the next call then. Who does not say by the deadline is taken not to have.
+    pub(crate) async fn has_older(&self, slot: Slot, deadline: Deadline) -> bool {
+        let asked = async {
+            let node = self.owner(slot).await.ok()?;
+            let ready = self.ready(&node).await.ok()?;
+            Some(self.is_older(&node, &ready).await)
         };
-        match self.ready(&node).await {
-            Ok(ready) => self.is_older(&node, &ready).await,
-            Err(_) => false,
-        }
+        within(deadline.left(), asked).await.flatten() == Some(true)
     }
 
     async fn is_older(&self, node: &Node, ready: &Ready) -> bool {

@@ -1,9 +1,10 @@
 use super::TestServer;
 use super::server::await_fact;
 
-/// Three masters of one cluster, without replicas.
+/// Three masters of one cluster, without replicas unless it is asked for them.
 #[derive(Debug)]
 pub struct TestCluster {
+    /// The masters of the beginning, then their replicas in the same order.
     nodes: Vec<TestServer>,
 }
 
@@ -52,6 +53,76 @@ impl TestCluster {
         let cluster = Self { nodes };
         await_fact(|| cluster.is_whole());
         cluster
+    }
+
+    /// Masters that keep nothing on disk, with a replica each. Answers once every replica has the data, and every node
+    /// knows whose it is.
+    pub fn start_replicated() -> Self {
+        let mut cluster = Self::start();
+        let settings = [&["--save", "", "--appendonly", "no"][..], &SETTINGS].concat();
+        for _ in PARTS {
+            let replica = TestServer::with(&settings);
+            let port = replica.port().to_string();
+            cluster.nodes[0].cli(&["CLUSTER", "MEET", "127.0.0.1", &port]);
+            cluster.nodes.push(replica);
+        }
+        let (masters, replicas) = cluster.nodes.split_at(PARTS.len());
+        for (master, replica) in masters.iter().zip(replicas) {
+            // Until it has heard of its master it refuses.
+            await_fact(|| replica.cli(&["CLUSTER", "REPLICATE", &id(master)]) == "OK");
+            await_fact(|| {
+                master
+                    .cli(&["INFO", "replication"])
+                    .contains("state=online")
+            });
+        }
+        let knows_all = |node: &TestServer| {
+            let nodes = node.cli(&["CLUSTER", "NODES"]);
+            nodes.matches("slave ").count() == PARTS.len()
+        };
+        await_fact(|| cluster.is_whole() && cluster.nodes.iter().all(knows_all));
+        cluster
+    }
+
+    /// Has the replica of who answers for the slot of a key take its place, as an operator does; answers once it has.
+    pub fn fail_over(&self, key: &str) {
+        let replica = self.replica_for(key);
+        let has_all = || {
+            let said = replica.cli(&["INFO", "replication"]);
+            said.contains("master_link_status:up")
+        };
+        await_fact(has_all);
+        // Who takes it for a master, as it was before the last time, does not vote for it.
+        let (replica_id, master_id) = (id(replica), id(&self.nodes[self.owner_of(key)]));
+        let follows = format!("slave {master_id}");
+        let knows = |node: &TestServer| {
+            let nodes = node.cli(&["CLUSTER", "NODES"]);
+            let mut lines = nodes.lines();
+            lines.any(|line| line.starts_with(&replica_id) && line.contains(&follows))
+        };
+        await_fact(|| self.nodes.iter().all(knows));
+        await_fact(|| replica.cli(&["CLUSTER", "FAILOVER"]) == "OK");
+        await_fact(|| is_master(replica));
+    }
+
+    /// Ends who answers for the slot of a key as a kill does; answers once its replica has taken its place.
+    pub fn kill_owner(&mut self, key: &str) {
+        let replica = self.replica_for(key).port();
+        let owner = self.owner_of(key);
+        self.nodes[owner].kill();
+        let took_over = |node: &TestServer| node.port() == replica && is_master(node);
+        await_fact(|| self.nodes.iter().any(took_over));
+    }
+
+    fn replica_for(&self, key: &str) -> &TestServer {
+        let master = id(&self.nodes[self.owner_of(key)]);
+        let follows = |node: &&TestServer| {
+            let nodes = node.cli(&["CLUSTER", "NODES"]);
+            let own = nodes.lines().find(|line| line.contains("myself"));
+            own.is_some_and(|own| own.contains(&format!("slave {master}")))
+        };
+        let found = self.nodes.iter().find(follows);
+        found.expect("each master has a replica")
     }
 
     /// Its first node.
@@ -123,9 +194,10 @@ impl TestCluster {
     }
 
     fn is_whole(&self) -> bool {
+        let all = format!("cluster_known_nodes:{}", self.nodes.len());
         let whole = |node: &TestServer| {
             let info = node.cli(&["CLUSTER", "INFO"]);
-            info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+            info.contains("cluster_state:ok") && info.contains(&all)
         };
         self.nodes.iter().all(whole)
     }
@@ -188,6 +260,10 @@ impl SlotMove<'_> {
             node.cli(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &target]);
         }
     }
+}
+
+fn is_master(node: &TestServer) -> bool {
+    node.cli(&["ROLE"]).starts_with("master")
 }
 
 /// The name of a node among the others.

@@ -1,7 +1,7 @@
 //! A proxy between a client and its server that does what networks do.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use punctual::time::pause;
@@ -61,6 +61,8 @@ struct Sky {
     request: AtomicI64,
     reply: AtomicI64,
     passed: AtomicU64,
+    /// What has passed each way since somebody listens, if somebody does.
+    heard: [Mutex<Option<Vec<u8>>>; 2],
     /// Whether the next cut is the last: nobody gets through any more.
     is_last: AtomicBool,
     is_dead: AtomicBool,
@@ -82,6 +84,7 @@ impl TestProxy {
             request: AtomicI64::new(NEVER),
             reply: AtomicI64::new(NEVER),
             passed: AtomicU64::new(0),
+            heard: Default::default(),
             is_last: AtomicBool::new(false),
             is_dead: AtomicBool::new(false),
             died: Notify::new(),
@@ -159,6 +162,18 @@ impl TestProxy {
         self.sky.is_dead.store(false, SeqCst);
     }
 
+    /// Listens to what passes from now on.
+    pub fn listen(&self) {
+        for heard in &self.sky.heard {
+            *heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+        }
+    }
+
+    /// What has passed that way since [`listen`](Self::listen), of all connections as it came.
+    pub fn heard(&self, way: Way) -> Vec<u8> {
+        self.sky.heard(way).clone().unwrap_or_default()
+    }
+
     /// Takes back what [`cut_after`](Self::cut_after) said.
     pub fn cut_no_more(&self, way: Way) {
         self.sky.left(way).store(NEVER, SeqCst);
@@ -171,6 +186,11 @@ impl Sky {
             Way::Request => &self.request,
             Way::Reply => &self.reply,
         }
+    }
+
+    fn heard(&self, way: Way) -> MutexGuard<'_, Option<Vec<u8>>> {
+        let heard = &self.heard[usize::from(way == Way::Reply)];
+        heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many of so many bytes pass; fewer than all means that this was the cut.
@@ -245,6 +265,9 @@ async fn one_way(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, sky: &Sky, w
             Weather::NoReplies => {}
         }
         let passes = sky.pass(way, read);
+        if let Some(heard) = &mut *sky.heard(way) {
+            heard.extend(&buffer[..passes]);
+        }
         let written = to.write_all(&buffer[..passes]).await;
         if read == 0 || passes < read || written.is_err() {
             return;

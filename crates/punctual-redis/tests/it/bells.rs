@@ -1,13 +1,15 @@
 //! Several engines on one server, as several processes are: who is rung for, and how soon.
 
 use punctual::engine::{WaitFor, Waited};
-use punctual::time::{Stopwatch, millis, seconds, within};
+use punctual::time::{millis, seconds, within};
 use punctual::{Due, Engine, NewJob};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 use tokio::task::JoinHandle;
 
 use crate::client::{QUEUE, claim, connect, drain, here, job};
+use crate::cuts_together::notes_all;
+use crate::dropped::times;
 
 /// Waits for work of a queue in a task of its own, once it is known that there is none.
 async fn waits(engine: &std::sync::Arc<RedisEngine>, queue: &str) -> JoinHandle<Waited> {
@@ -103,15 +105,16 @@ async fn bells_are_heard_again_within_a_second_of_a_restart() {
         tokio::task::yield_now().await;
     }
     tokio::task::block_in_place(|| server.restart());
-    let back = Stopwatch::start();
+    // Tries are half a second apart at most, as `servers` asserts, and the first of them does.
     while !is_heard(&server) {
         tokio::task::yield_now().await;
     }
+    let refused = server.cli(&["INFO", "errorstats"]);
+    assert!(!refused.contains("errorstat_"), "one more try: {refused}");
     server.cli(&["FUNCTION", "FLUSH"]);
     let sent = producer.enqueue(&here(), vec![job()]).await;
     sent.expect("enqueue");
     assert_eq!(at_once(wait).await, Waited::Work);
-    assert!(back.elapsed() < seconds(2), "{:?}", back.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -139,15 +142,18 @@ async fn a_lost_bell_costs_a_second() {
     while listeners() < 2 {
         tokio::task::yield_now().await;
     }
+    notes_all(&server);
     producer
         .enqueue(&here(), vec![job()])
         .await
         .expect("enqueue");
     assert!(deaf.wait().expect("it ends").success(), "it heard the bell");
-    let watch = Stopwatch::start();
-    let waited = within(seconds(5), wait).await.expect("it looks for itself");
+    // One who waits alone looks each second, as `waiting` asserts; the first look finds it, and one may have come before it.
+    let waited = within(seconds(30), wait).await;
+    let waited = waited.expect("it looks for itself");
     assert_eq!(waited.expect("no panic"), Waited::Work);
-    assert!(watch.elapsed() < seconds(2), "{:?}", watch.elapsed());
+    let looks = times(&server, "listen");
+    assert!((1..=2).contains(&looks), "{looks} looks");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,13 +9,13 @@ use crate::client::{connect, drain, enqueue, options, state};
 
 const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
 
-fn path(name: &str) -> String {
+pub(crate) fn path(name: &str) -> String {
     format!("{CERTIFICATES}/{name}")
 }
 
 /// The settings of servers that take encrypted connections only and show that certificate; `clients` says whether
 /// they want one of who comes.
-fn settings(certificate: &str, clients: &str) -> Vec<String> {
+pub(crate) fn settings(certificate: &str, clients: &str) -> Vec<String> {
     let files = [
         ("cert", certificate),
         ("key", "server.key"),
@@ -26,7 +26,7 @@ fn settings(certificate: &str, clients: &str) -> Vec<String> {
     files.into_iter().flatten().chain(clients).collect()
 }
 
-fn that_shows(certificate: &str, clients: &str) -> TestServer {
+pub(crate) fn that_shows(certificate: &str, clients: &str) -> TestServer {
     let settings = settings(certificate, clients);
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     TestServer::with(&settings)

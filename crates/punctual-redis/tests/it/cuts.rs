@@ -22,13 +22,23 @@ pub(crate) async fn at_every_byte<F: Future<Output = ()>>(
     verb: impl Fn() -> F,
 ) {
     for way in [Way::Request, Way::Reply] {
-        for bytes in (0..).step_by(step) {
-            proxy.cut_after(way, bytes);
-            verb().await;
-            if !proxy.has_cut(way) {
-                proxy.cut_no_more(way);
-                break;
-            }
+        at_bytes(proxy, way, (0..).step_by(step), &verb).await;
+    }
+}
+
+/// The same after each of these numbers of bytes, in order.
+pub(crate) async fn at_bytes<F: Future<Output = ()>>(
+    proxy: &Proxy,
+    way: Way,
+    bytes: impl IntoIterator<Item = usize>,
+    verb: impl Fn() -> F,
+) {
+    for bytes in bytes {
+        proxy.cut_after(way, bytes);
+        verb().await;
+        if !proxy.has_cut(way) {
+            proxy.cut_no_more(way);
+            break;
         }
     }
 }

@@ -41,7 +41,7 @@ fn taken_together(server: &TestServer) -> usize {
 }
 
 /// Has the server note every call that it takes.
-fn notes_all(server: &TestServer) {
+pub(crate) fn notes_all(server: &TestServer) {
     for (name, value) in [
         ("slowlog-log-slower-than", "0"),
         ("slowlog-max-len", "100000"),

@@ -20,8 +20,12 @@ mod cluster;
 mod conformance;
 /// A connection that is cut at every byte.
 mod cuts;
+/// The same under TLS and in a cluster.
+mod cuts_apart;
 /// The same of calls that share what is cut, or take several steps.
 mod cuts_together;
+/// Callers that go.
+mod dropped;
 /// Sentinels elect without asking who was waited for.
 mod elected;
 /// Masters that fail, slots that move, replicas that are waited for.
@@ -56,16 +60,24 @@ mod moves;
 mod outbox;
 /// Many jobs due in the same minute.
 mod pile;
+/// Masters of a cluster that others take the place of.
+mod promoted;
+/// Workers that were there all the time.
+mod recovery;
 /// The engine keeps the law over several shards, as far as it can.
 mod several;
 /// Jobs of one call that are stored together.
 mod sheaves;
 /// Entries in line of jobs that have left it.
 mod stale;
+/// Machines without a server.
+mod starting;
 /// Calls of several callers that leave together.
 mod together;
 /// Pages that are read by whoever claimed them.
 mod unseen;
+/// Functions of an earlier program.
+mod upgraded;
 /// Jobs that are gone.
 mod vanished;
 /// Functions and clients of other versions.

@@ -1,0 +1,127 @@
+//! The connection is cut under TLS, at every boundary of its records and many bytes between them, and in a cluster.
+
+use std::collections::BTreeSet;
+
+use punctual::engine::ExtendVerdict;
+use punctual::{Engine, State};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::{Ending, TestCluster, TestProxy as Proxy, Way};
+
+use crate::certificates::{path, that_shows};
+use crate::client::{claim, connect, drain, enqueue, here, job, state};
+use crate::cuts::{at_bytes, at_every_byte};
+use crate::faults::rounds;
+use crate::hand::SHARD;
+
+/// A job goes in; it is there once, as whoever is not cut sees.
+async fn a_job_goes_in(engine: &RedisEngine, direct: &RedisEngine) {
+    let job = job();
+    let sent = engine.enqueue(&here(), vec![job.clone()]).await;
+    let receipt = sent.expect("enqueue").receipts.remove(0);
+    assert_eq!(receipt.id, job.id);
+    assert!(receipt.verdict.is_accepted(), "{:?}", receipt.verdict);
+    assert_eq!(drain(direct).await, [job.id]);
+}
+
+/// A job is claimed, extended and settled.
+async fn a_job_is_done(engine: &RedisEngine, direct: &RedisEngine) {
+    let id = enqueue(direct).await.expect("enqueue");
+    let page = claim(engine, 1).await.expect("claim").remove(0);
+    assert_eq!((page.jobs[0].id, page.jobs[0].attempt), (id, 1));
+    let extended = page.extend(engine).await.expect("extend");
+    assert!(
+        matches!(extended, ExtendVerdict::Extended { .. }),
+        "{extended:?}"
+    );
+    assert!(page.complete(engine).await.expect("settle"));
+    assert_eq!(state(direct, id).await, Some(State::Completed));
+}
+
+/// Where each record of a TLS stream ends, as it was heard from the beginning of one.
+fn ends_of_records(heard: &[u8]) -> Vec<usize> {
+    let (mut at, mut ends) = (0, Vec::new());
+    while let Some([kind, 3, _, high, low]) = heard.get(at..at + 5) {
+        assert!((20..=23).contains(kind), "a record begins at {at}");
+        at += 5 + usize::from(u16::from_be_bytes([*high, *low]));
+        ends.push(at);
+    }
+    assert_eq!(at, heard.len(), "records fill it");
+    ends
+}
+
+/// Each boundary, the bytes about it and those about the end of the header behind it, and many others.
+fn cuts_of(heard: &[u8]) -> BTreeSet<usize> {
+    let others = (0..heard.len()).step_by(37_usize.div_ceil(rounds(1)));
+    let ends = ends_of_records(heard);
+    assert!(!ends.is_empty(), "nothing was said");
+    let about = |end: usize| [end - 1, end, end + 1, end + 4, end + 5, end + 6];
+    let starts = [0, 1, 4, 5, 6].into_iter();
+    let all = ends.into_iter().flat_map(about).chain(starts).chain(others);
+    all.filter(|at| *at <= heard.len()).collect()
+}
+
+async fn at_the_records<F: Future<Output = ()>>(proxy: &Proxy, verb: impl Fn() -> F) {
+    verb().await;
+    proxy.listen();
+    verb().await;
+    for way in [Way::Request, Way::Reply] {
+        let cuts = cuts_of(&proxy.heard(way));
+        at_bytes(proxy, way, cuts, &verb).await;
+    }
+}
+
+#[tokio::test]
+async fn calls_that_are_cut_under_tls_are_done_once() {
+    let server = that_shows("server.pem", "no");
+    let proxy = Proxy::to(server.port()).await;
+    let to = |port| format!("rediss://localhost:{port}?ca={}", path("ca.pem"));
+    let engine = connect(&to(proxy.port())).await;
+    let direct = connect(&to(server.port())).await;
+    at_the_records(&proxy, || a_job_goes_in(&engine, &direct)).await;
+    at_the_records(&proxy, || a_job_is_done(&engine, &direct)).await;
+    // A new connection each time: its greeting is cut too.
+    at_the_records(&proxy, || async {
+        proxy.end_all(Ending::Closed);
+        a_job_goes_in(&engine, &direct).await;
+    })
+    .await;
+}
+
+/// Before each node a proxy, by whose address the cluster tells of it.
+async fn behind_proxies(cluster: &mut TestCluster) -> Vec<Proxy> {
+    let mut proxies = Vec::new();
+    for node in cluster.nodes() {
+        let proxy = Proxy::to(node.port()).await;
+        let port = proxy.port().to_string();
+        let announces = ["CONFIG", "SET", "cluster-announce-port", &port];
+        assert_eq!(node.cli(&announces), "OK");
+        proxies.push(proxy);
+    }
+    for node in cluster.nodes() {
+        let tells_of = |proxy: &Proxy| {
+            let slots = node.cli(&["CLUSTER", "SLOTS"]);
+            slots.lines().any(|line| line == proxy.port().to_string())
+        };
+        while !proxies.iter().all(tells_of) {
+            tokio::task::yield_now().await;
+        }
+    }
+    proxies
+}
+
+/// The cut falls between an engine and the node of its jobs, and sometimes into its question who that is.
+#[tokio::test]
+async fn calls_that_are_cut_in_a_cluster_are_done_once() {
+    let mut cluster = TestCluster::start();
+    let proxies = behind_proxies(&mut cluster).await;
+    let owner = cluster.owner_of(SHARD);
+    let proxy = &proxies[owner];
+    let address = format!("redis+cluster://127.0.0.1:{}", proxy.port());
+    let engine = connect(&address).await;
+    // All ways lead through the proxies: a cut may meet who looks, too.
+    let direct = connect(&address).await;
+    a_job_goes_in(&engine, &direct).await;
+    let step = 5_usize.div_ceil(rounds(1));
+    at_every_byte(proxy, step, || a_job_goes_in(&engine, &direct)).await;
+    at_every_byte(proxy, step, || a_job_is_done(&engine, &direct)).await;
+}
