@@ -76,11 +76,7 @@ impl Tokens {
             self.failures.is_good(peer, place);
             return Ok(token);
         }
-        Err(blocked.unwrap_or_else(|| self.failures.count(peer, true)))
-    }
-
-    fn missing(&self, peer: Peer) -> Problem {
-        self.failures.count(peer, false)
+        Err(blocked.unwrap_or_else(|| self.failures.count(peer)))
     }
 }
 
@@ -109,7 +105,8 @@ impl Caller {
             });
         }
         let Some(text) = token else {
-            return Err(shared.tokens.missing(peer));
+            // Who shows none guesses none, and is not counted: or many of them would hide who does.
+            return Err(failures::unauthorized());
         };
         let token = shared.tokens.find(text, peer)?;
         if namespace.is_some_and(|name| name != token.namespace().as_str()) {
@@ -139,6 +136,11 @@ impl Caller {
     /// Whether no token bounds it to a namespace: it could as well name any.
     pub(crate) fn sees_all(&self) -> bool {
         self.token.is_none()
+    }
+
+    /// Whether it may know what is of no one namespace.
+    pub(crate) fn sees_engine(&self) -> bool {
+        self.allows(Scope::Operator)
     }
 
     /// What the audit record calls it.

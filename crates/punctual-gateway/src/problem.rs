@@ -126,6 +126,11 @@ impl Problem {
         &self.body.code
     }
 
+    /// Whether there is more to it than is told.
+    pub(crate) fn is_outward(&self) -> bool {
+        self.cause.is_some()
+    }
+
     pub(crate) fn message(&self) -> &str {
         &self.body.message
     }
@@ -141,12 +146,14 @@ impl Problem {
         let status = self.status.as_u16();
         let told = self.cause.as_ref().map(|cause| cause.to_string());
         let error = told.as_deref().unwrap_or(&self.body.message);
+        let cause = self.cause.as_ref().map(|cause| cause.message());
+        let cause = cause.unwrap_or(&self.body.message);
         let (request_id, path, code) = (&**id, &**path, self.code());
         let passes = matches!(
             self.status,
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE
         );
-        if !passes || spells.begins(code) {
+        if !passes || spells.begins(code, cause) {
             tracing::error!(request_id, %method, path, status, code, error, "a request failed");
         } else {
             tracing::debug!(request_id, %method, path, status, code, error, "another request failed");
@@ -184,12 +191,8 @@ impl From<Unread> for Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let kind = error.kind();
-        if status_of(kind) == StatusCode::INTERNAL_SERVER_ERROR {
-            let mut problem = Self::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                kind.code(),
-                "the engine failed; its log tells more under the request's id",
-            );
+        if let Some((message, hint)) = outward(kind) {
+            let mut problem = Self::new(status_of(kind), kind.code(), message).hint(hint);
             problem.cause = Some(Arc::new(error));
             return problem;
         }
@@ -211,19 +214,37 @@ impl From<Error> for Problem {
             format!("{what} ({})", values.join(", "))
         };
         let mut problem = Self::new(status_of(kind), kind.code(), message);
-        problem.body.hint = remedy.or(away(kind)).map(Into::into);
+        problem.body.hint = remedy.map(Into::into);
         problem.body.index = index;
         problem
     }
 }
 
-/// What helps whoever asks while the engine is away, if the error itself does not say.
-fn away(kind: ErrorKind) -> Option<&'static str> {
-    let is_away = status_of(kind) == StatusCode::SERVICE_UNAVAILABLE;
-    is_away.then_some(
-        "ask again in a moment, a change under the same ids: whether it was done is not known; the log of the gateway says why",
-    )
+/// What is told, and what to do, of an error whose own words are for whoever runs the gateway: they name servers, files
+/// and disks.
+fn outward(kind: ErrorKind) -> Option<(&'static str, &'static str)> {
+    let message = match kind {
+        ErrorKind::ShuttingDown => return None,
+        ErrorKind::EngineUnavailable => "the engine does not answer as it should",
+        ErrorKind::DurabilityUnavailable => "the engine cannot keep jobs as safe as it was told to",
+        ErrorKind::DataLocked => "another process holds the data of the engine",
+        ErrorKind::EngineFull => {
+            return Some(("the engine is full, and nothing was changed", FULL));
+        }
+        _ => "the engine failed",
+    };
+    match status_of(kind) {
+        StatusCode::SERVICE_UNAVAILABLE => Some((message, AWAY)),
+        StatusCode::INTERNAL_SERVER_ERROR => Some((message, FAILED)),
+        _ => None,
+    }
 }
+
+const FULL: &str = "send it again once there is room: workers that empty the queues make some; \
+                    the log of the gateway says what is full";
+const AWAY: &str = "ask again in a moment, a change under the same ids: whether it was done is not known; \
+                    the log of the gateway says why";
+const FAILED: &str = "the log of the gateway tells more under the request's id";
 
 /// A value of an error, which may have come in: escaped already, but as long as it was.
 fn short(value: &str) -> String {

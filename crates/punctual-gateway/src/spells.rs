@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual::time::{Clock, SystemClock, minutes};
 
-/// Spells of failures, by their code: codes are few.
+/// Spells of failures, by their code and their cause.
 #[derive(Debug)]
 pub(crate) struct Spells {
     clock: Arc<dyn Clock>,
@@ -14,7 +14,19 @@ pub(crate) struct Spells {
 }
 
 #[derive(Debug, Default)]
-struct Open(Mutex<BTreeMap<String, Spell>>);
+struct Open(Mutex<BTreeMap<Reason, Spell>>);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Reason {
+    code: String,
+    cause: String,
+}
+
+/// Spells at the same time: causes may name anything. More are one for each code, and codes are few.
+const CAUSES_MAX: usize = 64;
+const OTHERS: &str = "other causes";
+/// Of a cause; the rest does not tell two apart.
+const CAUSE_CHARS_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 struct Spell {
@@ -42,28 +54,37 @@ impl Spells {
     ///
     /// A spell is over after a minute without one: that others succeed says nothing, as a full engine does
     /// all but to enqueue.
-    pub(crate) fn begins(&self, code: &str) -> bool {
+    pub(crate) fn begins(&self, code: &str, cause: &str) -> bool {
+        let mut reason = Reason {
+            code: code.to_owned(),
+            cause: cause.chars().take(CAUSE_CHARS_MAX).collect(),
+        };
         let mut open = self.open.lock();
-        if let Some(spell) = open.get_mut(code) {
+        if open.len() >= CAUSES_MAX && !open.contains_key(&reason) {
+            reason.cause = OTHERS.to_owned();
+        }
+        if let Some(spell) = open.get_mut(&reason) {
             spell.untold += 1;
             return false;
         }
-        open.insert(code.to_owned(), Spell::default());
+        open.insert(reason.clone(), Spell::default());
         drop(open);
-        let follow = follow(self.clock.clone(), self.open.clone(), code.to_owned());
+        let follow = follow(self.clock.clone(), self.open.clone(), reason);
         tokio::spawn(follow);
         true
     }
 }
 
-async fn follow(clock: Arc<dyn Clock>, open: Arc<Open>, code: String) {
+async fn follow(clock: Arc<dyn Clock>, open: Arc<Open>, reason: Reason) {
+    let Reason { code, cause } = &reason;
     loop {
         // By the clock of now, which may have been set back.
         clock.sleep_until(clock.now() + minutes(1)).await;
-        match open.turn(&code) {
+        match open.turn(&reason) {
             Minute::Failed(requests) => {
                 tracing::error!(
                     code,
+                    cause,
                     requests,
                     "requests failed for the same reason within a minute"
                 );
@@ -72,6 +93,7 @@ async fn follow(clock: Arc<dyn Clock>, open: Arc<Open>, code: String) {
                 let requests = requests + 1;
                 tracing::warn!(
                     code,
+                    cause,
                     requests,
                     "no request has failed for that reason for a minute"
                 );
@@ -89,19 +111,19 @@ enum Minute {
 }
 
 impl Open {
-    fn turn(&self, code: &str) -> Minute {
+    fn turn(&self, reason: &Reason) -> Minute {
         let mut open = self.lock();
-        if let Some(spell) = open.get_mut(code)
+        if let Some(spell) = open.get_mut(reason)
             && spell.untold > 0
         {
             let requests = std::mem::take(&mut spell.untold);
             spell.told += requests;
             return Minute::Failed(requests);
         }
-        Minute::Quiet(open.remove(code).map_or(0, |spell| spell.told))
+        Minute::Quiet(open.remove(reason).map_or(0, |spell| spell.told))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Spell>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Reason, Spell>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -48,6 +48,7 @@ pub struct Alerts {
     rules: AlertRules,
     /// Troubles that were told, by key; `None` until the engine was asked.
     open: Option<BTreeSet<String>>,
+    pulse: Option<Pulse>,
 }
 
 /// How often it looks.
@@ -82,11 +83,13 @@ impl Alerts {
             url: url.into(),
             rules,
             open: None,
+            pulse: None,
         }
     }
 
     /// Looks again and again, until it shall end; an error leaves the rest for the next look.
     pub async fn run(mut self, pulse: Pulse) {
+        self.pulse = Some(pulse.clone());
         let looking = async {
             loop {
                 pulse.works();
@@ -118,6 +121,7 @@ impl Alerts {
     async fn compare(&self, open: &mut BTreeSet<String>) -> Result<()> {
         let mut now: BTreeMap<String, (Namespace, Trouble)> = BTreeMap::new();
         for namespace in &self.watched {
+            self.goes_on();
             let stats = self.engine.stats(namespace, StatsRequest::default());
             for trouble in troubles(&stats.await?, &self.rules) {
                 let key = key_of(namespace, &trouble);
@@ -126,6 +130,7 @@ impl Alerts {
         }
         for (key, (namespace, trouble)) in &now {
             if !open.contains(key) {
+                self.goes_on();
                 self.begin(key, namespace, trouble).await?;
                 open.insert(key.clone());
             }
@@ -135,6 +140,7 @@ impl Alerts {
             .cloned()
             .collect();
         for key in over {
+            self.goes_on();
             self.end(&key).await?;
             open.remove(&key);
         }
@@ -146,6 +152,7 @@ impl Alerts {
         let mut keys = BTreeSet::new();
         let mut cursor = None;
         loop {
+            self.goes_on();
             let list = List {
                 by: ListBy::State {
                     queue: push::ALERT_QUEUE.to_owned(),
@@ -164,6 +171,11 @@ impl Alerts {
                 return Ok(keys);
             }
         }
+    }
+
+    /// A look asks for every namespace and tells every trouble, however many there are: it does not hang meanwhile.
+    fn goes_on(&self) {
+        self.pulse.iter().for_each(Pulse::works);
     }
 
     async fn begin(&self, key: &str, namespace: &Namespace, trouble: &Trouble) -> Result<()> {

@@ -52,7 +52,7 @@ struct Duty {
 }
 
 /// A loop that ran for so long is started again as soon as the first time.
-const LONG: Duration = minutes(1);
+pub(crate) const LONG: Duration = minutes(1);
 
 impl Duties {
     /// None yet.
@@ -63,6 +63,20 @@ impl Duties {
     /// Starts a loop, which shall go on until [`Pulse::ended`].
     pub fn start<F, Run>(&mut self, name: &'static str, namespace: &Namespace, run: F)
     where
+        F: Fn(Pulse) -> Run + Send + Sync + 'static,
+        Run: Future<Output = ()> + Send + 'static,
+    {
+        self.start_then(name, namespace, run, async {});
+    }
+
+    /// Starts a loop as [`start`](Self::start) does; `end` follows once it has ended for good, however that was.
+    pub(crate) fn start_then<F, Run>(
+        &mut self,
+        name: &'static str,
+        namespace: &Namespace,
+        run: F,
+        end: impl Future<Output = ()> + Send + 'static,
+    ) where
         F: Fn(Pulse) -> Run + Send + Sync + 'static,
         Run: Future<Output = ()> + Send + 'static,
     {
@@ -82,7 +96,11 @@ impl Duties {
             stopped: self.stop.subscribe(),
         };
         drop(duties);
-        self.running.spawn(supervise(pulse, run));
+        self.running.spawn(async move {
+            supervise(pulse.clone(), run).await;
+            pulse.over();
+            end.await;
+        });
     }
 
     /// A handle that shows whether they do their duties.
@@ -162,6 +180,14 @@ impl Pulse {
             duty.restarts += 1;
             (duty.name, duty.namespace.clone())
         })
+    }
+
+    /// It has ended for good: what it still waits for, such as deliveries on their way, may take its time.
+    fn over(&self) {
+        self.turn(|duty| {
+            (duty.rests, duty.is_down) = (true, false);
+            duty.workers.clear();
+        });
     }
 
     fn is_over(&self) -> bool {

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use punctual::backoff::Backoff;
 use punctual::engine::{StatsRequest, WaitFor};
-use punctual::time::{Timestamp, pause, seconds};
+use punctual::time::{Stopwatch, Timestamp, pause, seconds};
 use punctual::worker::{QueueShare, WorkerHealth};
 use punctual::{Context, Engine, JobRecord, Namespace, Result, Worker, push};
-use tokio::sync::watch;
-use tokio::task::{Id, JoinSet};
+use tokio::sync::{Mutex, watch};
+use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::callbacks::Callbacks;
 use crate::doorbell::Doorbell;
-use crate::duties::{Duties, Pulse};
+use crate::duties::{Duties, LONG, Pulse};
 use crate::pusher::Pusher;
 
 /// Posts every job of a namespace that has a target, whatever its queue: what `punctual serve`
@@ -90,66 +91,73 @@ impl Posting {
     pub fn start(self, duties: &mut Duties) {
         let (engine, namespace) = (self.engine.clone(), self.namespace.clone());
         let posting = Arc::new(self);
-        duties.start("posting", &namespace, move |pulse| {
-            let posting = posting.clone();
-            async move { posting.run(&pulse).await }
-        });
+        // Outside of what is started again: what is on its way is neither cut off nor posted again with it.
+        let crew: Arc<Mutex<Crew>> = Arc::default();
+        let ends = crew.clone();
+        let run = move |pulse: Pulse| {
+            let (posting, crew) = (posting.clone(), crew.clone());
+            async move { posting.run(&pulse, &mut *crew.lock().await).await }
+        };
+        let end = async move { ends.lock().await.end().await };
+        duties.start_then("posting", &namespace, run, end);
         let home = namespace.clone();
         duties.start("callbacks", &namespace, move |pulse| {
             Callbacks::new(engine.clone(), home.clone()).run(pulse)
         });
     }
 
-    async fn run(&self, pulse: &Pulse) {
+    /// Looks for queues again and again, until it shall end, and has somebody work on each.
+    async fn run(&self, pulse: &Pulse, crew: &mut Crew) {
         let mut ended = std::pin::pin!(pulse.ended());
         let mut rings = self.doorbell.listen();
-        let mut crew = Crew::default();
-        pulse.works();
-        // Only of those that are there: to claim from a queue makes it.
-        let mut known = self.find().await.unwrap_or_default();
-        self.hire(&mut crew, &known);
-        // It heard of work, and there was none: the next look will do.
         let mut listens = true;
         loop {
+            pulse.works();
+            // It heard of work, and there was none: the next look will do.
+            listens |= self.look(crew).await;
             pulse.has(crew.health());
             pulse.rests();
+            let known = crew.queues();
             tokio::select! {
                 biased;
-                () = ended.as_mut() => break,
-                Some(gone) = crew.running.join_next_with_id() => {
-                    let id = gone.map_or_else(|error| error.id(), |(id, ())| id);
-                    if let Some(queues) = crew.lost(id) {
-                        pulse.down();
-                        tracing::error!("a worker that posts jobs has ended; the next look starts another");
-                        known.retain(|queue| !queues.contains(queue));
-                        listens = false;
+                () = ended.as_mut() => return,
+                () = crew.loses() => {
+                    pulse.has(crew.health());
+                    pulse.down();
+                    tracing::error!("a worker that posts jobs has ended; another is started in a moment");
+                    tokio::select! {
+                        biased;
+                        () = ended.as_mut() => return,
+                        () = pause(crew.backoff.pause()) => {}
                     }
-                    continue;
                 }
                 _ = rings.changed() => {}
                 () = self.ends_are_told(&known), if listens => listens = false,
                 () = pause(self.look) => listens = true,
             }
-            pulse.works();
-            let mut found = self.doorbell.queues(&self.namespace);
-            // Without an answer those that are known will do: it is asked again.
-            found.extend(self.find().await.unwrap_or_default());
-            let new: BTreeSet<String> = found.difference(&known).cloned().collect();
-            if new.is_empty() {
-                continue;
-            }
-            listens = true;
-            known.extend(new.iter().cloned());
-            if crew.hands.len() < known.len() / QUEUES_MAX + SPARE_WORKERS {
-                self.hire(&mut crew, &new);
-            } else {
-                // The new ones first, so that nothing waits in between.
-                let old = std::mem::take(&mut crew.hands);
-                self.hire(&mut crew, &known);
-                drop(old);
-            }
         }
-        crew.end().await;
+    }
+
+    /// Looks once; whether there are queues that were new.
+    async fn look(&self, crew: &mut Crew) -> bool {
+        let known = crew.queues();
+        let mut found = self.doorbell.queues(&self.namespace);
+        // Without an answer those that are known will do: it is asked again.
+        found.extend(self.find().await.unwrap_or_default());
+        // Only of those that are there: to claim from a queue makes it.
+        let new: BTreeSet<String> = found.difference(&known).cloned().collect();
+        if new.is_empty() {
+            return false;
+        }
+        if crew.hands.len() < (known.len() + new.len()) / QUEUES_MAX + SPARE_WORKERS {
+            self.hire(crew, &new);
+        } else {
+            // The new ones first, so that nothing waits in between.
+            let old = std::mem::take(&mut crew.hands);
+            self.hire(crew, &(&known | &new));
+            drop(old);
+        }
+        true
     }
 
     /// Ends when there is a callback or an alert in a queue that is not known: whoever puts in the first one
@@ -191,6 +199,7 @@ impl Posting {
                 id: crew.running.spawn(running).id(),
                 queues: some.iter().map(|queue| (*queue).clone()).collect(),
                 health,
+                hired: Stopwatch::start(),
                 _stop: stop,
             });
         }
@@ -215,18 +224,30 @@ impl Posting {
 }
 
 /// The workers; those that are told to end are no hands any more.
-#[derive(Default)]
 struct Crew {
     running: JoinSet<()>,
     hands: Vec<Hand>,
+    /// Before one that has ended is followed by another.
+    backoff: Backoff,
 }
 
 struct Hand {
     id: Id,
     queues: BTreeSet<String>,
     health: WorkerHealth,
+    hired: Stopwatch,
     /// Dropping it ends the worker.
     _stop: watch::Sender<()>,
+}
+
+impl Default for Crew {
+    fn default() -> Self {
+        Self {
+            running: JoinSet::new(),
+            hands: Vec::new(),
+            backoff: Backoff::engine(),
+        }
+    }
 }
 
 impl Crew {
@@ -234,13 +255,42 @@ impl Crew {
         self.hands.iter().map(|hand| hand.health.clone()).collect()
     }
 
-    /// The queues of a worker that nobody told to end.
-    fn lost(&mut self, id: Id) -> Option<BTreeSet<String>> {
-        let at = self.hands.iter().position(|hand| hand.id == id)?;
-        Some(self.hands.swap_remove(at).queues)
+    /// What somebody works on.
+    fn queues(&self) -> BTreeSet<String> {
+        let queues = self.hands.iter().flat_map(|hand| &hand.queues);
+        queues.cloned().collect()
     }
 
-    async fn end(mut self) {
+    /// Ends when a worker has ended that nobody told to, and any that ended with it; never, while there are none.
+    async fn loses(&mut self) {
+        loop {
+            let Some(gone) = self.running.join_next_with_id().await else {
+                return std::future::pending().await;
+            };
+            let mut is_lost = self.lost(gone);
+            while let Some(gone) = self.running.try_join_next_with_id() {
+                is_lost |= self.lost(gone);
+            }
+            if is_lost {
+                return;
+            }
+        }
+    }
+
+    /// Whether this was one that nobody told to end.
+    fn lost(&mut self, gone: Result<(Id, ()), JoinError>) -> bool {
+        let id = gone.map_or_else(|error| error.id(), |(id, ())| id);
+        let Some(at) = self.hands.iter().position(|hand| hand.id == id) else {
+            return false;
+        };
+        if self.hands.swap_remove(at).hired.elapsed() > LONG {
+            self.backoff.reset();
+        }
+        true
+    }
+
+    /// Tells all to end, and waits until what is on its way has.
+    async fn end(&mut self) {
         self.hands.clear();
         while self.running.join_next().await.is_some() {}
     }

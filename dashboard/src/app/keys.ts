@@ -12,6 +12,9 @@ const PREFIX_MS = 1_200;
 const typing = (target: EventTarget | null) =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) && !(target instanceof HTMLInputElement && target.type === "checkbox");
 
+/** Letters by Shift alone: under Caps Lock `x` shall not do what `X` does. */
+const named = ({ key, shiftKey }: KeyboardEvent) => (/^[a-z]$/i.test(key) ? (shiftKey ? key.toUpperCase() : key.toLowerCase()) : key);
+
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (document.querySelector("dialog[open]")) return;
@@ -20,7 +23,8 @@ addEventListener("keydown", (event) => {
     return;
   }
   if (event.key === "Enter" && event.target instanceof HTMLElement && /^(A|BUTTON)$/.test(event.target.tagName)) return;
-  const name = prefix + event.key;
+  const key = named(event);
+  const name = prefix + key;
   clearTimeout(prefixTimer);
   prefix = "";
   for (const layer of [...layers].reverse()) {
@@ -30,7 +34,7 @@ addEventListener("keydown", (event) => {
     found();
     return;
   }
-  if (event.key === "g") {
+  if (key === "g") {
     prefix = "g ";
     prefixTimer = window.setTimeout(() => (prefix = ""), PREFIX_MS);
   }

@@ -26,8 +26,8 @@ export interface Walk {
 /** One wish for more goes on until that many jobs were found, or somebody stops it. */
 const WISH = 200;
 
-/** `most` jobs are looked at for one wish, whether they were found or not. */
-export function useWalk(key: string, plan: Query[] | null, concerns: (change: Change) => boolean, most = Infinity): Walk {
+/** `most` jobs are looked at for one wish, whether they were found or not; `unasked` before there was any. */
+export function useWalk(key: string, plan: Query[] | null, concerns: (change: Change) => boolean, most = Infinity, unasked = most): Walk {
   const [, draw] = useState(0);
   const [round, setRound] = useState(0);
   const walker = useRef<Walker | null>(null);
@@ -36,7 +36,7 @@ export function useWalk(key: string, plan: Query[] | null, concerns: (change: Ch
 
   useEffect(() => {
     if (!plan) return;
-    const own = new Walker(plan, most, () => draw((old) => old + 1), walker.current?.key === key ? walker.current.jobs : []);
+    const own = new Walker(plan, most, unasked, () => draw((old) => old + 1), walker.current?.key === key ? walker.current.jobs : []);
     own.key = key;
     walker.current = own;
     own.more();
@@ -86,7 +86,7 @@ class Walker {
   private signal = new AbortController();
 
   /** `old` is shown until the first answer, so that a list that is read anew does not blink. */
-  constructor(private plan: Query[], private most: number, private drawn: () => void, old: Job[]) {
+  constructor(private plan: Query[], private most: number, private unasked: number, private drawn: () => void, old: Job[]) {
     this.jobs = old;
     this.done = !plan.length;
     if (this.done) this.jobs = [];
@@ -99,7 +99,7 @@ class Walker {
     if (this.signal.signal.aborted) this.signal = new AbortController();
     const { signal } = this.signal;
     const goal = (this.first ? 0 : this.jobs.length) + WISH;
-    const end = this.examined + this.most;
+    const end = this.examined + (this.first ? this.unasked : this.most);
     this.drawn();
     try {
       do await this.step(signal);

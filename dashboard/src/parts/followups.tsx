@@ -1,4 +1,5 @@
 // What a job brought about when an attempt of it was settled, and what brought it about itself.
+import { useState } from "preact/hooks";
 import { job as getJob } from "../api/client";
 import type { Job, JobDetail } from "../api/types";
 import { useRead } from "../app/query";
@@ -8,19 +9,20 @@ import { parentOf } from "../model/headers";
 import { useWords } from "../words";
 import { Failure, Panel, StateTag, When, shortId } from "./small";
 
-/** No index leads from a job to its follow-ups: so many jobs are looked at before somebody asks for more. */
-const LOOKED_AT_MAX = 20_000;
+/** No index leads from a job to its follow-ups: so many jobs are looked at when the page is opened, and each time somebody asks for more. */
+const UNASKED_MAX = 1_000;
+const ASKED_MAX = 20_000;
 
 export function FollowUps({ job }: { job: JobDetail }) {
   const words = useWords();
   const parent = parentOf(job.headers);
-  const ran = job.mark || job.attempt > 0;
-  if (!parent && !ran) return null;
+  // Follow-ups come with the end of an attempt.
+  const ended = job.mark ? 1 : job.attempt - (job.state === "active" ? 1 : 0);
+  if (!parent && ended < 1) return null;
   return (
     <Panel title={words.job.followUps} class="follow-ups">
       {parent ? <Parent key={parent} id={parent} /> : null}
-      {/* Another attempt, or the end of one, may have brought about more. */}
-      {ran ? <Children key={`${job.attempt} ${job.state}`} id={job.id} /> : null}
+      {ended > 0 ? <Children key={job.id} id={job.id} ended={ended} /> : null}
     </Panel>
   );
 }
@@ -37,9 +39,11 @@ function Parent({ id }: { id: string }) {
   );
 }
 
-function Children({ id }: { id: string }) {
+function Children({ id, ended }: { id: string; ended: number }) {
   const words = useWords();
-  const walk: Walk = useWalk(`follow-ups ${id}`, [{ parent: id }], (change) => walk.has(change.id), LOOKED_AT_MAX);
+  // Looked for once: another attempt that ended meanwhile may have brought about more, for who asks.
+  const [lookedAt, setLookedAt] = useState(ended);
+  const walk: Walk = useWalk(`follow-ups ${id}`, [{ parent: id }], (change) => walk.has(change.id), ASKED_MAX, UNASKED_MAX);
   const jobs = [...walk.jobs].sort((a, b) => (a.enqueued_at < b.enqueued_at ? -1 : 1));
   return (
     <>
@@ -48,6 +52,7 @@ function Children({ id }: { id: string }) {
         {walk.done && !jobs.length ? <li class="dim">{words.job.noFollowUps}</li> : null}
       </ul>
       {walk.error ? <Failure error={walk.error} again={walk.again} /> : null}
+      {ended > lookedAt ? <p class="dim">{words.job.endedSince} <button onClick={() => (setLookedAt(ended), walk.again())}>{words.job.lookAgain}</button></p> : null}
       {walk.done || walk.error ? null : (
         <p class="dim">
           {walk.busy || jobs.length ? words.list.examined(walk.examined) : words.job.noneAmong(walk.examined)} {walk.busy ? <button onClick={walk.stop}>{words.list.stop}</button> : <button onClick={walk.more}>{words.list.goOn}</button>}

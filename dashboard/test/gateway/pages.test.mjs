@@ -250,6 +250,30 @@ test("a job leads to its follow-ups, and each back to it", async () => {
   });
 });
 
+test("follow-ups are looked for once an attempt has ended, once, and again when somebody asks", async () => {
+  const { id } = await gateway.enqueue({ queue: "steps", payload: {}, retention: "1h", retry: { policy: "fixed", span: "1ms", jitter: false } });
+  const step = { enqueue: { queue: "next", kind: "step", payload: {}, delay: "1h" } };
+  const run = async (outcome) => gateway.settle(await gateway.claim("steps", { wait: "20s" }), { outcome, effects: [step] });
+  await onPage(`#/jobs/${id}`, async (page) => {
+    let looks = 0;
+    page.on("request", (request) => (looks += request.url().includes("parent=") ? 1 : 0));
+    const first = await gateway.claim("steps");
+    await page.waitForSelector("h1 + .s-active");
+    assert.deepEqual([looks, await page.locator(".follow-ups").count()], [0, 0], "an attempt that runs brought about nothing");
+    await gateway.settle(first, { outcome: "retry", error: "again", effects: [step] });
+    await page.waitForSelector(".follow-ups [data-found='1']");
+    const once = looks;
+    await run("retry");
+    await page.getByText("Another attempt has ended since.").waitFor();
+    await run("completed");
+    await page.waitForSelector("h1 + .s-completed");
+    assert.equal(looks, once, "a live update asks for none");
+    await page.getByRole("button", { name: "Look again" }).click();
+    await page.waitForSelector(".follow-ups [data-found='3']");
+    assert.equal(await page.getByRole("button", { name: "Look again" }).count(), 0);
+  });
+});
+
 test("the follow-ups of a job of which only its mark is left are found", async () => {
   const { id } = await gateway.enqueue({ queue: "brief", payload: {} });
   await gateway.settle(await gateway.claim("brief"), { outcome: "completed", effects: [{ enqueue: { queue: "next", kind: "after", payload: {}, delay: "1h" } }] });

@@ -248,10 +248,11 @@ fn proxies_that_are_trusted_are_named_on_the_line_or_by_the_environment() {
     let punctual = Punctual::new();
     punctual.write("punctual.toml", "[limits]\nfailures = 1\n");
     let usual = ["--engine", "memory:", "--config", "punctual.toml"].as_slice();
-    // None shows a token.
+    // All show a wrong token.
     let statuses = |server: &Server| {
         ["198.51.100.1", "198.51.100.1", "198.51.100.2"].map(|client| {
-            let more = format!("x-forwarded-for: {client}\r\n");
+            let more =
+                format!("authorization: Bearer a-token-of-nobody\r\nx-forwarded-for: {client}\r\n");
             let answer = server.request_with("GET /v1/queues", &more, "");
             answer["HTTP/1.1 ".len()..][..3].to_owned()
         })

@@ -12,11 +12,11 @@ use crate::doors::Peer;
 use crate::limits::GatewayLimits;
 use crate::problem::Problem;
 
-/// Failures by address within the present minute.
+/// Wrong tokens by address within the present minute.
 #[derive(Debug)]
 pub(super) struct Failures {
     clock: Arc<dyn Clock>,
-    /// Failures of one address in a minute that are told what is wrong.
+    /// Wrong tokens of one address in a minute that are told to be wrong.
     pub(super) max: u32,
     minute: Mutex<Minute>,
     /// Tokens, by their place, and addresses from which they were shown: whoever guesses there too is no reason to
@@ -27,14 +27,7 @@ pub(super) struct Failures {
 #[derive(Debug, Default)]
 struct Minute {
     since: Timestamp,
-    by_address: HashMap<Option<IpAddr>, Count>,
-}
-
-#[derive(Debug, Default)]
-struct Count {
-    all: u32,
-    /// Those that showed a token: who shows none guesses none.
-    wrong: u32,
+    by_address: HashMap<Option<IpAddr>, u32>,
 }
 
 /// Addresses that are counted; more are counted as one.
@@ -82,36 +75,30 @@ impl Failures {
         let address = peer.address().map(site);
         let address = address.filter(|address| !address.is_loopback())?;
         let (minute, left) = self.minute();
-        let count = minute.by_address.get(&Some(address))?;
+        let wrong = *minute.by_address.get(&Some(address))?;
         let hint = format!(
             "wait {left} s: until then no token that is new from this address is looked at; if many share a proxy, \
              name it in trusted_proxies of punctual.toml"
         );
-        (count.wrong >= self.max).then(|| too_many(left, hint))
+        (wrong >= self.max).then(|| too_many(left, hint))
     }
 
-    /// Counts one; the answer to it.
-    pub(super) fn count(&self, peer: Peer, shows_one: bool) -> Problem {
+    /// Counts a wrong one; the answer to it.
+    pub(super) fn count(&self, peer: Peer) -> Problem {
         let (mut minute, left) = self.minute();
         let is_crowded = minute.by_address.len() >= ADDRESSES_MAX;
         let address = peer.address().map(|address| Some(site(address)));
         let counted = address.filter(|known| !is_crowded || minute.by_address.contains_key(known));
-        let count = minute.by_address.entry(counted.flatten()).or_default();
-        count.all = count.all.saturating_add(1);
-        count.wrong = count.wrong.saturating_add(shows_one.into());
-        if count.all > self.max {
+        let wrong = minute.by_address.entry(counted.flatten()).or_default();
+        *wrong = wrong.saturating_add(1);
+        if *wrong > self.max {
             let hint = format!(
                 "wait {left} s, or send the right token; if many share a proxy, \
                  name it in trusted_proxies of punctual.toml"
             );
             return too_many(left, hint);
         }
-        Problem::new(
-            StatusCode::UNAUTHORIZED,
-            "unauthorized",
-            "no token that is good here was shown",
-        )
-        .hint("send the header Authorization: Bearer TOKEN; `punctual serve` printed the token")
+        unauthorized()
     }
 
     /// The present minute, and how many seconds of it are left.
@@ -133,6 +120,16 @@ impl Failures {
     pub(super) fn addresses(&self) -> usize {
         self.minute().0.by_address.len()
     }
+}
+
+/// The answer to who shows no token that is good here.
+pub(super) fn unauthorized() -> Problem {
+    Problem::new(
+        StatusCode::UNAUTHORIZED,
+        "unauthorized",
+        "no token that is good here was shown",
+    )
+    .hint("send the header Authorization: Bearer TOKEN; `punctual serve` printed the token")
 }
 
 fn too_many(left: u8, hint: String) -> Problem {

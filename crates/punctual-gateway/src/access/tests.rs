@@ -1,10 +1,12 @@
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use punctual::Namespace;
 use punctual::time::{ManualClock, Timestamp, seconds};
+use punctual::{MemoryEngine, Namespace};
 
-use super::{Failures, Scope, Token, Tokens};
+use super::{Caller, Failures, Scope, Token, Tokens};
 use crate::doors::Peer;
+use crate::{Gateway, GatewayLimits};
 
 fn token(line: &str) -> Token {
     Token::parse(line).expect(line)
@@ -125,22 +127,40 @@ fn on_this_machine_the_right_token_passes_whoever_guesses() {
 }
 
 #[test]
-fn who_shows_no_token_locks_out_nobody_beside_it() {
+fn who_shows_no_token_takes_no_place_of_those_who_guess() {
     let (tokens, _clock) = guarded();
-    let peer = Peer::Network([203, 0, 113, 7].into());
-    let codes: Vec<_> = (0..6)
-        .map(|_| tokens.missing(peer).code().to_owned())
-        .collect();
-    assert_eq!(codes[4..], ["unauthorized", "too_many_requests"]);
-    assert_eq!(shown(&tokens, RIGHT, "203.0.113.7"), "found");
+    let limits = GatewayLimits {
+        failures: 5,
+        ..GatewayLimits::default()
+    };
+    let engine = Arc::new(MemoryEngine::new());
+    let shared = Gateway::new(engine, tokens).limits(limits).shared();
+    let asks = |text: Option<&str>, from: Ipv4Addr| {
+        let peer = Peer::Network(from.into());
+        match Caller::of(&shared, text, None, peer) {
+            Ok(_) => "found".to_owned(),
+            Err(problem) => problem.code().to_owned(),
+        }
+    };
+    // More than are remembered, and one of them more often than one may guess.
+    let guesser = Ipv4Addr::new(198, 51, 100, 7);
+    let many = (0..20_000_u32).map(|of| Ipv4Addr::from(0xcb00_0000 + of));
+    for from in many.chain([guesser; 20]) {
+        assert_eq!(asks(None, from), "unauthorized");
+    }
+    for _ in 0..5 {
+        assert_eq!(asks(Some(WRONG), guesser), "unauthorized");
+    }
+    assert_eq!(asks(Some(RIGHT), guesser), "too_many_requests");
+    assert_eq!(asks(Some(RIGHT), Ipv4Addr::new(198, 51, 100, 8)), "found");
 }
 
 #[test]
 fn however_many_guess_a_bounded_number_is_remembered_and_others_pass() {
     let (tokens, clock) = guarded();
     for of in 0..20_000_u32 {
-        let address = std::net::Ipv4Addr::from(0xcb00_0000 + of);
-        tokens.failures.count(Peer::Network(address.into()), true);
+        let address = Ipv4Addr::from(0xcb00_0000 + of);
+        tokens.failures.count(Peer::Network(address.into()));
     }
     assert_eq!(tokens.failures.addresses(), 4_097);
     // Those beyond are told as one, and not locked out for each other.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::engine::{Health, Info, NamespaceProblem};
@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::access::{Administering, Allowed, Anything, Caller, Scope, caller_of};
 use crate::audit;
 use crate::job_line::InstantText;
-use crate::problem::{ErrorAnswer, Problem, Result};
+use crate::problem::{ErrorAnswer, Problem, Result, Trail};
 use crate::request::{Answer, Asked, Read, body_bytes, expect_type, in_range};
 use crate::state::Shared;
 
@@ -154,7 +154,7 @@ pub(super) fn seen_by(caller: &Caller, mut info: Info) -> Info {
     let known = health.problems.len() + health.of_namespaces.len();
     let is_own = |it: &NamespaceProblem| it.namespace == caller.namespace;
     health.of_namespaces.retain(is_own);
-    if !caller.allows(Scope::Operator) {
+    if !caller.sees_engine() {
         info.store_bytes = None;
         health.problems.clear();
     }
@@ -202,7 +202,7 @@ pub(super) async fn healthz(State(shared): State<Shared>, request: Request) -> R
         },
         Err(error) => HealthLine {
             ok: false,
-            problems: reader.map(|reader| match reader.allows(Scope::Operator) {
+            problems: reader.map(|reader| match reader.sees_engine() {
                 true => vec![error.to_string()],
                 false => vec![UNSEEN.to_owned()],
             }),
@@ -252,6 +252,7 @@ pub(super) async fn audit_record(
 pub(super) async fn calls(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Administering>,
+    Extension(trail): Extension<Trail>,
     request: Request,
 ) -> Result<Response> {
     expect_type(request.headers(), &[wire::CONTENT_TYPE])?;
@@ -294,8 +295,30 @@ pub(super) async fn calls(
             None => return Ok(StatusCode::NO_CONTENT.into_response()),
         },
     };
+    let answer = match answer {
+        WireAnswer::Failed(failed) if !caller.sees_engine() => {
+            WireAnswer::Failed(outward(&shared, &trail, failed))
+        }
+        answer => answer,
+    };
     let content_type = [(header::CONTENT_TYPE, wire::CONTENT_TYPE)];
     Ok((content_type, wire::encode(&answer)?).into_response())
+}
+
+/// A failure as a route of JSON tells it: what is for whoever runs the gateway goes to the log.
+fn outward(shared: &Shared, trail: &Trail, failed: wire::Failed) -> wire::Failed {
+    let error: Error = failed.clone().into();
+    let (kind, operation) = (error.kind(), error.operation_name());
+    let problem = Problem::from(error);
+    if !problem.is_outward() {
+        return failed;
+    }
+    problem.log(trail, &shared.spells);
+    let hint = problem.told_hint().unwrap_or_default();
+    let error = Error::new(kind, format!("{}; {hint}", problem.message()))
+        .operation(operation)
+        .with("request_id", &trail.id);
+    (&error).into()
 }
 
 /// An instant to set a clock to.

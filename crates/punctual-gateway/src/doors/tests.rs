@@ -7,11 +7,13 @@ use super::*;
 use crate::{Gateway, GatewayLimits, Tokens};
 
 impl Street {
-    /// The status of a request that shows no token.
+    /// The status of a request that shows a wrong token.
     async fn asked(&self, peer: &str, forwarded: &str) -> u16 {
         let mut stream = self.come(from(peer));
         let head = format!(
-            "GET /v1/info HTTP/1.1\r\nhost: localhost\r\nx-forwarded-for: {forwarded}\r\n\r\n"
+            "GET /v1/info HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
+             x-forwarded-for: {forwarded}\r\n\r\n",
+            "wrong".repeat(4)
         );
         stream.write_all(head.as_bytes()).await.expect("written");
         let mut first = [0; 12];

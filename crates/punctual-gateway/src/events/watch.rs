@@ -120,7 +120,13 @@ impl Watch {
             }
             Ok(_) => (Vec::new(), false),
             Err(error) => {
-                tracing::warn!(%error, "changes are not told; trying again");
+                // Every socket asks each second: of all of them one is told, as of requests.
+                let (code, cause) = (error.kind().code(), error.message());
+                if self.shared.spells.begins(code, cause) {
+                    tracing::warn!(%error, "changes are not told; trying again");
+                } else {
+                    tracing::debug!(%error, "changes are not told; trying again");
+                }
                 self.changes = Some(self.ask(REFUSED_PAUSE));
                 return Told::Nothing;
             }

@@ -19,10 +19,23 @@ fn full_is_not_stored_and_away_is_unknown_and_worth_another_try() {
 
 #[test]
 fn what_went_wrong_inside_is_not_told_outside() {
-    let error = Error::new(ErrorKind::Io, "cannot write").with("path", "/var/lib/secret");
-    let told = serde_json::to_string(&Problem::from(error).answer(None)).expect("JSON");
-    assert!(
-        told.contains("\"code\":\"io\"") && !told.contains("secret"),
-        "{told}"
-    );
+    use ErrorKind::*;
+    for kind in [
+        Io,
+        DataMissing,
+        DataDamaged,
+        Internal,
+        EngineUnavailable,
+        DurabilityUnavailable,
+        DataLocked,
+        EngineFull,
+    ] {
+        let error = Error::new(kind, "redis at 10.7.7.7:6379 is secret; look at 10.7.7.7")
+            .with("path", "/var/lib/secret");
+        let told = serde_json::to_string(&Problem::from(error).answer(None)).expect("JSON");
+        let code = format!("\"code\":\"{}\"", kind.code());
+        assert!(told.contains(&code), "{told}");
+        assert!(!told.contains("secret") && !told.contains("10.7"), "{told}");
+        assert!(told.contains("log of the gateway"), "{told}");
+    }
 }

@@ -23,7 +23,8 @@ async fn of_a_spell_the_first_is_told_then_a_count_a_minute_and_its_end() {
     let clock = ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000));
     let spells = Spells::by(Arc::new(clock.clone()));
     let fail = |code: &str, times: usize| {
-        let told = (0..times).filter(|_| spells.begins(code)).count();
+        let away = "no answer from the first server";
+        let told = (0..times).filter(|_| spells.begins(code, away)).count();
         assert!(told <= 1);
         told == 1
     };
@@ -40,6 +41,7 @@ async fn of_a_spell_the_first_is_told_then_a_count_a_minute_and_its_end() {
     let told = line(&log).await;
     let counted = told.starts_with("ERROR") && told.contains("requests=5000");
     assert!(counted && told.contains("engine_full"), "{told}");
+    assert!(told.contains("no answer from the first server"), "{told}");
 
     assert!(!fail("engine_full", 7));
     pass(60).await;
@@ -52,5 +54,37 @@ async fn of_a_spell_the_first_is_told_then_a_count_a_minute_and_its_end() {
     assert_eq!(clock.next_sleeper(), None, "nobody follows it any more");
 
     assert!(fail("engine_full", 1), "the next one begins another spell");
-    assert!(fail("engine_unavailable", 3), "each reason has its own");
+    assert!(fail("engine_unavailable", 3), "each code has its own");
+}
+
+#[tokio::test]
+async fn another_cause_of_the_same_code_is_told_too_and_of_very_many_the_first_of_the_others() {
+    let spells = Spells::default();
+    let away = |cause: &str| spells.begins("engine_unavailable", cause);
+    assert!(away("the first server is gone"));
+    assert!(away("the second server is gone"));
+    assert!(!away("the first server is gone") && !away("the first server is gone"));
+    let told = (0..10_000)
+        .filter(|nth| away(&format!("cause {nth}")))
+        .count();
+    assert_eq!(
+        told,
+        CAUSES_MAX - 2 + 1,
+        "the last one stands for the others"
+    );
+    assert!(spells.begins("engine_full", "the disk"), "of another code");
+    assert_eq!(spells.open.lock().len(), CAUSES_MAX + 2);
+    assert!(
+        !away("the second server is gone"),
+        "what is known is counted on"
+    );
+    let long = "x".repeat(10_000);
+    let spells = Spells::default();
+    assert!(spells.begins("engine_full", &long) && !spells.begins("engine_full", &long));
+    let kept = spells.open.lock();
+    assert!(
+        kept.keys()
+            .all(|reason| reason.cause.len() == CAUSE_CHARS_MAX)
+    );
+    drop(kept);
 }

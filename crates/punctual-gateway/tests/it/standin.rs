@@ -53,7 +53,7 @@ impl Standin {
         self.answers.add_permits(1);
     }
 
-    /// Refuses to enqueue, extend, list and count from now on.
+    /// Refuses to enqueue, extend, list, count and wait for changes from now on.
     pub(crate) fn fail(&self, kind: ErrorKind, why: &'static str) {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some((kind, why));
     }
@@ -103,6 +103,9 @@ impl Engine for Standin {
     }
 
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
+        if let WaitFor::Changes(_) = what {
+            self.refused()?;
+        }
         self.inner.wait(namespace, what, until).await
     }
 

@@ -42,6 +42,8 @@ pub(crate) struct Reply {
     pub(crate) length: usize,
     pub(crate) headers: hyper::HeaderMap,
     pub(crate) body: String,
+    /// The same where it is no text.
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Reply {
@@ -182,7 +184,8 @@ impl Under {
                 status: head.status.as_u16(),
                 length: bytes.len(),
                 headers: head.headers,
-                body: String::from_utf8(body).expect("text"),
+                body: String::from_utf8_lossy(&body).into_owned(),
+                bytes: body,
             }
         };
         let reply = within(seconds(20), answer)

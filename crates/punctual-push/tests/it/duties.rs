@@ -1,17 +1,18 @@
 //! Loops that end although nobody told them to: seen, and started again.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual::engine::*;
-use punctual::time::{Timestamp, millis, seconds, within};
-use punctual::{Engine, Namespace, NewJob, Result};
-use punctual_push::{Doorbell, Duties, DutyHealth, Posting};
-use tokio::sync::Semaphore;
+use punctual::time::{Timestamp, days, millis, seconds, within};
+use punctual::{Engine, JobId, Namespace, NewJob, Result, State};
+use punctual_push::{AlertRules, Alerts, Doorbell, Duties, DutyHealth, Guard, Posting};
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::yield_now;
 
-use crate::support::{Server, Under, job};
+use crate::support::{Answer, Server, Under, job};
 
 fn told(duties: &DutyHealth) -> Health {
     let mut health = Health {
@@ -102,11 +103,7 @@ async fn a_loop_that_is_down_ends_when_it_is_told_to() {
 async fn posting_goes_on_after_a_panic_of_its_own_and_after_one_of_its_workers() {
     let server = Server::start(204).await;
     let under = Under::new(server.guard());
-    let planted = Arc::new(Planted {
-        inner: under.engine.clone(),
-        stats: AtomicBool::new(false),
-        info: AtomicBool::new(false),
-    });
+    let planted = Planted::over(&under);
     let (home, doorbell) = (Namespace::default(), Doorbell::default());
     let mut duties = Duties::new();
     let health = duties.health();
@@ -142,12 +139,205 @@ async fn posting_goes_on_after_a_panic_of_its_own_and_after_one_of_its_workers()
     assert_eq!(server.seen().len(), 3, "each was posted once");
 }
 
+/// Posting over an engine with a delivery that its target does not answer yet, and what lets it.
+async fn with_one_on_its_way(
+    look: Duration,
+) -> (Server, Under, Arc<Planted>, Duties, JobId, Arc<Notify>) {
+    let server = Server::start(204).await;
+    let held = Arc::new(Notify::new());
+    server.answers(Answer {
+        status: 204,
+        held: Some(held.clone()),
+        ..Answer::default()
+    });
+    let under = Under::new(server.guard());
+    let planted = Planted::over(&under);
+    let mut duties = Duties::new();
+    let id = under.enqueue(&server.url()).await;
+    Posting::new(planted.clone(), Namespace::default(), under.pusher.clone())
+        .look_every(look)
+        .start(&mut duties);
+    server.until_seen(1).await;
+    (server, under, planted, duties, id, held)
+}
+
+/// Waits until a job is completed that was claimed no more than once.
+async fn until_posted_once(under: &Under, id: JobId) {
+    let posted = async {
+        loop {
+            let job = under.get(id).await;
+            assert!(job.attempt <= 1, "it was posted again");
+            if job.state == State::Completed {
+                return;
+            }
+            yield_now().await;
+        }
+    };
+    let in_time = within(seconds(20), posted).await;
+    in_time.expect("what was on its way is settled");
+}
+
+#[tokio::test]
+async fn a_panic_of_the_look_cuts_off_no_delivery() {
+    let (server, under, planted, duties, id, held) = with_one_on_its_way(millis(20)).await;
+    let health = duties.health();
+    planted.stats.store(true, Ordering::SeqCst);
+    until("it panicked", || restarts(&health, "posting") > 1).await;
+    planted.stats.store(false, Ordering::SeqCst);
+    until("all is well", || told(&health).ok).await;
+    held.notify_one();
+    until_posted_once(&under, id).await;
+    // Those who worked before it are at work still.
+    server.status(204);
+    let next = under.enqueue(&server.url()).await;
+    until_posted_once(&under, next).await;
+    within(seconds(60), duties.end()).await.expect("it ends");
+    assert_eq!(server.seen().len(), 2, "each was posted once");
+}
+
+#[tokio::test]
+async fn deliveries_end_in_peace_though_their_posting_has_panicked() {
+    let (server, under, planted, duties, id, held) = with_one_on_its_way(millis(20)).await;
+    let health = duties.health();
+    planted.stats.store(true, Ordering::SeqCst);
+    until("it panicked", || restarts(&health, "posting") > 0).await;
+    // Whether told before the next look or while it panics again.
+    let ending = tokio::spawn(duties.end());
+    for _ in 0..100 {
+        yield_now().await;
+    }
+    held.notify_one();
+    let ended = within(seconds(60), ending).await;
+    ended.expect("it ends").expect("without a panic");
+    until_posted_once(&under, id).await;
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn whoever_waits_for_deliveries_to_end_does_not_hang() {
+    let (_server, under, _planted, mut duties, id, held) = with_one_on_its_way(days(1)).await;
+    let health = duties.health();
+    let at_work = Arc::new(Notify::new());
+    let theirs = at_work.clone();
+    duties.start("planted", &Namespace::default(), move |pulse| {
+        let at_work = theirs.clone();
+        async move {
+            pulse.works();
+            at_work.notify_one();
+            pulse.ended().await;
+        }
+    });
+    at_work.notified().await;
+    let ageing = || -> Vec<String> {
+        let loops = told(&health).loops.into_iter();
+        let ageing = loops.filter(|one| !one.age.is_zero());
+        ageing.map(|one| one.name).collect()
+    };
+    until("both are at work", || {
+        let names = ageing();
+        ["planted", "posting claimer"].map(|name| names.iter().any(|known| known == name))
+            == [true, true]
+    })
+    .await;
+    let ending = tokio::spawn(duties.end());
+    until("none of them ages", || ageing().is_empty()).await;
+    assert!(told(&health).ok && !ending.is_finished());
+    held.notify_one();
+    let ended = within(seconds(60), ending).await;
+    ended.expect("it ends").expect("without a panic");
+    until_posted_once(&under, id).await;
+}
+
+#[tokio::test]
+async fn a_look_for_trouble_in_many_namespaces_shows_that_it_goes_on() {
+    let under = Under::new(Guard::new());
+    let planted = Planted::over(&under);
+    let (asked, answers) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let gate = (asked.clone(), answers.clone());
+    assert!(planted.gate.set(gate).is_ok());
+    let name = |nth| Namespace::new(format!("shop-{nth}")).expect("a name");
+    let alerts = Alerts::new(
+        planted,
+        Namespace::default(),
+        (0..100).map(name).collect(),
+        "https://example.com/alerts",
+        AlertRules::default(),
+    );
+    let mut duties = Duties::new();
+    let health = duties.health();
+    duties.start("alerts", &Namespace::default(), move |pulse| {
+        alerts.clone().run(pulse)
+    });
+    let age = || told(&health).loops[0].age;
+    let (mut before, mut is_younger) = (Duration::ZERO, false);
+    for _ in 0..100 {
+        let next = within(seconds(20), asked.acquire()).await;
+        next.expect("it goes on").expect("it is open").forget();
+        is_younger |= age() < before;
+        until("some time has passed", || age() > millis(2)).await;
+        before = age();
+        answers.add_permits(1);
+    }
+    assert!(
+        is_younger,
+        "it showed no sign between one namespace and the next"
+    );
+    within(seconds(20), duties.end()).await.expect("it ends");
+}
+
+#[tokio::test]
+async fn a_worker_that_ends_at_once_is_not_hired_again_for_each_ring() {
+    let server = Server::start(204).await;
+    let under = Under::new(server.guard());
+    let planted = Planted::over(&under);
+    planted.info.store(true, Ordering::SeqCst);
+    let doorbell = Doorbell::default();
+    under.enqueue(&server.url()).await;
+    let mut duties = Duties::new();
+    let health = duties.health();
+    Posting::new(planted.clone(), Namespace::default(), under.pusher.clone())
+        .doorbell(doorbell.clone())
+        .look_every(days(1))
+        .start(&mut duties);
+    until("its worker ended", || restarts(&health, "posting") > 0).await;
+    let other = Namespace::new("other").expect("a name");
+    for nth in 0..100 {
+        doorbell.ring(&other, &format!("http:{nth}"));
+        for _ in 0..100 {
+            yield_now().await;
+        }
+    }
+    let hired = planted.infos.load(Ordering::SeqCst);
+    assert!(hired < 40, "{hired} were hired for 100 rings");
+    // And is, after a pause, though nobody rings any more.
+    planted.info.store(false, Ordering::SeqCst);
+    server.until_seen(1).await;
+    until("all is well", || told(&health).ok).await;
+    within(seconds(60), duties.end()).await.expect("it ends");
+}
+
 /// An engine some of whose verbs panic while a test says so.
 #[derive(Debug)]
 struct Planted {
     inner: Arc<dyn Engine>,
     stats: AtomicBool,
     info: AtomicBool,
+    /// How often it was asked what it is: each worker does when it starts.
+    infos: AtomicUsize,
+    /// Told of each question for counts, and asked for each answer.
+    gate: OnceLock<(Arc<Semaphore>, Arc<Semaphore>)>,
+}
+
+impl Planted {
+    fn over(under: &Under) -> Arc<Self> {
+        Arc::new(Self {
+            inner: under.engine.clone(),
+            stats: AtomicBool::new(false),
+            info: AtomicBool::new(false),
+            infos: AtomicUsize::new(0),
+            gate: OnceLock::new(),
+        })
+    }
 }
 
 #[async_trait]
@@ -191,6 +381,10 @@ impl Engine for Planted {
 
     async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
         assert!(!self.stats.load(Ordering::SeqCst), "planted");
+        if let Some((asked, answers)) = self.gate.get() {
+            asked.add_permits(1);
+            answers.acquire().await.expect("it is open").forget();
+        }
         self.inner.stats(namespace, request).await
     }
 
@@ -203,6 +397,7 @@ impl Engine for Planted {
     }
 
     async fn info(&self) -> Result<Info> {
+        self.infos.fetch_add(1, Ordering::SeqCst);
         assert!(!self.info.load(Ordering::SeqCst), "planted");
         self.inner.info().await
     }
