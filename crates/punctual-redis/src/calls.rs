@@ -164,13 +164,18 @@ impl Calls {
 
     /// One shard's part of a `maintain`: its duties, and effects that nobody has delivered.
     pub(crate) async fn maintain(&self, shard: &Arc<Shard>) -> Result<Maintained> {
+        self.maintained(shard).await.map(|(done, _)| done)
+    }
+
+    /// The same, and the shard's time at which it was done.
+    pub(crate) async fn maintained(&self, shard: &Arc<Shard>) -> Result<(Maintained, Timestamp)> {
         let map = MapWriter::default();
         let reply = self.change(shard, "maintain", Kind::Changes, &map).await?;
         shard.is_kept();
         if reply.get("ob").some(Mp::number)?.unwrap_or(0) > 0 {
             self.deliver_old(shard).await;
         }
-        stats::maintained(&reply)
+        Ok((stats::maintained(&reply)?, read_instant(reply.get("n"))?))
     }
 
     /// A look at a shard that leaves no trace there if it is new.

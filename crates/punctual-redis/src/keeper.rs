@@ -89,7 +89,10 @@ async fn run(
     let mut examined = Stopwatch::start();
     loop {
         pause(ROUND.mul_f64(0.8 + 0.2 * draw())).await;
-        let kept = keep(&calls).await;
+        // Many shards that are busy or away take their time, one after the other.
+        let beat =
+            || pulse.lock().unwrap_or_else(PoisonError::into_inner).last = Stopwatch::start();
+        let kept = keep(&calls, beat).await;
         if examined.elapsed() >= every {
             match examine(&calls).await {
                 Ok(found) => *standings.lock().unwrap_or_else(PoisonError::into_inner) = found,
@@ -117,10 +120,10 @@ async fn run(
 
 /// One round over the shards that this process has talked to. One that fails keeps no other from its
 /// turn; lost data are the worst that can be told.
-async fn keep(calls: &Calls) -> Result<()> {
+async fn keep(calls: &Calls, beat: impl Fn()) -> Result<()> {
     let mut told = Ok(());
     for shard in calls.shards.greeted() {
-        if let Err(error) = keep_one(calls, &shard).await {
+        if let Err(error) = keep_one(calls, &shard, &beat).await {
             let is_worse = told.is_ok() || error.kind() == ErrorKind::DataMissing;
             if is_worse {
                 told = Err(error);
@@ -130,48 +133,44 @@ async fn keep(calls: &Calls) -> Result<()> {
     told
 }
 
-async fn keep_one(calls: &Calls, shard: &Arc<Shard>) -> Result<()> {
+async fn keep_one(calls: &Calls, shard: &Arc<Shard>, beat: impl Fn()) -> Result<()> {
     let crowd = shard.crowd.load(Ordering::Relaxed);
     if lets_be(shard.silence(), shard.unkept(), crowd) {
         let family = calls.shards.known(&shard.namespace);
         if family.is_some_and(|shards| shards.len() > 1) {
+            beat();
             calls.deliver_old(shard).await;
         }
         return Ok(());
     }
-    let mut slices = Slices::since(calls.clock.now());
+    let mut slices = Slices::default();
     loop {
-        let done = calls.maintain(shard).await?;
-        if !slices.go_on(&done) {
+        beat();
+        let (done, at) = calls.maintained(shard).await?;
+        if !slices.go_on(&done, at) {
             return Ok(());
         }
     }
 }
 
 /// The slices of a round: a limit cuts each short.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Slices {
-    began: Timestamp,
+    /// By the shard's own time.
+    began: Option<Timestamp>,
     done: u32,
     untold: u32,
 }
 
 impl Slices {
-    fn since(began: Timestamp) -> Self {
-        Self {
-            began,
-            done: 0,
-            untold: 0,
-        }
-    }
-
-    /// Counts one; whether another follows. What falls due after the round began is left to the next one, or it would
-    /// follow a busy queue without an end. What gets far jobs ready to be moved tells nothing.
-    fn go_on(&mut self, done: &Maintained) -> bool {
+    /// Counts one that was done at an instant; whether another follows. What falls due after the first is left to the next
+    /// round, or this one would follow a busy queue without an end. What gets far jobs ready to be moved tells nothing.
+    fn go_on(&mut self, done: &Maintained, at: Timestamp) -> bool {
+        let began = *self.began.get_or_insert(at);
         let some = done.moved + done.expired + done.rescued + done.pruned > 0;
         self.done += 1;
         self.untold = if some { 0 } else { self.untold + 1 };
-        let has_more = done.next.is_some_and(|next| next <= self.began);
+        let has_more = done.next.is_some_and(|next| next <= began);
         has_more && self.done < ROUNDS_MAX && self.untold <= UNTOLD_MAX
     }
 }

@@ -63,7 +63,10 @@ pub(crate) async fn carry_out(
                     return;
                 }
                 if lane == Lane::Servers {
-                    targets.failovers.look(history).await;
+                    targets.failovers.look(history, waits).await;
+                    if watch.elapsed() > span {
+                        return;
+                    }
                 }
                 let ready = targets.prepare(fault, history);
                 let what = format!("{} to be prepared", fault.kind.what());

@@ -267,7 +267,7 @@ impl RoundRun<'_> {
             }
         };
         let drained = draining.elapsed();
-        failovers.look(&history).await;
+        failovers.look(&history, &waits).await;
         for worker in workers {
             worker.end().await;
         }
@@ -276,8 +276,8 @@ impl RoundRun<'_> {
         let look = waits.on(LOOK_MAX, "the last look", look).await;
         let look = look.unwrap_or_else(|| Err("it does not end".into()));
         let look = look.or_else(|why| Look::blind(&*sink, why))?;
-        failovers.look(&history).await;
         history.note(Event::Looked);
+        failovers.look(&history, &waits).await;
         let took = watch.elapsed();
         look.write(&self.folder)?;
         if let Some(host) = host {

@@ -202,10 +202,10 @@ impl Store for TreeStore {
     }
 
     fn shrink(&self) -> Result<bool> {
-        // What fits in one table is written anew in a moment: there a twentieth is worth it, else a quarter.
+        // What fits in one table is written anew in a moment: there a fortieth is worth it, else a quarter.
         let is_small = self.tree.disk_space() <= TABLE_BYTES;
         let dead = self.tree.tombstone_count();
-        if dead.saturating_mul(if is_small { 20 } else { 4 }) <= self.tree.approximate_len() as u64
+        if dead.saturating_mul(if is_small { 40 } else { 4 }) <= self.tree.approximate_len() as u64
         {
             return Ok(false);
         }

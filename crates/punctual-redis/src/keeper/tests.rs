@@ -81,11 +81,11 @@ fn one_of_many_workers_leaves_the_rounds_to_others() {
     );
 }
 
-/// How many slices a round has, of which each tells this.
+/// How many slices a round has, of which each tells this, and is done a bit later than the one before.
 fn slices(told: impl Fn(u32) -> Maintained) -> u32 {
-    let mut slices = Slices::since(NOW);
+    let mut slices = Slices::default();
     (1..)
-        .find(|slice| !slices.go_on(&told(*slice)))
+        .find(|slice| !slices.go_on(&told(*slice), NOW + millis(u64::from(*slice) - 1)))
         .expect("a round ends")
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use punctual::time::{Stopwatch, millis, pause};
+use punctual::time::{millis, pause};
 use tokio::sync::Mutex;
 use tokio::task::block_in_place;
 
@@ -12,6 +12,7 @@ use crate::cell::Servers;
 use crate::event::Event;
 use crate::history::History;
 use crate::stamp::stamp;
+use crate::waits::Waits;
 
 /// Compares how often sentinels have named another master, where there are any.
 pub(crate) struct Failovers {
@@ -36,18 +37,19 @@ impl Failovers {
     /// Takes note of what a fault brought about; answers whether there is more than was known, and since when that was.
     pub(crate) async fn expect(&self) -> Option<u64> {
         let epoch = epoch(&*self.servers.lock().await);
-        let before = self.epoch.swap(epoch, Relaxed);
+        let before = self.epoch.fetch_max(epoch, Relaxed);
         let since = self.at.swap(stamp(), Relaxed);
         (epoch > before).then_some(since)
     }
 
     /// Writes down that there was one, if there was, since they were asked last, and until the last master follows the
     /// new one: before that it may answer who has not heard of that, and forget it.
-    pub(crate) async fn look(&self, history: &History) {
+    pub(crate) async fn look(&self, history: &History, waits: &Waits) {
         let mut since = None;
         while let Some(before) = self.expect().await {
             since.get_or_insert(before);
-            self.is_over().await;
+            let what = "a failover that no fault brought about to be over";
+            waits.on(HEALS_MAX, what, self.is_over()).await;
         }
         if let Some(since) = since {
             history.note(Event::FailedOver { since });
@@ -55,11 +57,12 @@ impl Failovers {
     }
 
     async fn is_over(&self) {
-        let watch = Stopwatch::start();
-        while watch.elapsed() < HEALS_MAX {
-            if let Servers::Sentinels(sentinels) = &mut *self.servers.lock().await
-                && block_in_place(|| sentinels.are_whole())
-            {
+        loop {
+            let is_over = match &mut *self.servers.lock().await {
+                Servers::Sentinels(sentinels) => block_in_place(|| sentinels.are_whole()),
+                _ => true,
+            };
+            if is_over {
                 return;
             }
             pause(millis(50)).await;

@@ -74,7 +74,8 @@ impl Planted<'_> {
     }
 
     fn run_of_all_lanes(&self, seed: &str) -> Run {
-        self.run_by(seed, &["--round", "12", "--faults", "100"])
+        let plan = ["--round", "12", "--faults", "100"];
+        self.run_by(seed, &[&plan, self.options].concat())
     }
 
     fn run_by(&self, seed: &str, plan: &[&str]) -> Run {

@@ -62,7 +62,7 @@ trait Soaked: Send {
 
 /// Jobs of every kind come in waves past others that stand, and go until every mark of them has
 /// lapsed: after each wave the engine comes down to what it took before them, within a twentieth. Its process
-/// keeps what it takes in the first two.
+/// keeps what it takes in the first half of them, as caches fill.
 async fn soak<S: Soaked>(mut soaked: S) {
     let wave = wave();
     let far = START + LAPSE * (2 * WAVES as u32);
@@ -86,7 +86,7 @@ async fn soak<S: Soaked>(mut soaked: S) {
         soaked.set_time(start + LAPSE).await;
         forget(&*soaked.engine(), start + LAPSE).await;
 
-        if number < 2 {
+        if number < WAVES / 2 {
             base.remove(PROCESS);
         }
         if number < S::KEEPS_AFTER {
