@@ -42,7 +42,7 @@ deny:
 
 # The Redis engine's loops of faults, as often as told: `just faults 20`
 faults times="20":
-    PUNCTUAL_FAULTS={{times}} cargo test -p punctual-redis --test it -- --nocapture --test-threads=1 faults:: failover:: outbox:: cuts:: waits::
+    PUNCTUAL_FAULTS={{times}} cargo test -p punctual-redis --test it -- --nocapture --test-threads=1 faults:: failover:: outbox:: cuts:: cuts_together:: cuts_apart:: waits:: flushes:: promoted::
 
 # A pile of jobs due in one minute on Redis, and what the server calls slow: `just pile 10000000`
 pile jobs="1000000":
