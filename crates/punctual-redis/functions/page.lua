@@ -346,65 +346,25 @@ function Page.end_at(p, deadline)
   S.ends = nil
 end
 
--- Nobody could extend while the engine answered nobody: each page that was open then gets one more lease, once. Those that
--- end first get it at once, the others when they would end: until then `g` of `BASE:s` tells of it, instant 8 | silence 8.
-local SPARES, SILENCE = 250, '>I8I8'
-
--- Spares those of some leases (members and ends) that a silence before `at` concerned; how many, and the shortest lease.
-local function spare_these(ends, at, gap, is_late)
-  local pages, moved, shortest = {}, {}, 0
+-- Nobody could extend while the engine answered nobody: each such page gets one more lease, once.
+function Page.spare(gap)
+  local ends, spared, shortest = all_ends(), false, 0
   Page.look_ahead(ends)
   for i = 1, #ends, 2 do
-    local p, ended = Page.load(sub(ends[i], 17, 32)), tonum(ends[i + 1])
+    local p = Page.load(sub(ends[i], 17, 32))
     if p then
-      local deadline = max(ended, at + p.lease)
-      local is_newer = is_late and ended == deadline -- opened or extended since
-      if gap * 2 > p.lease and not is_newer and not (p.map and p.map.sp) then
+      if gap * 2 > p.lease and not (p.map and p.map.sp) then
         p.map = p.map or {}
-        p.map.sp, p.saved = 1, true
-        pages[#pages + 1], pages[#pages + 2] = '~' .. p.token, mp.pack(p.map)
-        moved[#moved + 1], moved[#moved + 2] = fmt('%d', deadline), ends[i]
-        duty_at('ends', deadline)
+        p.map.sp = 1
+        Page.save(p)
+        Page.end_at(p, max(tonum(ends[i + 1]), S.now + p.lease))
+        spared = true
       end
       if shortest == 0 or p.lease < shortest then shortest = p.lease end
     end
   end
-  call_many('HSET', S.k.pg, pages)
-  call_many('ZADD', S.k.e, moved)
-  S.ends = nil
-  return #pages / 2, shortest
-end
-
--- Spares those that end first, after a silence that has just ended.
-function Page.spare(gap)
-  local before = call('HGET', S.k.s, 'g')
-  if before then
-    local _, longer = unp(SILENCE, before)
-    gap = max(gap, longer)
-  end
-  Page.flush()
-  local ends = call('ZRANGE', S.k.e, 0, SPARES - 1, 'WITHSCORES')
-  local spared, shortest = spare_these(ends, S.now, gap, false)
-  if #ends == 2 * SPARES then -- there may be more
-    call('HSET', S.k.s, 'g', pack(SILENCE, S.now, gap))
-  else
-    if before then call('HDEL', S.k.s, 'g') end
-    M.lease, M.rest = shortest, nil
-  end
-  if spared > 0 then M.jumps, M.rest = M.jumps + 1, nil end
-end
-
--- Spares those that have come to their end and were not looked at before; how many. Before it answers none, nobody may be
--- rescued.
-local function spare_late()
-  local before = call('HGET', S.k.s, 'g')
-  if not before then return 0 end
-  local at, gap = unp(SILENCE, before)
-  local ends = call('ZRANGEBYSCORE', S.k.e, '-inf', fmt('%d', S.now), 'WITHSCORES', 'LIMIT', 0, SPARES)
-  local spared = spare_these(ends, at, gap, true)
-  -- Whoever is to be spared ended before that.
-  if spared == 0 and #ends < 2 * SPARES and S.now >= at + 2 * gap then call('HDEL', S.k.s, 'g') end
-  return spared
+  M.lease, M.rest = shortest, nil
+  if spared then M.jumps = M.jumps + 1 end
 end
 
 -- What becomes of a job whose lease ran out, and when that was.
@@ -441,11 +401,6 @@ end
 -- Returns jobs of leases that ran out, a bounded number; how many.
 function Page.rescue(limit)
   local rescued = 0
-  Page.flush()
-  if spare_late() > 0 then
-    duty_at('ends', S.now)
-    return 0
-  end
   while rescued < limit do
     Page.flush()
     local first = call('ZRANGE', S.k.e, 0, 0, 'WITHSCORES')

@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use punctual::conformance::START;
-use punctual::engine::{Claim, Control, Controlled, ExtendVerdict, WorkerId};
+use punctual::engine::{Claim, Control, Controlled, WorkerId};
 use punctual::time::{Clock, ManualClock, Timestamp, hours, millis, minutes, seconds};
 use punctual::{Due, Engine, Hold, NewJob, Unique, UniquePolicy};
 use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
-use crate::client::{Claimed, QUEUE, claim, here};
+use crate::client::{QUEUE, claim, here};
 
 /// How many, unless `PUNCTUAL_PILE` says otherwise: a million takes a minute or so.
 const JOBS: usize = 100_000;
@@ -177,21 +176,6 @@ impl Pile {
                 return;
             }
         }
-    }
-
-    /// All that a silence has brought about; how many were rescued, when there is more to do, and in how many calls.
-    async fn maintain_until_none(&mut self, now: Timestamp) -> (usize, Option<Timestamp>, usize) {
-        let mut rescued = 0;
-        for calls in 1.. {
-            let duties = self.engine.maintain();
-            let done = self.meter.bounded_by("rescue", CHANGES_MAX, duties).await;
-            let done = done.expect("maintain");
-            rescued += done.rescued;
-            if done.next.is_none_or(|next| next > now) {
-                return (rescued, done.next, calls);
-            }
-        }
-        unreachable!("calls go on")
     }
 
     /// Claims and completes what is due; how many.
@@ -386,72 +370,3 @@ async fn a_claim_settles_few_of_the_expired_jobs_that_it_meets() {
 
 /// Commands of a claim that expires as many as it may, some twelve each.
 const EXPIRING_MAX: u64 = 4_000;
-
-/// So many pages of one job each; their leases are of 30 s.
-async fn claimed(pile: &Pile, count: usize) -> Vec<Claimed> {
-    for first in (0..count).step_by(BATCH) {
-        let jobs = (first..count.min(first + BATCH)).map(|_| NewJob::new(QUEUE, "{}"));
-        let sent = pile.engine.enqueue(&here(), jobs.collect()).await;
-        sent.expect("enqueue");
-    }
-    let mut pages = Vec::new();
-    while pages.len() < count {
-        let claims = (0..250).map(|_| claim(&pile.engine, 1));
-        for claimed in join_all(claims).await {
-            pages.extend(claimed.expect("claim"));
-        }
-    }
-    pages
-}
-
-/// However many pages are open when nobody could extend, no call that follows looks at all of them.
-#[tokio::test]
-async fn a_silence_spares_ten_thousand_pages_in_slices() {
-    let mut pile = Pile::new().await;
-    let pages = claimed(&pile, 10_000).await;
-    let lease = seconds(30);
-    let back = START + 2 * lease;
-    pile.set_time(back).await;
-    let (rescued, next, calls) = pile.maintain_until_none(back).await;
-    assert_eq!(rescued, 0, "each has one more lease");
-    assert!(calls >= pages.len() / 500, "{calls} calls took them all");
-    assert_eq!(next, Some(back + lease), "all, from the same instant");
-    pile.tell("spared");
-    // Some of them are extended, the rest have had theirs.
-    let (extended, rest) = pages.split_at(pages.len() / 2);
-    for some in extended.chunks(BATCH) {
-        let extends = some.iter().map(Claimed::extension).collect();
-        let extended = pile.engine.extend(&here(), extends).await.expect("extend");
-        let is_held = |it: &ExtendVerdict| matches!(it, ExtendVerdict::Extended { .. });
-        assert!(extended.verdicts.iter().all(is_held));
-    }
-    pile.set_time(back + lease).await;
-    let (rescued, next, _) = pile.maintain_until_none(back + lease).await;
-    assert_eq!(rescued, rest.len(), "they had theirs");
-    assert_eq!(
-        next,
-        Some(back + 2 * lease),
-        "these have one more once again"
-    );
-}
-
-/// Those that no call has looked at after a silence are spared when they would end.
-#[tokio::test]
-async fn a_silence_shorter_than_a_lease_spares_all_pages_too() {
-    let mut pile = Pile::new().await;
-    let pages = claimed(&pile, 1_000).await;
-    let lease = seconds(30);
-    let back = START + lease * 2 / 3;
-    pile.set_time(back).await;
-    assert_eq!(pile.maintain_until_none(back).await.0, 0);
-    // Nobody extends; calls are answered in between, so that this is no silence.
-    for now in [START + lease, back + lease / 3, back + lease * 2 / 3] {
-        pile.set_time(now).await;
-        let (rescued, next, _) = pile.maintain_until_none(now).await;
-        assert_eq!(rescued, 0, "at {now}");
-        assert_eq!(next, Some(back + lease), "at {now}");
-    }
-    pile.set_time(back + lease).await;
-    let (rescued, ..) = pile.maintain_until_none(back + lease).await;
-    assert_eq!(rescued, pages.len());
-}
