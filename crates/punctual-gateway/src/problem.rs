@@ -240,8 +240,8 @@ fn outward(kind: ErrorKind) -> Option<(&'static str, &'static str)> {
     }
 }
 
-const FULL: &str = "send it again once there is room: workers that empty the queues make some; \
-                    the log of the gateway says what is full";
+const FULL: &str = "send it again once there is room; \
+                    the log of the gateway says what is full, or cannot be written";
 const AWAY: &str = "ask again in a moment, a change under the same ids: whether it was done is not known; \
                     the log of the gateway says why";
 const FAILED: &str = "the log of the gateway tells more under the request's id";

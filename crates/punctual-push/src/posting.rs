@@ -114,7 +114,11 @@ impl Posting {
         loop {
             pulse.works();
             // It heard of work, and there was none: the next look will do.
-            listens |= self.look(crew).await;
+            listens |= tokio::select! {
+                biased;
+                () = ended.as_mut() => return,
+                heard_nothing = self.look(crew) => heard_nothing,
+            };
             pulse.has(crew.health());
             pulse.rests();
             let known = crew.queues();

@@ -120,9 +120,10 @@ impl Watch {
             }
             Ok(_) => (Vec::new(), false),
             Err(error) => {
-                // Every socket asks each second: of all of them one is told, as of requests.
-                let (code, cause) = (error.kind().code(), error.message());
-                if self.shared.spells.begins(code, cause) {
+                // Every socket asks each second: of all of them one is told, as of requests. It is no request: the first of
+                // those is told with its id.
+                let cause = format!("changes: {}", error.message());
+                if self.shared.spells.begins(error.kind().code(), &cause) {
                     tracing::warn!(%error, "changes are not told; trying again");
                 } else {
                     tracing::debug!(%error, "changes are not told; trying again");

@@ -165,7 +165,7 @@ async fn a_server_that_does_not_say_its_version_is_not_waited_for_beyond_the_dea
     });
     let port = port.await;
     // Who asks without a deadline of his own gives up after two seconds.
-    let told = within(millis(1_900), two_settles(port, millis(200))).await;
+    let told = within(millis(1_900), two_settles(port, seconds(1))).await;
     for answer in told.expect("by the deadline") {
         let error = answer.expect_err("it was refused");
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");

@@ -1,7 +1,7 @@
 //! Several engines on one server, as several processes are: who is rung for, and how soon.
 
 use punctual::engine::{WaitFor, Waited};
-use punctual::time::{millis, seconds, within};
+use punctual::time::{Stopwatch, millis, seconds, within};
 use punctual::{Due, Engine, NewJob};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
@@ -142,18 +142,20 @@ async fn a_lost_bell_costs_a_second() {
     while listeners() < 2 {
         tokio::task::yield_now().await;
     }
+    let watch = Stopwatch::start();
     notes_all(&server);
     producer
         .enqueue(&here(), vec![job()])
         .await
         .expect("enqueue");
     assert!(deaf.wait().expect("it ends").success(), "it heard the bell");
-    // One who waits alone looks each second, as `waiting` asserts; the first look finds it, and one may have come before it.
+    // One who waits alone looks each second, as `waiting` asserts; the first look finds it, and some may have come before it.
     let waited = within(seconds(30), wait).await;
     let waited = waited.expect("it looks for itself");
     assert_eq!(waited.expect("no panic"), Waited::Work);
     let looks = times(&server, "listen");
-    assert!((1..=2).contains(&looks), "{looks} looks");
+    let most = watch.elapsed().as_secs() as usize + 2;
+    assert!((1..=most).contains(&looks), "{looks} looks");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 use punctual::engine::{
     Action, Claim, Edit, Filter, List, ListBy, Select, StatsRequest, Target, WaitFor, WorkerId,
 };
-use punctual::time::{millis, minutes, within};
+use punctual::time::{minutes, seconds, within};
 use punctual::{Engine, JobId, NewJob, Outcome, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
@@ -120,7 +120,7 @@ async fn what_a_dropped_call_is_answered_is_nobody_elses() {
         let scene = Scene::of(verb, &direct).await;
         server.cli(&["SLOWLOG", "RESET"]);
         server.stop();
-        let dropped = within(millis(100), scene.call(&engine)).await;
+        let dropped = within(seconds(1), scene.call(&engine)).await;
         assert!(dropped.is_none(), "{verb}: nobody answers");
         // The next ones, on the same connection.
         let (here, another) = (here(), NewJob::new("another", "5"));
