@@ -240,7 +240,7 @@ fn outward(kind: ErrorKind) -> Option<(&'static str, &'static str)> {
     }
 }
 
-const FULL: &str = "send it again once there is room; \
+const FULL: &str = "send it again once there is room, such as workers make that empty the queues; \
                     the log of the gateway says what is full, or cannot be written";
 const AWAY: &str = "ask again in a moment, a change under the same ids: whether it was done is not known; \
                     the log of the gateway says why";
