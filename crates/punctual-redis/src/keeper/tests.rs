@@ -108,6 +108,11 @@ fn a_round_goes_on_in_slices_and_not_for_ever() {
         1,
         "what falls due meanwhile is of the next round"
     );
+    let busy = |slice| Maintained {
+        next: Some(NOW + millis(u64::from(slice) - 1)),
+        ..moved()
+    };
+    assert_eq!(slices(busy), 2, "something is always due");
     assert_eq!(slices(|_| moved()), ROUNDS_MAX);
     assert_eq!(slices(|_| more()), UNTOLD_MAX + 1, "nothing is told");
     let seldom = |slice: u32| match slice % UNTOLD_MAX {
