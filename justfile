@@ -46,7 +46,7 @@ faults times="20":
 
 # A pile of jobs due in one minute on Redis, and what the server calls slow: `just pile 10000000`
 pile jobs="1000000":
-    PUNCTUAL_PILE={{jobs}} cargo test --release -p punctual-redis --test it -- --nocapture pile:: walks::
+    PUNCTUAL_PILE={{jobs}} cargo test --release -p punctual-redis --test it -- --nocapture --test-threads=1 pile:: walks::
 
 # Jobs that come and go, and what is left of them in memory and on disk: `just soak 1000000`
 soak jobs="1000000":

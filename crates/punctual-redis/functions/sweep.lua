@@ -47,11 +47,14 @@ end
 
 -- What costs tens of microseconds each is done in smaller slices, so that no call takes long.
 local SLICE = 125
+-- What a call that has work of its own does beside it, so that both together take no longer than a round.
+local BESIDE = 250
 
 -- Does what is due; `all` also prunes marks at the very end of their window. Answers how many
 -- were moved, expired, rescued, pruned.
 function Sweep.run(all)
-  local now, m, limit = S.now, M, S.limits.sweep
+  local now, m = S.now, M
+  local limit = all and S.limits.sweep or min(S.limits.sweep, BESIDE)
   local moved, expired, rescued, pruned = 0, 0, 0, 0
   local gap = now - S.since
   if m.lease > 0 and S.since > 0 and gap >= 1000 and gap * 2 > m.lease then Page.spare(gap) end

@@ -189,6 +189,7 @@ impl Options {
                 let out_of_range = || invalid("shards is out of range; use 1 to 1024".into());
                 self.shards = Some(shards.ok_or_else(out_of_range)?);
             }
+            "data" if value == "required" => self.data_required = true,
             "sentinel_user" => self.sentinel_user = Some(value),
             "sentinel_password" => self.sentinel_password = Some(Secret(value)),
             "plaintext" if value == "allow" => self.plaintext = true,
@@ -198,8 +199,8 @@ impl Options {
             // Not shown: what stands here may be the rest of a password with a bare ? in it.
             _ => {
                 return Err(invalid(
-                    "redis address has an unknown option; it has durability, shards, plaintext=allow, \
-                     sentinel_user, sentinel_password, ca, cert and key (a ? in a password is written %3F)"
+                    "redis address has an unknown option; it has durability, shards, data=required, \
+                     plaintext=allow, sentinel_user, sentinel_password, ca, cert and key (a ? in a password is written %3F)"
                         .into(),
                 ));
             }

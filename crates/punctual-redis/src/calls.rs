@@ -218,6 +218,9 @@ impl Calls {
     }
 
     async fn greet(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
+        if self.options.data_required {
+            self.must_be_there(shard, deadline).await?;
+        }
         if self.options.clock.is_some() {
             self.set_clock(shard, self.clock.now()).await?;
         }
@@ -244,6 +247,18 @@ impl Calls {
         let count = count.filter(|count| (1..=SHARDS_MAX).contains(count));
         self.shards
             .cut(&shard.namespace, count.ok_or_else(crate::wire::damaged)?);
+        Ok(())
+    }
+
+    /// Refuses a shard in which nothing was ever begun; the look leaves no trace.
+    async fn must_be_there(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
+        let mut map = MapWriter::default();
+        map.put("any", 1_u8);
+        self.send_map(shard, "info", Kind::Looks, &map, deadline)
+            .await?;
+        if shard.instance() == Instance::default() {
+            return Err(nothing_there(shard));
+        }
         Ok(())
     }
 
@@ -305,6 +320,15 @@ fn bounds(limits: &Limits) -> [usize; 5] {
         limits.retained_bytes,
         limits.feed,
     ]
+}
+
+fn nothing_there(shard: &Shard) -> Error {
+    let (namespace, index) = (&shard.namespace, shard.index);
+    let message = format!(
+        "redis has nothing of namespace {namespace} (shard {index}), and the address says data=required: it was flushed, \
+         started empty, or is another server or database; bring the data back, or begin anew without data=required"
+    );
+    Error::new(ErrorKind::DataMissing, message)
 }
 
 /// A read found something to be done before it.

@@ -29,7 +29,7 @@ struct Pulse {
 }
 
 /// How often it goes round; a bit earlier each time, so that many processes do not march in step.
-const ROUND: Duration = millis(4_500);
+const ROUND: Duration = millis(4_000);
 /// How often the servers' settings are read.
 const EXAMINES: Duration = minutes(1);
 
@@ -178,12 +178,14 @@ impl Slices {
 /// Whether a shard can do without this process's round. Whoever called it has seen that the data are there, and among
 /// many workers some claim has done its duties; what was posted for other shards by who is gone is left to rounds.
 fn lets_be(silence: Option<Duration>, unkept: Option<Duration>, crowd: u32) -> bool {
-    let silence_max = (EACH_KEEPS * crowd).clamp(ROUND / 2, KEEPS_AT_LEAST);
+    let silence_max = (EACH_KEEPS * crowd).clamp(JUST_NOW, KEEPS_AT_LEAST);
     silence.is_some_and(|silence| silence < silence_max)
         && (crowd == 1
             || unkept.is_some_and(|unkept| unkept < KEEPS_ONCE_IN.max(EACH_KEEPS * crowd)))
 }
 
+/// A call that is no older has seen that the data are there; the next round is another `ROUND` away.
+const JUST_NOW: Duration = millis(500);
 /// The silence that the round of one of many workers allows, for each of them.
 const EACH_KEEPS: Duration = millis(150);
 /// However many they are: a bit more than the time within which each of them claims.
@@ -203,8 +205,8 @@ pub(crate) fn draw() -> f64 {
     f64::from(bits) / f64::from(u32::MAX)
 }
 
-/// The keeper's rounds find lost data in time: within 5 s when nobody calls.
-const _: () = assert!(ROUND.as_millis() < seconds(5).as_millis());
+/// The keeper's rounds find lost data in time: within 5 s when nobody calls, whenever the last call was.
+const _: () = assert!(JUST_NOW.as_millis() + ROUND.as_millis() < seconds(5).as_millis());
 
 #[cfg(test)]
 mod tests;

@@ -32,6 +32,8 @@ pub struct Options {
     pub(crate) plaintext: bool,
     pub(crate) durability: Option<Durability>,
     pub(crate) shards: Option<u16>,
+    /// Whether a namespace must be there already.
+    pub(crate) data_required: bool,
     pub(crate) limits: Limits,
     pub(crate) deadline: Duration,
     /// A clock that tests move; the server's is used without one.
@@ -65,6 +67,7 @@ impl Options {
             plaintext: false,
             durability: None,
             shards: None,
+            data_required: false,
             limits: Limits::default(),
             deadline: seconds(5),
             clock: None,
@@ -94,6 +97,16 @@ impl Options {
     pub fn shards(self, shards: u16) -> Self {
         let shards = Some(shards.clamp(1, SHARDS_MAX));
         Self { shards, ..self }
+    }
+
+    /// Refuses to begin a namespace, or a shard of one: where there is nothing, calls answer
+    /// [`DataMissing`](punctual::ErrorKind::DataMissing). Without it a process that starts after the data were lost begins
+    /// with an empty queue, as it has nothing to compare.
+    pub fn data_required(self) -> Self {
+        Self {
+            data_required: true,
+            ..self
+        }
     }
 
     /// The bounds of calls and of what is kept.

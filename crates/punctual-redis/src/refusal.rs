@@ -16,6 +16,8 @@ pub(crate) enum Remedy {
     Load,
     /// The connection broke: whether it was done is not known.
     Broken,
+    /// The user may not do that, or is known no more: once it was good, somebody mends it.
+    Denied(Error),
     /// Nothing can be done.
     Final(Error),
 }
@@ -33,6 +35,8 @@ pub(crate) fn remedy(error: &RedisError, host: &Host) -> Remedy {
         | "UNKILLABLE" => Remedy::Later,
         "ERR" if said.contains("Function not found") => Remedy::Load,
         "" => Remedy::Broken,
+        "NOAUTH" | "WRONGPASS" | "NOPERM" => Remedy::Denied(refused(code, said)),
+        "ERR" if said.contains(MAY_NOT) => Remedy::Denied(refused(code, said)),
         _ => Remedy::Final(refused(code, said)),
     }
 }

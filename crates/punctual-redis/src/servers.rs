@@ -166,6 +166,7 @@ impl Servers {
                         return Err(error);
                     }
                 }
+                Remedy::Denied(error) => return Err(self.passing_once_connected(error)),
                 Remedy::Moved(to) if moves < MOVES_MAX => {
                     moves += 1;
                     self.topology().moved(slot, to);
@@ -233,7 +234,8 @@ impl Servers {
     pub(crate) async fn masters(&self, deadline: Deadline) -> Result<Vec<Arc<Node>>> {
         let mut backoff = TRIES;
         while let Err(error) = self.look(false).await {
-            self.wait(error, &mut backoff, deadline).await?;
+            let waited = self.wait(error, &mut backoff, deadline).await;
+            waited.map_err(|error| self.passing_once_connected(error))?;
         }
         let masters = self.topology().masters();
         Ok(masters.iter().map(|host| self.node(host)).collect())
@@ -293,8 +295,8 @@ impl Servers {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Once the servers were good, a certificate or a password that no new connection is made with says nothing of what was
-    /// to be sent: to its sender the engine is away, and nothing that was sent is refused.
+    /// Once the servers were good, a certificate or a password that no new connection is made with, or a right that was taken
+    /// from its user, says nothing of what was to be sent: to its sender the engine is away, and nothing that was sent is refused.
     fn passing_once_connected(&self, error: Error) -> Error {
         if error.is_retryable() || self.promised.get().is_none() {
             return error;

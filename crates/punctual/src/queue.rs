@@ -99,7 +99,7 @@ impl Queue {
         Enqueue::new(self.clone(), Ok(job))
     }
 
-    /// Sends many jobs in batches of at most 500, fewer if the engine takes fewer, so that no call keeps others waiting
+    /// Sends many jobs in batches of at most 250, fewer if the engine takes fewer, so that no call keeps others waiting
     /// for more than a few milliseconds; one receipt per job, in order.
     ///
     /// Unlike [`enqueue`](Self::enqueue) it answers the verdict of each, whatever it is. On an error
@@ -180,8 +180,8 @@ impl Queue {
 
 /// Sends of the same jobs, the first one included: with their pauses up to about two seconds.
 const SENDS_MAX: u32 = 6;
-/// Jobs of one call of many: a thousand that are scheduled keep a Redis for 3 to 6 ms.
-const BATCH_MAX: usize = 500;
+/// Jobs of one call of many: so many that are scheduled keep a Redis for 1 to 2 ms.
+const BATCH_MAX: usize = 250;
 
 /// Whether a call that answered this error may have taken effect.
 fn is_unknown(error: &Error) -> bool {

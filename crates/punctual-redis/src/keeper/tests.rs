@@ -24,7 +24,7 @@ async fn data_that_vanish_are_told_in_five_seconds_though_nobody_calls() {
     server.cli(&["FLUSHALL"]);
     let told = within(seconds(30), missing.changed()).await;
     told.expect("it looks").expect("it lives");
-    assert!(watch.elapsed() < millis(5_500), "{:?}", watch.elapsed());
+    assert!(watch.elapsed() < seconds(5), "{:?}", watch.elapsed());
     assert!(keeper.problem().expect("a problem").contains("lost"));
     assert_eq!(server.cli(&["DBSIZE"]), "0", "never a silent new queue");
 }
@@ -76,7 +76,7 @@ fn one_of_many_workers_leaves_the_rounds_to_others() {
         "a thousand have later turns"
     );
     assert!(
-        lets_be(Some(seconds(1)), None, 1),
+        lets_be(Some(millis(400)), None, 1),
         "it has just been called"
     );
 }

@@ -23,7 +23,7 @@ pub(crate) fn jobs() -> usize {
 /// Jobs of a call.
 pub(crate) const BATCH: usize = 1_000;
 /// Jobs that `Queue::enqueue_many` sends in one.
-const ENQUEUED: usize = 500;
+const ENQUEUED: usize = 250;
 /// Commands within the functions that one call may take, however many jobs there are.
 const WORK_MAX: u64 = 200;
 
@@ -140,10 +140,15 @@ impl Pile {
     }
 
     pub(crate) async fn enqueue(&mut self, jobs: usize, minute: Timestamp) {
-        let apart = minutes(1).as_micros() as usize;
+        self.enqueue_within(minutes(1), jobs, minute).await;
+    }
+
+    /// Jobs whose dues lie even within a span.
+    async fn enqueue_within(&mut self, span: Duration, jobs: usize, from: Timestamp) {
+        let apart = span.as_micros() as usize;
         for first in (0..jobs).step_by(ENQUEUED) {
             let batch = (first..jobs.min(first + ENQUEUED)).map(|number| NewJob {
-                due: Due::At(minute + Duration::from_micros((number * apart / jobs) as u64)),
+                due: Due::At(from + Duration::from_micros((number * apart / jobs) as u64)),
                 ..NewJob::new(QUEUE, vec![b'x'; 100])
             });
             let jobs = batch.collect();
@@ -271,6 +276,48 @@ async fn a_pile_due_in_one_minute_is_worked_off_in_slices() {
     pile.set_time(minute + minutes(10)).await;
     pile.maintain().await;
     pile.tell("forgotten");
+}
+
+/// The same where all of them wait for one microsecond.
+#[tokio::test]
+async fn a_pile_due_at_one_midnight_is_worked_off_in_slices() {
+    let jobs = jobs();
+    let mut pile = Pile::new().await;
+    let midnight = START + hours(12);
+    pile.enqueue_within(Duration::ZERO, jobs, midnight).await;
+    pile.tell("enqueued for one midnight");
+    pile.set_time(START + (hours(12) - minutes(5))).await;
+    pile.maintain().await;
+    pile.tell("near");
+    pile.set_time(START + (hours(12) - millis(1))).await;
+    assert_eq!(pile.work_off().await, 0, "none is early");
+    pile.set_time(midnight).await;
+    assert_eq!(pile.work_off().await, jobs);
+    pile.tell("all");
+    pile.set_time(midnight + minutes(10)).await;
+    pile.maintain().await;
+    pile.tell("forgotten");
+}
+
+/// A claim or a settle has work of its own: beside it it moves half of what a round does.
+#[tokio::test]
+async fn a_call_moves_a_few_hundred_due_jobs_beside_its_own_work() {
+    const BESIDE: usize = 250;
+    let mut pile = Pile::new().await;
+    pile.enqueue(2 * BATCH, START + minutes(1)).await;
+    pile.set_time(START + minutes(3)).await;
+    let pages = claim(&pile.engine, BATCH).await.expect("claim");
+    let jobs: usize = pages.iter().map(|page| page.jobs.len()).sum();
+    assert_eq!(jobs, BESIDE, "what one claim has moved");
+    for page in pages {
+        assert!(page.complete(&pile.engine).await.expect("settle"));
+    }
+    let pages = claim(&pile.engine, BATCH).await.expect("claim");
+    let jobs: usize = pages.iter().map(|page| page.jobs.len()).sum();
+    assert_eq!(jobs, 2 * BESIDE, "what a settle and a claim have moved");
+    let done = pile.engine.maintain().await.expect("maintain");
+    let slice = pile.engine.info().await.expect("info").limits.sweep;
+    assert_eq!((done.moved, slice), (2 * BESIDE, 2 * BESIDE));
 }
 
 /// A job that has to be looked at.

@@ -173,7 +173,7 @@ async fn many_jobs_go_in_batches_with_a_verdict_each() {
         .collect();
     let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
     let receipts = queue.enqueue_many(jobs).await.unwrap();
-    assert_eq!(probe.calls("enqueue"), 5, "500 a call");
+    assert_eq!(probe.calls("enqueue"), 10, "250 a call");
     let answered: Vec<JobId> = receipts.iter().map(|receipt| receipt.id).collect();
     assert_eq!(answered, ids);
     let merged = receipts
