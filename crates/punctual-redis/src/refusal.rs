@@ -16,7 +16,7 @@ pub(crate) enum Remedy {
     Load,
     /// The connection broke: whether it was done is not known.
     Broken,
-    /// The user may not do that, or is known no more: once it was good, somebody mends it.
+    /// The user may not do that, or is known no more: where it was good before, somebody mends it.
     Denied(Error),
     /// Nothing can be done.
     Final(Error),

@@ -34,6 +34,8 @@ pub(crate) struct Servers {
     wanted: Option<u8>,
     /// What answers name: set once the servers were found to keep that.
     promised: OnceLock<Durability>,
+    /// Set once they have done what a call asked.
+    served: OnceLock<()>,
     /// What keeps a server from that since.
     unkept: Mutex<BTreeMap<Host, String>>,
     nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
@@ -75,6 +77,7 @@ impl Servers {
                 _ => None,
             },
             promised: OnceLock::new(),
+            served: OnceLock::new(),
             unkept: Mutex::default(),
             nodes: Mutex::default(),
             topology: Mutex::new(Topology::of(&options.place)),
@@ -139,7 +142,10 @@ impl Servers {
                 return Err(silent(host));
             };
             let error = match sent {
-                Ok(Reached::Answer(Ok(value))) => return Ok(value),
+                Ok(Reached::Answer(Ok(value))) => {
+                    self.served.get_or_init(|| ());
+                    return Ok(value);
+                }
                 Ok(Reached::Answer(Err(error))) => error,
                 Ok(reached) => {
                     *is_repeat = true;
@@ -166,7 +172,10 @@ impl Servers {
                         return Err(error);
                     }
                 }
-                Remedy::Denied(error) => return Err(self.passing_once_connected(error)),
+                Remedy::Denied(error) if self.served.get().is_some() => {
+                    return Err(self.passing_once_connected(error));
+                }
+                Remedy::Denied(error) => return Err(error),
                 Remedy::Moved(to) if moves < MOVES_MAX => {
                     moves += 1;
                     self.topology().moved(slot, to);
