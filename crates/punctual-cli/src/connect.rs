@@ -109,6 +109,12 @@ impl RedisAddress {
         format!("{scheme}://{hosts}")
     }
 
+    /// The same, for namespaces that are begun where the address says that data must be there.
+    fn that_may_begin(self) -> Self {
+        let separator = if self.0.contains('?') { '&' } else { '?' };
+        Self(format!("{}{separator}data=any", self.0))
+    }
+
     pub(crate) fn options(&self) -> Result<punctual_redis::Options> {
         Ok(self.0.parse::<punctual_redis::Options>()?)
     }
@@ -307,6 +313,14 @@ impl Address {
                 let engine = RedisEngine::connect(address.options()?).await?;
                 Ok(Connection::to(Arc::new(engine)))
             }
+        }
+    }
+
+    /// The same engine, for who works in a namespace of his own, which is new.
+    pub(crate) fn that_may_begin(self) -> Self {
+        match self {
+            Self::Redis(address) => Self::Redis(address.that_may_begin()),
+            other => other,
         }
     }
 

@@ -16,10 +16,21 @@ local function expire(limit)
   return expired
 end
 
--- Moves due jobs of all queues, the earliest first; how many.
+-- Queues that one call moves jobs of.
+local TURNS = 20
+
+-- Moves due jobs of all queues; how many. Half of it is shared among them, so that a pile of one keeps no other from its
+-- time; the rest goes to the earliest.
 local function move_due(limit)
   local moved, turns = 0, 0
-  while moved < limit and turns < 20 and S.spread < 250 and S.looked < 125 do
+  local names = call('ZRANGEBYSCORE', S.k.w, '-inf', fmt('%d', S.now), 'LIMIT', 0, TURNS)
+  for i = 1, #names > 1 and #names or 0 do
+    local r = Row.of(names[i])
+    moved = moved + Due.move(r, max(1, floor(limit / 2 / #names)))
+    Row.tell(r, Due.duty(r))
+    turns = turns + 1
+  end
+  while moved < limit and turns < TURNS and S.spread < 250 and S.looked < 125 do
     local first = call('ZRANGE', S.k.w, 0, 0, 'WITHSCORES')
     if not first[1] or tonum(first[2]) > S.now then break end
     local r = Row.of(first[1])
@@ -53,8 +64,7 @@ local BESIDE = 250
 -- Does what is due; `all` also prunes marks at the very end of their window. Answers how many
 -- were moved, expired, rescued, pruned.
 function Sweep.run(all)
-  local now, m = S.now, M
-  local limit = all and S.limits.sweep or min(S.limits.sweep, BESIDE)
+  local now, m, limit = S.now, M, S.limits.sweep
   local moved, expired, rescued, pruned = 0, 0, 0, 0
   local gap = now - S.since
   if m.lease > 0 and S.since > 0 and gap >= 1000 and gap * 2 > m.lease then Page.spare(gap) end
@@ -76,7 +86,7 @@ function Sweep.run(all)
   end
   if now >= m.due then
     m.due = NEVER
-    moved = move_due(limit)
+    moved = move_due(all and limit or min(limit, BESIDE))
     look('due', ':w')
   end
   if now >= m.period then

@@ -190,6 +190,7 @@ impl Options {
                 self.shards = Some(shards.ok_or_else(out_of_range)?);
             }
             "data" if value == "required" => self.data_required = true,
+            "data" if value == "any" => self.data_required = false,
             "sentinel_user" => self.sentinel_user = Some(value),
             "sentinel_password" => self.sentinel_password = Some(Secret(value)),
             "plaintext" if value == "allow" => self.plaintext = true,

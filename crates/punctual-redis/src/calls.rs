@@ -21,6 +21,7 @@ use crate::servers::{Kind, Servers};
 use crate::shards::{Shard, Shards};
 use crate::struck::StruckOff;
 use crate::topology::Slot;
+use crate::unbegun::Unbegun;
 use crate::wire::mp::{MapWriter, Mp, read_instant};
 use crate::wire::{Instance, Packed, control, stats};
 
@@ -36,6 +37,7 @@ pub(crate) struct Calls {
     pub(crate) options: Options,
     pub(crate) notes: Notes,
     pub(crate) struck: StruckOff,
+    pub(crate) unbegun: Unbegun,
     post: Arc<Post>,
     /// The servers' clock, or one that tests move.
     pub(crate) clock: Arc<dyn Clock>,
@@ -60,6 +62,7 @@ impl Calls {
                 .unwrap_or_else(|| Arc::new(heard.clone())),
             notes: Notes::default(),
             struck: StruckOff::default(),
+            unbegun: Unbegun::default(),
             library,
             options,
         })
@@ -218,7 +221,7 @@ impl Calls {
     }
 
     async fn greet(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
-        if self.options.data_required {
+        if self.options.data_required && shard.index == 0 {
             self.must_be_there(shard, deadline).await?;
         }
         if self.options.clock.is_some() {
@@ -250,16 +253,18 @@ impl Calls {
         Ok(())
     }
 
-    /// Refuses a shard in which nothing was ever begun; the look leaves no trace.
+    /// Refuses a namespace that was never begun, as its first shard is by whoever comes first; the look leaves no trace.
     async fn must_be_there(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
         let mut map = MapWriter::default();
         map.put("any", 1_u8);
         self.send_map(shard, "info", Kind::Looks, &map, deadline)
             .await?;
-        if shard.instance() == Instance::default() {
-            return Err(nothing_there(shard));
+        let is_there = shard.instance() != Instance::default();
+        self.unbegun.note(&shard.namespace, !is_there);
+        match is_there {
+            true => Ok(()),
+            false => Err(Unbegun::error(&shard.namespace)),
         }
-        Ok(())
     }
 
     /// Tells a shard of a test what its time is; the functions that serve know of no such key.
@@ -320,15 +325,6 @@ fn bounds(limits: &Limits) -> [usize; 5] {
         limits.retained_bytes,
         limits.feed,
     ]
-}
-
-fn nothing_there(shard: &Shard) -> Error {
-    let (namespace, index) = (&shard.namespace, shard.index);
-    let message = format!(
-        "redis has nothing of namespace {namespace} (shard {index}), and the address says data=required: it was flushed, \
-         started empty, or is another server or database; bring the data back, or begin anew without data=required"
-    );
-    Error::new(ErrorKind::DataMissing, message)
 }
 
 /// A read found something to be done before it.

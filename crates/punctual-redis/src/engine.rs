@@ -314,7 +314,7 @@ impl Engine for RedisEngine {
     async fn info(&self) -> Result<Info> {
         let (told, (standings, silent)) = tokio::join!(self.shard_infos(), self.examine_now());
         let unkept = self.calls.servers.unkept();
-        let (mut infos, mut problems, mut away) = (Vec::new(), Vec::new(), None);
+        let (mut infos, mut problems, mut away) = (Vec::new(), self.calls.unbegun.problems(), None);
         for told in told {
             match told {
                 Ok(info) => infos.push(info),

@@ -29,7 +29,7 @@ struct Pulse {
 }
 
 /// How often it goes round; a bit earlier each time, so that many processes do not march in step.
-const ROUND: Duration = millis(4_000);
+const ROUND: Duration = millis(3_500);
 /// How often the servers' settings are read.
 const EXAMINES: Duration = minutes(1);
 
@@ -184,8 +184,9 @@ fn lets_be(silence: Option<Duration>, unkept: Option<Duration>, crowd: u32) -> b
             || unkept.is_some_and(|unkept| unkept < KEEPS_ONCE_IN.max(EACH_KEEPS * crowd)))
 }
 
-/// A call that is no older has seen that the data are there; the next round is another `ROUND` away.
-const JUST_NOW: Duration = millis(500);
+/// A call that is no older has seen that the data are there; who waits alone looks that often. The next round is another
+/// `ROUND` away.
+const JUST_NOW: Duration = millis(1_100);
 /// The silence that the round of one of many workers allows, for each of them.
 const EACH_KEEPS: Duration = millis(150);
 /// However many they are: a bit more than the time within which each of them claims.

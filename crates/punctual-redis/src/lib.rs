@@ -29,6 +29,7 @@ mod struck;
 pub mod testing;
 mod topology;
 mod torn_end;
+mod unbegun;
 mod verbs;
 mod waiting;
 mod wire;

@@ -213,7 +213,7 @@ fn refused(error: &RedisError, host: &Host) -> Error {
         return Error::new(ErrorKind::Unsupported, message);
     }
     match remedy(error, host) {
-        Remedy::Final(refused) | Remedy::Denied(refused) => refused,
+        Remedy::Final(refused) => refused,
         Remedy::Later => passing(error, host),
         _ => {
             let message = format!("redis at {host} cannot load the functions: {error}");

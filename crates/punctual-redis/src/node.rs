@@ -97,7 +97,7 @@ impl Node {
         match within(deadline.left(), send(live, command)).await {
             Some(Ok(value)) => Ok(value),
             Some(Err(error)) => match remedy(&error, host) {
-                Remedy::Final(error) | Remedy::Denied(error) => Err(error),
+                Remedy::Final(error) => Err(error),
                 Remedy::Broken => {
                     self.link.broken(live.generation);
                     Err(crate::refusal::unreachable(host, &error))

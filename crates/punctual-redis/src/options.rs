@@ -99,12 +99,12 @@ impl Options {
         Self { shards, ..self }
     }
 
-    /// Refuses to begin a namespace, or a shard of one: where there is nothing, calls answer
-    /// [`DataMissing`](punctual::ErrorKind::DataMissing). Without it a process that starts after the data were lost begins
-    /// with an empty queue, as it has nothing to compare.
-    pub fn data_required(self) -> Self {
+    /// Whether a namespace must be there: where nothing was ever begun, calls then answer
+    /// [`DataMissing`](punctual::ErrorKind::DataMissing) and begin nothing. Without it a process that starts after the data
+    /// were lost begins with an empty queue, as it has nothing to compare. Any process without it begins one for all.
+    pub fn data_required(self, data_required: bool) -> Self {
         Self {
-            data_required: true,
+            data_required,
             ..self
         }
     }

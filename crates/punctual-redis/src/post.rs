@@ -15,7 +15,7 @@ use crate::clock::ServerClock;
 use crate::gathering::{Answer, Call, Lane};
 use crate::library::Library;
 use crate::link::Deadline;
-use crate::refusal::{is_of_other_functions, refused};
+use crate::refusal::{is_of_other_functions, passing_if_denied, refused};
 use crate::servers::{Kind, Servers};
 use crate::shards::Shard;
 use crate::wire::Packed;
@@ -173,7 +173,7 @@ impl Post {
                         self.hear(reply, took);
                     }
                     let answer = answer.map(|bytes| Answer { bytes, is_repeat });
-                    match answer.map_err(|error| error.operation(call.verb)) {
+                    match answer.map_err(|error| of_shard(error, shard).operation(call.verb)) {
                         Err(error) if is_of_other_functions(&error) => open.push((call, error)),
                         answer => drop(call.answer.send(answer)),
                     }
@@ -287,8 +287,12 @@ fn several(value: Value, count: usize) -> Result<Vec<Result<Vec<u8>>>> {
     answers.collect()
 }
 
-/// Names the shard that is away; others may be there.
+/// Names the shard that is away; others may be there. One that was called before is away, too, to a user that has lost a right.
 fn of_shard(error: Error, shard: &Shard) -> Error {
+    let error = match shard.greeted.initialized() {
+        true => passing_if_denied(error),
+        false => error,
+    };
     match error.kind() {
         ErrorKind::EngineUnavailable => {
             error.with("shard", format!("{}/{}", shard.namespace, shard.index))

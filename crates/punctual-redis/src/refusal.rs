@@ -16,8 +16,6 @@ pub(crate) enum Remedy {
     Load,
     /// The connection broke: whether it was done is not known.
     Broken,
-    /// The user may not do that, or is known no more: where it was good before, somebody mends it.
-    Denied(Error),
     /// Nothing can be done.
     Final(Error),
 }
@@ -35,8 +33,6 @@ pub(crate) fn remedy(error: &RedisError, host: &Host) -> Remedy {
         | "UNKILLABLE" => Remedy::Later,
         "ERR" if said.contains("Function not found") => Remedy::Load,
         "" => Remedy::Broken,
-        "NOAUTH" | "WRONGPASS" | "NOPERM" => Remedy::Denied(refused(code, said)),
-        "ERR" if said.contains(MAY_NOT) => Remedy::Denied(refused(code, said)),
         _ => Remedy::Final(refused(code, said)),
     }
 }
@@ -100,6 +96,19 @@ fn target(said: &str, asked: &Host) -> Option<Host> {
 /// How 7.0 says of a command inside a function what it calls `NOPERM` outside.
 const MAY_NOT: &str = "The user executing the script can't";
 
+/// What a server says of its user begins so.
+const DENIES: &str = "redis refuses ";
+
+/// A user that could call a shard before, and may not any more or is known no more, says nothing of what was called: to its
+/// sender the engine is away until somebody mends that.
+pub(crate) fn passing_if_denied(error: Error) -> Error {
+    let is_denied = error.kind() == ErrorKind::InvalidInput && error.message().starts_with(DENIES);
+    if !is_denied {
+        return error;
+    }
+    Error::new(ErrorKind::EngineUnavailable, error.message())
+}
+
 /// A refusal that no second try mends.
 pub(crate) fn refused(code: &str, said: &str) -> Error {
     let (kind, message) = match code {
@@ -120,13 +129,12 @@ pub(crate) fn refused(code: &str, said: &str) -> Error {
         ),
         "NOAUTH" | "WRONGPASS" => (
             ErrorKind::InvalidInput,
-            "redis refuses the user or the password; give them in the address as USER:PASSWORD@"
-                .into(),
+            format!("{DENIES}the user or the password; give them in the address as USER:PASSWORD@"),
         ),
         "NOPERM" => (
             ErrorKind::InvalidInput,
             format!(
-                "redis refuses a command to this user; give it the rules of docs/engines/redis.md ({said})"
+                "{DENIES}a command to this user; give it the rules of docs/engines/redis.md ({said})"
             ),
         ),
         "WRONGTYPE" => (

@@ -34,8 +34,6 @@ pub(crate) struct Servers {
     wanted: Option<u8>,
     /// What answers name: set once the servers were found to keep that.
     promised: OnceLock<Durability>,
-    /// Set once they have done what a call asked.
-    served: OnceLock<()>,
     /// What keeps a server from that since.
     unkept: Mutex<BTreeMap<Host, String>>,
     nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
@@ -77,7 +75,6 @@ impl Servers {
                 _ => None,
             },
             promised: OnceLock::new(),
-            served: OnceLock::new(),
             unkept: Mutex::default(),
             nodes: Mutex::default(),
             topology: Mutex::new(Topology::of(&options.place)),
@@ -142,10 +139,7 @@ impl Servers {
                 return Err(silent(host));
             };
             let error = match sent {
-                Ok(Reached::Answer(Ok(value))) => {
-                    self.served.get_or_init(|| ());
-                    return Ok(value);
-                }
+                Ok(Reached::Answer(Ok(value))) => return Ok(value),
                 Ok(Reached::Answer(Err(error))) => error,
                 Ok(reached) => {
                     *is_repeat = true;
@@ -172,10 +166,6 @@ impl Servers {
                         return Err(error);
                     }
                 }
-                Remedy::Denied(error) if self.served.get().is_some() => {
-                    return Err(self.passing_once_connected(error));
-                }
-                Remedy::Denied(error) => return Err(error),
                 Remedy::Moved(to) if moves < MOVES_MAX => {
                     moves += 1;
                     self.topology().moved(slot, to);
@@ -243,8 +233,7 @@ impl Servers {
     pub(crate) async fn masters(&self, deadline: Deadline) -> Result<Vec<Arc<Node>>> {
         let mut backoff = TRIES;
         while let Err(error) = self.look(false).await {
-            let waited = self.wait(error, &mut backoff, deadline).await;
-            waited.map_err(|error| self.passing_once_connected(error))?;
+            self.wait(error, &mut backoff, deadline).await?;
         }
         let masters = self.topology().masters();
         Ok(masters.iter().map(|host| self.node(host)).collect())
@@ -304,8 +293,8 @@ impl Servers {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Once the servers were good, a certificate or a password that no new connection is made with, or a right that was taken
-    /// from its user, says nothing of what was to be sent: to its sender the engine is away, and nothing that was sent is refused.
+    /// Once the servers were good, a certificate or a password that no new connection is made with says nothing of what was
+    /// to be sent: to its sender the engine is away, and nothing that was sent is refused.
     fn passing_once_connected(&self, error: Error) -> Error {
         if error.is_retryable() || self.promised.get().is_none() {
             return error;

@@ -48,7 +48,7 @@ impl Place {
     async fn open(global: &Global) -> Result<Self> {
         let mut dir = None;
         let address = match &global.engine {
-            Some(_) => global.address()?,
+            Some(_) => global.address()?.that_may_begin(),
             None => {
                 // The temporary directory may lie in memory, where fsync costs nothing.
                 let here = std::path::Path::new(".");

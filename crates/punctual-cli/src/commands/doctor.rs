@@ -9,11 +9,11 @@ use punctual::engine::{
     StatsRequest, WorkerId,
 };
 use punctual::time::{Stopwatch, format_span, seconds};
-use punctual::{ErrorKind, Namespace, NewJob, Outcome, State};
+use punctual::{Engine, ErrorKind, Namespace, NewJob, Outcome, State};
 use rustix::fs::statvfs;
 
 use crate::args::{Global, Session};
-use crate::connect::{Address, Make};
+use crate::connect::{Address, Make, Manner};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Output, count, counted, object};
 
@@ -83,7 +83,16 @@ impl Args {
         let session = global.session(Make::Never).await?;
         checks.push(engine(&session).await?);
         checks.extend(health(&session).await?);
-        checks.push(probe(&session).await);
+        let engine = match &address {
+            // The namespace that it runs in may be new.
+            Address::Redis(_) => {
+                let address = address.clone().that_may_begin();
+                address.open(Make::Never, Manner::Join).await?.engine
+            }
+            _ => session.engine.clone(),
+        };
+        checks.push(probe(&*engine).await);
+        drop(engine);
         checks.extend(disk(&address));
         checks.extend(readers(&address));
         checks.extend(queues(&session).await?);
@@ -136,9 +145,9 @@ async fn health(session: &Session) -> Result<Vec<Check>> {
 }
 
 /// One job from enqueue to settled, as a stranger would see it.
-async fn probe(session: &Session) -> Check {
+async fn probe(engine: &dyn Engine) -> Check {
     let watch = Stopwatch::start();
-    match run_one(session).await {
+    match run_one(engine).await {
         Ok(()) => Check::good(
             "one job",
             format!("through in {}", format_span(watch.elapsed())),
@@ -151,10 +160,9 @@ async fn probe(session: &Session) -> Check {
     }
 }
 
-async fn run_one(session: &Session) -> punctual::Result<()> {
+async fn run_one(engine: &dyn Engine) -> punctual::Result<()> {
     let wrong = |what: &str| Err(punctual::Error::new(punctual::ErrorKind::Internal, what));
     let namespace = Namespace::new("punctual-doctor")?;
-    let engine = &session.engine;
     let job = NewJob::new("doctor", "{}");
     let id = job.id;
     engine.enqueue(&namespace, vec![job]).await?;

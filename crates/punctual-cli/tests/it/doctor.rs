@@ -63,6 +63,22 @@ fn doctor_tells_what_is_missing_and_how_to_mend_it() {
     ran.exits(5);
 }
 
+/// Its own namespace may be new where data are required; the caller's may not.
+#[test]
+fn doctor_tells_of_data_that_must_be_there() {
+    let server = TestServer::with(&SYNCS_ALWAYS);
+    let engine = server.address();
+    let required = format!("{engine}?data=required");
+    let lost = doctor(&required);
+    assert!(lost.stderr.contains("data=required"), "{lost:?}");
+    assert!(lost.stderr.contains("namespace default"), "{lost:?}");
+    assert_eq!(server.cli(&["--raw", "KEYS", "punctual:{default*"]), "");
+    Punctual::new()
+        .run(&["enqueue", "mail", "{}", "--engine", &engine])
+        .exits(0);
+    says(doctor(&required), 0, &["one job", "through in"]);
+}
+
 #[test]
 fn doctor_warns_of_servers_that_may_start_again_with_an_old_snapshot() {
     let warned = |keeping: &[&str]| {

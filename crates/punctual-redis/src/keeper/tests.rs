@@ -76,7 +76,7 @@ fn one_of_many_workers_leaves_the_rounds_to_others() {
         "a thousand have later turns"
     );
     assert!(
-        lets_be(Some(millis(400)), None, 1),
+        lets_be(Some(seconds(1)), None, 1),
         "it has just been called"
     );
 }

@@ -96,6 +96,20 @@ async fn a_command_that_a_function_may_not_is_told_with_its_remedy() {
     assert!(listed.jobs.is_empty());
 }
 
+/// Calls that left together are told the same as one that left alone.
+#[tokio::test]
+async fn rights_that_are_taken_away_are_told_to_all_who_call_at_once() {
+    let place = UnderRules::and(&[]);
+    let engine = connect(&place.address()).await;
+    enqueue(&engine).await.expect("enqueue");
+    place.0.cli(&["ACL", "SETUSER", "punctual", "-@write"]);
+    let calls = (0..20).map(|_| enqueue(&engine));
+    for told in futures_util::future::join_all(calls).await {
+        let error = told.expect_err("it may not");
+        assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_user_with_the_minimal_rules_may_do_nothing_else() {
     let place = UnderRules::and(&[]);

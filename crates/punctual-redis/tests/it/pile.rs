@@ -320,6 +320,32 @@ async fn a_call_moves_a_few_hundred_due_jobs_beside_its_own_work() {
     assert_eq!((done.moved, slice), (2 * BESIDE, 2 * BESIDE));
 }
 
+/// A pile of one queue, which may be paused, keeps no job of another from its time.
+#[tokio::test]
+async fn a_pile_of_one_queue_keeps_no_other_from_its_time() {
+    let mut pile = Pile::new().await;
+    pile.enqueue_within(Duration::ZERO, 10 * BATCH, START + minutes(1))
+        .await;
+    let due = Due::At(START + minutes(1) + seconds(1));
+    let others: Vec<String> = (0..5).map(|number| format!("other-{number}")).collect();
+    for queue in &others {
+        let job = NewJob {
+            due,
+            ..NewJob::new(queue.as_str(), "{}")
+        };
+        pile.engine
+            .enqueue(&here(), vec![job])
+            .await
+            .expect("enqueue");
+    }
+    pile.set_time(START + minutes(2)).await;
+    for queue in &others {
+        let order = Claim::new(WorkerId::random(), queue.as_str(), BATCH);
+        let answer = pile.engine.claim(&here(), order).await.expect("claim");
+        assert_eq!(answer.pages.len(), 1, "{queue} waits for a pile of others");
+    }
+}
+
 /// A job that has to be looked at.
 fn keyed(number: usize) -> NewJob {
     NewJob {

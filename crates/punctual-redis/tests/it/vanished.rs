@@ -97,9 +97,12 @@ async fn where_data_are_required_nothing_begins_anew() {
     assert_eq!(error.kind(), ErrorKind::DataMissing, "{error}");
     assert!(error.to_string().contains("data=required"), "{error}");
     nothing_was_begun(&server);
+    let told = engine.info().await.expect("info").health;
+    assert!(!told.ok && format!("{told:?}").contains("data=required"));
     let first = connect(&server.address()).await;
     let id = enqueue(&first).await.expect("enqueue");
     assert_eq!(claim(&engine, 1).await.expect("claim")[0].jobs[0].id, id);
+    assert!(engine.info().await.expect("info").health.ok);
     drop(engine);
     server.cli(&["FLUSHALL"]);
     let engine = connect(&address).await;
@@ -108,6 +111,20 @@ async fn where_data_are_required_nothing_begins_anew() {
         assert_eq!(error.kind(), ErrorKind::DataMissing, "{error}");
         nothing_was_begun(&server);
     }
+}
+
+/// Shards of a namespace that nobody has come to yet may be begun, once there is a first one.
+#[tokio::test]
+async fn where_data_are_required_all_shards_of_a_namespace_are_of_use() {
+    let server = TestServer::start();
+    let first = connect(&format!("{}?shards=16", server.address())).await;
+    let id = enqueue(&first).await.expect("enqueue");
+    let engine = connect(&format!("{}?data=required", server.address())).await;
+    for _ in 0..40 {
+        enqueue(&engine).await.expect("enqueue");
+    }
+    let done = crate::client::drain(&engine).await;
+    assert!(done.len() == 41 && done.contains(&id), "{done:?}");
 }
 
 async fn waits(engine: &RedisEngine, what: WaitFor) -> punctual::Error {

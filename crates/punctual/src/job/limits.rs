@@ -20,7 +20,7 @@ pub struct Limits {
     pub wait_for_names: usize,
     /// Effects of one settlement. Default 64.
     pub effects: usize,
-    /// Waiting jobs that one call moves, rescues, expires or prunes besides its own work. Default 500: it keeps a server no longer than the call itself does.
+    /// Waiting jobs that one call moves, rescues, expires or prunes besides its own work. Default 500: it keeps a server no longer than the call itself does. On Redis any call but `maintain` moves 250 at most.
     pub sweep: usize,
     /// Settled marks kept at the same time. Default 1,000,000.
     pub marks: usize,
