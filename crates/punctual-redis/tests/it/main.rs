@@ -64,6 +64,8 @@ mod pile;
 mod promoted;
 /// Workers that were there all the time.
 mod recovery;
+/// Users who may do little, wherever their servers stand.
+mod rules;
 /// The engine keeps the law over several shards, as far as it can.
 mod several;
 /// Jobs of one call that are stored together.
