@@ -3,7 +3,7 @@
 ///
 /// First what the engine sends, then what the functions do with the keys under `punctual:`.
 pub const ACL_RULES: &str = "~punctual:* resetchannels -@all \
-     +ping +info +auth +select +role +config|get +bgrewriteaof +cluster|slots +function|load +fcall +fcall_ro \
+     +info +select +role +config|get +bgrewriteaof +cluster|slots +function|load +fcall +fcall_ro \
      +bzpopmin +zmpop +pexpire +sadd +smembers +wait +hmget +zadd \
      +del +exists +expire +get +hdel +hget +hgetall +hincrby +hkeys +hscan +hset +lindex +llen \
      +lpop +lpush +lrange +lrem +lset +ltrim +rpush +time +zcount +zlexcount +zrange \

@@ -193,6 +193,99 @@ async fn functions_refuse_what_they_cannot_read() {
     assert_eq!(drain(&engine).await.len(), 1);
 }
 
+/// Every function of the library, as the server lists them.
+fn functions(server: &TestServer) -> Vec<String> {
+    let listed = server.cli(&["FUNCTION", "LIST", "LIBRARYNAME", "punctual_1"]);
+    let names = listed.lines().map(str::trim);
+    let names = names.filter(|line| line.starts_with("punctual_1_"));
+    names.map(ToString::to_string).collect()
+}
+
+/// What takes no key, or need not have an argument.
+const TAKES_NO_KEY: [&str; 2] = ["version", "help"];
+const TAKES_NO_WORDS: [&str; 1] = ["stats"];
+
+/// What is wrong is named: by the functions, or by the server before they are called.
+const CLEAR: [&str; 5] = [
+    "PUNCTUAL invalid_input ",
+    "PUNCTUAL batch_too_large ",
+    "ERR wrong number of arguments for 'fcall' command",
+    "ERR Bad number of keys provided",
+    "ERR Number of keys can't be ",
+];
+
+#[tokio::test]
+async fn every_function_refuses_wrong_counts_and_changes_nothing() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let id = enqueue(&engine).await.expect("enqueue");
+    let functions = functions(&server);
+    let code = server.cli(&["FUNCTION", "LIST", "WITHCODE", "LIBRARYNAME", "punctual_1"]);
+    let code = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("--"));
+    let registered = code.filter(|line| {
+        let registers = [
+            "verb('",
+            "several('",
+            "redis.register_function{function_name = PREFIX .. '",
+        ];
+        registers.iter().any(|it| line.starts_with(it))
+    });
+    assert_eq!(functions.len(), registered.count(), "{functions:?}");
+    for own in ["enqueues", "calls", "version", "push", "help"] {
+        let name = format!("punctual_1_{own}");
+        assert!(functions.contains(&name), "{own} of {functions:?}");
+    }
+    let (base, other) = ("punctual:{default/0}", "punctual:{default/0}:b");
+    let digest = server.cli(&["DEBUG", "DIGEST"]);
+    for function in &functions {
+        let verb = function.trim_start_matches("punctual_1_");
+        let many = vec!["x"; 1_001];
+        let mut calls = vec![
+            ("no number of keys", vec![]),
+            ("no number", vec!["x"]),
+            ("fewer keys than it says", vec!["1"]),
+            ("fewer keys than it says", vec!["2", base]),
+            ("a number below none", vec!["-1", base]),
+        ];
+        if !TAKES_NO_KEY.contains(&verb) {
+            calls.push(("no key", vec!["0"]));
+            calls.push(("no key, but an argument", vec!["0", base]));
+            calls.push(("two keys", vec!["2", base, other, "x"]));
+            calls.push(("many arguments", [vec!["1", base], many].concat()));
+            if !TAKES_NO_WORDS.contains(&verb) {
+                calls.push(("no argument", vec!["1", base]));
+            }
+        }
+        for (what, arguments) in calls {
+            let call = [&["FCALL", function.as_str()][..], &arguments].concat();
+            let said = server.cli(&call);
+            let is_clear = CLEAR.iter().any(|clear| said.starts_with(clear));
+            assert!(is_clear, "{verb}, {what}: {said:.200}");
+            let after = server.cli(&["DEBUG", "DIGEST"]);
+            assert_eq!(after, digest, "{verb}, {what}: {said:.200}");
+        }
+    }
+    // What there may be more of than is asked for, or less, is answered, and changes nothing either.
+    for (verb, arguments) in [
+        ("version", &["0", "x"][..]),
+        ("version", &["1", base]),
+        ("help", &["0"]),
+        ("help", &["2", base, other]),
+        ("stats", &["1", base]),
+    ] {
+        let function = format!("punctual_1_{verb}");
+        let said = server.cli(&[&["FCALL_RO", function.as_str()][..], arguments].concat());
+        assert!(
+            !said.contains("ERR") && !said.contains("PUNCTUAL "),
+            "{said}"
+        );
+        assert_eq!(server.cli(&["DEBUG", "DIGEST"]), digest, "{verb}");
+    }
+    assert_eq!(drain(&engine).await, [id]);
+}
+
 #[tokio::test]
 async fn any_bytes_are_a_payload() {
     let server = TestServer::start();

@@ -7,7 +7,7 @@ use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 use tokio::task::JoinHandle;
 
-use crate::client::{QUEUE, claim, connect, drain, here, job};
+use crate::client::{LIMIT, QUEUE, claim, comes_about, connect, drain, here, job};
 use crate::cuts_together::notes_all;
 use crate::dropped::times;
 
@@ -29,6 +29,11 @@ async fn at_once(wait: JoinHandle<Waited>) -> Waited {
     // Well below the second after which one who waits looks for himself.
     let waited = within(millis(800), wait).await.expect("it is rung for");
     waited.expect("no panic")
+}
+
+/// Whether somebody's connection blocks on bells.
+fn is_heard(server: &TestServer) -> bool {
+    server.cli(&["CLIENT", "LIST"]).contains("cmd=bzpopmin")
 }
 
 async fn engines(server: &TestServer) -> [std::sync::Arc<RedisEngine>; 3] {
@@ -63,9 +68,7 @@ async fn a_bell_that_is_not_needed_here_rings_elsewhere() {
     assert!(claim(&gone, 1).await.expect("claim").is_empty());
     // It listens no more, but its connection still blocks on the bell.
     let wait = waits(&gone, QUEUE).await;
-    while !server.cli(&["CLIENT", "LIST"]).contains("cmd=bzpopmin") {
-        tokio::task::yield_now().await;
-    }
+    comes_about("somebody listens", || is_heard(&server)).await;
     wait.abort();
     let _ = wait.await;
     let wait = waits(&worker, QUEUE).await;
@@ -82,9 +85,7 @@ async fn a_queue_that_is_listened_to_later_is_heard() {
     let server = TestServer::start();
     let [producer, worker, _] = engines(&server).await;
     let first = waits(&worker, QUEUE).await;
-    while !server.cli(&["CLIENT", "LIST"]).contains("cmd=bzpopmin") {
-        tokio::task::yield_now().await;
-    }
+    comes_about("somebody listens", || is_heard(&server)).await;
     let second = waits(&worker, "mail").await;
     producer
         .enqueue(&here(), vec![NewJob::new("mail", "{}")])
@@ -100,15 +101,10 @@ async fn bells_are_heard_again_within_a_second_of_a_restart() {
     let [producer, worker, _] = engines(&server).await;
     assert!(claim(&worker, 1).await.expect("claim").is_empty());
     let wait = waits(&worker, QUEUE).await;
-    let is_heard = |server: &TestServer| server.cli(&["CLIENT", "LIST"]).contains("cmd=bzpopmin");
-    while !is_heard(&server) {
-        tokio::task::yield_now().await;
-    }
+    comes_about("somebody listens", || is_heard(&server)).await;
     tokio::task::block_in_place(|| server.restart());
     // Tries are half a second apart at most, as `servers` asserts, and the first of them does.
-    while !is_heard(&server) {
-        tokio::task::yield_now().await;
-    }
+    comes_about("somebody listens again", || is_heard(&server)).await;
     let refused = server.cli(&["INFO", "errorstats"]);
     assert!(!refused.contains("errorstat_"), "one more try: {refused}");
     server.cli(&["FUNCTION", "FLUSH"]);
@@ -129,26 +125,24 @@ async fn a_lost_bell_costs_a_second() {
             .matches("cmd=bzpopmin")
             .count()
     };
-    let mut deaf = std::process::Command::new("redis-cli")
+    let deaf = std::process::Command::new("redis-cli")
         .args(["-p", &server.port().to_string()])
-        .args(["BZPOPMIN", "punctual:{default/0}:d:orders", "0"])
-        .stdout(std::process::Stdio::null())
+        .args(["BZPOPMIN", "punctual:{default/0}:d:orders", "60"])
+        .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("redis-cli runs");
-    while listeners() < 1 {
-        tokio::task::yield_now().await;
-    }
+    comes_about("the deaf one listens", || listeners() >= 1).await;
     let wait = waits(&worker, QUEUE).await;
-    while listeners() < 2 {
-        tokio::task::yield_now().await;
-    }
+    comes_about("the other one listens", || listeners() >= 2).await;
     let watch = Stopwatch::start();
     notes_all(&server);
     producer
         .enqueue(&here(), vec![job()])
         .await
         .expect("enqueue");
-    assert!(deaf.wait().expect("it ends").success(), "it heard the bell");
+    let heard = deaf.wait_with_output().expect("it ends").stdout;
+    let heard = String::from_utf8_lossy(&heard);
+    assert!(heard.contains(":d:orders"), "it heard no bell: {heard}");
     // One who waits alone looks each second, as `waiting` asserts; the first look finds it, and some may have come before it.
     let waited = within(seconds(30), wait).await;
     let waited = waited.expect("it looks for itself");
@@ -169,7 +163,9 @@ async fn a_job_is_on_time_and_never_early() {
         };
         let sent = producer.enqueue(&here(), vec![job]).await.expect("enqueue");
         let due = sent.receipts[0].due;
+        let watch = Stopwatch::start();
         let claimed = loop {
+            assert!(watch.elapsed() < LIMIT, "it does not come");
             let claim = punctual::engine::Claim::new(Default::default(), QUEUE, 1);
             let claimed = worker.claim(&here(), claim).await.expect("claim");
             if !claimed.pages.is_empty() {
@@ -195,7 +191,9 @@ async fn a_suspect_is_heard_of_by_a_look() {
     let sent = producer.enqueue(&here(), vec![job()]).await;
     sent.expect("enqueue");
     // Claimed twice, and never settled.
+    let watch = Stopwatch::start();
     loop {
+        assert!(watch.elapsed() < LIMIT, "nobody suspects it");
         let claim = punctual::engine::Claim {
             lease: millis(1),
             ..punctual::engine::Claim::new(Default::default(), QUEUE, 1)

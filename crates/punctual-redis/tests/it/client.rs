@@ -4,7 +4,7 @@ use punctual::engine::{
     Claim, EnqueueVerdict, Extend, ExtendVerdict, PageReport, Settle, SettleVerdict, Settlement,
     Target, WaitFor, Waited, WorkerId,
 };
-use punctual::time::seconds;
+use punctual::time::{Stopwatch, seconds};
 use punctual::{Engine, JobId, JobRecord, Namespace, NewJob, Outcome, Result, State};
 use punctual_redis::{Options, RedisEngine};
 
@@ -28,6 +28,18 @@ pub(crate) async fn connect(address: &str) -> RedisEngine {
 
 pub(crate) fn job() -> NewJob {
     NewJob::new(QUEUE, "{}")
+}
+
+/// Whatever is awaited comes about by then, or never.
+pub(crate) const LIMIT: std::time::Duration = seconds(60);
+
+/// Awaits a fact.
+pub(crate) async fn comes_about(what: &str, fact: impl Fn() -> bool) {
+    let watch = Stopwatch::start();
+    while !fact() {
+        assert!(watch.elapsed() < LIMIT, "it does not come about: {what}");
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Sends a job again and again until it is known to be kept.

@@ -22,6 +22,12 @@ fn every_law_holds_on_a_cluster() {
     assert!(broken.is_none(), "{}", broken.expect("it is some"));
 }
 
+/// So no law was passed over for want of what it needs.
+#[test]
+fn every_capability_is_claimed() {
+    crate::harness::claims_all(&OnCluster::default());
+}
+
 /// Three shards on a master each, which go on when another one is away.
 fn three_masters() -> TestCluster {
     let mut cluster = TestCluster::start();

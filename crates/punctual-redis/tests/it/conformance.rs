@@ -1,3 +1,9 @@
 use crate::harness::OnServer;
 
 punctual::conformance::suite!(OnServer::default());
+
+/// So no law is passed over for want of what it needs.
+#[test]
+fn every_capability_is_claimed() {
+    crate::harness::claims_all(&OnServer::default());
+}

@@ -8,7 +8,7 @@ use punctual_redis::RedisEngine;
 use punctual_redis::testing::{Ending, TestCluster, TestProxy as Proxy, Way};
 
 use crate::certificates::{path, that_shows};
-use crate::client::{claim, connect, drain, enqueue, here, job, state};
+use crate::client::{claim, comes_about, connect, drain, enqueue, here, job, state};
 use crate::cuts::{at_bytes, at_every_byte};
 use crate::faults::rounds;
 use crate::hand::SHARD;
@@ -102,9 +102,8 @@ async fn behind_proxies(cluster: &mut TestCluster) -> Vec<Proxy> {
             let slots = node.cli(&["CLUSTER", "SLOTS"]);
             slots.lines().any(|line| line == proxy.port().to_string())
         };
-        while !proxies.iter().all(tells_of) {
-            tokio::task::yield_now().await;
-        }
+        let tells_of_all = || proxies.iter().all(tells_of);
+        comes_about("each node tells of every proxy", tells_of_all).await;
     }
     proxies
 }

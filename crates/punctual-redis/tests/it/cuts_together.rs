@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use punctual::engine::{Action, Control, Edit, ExtendVerdict, Filter, Select, StatsRequest};
+use punctual::time::Stopwatch;
 use punctual::{Engine, JobId, NewJob, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy as Proxy, TestServer};
 
-use crate::client::{QUEUE, claim, connect, drain, enqueue, here, job, state};
+use crate::client::{LIMIT, QUEUE, claim, comes_about, connect, drain, enqueue, here, job, state};
 use crate::cuts::at_every_byte;
 use crate::faults::rounds;
 
@@ -135,7 +136,9 @@ async fn a_cut_page_that_its_claimer_reads_comes_whole() {
                 }
             }
             let mut claimed = BTreeSet::new();
+            let watch = Stopwatch::start();
             while claimed.len() < ids.len() {
+                assert!(watch.elapsed() < LIMIT, "only {claimed:?} came");
                 for page in claim(&engine, 9).await.expect("claim") {
                     for job in &page.jobs {
                         let sent = jobs
@@ -176,12 +179,12 @@ async fn a_cut_change_that_waits_for_a_replica_is_done_once() {
         &format!("127.0.0.1 {}", server.port()),
     ];
     let _replica = TestServer::with(&follows);
-    while !server
-        .cli(&["INFO", "replication"])
-        .contains("state=online")
-    {
-        tokio::task::yield_now().await;
-    }
+    let is_online = || {
+        server
+            .cli(&["INFO", "replication"])
+            .contains("state=online")
+    };
+    comes_about("a replica", is_online).await;
     let (proxy, engine, direct) = cut_and_direct(&server, "?durability=replica(1)").await;
     at_every_byte(&proxy, step(), || async {
         let job = job();

@@ -283,6 +283,10 @@ async fn a_killed_server_that_syncs_each_second_loses_its_last_two_at_most() {
         server.kill();
         let killed = watch.elapsed();
         server.restart();
+        let back = Stopwatch::start();
+        let first = claim(&engine, 1).await.expect("the server is back");
+        assert!(back.elapsed() < seconds(5), "{:?}", back.elapsed());
+        assert_eq!(first.len(), 1, "jobs of before the kill are there");
         let mut lost = 0;
         for (id, at) in &acknowledged {
             if state(&engine, *id).await.is_none() {
@@ -291,6 +295,7 @@ async fn a_killed_server_that_syncs_each_second_loses_its_last_two_at_most() {
             }
         }
         println!("round {round}: {lost} of {} lost", acknowledged.len());
+        assert!(first[0].complete(&engine).await.expect("settle"));
         assert!(
             acknowledged[0].1 < millis(300),
             "some are older than the window"

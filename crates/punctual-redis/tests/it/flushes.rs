@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 use futures_util::future::join_all;
 use punctual::conformance::START;
-use punctual::engine::{Claim, EnqueueVerdict, Filter, List, ListBy, Target, WorkerId};
-use punctual::time::ManualClock;
+use punctual::engine::{
+    Claim, EnqueueVerdict, Filter, List, ListBy, SettleVerdict, Target, WaitFor, Waited, WorkerId,
+};
+use punctual::time::{ManualClock, Stopwatch, days};
 use punctual::{Engine, JobId, Namespace, Outcome, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestCluster, TestServer};
 
-use crate::client::{Claimed, QUEUE, here, job, options};
+use crate::client::{Claimed, LIMIT, QUEUE, here, job, options};
 use crate::faults::rounds;
 use crate::versions::{Trouble, counted, namespaces};
 
@@ -209,6 +211,107 @@ async fn older_functions_of_any_node_are_replaced() {
     on_each_node(older_ones_are_replaced).await;
 }
 
+/// The functions of the server as an older version has them that lacks one.
+fn lacking(node: &TestServer, lacks: &str) -> String {
+    let text = code(node).replace(
+        &format!("local VERSION = {}\n", RedisEngine::functions_version()),
+        "local VERSION = 3\n",
+    );
+    let registers = |line: &&str| line.starts_with(&format!("verb('{lacks}', "));
+    assert_eq!(text.lines().filter(registers).count(), 1, "{lacks}");
+    let kept: Vec<&str> = text.lines().filter(|line| !registers(line)).collect();
+    kept.join("\n") + "\n"
+}
+
+/// What is behind an outcome, a wait and a look is asked once more too, if it is just this that its server lacks.
+#[tokio::test]
+async fn any_function_that_is_lacking_costs_one_retry() {
+    let server = TestServer::start();
+    let engine = connect(&format!("{}?shards=2", server.address())).await;
+    let (namespace, now) = (here(), START);
+    engine.get(&namespace, nobody(), false).await.expect("get");
+    for lacks in ["maintain", "info", "watch", "changes", "outbox", "deliver"] {
+        let job = job();
+        let sent = engine.enqueue(&namespace, vec![job.clone()]).await;
+        sent.expect("enqueue");
+        let wants = Claim::new(WorkerId::random(), QUEUE, 1);
+        let mut claimed = engine.claim(&namespace, wants).await.expect("claim");
+        let page = claimed.pages.remove(0);
+        let page = Claimed {
+            token: page.token,
+            jobs: page.jobs,
+        };
+        assert_eq!(page.jobs[0].id, job.id);
+        load(&server, &lacking(&server, lacks));
+        server.cli(&["CONFIG", "RESETSTAT"]);
+        let effects = (0..8).map(crate::outbox::follower).collect::<Vec<_>>();
+        let until = now + days(9);
+        match lacks {
+            "maintain" => engine.maintain().await.map(drop).expect(lacks),
+            "info" => assert!(engine.info().await.expect(lacks).health.ok),
+            "watch" => {
+                let settled = WaitFor::Settled(vec![JobId::new()]);
+                let waited = engine.wait(&namespace, settled, until).await;
+                assert_eq!(waited.expect(lacks), Waited::Settled, "nobody knows it");
+            }
+            "changes" => {
+                let begins = WaitFor::Changes(None);
+                let waited = engine.wait(&namespace, begins, now).await;
+                assert!(matches!(waited.expect(lacks), Waited::Changes { .. }));
+            }
+            _ => {
+                let effects = crate::outbox::enqueues(&effects);
+                let settle = crate::outbox::ends_with(&page, effects);
+                let settled = engine.settle(&namespace, settle).await.expect(lacks);
+                let SettleVerdict::Settled { effects, .. } = &settled.verdicts[0][0] else {
+                    panic!("{settled:?}");
+                };
+                assert!(effects.iter().all(Option::is_some), "{lacks}: {effects:?}");
+                let others = crate::outbox::take_followers(&engine).await;
+                assert_eq!(others.len(), 8, "{lacks}: each is there once");
+            }
+        }
+        let (loads, misses) = loads_and_misses(&server);
+        // Of two shards both may ask at the same time.
+        assert_eq!(loads, 1, "{lacks}");
+        assert!((1..=2).contains(&misses), "{lacks}: {misses} missed it");
+        assert_eq!(version(&server), RedisEngine::functions_version());
+        engine.maintain().await.expect("maintain");
+        let drained = crate::client::drain(&engine).await;
+        assert!(drained.len() <= 1, "{lacks}: {drained:?}");
+        if !matches!(lacks, "outbox" | "deliver") {
+            assert!(page.complete(&engine).await.expect("settle"));
+        }
+    }
+}
+
+/// The same of a look for work, which is made once no bell tells of any, by a clock that goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_that_is_lacking_costs_one_retry() {
+    let server = TestServer::start();
+    let ahead = RedisEngine::connect_with_clock_ahead(options(&server.address()), days(1));
+    let engine = ahead.await.expect("the server is there");
+    for trouble in ["lacks it", "flushed"] {
+        let sent = engine.enqueue(&here(), vec![job()]).await;
+        sent.expect("enqueue");
+        let work = || WaitFor::Work(vec![QUEUE.into()]);
+        let taken = engine.wait(&here(), work(), START).await;
+        assert_eq!(taken.expect("wait"), Waited::Work, "its bell is taken");
+        let until = engine.info().await.expect("info").now + days(9);
+        match trouble {
+            "flushed" => Trouble::Flushed.befall(&server),
+            _ => load(&server, &lacking(&server, "listen")),
+        }
+        server.cli(&["CONFIG", "RESETSTAT"]);
+        let waited = engine.wait(&here(), work(), until).await;
+        assert_eq!(waited.expect("wait"), Waited::Work, "{trouble}");
+        let (loads, misses) = loads_and_misses(&server);
+        assert_eq!(loads, 1, "{trouble}");
+        assert!((1..=4).contains(&misses), "{trouble}: {misses} missed them");
+        assert_eq!(crate::client::drain(&engine).await.len(), 1);
+    }
+}
+
 /// What the callers of a load did.
 #[derive(Default)]
 struct Done {
@@ -284,7 +387,9 @@ async fn come_and_go_under_load(engine: RedisEngine, node: &TestServer, namespac
     for round in 0..rounds(12) {
         // Some calls go well in between.
         let before = done.calls.load(SeqCst);
+        let watch = Stopwatch::start();
         while done.calls.load(SeqCst) < before + 4 * OF_EACH {
+            assert!(watch.elapsed() < LIMIT, "they go on no more");
             assert!(
                 !callers
                     .iter()

@@ -155,7 +155,7 @@ async fn a_user_with_the_minimal_rules_may_do_nothing_else() {
 }
 
 /// Every command of the server, as `name` or `container|name`.
-fn commands(server: &TestServer) -> BTreeSet<String> {
+pub(crate) fn commands(server: &TestServer) -> BTreeSet<String> {
     let categories = server.cli(&["ACL", "CAT"]);
     let of = |category: &str| server.cli(&["ACL", "CAT", category]);
     let names: Vec<String> = categories.lines().map(of).collect();

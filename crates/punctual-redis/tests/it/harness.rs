@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual::conformance::{Harness, START, Subject};
+use punctual::engine::Capability;
 use punctual::time::{ManualClock, Timestamp};
 use punctual::{Engine, Limits};
 use punctual_redis::testing::{TestCluster, TestServer};
@@ -99,6 +100,16 @@ impl Place for UnderRules {
     fn server(&self) -> &TestServer {
         &self.0
     }
+}
+
+/// An engine there claims every capability.
+pub(crate) fn claims_all<P: Place>(places: &On<P>) {
+    let runtime = tokio::runtime::Runtime::new().expect("the system allows it");
+    runtime.block_on(async {
+        let subject = places.fresh(Limits::default()).await;
+        let info = subject.engine().info().await.expect("info");
+        assert_eq!(info.capabilities, Capability::ALL);
+    });
 }
 
 /// What an engine can be tested on.

@@ -48,6 +48,8 @@ mod health;
 mod herd;
 /// The engine and the reference model do the same, step by step.
 mod histories;
+/// Records that a later version has written.
+mod later;
 /// Hears what is logged.
 mod logs;
 /// Settles whose answer is lost.
@@ -64,6 +66,8 @@ mod pile;
 mod promoted;
 /// Workers that were there all the time.
 mod recovery;
+/// Users who may do little, wherever their servers stand.
+mod rules;
 /// The engine keeps the law over several shards, as far as it can.
 mod several;
 /// Jobs of one call that are stored together.

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use punctual::engine::{Claim, WorkerId};
-use punctual::time::{Timestamp, millis, seconds};
-use punctual::{Due, Engine, Error, ErrorKind, JobId, NewJob, Outcome};
+use punctual::engine::{Claim, Target, WorkerId};
+use punctual::time::{Stopwatch, Timestamp, millis, seconds, within};
+use punctual::{
+    Context, Due, Engine, Error, ErrorKind, JobId, JobRecord, NewJob, Outcome, State, Worker,
+};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestCluster;
 
-use crate::client::{Claimed, QUEUE, here, job, options};
+use crate::client::{Claimed, LIMIT, QUEUE, here, job, options};
 use crate::hand::SHARD;
 
 /// Queues with a job that waits; each has keys of its own.
@@ -197,4 +199,120 @@ async fn a_large_slot_that_moves_slowly_costs_calls_their_deadline_and_nothing_e
         .iter()
         .for_each(|id| *times.entry(*id).or_insert(0) += 1);
     assert!(kept.keys().all(|id| times.get(id) == Some(&1)), "each once");
+}
+
+/// Jobs that wait in the slot, each of a hundred queues having some.
+const WAITING: usize = 5_000;
+/// Keys that are carried at a time where nobody is to wait for long.
+const FEW: usize = 50;
+
+/// With default settings on all sides nobody notices that a slot of some thousand jobs moves, but for the time it takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_of_thousands_of_jobs_moves_within_the_default_deadline() {
+    let cluster = TestCluster::start();
+    let by_default = async || {
+        let engine = RedisEngine::connect(options(&cluster.address())).await;
+        Arc::new(engine.expect("it is there"))
+    };
+    let (producer, worker) = (by_default().await, by_default().await);
+    let mut waiting = Vec::new();
+    for _ in 0..WAITING / 500 {
+        let jobs = (0..500).map(|number| NewJob {
+            due: Due::After(seconds(3_600 + number % 7)),
+            ..NewJob::new(format!("q{}", number % 100), "{}")
+        });
+        let jobs: Vec<_> = jobs.collect();
+        waiting.extend(jobs.iter().map(|job| job.id));
+        producer.enqueue(&here(), jobs).await.expect("enqueue");
+    }
+    let told = Arc::new(Told::default());
+    let load = [
+        tokio::spawn(produces(producer.clone(), told.clone())),
+        tokio::spawn(works(worker.clone(), told.clone())),
+    ];
+    let (ran, mut runs) = tokio::sync::mpsc::unbounded_channel();
+    let mail = Worker::new(by_default().await).queues([MAIL]).handle_any(
+        move |job: JobRecord, _: Context| {
+            let _ = ran.send(job.id);
+            async { Outcome::Completed }
+        },
+    );
+    let mail = tokio::spawn(mail.run_until(std::future::pending::<()>()));
+    let mut sent = Vec::new();
+    for _ in 0..3 {
+        let before = told.ended.lock().expect("no panic").len();
+        let has_worked = || told.ended.lock().expect("no panic").len() >= before + 50;
+        meets("they go on", &load, has_worked).await;
+        let to = (cluster.owner_of(SHARD) + 1) % 3;
+        let letter = NewJob::new(MAIL, "{}");
+        sent.push(letter.id);
+        let moving = tokio::task::block_in_place(|| cluster.begin_move(SHARD, to));
+        let moving = moving.expect("it is elsewhere");
+        let all = moving.left();
+        assert!(all > 100, "{all} keys");
+        // This call begins in the middle of it.
+        let sends = {
+            let producer = producer.clone();
+            tokio::spawn(async move { producer.enqueue(&here(), vec![letter]).await })
+        };
+        tokio::task::block_in_place(|| {
+            while moving.carry(FEW) > 0 {}
+            moving.end();
+        });
+        let receipts = sends.await.expect("no panic").expect("in five seconds");
+        assert!(receipts.receipts[0].verdict.is_accepted());
+    }
+    let before = told.ended.lock().expect("no panic").len();
+    let has_worked = || told.ended.lock().expect("no panic").len() >= before + 50;
+    meets("they go on", &load, has_worked).await;
+    told.enough.store(true, SeqCst);
+    for one in load {
+        one.await.expect("no panic");
+    }
+    for errors in &told.errors {
+        let errors = errors.lock().expect("no panic");
+        assert!(errors.is_empty(), "{:?}", errors.first());
+    }
+    assert_eq!(told.early.load(SeqCst), 0, "early");
+    let kept = told.kept.lock().expect("no panic").clone();
+    let is_done = |told: &Told| {
+        let ended = told.ended.lock().expect("no panic");
+        ended.len() >= kept.len()
+    };
+    let began = Stopwatch::start();
+    while !is_done(&told) {
+        work(&worker, &told).await;
+        assert!(began.elapsed() < LIMIT, "some are lost");
+    }
+    let mut ended = told.ended.lock().expect("no panic").clone();
+    ended.sort_unstable();
+    assert!(ended.iter().eq(kept.keys()), "each once");
+    let mut ran = Vec::new();
+    while ran.len() < sent.len() {
+        let next = within(LIMIT, runs.recv()).await.expect("it is not lost");
+        ran.push(next.expect("the worker goes on"));
+    }
+    mail.abort();
+    let _ = mail.await;
+    ran.extend(std::iter::from_fn(|| runs.try_recv().ok()));
+    assert_eq!(ran, sent, "each once, in order");
+    for ids in waiting.chunks(1_000) {
+        let targets = ids.iter().copied().map(Target::Id).collect();
+        let got = producer.get(&here(), targets, false).await.expect("get");
+        for job in got {
+            let is = job.map(|job| job.state());
+            assert_eq!(is, Some(State::Scheduled), "it has come along");
+        }
+    }
+}
+
+/// Another queue, of a worker.
+const MAIL: &str = "mail";
+async fn meets(what: &str, load: &[tokio::task::JoinHandle<()>], fact: impl Fn() -> bool) {
+    let watch = Stopwatch::start();
+    while !fact() {
+        assert!(watch.elapsed() < LIMIT, "{what} no more");
+        assert!(load.iter().all(|it| !it.is_finished()), "{what} no more");
+        tokio::task::yield_now().await;
+    }
 }

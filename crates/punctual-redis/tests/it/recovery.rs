@@ -94,15 +94,26 @@ async fn a_server_that_stood_still_for_two_leases() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_was_killed() {
-    let mut server = block_in_place(|| TestServer::with(&crate::faults::ALWAYS));
-    let mut at_work = AtWork::on(&server.address()).await;
+/// A server with an append-only file that is killed and started again.
+async fn is_killed(settings: &[&str], durability: &str) {
+    let mut server = block_in_place(|| TestServer::with(settings));
+    let address = format!("{}?durability={durability}", server.address());
+    let mut at_work = AtWork::on(&address).await;
     let caller = connect_for(&server.address(), SHORT).await;
     block_in_place(|| server.kill());
     let error = enqueue(&caller).await.expect_err("nobody is there");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
     at_work.works_again(|| server.restart()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_killed() {
+    is_killed(&crate::faults::ALWAYS, "fsync").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_killed_and_syncs_each_second() {
+    is_killed(&["--save", "", "--appendonly", "yes"], "os").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,7 @@ use punctual::engine::{
     Action, Claim, Control, Edit, ExtendVerdict, Filter, List, ListBy, Select, SettleVerdict,
     StatsRequest, Target, WaitFor, Waited, WorkerId,
 };
-use punctual::time::ManualClock;
+use punctual::time::{ManualClock, Timestamp};
 use punctual::{Engine, JobId, Namespace, NewJob, Outcome, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestCluster, TestServer};
@@ -162,6 +162,35 @@ impl Troubled<'_> {
         let settled = WaitFor::Settled(vec![job.id]);
         let waited = engine.wait(namespace, settled, START + punctual::time::days(9));
         assert_eq!(self.call("wait", waited).await, Waited::Settled);
+        self.changes_and_rounds().await;
+    }
+
+    /// Of changes the first wait tells none. Waits for work look by a clock that goes on: see `flushes`.
+    async fn changes_and_rounds(&self) {
+        let (engine, namespace) = (self.engine, self.namespace);
+        let begins = engine.wait(namespace, WaitFor::Changes(None), Timestamp::ZERO);
+        let Waited::Changes { cursor, .. } = self.call("changes", begins).await else {
+            panic!("it begins");
+        };
+        let job = job();
+        let (sent, forever) = (vec![job.clone()], START + punctual::time::days(9));
+        let sent = engine.enqueue(namespace, sent).await.expect("enqueue");
+        assert!(sent.receipts[0].verdict.is_accepted());
+        let later = engine.wait(namespace, WaitFor::Changes(Some(cursor)), forever);
+        let Waited::Changes { changes, gap, .. } = self.call("changes", later).await else {
+            panic!("it has changed");
+        };
+        assert!(!gap && changes.iter().any(|change| change.id == job.id));
+        let cancels = Edit {
+            select: Select::Targets(vec![Target::Id(job.id)]),
+            action: Action::Cancel,
+            dry_run: false,
+        };
+        let cancelled = self.call("edit", engine.edit(namespace, cancels)).await;
+        assert_eq!(cancelled.matched, 1);
+        self.call("maintain", engine.maintain()).await;
+        let info = self.call("info", engine.info()).await;
+        assert!(info.health.ok, "{:?}", info.health.problems);
     }
 }
 

@@ -1,0 +1,166 @@
+//! What a later version has added to a record is kept by this one, and what it cannot read is written over by no edit.
+
+use punctual::engine::{Action, Edit, Extend, Select, SettleVerdict, Target};
+use punctual::time::hours;
+use punctual::{Due, Engine, ErrorKind, NewJob, Outcome, State};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::TestServer;
+
+use crate::client::{Claimed, claim, connect, here, job, state};
+
+/// The one record of the shard, cut into its parts as `docs/wire-protocol.md` says.
+const PARTS: &str = "
+    local records = 'punctual:{default/0}:b'
+    local id = redis.call('HKEYS', records)[1]
+    local r = redis.call('HGET', records, id)
+    local tag, flags, at = string.byte(r, 1), string.byte(r, 31), 32
+    local function map()
+      local length = struct.unpack('>I4', r, at)
+      local found = cmsgpack.unpack(string.sub(r, at + 4, at + 3 + length))
+      at = at + 4 + length
+      return found
+    end
+    local ext = {}
+    if tag >= 2 and tag <= 6 then ext = map() end
+    local names = at
+    at = at + 1 + string.byte(r, at)
+    at = at + 1 + string.byte(r, at)
+    names = string.sub(r, names, at - 1)
+    local opts = {}
+    if flags % 2 == 1 then opts = map() end
+";
+
+/// Adds to both maps what nobody knows yet.
+const ADDS: &str = "
+    ext.zz, opts.zy = {1, 'later'}, 'still later'
+    local function packed(map)
+      local bytes = cmsgpack.pack(map)
+      return struct.pack('>I4', #bytes) .. bytes
+    end
+    local sflags = flags % 2 == 1 and flags or flags + 1
+    redis.call('HSET', records, id, string.char(tag == 1 and 2 or tag) .. string.sub(r, 2, 30)
+      .. string.char(sflags) .. packed(ext) .. names .. packed(opts) .. string.sub(r, at))
+    return 'OK'
+";
+
+const TELLS: &str = "
+    return {tag, ext.zz and ext.zz[2] or 'gone', opts.zy or 'gone'}
+";
+
+fn evaluates(server: &TestServer, script: &str) -> String {
+    server.cli(&["EVAL", &format!("{PARTS}{script}"), "0"])
+}
+
+/// The record, and everything else, as it is.
+fn digest(server: &TestServer) -> String {
+    server.cli(&["DEBUG", "DIGEST-VALUE", "punctual:{default/0}:b"])
+}
+
+async fn edits(engine: &RedisEngine, job: &NewJob, action: Action) {
+    let edit = Edit {
+        select: Select::Targets(vec![Target::Id(job.id)]),
+        action,
+        dry_run: false,
+    };
+    let edited = engine.edit(&here(), edit).await.expect("edit");
+    assert_eq!(edited.matched, 1, "{edited:?}");
+}
+
+async fn settles(engine: &RedisEngine, page: &Claimed, outcome: Outcome) {
+    let settled = engine.settle(&here(), page.ends(outcome)).await;
+    let verdicts = settled.expect("settle").verdicts.concat();
+    assert!(
+        matches!(verdicts[..], [SettleVerdict::Settled { .. }]),
+        "{verdicts:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_nobody_knows_of_a_record_outlives_each_rewrite() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let job = NewJob {
+        retention: hours(1),
+        ..job()
+    };
+    let sent = engine.enqueue(&here(), vec![job.clone()]).await;
+    sent.expect("enqueue");
+    assert_eq!(evaluates(&server, ADDS), "OK");
+    let mut before = String::new();
+    let mut is_kept = |what: &str, rewritten: bool| {
+        let told = evaluates(&server, TELLS);
+        let (_, added) = told.split_once('\n').expect("a tag, and what was added");
+        assert_eq!(added, "later\nstill later", "{what}");
+        let now = digest(&server);
+        assert!(!rewritten || now != before, "{what} wrote it anew");
+        before = now;
+    };
+    is_kept("nothing", false);
+    edits(&engine, &job, Action::Reprioritise(3)).await;
+    is_kept("another priority", true);
+    edits(&engine, &job, Action::Reschedule(Due::After(hours(1)))).await;
+    is_kept("another due", true);
+    edits(&engine, &job, Action::RunNow).await;
+    is_kept("run now", true);
+    let page = claim(&engine, 1).await.expect("claim").remove(0);
+    let extend = Extend {
+        progress: vec![(job.id, "half".into())],
+        ..page.extension()
+    };
+    let extended = engine.extend(&here(), vec![extend]).await;
+    extended.expect("extend");
+    is_kept("progress", true);
+    settles(&engine, &page, Outcome::Retry { after: None }).await;
+    is_kept("a retry", true);
+    edits(&engine, &job, Action::RunNow).await;
+    let page = claim(&engine, 1).await.expect("claim").remove(0);
+    settles(&engine, &page, Outcome::Snooze { after: hours(1) }).await;
+    is_kept("a snooze", true);
+    edits(&engine, &job, Action::RunNow).await;
+    let page = claim(&engine, 1).await.expect("claim").remove(0);
+    settles(&engine, &page, Outcome::Dead).await;
+    is_kept("a death", true);
+    edits(&engine, &job, Action::Redrive).await;
+    is_kept("another life", true);
+    let page = claim(&engine, 1).await.expect("claim").remove(0);
+    assert!(page.complete(&engine).await.expect("settle"));
+    is_kept("a completion", true);
+    assert_eq!(state(&engine, job.id).await, Some(State::Completed));
+}
+
+#[tokio::test]
+async fn no_edit_writes_over_a_record_of_a_later_format() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let job = job();
+    let sent = engine.enqueue(&here(), vec![job.clone()]).await;
+    sent.expect("enqueue");
+    let tags = |tag: u8| {
+        let sets = format!(
+            "redis.call('HSET', records, id, string.char({tag}) .. string.sub(r, 2)) return 'OK'"
+        );
+        assert_eq!(evaluates(&server, &sets), "OK");
+    };
+    for tag in [10, 255] {
+        tags(tag);
+        let before = digest(&server);
+        let sent = engine.enqueue(&here(), vec![job.clone()]).await;
+        let error = sent.expect_err("its id is not free");
+        assert_eq!(error.kind(), ErrorKind::DataDamaged, "{error}");
+        for action in [Action::Cancel, Action::Reprioritise(1), Action::Delete] {
+            let edit = Edit {
+                select: Select::Targets(vec![Target::Id(job.id)]),
+                action,
+                dry_run: false,
+            };
+            if let Ok(edited) = engine.edit(&here(), edit).await {
+                assert_eq!(edited.matched, 0, "{edited:?}");
+            }
+        }
+        engine.maintain().await.expect("maintain");
+        assert_eq!(digest(&server), before, "tag {tag} is left alone");
+    }
+    tags(1);
+    let page = claim(&engine, 1).await.expect("claim").remove(0);
+    assert!(page.complete(&engine).await.expect("settle"));
+}
