@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -9,6 +10,7 @@ use punctual::{Error, ErrorKind};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::access::Caller;
 use crate::spells::Spells;
 use crate::unread::{Unread, Why};
 
@@ -38,6 +40,9 @@ pub(crate) struct ProblemBody {
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
+    /// What the engine said; only for a token of scope `operator`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<String>,
     /// The item at fault, counted from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<usize>,
@@ -59,6 +64,25 @@ pub(crate) struct Trail {
     pub(crate) id: Arc<str>,
     pub(crate) method: Method,
     pub(crate) path: Arc<str>,
+    /// Whether who asks may know what the engine says; not before its token was looked at.
+    is_operators: Arc<AtomicBool>,
+}
+
+impl Trail {
+    pub(crate) fn new(id: String, method: Method, path: &str) -> Self {
+        Self {
+            id: id.into(),
+            method,
+            path: path.into(),
+            is_operators: Arc::default(),
+        }
+    }
+
+    /// Who asks is known.
+    pub(crate) fn is_of(&self, caller: &Caller) {
+        let sees = caller.sees_engine();
+        self.is_operators.store(sees, Ordering::Relaxed);
+    }
 }
 
 pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
@@ -75,6 +99,7 @@ impl Problem {
                 code: code.into(),
                 message: message.into(),
                 hint: None,
+                cause: None,
                 index: None,
                 request_id: None,
             },
@@ -131,6 +156,13 @@ impl Problem {
         self.cause.is_some()
     }
 
+    /// What the engine said, if who asks may know.
+    pub(crate) fn cause_for(&self, trail: &Trail) -> Option<String> {
+        let told = trail.is_operators.load(Ordering::Relaxed);
+        let cause = self.cause.as_ref().filter(|_| told);
+        cause.map(|cause| cause.to_string())
+    }
+
     pub(crate) fn message(&self) -> &str {
         &self.body.message
     }
@@ -142,7 +174,9 @@ impl Problem {
         if !self.status.is_server_error() || is_end {
             return;
         }
-        let Trail { id, method, path } = trail;
+        let Trail {
+            id, method, path, ..
+        } = trail;
         let status = self.status.as_u16();
         let told = self.cause.as_ref().map(|cause| cause.to_string());
         let error = told.as_deref().unwrap_or(&self.body.message);
@@ -161,8 +195,9 @@ impl Problem {
     }
 
     /// The JSON of it, under the id of the request.
-    pub(crate) fn answer(mut self, request_id: Option<&str>) -> ErrorAnswer {
-        self.body.request_id = request_id.map(Into::into);
+    pub(crate) fn answer(mut self, trail: Option<&Trail>) -> ErrorAnswer {
+        self.body.request_id = trail.map(|trail| (*trail.id).into());
+        self.body.cause = trail.and_then(|trail| self.cause_for(trail));
         ErrorAnswer { error: self.body }
     }
 }
