@@ -209,3 +209,36 @@ async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_is_dead
     let ended = within(seconds(20), duties.end()).await;
     ended.expect("who is told to end ends");
 }
+
+#[tokio::test]
+async fn a_due_queue_that_is_not_served_though_workers_ask_is_red_until_it_is() {
+    let clock = ManualClock::new(START);
+    let engine = Arc::new(Standin::new(clock.clone()));
+    let under = serve_engine(engine.clone(), clock.clone()).await;
+    let asks = async || {
+        let claim = json!({"queues": ["mail", "idle"], "worker": {"slots": 4}});
+        let reply = under.send("POST", "/v1/claims", claim.to_string()).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()["pages"].as_array().map_or(0, Vec::len)
+    };
+    under.send("POST", "/v1/jobs", r#"{"queue":"mail"}"#).await;
+    engine.starves(true);
+    for _ in 0..3 {
+        clock.advance(seconds(1));
+        assert_eq!(asks().await, 0);
+        assert_eq!(stranger(&under).await, (200, json!({"ok": true})));
+    }
+    clock.advance(seconds(3));
+    assert_eq!(asks().await, 0);
+    assert_eq!(stranger(&under).await, (503, json!({"ok": false})));
+    let (status, told) = asked(&under, ADMIN).await;
+    assert_eq!(
+        (status, told["problems"].as_array().map(Vec::len)),
+        (503, Some(1)),
+        "{told}"
+    );
+    assert!(problems(&told).contains("queue mail"), "{told}");
+    engine.starves(false);
+    assert_eq!(asks().await, 1);
+    assert_eq!(stranger(&under).await, (200, json!({"ok": true})));
+}

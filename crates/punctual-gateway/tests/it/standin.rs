@@ -26,6 +26,7 @@ pub(crate) struct Standin {
     failure: Mutex<Option<(ErrorKind, &'static str)>>,
     health: Mutex<Option<Health>>,
     panics: AtomicBool,
+    starves: AtomicBool,
 }
 
 impl Standin {
@@ -38,6 +39,7 @@ impl Standin {
             failure: Mutex::new(None),
             health: Mutex::new(None),
             panics: AtomicBool::new(false),
+            starves: AtomicBool::new(false),
         }
     }
 
@@ -67,6 +69,11 @@ impl Standin {
         self.panics.store(panics, Ordering::SeqCst);
     }
 
+    /// Sees who claims, and gives them nothing of what they ask for, or does no more.
+    pub(crate) fn starves(&self, starves: bool) {
+        self.starves.store(starves, Ordering::SeqCst);
+    }
+
     /// Refuses to enqueue, extend, list, count and wait for changes from now on.
     pub(crate) fn fail(&self, kind: ErrorKind, why: &'static str) {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some((kind, why));
@@ -94,7 +101,10 @@ impl Standin {
 
 #[async_trait]
 impl Engine for Standin {
-    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
+    async fn claim(&self, namespace: &Namespace, mut claim: Claim) -> Result<Claimed> {
+        if self.starves.load(Ordering::SeqCst) {
+            claim.queues = vec!["none".to_owned()];
+        }
         let claimed = self.inner.claim(namespace, claim).await;
         self.held(Verb::Claim).await;
         claimed
