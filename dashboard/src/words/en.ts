@@ -34,7 +34,7 @@ export const en = {
     overdue: (count: number, span: string) => `${jobs(count)} due, the oldest for ${span}`,
     allBusy: (busy: number, slots: number) => `all workers are busy (${n(busy)} of ${n(slots)} slots)`,
     someFree: "workers have free slots: open a job and read its explanation",
-    paused: (count: number) => `paused while ${jobs(count)} wait`,
+    paused: (count: number) => `paused while ${jobs(count)} ${count === 1 ? "waits" : "wait"}`,
     pausedSince: "resume it when it may run again",
     newDead: (count: number) => `${n(count)} became dead letters in the last 5 minutes`,
     failing: (share: number, failed: number) => `${share}% of attempts failed in the last 5 minutes (${n(failed)})`,
