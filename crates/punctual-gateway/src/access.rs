@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use self::failures::Failures;
 pub use self::token::{Scope, Token};
 use crate::doors::Peer;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, Trail};
 use crate::state::Shared;
 
 /// All tokens of a gateway.
@@ -206,6 +206,9 @@ impl<N: Needs> FromRequestParts<Shared> for Allowed<N> {
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self> {
         let caller = caller_of(parts, shared)?;
+        if let Some(trail) = parts.extensions.get::<Trail>() {
+            trail.is_of(&caller);
+        }
         if N::ANY.iter().any(|scope| caller.allows(*scope)) {
             return Ok(Self(caller, PhantomData));
         }

@@ -198,6 +198,7 @@ async fn converse(
         said = hello(shared, socket, caller, peer) => said?,
         () = shared.ending() => return Err(ENDING),
     };
+    socket.trail.is_of(&caller);
     let now = shared.engine.info().await.map(|info| info.now);
     let now = now.map_err(|_| End(close_code::AGAIN, "the engine does not answer"))?;
     let welcome = Reply::welcome(

@@ -22,11 +22,8 @@ pub(crate) async fn guard(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let trail = Trail {
-        id: request_id(request.headers()).into(),
-        method: request.method().clone(),
-        path: request.uri().path().into(),
-    };
+    let id = request_id(request.headers());
+    let trail = Trail::new(id, request.method().clone(), request.uri().path());
     request.extensions_mut().insert(trail.clone());
     let mut response = match admit(&shared, &request) {
         Ok(()) => next.run(request).await,
@@ -34,14 +31,16 @@ pub(crate) async fn guard(
     };
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         problem.log(&trail, &shared.spells);
-        let body = serde_json::to_vec(&problem.answer(Some(&trail.id))).unwrap_or_default();
+        let body = serde_json::to_vec(&problem.answer(Some(&trail))).unwrap_or_default();
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         *response.body_mut() = Body::from(body);
     }
     let status = response.status().as_u16();
     shared.meters.answered(status);
-    let Trail { id, method, path } = &trail;
+    let Trail {
+        id, method, path, ..
+    } = &trail;
     tracing::debug!(%method, path = &**path, status, request_id = &**id, "answered");
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(id) {

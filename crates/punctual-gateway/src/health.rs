@@ -6,14 +6,11 @@ use punctual::engine::Health;
 use punctual::time::{exact_span, seconds};
 use punctual_push::DutyHealth;
 
-/// A loop that is at the same work for longer hangs.
-const HANGS_AFTER: Duration = seconds(60);
-
-/// With the loops of this process, and with those that go round no more.
-pub(crate) fn seen(mut health: Health, duties: &DutyHealth) -> Health {
+/// With the loops of this process, and with those that are at the same work for longer than a round takes.
+pub(crate) fn seen(mut health: Health, duties: &DutyHealth, round: Duration) -> Health {
     duties.add_to(&mut health);
     let hanging: Vec<String> = (health.loops.iter())
-        .filter(|one| one.age > HANGS_AFTER)
+        .filter(|one| one.age > round)
         .map(|one| (format!("loop {} ", one.name), one.age))
         // The engine may have said so itself.
         .filter(|(name, _)| !health.problems.iter().any(|told| told.contains(name)))

@@ -24,6 +24,8 @@ pub struct GatewayLimits {
     /// How often a socket is asked whether somebody is there; who has not answered
     /// by the next time is dropped. 30 s.
     pub(crate) ping: Duration,
+    /// How long a loop of the engine or of this process may be at the same work before health is red. 60 s.
+    pub round: Duration,
     /// Wrong tokens from one address within a minute that are told so; then it is `429`. 20.
     pub failures: u32,
 }
@@ -44,6 +46,7 @@ impl Default for GatewayLimits {
             body: seconds(30),
             reader: seconds(10),
             ping: seconds(30),
+            round: seconds(60),
             failures: 20,
         }
     }

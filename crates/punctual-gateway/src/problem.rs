@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::{Error, ErrorKind};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
+use crate::access::Caller;
 use crate::spells::Spells;
 use crate::unread::{Unread, Why};
 
@@ -22,8 +24,6 @@ pub(crate) struct Problem {
     body: ProblemBody,
     /// Seconds after which the same may be asked again.
     retry_after: Option<u8>,
-    /// What is for the log of whoever runs this, and not for whoever asks.
-    cause: Option<Arc<Error>>,
 }
 
 /// An error as it is written.
@@ -38,6 +38,11 @@ pub(crate) struct ProblemBody {
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
+    /// What the engine said; only for a token of scope `operator`.
+    // Until it is answered it is there for the log, whoever asks.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "in_words")]
+    #[schema(value_type = Option<String>)]
+    cause: Option<Arc<Error>>,
     /// The item at fault, counted from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<usize>,
@@ -59,6 +64,29 @@ pub(crate) struct Trail {
     pub(crate) id: Arc<str>,
     pub(crate) method: Method,
     pub(crate) path: Arc<str>,
+    /// Whether who asks may know what the engine says; not before its token was looked at.
+    is_operators: Arc<AtomicBool>,
+}
+
+impl Trail {
+    pub(crate) fn new(id: String, method: Method, path: &str) -> Self {
+        Self {
+            id: id.into(),
+            method,
+            path: path.into(),
+            is_operators: Arc::default(),
+        }
+    }
+
+    /// Who asks is known.
+    pub(crate) fn is_of(&self, caller: &Caller) {
+        let sees = caller.sees_engine();
+        self.is_operators.store(sees, Ordering::Relaxed);
+    }
+
+    fn is_operators(&self) -> bool {
+        self.is_operators.load(Ordering::Relaxed)
+    }
 }
 
 pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
@@ -75,11 +103,11 @@ impl Problem {
                 code: code.into(),
                 message: message.into(),
                 hint: None,
+                cause: None,
                 index: None,
                 request_id: None,
             },
             retry_after: (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
-            cause: None,
         }
     }
 
@@ -128,7 +156,13 @@ impl Problem {
 
     /// Whether there is more to it than is told.
     pub(crate) fn is_outward(&self) -> bool {
-        self.cause.is_some()
+        self.body.cause.is_some()
+    }
+
+    /// What the engine said, if who asks may know.
+    pub(crate) fn cause_for(&self, trail: &Trail) -> Option<String> {
+        let cause = self.body.cause.as_ref().filter(|_| trail.is_operators());
+        cause.map(|cause| cause.to_string())
     }
 
     pub(crate) fn message(&self) -> &str {
@@ -142,11 +176,13 @@ impl Problem {
         if !self.status.is_server_error() || is_end {
             return;
         }
-        let Trail { id, method, path } = trail;
+        let Trail {
+            id, method, path, ..
+        } = trail;
         let status = self.status.as_u16();
-        let told = self.cause.as_ref().map(|cause| cause.to_string());
+        let told = self.body.cause.as_ref().map(|cause| cause.to_string());
         let error = told.as_deref().unwrap_or(&self.body.message);
-        let cause = self.cause.as_ref().map(|cause| cause.message());
+        let cause = self.body.cause.as_ref().map(|cause| cause.message());
         let cause = cause.unwrap_or(&self.body.message);
         let (request_id, path, code) = (&**id, &**path, self.code());
         let passes = matches!(
@@ -161,10 +197,20 @@ impl Problem {
     }
 
     /// The JSON of it, under the id of the request.
-    pub(crate) fn answer(mut self, request_id: Option<&str>) -> ErrorAnswer {
-        self.body.request_id = request_id.map(Into::into);
+    pub(crate) fn answer(mut self, trail: Option<&Trail>) -> ErrorAnswer {
+        self.body.request_id = trail.map(|trail| (*trail.id).into());
+        if !trail.is_some_and(Trail::is_operators) {
+            self.body.cause = None;
+        }
         ErrorAnswer { error: self.body }
     }
+}
+
+fn in_words<S: Serializer>(
+    cause: &Option<Arc<Error>>,
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    cause.as_ref().map(|cause| cause.to_string()).serialize(to)
 }
 
 impl From<Unread> for Problem {
@@ -193,7 +239,7 @@ impl From<Error> for Problem {
         let kind = error.kind();
         if let Some((message, hint)) = outward(kind) {
             let mut problem = Self::new(status_of(kind), kind.code(), message).hint(hint);
-            problem.cause = Some(Arc::new(error));
+            problem.body.cause = Some(Arc::new(error));
             return problem;
         }
         // Messages say "what is wrong; what to do": the second half is the hint.

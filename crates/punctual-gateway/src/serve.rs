@@ -171,8 +171,10 @@ impl Gateway {
 
     pub(crate) fn shared(self) -> Shared {
         let meters = Arc::new(Meters::new(self.registry));
+        let round = self.limits.round;
+        let measured = Measured::new(self.engine, meters.clone(), self.duties, round);
         Shared::new(Inner {
-            engine: Arc::new(Measured::new(self.engine, meters.clone(), self.duties)),
+            engine: Arc::new(measured),
             header_bytes: Default::default(),
             tokens: self.tokens.failures_max(self.limits.failures),
             alarms: Default::default(),

@@ -157,6 +157,11 @@ impl Pulse {
         self.turn(|duty| (duty.rests, duty.is_down) = (false, false));
     }
 
+    /// It begins a round although who worked for it is not there again: red stays red.
+    pub(crate) fn works_in_part(&self) {
+        self.turn(|duty| duty.rests = false);
+    }
+
     /// It waits for something to do.
     pub fn rests(&self) {
         self.turn(|duty| duty.rests = true);

@@ -32,6 +32,8 @@ pub struct Posting {
     slots: usize,
     drain: Duration,
     look: Duration,
+    /// Before a worker that has ended is followed by another.
+    rehire: Backoff,
 }
 
 /// Deliveries at the same time: they wait more than they work.
@@ -54,6 +56,7 @@ impl Posting {
             slots: SLOTS,
             drain: seconds(25),
             look: LOOK,
+            rehire: Backoff::engine(),
         }
     }
 
@@ -112,7 +115,7 @@ impl Posting {
         let mut rings = self.doorbell.listen();
         let mut listens = true;
         loop {
-            pulse.works();
+            crew.shows(pulse);
             // It heard of work, and there was none: the next look will do.
             listens |= tokio::select! {
                 biased;
@@ -122,6 +125,7 @@ impl Posting {
             pulse.has(crew.health());
             pulse.rests();
             let known = crew.queues();
+            let rehire = crew.rehire_in();
             tokio::select! {
                 biased;
                 () = ended.as_mut() => return,
@@ -129,12 +133,8 @@ impl Posting {
                     pulse.has(crew.health());
                     pulse.down();
                     tracing::error!("a worker that posts jobs has ended; another is started in a moment");
-                    tokio::select! {
-                        biased;
-                        () = ended.as_mut() => return,
-                        () = pause(crew.backoff.pause()) => {}
-                    }
                 }
+                () = pause(rehire.unwrap_or_default()), if rehire.is_some() => {}
                 _ = rings.changed() => {}
                 () = self.ends_are_told(&known), if listens => listens = false,
                 () = pause(self.look) => listens = true,
@@ -148,17 +148,21 @@ impl Posting {
         let mut found = self.doorbell.queues(&self.namespace);
         // Without an answer those that are known will do: it is asked again.
         found.extend(self.find().await.unwrap_or_default());
+        for lost in crew.take_due() {
+            self.hire(crew, &lost.queues, &lost.backoff);
+        }
         // Only of those that are there: to claim from a queue makes it.
         let new: BTreeSet<String> = found.difference(&known).cloned().collect();
         if new.is_empty() {
             return false;
         }
         if crew.hands.len() < (known.len() + new.len()) / QUEUES_MAX + SPARE_WORKERS {
-            self.hire(crew, &new);
+            self.hire(crew, &new, &self.rehire);
         } else {
             // The new ones first, so that nothing waits in between.
             let old = std::mem::take(&mut crew.hands);
-            self.hire(crew, &(&known | &new));
+            let all = old.iter().flat_map(|hand| &hand.queues).chain(&new);
+            self.hire(crew, &all.cloned().collect(), &self.rehire);
             drop(old);
         }
         true
@@ -186,7 +190,7 @@ impl Posting {
         Ok(names.filter(|name| push::is_queue(name)).collect())
     }
 
-    fn hire(&self, crew: &mut Crew, queues: &BTreeSet<String>) {
+    fn hire(&self, crew: &mut Crew, queues: &BTreeSet<String>, backoff: &Backoff) {
         let queues: Vec<&String> = queues.iter().collect();
         for some in queues.chunks(QUEUES_MAX) {
             let (stop, mut stopped) = watch::channel(());
@@ -204,6 +208,7 @@ impl Posting {
                 queues: some.iter().map(|queue| (*queue).clone()).collect(),
                 health,
                 hired: Stopwatch::start(),
+                backoff: backoff.clone(),
                 _stop: stop,
             });
         }
@@ -228,11 +233,12 @@ impl Posting {
 }
 
 /// The workers; those that are told to end are no hands any more.
+#[derive(Default)]
 struct Crew {
     running: JoinSet<()>,
     hands: Vec<Hand>,
-    /// Before one that has ended is followed by another.
-    backoff: Backoff,
+    /// At most [`SPARE_WORKERS`].
+    lost: Vec<Lost>,
 }
 
 struct Hand {
@@ -240,17 +246,22 @@ struct Hand {
     queues: BTreeSet<String>,
     health: WorkerHealth,
     hired: Stopwatch,
+    backoff: Backoff,
     /// Dropping it ends the worker.
     _stop: watch::Sender<()>,
 }
 
-impl Default for Crew {
-    fn default() -> Self {
-        Self {
-            running: JoinSet::new(),
-            hands: Vec::new(),
-            backoff: Backoff::engine(),
-        }
+/// Queues whose worker has ended: they wait for another one by themselves, and hold up no other queue.
+struct Lost {
+    queues: BTreeSet<String>,
+    backoff: Backoff,
+    since: Stopwatch,
+    pause: Duration,
+}
+
+impl Lost {
+    fn due_in(&self) -> Duration {
+        self.pause.saturating_sub(self.since.elapsed())
     }
 }
 
@@ -259,10 +270,29 @@ impl Crew {
         self.hands.iter().map(|hand| hand.health.clone()).collect()
     }
 
-    /// What somebody works on.
+    /// What somebody works on, or will again.
     fn queues(&self) -> BTreeSet<String> {
         let queues = self.hands.iter().flat_map(|hand| &hand.queues);
-        queues.cloned().collect()
+        let lost = self.lost.iter().flat_map(|lost| &lost.queues);
+        queues.chain(lost).cloned().collect()
+    }
+
+    /// A round begins; without all its workers it is as down as it was.
+    fn shows(&self, pulse: &Pulse) {
+        match self.lost.iter().all(|lost| lost.due_in().is_zero()) {
+            true => pulse.works(),
+            false => pulse.works_in_part(),
+        }
+    }
+
+    /// When the next of those is due that wait for another worker.
+    fn rehire_in(&self) -> Option<Duration> {
+        self.lost.iter().map(Lost::due_in).min()
+    }
+
+    fn take_due(&mut self) -> Vec<Lost> {
+        let is_due = |lost: &mut Lost| lost.due_in().is_zero();
+        self.lost.extract_if(.., is_due).collect()
     }
 
     /// Ends when a worker has ended that nobody told to, and any that ended with it; never, while there are none.
@@ -287,15 +317,30 @@ impl Crew {
         let Some(at) = self.hands.iter().position(|hand| hand.id == id) else {
             return false;
         };
-        if self.hands.swap_remove(at).hired.elapsed() > LONG {
-            self.backoff.reset();
+        let mut hand = self.hands.swap_remove(at);
+        if hand.hired.elapsed() > LONG {
+            hand.backoff.reset();
         }
+        // Where many end, it is for a reason that they share.
+        if self.lost.len() >= SPARE_WORKERS
+            && let Some(last) = self.lost.last_mut()
+        {
+            last.queues.append(&mut hand.queues);
+            return true;
+        }
+        self.lost.push(Lost {
+            queues: hand.queues,
+            pause: hand.backoff.pause(),
+            backoff: hand.backoff,
+            since: Stopwatch::start(),
+        });
         true
     }
 
     /// Tells all to end, and waits until what is on its way has.
     async fn end(&mut self) {
         self.hands.clear();
+        self.lost.clear();
         while self.running.join_next().await.is_some() {}
     }
 }
@@ -305,3 +350,6 @@ impl fmt::Debug for Posting {
         write!(f, "Posting({})", self.namespace)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,8 @@ export class ApiError extends Error {
     message: string,
     readonly hint = "",
     readonly requestId = "",
+    /** What the engine said, which only an operator's token is told. */
+    readonly said = "",
   ) {
     super(message);
   }
@@ -56,7 +58,7 @@ function refusal(status: number, text: string): ApiError {
     const { error } = JSON.parse(text) as { error: Record<string, string> };
     // Too many wrong tokens from here: ours is one, or is not looked at for a while.
     if (error.code === "too_many_requests") refused.set([error.message, error.hint].filter(Boolean).join("; "));
-    return new ApiError(status, error.code ?? "", error.message ?? "", error.hint, error.request_id);
+    return new ApiError(status, error.code ?? "", error.message ?? "", error.hint, error.request_id, error.cause);
   } catch {
     return new ApiError(status, `http_${status}`, `the gateway answered ${status}`);
   }

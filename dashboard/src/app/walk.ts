@@ -26,7 +26,8 @@ export interface Walk {
 /** One wish for more goes on until that many jobs were found, or somebody stops it. */
 const WISH = 200;
 
-/** `most` jobs are looked at for one wish, whether they were found or not; `unasked` before there was any. */
+/** `most` jobs are looked at for one wish, whether they were found or not; `unasked` before there was any. Read again, it goes as
+ * far as it had come, and on. */
 export function useWalk(key: string, plan: Query[] | null, concerns: (change: Change) => boolean, most = Infinity, unasked = most): Walk {
   const [, draw] = useState(0);
   const [round, setRound] = useState(0);
@@ -36,7 +37,8 @@ export function useWalk(key: string, plan: Query[] | null, concerns: (change: Ch
 
   useEffect(() => {
     if (!plan) return;
-    const own = new Walker(plan, most, unasked, () => draw((old) => old + 1), walker.current?.key === key ? walker.current.jobs : []);
+    const old = walker.current?.key === key ? walker.current : null;
+    const own = new Walker(plan, most, old ? old.examined + most : unasked, () => draw((old) => old + 1), old?.jobs ?? []);
     own.key = key;
     walker.current = own;
     own.more();

@@ -5,6 +5,7 @@ import type { State } from "../api/types";
 import type { ApiError } from "../api/http";
 import { clock, engineNow, relative } from "../model/time";
 import { useWords } from "../words";
+import { visible } from "./payload";
 
 /** A number that grows each second: what counts down or up is drawn anew. */
 export function useTick(ms = 1_000): number {
@@ -78,6 +79,7 @@ export function Failure({ error, again }: { error: ApiError; again?: () => void 
     <div class="note bad" role="alert">
       <strong>{text}.</strong> {error.message}
       {error.hint ? `; ${error.hint}` : ""}
+      {error.said ? <span class="said">{words.error.said} <code>{visible(error.said)}</code></span> : null}
       {error.requestId ? <span class="dim"> {words.error.request} {error.requestId}</span> : null}
       {again ? <button onClick={again}>{words.error.again}</button> : null}
     </div>

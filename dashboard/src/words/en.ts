@@ -34,7 +34,7 @@ export const en = {
     overdue: (count: number, span: string) => `${jobs(count)} due, the oldest for ${span}`,
     allBusy: (busy: number, slots: number) => `all workers are busy (${n(busy)} of ${n(slots)} slots)`,
     someFree: "workers have free slots: open a job and read its explanation",
-    paused: (count: number) => `paused while ${jobs(count)} wait`,
+    paused: (count: number) => `paused while ${jobs(count)} ${count === 1 ? "waits" : "wait"}`,
     pausedSince: "resume it when it may run again",
     newDead: (count: number) => `${n(count)} became dead letters in the last 5 minutes`,
     failing: (share: number, failed: number) => `${share}% of attempts failed in the last 5 minutes (${n(failed)})`,
@@ -138,7 +138,7 @@ export const en = {
   },
   auth: { title: "This gateway asks for a token", text: "It was printed when the gateway started; or it is in PUNCTUAL_TOKEN or punctual.toml. It is kept for this tab only.", token: "Token", enter: "Enter", wrong: "That token is not accepted.", out: "Forget token", forbidden: "Your token does not allow this" },
   keys: { title: "Keys", help: "this page", search: "search", down: "next", up: "previous", open: "open", select: "select", overview: "overview", jobs: "jobs", dead: "dead letters", workers: "workers", enqueue: "enqueue", refresh: "read anew", act: "to the buttons of what is selected, or of the page", selectAll: "select all that match", close: "close, or clear the selection" },
-  error: { title: "Could not be read", again: "Try again", request: "request" },
+  error: { title: "Could not be read", again: "Try again", request: "request", said: "The engine says:" },
   time: {
     now: "now", in: (span: string) => `in ${span}`, ago: (span: string) => `${span} ago`, due: (span: string) => `${span} overdue`,
   },

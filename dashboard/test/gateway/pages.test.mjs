@@ -274,6 +274,26 @@ test("follow-ups are looked for once an attempt has ended, once, and again when 
   });
 });
 
+test("looking again for follow-ups goes as far as one had come, and on", async () => {
+  const own = await serve();
+  const { id } = await own.enqueue({ queue: "a", payload: {}, retention: "1h", retry: { policy: "fixed", span: "1ms", jitter: false } });
+  await own.bulk(Array.from({ length: 2_500 }, () => JSON.stringify({ queue: "many", delay: "1h" })));
+  const step = { enqueue: { queue: "next", kind: "step", payload: {}, delay: "1h" } };
+  const ends = async (outcome) => own.settle(await own.claim("a", { wait: "20s" }), { outcome, effects: [step] });
+  await ends("retry");
+  await visit(browser, own, `#/jobs/${id}`, async (page) => {
+    const panel = page.locator(".follow-ups");
+    await panel.getByText("None among the first 1,000 jobs.").waitFor();
+    await ends("retry");
+    await panel.getByRole("button", { name: "Look again" }).click();
+    await page.waitForSelector(".follow-ups [data-found='2']");
+    await ends("completed");
+    await panel.getByRole("button", { name: "Look again" }).click();
+    await page.waitForSelector(".follow-ups [data-found='3']");
+  });
+  await own.stop();
+});
+
 test("the follow-ups of a job of which only its mark is left are found", async () => {
   const { id } = await gateway.enqueue({ queue: "brief", payload: {} });
   await gateway.settle(await gateway.claim("brief"), { outcome: "completed", effects: [{ enqueue: { queue: "next", kind: "after", payload: {}, delay: "1h" } }] });

@@ -44,8 +44,8 @@ export function run(args, env = {}) {
 }
 
 /** A gateway with nothing in it. */
-export async function serve({ args = [], token = TOKEN, listen = "127.0.0.1:0" } = {}) {
-  const own = run(["serve", "--engine", "memory:", "--listen", listen, "-o", "json", ...args], { PUNCTUAL_TOKEN: token });
+export async function serve({ engine = "memory:", args = [], token = TOKEN, listen = "127.0.0.1:0" } = {}) {
+  const own = run(["serve", "--engine", engine, "--listen", listen, "-o", "json", ...args], { PUNCTUAL_TOKEN: token });
   const [, address] = await own.heard(/"url":"(http:[^"]+)"/);
   const url = `${address}/`;
   const ask = (method, path, body, type = "application/json") =>

@@ -94,6 +94,8 @@ struct LineError<'a> {
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<String>,
 }
 
 impl Bulk {
@@ -200,6 +202,7 @@ impl Bulk {
                     code: problem.code(),
                     message: problem.message(),
                     hint: problem.told_hint(),
+                    cause: problem.cause_for(&self.trail),
                 }),
             };
             text += &serde_json::to_string(&verdict).unwrap_or_default();

@@ -296,8 +296,8 @@ pub(super) async fn calls(
         },
     };
     let answer = match answer {
-        WireAnswer::Failed(failed) if !caller.sees_engine() => {
-            WireAnswer::Failed(outward(&shared, &trail, failed))
+        WireAnswer::Failed(failed) => {
+            WireAnswer::Failed(told_failure(&shared, &caller, &trail, failed))
         }
         answer => answer,
     };
@@ -305,8 +305,13 @@ pub(super) async fn calls(
     Ok((content_type, wire::encode(&answer)?).into_response())
 }
 
-/// A failure as a route of JSON tells it: what is for whoever runs the gateway goes to the log.
-fn outward(shared: &Shared, trail: &Trail, failed: wire::Failed) -> wire::Failed {
+/// A failure as a route of JSON tells it: what is for whoever runs the gateway goes to the log, whoever asked.
+fn told_failure(
+    shared: &Shared,
+    caller: &Caller,
+    trail: &Trail,
+    failed: wire::Failed,
+) -> wire::Failed {
     let error: Error = failed.clone().into();
     let (kind, operation) = (error.kind(), error.operation_name());
     let problem = Problem::from(error);
@@ -314,6 +319,9 @@ fn outward(shared: &Shared, trail: &Trail, failed: wire::Failed) -> wire::Failed
         return failed;
     }
     problem.log(trail, &shared.spells);
+    if caller.sees_engine() {
+        return failed;
+    }
     let hint = problem.told_hint().unwrap_or_default();
     let error = Error::new(kind, format!("{}; {hint}", problem.message()))
         .operation(operation)

@@ -184,7 +184,7 @@ impl Reply {
         problem: Problem,
     ) -> Self {
         problem.log(trail, &shared.spells);
-        let ErrorAnswer { error } = problem.answer(Some(&trail.id));
+        let ErrorAnswer { error } = problem.answer(Some(trail));
         Self::Error { reference, error }
     }
 }

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use metrics::Histogram;
@@ -24,6 +25,7 @@ pub(crate) struct Measured {
     engine: Arc<dyn Engine>,
     meters: Arc<Meters>,
     duties: DutyHealth,
+    round: Duration,
     trips: [Histogram; VERBS.len()],
 }
 
@@ -33,7 +35,13 @@ const VERBS: [&str; 11] = [
 ];
 
 impl Measured {
-    pub(crate) fn new(engine: Arc<dyn Engine>, meters: Arc<Meters>, duties: DutyHealth) -> Self {
+    /// Whose loops take no longer than that for a round.
+    pub(crate) fn new(
+        engine: Arc<dyn Engine>,
+        meters: Arc<Meters>,
+        duties: DutyHealth,
+        round: Duration,
+    ) -> Self {
         let trips = VERBS.map(|verb| {
             meters
                 .registry
@@ -43,6 +51,7 @@ impl Measured {
             engine,
             meters,
             duties,
+            round,
             trips,
         }
     }
@@ -145,7 +154,7 @@ impl Engine for Measured {
 
     async fn info(&self) -> Result<Info> {
         let mut info = self.timed(10, self.engine.info()).await?;
-        info.health = health::seen(info.health, &self.duties);
+        info.health = health::seen(info.health, &self.duties, self.round);
         Ok(info)
     }
 }

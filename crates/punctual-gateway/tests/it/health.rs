@@ -1,12 +1,13 @@
 //! Red while the law's liveness is broken, with the name of what is; green again by itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use punctual::Namespace;
 use punctual::engine::{Health, LoopHealth};
-use punctual::time::{ManualClock, Stopwatch, seconds, within};
-use punctual_gateway::Gateway;
-use punctual_push::Duties;
+use punctual::time::{ManualClock, Stopwatch, millis, seconds, within};
+use punctual::{Engine, Namespace};
+use punctual_gateway::{Gateway, GatewayLimits};
+use punctual_push::{AlertRules, Alerts, Duties, Guard, Posting, Pusher};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -138,4 +139,106 @@ async fn a_loop_beside_the_gateway_that_panics_is_seen_by_its_own_until_it_is_st
     }
     steps.add_permits(1);
     becomes(200).await;
+}
+
+/// What `serve` does beside requests, as it starts it.
+const BESIDE: [&str; 3] = ["posting", "callbacks", "alerts"];
+
+/// A gateway with all of it, over that engine; a round of a loop takes no longer than that.
+async fn with_all_duties(engine: &Arc<Standin>, round: Option<Duration>) -> (Under, Duties) {
+    let (shop, mut duties) = (Namespace::new("shop").expect("a name"), Duties::new());
+    let theirs: Arc<dyn Engine> = engine.clone();
+    let posting = Posting::new(theirs.clone(), shop.clone(), Pusher::new(Guard::new()));
+    posting.look_every(millis(20)).start(&mut duties);
+    let watched = vec![shop.clone()];
+    let (url, rules) = ("https://example.com/alerts", AlertRules::default());
+    let alerts = Alerts::new(theirs.clone(), shop.clone(), watched, url, rules);
+    duties.start("alerts", &shop, move |pulse| alerts.clone().run(pulse));
+    let all = tokens(&[format!("{ADMIN} shop admin,operator")]);
+    let mut limits = GatewayLimits::default();
+    limits.round = round.unwrap_or(limits.round);
+    let health = duties.health();
+    let gateway = |_| Gateway::new(theirs, all).duties(health).limits(limits);
+    (serving(gateway).await, duties)
+}
+
+/// Asks until it is so.
+async fn until(under: &Under, what: &str, fact: impl Fn(u16, &str) -> bool) {
+    let mut last = (0, String::new());
+    let looking = async {
+        loop {
+            let (status, told) = asked(under, ADMIN).await;
+            last = (status, problems(&told));
+            if fact(last.0, &last.1) {
+                return;
+            }
+        }
+    };
+    let is_so = within(seconds(20), looking).await;
+    is_so.unwrap_or_else(|| panic!("not {what}: {last:?}"));
+}
+
+#[tokio::test]
+async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_hangs() {
+    let engine = Arc::new(Standin::new(ManualClock::new(START)).holds(Verb::Stats));
+    let (under, duties) = with_all_duties(&engine, Some(millis(1))).await;
+    for name in BESIDE {
+        let told = format!("loop {name} has not gone round");
+        let is_red = |status, problems: &str| status == 503 && problems.contains(&told);
+        until(&under, &told, is_red).await;
+    }
+    engine.answer_all();
+    let is_green = |_, problems: &str| BESIDE.iter().all(|name| !problems.contains(name));
+    until(&under, "well", is_green).await;
+    let ended = within(seconds(20), duties.end()).await;
+    ended.expect("who is told to end ends");
+}
+
+#[tokio::test]
+async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_is_dead() {
+    let engine = Arc::new(Standin::new(ManualClock::new(START)));
+    engine.panics(true);
+    let (under, duties) = with_all_duties(&engine, None).await;
+    for name in BESIDE {
+        let told = format!("{name} has ended");
+        let is_red = |status, problems: &str| status == 503 && problems.contains(&told);
+        until(&under, &told, is_red).await;
+    }
+    engine.panics(false);
+    until(&under, "green", |status, _| status == 200).await;
+    let ended = within(seconds(20), duties.end()).await;
+    ended.expect("who is told to end ends");
+}
+
+#[tokio::test]
+async fn a_due_queue_that_is_not_served_though_workers_ask_is_red_until_it_is() {
+    let clock = ManualClock::new(START);
+    let engine = Arc::new(Standin::new(clock.clone()));
+    let under = serve_engine(engine.clone(), clock.clone()).await;
+    let asks = async || {
+        let claim = json!({"queues": ["mail", "idle"], "worker": {"slots": 4}});
+        let reply = under.send("POST", "/v1/claims", claim.to_string()).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()["pages"].as_array().map_or(0, Vec::len)
+    };
+    under.send("POST", "/v1/jobs", r#"{"queue":"mail"}"#).await;
+    engine.starves(true);
+    for _ in 0..3 {
+        clock.advance(seconds(1));
+        assert_eq!(asks().await, 0);
+        assert_eq!(stranger(&under).await, (200, json!({"ok": true})));
+    }
+    clock.advance(seconds(3));
+    assert_eq!(asks().await, 0);
+    assert_eq!(stranger(&under).await, (503, json!({"ok": false})));
+    let (status, told) = asked(&under, ADMIN).await;
+    assert_eq!(
+        (status, told["problems"].as_array().map(Vec::len)),
+        (503, Some(1)),
+        "{told}"
+    );
+    assert!(problems(&told).contains("queue mail"), "{told}");
+    engine.starves(false);
+    assert_eq!(asks().await, 1);
+    assert_eq!(stranger(&under).await, (200, json!({"ok": true})));
 }

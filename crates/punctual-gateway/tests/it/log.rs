@@ -119,9 +119,9 @@ async fn what_failed_within_a_stream_is_found_by_the_id_of_its_answer() {
 }
 
 /// What a worker on a socket is told that extends a lease.
-async fn extends_on_a_socket(under: &Under) -> Value {
+async fn extends_on_a_socket(under: &Under, token: &str) -> Value {
     let mut socket = under.socket().await;
-    socket.say(json!({"type": "hello", "token": ADMIN})).await;
+    socket.say(json!({"type": "hello", "token": token})).await;
     assert_eq!(socket.json().await["type"], "welcome");
     let extend = json!({"pages": [{"token": "7-00000000000000aa"}]});
     socket
@@ -133,7 +133,7 @@ async fn extends_on_a_socket(under: &Under) -> Value {
 #[tokio::test]
 async fn what_failed_on_a_socket_is_found_by_the_id_of_its_answer() {
     let (under, log, _keeps) = failing(ErrorKind::Io).await;
-    let error = extends_on_a_socket(&under).await["error"].take();
+    let error = extends_on_a_socket(&under, ADMIN).await["error"].take();
     let id = error["request_id"].as_str().expect("an id");
     check(&log.errors(), id, ["GET", "/v1/events"]);
 }
@@ -184,6 +184,7 @@ async fn a_tenant_is_not_told_what_the_engine_said_by_no_way_and_the_operator_is
         check(&log.errors(), id, ["POST", "/v1/calls"]);
         let error = called(&under, operator).await;
         assert!(error.message().contains(CAUSE), "{error}");
+        told_everywhere(&under, operator).await;
 
         let authorization = format!("Bearer {ADMIN}");
         let headers = [("host", "localhost"), ("authorization", &*authorization)];
@@ -198,10 +199,72 @@ async fn a_tenant_is_not_told_what_the_engine_said_by_no_way_and_the_operator_is
             assert_eq!(reply.status, 200, "{path}");
             assert!(!reply.body.contains(CAUSE), "{path}: {reply:?}");
         }
-        let told = extends_on_a_socket(&under).await;
+        let told = extends_on_a_socket(&under, ADMIN).await;
         assert_eq!(told["error"]["code"], kind.code(), "{told}");
         assert!(!told.to_string().contains(CAUSE), "{told}");
     }
+}
+
+/// Who runs the gateway reads the cause where the failure is, by every way.
+async fn told_everywhere(under: &Under, operator: &str) {
+    let authorization = format!("Bearer {operator}");
+    let headers = |content_type| {
+        let fixed = [("host", "localhost"), ("content-type", content_type)];
+        [fixed[0], fixed[1], ("authorization", &*authorization)]
+    };
+    let job = json!({"queue": "mail"}).to_string();
+    for (method, path, content_type, body) in [
+        ("GET", "/v1/jobs", "application/json", ""),
+        ("GET", "/v1/queues", "application/json", ""),
+        ("POST", "/v1/jobs", "application/json", &job),
+        ("POST", "/v1/bulk", "application/x-ndjson", &job),
+    ] {
+        let headers = headers(content_type);
+        let reply = under
+            .send_with(&headers, method, path, body.to_owned())
+            .await;
+        let first = reply.body.lines().next().expect("a line");
+        let error = serde_json::from_str::<Value>(first).expect("JSON")["error"].take();
+        let cause = error["cause"].as_str().unwrap_or_default();
+        assert!(cause.contains(CAUSE), "{path}: {error}");
+        assert!(
+            !error["message"].to_string().contains(CAUSE),
+            "{path}: {error}"
+        );
+    }
+    let told = extends_on_a_socket(under, operator).await;
+    let cause = told["error"]["cause"].to_string();
+    assert!(cause.contains(CAUSE), "{told}");
+}
+
+#[tokio::test]
+async fn what_a_program_was_told_of_the_engine_stands_in_the_log_once_a_spell() {
+    let operator = "operator-and-admin-0001";
+    let all = tokens(&[format!("{operator} shop admin,operator")]);
+    let engine = Arc::new(Standin::new(ManualClock::new(START)));
+    let theirs = engine.clone();
+    let under = serving(|_| Gateway::new(theirs, all)).await;
+    for kind in [ErrorKind::EngineUnavailable, ErrorKind::EngineFull] {
+        engine.fail(kind, CAUSE);
+        let log = Log::default();
+        let _keeps = log.keep();
+        for _ in 0..100 {
+            let error = called(&under, operator).await;
+            assert!(error.message().contains(CAUSE), "{error}");
+        }
+        let errors = log.errors();
+        assert!(
+            errors.len() == 1 && errors[0].contains(CAUSE),
+            "{kind:?}: {errors:?}"
+        );
+        assert!(!errors[0].contains(SECRET), "{errors:?}");
+    }
+    // What was wrong with a call is nobody's but who called.
+    engine.fail(ErrorKind::NotFound, CAUSE);
+    let log = Log::default();
+    let _keeps = log.keep();
+    called(&under, operator).await;
+    assert_eq!(log.errors(), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use punctual::time::hours;
 use punctual_gateway::{Gateway, open_api};
 use serde_json::{Value, json};
 
@@ -241,4 +242,50 @@ async fn a_socket_is_for_whom_its_routes_are() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_socket_of_another_namespace_finds_what_it_would_find_if_there_were_nothing() {
+    let under = shop().await;
+    under.clock.advance(hours(1));
+    let claim = json!({"queues": ["mail"], "lease": "1h"}).to_string();
+    let claimed = under.send_as(WORKER, "POST", "/v1/claims", claim).await;
+    let page = claimed.json()["pages"][0]["token"].take();
+    let waits = json!({"queue": "waits"}).to_string();
+    assert_eq!(under.send("POST", "/v1/jobs", waits).await.status, 201);
+
+    let mut socket = under.socket().await;
+    socket.say(json!({"type": "hello", "token": OTHER})).await;
+    assert_eq!(socket.json().await["type"], "welcome");
+    socket.say(json!({"type": "watch"})).await;
+    assert_eq!(socket.json().await["type"], "watching");
+    let more = json!({"queue": "waits"}).to_string();
+    assert_eq!(under.send("POST", "/v1/jobs", more).await.status, 201);
+    let mut ask = async |kind: &str, request: Value| {
+        socket.say(json!({"type": kind, "request": request})).await;
+        socket.json().await
+    };
+    let told = ask("claim", json!({"queues": ["waits", "mail"], "limit": 10})).await;
+    assert_eq!(told["answer"]["pages"], json!([]), "{told}");
+    for kind in ["extend", "settle"] {
+        let request = |token: &Value, id: &str| {
+            let end = json!({"id": id, "attempt": 1, "outcome": "completed"});
+            match kind {
+                "extend" => json!({"pages": [{"token": token}]}),
+                _ => json!({"pages": [{"token": token, "settlements": [end]}]}),
+            }
+        };
+        let theirs = ask(kind, request(&page, ID)).await;
+        let nobodys = ask(kind, request(&json!("7-00000000000000aa"), MISSING)).await;
+        // But for the token, which comes back as it was sent.
+        let told = |mut told: Value| {
+            told["answer"]["pages"][0]["token"].take();
+            told["answer"]["pages"].to_string().replace(ID, MISSING)
+        };
+        let (theirs, nobodys) = (told(theirs), told(nobodys));
+        assert!(theirs.contains("lease_lost"), "{theirs}");
+        assert_eq!(theirs, nobodys);
+    }
+    let job = under.get(&format!("/v1/jobs/{ID}")).await.json();
+    assert_eq!(job["state"], "active", "{job}");
 }

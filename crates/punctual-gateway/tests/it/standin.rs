@@ -1,5 +1,6 @@
 //! A memory engine that answers late, or fails, when a test says so.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -13,6 +14,7 @@ pub(crate) enum Verb {
     Claim,
     Settle,
     Info,
+    Stats,
 }
 
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Standin {
     answers: Semaphore,
     failure: Mutex<Option<(ErrorKind, &'static str)>>,
     health: Mutex<Option<Health>>,
+    panics: AtomicBool,
+    starves: AtomicBool,
 }
 
 impl Standin {
@@ -34,6 +38,8 @@ impl Standin {
             answers: Semaphore::new(0),
             failure: Mutex::new(None),
             health: Mutex::new(None),
+            panics: AtomicBool::new(false),
+            starves: AtomicBool::new(false),
         }
     }
 
@@ -51,6 +57,21 @@ impl Standin {
     /// Gives one of the answers that it kept, or the next.
     pub(crate) fn answer(&self) {
         self.answers.add_permits(1);
+    }
+
+    /// Gives all answers that it kept, and keeps no more.
+    pub(crate) fn answer_all(&self) {
+        self.answers.add_permits(1_000_000);
+    }
+
+    /// Panics instead of counting, or does no more.
+    pub(crate) fn panics(&self, panics: bool) {
+        self.panics.store(panics, Ordering::SeqCst);
+    }
+
+    /// Sees who claims, and gives them nothing of what they ask for, or does no more.
+    pub(crate) fn starves(&self, starves: bool) {
+        self.starves.store(starves, Ordering::SeqCst);
     }
 
     /// Refuses to enqueue, extend, list, count and wait for changes from now on.
@@ -80,7 +101,10 @@ impl Standin {
 
 #[async_trait]
 impl Engine for Standin {
-    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
+    async fn claim(&self, namespace: &Namespace, mut claim: Claim) -> Result<Claimed> {
+        if self.starves.load(Ordering::SeqCst) {
+            claim.queues = vec!["none".to_owned()];
+        }
         let claimed = self.inner.claim(namespace, claim).await;
         self.held(Verb::Claim).await;
         claimed
@@ -128,6 +152,8 @@ impl Engine for Standin {
     }
 
     async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
+        assert!(!self.panics.load(Ordering::SeqCst), "planted");
+        self.held(Verb::Stats).await;
         self.refused()?;
         self.inner.stats(namespace, request).await
     }

@@ -1,0 +1,98 @@
+use punctual::engine::{Health, Target};
+use punctual::time::{days, within};
+use punctual::{JobId, MemoryEngine, NewJob};
+use tokio::task::yield_now;
+
+use super::*;
+use crate::duties::DutyHealth;
+use crate::guard::Guard;
+
+/// Posting that comes back to no queue whose worker has ended, and that finds none unless it is rung for.
+fn posting(engine: &Arc<dyn Engine>, doorbell: &Doorbell) -> Posting {
+    let pusher = Pusher::new(Guard::new());
+    let posting = Posting::new(engine.clone(), Namespace::default(), pusher);
+    Posting {
+        rehire: Backoff::new(days(1), days(1)),
+        ..posting.doorbell(doorbell.clone()).look_every(days(1))
+    }
+}
+
+/// A worker that ends although nobody told it to.
+fn ends_at_once(posting: &Posting, crew: &mut Crew, queue: &str) {
+    crew.hands.push(Hand {
+        id: crew.running.spawn(async {}).id(),
+        queues: [queue.to_owned()].into(),
+        health: posting.worker(&[]).health(),
+        hired: Stopwatch::start(),
+        backoff: posting.rehire.clone(),
+        _stop: watch::Sender::new(()),
+    });
+}
+
+fn is_well(duties: &DutyHealth) -> bool {
+    let mut health = Health {
+        ok: true,
+        ..Health::default()
+    };
+    duties.add_to(&mut health);
+    health.ok
+}
+
+async fn until(what: &str, fact: impl AsyncFn() -> bool) {
+    let waiting = async {
+        while !fact().await {
+            yield_now().await;
+        }
+    };
+    let is_so = within(seconds(20), waiting).await;
+    is_so.unwrap_or_else(|| panic!("not in time: {what}"));
+}
+
+#[tokio::test]
+async fn a_queue_whose_worker_keeps_ending_delays_no_other() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let (home, doorbell) = (Namespace::default(), Doorbell::default());
+    let posting = Arc::new(posting(&engine, &doorbell));
+    let mut crew = Crew::default();
+    ends_at_once(&posting, &mut crew, "http:bad");
+    let crew = Arc::new(Mutex::new(crew));
+    let mut duties = Duties::new();
+    let health = duties.health();
+    duties.start("posting", &home, move |pulse| {
+        let (posting, crew) = (posting.clone(), crew.clone());
+        async move { posting.run(&pulse, &mut *crew.lock().await).await }
+    });
+    until("its worker has ended", async || !is_well(&health)).await;
+    for name in ["http:first", "http:second"] {
+        let job = NewJob::new(name, "{}");
+        let id: JobId = job.id;
+        let put = engine.enqueue(&home, vec![job]).await;
+        put.expect("it is taken");
+        doorbell.ring(&home, name);
+        until(name, async || {
+            let got = engine.get(&home, vec![Target::Id(id)], false).await;
+            let job = got.expect("get").remove(0).expect("it is kept");
+            job.job().is_none_or(|job| job.attempt > 0)
+        })
+        .await;
+        assert!(!is_well(&health), "one of its workers is still not there");
+    }
+}
+
+#[tokio::test]
+async fn however_many_workers_end_few_groups_wait_and_no_queue_is_forgotten() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let posting = posting(&engine, &Doorbell::default());
+    let mut crew = Crew::default();
+    let all: BTreeSet<String> = (0..100).map(|nth| format!("http:{nth}")).collect();
+    for queue in &all {
+        ends_at_once(&posting, &mut crew, queue);
+    }
+    while !crew.hands.is_empty() {
+        let lost = within(seconds(20), crew.loses()).await;
+        lost.expect("each has ended");
+    }
+    assert_eq!(crew.lost.len(), SPARE_WORKERS);
+    assert_eq!(crew.queues(), all);
+    assert!(crew.take_due().is_empty() && crew.rehire_in().is_some());
+}
