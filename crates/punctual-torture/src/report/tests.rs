@@ -1,6 +1,6 @@
-use super::{line, markdown};
+use super::{html, line, markdown};
 use crate::cell::CellKind;
-use crate::check::{Case, Verdict, judge};
+use crate::check::{Case, Second, Span, Verdict, judge};
 use crate::look::Look;
 use crate::run::Round;
 use crate::sums::Sums;
@@ -130,4 +130,80 @@ fn a_run_that_the_sums_have_is_refused_and_another_one_is_not() {
     assert_eq!(takes("commit", CellKind::Embedded, 2), Ok(()));
     assert_eq!(takes("another", CellKind::Embedded, 1), Ok(()));
     assert_eq!(takes("commit", CellKind::RedisHttp, 1), Ok(()));
+}
+
+/// A fault of a kind, in milliseconds.
+fn held(id: &str, what: &str, from: u64, until: u64) -> Span {
+    let (id, what) = (id.into(), what.into());
+    Span {
+        id,
+        what,
+        from,
+        until,
+    }
+}
+
+/// A second with so many starts, the worst of them so many milliseconds late.
+fn second(started: u64, worst: u64) -> Second {
+    Second {
+        acknowledged: 9,
+        started,
+        worst: worst * 1_000,
+    }
+}
+
+#[test]
+fn the_page_draws_the_faults_the_throughput_and_the_lateness_of_every_round() {
+    let mut drawn = round(CellKind::Embedded, "I1 <nothing> lost");
+    drawn.findings.timeline.faults = vec![
+        held("F07", "kill & 'open'", 0, 1_000),
+        held("F09", "stop", 500, 2_000),
+        held("F07", "kill", 1_500, 1_501),
+    ];
+    drawn.findings.timeline.seconds = vec![second(40, 1), second(0, 60_000)];
+    let page = html(&[drawn, round(CellKind::RedisRdb, "I1 nothing lost")]);
+    assert_eq!(
+        page.matches("<svg").count(),
+        2,
+        "a drawing per round: {page}"
+    );
+    assert_eq!(page.matches("<h2").count(), 2, "{page}");
+    assert!(
+        page.contains("<h2 class=bad>embedded, round 0</h2>"),
+        "{page}"
+    );
+    assert!(
+        page.contains("<h2>redis-rdb, round 0</h2>"),
+        "it may lose: {page}"
+    );
+    // A line per kind; the two seconds take the 960 that are beside their names.
+    let texts = ["<text x=0 y=10>F07</text>", "<text x=0 y=22>F09</text>"];
+    for text in texts {
+        assert_eq!(page.matches(text).count(), 1, "{text}: {page}");
+    }
+    let bars = [
+        "<rect x=40.0 y=2 width=480.0 height=9",
+        "<rect x=280.0 y=14 width=720.0 height=9",
+        "<rect x=760.0 y=2 width=1.5 height=9",
+    ];
+    for bar in bars {
+        assert_eq!(page.matches(bar).count(), 1, "{bar}: {page}");
+    }
+    assert!(page.contains("kill &amp; &#39;open&#39; at 0 ms"), "{page}");
+    assert!(page.contains("I1 &lt;nothing&gt; lost: BROKEN"), "{page}");
+    assert!(!page.contains("<nothing>"), "{page}");
+    // The most starts in a second are as tall as a drawing, none are nothing.
+    assert!(page.contains(">40/s</text>"), "{page}");
+    let told = [
+        "height=110.0 fill=#2e86de opacity=.45><title>second 0: 40 started, 9 acknowledged, worst 1 ms late",
+        "height=0.0 fill=#2e86de opacity=.45><title>second 1: 0 started, 9 acknowledged, worst 60000 ms late",
+    ];
+    for second in told {
+        assert!(page.contains(second), "{second}: {page}");
+    }
+    // From 1 ms at the bottom to 60 s at the top.
+    assert!(
+        page.contains("<polyline points='280.0,149.0 760.0,39.0 '"),
+        "{page}"
+    );
 }
