@@ -12,6 +12,8 @@ mod plans;
 mod planted;
 /// What the fault proxy does to bytes.
 mod proxy;
+/// How recipes call the program.
+mod script;
 /// Effects are kept in servers, too.
 mod sinks;
 /// Runs the program.
