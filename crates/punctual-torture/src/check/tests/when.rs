@@ -77,11 +77,13 @@ fn a_timeline_has_what_each_second_saw_and_what_held_when() {
     told.fault("F02", at(1), at(3));
     told.fault("F08", at(5), at(6));
     // It was planned, and brought nothing about.
-    told.change(|event| match event {
-        Event::Healed {
+    told.change(|event| {
+        if let Event::Healed {
             number: 1, done, ..
-        } => *done = false,
-        _ => {}
+        } = event
+        {
+            *done = false;
+        }
     });
     told.fault("F12", at(7), ENOUGH + 5 * SECOND);
     let timeline = told.judged().timeline;
