@@ -94,7 +94,7 @@ bench-redis *options:
 fuzz seed="1" inputs="1000000":
     PUNCTUAL_FUZZ_SEED={{seed}} PUNCTUAL_FUZZ_INPUTS={{inputs}} cargo test --release -p punctual-fuzz --test it
 
-# Every engine under faults, some minutes (as the machines run it)
+# Every engine under faults, ten minutes at most (as the machines run it)
 torture-quick *options:
     scripts/torture {{options}}
 
@@ -102,6 +102,6 @@ torture-quick *options:
 torture-sums minutes *options:
     scripts/torture sums {{minutes}} {{options}}
 
-# Every engine under faults, an hour; another seed is --seed N
+# Every engine under faults, an hour; another seed is --seed N; `just torture sums` adds it to the sums
 torture *options:
     scripts/torture hour {{options}}

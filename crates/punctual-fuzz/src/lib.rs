@@ -2,23 +2,47 @@
 //!
 //! A target reads bytes and panics if it must not. Its corpus is a directory of files in git: what
 //! once broke it stays there and is tried first. Then inputs are mutated, from a fixed seed, so that
-//! a run on any machine tries the same; `PUNCTUAL_FUZZ_SEED` takes others, `PUNCTUAL_FUZZ_INPUTS` more.
+//! a run on any machine tries the same; `PUNCTUAL_FUZZ_SEED` takes others, `PUNCTUAL_FUZZ_INPUTS` more,
+//! and `PUNCTUAL_FUZZ_SECONDS` as many as there is time for.
 
 mod mutate;
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fastrand::Rng;
+use punctual::time::{Stopwatch, seconds};
 
 /// What a run did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ran {
+    /// What the mutations began with: the same seed makes the same inputs.
+    pub seed: u64,
     /// Inputs of the corpus, and those that the caller made.
     pub kept: usize,
     /// Mutated inputs.
     pub mutated: u64,
+}
+
+/// When a target has had enough mutated inputs: whichever comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bounds {
+    inputs: u64,
+    /// How long they may take in all; looked at before each of them.
+    span: Option<Duration>,
+}
+
+impl Bounds {
+    /// So many inputs as a target asks for, or as are told; if only seconds are told, as many as these allow.
+    fn told(of_target: u64, inputs: Option<u64>, within: Option<u64>) -> Self {
+        let otherwise = within.map_or(of_target, |_| u64::MAX);
+        Self {
+            inputs: inputs.unwrap_or(otherwise),
+            span: within.map(seconds),
+        }
+    }
 }
 
 /// Tries every kept input of a target and these seeds, then so many mutations of them.
@@ -29,15 +53,15 @@ pub fn fuzz(name: &str, seeds: Vec<Vec<u8>>, inputs: u64, target: impl Fn(&[u8])
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("corpus")
         .join(name);
-    fuzz_in(
-        &directory,
-        seeds,
-        number("PUNCTUAL_FUZZ_INPUTS").unwrap_or(inputs),
-        target,
-    )
+    let (inputs_told, within) = (
+        number("PUNCTUAL_FUZZ_INPUTS"),
+        number("PUNCTUAL_FUZZ_SECONDS"),
+    );
+    let bounds = Bounds::told(inputs, inputs_told, within);
+    fuzz_in(&directory, seeds, bounds, target)
 }
 
-fn fuzz_in(directory: &Path, seeds: Vec<Vec<u8>>, inputs: u64, target: impl Fn(&[u8])) -> Ran {
+fn fuzz_in(directory: &Path, seeds: Vec<Vec<u8>>, bounds: Bounds, target: impl Fn(&[u8])) -> Ran {
     if std::env::var_os("PUNCTUAL_FUZZ_KEEP").is_some() {
         seeds
             .iter()
@@ -48,14 +72,17 @@ fn fuzz_in(directory: &Path, seeds: Vec<Vec<u8>>, inputs: u64, target: impl Fn(&
     for input in &kept {
         attempt(directory, input, &target);
     }
-    let mut random = Rng::with_seed(number("PUNCTUAL_FUZZ_SEED").unwrap_or_default());
-    for _ in 0..inputs {
+    let seed = number("PUNCTUAL_FUZZ_SEED").unwrap_or_default();
+    let (mut random, clock, mut mutated) = (Rng::with_seed(seed), Stopwatch::start(), 0);
+    while mutated < bounds.inputs && bounds.span.is_none_or(|span| clock.elapsed() < span) {
         let input = mutate::mutated(&kept, &mut random);
         attempt(directory, &input, &target);
+        mutated += 1;
     }
     Ran {
+        seed,
         kept: kept.len(),
-        mutated: inputs,
+        mutated,
     }
 }
 

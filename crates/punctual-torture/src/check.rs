@@ -31,6 +31,8 @@ use crate::setting::Setting;
 pub(crate) use lateness::Lateness;
 pub(crate) use stories::{Case, FaultSpan};
 pub(crate) use timeline::Timeline;
+#[cfg(test)]
+pub(crate) use timeline::{Second, Span};
 
 /// Verdicts that a setting does not promise which may lose what was acknowledged; all others hold there too, for jobs
 /// that no loss came over since they were claimed. What was deleted may be back, too, in the next round.

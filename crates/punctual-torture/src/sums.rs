@@ -27,7 +27,7 @@ pub(crate) struct Run {
     pub(crate) rounds: u64,
     /// Milliseconds.
     pub(crate) took: u64,
-    /// The first sixteen digits of each round's hash.
+    /// Each round's hash, by which `verify` knows its histories; of runs before it was kept whole its first sixteen digits.
     pub(crate) hashes: Vec<String>,
     /// By invariant: things looked at, and those that broke it.
     pub(crate) verdicts: BTreeMap<String, (u64, u64)>,
@@ -127,7 +127,7 @@ impl Run {
     fn add(&mut self, round: &Round) {
         self.rounds += 1;
         self.took += round.took;
-        self.hashes.push(round.hash.chars().take(16).collect());
+        self.hashes.push(round.hash.clone());
         for verdict in &round.findings.verdicts {
             let sum = self.verdicts.entry(verdict.name.clone()).or_default();
             *sum = (sum.0 + verdict.checked, sum.1 + verdict.broken);

@@ -240,7 +240,11 @@ async fn connect(client: TcpStream, port: u16, sky: Arc<Sky>) {
     };
     match how {
         Ending::Closed => {}
-        Ending::Reset => drop(to_client.as_ref().set_zero_linger()),
+        // A half that is dropped would end in good order first.
+        Ending::Reset => {
+            drop(to_client.as_ref().set_zero_linger());
+            to_client.forget();
+        }
         Ending::HalfClosed => {
             drop(to_client.shutdown().await);
             one_way(&mut from_client, &mut to_server, &sky, Way::Request).await;

@@ -115,6 +115,7 @@ async fn a_killed_server_that_syncs_always_loses_nothing() {
 /// A power cut may tear a transaction, as every call is one. A Redis that starts with such an end goes on
 /// behind it, within the transaction, and at its next start drops all that came since: unless it begins a new
 /// file before the first call, as every new connection has it do.
+/// Seed 302 of `redis-power` lost 81 of 980 jobs by it.
 #[tokio::test]
 async fn what_comes_after_a_torn_call_is_kept() {
     let mut server = TestServer::with(&ALWAYS);

@@ -208,6 +208,7 @@ async fn a_call_that_is_dropped_in_flight_leaves_the_answers_of_others_alone() {
     assert_eq!(drain(&engine).await, [gone.id, stays.id]);
 }
 
+/// Seed 701 of `redis-http` ran a job so whose producer had been told that it was merged.
 #[tokio::test]
 async fn what_was_cut_is_not_sent_again_once_its_caller_has_gone() {
     for (gone, stays) in [(1, 0), (1, 1), (32, 32)] {

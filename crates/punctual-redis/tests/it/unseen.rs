@@ -20,6 +20,7 @@ async fn connect(address: &str, clock: &ManualClock) -> RedisEngine {
     engine.expect("the server is there")
 }
 
+/// Seed 1 of `redis-clock` at 7f206c6 had three jobs answered so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_is_over_before_its_records_are_read_is_not_answered_with_the_next_attempt() {
     let server = TestServer::start();

@@ -24,3 +24,5 @@ mod overdue;
 mod timing;
 /// How histories are told.
 mod told;
+/// What happened when, and how late: no invariants, but pages show them.
+mod when;

@@ -1,10 +1,44 @@
 //! The tables of the pages, between their marks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use crate::check::Tally;
+use crate::cell::CellKind;
+use crate::check::{Lateness, Tally};
 use crate::sums::{Run, Sums};
+
+/// Faults by their number: in a few words, and how many were asked for before there were any sums, of all their kinds
+/// together; none where so much time was asked for.
+const KINDS: [(&str, &str, u64); 28] = [
+    ("F01", "a worker killed", 1_000),
+    ("F02", "Redis killed, `always`", 1_000),
+    ("F03", "Redis killed, `everysec`", 1_200),
+    ("F04", "power cut", 500),
+    ("F05", "power cut, may lose", 250),
+    ("F06", "gateway killed", 1_000),
+    ("F07", "embedded engine killed", 1_000),
+    ("F08", "a worker stopped", 300),
+    ("F09", "engine stopped", 100),
+    ("F10", "gateway stopped", 100),
+    ("F11", "cut or swallowed", 1_500),
+    ("F12", "no, few or late bytes", 1_000),
+    ("F13", "connections closed", 500),
+    ("F14", "wrong clocks", 300),
+    ("F16", "functions gone", 200),
+    ("F17", "data emptied", 20),
+    ("F18", "memory full", 50),
+    ("F20", "disk full, failing, slow", 200),
+    ("F21", "failover", 300),
+    ("F22", "old master back", 50),
+    ("F23", "slot moved, master killed", 170),
+    ("F27", "strangers who do not read", 0),
+    ("F28", "strangers who drip", 0),
+    ("F29", "all workers stopped", 10),
+    ("F30", "a handler ends its process", 200),
+    ("F31", "SIGTERM to a worker", 200),
+    ("F35", "a call given up", 100_000),
+    ("F36", "newer functions beside", 20),
+];
 
 impl Sums {
     /// The page with its tables as these sums have them.
@@ -14,6 +48,8 @@ impl Sums {
             ("torture", self.by_cell()),
             ("torture-lossy", self.by_loss()),
             ("torture-faults", self.by_fault()),
+            ("torture-by-fault", self.by_fault_briefly()),
+            ("torture-seeds", self.by_seed()),
             ("torture-lateness", self.by_lateness()),
             ("torture-runs", self.by_run()),
         ] {
@@ -39,8 +75,8 @@ impl Sums {
             }
         }
         let mut table = String::from(
-            "| engine | acknowledged after | faults | of them felt | jobs acknowledged | not judged | lost | doubled effects | early | stale ends accepted | verdicts broken |\n\
-             | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
+            "| engine | acknowledged after | faults | of them felt | jobs acknowledged | not judged | lost | doubled effects | second tries | early | stale ends accepted | verdicts broken |\n\
+             | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
         );
         for ((cell, durability), sums) in &cells {
             row(
@@ -61,8 +97,8 @@ impl Sums {
             cells.entry(run.cell).or_default().add(&run.tally);
         }
         let mut table = String::from(
-            "| engine | acknowledged after | faults | of them felt | jobs acknowledged | lost | of all | by | the oldest, before its fault | early | stale ends accepted |\n\
-             | --- | --- | --: | --: | --: | --: | --: | --- | --: | --: | --: |\n",
+            "| engine | acknowledged after | faults | of them felt | jobs acknowledged | lost | of all | by | the oldest, before its fault | second tries | early | stale ends accepted |\n\
+             | --- | --- | --: | --: | --: | --: | --: | --- | --: | --: | --: | --: |\n",
         );
         for (cell, tally) in cells {
             let (faults, felt) = super::faults(&tally);
@@ -75,16 +111,17 @@ impl Sums {
                 _ => span(tally.oldest_lost),
             };
             let (name, durability) = (cell.name(), cell.durability());
-            let [jobs, lost, early, stale] = [
+            let [jobs, lost, tries, early, stale] = [
                 tally.acknowledged,
                 tally.lost,
+                tally.second_tries,
                 tally.early,
                 tally.stale_accepted,
             ]
             .map(grouped);
             writeln!(
                 table,
-                "| `{name}` | `{durability}` | {faults} | {felt} | {jobs} | {lost} | {share:.1} % | {by} | {oldest} | {early} | {stale} |"
+                "| `{name}` | `{durability}` | {faults} | {felt} | {jobs} | {lost} | {share:.1} % | {by} | {oldest} | {tries} | {early} | {stale} |"
             )
             .expect("a string takes any text");
         }
@@ -97,12 +134,62 @@ impl Sums {
             all.add(&run.tally);
         }
         let mut table = String::from(
-            "| fault | times | of them looked at | and felt |\n| --- | --: | --: | --: |\n",
+            "| fault | times | asked | of them looked at | and felt |\n| --- | --: | --: | --: | --: |\n",
         );
         for (id, count) in all.faults {
             let (looked, felt) = all.felt.get(&id).copied().unwrap_or_default();
             let [count, looked, felt] = [count, looked, felt].map(grouped);
-            writeln!(table, "| {id} | {count} | {looked} | {felt} |")
+            let asked = match kind(&id) {
+                Some((_, _, asked @ 1..)) => grouped(*asked),
+                _ => super::UNKNOWN.into(),
+            };
+            writeln!(table, "| {id} | {count} | {asked} | {looked} | {felt} |")
+                .expect("a string takes any text");
+        }
+        table
+    }
+
+    /// The same for a reader in a hurry: where nothing may be lost, how often, and how late handlers started meanwhile.
+    fn by_fault_briefly(&self) -> String {
+        let mut all = Tally::default();
+        for run in self.runs.iter().filter(|run| !run.cell.may_lose()) {
+            all.add(&run.tally);
+        }
+        let mut lateness = Lateness::default();
+        let sure = |cell: &CellKind| !cell.may_lose();
+        for (_, of_cell) in self.lateness.iter().filter(|(cell, _)| sure(cell)) {
+            lateness.merge(of_cell);
+        }
+        let mut table = String::from(
+            "| | fault | times | late by p50 | p99 | max |\n| --- | --- | --: | --: | --: | --: |\n",
+        );
+        let named = |(id, count): (&String, &u64)| (id.clone(), grouped(*count));
+        let rows = all.faults.iter().map(named);
+        for (id, count) in rows.chain([("quiet".into(), String::new())]) {
+            let [p50, p99, max] = match lateness.0.get(&id) {
+                Some(spread) => [0.5, 0.99, 1.0].map(|share| span(spread.share(share))),
+                None => [super::UNKNOWN; 3].map(Into::into),
+            };
+            let (id, name) = match (&*id, kind(&id)) {
+                ("quiet", _) => ("", "none"),
+                (id, kind) => (id, kind.map_or("", |(_, name, _)| name)),
+            };
+            writeln!(table, "| {id} | {name} | {count} | {p50} | {p99} | {max} |")
+                .expect("a string takes any text");
+        }
+        table
+    }
+
+    /// Which seeds ran where nothing may be lost, on the engines of which commits.
+    fn by_seed(&self) -> String {
+        let mut commits: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+        for run in self.runs.iter().filter(|run| !run.cell.may_lose()) {
+            commits.entry(&run.commit).or_default().insert(run.seed);
+        }
+        let mut table = String::from("| commit | seeds |\n| --- | --- |\n");
+        for (commit, seeds) in commits {
+            let seeds: Vec<_> = seeds.iter().map(u64::to_string).collect();
+            writeln!(table, "| `{commit}` | {} |", seeds.join(" "))
                 .expect("a string takes any text");
         }
         table
@@ -161,13 +248,18 @@ impl Sums {
     }
 }
 
+fn kind(id: &str) -> Option<&'static (&'static str, &'static str, u64)> {
+    KINDS.iter().find(|(known, _, _)| *known == id)
+}
+
 fn row(table: &mut String, name: &str, durability: &str, (broken, tally): &(u64, Tally)) {
     let (faults, felt) = super::faults(tally);
-    let [jobs, unjudged, lost, doubled, early, stale, broken] = [
+    let [jobs, unjudged, lost, doubled, tries, early, stale, broken] = [
         tally.acknowledged,
         tally.unjudged,
         tally.lost,
         tally.doubled,
+        tally.second_tries,
         tally.early,
         tally.stale_accepted,
         *broken,
@@ -175,7 +267,7 @@ fn row(table: &mut String, name: &str, durability: &str, (broken, tally): &(u64,
     .map(grouped);
     writeln!(
         table,
-        "| {name} | {durability} | {faults} | {felt} | {jobs} | {unjudged} | {lost} | {doubled} | {early} | {stale} | {broken} |"
+        "| {name} | {durability} | {faults} | {felt} | {jobs} | {unjudged} | {lost} | {doubled} | {tries} | {early} | {stale} | {broken} |"
     )
     .expect("a string takes any text");
 }

@@ -1,6 +1,6 @@
-use super::{line, markdown};
+use super::{html, line, markdown};
 use crate::cell::CellKind;
-use crate::check::{Case, Verdict, judge};
+use crate::check::{Case, Second, Span, Verdict, judge};
 use crate::look::Look;
 use crate::run::Round;
 use crate::sums::Sums;
@@ -58,13 +58,14 @@ fn the_table_of_cells_has_what_was_broken_and_what_nobody_judged() {
         blind.findings.tally.acknowledged,
         blind.findings.tally.unjudged,
     ) = (5, 7);
+    blind.findings.tally.second_tries = 3;
     sums.add("commit", &blind);
     sums.add("commit", &round(CellKind::RedisRdb, "I1 nothing lost"));
     let page = sums.fill("<!-- torture -->\n<!-- end of torture -->");
     let row = |name: &str| page.lines().find(|line| line.contains(name)).expect(name);
     assert_eq!(
         row("embedded"),
-        "| `embedded` | `fsync` | 0 | 0 | 5 | 7 | 0 | 0 | 0 | 0 | 2 |"
+        "| `embedded` | `fsync` | 0 | 0 | 5 | 7 | 0 | 0 | 3 | 0 | 0 | 2 |"
     );
     assert!(!page.contains("redis-rdb"), "it may lose: {page}");
     assert!(row("| all").ends_with("| 2 |"), "{page}");
@@ -75,6 +76,7 @@ fn the_table_of_losses_has_what_settings_lost_that_may_lose_and_by_what() {
     let mut lossy = round(CellKind::RedisRdb, "I1 nothing lost");
     let tally = &mut lossy.findings.tally;
     (tally.acknowledged, tally.lost, tally.oldest_lost) = (2_000, 30, 1_200_000);
+    tally.second_tries = 4;
     tally.lost_by = [("F02".to_owned(), 30)].into();
     tally.faults = [("F02".to_owned(), 7), ("F30".to_owned(), 1)].into();
     tally.felt = [("F02".to_owned(), (7, 6)), ("F30".to_owned(), (1, 1))].into();
@@ -85,7 +87,7 @@ fn the_table_of_losses_has_what_settings_lost_that_may_lose_and_by_what() {
     let rows: Vec<&str> = page.lines().filter(|line| line.contains('`')).collect();
     assert_eq!(
         rows,
-        ["| `redis-rdb` | `memory` | 8 | 7 | 2,000 | 30 | 1.5 % | F02 30 | 1.2 s | 0 | 0 |"]
+        ["| `redis-rdb` | `memory` | 8 | 7 | 2,000 | 30 | 1.5 % | F02 30 | 1.2 s | 4 | 0 | 0 |"]
     );
 }
 
@@ -106,6 +108,67 @@ fn faults_of_runs_that_did_not_look_are_not_said_to_be_felt() {
     new.findings.tally.felt = [("F07".to_owned(), (40, 38))].into();
     sums.add("another", &new);
     assert!(row(&sums).contains("| 80 | 38 of 40 |"), "{}", row(&sums));
+}
+
+#[test]
+fn the_table_of_faults_has_how_many_were_asked_for() {
+    let mut sums = Sums::default();
+    let mut some = round(CellKind::Embedded, "I1 nothing lost");
+    some.findings.tally.faults = [("F07".to_owned(), 40), ("F28".to_owned(), 2)].into();
+    some.findings.tally.felt = [("F07".to_owned(), (30, 20))].into();
+    sums.add("commit", &some);
+    let page = sums.fill("<!-- torture-faults -->\n<!-- end of torture-faults -->");
+    assert!(page.contains("| F07 | 40 | 1,000 | 30 | 20 |"), "{page}");
+    assert!(page.contains("| F28 | 2 | – | 0 | 0 |"), "{page}");
+}
+
+#[test]
+fn the_table_for_a_reader_in_a_hurry_is_of_what_may_lose_nothing_with_lateness_seeds_and_commits() {
+    let mut sums = Sums::default();
+    let mut late = |cell, seed, faults: u64, micros: &[(&str, u32)]| {
+        let mut round = round(cell, "I1 nothing lost");
+        round.seed = seed;
+        round.findings.tally.faults = [("F08".to_owned(), faults), ("F35".to_owned(), 1)].into();
+        for (fault, bucket) in micros {
+            let spread = round.findings.lateness.0.entry((*fault).to_owned());
+            spread.or_default().0.insert(*bucket, 1);
+        }
+        sums.add(&format!("c{seed}"), &round);
+    };
+    // Buckets: 2^(40/4) us, 2^(80/4) us and so on.
+    late(CellKind::Embedded, 7, 1_000, &[("F08", 40), ("quiet", 36)]);
+    late(CellKind::RedisHttp, 7, 5, &[("F08", 80)]);
+    late(CellKind::RedisHttp, 3, 0, &[]);
+    late(CellKind::RedisRdb, 9, 6, &[("F08", 100)]);
+    let page = sums.fill(
+        "<!-- torture-by-fault -->\n<!-- end of torture-by-fault -->\n\
+         <!-- torture-seeds -->\n<!-- end of torture-seeds -->",
+    );
+    let rows: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with('|') && !line.contains("--"))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            "| | fault | times | late by p50 | p99 | max |",
+            "| F08 | a worker stopped | 1,005 | 1.0 ms | 1.0 s | 1.0 s |",
+            "| F35 | a call given up | 3 | – | – | – |",
+            "|  | none |  | 512 us | 512 us | 512 us |",
+            "| commit | seeds |",
+            "| `c3` | 3 |",
+            "| `c7` | 7 |",
+        ]
+    );
+}
+
+#[test]
+fn sums_name_whole_hashes_by_which_histories_are_known() {
+    let mut sums = Sums::default();
+    let mut one = round(CellKind::Embedded, "I1 nothing lost");
+    one.hash = "0123456789abcdef".repeat(4);
+    sums.add("commit", &one);
+    assert_eq!(sums.runs[0].hashes, [one.hash]);
 }
 
 #[test]
@@ -130,4 +193,80 @@ fn a_run_that_the_sums_have_is_refused_and_another_one_is_not() {
     assert_eq!(takes("commit", CellKind::Embedded, 2), Ok(()));
     assert_eq!(takes("another", CellKind::Embedded, 1), Ok(()));
     assert_eq!(takes("commit", CellKind::RedisHttp, 1), Ok(()));
+}
+
+/// A fault of a kind, in milliseconds.
+fn held(id: &str, what: &str, from: u64, until: u64) -> Span {
+    let (id, what) = (id.into(), what.into());
+    Span {
+        id,
+        what,
+        from,
+        until,
+    }
+}
+
+/// A second with so many starts, the worst of them so many milliseconds late.
+fn second(started: u64, worst: u64) -> Second {
+    Second {
+        acknowledged: 9,
+        started,
+        worst: worst * 1_000,
+    }
+}
+
+#[test]
+fn the_page_draws_the_faults_the_throughput_and_the_lateness_of_every_round() {
+    let mut drawn = round(CellKind::Embedded, "I1 <nothing> lost");
+    drawn.findings.timeline.faults = vec![
+        held("F07", "kill & 'open'", 0, 1_000),
+        held("F09", "stop", 500, 2_000),
+        held("F07", "kill", 1_500, 1_501),
+    ];
+    drawn.findings.timeline.seconds = vec![second(40, 1), second(0, 60_000)];
+    let page = html(&[drawn, round(CellKind::RedisRdb, "I1 nothing lost")]);
+    assert_eq!(
+        page.matches("<svg").count(),
+        2,
+        "a drawing per round: {page}"
+    );
+    assert_eq!(page.matches("<h2").count(), 2, "{page}");
+    assert!(
+        page.contains("<h2 class=bad>embedded, round 0</h2>"),
+        "{page}"
+    );
+    assert!(
+        page.contains("<h2>redis-rdb, round 0</h2>"),
+        "it may lose: {page}"
+    );
+    // A line per kind; the two seconds take the 960 that are beside their names.
+    let texts = ["<text x=0 y=10>F07</text>", "<text x=0 y=22>F09</text>"];
+    for text in texts {
+        assert_eq!(page.matches(text).count(), 1, "{text}: {page}");
+    }
+    let bars = [
+        "<rect x=40.0 y=2 width=480.0 height=9",
+        "<rect x=280.0 y=14 width=720.0 height=9",
+        "<rect x=760.0 y=2 width=1.5 height=9",
+    ];
+    for bar in bars {
+        assert_eq!(page.matches(bar).count(), 1, "{bar}: {page}");
+    }
+    assert!(page.contains("kill &amp; &#39;open&#39; at 0 ms"), "{page}");
+    assert!(page.contains("I1 &lt;nothing&gt; lost: BROKEN"), "{page}");
+    assert!(!page.contains("<nothing>"), "{page}");
+    // The most starts in a second are as tall as a drawing, none are nothing.
+    assert!(page.contains(">40/s</text>"), "{page}");
+    let told = [
+        "height=110.0 fill=#2e86de opacity=.45><title>second 0: 40 started, 9 acknowledged, worst 1 ms late",
+        "height=0.0 fill=#2e86de opacity=.45><title>second 1: 0 started, 9 acknowledged, worst 60000 ms late",
+    ];
+    for second in told {
+        assert!(page.contains(second), "{second}: {page}");
+    }
+    // From 1 ms at the bottom to 60 s at the top.
+    assert!(
+        page.contains("<polyline points='280.0,149.0 760.0,39.0 '"),
+        "{page}"
+    );
 }

@@ -152,6 +152,16 @@ fn the_embedded_engine_that_syncs_loses_nothing_in_a_power_cut() {
 }
 
 #[test]
+fn redis_that_syncs_each_call_loses_nothing_in_a_power_cut() {
+    loses_nothing("redis-power");
+}
+
+#[test]
+fn a_master_whose_replicas_are_both_waited_for_takes_nothing_with_it() {
+    loses_nothing("sentinel");
+}
+
+#[test]
 fn the_embedded_engine_that_syncs_at_intervals_loses_one_in_a_power_cut_and_no_more() {
     loses("embedded-interval");
 }

@@ -10,6 +10,10 @@ mod plans;
 /// Every planted bug is found within a hundred faults.
 #[cfg(feature = "planted")]
 mod planted;
+/// What the fault proxy does to bytes.
+mod proxy;
+/// How recipes call the program.
+mod script;
 /// Effects are kept in servers, too.
 mod sinks;
 /// Runs the program.

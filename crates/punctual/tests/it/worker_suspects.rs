@@ -112,6 +112,7 @@ async fn a_suspect_runs_with_nothing_beside_it() {
 }
 
 /// Its page may be there under that nonce, and is no other one if a worker that ends asks for it.
+/// Seed 601 of `redis-http` buried a job that had not run alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_suspect_whose_claim_was_not_answered_is_asked_for_alone_again() {
     let (probe, clock) = Probe::new();

@@ -1,0 +1,119 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// `scripts/torture` in a tree of its own, where cargo builds nothing and the program only says how it was called.
+struct Script {
+    tree: TempDir,
+}
+
+/// What came of it: whether it succeeded, all that was said, and each call of the program.
+struct Came {
+    succeeded: bool,
+    said: String,
+    calls: Vec<String>,
+}
+
+impl Script {
+    fn new() -> Self {
+        let tree = tempfile::tempdir().expect("a directory");
+        let script = Self { tree };
+        script.write(
+            "scripts/torture",
+            include_str!("../../../../scripts/torture"),
+        );
+        script.write(".gitignore", "/target\n/calls\n");
+        script.write("target/bin/cargo", "#!/bin/sh\n");
+        let program = "#!/bin/sh\necho \"$*\" >>calls\n";
+        script.write("target/debug/punctual-torture", program);
+        script.git(&["init", "--quiet"]);
+        script.git(&["add", "--all"]);
+        let who = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
+        let commit = ["commit", "--quiet", "--message", "all"];
+        script.git(&[&who[..], &commit].concat());
+        script
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.tree.path().join(path);
+        fs::create_dir_all(path.parent().expect("it is in the tree")).expect("a directory");
+        fs::write(&path, text).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    }
+
+    fn git(&self, arguments: &[&str]) {
+        let mut git = Command::new("git");
+        let git = git.args(arguments).current_dir(self.tree.path());
+        assert!(git.status().expect("git is there").success());
+    }
+
+    fn run(&self, arguments: &[&str], seconds: Option<&str>) -> Came {
+        let tree = self.tree.path();
+        let _ = fs::remove_file(tree.join("calls"));
+        let path = std::env::var("PATH").expect("a path");
+        let bin = tree.join("target/bin");
+        let mut script = Command::new(Path::new("scripts/torture"));
+        script
+            .args(arguments)
+            .current_dir(tree)
+            .env("PATH", format!("{}:{path}", bin.display()))
+            .env("CARGO_TARGET_DIR", "target")
+            .env_remove("PUNCTUAL_TORTURE_SECONDS");
+        if let Some(seconds) = seconds {
+            script.env("PUNCTUAL_TORTURE_SECONDS", seconds);
+        }
+        let output = script.output().expect("it starts");
+        let said = [output.stdout, output.stderr].concat();
+        let calls = fs::read_to_string(tree.join("calls")).unwrap_or_default();
+        Came {
+            succeeded: output.status.success(),
+            said: String::from_utf8_lossy(&said).into_owned(),
+            calls: calls.lines().map(str::to_owned).collect(),
+        }
+    }
+}
+
+#[test]
+fn a_quick_run_says_how_long_it_took_and_fails_if_that_is_too_long() {
+    let script = Script::new();
+    let quick = script.run(&["--seed", "3"], None);
+    assert!(quick.succeeded, "{}", quick.said);
+    assert!(quick.said.contains("Tortured in "), "{}", quick.said);
+    assert_eq!(
+        quick.calls,
+        [
+            "run --engine all --sink mariadb --minutes 1.5 --folder target/torture --seed 3",
+            "run --engine lossy --minutes 0.4 --folder target/torture-lossy --seed 3",
+        ]
+    );
+    let late = script.run(&[], Some("-1"));
+    assert!(!late.succeeded && late.said.contains("that is more than -1 s"));
+    let hour = script.run(&["hour"], Some("-1"));
+    assert!(hour.succeeded, "{}", hour.said);
+    assert!(hour.calls[0].contains("--minutes 43 "), "{:?}", hour.calls);
+}
+
+#[test]
+fn sums_are_of_what_the_commit_has_and_keep_their_histories_by_its_name() {
+    let script = Script::new();
+    for arguments in [&["sums", "40", "--seed", "9"][..], &["hour", "sums"]] {
+        let sums = script.run(arguments, Some("-1"));
+        assert!(sums.succeeded, "{}", sums.said);
+        assert!(sums.said.contains("Histories are in target/torture-sums/"));
+        let [all, lossy, tables] = &sums.calls[..] else {
+            panic!("{:?}", sums.calls);
+        };
+        for run in [all, lossy] {
+            assert!(run.contains("--sums crates/punctual-torture/sums.json"));
+            assert!(run.contains("--folder target/torture-sums/"), "{run}");
+        }
+        assert_eq!(tables, "tables");
+    }
+    script.write("not in the commit", "");
+    let refused = script.run(&["sums", "40"], None);
+    assert!(!refused.succeeded && refused.calls.is_empty());
+    assert!(refused.said.contains("commit what is changed"));
+}
