@@ -46,6 +46,7 @@ function Inspect.get(base, blob)
     views[i], why[i] = '', {}
     local id = not S.empty and Inspect.resolve(target)
     local raw = id and Job.raw(id)
+    Job.check(raw)
     if raw and byte(raw) >= 7 then
       raw = Settled.mark(id, raw)
       if raw and Settled.mark_counts(raw) then views[i] = id .. '\7' .. raw end

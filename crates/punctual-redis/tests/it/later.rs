@@ -157,6 +157,9 @@ async fn no_edit_writes_over_a_record_of_a_later_format() {
                 assert_eq!(edited.matched, 0, "{edited:?}");
             }
         }
+        let got = engine.get(&here(), vec![Target::Id(job.id)], false).await;
+        let error = got.expect_err("it is not known to be anything");
+        assert_eq!(error.kind(), ErrorKind::DataDamaged, "{error}");
         engine.maintain().await.expect("maintain");
         assert_eq!(digest(&server), before, "tag {tag} is left alone");
     }
