@@ -45,6 +45,7 @@ Engines:
                                rediss:// encrypts, redis+sentinel://HOST,HOST/MASTER and
                                redis+cluster://HOST,HOST find their servers by themselves
   redis://127.0.0.1?durability=fsync   refused unless the server keeps it; or memory, os, replica(1)
+  redis://HOST?data=required   refused where there are no data, so that none begin anew after a loss
   redis://HOST?plaintext=allow         another machine in the clear, which is refused otherwise
   http://127.0.0.1:4180        what `punctual serve` serves there; PUNCTUAL_TOKEN is its token
   https://HOST:PORT?ca=FILE    the same by TLS; without ca= by the authorities of the system

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use punctual::machine::Frozen;
+use punctual::machine::{Frozen, RowVisitor};
 use punctual::time::{millis, seconds};
 use punctual::{Error, ErrorKind, Result};
 
 use crate::calls::{Broken, Calls};
 use crate::disk::{Disk, DiskFile};
-use crate::store::Store;
+use crate::store::{Rows, Store};
 use crate::vitals::Vitals;
 
 /// The threads that feed the store and tidy it up.
@@ -48,7 +48,8 @@ enum Tidy {
 
 /// The problem that checkpoints fail, by its name in [`Vitals`].
 pub(crate) const FAILING: &str = "checkpoint";
-const TIDYING: &str = "tidy";
+/// The loop that tidies the store up, by its name in [`Vitals`].
+pub(crate) const TIDYING: &str = "tidy";
 
 #[derive(Clone)]
 struct Shared {
@@ -208,7 +209,7 @@ impl Shared {
     }
 
     fn try_apply(&self, commit: u64, frozen: &Frozen) -> Result<()> {
-        let rows: crate::store::Rows<'_> = &|visit| frozen.rows(visit);
+        let rows: Rows<'_> = &|visit| beating(&self.vitals, &|visit| frozen.rows(visit), visit);
         let applied = catch_unwind(AssertUnwindSafe(|| self.store.apply(commit, rows)));
         applied.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "store panicked")))
     }
@@ -254,3 +255,21 @@ impl Shared {
         Ok(())
     }
 }
+
+/// Rows of a checkpoint between two signs of life: a large one may take minutes, and is not stuck.
+const ROWS_A_BEAT: u64 = 4_096;
+
+/// Visits the rows of a checkpoint, and beats all along.
+fn beating(vitals: &Vitals, rows: Rows<'_>, visit: RowVisitor<'_>) -> Result<()> {
+    let mut seen: u64 = 0;
+    rows(&mut |table, key, value| {
+        seen += 1;
+        if seen.is_multiple_of(ROWS_A_BEAT) {
+            vitals.beat(FAILING);
+        }
+        visit(table, key, value)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use punctual::engine::{Health, LoopHealth};
-use punctual::time::{Stopwatch, seconds};
+use punctual::time::{Stopwatch, minutes, seconds};
 
 /// Heartbeats and problems, shared by the threads of an engine.
 #[derive(Debug, Default)]
@@ -29,6 +29,15 @@ struct Loop {
 
 /// A loop that is at work for longer than this is stuck.
 const STUCK_AFTER: Duration = seconds(30);
+/// One step of tidying a large store up takes minutes, and keeps nobody waiting.
+const TIDYING_IS_STUCK_AFTER: Duration = minutes(30);
+
+fn stuck_after(name: &str) -> Duration {
+    match name {
+        crate::checkpoint::TIDYING => TIDYING_IS_STUCK_AFTER,
+        _ => STUCK_AFTER,
+    }
+}
 
 impl Vitals {
     /// A loop begins to work.
@@ -97,7 +106,7 @@ impl Vitals {
         let mut problems: Vec<_> = state.problems.values().cloned().collect();
         for (name, one) in &state.loops {
             let age = one.beat.elapsed();
-            if !one.rests && age > STUCK_AFTER {
+            if !one.rests && age > stuck_after(name) {
                 problems.push(format!("loop {name} is at the same work for {age:?}"));
             }
         }

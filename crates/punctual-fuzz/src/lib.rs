@@ -73,6 +73,7 @@ fn fuzz_in(directory: &Path, seeds: Vec<Vec<u8>>, bounds: Bounds, target: impl F
         attempt(directory, input, &target);
     }
     let seed = number("PUNCTUAL_FUZZ_SEED").unwrap_or_default();
+    eprintln!("{}: inputs of seed {seed}", directory.display());
     let (mut random, clock, mut mutated) = (Rng::with_seed(seed), Stopwatch::start(), 0);
     while mutated < bounds.inputs && bounds.span.is_none_or(|span| clock.elapsed() < span) {
         let input = mutate::mutated(&kept, &mut random);
@@ -89,8 +90,9 @@ fn fuzz_in(directory: &Path, seeds: Vec<Vec<u8>>, bounds: Bounds, target: impl F
 fn attempt(directory: &Path, input: &[u8], target: &impl Fn(&[u8])) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| target(input))) {
         eprintln!(
-            "the input is kept: {}",
-            keep(directory, "broke", input).display()
+            "the input is kept: {}: {}",
+            keep(directory, "broke", input).display(),
+            input[..input.len().min(1_000)].escape_ascii()
         );
         resume_unwind(panic);
     }

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual::Namespace;
+use punctual::job::check_name;
 use tokio::sync::watch;
 
 /// Tells those who post jobs that a queue of pushed jobs has one: they may not know it yet.
@@ -22,8 +23,12 @@ type Rung = BTreeMap<Namespace, BTreeSet<String>>;
 const QUEUES_MAX: usize = 10_000;
 
 impl Doorbell {
-    /// Says that a job was put into that queue; costs next to nothing if it was said before.
+    /// Says that a job was put into that queue; costs next to nothing if it was said before. What is no name of a queue is
+    /// passed over: no engine has taken that job, and no worker could claim there.
     pub fn ring(&self, namespace: &Namespace, queue: &str) {
+        if check_name("queue", queue).is_err() {
+            return;
+        }
         let mut rung = self.lock();
         if let Some(queues) = rung.get(namespace)
             && queues.contains(queue)
@@ -51,5 +56,21 @@ impl Doorbell {
 
     fn lock(&self) -> MutexGuard<'_, Rung> {
         self.0.rung.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One name that no worker can claim from would end the worker of all that were heard of with it.
+    #[test]
+    fn what_is_no_name_is_not_rung_for() {
+        let (home, bell) = (Namespace::default(), Doorbell::default());
+        let long = format!("http:{}", "a".repeat(124));
+        for queue in ["http:orders", "http:a b", "http:\0", &long, ""] {
+            bell.ring(&home, queue);
+        }
+        assert_eq!(bell.queues(&home), ["http:orders".to_owned()].into());
     }
 }

@@ -123,6 +123,7 @@ impl Posting {
                 heard_nothing = self.look(crew) => heard_nothing,
             };
             pulse.has(crew.health());
+            crew.shows(pulse);
             pulse.rests();
             let known = crew.queues();
             let rehire = crew.rehire_in();
@@ -277,9 +278,9 @@ impl Crew {
         queues.chain(lost).cloned().collect()
     }
 
-    /// A round begins; without all its workers it is as down as it was.
+    /// Shows that it goes on; without all its workers it is as down as it was.
     fn shows(&self, pulse: &Pulse) {
-        match self.lost.iter().all(|lost| lost.due_in().is_zero()) {
+        match self.lost.is_empty() {
             true => pulse.works(),
             false => pulse.works_in_part(),
         }

@@ -16,19 +16,32 @@ local function expire(limit)
   return expired
 end
 
--- Queues that one call moves jobs of.
-local TURNS = 20
+-- Queues that one call moves jobs of; of those that it is about itself, so many.
+local TURNS, OWN = 20, 8
 
--- Moves due jobs of all queues; how many. Half of it is shared among them, so that a pile of one keeps no other from its
--- time; the rest goes to the earliest.
+-- The queues of the call that have due jobs and are not paused, those with the least ready ones first.
+local function own_due()
+  local own = {}
+  for _, r in pairs(S.rows) do
+    local duty = r and not flag(r, 2) and Due.duty(r) or 0
+    if duty > 0 and duty <= S.now then own[#own + 1] = r end
+  end
+  table.sort(own, function(a, b) return a.c[READY] < b.c[READY] or a.c[READY] == b.c[READY] and a.name < b.name end)
+  return own
+end
+
+-- Moves due jobs of all queues, the earliest first; how many. Half of it is for the queues of the call itself: a pile of
+-- another, which may be paused, keeps none from its time.
 local function move_due(limit)
-  local moved, turns = 0, 0
-  local names = call('ZRANGEBYSCORE', S.k.w, '-inf', fmt('%d', S.now), 'LIMIT', 0, TURNS)
-  for i = 1, #names > 1 and #names or 0 do
-    local r = Row.of(names[i])
-    moved = moved + Due.move(r, max(1, floor(limit / 2 / #names)))
+  local moved, turns, own = 0, 0, own_due()
+  local few = min(#own, OWN)
+  if few == 1 and call('ZRANGE', S.k.w, 0, 0)[1] == own[1].name then few = 0 end
+  for i = 1, few do
+    local r = Row.of(own[i].name)
+    moved = moved + Due.move(r, min(limit - moved, max(1, floor(limit / 2 / few))))
     Row.tell(r, Due.duty(r))
     turns = turns + 1
+    if moved >= limit then break end
   end
   while moved < limit and turns < TURNS and S.spread < 250 and S.looked < 125 do
     local first = call('ZRANGE', S.k.w, 0, 0, 'WITHSCORES')

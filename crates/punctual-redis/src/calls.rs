@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use punctual::engine::Maintained;
+use punctual::engine::{Maintained, NamespaceProblem};
 use punctual::time::{Clock, Timestamp};
 use punctual::{Error, ErrorKind, Limits, Namespace, Result};
 use redis::{FromRedisValue, Value, cmd};
@@ -17,11 +17,12 @@ use crate::notes::Notes;
 use crate::options::Options;
 use crate::options::SHARDS_MAX;
 use crate::post::Post;
+use crate::refusal::passing_if_denied;
 use crate::servers::{Kind, Servers};
 use crate::shards::{Shard, Shards};
 use crate::struck::StruckOff;
 use crate::topology::Slot;
-use crate::unbegun::Unbegun;
+use crate::unbegun::{self, Unbegun};
 use crate::wire::mp::{MapWriter, Mp, read_instant};
 use crate::wire::{Instance, Packed, control, stats};
 
@@ -189,9 +190,14 @@ impl Calls {
 
     /// A command that is no function, to who answers for a shard.
     pub(crate) async fn command(&self, slot: Slot, command: &redis::Cmd) -> Result<Value> {
-        self.servers
-            .call(slot, command, Kind::Looks, self.deadline())
-            .await
+        let asked = self
+            .servers
+            .call(slot, command, Kind::Looks, self.deadline());
+        let is_known = || !self.shards.greeted().is_empty();
+        asked.await.map_err(|error| match is_known() {
+            true => passing_if_denied(error),
+            false => error,
+        })
     }
 
     /// The namespaces that were ever written to, by anybody.
@@ -221,7 +227,7 @@ impl Calls {
     }
 
     async fn greet(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
-        if self.options.data_required && shard.index == 0 {
+        if self.options.data_required {
             self.must_be_there(shard, deadline).await?;
         }
         if self.options.clock.is_some() {
@@ -253,18 +259,33 @@ impl Calls {
         Ok(())
     }
 
-    /// Refuses a namespace that was never begun, as its first shard is by whoever comes first; the look leaves no trace.
-    async fn must_be_there(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
+    /// Refuses a shard that was never begun; the look leaves no trace.
+    pub(crate) async fn must_be_there(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
         let mut map = MapWriter::default();
         map.put("any", 1_u8);
         self.send_map(shard, "info", Kind::Looks, &map, deadline)
             .await?;
         let is_there = shard.instance() != Instance::default();
-        self.unbegun.note(&shard.namespace, !is_there);
+        self.unbegun.note(shard, !is_there);
         match is_there {
             true => Ok(()),
-            false => Err(Unbegun::error(&shard.namespace)),
+            false => Err(Error::new(ErrorKind::DataMissing, unbegun::MESSAGE)
+                .with("namespace", &shard.namespace)
+                .with("shard", shard.index)),
         }
+    }
+
+    /// What `health` says of shards that calls were refused for, looked at again.
+    pub(crate) async fn unbegun(&self) -> Vec<NamespaceProblem> {
+        let mut problems = Vec::new();
+        for shard in self.unbegun.known() {
+            // One that cannot be asked is told of elsewhere.
+            let looked = self.must_be_there(&shard, self.deadline()).await;
+            if looked.is_err_and(|error| error.kind() == ErrorKind::DataMissing) {
+                problems.push(unbegun::problem(&shard));
+            }
+        }
+        problems
     }
 
     /// Tells a shard of a test what its time is; the functions that serve know of no such key.

@@ -314,7 +314,7 @@ impl Engine for RedisEngine {
     async fn info(&self) -> Result<Info> {
         let (told, (standings, silent)) = tokio::join!(self.shard_infos(), self.examine_now());
         let unkept = self.calls.servers.unkept();
-        let (mut infos, mut problems, mut away) = (Vec::new(), self.calls.unbegun.problems(), None);
+        let (mut infos, mut problems, mut away) = (Vec::new(), Vec::new(), None);
         for told in told {
             match told {
                 Ok(info) => infos.push(info),
@@ -359,6 +359,7 @@ impl Engine for RedisEngine {
         let mut seen = BTreeSet::new();
         problems.retain(|problem| seen.insert(problem.clone()));
         let of_namespaces = infos.iter().flat_map(|info| info.problems.iter().cloned());
+        let of_namespaces = of_namespaces.chain(self.calls.unbegun().await);
         let of_namespaces: Vec<_> = of_namespaces.collect();
         let now = infos.iter().map(|info| info.now).max();
         Ok(Info {

@@ -99,9 +99,10 @@ impl Options {
         Self { shards, ..self }
     }
 
-    /// Whether a namespace must be there: where nothing was ever begun, calls then answer
+    /// Whether the data must be there: where a namespace or a shard of it was never begun, calls then answer
     /// [`DataMissing`](punctual::ErrorKind::DataMissing) and begin nothing. Without it a process that starts after the data
-    /// were lost begins with an empty queue, as it has nothing to compare. Any process without it begins one for all.
+    /// were lost begins with an empty queue, as it has nothing to compare. Whoever asks for its
+    /// [`stats`](punctual::Engine::stats) without it begins all of one.
     pub fn data_required(self, data_required: bool) -> Self {
         Self {
             data_required,

@@ -83,6 +83,17 @@ impl Args {
         let session = global.session(Make::Never).await?;
         checks.push(engine(&session).await?);
         checks.extend(health(&session).await?);
+        // Before anything is written to what may be another server's data.
+        let stats = session
+            .engine
+            .stats(&session.namespace, StatsRequest::default());
+        if let Err(error) = stats.await
+            && error.kind() == ErrorKind::DataMissing
+        {
+            let (what, remedy) = servers::in_two(error.message());
+            checks.push(Check::wrong("data", what, remedy));
+            return tell(session.out, &checks);
+        }
         let engine = match &address {
             // The namespace that it runs in may be new.
             Address::Redis(_) => {

@@ -69,10 +69,12 @@ fn doctor_tells_of_data_that_must_be_there() {
     let server = TestServer::with(&SYNCS_ALWAYS);
     let engine = server.address();
     let required = format!("{engine}?data=required");
-    let lost = doctor(&required);
-    assert!(lost.stderr.contains("data=required"), "{lost:?}");
-    assert!(lost.stderr.contains("namespace default"), "{lost:?}");
-    assert_eq!(server.cli(&["--raw", "KEYS", "punctual:{default*"]), "");
+    says(
+        doctor(&required),
+        1,
+        &["data=required", "bring the data back"],
+    );
+    assert_eq!(server.cli(&["--raw", "KEYS", "punctual:{*"]), "");
     Punctual::new()
         .run(&["enqueue", "mail", "{}", "--engine", &engine])
         .exits(0);

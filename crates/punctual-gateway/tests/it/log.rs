@@ -116,6 +116,7 @@ async fn what_failed_within_a_stream_is_found_by_the_id_of_its_answer() {
     assert_eq!(reply.status, 200);
     let id = reply.headers["x-request-id"].to_str().expect("text");
     check(&log.errors(), id, ["POST", "/v1/bulk"]);
+    assert!(!reply.body.contains(CAUSE), "{reply:?}");
 }
 
 /// What a worker on a socket is told that extends a lease.

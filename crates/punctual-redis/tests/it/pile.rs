@@ -320,30 +320,48 @@ async fn a_call_moves_a_few_hundred_due_jobs_beside_its_own_work() {
     assert_eq!((done.moved, slice), (2 * BESIDE, 2 * BESIDE));
 }
 
-/// A pile of one queue, which may be paused, keeps no job of another from its time.
+/// Piles of queues that nobody works on keep no job of another from its time.
 #[tokio::test]
-async fn a_pile_of_one_queue_keeps_no_other_from_its_time() {
+async fn piles_of_paused_queues_keep_no_other_from_its_time() {
     let mut pile = Pile::new().await;
-    pile.enqueue_within(Duration::ZERO, 10 * BATCH, START + minutes(1))
-        .await;
-    let due = Due::At(START + minutes(1) + seconds(1));
-    let others: Vec<String> = (0..5).map(|number| format!("other-{number}")).collect();
-    for queue in &others {
-        let job = NewJob {
-            due,
+    let midnight = START + minutes(1);
+    for paused in 0..25 {
+        let queue = format!("paused-{paused}");
+        let job = |_| NewJob {
+            due: Due::At(midnight),
             ..NewJob::new(queue.as_str(), "{}")
         };
-        pile.engine
-            .enqueue(&here(), vec![job])
-            .await
-            .expect("enqueue");
+        let jobs = (0..BATCH).map(job).collect();
+        pile.engine.enqueue(&here(), jobs).await.expect("enqueue");
+        let pause = Control::Pause { queue };
+        pile.engine.control(&here(), pause).await.expect("pause");
+    }
+    pile.enqueue_within(Duration::ZERO, 3 * BATCH, midnight)
+        .await;
+    let others: Vec<String> = (0..3).map(|number| format!("other-{number}")).collect();
+    for queue in &others {
+        let job = NewJob {
+            due: Due::At(midnight + seconds(1)),
+            ..NewJob::new(queue.as_str(), "{}")
+        };
+        let sent = pile.engine.enqueue(&here(), vec![job]).await;
+        sent.expect("enqueue");
     }
     pile.set_time(START + minutes(2)).await;
-    for queue in &others {
-        let order = Claim::new(WorkerId::random(), queue.as_str(), BATCH);
-        let answer = pile.engine.claim(&here(), order).await.expect("claim");
-        assert_eq!(answer.pages.len(), 1, "{queue} waits for a pile of others");
-    }
+    let order = Claim::new(WorkerId::random(), others[0].as_str(), BATCH);
+    let answer = pile.engine.claim(&here(), order).await.expect("claim");
+    assert_eq!(answer.pages.len(), 1, "it waits for piles of others");
+    // Who works on a pile too has the others all the same, and no call takes long.
+    let order = Claim {
+        queues: ["other-1", "other-2", QUEUE].map(String::from).to_vec(),
+        ..Claim::new(WorkerId::random(), QUEUE, BATCH)
+    };
+    let namespace = here();
+    let claimed = pile.engine.claim(&namespace, order);
+    let answer = pile.meter.bounded("claim", claimed).await.expect("claim");
+    let jobs = answer.pages.iter().flat_map(|page| &page.jobs);
+    let of_others = jobs.filter(|job| job.queue != QUEUE).count();
+    assert_eq!(of_others, 2, "they wait for the pile beside them");
 }
 
 /// A job that has to be looked at.

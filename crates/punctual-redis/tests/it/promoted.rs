@@ -49,22 +49,24 @@ async fn claims_again(worker: &RedisEngine) -> Vec<JobId> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_hands_over_under_load_loses_nothing_and_costs_no_caller_an_error() {
-    let cluster = block_in_place(TestCluster::start_replicated);
-    let waits = to_replica(&cluster).await;
-    let waits_not = Arc::new(connect(&cluster.address()).await);
-    let worker = connect(&cluster.address()).await;
-    for round in 0..rounds(2) {
-        let engine = [&waits, &waits_not][round % 2];
-        let (enough, sent) = produce(engine);
-        claims_again(&worker).await;
-        let cluster = &cluster;
-        block_in_place(|| cluster.fail_over(SHARD));
-        claims_again(&worker).await;
-        enough.store(true, SeqCst);
-        let sent = sent.await.expect("no error");
-        drain(&worker).await;
-        for id in sent {
-            assert_eq!(state(&worker, id).await, Some(State::Completed), "{id}");
+    // There and back: masters vote about the same one only once in two of their node timeouts, and a hand-over that
+    // nobody votes for keeps all who write waiting for five seconds.
+    for _ in 0..rounds(2).div_ceil(2) {
+        let cluster = block_in_place(TestCluster::start_replicated);
+        let worker = connect(&cluster.address()).await;
+        let waits_not = Arc::new(connect(&cluster.address()).await);
+        for engine in [to_replica(&cluster).await, waits_not] {
+            let (enough, sent) = produce(&engine);
+            claims_again(&worker).await;
+            let cluster = &cluster;
+            block_in_place(|| cluster.fail_over(SHARD));
+            claims_again(&worker).await;
+            enough.store(true, SeqCst);
+            let sent = sent.await.expect("no error");
+            drain(&worker).await;
+            for id in sent {
+                assert_eq!(state(&worker, id).await, Some(State::Completed), "{id}");
+            }
         }
     }
 }

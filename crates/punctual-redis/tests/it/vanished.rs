@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual::engine::WaitFor;
+use punctual::engine::{StatsRequest, WaitFor};
 use punctual::time::{Stopwatch, minutes, seconds};
 use punctual::{Engine, ErrorKind};
 use punctual_redis::RedisEngine;
@@ -113,18 +113,48 @@ async fn where_data_are_required_nothing_begins_anew() {
     }
 }
 
-/// Shards of a namespace that nobody has come to yet may be begun, once there is a first one.
+/// A shard of many that is gone is not begun anew either.
 #[tokio::test]
-async fn where_data_are_required_all_shards_of_a_namespace_are_of_use() {
+async fn where_data_are_required_no_shard_begins_anew() {
     let server = TestServer::start();
     let first = connect(&format!("{}?shards=16", server.address())).await;
-    let id = enqueue(&first).await.expect("enqueue");
-    let engine = connect(&format!("{}?data=required", server.address())).await;
+    first
+        .stats(&here(), StatsRequest::default())
+        .await
+        .expect("stats begin all of it");
+    let required = format!("{}?data=required", server.address());
+    let engine = connect(&required).await;
     for _ in 0..40 {
         enqueue(&engine).await.expect("enqueue");
     }
-    let done = crate::client::drain(&engine).await;
-    assert!(done.len() == 41 && done.contains(&id), "{done:?}");
+    assert_eq!(crate::client::drain(&engine).await.len(), 40);
+    let keys = server.cli(&["--raw", "KEYS", "punctual:{default/7}*"]);
+    for key in keys.lines() {
+        server.cli(&["DEL", key]);
+    }
+    assert_eq!(server.cli(&["EXISTS", "punctual:{default/7}:s"]), "0");
+    let engine = connect(&required).await;
+    let mut told = 0;
+    while told == 0 {
+        if let Err(error) = enqueue(&engine).await {
+            assert_eq!(error.kind(), ErrorKind::DataMissing, "{error}");
+            told += 1;
+        }
+    }
+    assert_eq!(server.cli(&["EXISTS", "punctual:{default/7}:s"]), "0");
+    assert!(!engine.info().await.expect("info").health.ok);
+    first
+        .stats(&here(), StatsRequest::default())
+        .await
+        .expect_err("it is told too");
+    let anew = connect(&server.address()).await;
+    anew.stats(&here(), StatsRequest::default())
+        .await
+        .expect("it begins it");
+    assert!(
+        engine.info().await.expect("info").health.ok,
+        "it looks again"
+    );
 }
 
 async fn waits(engine: &RedisEngine, what: WaitFor) -> punctual::Error {

@@ -46,7 +46,11 @@ impl Script {
 
     fn git(&self, arguments: &[&str]) {
         let mut git = Command::new("git");
-        let git = git.args(arguments).current_dir(self.tree.path());
+        let git = git.args(["-c", "commit.gpgsign=false"]).args(arguments);
+        let git = git.current_dir(self.tree.path());
+        // As a hook sets them they name another repository.
+        let git = git.env_remove("GIT_DIR").env_remove("GIT_INDEX_FILE");
+        let git = git.env_remove("GIT_WORK_TREE");
         assert!(git.status().expect("git is there").success());
     }
 

@@ -123,7 +123,7 @@ fn how(standing: &Standing) -> String {
 }
 
 /// What is wrong, and the remedy.
-fn in_two(message: &str) -> (&str, &str) {
+pub(super) fn in_two(message: &str) -> (&str, &str) {
     message
         .split_once("; ")
         .unwrap_or((message, "see its settings"))
