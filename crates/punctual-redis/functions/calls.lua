@@ -21,8 +21,13 @@ local function look_ahead(base, verbs, blobs)
   for k = 1, #blobs do
     local blob = blobs[k]
     if byte(verbs, k) == 67 then
-      local length = byte(blob, 49)
-      if length then add(sub(blob, 50, 49 + length)) end
+      local at = 49
+      for _ = 1, min(byte(blob, 48) or 0, 64) do
+        local length = byte(blob, at)
+        if not length then break end
+        add(sub(blob, at + 1, at + length))
+        at = at + 1 + length
+      end
     else
       local page = fetched[sub(blob, 11, 26)]
       if page then add(Page.queue_of(page)) end

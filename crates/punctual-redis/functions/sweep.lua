@@ -26,7 +26,7 @@ local function own_due()
     local duty = r and not flag(r, 2) and Due.duty(r) or 0
     if duty > 0 and duty <= S.now then own[#own + 1] = r end
   end
-  table.sort(own, function(a, b) return a.c[READY] < b.c[READY] or a.c[READY] == b.c[READY] and a.name < b.name end)
+  table.sort(own, function(a, b) return a.c[READY] < b.c[READY] or a.c[READY] == b.c[READY] and below(a.name, b.name) end)
   return own
 end
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use punctual::engine::{Maintained, NamespaceProblem};
 use punctual::time::{Clock, Timestamp};
 use punctual::{Error, ErrorKind, Limits, Namespace, Result};
@@ -245,7 +246,10 @@ impl Calls {
         // A write: whoever looks at a namespace makes its shards, and from then on their instance
         // is known, and their time never steps back. It is also told, or tells, how many they are.
         let mut map = MapWriter::default();
-        map.put("sh", u32::from(self.options.shards.unwrap_or(1)));
+        // Each shard keeps how many they are: one that is begun later, or anew, is to know what the first one said.
+        let known = self.shards.known(&shard.namespace);
+        let known = known.and_then(|shards| u16::try_from(shards.len()).ok());
+        map.put("sh", u32::from(known.or(self.options.shards).unwrap_or(1)));
         if self.options.shards.is_some() {
             map.put("ss", 1_u8);
         }
@@ -263,9 +267,12 @@ impl Calls {
     pub(crate) async fn must_be_there(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
         let mut map = MapWriter::default();
         map.put("any", 1_u8);
-        self.send_map(shard, "info", Kind::Looks, &map, deadline)
-            .await?;
-        let is_there = shard.instance() != Instance::default();
+        let looked = self.send_map(shard, "info", Kind::Looks, &map, deadline);
+        let is_lost = match looked.await {
+            Err(error) if error.kind() == ErrorKind::DataMissing => true,
+            looked => looked.map(|_| false)?,
+        };
+        let is_there = !is_lost && shard.instance() != Instance::default();
         self.unbegun.note(shard, !is_there);
         match is_there {
             true => Ok(()),
@@ -277,14 +284,19 @@ impl Calls {
 
     /// What `health` says of shards that calls were refused for, looked at again.
     pub(crate) async fn unbegun(&self) -> Vec<NamespaceProblem> {
-        let mut problems = Vec::new();
-        for shard in self.unbegun.known() {
-            // One that cannot be asked is told of elsewhere.
-            let looked = self.must_be_there(&shard, self.deadline()).await;
-            if looked.is_err_and(|error| error.kind() == ErrorKind::DataMissing) {
-                problems.push(unbegun::problem(&shard));
-            }
-        }
+        let (known, deadline) = (self.unbegun.known(), self.deadline());
+        let looks =
+            known.iter().map(
+                async |shard| match self.must_be_there(shard, deadline).await {
+                    Err(error) if error.kind() == ErrorKind::DataMissing => {
+                        Some(unbegun::problem(shard))
+                    }
+                    // One that cannot be asked is told of elsewhere.
+                    _ => None,
+                },
+            );
+        let mut problems: Vec<_> = join_all(looks).await.into_iter().flatten().collect();
+        problems.dedup();
         problems
     }
 

@@ -18,7 +18,7 @@ const REMEMBERED_MAX: usize = 16;
 /// What a call to such a shard is answered.
 pub(crate) const MESSAGE: &str = "redis has nothing of this namespace or of a shard of it, and the address says \
      data=required: it was flushed, started empty, or is another server or database; bring the data back, or begin anew \
-     by punctual queues list without data=required";
+     by punctual queues list at the same address without data=required";
 
 pub(crate) fn problem(shard: &Shard) -> NamespaceProblem {
     NamespaceProblem {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use punctual::conformance::START;
 use punctual::engine::{Claim, Control, Controlled, WorkerId};
 use punctual::time::{Clock, ManualClock, Timestamp, hours, millis, minutes, seconds};
@@ -338,7 +339,7 @@ async fn piles_of_paused_queues_keep_no_other_from_its_time() {
     }
     pile.enqueue_within(Duration::ZERO, 3 * BATCH, midnight)
         .await;
-    let others: Vec<String> = (0..3).map(|number| format!("other-{number}")).collect();
+    let others: Vec<String> = (0..9).map(|number| format!("other-{number}")).collect();
     for queue in &others {
         let job = NewJob {
             due: Due::At(midnight + seconds(1)),
@@ -351,6 +352,17 @@ async fn piles_of_paused_queues_keep_no_other_from_its_time() {
     let order = Claim::new(WorkerId::random(), others[0].as_str(), BATCH);
     let answer = pile.engine.claim(&here(), order).await.expect("claim");
     assert_eq!(answer.pages.len(), 1, "it waits for piles of others");
+    // Claims that leave together have theirs, too, wherever a claim names it.
+    let claims = others[3..].iter().map(async |queue| {
+        let order = Claim {
+            queues: vec!["nothing".into(), queue.clone()],
+            ..Claim::new(WorkerId::random(), QUEUE, 1)
+        };
+        pile.engine.claim(&here(), order).await.expect("claim")
+    });
+    for answer in join_all(claims).await {
+        assert_eq!(answer.pages.len(), 1, "it waits for piles of others");
+    }
     // Who works on a pile too has the others all the same, and no call takes long.
     let order = Claim {
         queues: ["other-1", "other-2", QUEUE].map(String::from).to_vec(),

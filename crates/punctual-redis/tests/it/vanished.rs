@@ -155,6 +155,11 @@ async fn where_data_are_required_no_shard_begins_anew() {
         engine.info().await.expect("info").health.ok,
         "it looks again"
     );
+    // It is cut as the others are.
+    let told = connect(&format!("{}?shards=16", server.address())).await;
+    for _ in 0..40 {
+        enqueue(&told).await.expect("enqueue");
+    }
 }
 
 async fn waits(engine: &RedisEngine, what: WaitFor) -> punctual::Error {
