@@ -13,7 +13,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use punctual::engine::Got;
 use punctual::time::{Clock, ManualClock, Timestamp, seconds, within};
-use punctual::{Context, Engine, JobId, JobRecord, MemoryEngine, Namespace, NewJob, Worker};
+use punctual::{
+    Context, Engine, JobId, JobRecord, MemoryEngine, Namespace, NewJob, RetryPolicy, Worker,
+};
 use punctual_push::{Allow, Guard, Pusher, Resolve};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -245,10 +247,11 @@ impl Under {
     }
 }
 
-/// A job for that URL.
+/// A job for that URL. One draw of a thousand would have it tried again at once.
 pub(crate) fn job(url: &str) -> NewJob {
     let mut job = NewJob {
         retention: seconds(3_600),
+        retry: RetryPolicy::fixed(seconds(1)),
         ..NewJob::new("mail", r#"{"to":"ann"}"#)
     };
     punctual::push::aim(&mut job, url);
