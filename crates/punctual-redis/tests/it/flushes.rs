@@ -288,25 +288,33 @@ async fn any_function_that_is_lacking_costs_one_retry() {
 /// The same of a look for work, which is made once no bell tells of any, by a clock that goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_that_is_lacking_costs_one_retry() {
-    let server = TestServer::start();
-    let ahead = RedisEngine::connect_with_clock_ahead(options(&server.address()), days(1));
-    let engine = ahead.await.expect("the server is there");
     for trouble in ["lacks it", "flushed"] {
+        // A server of its own: where somebody listened before, the bell may still be on its way to an ear.
+        let server = TestServer::start();
+        let ahead = RedisEngine::connect_with_clock_ahead(options(&server.address()), days(1));
+        let engine = ahead.await.expect("the server is there");
         let sent = engine.enqueue(&here(), vec![job()]).await;
         sent.expect("enqueue");
         let work = || WaitFor::Work(vec![QUEUE.into()]);
         let taken = engine.wait(&here(), work(), START).await;
         assert_eq!(taken.expect("wait"), Waited::Work, "its bell is taken");
         let until = engine.info().await.expect("info").now + days(9);
-        match trouble {
-            "flushed" => Trouble::Flushed.befall(&server),
-            _ => load(&server, &lacking(&server, "listen")),
-        }
+        // The server counts the load that the trouble is, too: none of the engine's is lost between.
         server.cli(&["CONFIG", "RESETSTAT"]);
+        let by_trouble = match trouble {
+            "flushed" => {
+                Trouble::Flushed.befall(&server);
+                0
+            }
+            _ => {
+                load(&server, &lacking(&server, "listen"));
+                1
+            }
+        };
         let waited = engine.wait(&here(), work(), until).await;
         assert_eq!(waited.expect("wait"), Waited::Work, "{trouble}");
         let (loads, misses) = loads_and_misses(&server);
-        assert_eq!(loads, 1, "{trouble}");
+        assert_eq!(loads - by_trouble, 1, "{trouble}");
         assert!((1..=4).contains(&misses), "{trouble}: {misses} missed them");
         assert_eq!(crate::client::drain(&engine).await.len(), 1);
     }
