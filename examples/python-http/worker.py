@@ -5,12 +5,14 @@ It claims a page of jobs, extends the lease while they run, settles each job as 
 rest, and stops at once when the lease is lost. See README.md beside this file.
 """
 
+import calendar
 import json
 import os
 import secrets
 import signal
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 import uuid
@@ -69,12 +71,13 @@ def keep(token, done, lost):
             return
 
 
-def settle(token, job, lost, outcome):
+def settle(token, job, lost, outcome, measured):
     """Hands in one job of the page, the others stay in it; whether that counted."""
     settlement = {"id": job["id"], "attempt": job["attempt"], **outcome}
+    report = {"token": token, "settlements": [settlement], **measured}
     while not lost.is_set():
         try:
-            answer = call("settlements", {"pages": [{"token": token, "settlements": [settlement]}]})
+            answer = call("settlements", {"pages": [report]})
         except Unanswered as error:
             say(f"settle failed, trying again: {error}")
             lost.wait(0.5)  # the same settle again answers `repeated`
@@ -96,13 +99,30 @@ def run_one(job, lost):
         return {"outcome": "retry", "error": str(error)[:2000]}
 
 
-def run(page):
-    """Runs the jobs of a page, one after the other."""
+def microseconds(seconds):
+    return max(0, round(seconds * 1e6))
+
+
+def instant(text):
+    """Seconds since 1970 of an instant as the gateway writes it: 2026-11-21T10:00:00.25Z."""
+    whole = calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))
+    return whole + float("0" + text[19:].rstrip("Z"))
+
+
+def run(page, now, heard):
+    """Runs the jobs of a page, one after the other. What it measures is what the dashboard shows as lateness."""
     token, done, lost = page["token"], threading.Event(), threading.Event()
     keeper = threading.Thread(target=keep, args=(token, done, lost))
     keeper.start()
     for job in page["jobs"]:
-        if not settle(token, job, lost, run_one(job, lost)):
+        started = time.monotonic()
+        outcome = run_one(job, lost)
+        late = instant(now) - instant(job["due"]) + started - heard  # one clock, and what passed since
+        ran = time.monotonic() - started
+        measured = {"lateness_us": [microseconds(late)], "run_time_us": [microseconds(ran)]}
+        if outcome["outcome"] == "released":  # it has not run
+            measured = {}
+        if not settle(token, job, lost, outcome, measured):
             say("lease lost: somebody else has the jobs of this page")
             break
     done.set()
@@ -110,14 +130,14 @@ def run(page):
 
 
 def claim(nonce):
-    """The pages of one claim, answered the moment a job is due. With the same nonce a page whose
-    answer was lost is answered again."""
+    """What one claim answers, the moment a job is due. With the same nonce a page whose answer was
+    lost is answered again."""
     wish = {"queues": [QUEUE], "limit": 10, "lease": f"{LEASE_MS}ms", "worker": WORKER, "nonce": nonce}
     answer = call("claims", {**wish, "wait": "5s"}, wait_seconds=5)
     if not answer["pages"] and answer["suspects"]:
         # A job that was in two crashes is only given to who runs nothing else, as this one does now.
         answer = call("claims", {**wish, "alone": True})
-    return answer["pages"]
+    return answer
 
 
 def say(text):
@@ -130,14 +150,14 @@ def main():
     nonce = secrets.token_hex(8)
     while not stopping.is_set():
         try:
-            pages = claim(nonce)
+            claimed = claim(nonce)
         except Unanswered as error:
             say(f"claim failed, trying again: {error}")
             stopping.wait(1)
             continue
-        nonce = secrets.token_hex(8)
-        for page in pages:
-            run(page)
+        nonce, heard = secrets.token_hex(8), time.monotonic()
+        for page in claimed["pages"]:
+            run(page, claimed["now"], heard)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ const LEASE_MS = Number(process.env.LEASE_MS ?? "10000");
 interface Job {
   id: string;
   attempt: number;
+  due: string;
   payload?: { seconds?: number };
 }
 interface Page {
@@ -27,6 +28,7 @@ interface Page {
 }
 interface Claimed {
   pages: Page[];
+  now: string;
   suspects: boolean;
 }
 interface Extended {
@@ -39,6 +41,11 @@ type Outcome =
   | { outcome: "completed"; result?: unknown }
   | { outcome: "retry"; error: string }
   | { outcome: "released" };
+/** What the dashboard shows of a queue, in microseconds. */
+interface Measured {
+  lateness_us: number[];
+  run_time_us: number[];
+}
 
 /** Nobody knows whether it was done: the same again is safe. */
 class Unanswered extends Error {}
@@ -89,11 +96,17 @@ async function keep(token: string, done: AbortSignal, lost: AbortController): Pr
 }
 
 /** Hands in one job of the page, the others stay in it; whether that counted. */
-async function settle(token: string, job: Job, lost: AbortSignal, outcome: Outcome): Promise<boolean> {
+async function settle(
+  token: string,
+  job: Job,
+  lost: AbortSignal,
+  outcome: Outcome,
+  measured: Measured,
+): Promise<boolean> {
   const settlement = { id: job.id, attempt: job.attempt, ...outcome };
   while (!lost.aborted) {
     try {
-      const pages = [{ token, settlements: [settlement] }];
+      const pages = [{ token, settlements: [settlement], ...measured }];
       const answer = await call<Settled>("settlements", { pages });
       const verdict = answer.pages[0]!.settlements[0]!.verdict;
       say(`settled ${job.id} ${outcome.outcome}: ${verdict}`);
@@ -107,9 +120,13 @@ async function settle(token: string, job: Job, lost: AbortSignal, outcome: Outco
   return false;
 }
 
-/** Runs a job and settles it; whether that counted. */
-async function runOne(token: string, job: Job, lost: AbortSignal): Promise<boolean> {
+const microseconds = (ms: number) => Math.max(0, Math.round(ms * 1000));
+
+/** Runs a job and settles it; whether that counted. `now` is the gateway's instant of the answer that was heard at `heard`. */
+async function runOne(token: string, job: Job, lost: AbortSignal, now: string, heard: number): Promise<boolean> {
   let outcome: Outcome;
+  const started = performance.now();
+  const late = Date.parse(now) - Date.parse(job.due) + started - heard;
   try {
     say(`started ${job.id} attempt ${job.attempt}`);
     outcome = { outcome: "completed", result: await handle(job, lost) };
@@ -117,15 +134,19 @@ async function runOne(token: string, job: Job, lost: AbortSignal): Promise<boole
     // The job's own failure: another attempt, by its retry policy.
     outcome = { outcome: "retry", error: String(error).slice(0, 2000) };
   }
-  return settle(token, job, lost, outcome);
+  const ran = performance.now() - started;
+  return settle(token, job, lost, outcome, {
+    lateness_us: [microseconds(late)],
+    run_time_us: [microseconds(ran)],
+  });
 }
 
 /** Runs the jobs of a page beside each other. */
-async function run({ token, jobs }: Page): Promise<void> {
+async function run({ token, jobs }: Page, now: string, heard: number): Promise<void> {
   const done = new AbortController();
   const lost = new AbortController();
   const keeper = keep(token, done.signal, lost);
-  const counted = await Promise.all(jobs.map((job) => runOne(token, job, lost.signal)));
+  const counted = await Promise.all(jobs.map((job) => runOne(token, job, lost.signal, now, heard)));
   if (counted.includes(false)) say("lease lost: somebody else has the jobs of this page");
   done.abort();
   await keeper;
@@ -135,24 +156,24 @@ const stopping = new AbortController();
 process.on("SIGTERM", () => stopping.abort());
 
 /**
- * The pages of one claim, answered the moment a job is due. With the same nonce a page whose answer was
+ * What one claim answers, the moment a job is due. With the same nonce a page whose answer was
  * lost is answered again; a claim that is cut while it waits takes no job.
  */
-async function claim(nonce: string): Promise<Page[]> {
+async function claim(nonce: string): Promise<Claimed> {
   const wish = { queues: [QUEUE], limit: 10, lease: `${LEASE_MS}ms`, worker, nonce };
   const answer = await call<Claimed>("claims", { ...wish, wait: "30s" }, stopping.signal);
-  if (answer.pages.length > 0 || !answer.suspects) return answer.pages;
+  if (answer.pages.length > 0 || !answer.suspects) return answer;
   // A job that was in two crashes is only given to who runs nothing else, as this one does now.
-  return (await call<Claimed>("claims", { ...wish, alone: true })).pages;
+  return call<Claimed>("claims", { ...wish, alone: true });
 }
 
 const worker = { id: randomUUID(), host: WORKER_NAME, slots: 10 };
 say(`claims from ${QUEUE}`);
 let nonce = newNonce();
 while (!stopping.signal.aborted) {
-  let pages: Page[];
+  let claimed: Claimed;
   try {
-    pages = await claim(nonce);
+    claimed = await claim(nonce);
   } catch (error) {
     if (stopping.signal.aborted) break;
     if (!(error instanceof Unanswered)) throw error;
@@ -161,5 +182,6 @@ while (!stopping.signal.aborted) {
     continue;
   }
   nonce = newNonce();
-  for (const page of pages) await run(page);
+  const heard = performance.now();
+  for (const page of claimed.pages) await run(page, claimed.now, heard);
 }

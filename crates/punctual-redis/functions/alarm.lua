@@ -5,15 +5,45 @@ do
 -- Who has not claimed for so long may be gone: workers claim more often than that, to be seen.
 local HOLDS = 30e6
 
+-- So many expiries and ends of periods are looked through for those of a claim's own queues.
+local LOOKED = 16
+
+-- Whether a job of these queues may be kept back by another, which goes by itself: by one of its group, or as the
+-- follower of a key.
+local function is_kept_back(open)
+  for _, r in ipairs(open) do
+    if r.c[HELD] > 0 or call('EXISTS', S.base .. ':g:' .. r.name) == 1 then return true end
+  end
+  return false
+end
+
+-- The first of an order by time whose queue, as `queue_of` tells of a member, is among these; where the first LOOKED are
+-- all of others, it is looked again at the last of them.
+local function first_of(open, key, queue_of)
+  local own = {}
+  for _, r in ipairs(open) do own[r.name] = true end
+  local found = call('ZRANGEBYSCORE', S.base .. key, '(' .. fmt('%d', S.now), '+inf', 'WITHSCORES', 'LIMIT', 0, LOOKED)
+  for i = 1, #found, 2 do
+    if i == 2 * LOOKED - 1 or own[queue_of(found[i])] then return tonum(found[i + 1]) end
+  end
+end
+
+local function queue_of_period(field) return sub(field, 1, find(field, '\0', 1, true) - 1) end
+
+local function queue_of_job(id)
+  local j = Job.load(id)
+  return j and (j.opts.g or j.opts.u) and j.q or ''
+end
+
 -- The earliest instant at which a claim of these queues could answer more by time alone; 0: none.
 function Alarm.wake_at(open)
   if #open == 0 then return 0 end
   local wake = Page.first_end(open) or 0
-  for kind, key in pairs({expiry = ':xp', period = ':up'}) do -- one of these may keep another job back
-    if M[kind] < NEVER then
-      local first = call('ZRANGEBYSCORE', S.base .. key, '(' .. fmt('%d', S.now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-      if first and (wake == 0 or tonum(first) < wake) then wake = tonum(first) end
-    end
+  if (M.expiry < NEVER or M.period < NEVER) and is_kept_back(open) then
+    local expiry = M.expiry < NEVER and first_of(open, ':xp', queue_of_job)
+    local period = M.period < NEVER and first_of(open, ':up', queue_of_period)
+    if expiry and (wake == 0 or expiry < wake) then wake = expiry end
+    if period and (wake == 0 or period < wake) then wake = period end
   end
   for _, r in ipairs(open) do
     if r.head > 0 and (wake == 0 or r.head < wake) then wake = r.head end

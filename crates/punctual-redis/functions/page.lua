@@ -173,6 +173,12 @@ function Page.rest(p)
   return ids, places
 end
 
+-- How many those are; none is cut out for it.
+function Page.left(p)
+  local d = p.map and p.map.d
+  return d and p.n - select(2, d:gsub('1', '')) or p.n
+end
+
 local function nonce_field(p) return 'n' .. p.worker .. sub(p.token, 9) end
 
 function Page.close(p)

@@ -336,6 +336,13 @@ end
 -- alarm over, which is news to nobody else.
 local function ring(r) r.ring = 1 end
 
+-- Rings for a process; who is gone hears it no more, and the bell goes by itself.
+local function ring_process(process, what)
+  local bell = S.base .. ':p:' .. process
+  call('ZADD', bell, 0, what)
+  call('EXPIRE', bell, 60)
+end
+
 local function settle_bells()
   local kv = {}
   for i = 1, #S.settled do kv[i] = S.settled[i] end
@@ -343,7 +350,7 @@ local function settle_bells()
   for i = 1, #kv do
     local of = watchers[i]
     if of then
-      for at = 1, #of, 8 do call('ZADD', S.base .. ':p:' .. sub(of, at, at + 7), 0, 's' .. kv[i]) end
+      for at = 1, #of, 8 do ring_process(sub(of, at, at + 7), 's' .. kv[i]) end
       call('HDEL', S.k.ws, kv[i])
     end
   end
@@ -358,7 +365,7 @@ local function write_changes()
   local watchers = call('HGETALL', S.k.fw)
   for i = 1, #watchers, 2 do
     if tonum(watchers[i + 1]) >= S.now then
-      call('ZADD', S.base .. ':p:' .. watchers[i], 0, 'f')
+      ring_process(watchers[i], 'f')
     else
       call('HDEL', S.k.fw, watchers[i])
       call('DEL', S.base .. ':p:' .. watchers[i])

@@ -237,7 +237,7 @@ function Stats.call(base, blob)
     Page.look_ahead(ends)
     for i = 1, #ends, 2 do
       local p = Page.load(sub(ends[i], 17, 32))
-      if p then leased[p.worker] = (leased[p.worker] or 0) + #(Page.rest(p)) end
+      if p then leased[p.worker] = (leased[p.worker] or 0) + Page.left(p) end
     end
     for i, w in ipairs(Stats.workers()) do workers[i] = {w.id, w.seen, leased[w.id] or 0, w.raw} end
   end

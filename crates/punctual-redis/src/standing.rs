@@ -66,6 +66,8 @@ const SETTINGS: [&str; 6] = [
 /// How long a server may take to say how it stands.
 pub(crate) const PATIENCE: Duration = seconds(2);
 
+const UNREADABLE: &str = "its user may not read appendfsync: allow +config|get";
+
 /// The oldest server that has functions and all that they use.
 const OLDEST: (u32, u32) = (7, 0);
 
@@ -162,11 +164,9 @@ impl Standing {
                 "os",
                 "it never syncs its append-only file by itself: set appendfsync everysec",
             ),
+            Some(Durability::Os) if self.appendfsync.is_empty() => refuse("os", UNREADABLE),
             Some(Durability::Os) => Ok(Durability::Os),
-            Some(Durability::Fsync) if !self.unreadable.is_empty() => refuse(
-                "fsync",
-                "its user may not read appendfsync: allow +config|get",
-            ),
+            Some(Durability::Fsync) if !self.unreadable.is_empty() => refuse("fsync", UNREADABLE),
             Some(Durability::Fsync) if self.appendfsync != "always" => refuse(
                 "fsync",
                 "it syncs its append-only file later: set appendfsync always",
@@ -215,7 +215,8 @@ impl Standing {
     fn most(&self) -> Durability {
         match (self.appendonly, self.appendfsync.as_str()) {
             (true, "always") if !self.no_fsync_on_rewrite => Durability::Fsync,
-            (true, "no") | (false, _) => Durability::Memory,
+            // Who may not read when it syncs cannot promise that it does.
+            (true, "no" | "") | (false, _) => Durability::Memory,
             (true, _) => Durability::Os,
         }
     }

@@ -161,6 +161,26 @@ async fn finished_by(under: &Under, id: &str, worker: Language, attempt: u32) ->
     told
 }
 
+/// The lateness and the run time of both jobs are in the history that the dashboard draws.
+async fn what_it_measured_is_told(under: &Under) {
+    let stats = under.get("/v1/stats?queue=files&history=true").await.json();
+    let history = stats["queues"][0]["history"].as_array().expect("a history");
+    let most = |what: &str| {
+        history
+            .iter()
+            .filter_map(|one| one[what]["p99"].as_u64())
+            .max()
+    };
+    let (late, ran) = (most("lateness_us"), most("run_time_us"));
+    let second = 1_000_000;
+    // Both were due when they were sent; the worker began after that.
+    assert!(late.is_some_and(|us| 0 < us && us < 60 * second), "{stats}");
+    assert!(
+        ran.is_some_and(|us| 19 * second < us && us < 60 * second),
+        "{stats}"
+    );
+}
+
 /// One worker is killed in the middle of a page that it has settled in part; the other finishes it.
 async fn a_kill_hands_over(killed: Language, other: Language) {
     let under = serve_in_real_time().await;
@@ -179,6 +199,7 @@ async fn a_kill_hands_over(killed: Language, other: Language) {
     second.says_while(&settled, ask).await;
     finished_by(&under, &short, killed, 1).await;
     assert_eq!(finished_by(&under, &long, other, 2).await["crashes"], 1);
+    what_it_measured_is_told(&under).await;
 }
 
 /// One worker is stopped for longer than its lease; it says so, lets the job be, and goes on.

@@ -60,6 +60,8 @@ fn what_cannot_be_kept_is_refused_with_the_remedy() {
         fsync,
         "+config|get",
     );
+    let unreadable = |it: &mut Standing| it.appendfsync = String::new();
+    wrong(unreadable, Some(Durability::Os), "+config|get");
     wrong(|_| (), Some(Durability::Replica(1)), "has 0 connected");
     wrong(
         |it| it.maxmemory_policy = "allkeys-lru".into(),
@@ -97,6 +99,11 @@ fn a_file_that_is_never_synced_is_memory() {
         ..good()
     };
     assert_eq!(never.keeps(None).unwrap(), Durability::Memory);
+    let unread = Standing {
+        appendfsync: String::new(),
+        ..good()
+    };
+    assert_eq!(unread.keeps(None).unwrap(), Durability::Memory);
     let said = refusal(&never, Some(Durability::Os));
     assert!(said.contains("appendfsync everysec"), "{said}");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::START;
 use super::case::*;
 use crate::engine::{Claim, ClaimOrder, WorkerId};
-use crate::job::{Due, JobId, NewJob, State};
+use crate::job::{Due, Hold, JobId, NewJob, State, Unique, UniquePolicy};
 use crate::time::{hours, minutes, seconds};
 
 /// A job is not claimed a microsecond before it is due, and is at that instant.
@@ -258,6 +258,28 @@ pub(super) async fn wake_at_is_of_the_claimed_queues(case: Case) {
     case.enqueue_all(vec![mail, later]).await;
     claim_of(&case, &["mail"], ClaimOrder::Strict, 10).await;
     assert_eq!(case.wake_at().await, None);
+}
+
+/// Nor is what ends by itself and keeps nobody of them back: who waits would come for each of others' expiries.
+pub(super) async fn wake_at_is_of_what_keeps_jobs_back(case: Case) {
+    let ends = |queue: &str, number: u64| NewJob {
+        expires_at: Some(case.clock() + seconds(number)),
+        unique: Some(Unique {
+            key: number.to_string(),
+            policy: UniquePolicy::Keep,
+            hold: Hold::For(seconds(number)),
+        }),
+        ..NewJob::new(queue, "{}")
+    };
+    let own = NewJob {
+        due: Due::After(hours(1)),
+        ..ends(QUEUE, 50)
+    };
+    case.enqueue_all((1..=40).map(|it| ends("mail", it)).collect())
+        .await;
+    assert_eq!(case.wake_at().await, None);
+    case.enqueue(own).await;
+    assert_eq!(case.wake_at().await, Some(START + hours(1)));
 }
 
 /// A call of many jobs is claimed whole, in pages whose tokens all settle.

@@ -142,6 +142,7 @@ macro_rules! __laws {
                 wake_at_is_when_a_claim_could_answer_more[Delay],
                 wake_at_is_the_end_of_a_lease[Delay],
                 wake_at_is_of_the_claimed_queues[Delay],
+                wake_at_is_of_what_keeps_jobs_back[Delay, UniqueKeep, Expiry],
                 every_page_of_a_claim_settles,
             }
             order {
