@@ -123,6 +123,8 @@ test("trouble is named once, the worst first", () => {
   assert.deepEqual(of({ oldest_due_ms: 2_000 }, []), []);
   const past = { completed: 10, ended: 20, failed: 10, dead: 2, lateness99: 2_000_000 };
   assert.deepEqual(model.sortProblems(of({ ready: 0, oldest_due_ms: undefined }, [], past)).map((one) => one.level), ["bad", "warn", "warn"]);
+  const found = [of({}, []), of({}, [worker]), of({ oldest_due_ms: 90_000 }, [{ ...worker, busy: 2 }]), of({ paused: true }, []), of({}, [], past)].flat();
+  for (const one of found) assert.ok(one.hint, `${one.text}: what helps?`);
 });
 
 test("both languages have the same words", () => {

@@ -9,7 +9,7 @@ export interface Problem {
   /** The queue it is about. */
   queue?: string;
   /** Where a click leads: jobs of the queue in that state, else the queue. */
-  state?: "dead" | "ready";
+  state?: "dead" | "ready" | "scheduled";
   text: string;
   /** What helps. */
   hint?: string;
@@ -100,13 +100,13 @@ export function problemsOf(queue: QueueNow, workers: WorkerNow[], past: Recent |
 function troubles(queue: string, past: Recent, words: Words): Problem[] {
   const say = words.problems;
   const found: Problem[] = [];
-  if (past.dead > 0) found.push({ level: "bad", queue, state: "dead", text: say.newDead(past.dead), weight: past.dead });
+  if (past.dead > 0) found.push({ level: "bad", queue, state: "dead", text: say.newDead(past.dead), hint: say.redrive, weight: past.dead });
   const share = past.failed / Math.max(1, past.ended);
   if (past.failed >= FAILED_MIN && share >= FAILED_SHARE) {
-    found.push({ level: "warn", queue, text: say.failing(Math.round(share * 100), past.failed), weight: past.failed });
+    found.push({ level: "warn", queue, state: "scheduled", text: say.failing(Math.round(share * 100), past.failed), hint: say.readErrors, weight: past.failed });
   }
   if (past.lateness99 !== null && past.lateness99 > LATE_US) {
-    found.push({ level: "warn", queue, text: say.late(micros(past.lateness99)), weight: past.lateness99 / 1_000 });
+    found.push({ level: "warn", queue, text: say.late(micros(past.lateness99)), hint: say.moreSlots, weight: past.lateness99 / 1_000 });
   }
   return found;
 }

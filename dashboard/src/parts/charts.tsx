@@ -44,7 +44,7 @@ export function Charts({ histories, due, now, range, setRange, queue }: Props) {
   const rangeTabs = <Tabs label={charts.range} of={["hour", "sixHours", "day"] as const} name={(one) => charts[one]} value={range} set={setRange} />;
   return (
     <div class="charts">
-      <Panel title={charts.lateness} hint={queue ? charts.queueLatenessHint : charts.latenessHint} side={rangeTabs}>
+      <Panel title={charts.lateness} hint={charts.latenessHint} side={rangeTabs}>
         <Chart
           label={charts.lateness} empty={charts.empty} at={data.at} tell={span} logarithmic
           lines={[{ name: charts.p99, colour: "warn", values: data.late99 }, { name: charts.p50, colour: "scheduled", values: data.late50 }]}
