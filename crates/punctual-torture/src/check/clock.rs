@@ -28,6 +28,14 @@ impl Clock {
         }
     }
 
+    /// Stamps of answers that came between two others, in order.
+    pub(super) fn answers(&self, from: u64, until: u64) -> impl Iterator<Item = u64> {
+        let first = self.heard.partition_point(|(at, _)| *at <= from);
+        let last = self.heard.partition_point(|(at, _)| *at < until);
+        let between = self.heard.get(first..last).unwrap_or_default();
+        between.iter().map(|(at, _)| *at)
+    }
+
     /// The latest engine time that anybody had heard before a stamp; 0 if nobody had heard any.
     pub(super) fn before(&self, stamp: u64) -> u64 {
         let heard = self.heard.partition_point(|(at, _)| *at < stamp);

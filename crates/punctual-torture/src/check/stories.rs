@@ -31,8 +31,6 @@ pub(crate) struct Case {
     pub(crate) unwritten: Vec<u64>,
     /// Syncs of the engine's log: when it was noted, when each began, and when it was over.
     pub(super) syncs: Vec<(u64, u64, Option<u64>)>,
-    /// Stamps of the engine's answers, in order.
-    pub(super) answered: Vec<u64>,
     pub(super) clock: Clock,
     /// What shows of claims that they were synced.
     pub(super) synced: Synced,
@@ -213,7 +211,6 @@ impl Case {
             drained: false,
             unwritten: Vec::new(),
             syncs: Vec::new(),
-            answered: Vec::new(),
             clock: Clock::default(),
             synced: Synced::default(),
             answers: Vec::new(),
@@ -251,7 +248,6 @@ impl Case {
             case.hear(number, account, died);
         }
         case.claims.sort_unstable();
-        case.answered.sort_unstable();
         case.faults.sort_by_key(|fault| fault.from);
         case.judge_latecomers();
         for extension in &case.extends {
@@ -293,7 +289,6 @@ impl Case {
             self.ended = self.ended.max(at);
             if let Some(now) = line.event.engine_time() {
                 self.heard.insert(now);
-                self.answered.push(at);
             }
             match line.event {
                 Event::Began { solo: is_solo } => solo = is_solo,
