@@ -29,6 +29,10 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Judge kept histories again, below a folder
     Verify {
+        /// A file of sums: every round must be in it, with the same hash
+        #[arg(long)]
+        sums: Option<PathBuf>,
+
         /// The folder of a run, a cell or a round
         folder: PathBuf,
     },
@@ -157,7 +161,10 @@ impl Command {
         match self {
             Self::Run(args) => args.run(),
             Self::Plan(args) => args.print().map(|()| true),
-            Self::Verify { folder } => verify::below(&folder),
+            Self::Verify { sums, folder } => {
+                let sums = sums.map(|path| Sums::read(&path)).transpose()?;
+                verify::below(&folder, sums.as_ref())
+            }
             Self::Tables { sums, pages } => {
                 let sums = Sums::read(&sums)?;
                 for page in pages {

@@ -3,6 +3,8 @@
 //! A verdict says how many things it looked at: one that looked at none proves nothing.
 
 mod bounded;
+mod cancels;
+mod clock;
 mod ends;
 mod felt;
 mod handed;

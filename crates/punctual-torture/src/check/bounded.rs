@@ -77,11 +77,7 @@ impl Bound<'_> {
 
     /// Microseconds between two stamps that count: no sync was under way, and the engine answered somebody.
     fn awake(&self, from: u64, until: u64) -> u64 {
-        let answered = &self.case.answered;
-        let first = answered.partition_point(|at| *at <= from);
-        let last = answered.partition_point(|at| *at < until);
-        let between = answered.get(first..last).unwrap_or_default();
-        let ends = between.iter().copied().chain(once(until));
+        let ends = self.case.clock.answers(from, until).chain(once(until));
         let mut begins = from;
         let gaps = ends.map(|end| {
             let begin = std::mem::replace(&mut begins, end);

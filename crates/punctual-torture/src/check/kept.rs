@@ -6,7 +6,7 @@ use super::keys::{self, Gone};
 use super::last::Causes;
 use super::losses::LOSE;
 use super::stories::{Case, FaultSpan, Grant, Handed, Story};
-use super::{Tally, Verdict, starts};
+use super::{Tally, Verdict, cancels, starts};
 use crate::fate::Fate;
 
 /// The verdict that acknowledged jobs are kept.
@@ -43,12 +43,16 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
             });
         }
         starts::each_with_its_content(id, story, &mut verdict);
+        if !case.may_lose {
+            cancels::find(case, id, story, &mut verdict);
+        }
         if !story.over_a_loss {
             if let Some(seen) = seen {
                 causes.explain(id, story, seen, &mut verdict);
             }
+            cancels::hold(case, id, story, seen, &mut verdict);
             let replaced = gone.replaced(id);
-            if let Some(at) = cancelled_at(story).into_iter().chain(replaced).min() {
+            if let Some(at) = story.cancelled_at().into_iter().chain(replaced).min() {
                 let claimed = story.grants.iter().any(|grant| grant.invoked > at);
                 verdict.check(!claimed, || {
                     format!("{id} was cancelled, and claimed after that")
@@ -121,18 +125,8 @@ pub(super) fn is_lost(case: &Case, id: &JobId, story: &Story) -> bool {
     is_judged(case, id)
         && match case.look.jobs.get(id) {
             Some(seen) => !seen.state.is_settled(),
-            None => !case.may_be_gone(story),
+            None => !case.may_be_gone(story, case.ended),
         }
-}
-
-/// When its cancel was answered as done.
-fn cancelled_at(story: &Story) -> Option<u64> {
-    let answered = story
-        .cancels
-        .iter()
-        .filter_map(|(_, answer)| answer.as_ref());
-    let done = answered.filter(|(_, verdict)| verdict == "done");
-    done.map(|(at, _)| *at).min()
 }
 
 /// The next fault that may have taken a job, after it was acknowledged; and for how many microseconds it had been then.
@@ -226,7 +220,7 @@ pub(super) fn no_orphans(case: &Case) -> Verdict {
             let settled = holder.settled_at().map(|place| &holder.ends[place]);
             let over = settled.is_some_and(|end| {
                 end.answered < receipt.invoked
-                    && !(case.may_lose && case.may_forget(end.answered, receipt.at))
+                    && !(case.may_lose && case.may_lose_between(end.answered, receipt.at))
             });
             verdict.check(!over, || {
                 format!("{id} was merged into a job that had settled before")

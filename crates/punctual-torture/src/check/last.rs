@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use punctual::{JobId, State, UniquePolicy};
 
 use super::Verdict;
+use super::cancels::may_have_taken;
 use super::keys::{Key, key};
 use super::stories::{Case, Story};
 use crate::fate::Fate;
@@ -50,7 +51,8 @@ impl<'a> Causes<'a> {
                 verdict.check(may_be, || format!("{id} is dead, and nothing says why"));
             }
             State::Cancelled => {
-                let asked = story.cancels.iter().any(|(_, answer)| may_be_why(answer));
+                let mut cancels = story.cancels.iter();
+                let asked = cancels.any(|(_, answer)| may_have_taken(answer));
                 verdict.check(asked || self.may_be_replaced(id, story), || {
                     format!("{id} is cancelled, and nobody asked for that")
                 });
@@ -95,11 +97,4 @@ impl<'a> Causes<'a> {
         };
         (self.takers.get(&key)).is_some_and(|takers| takers.iter().any(takes))
     }
-}
-
-/// Whether a cancel may be why its job is cancelled. A client may have sent it twice, and heard the second answer.
-fn may_be_why(answer: &Option<(u64, String)>) -> bool {
-    let takes =
-        |verdict: &str| matches!(verdict, "done" | "cancel_requested" | "already_cancelled");
-    answer.as_ref().is_none_or(|(_, verdict)| takes(verdict))
 }

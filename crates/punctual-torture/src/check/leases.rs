@@ -221,7 +221,9 @@ fn over_a_loss(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
             };
             story.grants.iter().any(|grant| {
                 let is_next = grant.token != token && grant.invoked > own && grant.at < invoked;
-                is_next && !case.may_forget(grant.invoked, answered)
+                let is_forgotten = case.may_lose_between(grant.invoked, answered)
+                    || case.may_forget(grant.at, answered);
+                is_next && !is_forgotten
             })
         };
         for end in &story.ends {

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use punctual::JobId;
 use punctual::engine::Token;
 
+use super::clock::Clock;
 use super::felt::{self, Busy};
+use super::losses::Synced;
 use crate::event::{Event, Received, Sent, Verdict};
 use crate::history::Account;
 use crate::look::Look;
@@ -29,8 +31,9 @@ pub(crate) struct Case {
     pub(crate) unwritten: Vec<u64>,
     /// Syncs of the engine's log: when it was noted, when each began, and when it was over.
     pub(super) syncs: Vec<(u64, u64, Option<u64>)>,
-    /// Stamps of the engine's answers, in order.
-    pub(super) answered: Vec<u64>,
+    pub(super) clock: Clock,
+    /// What shows of claims that they were synced.
+    pub(super) synced: Synced,
     /// Answers to enqueues.
     pub(super) answers: Vec<Heard>,
     /// Answers that do not fit their calls.
@@ -208,7 +211,8 @@ impl Case {
             drained: false,
             unwritten: Vec::new(),
             syncs: Vec::new(),
-            answered: Vec::new(),
+            clock: Clock::default(),
+            synced: Synced::default(),
             answers: Vec::new(),
             misfits: Vec::new(),
             stuck: Vec::new(),
@@ -236,12 +240,14 @@ impl Case {
             }
         }
         case.busy = felt::busy(&accounts, &gone);
+        let lines = accounts.iter().flat_map(|account| &account.lines);
+        let answers = lines.filter_map(|line| Some((line.at, line.event.engine_time()?)));
+        case.clock = Clock::of(answers.collect());
         for (number, account) in accounts.into_iter().enumerate() {
             let died = gone.get(&account.process).copied();
             case.hear(number, account, died);
         }
         case.claims.sort_unstable();
-        case.answered.sort_unstable();
         case.faults.sort_by_key(|fault| fault.from);
         case.judge_latecomers();
         for extension in &case.extends {
@@ -256,6 +262,7 @@ impl Case {
             story.ends.sort_by_key(|end| end.invoked);
             (case.granted).extend(story.grants.iter().map(|grant| grant.token));
         }
+        case.synced = Synced::of(&case);
         case.admit_losses(false);
         case
     }
@@ -282,7 +289,6 @@ impl Case {
             self.ended = self.ended.max(at);
             if let Some(now) = line.event.engine_time() {
                 self.heard.insert(now);
-                self.answered.push(at);
             }
             match line.event {
                 Event::Began { solo: is_solo } => solo = is_solo,

@@ -2,6 +2,10 @@
 
 /// L.
 mod bounded;
+/// I1: what cancels were answered.
+mod cancels;
+/// What a power cut may take of claims.
+mod cuts;
 /// I7.
 mod ends;
 /// Which faults met something, and D.

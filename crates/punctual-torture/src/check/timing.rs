@@ -5,23 +5,22 @@ use super::{Tally, Verdict};
 use crate::event::Verdict as Said;
 use crate::plan::Kind;
 
-/// I5: no job is due before it was asked to be, none is claimed or started before it is due.
+/// I5: no job is due before it was asked to be, none is claimed or started before it is due, nor, whatever was answered,
+/// before its delay is over since it was first sent.
 pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I5 not early");
     let wrong_clocks = case.keeps_other_time();
     for (id, story) in &case.jobs {
-        if let (Some((_, wall, sent)), Some(receipt)) = (&story.sent, story.stored()) {
+        let earliest = case.earliest(story);
+        if let (Some((.., sent)), Some(receipt)) = (&story.sent, story.stored()) {
             let due = receipt.received.due;
-            let sent_at = match (wrong_clocks, &*receipt.received.verdict) {
-                (false, _) => *wall,
-                (true, "duplicate") => 0,
-                (true, _) => receipt.now,
+            let least = match (wrong_clocks, &*receipt.received.verdict) {
+                (false, _) | (true, "duplicate") => earliest,
+                (true, _) => receipt.now + sent.after,
             };
-            verdict.check(due >= sent_at + sent.after, || {
-                format!(
-                    "{id} is due {} us before the delay that was asked for",
-                    sent_at + sent.after - due
-                )
+            verdict.check(due >= least, || {
+                let early = least - due;
+                format!("{id} is due {early} us before the delay that was asked for")
             });
             let at = receipt.at;
             let is_judged = |grant: &&Grant| {
@@ -44,11 +43,12 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
             }
         }
         for grant in &story.grants {
-            verdict.check(grant.now >= grant.due, || {
+            let due = grant.due.max(earliest);
+            verdict.check(grant.now >= due, || {
                 format!(
                     "{id}: attempt {} was claimed {} us early",
                     grant.attempt,
-                    grant.due - grant.now
+                    due - grant.now
                 )
             });
             let asked = story
@@ -70,13 +70,11 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
             }
         }
         for start in story.starts.iter().filter(|_| !wrong_clocks) {
-            let early = start.wall < start.due;
+            let due = start.due.max(earliest);
+            let early = start.wall < due;
             tally.early += u64::from(early);
             verdict.check(!early, || {
-                format!(
-                    "{id}: a handler started {} us early",
-                    start.due - start.wall
-                )
+                format!("{id}: a handler started {} us early", due - start.wall)
             });
         }
     }

@@ -51,6 +51,10 @@ fn loses(cell: &str) {
             "{}",
             run.said()
         );
+        // What did run, if all was not lost before, ran under one lease, and not early.
+        for promised in ["I2 ", "I3 ", "I5 "] {
+            assert!(!run.breaks(promised), "{}", run.said());
+        }
         // There it is said how much a power cut or a kill takes.
         let is_bounded = matches!(
             cell,

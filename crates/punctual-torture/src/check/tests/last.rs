@@ -200,13 +200,15 @@ fn a_job_that_would_die_and_never_ran_is_not_dead_of_that() {
 
 #[test]
 fn a_job_that_is_claimed_after_its_cancel_was_answered_is_found() {
-    let cancelled = |verdict: &str, at| {
-        let mut told = Told::one_job();
+    let claimed = |at| {
+        let mut told = Told::unsettled();
         let call = told.call();
-        told.cancels(call, at, verdict);
+        told.cancels(call, CLAIMED - 9 * MS, "done");
+        told.claims("worker", at, 1, (0, 0));
+        told.is_seen(JOB, State::Cancelled);
         told.broken()
     };
-    assert_eq!(cancelled("done", CLAIMED - 9 * MS), ["I1"]);
-    assert_eq!(cancelled("not_found", CLAIMED - 9 * MS), NOTHING);
-    assert_eq!(cancelled("done", CLAIMED), NOTHING, "it was claimed before");
+    assert_eq!(claimed(CLAIMED), ["I1"]);
+    let beside = claimed(CLAIMED - 8 * MS);
+    assert_eq!(beside, NOTHING, "the cancel was not answered yet");
 }

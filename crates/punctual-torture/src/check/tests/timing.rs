@@ -1,4 +1,6 @@
-use super::told::{CLAIMED, DUE, ENOUGH, JOB, MS, Told};
+use punctual::State;
+
+use super::told::{CLAIMED, DUE, ENOUGH, JOB, MS, SENT, Told, completed};
 use crate::event::{Event, Verdict};
 use crate::plan::Kind;
 
@@ -124,6 +126,49 @@ fn with_wrong_clocks_only_the_engines_is_asked() {
         }
     });
     assert_eq!(early.broken(), ["I5"]);
+}
+
+/// The job is sent and not answered, and claimed and run at an instant, which is said to be its due.
+fn unanswered(at: u64) -> Told {
+    let mut told = Told::nothing();
+    let call = told.call();
+    told.invokes(JOB, call, SENT);
+    told.claims("worker", at, 1, (0, 0));
+    told.runs("worker", at, 1);
+    told.settles("worker", at + 5 * MS, 1, "completed", completed());
+    told.ends_as(State::Completed, 1);
+    told.change(|event| match event {
+        Event::ClaimOk { pages, .. } => pages[0].jobs[0].due = at,
+        Event::Start { due, .. } => *due = at,
+        _ => {}
+    });
+    told
+}
+
+#[test]
+fn a_job_that_was_not_answered_and_runs_before_its_delay_is_over_is_found() {
+    let early = unanswered(DUE - 1);
+    assert_eq!(early.broken(), ["I5"]);
+    assert_eq!(early.judged().tally.early, 1);
+    assert_eq!(unanswered(DUE).broken(), NOTHING);
+}
+
+/// The engine's time goes on from what it answered last before the job was sent, whatever that reads.
+#[test]
+fn with_wrong_clocks_a_job_without_an_answer_waits_for_its_delay_in_engine_time() {
+    let told = |due: u64| {
+        let mut told = unanswered(DUE + 90 * MS);
+        told.fault("F14", ENOUGH - 9 * MS, ENOUGH - 8 * MS);
+        told.answers_others(SENT - MS, SENT);
+        told.change(|event| match event {
+            Event::ClaimOk { now, pages, .. } if pages.is_empty() => *now = SENT + 90 * MS,
+            Event::ClaimOk { now, pages, .. } => (*now, pages[0].jobs[0].due) = (due, due),
+            _ => {}
+        });
+        told.broken()
+    };
+    assert_eq!(told(DUE + 90 * MS - 1), ["I5"]);
+    assert_eq!(told(DUE + 90 * MS), NOTHING);
 }
 
 #[test]

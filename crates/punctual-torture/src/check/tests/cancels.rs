@@ -1,0 +1,166 @@
+use punctual::State;
+
+use super::told::{CLAIMED, DUE, ENOUGH, JOB, MS, SENT, Told, completed};
+use crate::event::{Event, Verdict};
+
+const NOTHING: [&str; 0] = [];
+
+/// The same with a cancel that is answered so.
+fn cancelled(mut told: Told, at: u64, verdict: &str) -> Told {
+    let call = told.call();
+    told.cancels(call, at, verdict);
+    told
+}
+
+/// An active job answers that it is asked to stop: what answers `done` waited, and never ends in another way.
+#[test]
+fn a_job_whose_cancel_was_answered_as_done_and_that_completes_is_found() {
+    for at in [CLAIMED, CLAIMED + 9 * MS] {
+        for verdict in ["done", "already_cancelled"] {
+            let told = cancelled(Told::one_job(), at, verdict);
+            assert_eq!(told.broken(), ["I1"], "{verdict}");
+        }
+        let asked = cancelled(Told::one_job(), at, "cancel_requested");
+        assert_eq!(asked.broken(), NOTHING);
+    }
+}
+
+/// Its cancel was lost with the rest.
+#[test]
+fn a_cancel_that_may_be_lost_says_nothing_of_what_comes_after_the_loss() {
+    let told = |may_lose| {
+        let mut told = cancelled(Told::one_job(), SENT + 20 * MS, "done");
+        told.may_lose = may_lose;
+        told.fault("F02", DUE - 20 * MS, DUE - 10 * MS);
+        told.judged().verdicts.remove(0)
+    };
+    // That it was claimed is found, which is not promised there.
+    assert_eq!(told(true).broken, 1);
+    assert_eq!(told(false).broken, 3);
+}
+
+#[test]
+fn a_job_that_was_cancelled_and_is_seen_otherwise_is_found_whoever_ended_it() {
+    let seen = |state| {
+        let mut told = Told::unsettled();
+        told.claims("worker", CLAIMED, 1, (0, 0));
+        told.settles("worker", CLAIMED + 5 * MS, 1, "dead", None);
+        told.is_seen(JOB, state);
+        cancelled(told, CLAIMED + 9 * MS, "done").broken()
+    };
+    assert_eq!(seen(State::Dead), ["I1"]);
+    assert_eq!(seen(State::Cancelled), NOTHING);
+}
+
+#[test]
+fn an_end_that_is_accepted_after_a_cancel_is_found() {
+    let retried = |at, answer| {
+        let mut told = Told::unsettled();
+        told.claims("worker", CLAIMED, 1, (0, 0));
+        told.settles("worker", at, 1, "retry", Some(answer));
+        told.is_seen(JOB, State::Cancelled);
+        cancelled(told, CLAIMED + 9 * MS, "done").broken()
+    };
+    let taken = || Verdict::Settled(State::Ready, None);
+    assert_eq!(retried(CLAIMED + 11 * MS, taken()), ["I1"]);
+    assert_eq!(retried(CLAIMED + 11 * MS, Verdict::LeaseLost), NOTHING);
+    assert_eq!(retried(CLAIMED + 5 * MS, taken()), NOTHING, "it came first");
+    let beside = retried(CLAIMED + 10 * MS, taken());
+    assert_eq!(beside, NOTHING, "the cancel was not answered yet");
+}
+
+/// It answered that it was cancelled already: by the end that its handler had handed in.
+#[test]
+fn a_job_that_its_handler_cancelled_is_cancelled_already() {
+    let mut told = Told::unsettled();
+    told.claims("worker", CLAIMED, 1, (0, 0));
+    let told = cancelled(told, CLAIMED + MS, "cancel_requested");
+    let ended = |verdict| {
+        let mut told = told.clone();
+        let taken = Some(Verdict::Settled(State::Cancelled, None));
+        told.settles("worker", CLAIMED + 5 * MS, 1, "cancelled", taken);
+        told.is_seen(JOB, State::Cancelled);
+        cancelled(told, CLAIMED + 9 * MS, verdict).broken()
+    };
+    assert_eq!(ended("already_cancelled"), NOTHING);
+    assert_eq!(ended("done"), ["I1"], "it was settled, and waited no more");
+}
+
+/// The job was acknowledged, and is gone without a trace.
+fn gone(ended: u64) -> Told {
+    let mut told = Told::unsettled();
+    told.say("nemesis", ended, Event::Looked);
+    told
+}
+
+/// When its mark may lapse if it was cancelled at once.
+const LAPSED: u64 = SENT + 2 * MS + 120_000 * MS;
+
+#[test]
+fn a_cancel_that_came_to_nothing_is_no_reason_to_be_gone_whatever_clocks_read() {
+    let is_lost = |fault: &str, verdict: &str| {
+        let mut told = cancelled(gone(LAPSED), SENT + 2 * MS, verdict);
+        told.fault(fault, DUE, DUE + 500 * MS);
+        told.judged().tally.lost == 1
+    };
+    for fault in ["F02", "F14"] {
+        for verdict in ["not_found", "wrong_state"] {
+            assert!(is_lost(fault, verdict), "{fault}, {verdict}");
+        }
+        for verdict in ["done", "cancel_requested", "already_cancelled"] {
+            assert!(!is_lost(fault, verdict), "{fault}, {verdict}");
+        }
+    }
+    let mut unanswered = cancelled(gone(LAPSED), SENT + 2 * MS, "done");
+    unanswered.forget(|event| matches!(event, Event::CancelOk { .. }));
+    assert_eq!(unanswered.broken(), NOTHING);
+}
+
+/// An engine whose clock reads an hour less while it is first asked, and then does not, takes an hour's marks.
+#[test]
+fn a_mark_lapses_as_much_earlier_as_the_engine_s_clock_leapt() {
+    let gone_after = |at: u64, early: u64, leap: u64| {
+        let ended = at + 120_000 * MS - early;
+        let mut told = cancelled(gone(ended), at, "done");
+        told.fault("F14", DUE, DUE + 500 * MS);
+        told.answers_others(ENOUGH, ENOUGH + 10 * MS);
+        told.change(|event| {
+            if let Event::ClaimOk { now, .. } = event {
+                *now += leap;
+            }
+        });
+        told.broken().contains(&"I1".to_owned())
+    };
+    let (seconds, first) = (1_000 * MS, SENT + 2 * MS);
+    let early = |early: u64, leap: u64| gone_after(first, early, leap);
+    assert!(early(10 * seconds, 0));
+    assert!(!early(10 * seconds, HOUR));
+    assert!(early(10 * seconds, 5 * seconds));
+    assert!(!early(MS, 0), "a step ahead that nobody was told of");
+    let since = gone_after(ENOUGH + 20 * MS, 10 * seconds, HOUR);
+    assert!(since, "it was cancelled after the leap");
+}
+
+const HOUR: u64 = 3_600_000 * MS;
+
+#[test]
+fn a_job_that_was_not_found_and_is_back_is_found() {
+    let missed = |at| cancelled(Told::one_job(), at, "not_found");
+    assert_eq!(missed(SENT).broken(), NOTHING, "it was not answered yet");
+    for at in [SENT + 2 * MS, CLAIMED + 2 * MS, CLAIMED + 9 * MS] {
+        assert_eq!(missed(at).broken(), ["I1"]);
+    }
+    let mark = CLAIMED + 5 * MS + 120_000 * MS;
+    assert_eq!(missed(mark - 2 * MS).broken(), ["I1"]);
+    assert_eq!(missed(mark).broken(), NOTHING, "its mark had lapsed");
+    let mut lossy = missed(CLAIMED + 9 * MS);
+    lossy.may_lose = true;
+    assert_eq!(lossy.broken(), NOTHING, "its loss is admitted");
+    let mut unanswered = Told::unsettled();
+    unanswered.forget(|event| matches!(event, Event::EnqueueOk { .. }));
+    unanswered.claims("worker", CLAIMED, 1, (0, 0));
+    unanswered.settles("worker", CLAIMED + 5 * MS, 1, "completed", completed());
+    unanswered.ends_as(State::Completed, 1);
+    let early = cancelled(unanswered, SENT + 2 * MS, "not_found");
+    assert!(!early.broken().contains(&"I1".to_owned()));
+}

@@ -1,0 +1,100 @@
+use punctual::State;
+
+use super::told::{AFTER_CRASH, CLAIMED, JOB, MS, OTHER, Told, completed, token};
+use crate::event::{Event, Verdict};
+
+/// When the power is cut, and what was claimed last before.
+const CUT: u64 = AFTER_CRASH + 1_000 * MS;
+
+/// Two claim the job, one after the other; the power is cut, and the end of the first one's attempt is accepted.
+fn overruled() -> Told {
+    let mut told = Told::nothing();
+    told.sends(JOB, "created");
+    told.claims("worker", CLAIMED, 1, (0, 0));
+    told.claims("another", AFTER_CRASH, 2, (0, 1));
+    told.fault("F04", CUT, CUT + 100 * MS);
+    told.settles("worker", CUT + 200 * MS, 1, "completed", completed());
+    told
+}
+
+/// Another job is sent, and answered so.
+fn acknowledges(told: &mut Told, invoked: u64, answered: u64, verdict: &str) {
+    let call = told.call();
+    told.invokes(OTHER, call, invoked);
+    told.answers(call, answered, verdict, None);
+}
+
+fn breaks(told: &Told, invariant: &str) -> bool {
+    told.broken().contains(&invariant.to_owned())
+}
+
+/// The log is one: what was answered as synced has the claims before it with it.
+#[test]
+fn a_claim_that_was_synced_with_something_acknowledged_before_the_cut_is_not_forgotten() {
+    assert!(!breaks(&overruled(), "I3"), "the cut may have taken it");
+    let after = |invoked, answered, verdict: &str| {
+        let mut told = overruled();
+        acknowledges(&mut told, invoked, answered, verdict);
+        breaks(&told, "I3")
+    };
+    let (claimed, soon) = (AFTER_CRASH, AFTER_CRASH + 9 * MS);
+    assert!(after(claimed + 1, soon, "created"));
+    assert!(after(claimed + 1, CUT - 1, "replaced"));
+    assert!(!after(claimed, soon, "created"), "it may have come before");
+    assert!(!after(claimed + 1, CUT, "created"), "nor been synced");
+    assert!(!after(claimed + 1, soon, "duplicate"), "it changed nothing");
+    assert!(!after(claimed + 1, soon, "merged"), "it changed nothing");
+}
+
+#[test]
+fn a_claim_that_was_synced_with_an_end_or_a_cancel_is_not_forgotten() {
+    let ended = |answer| {
+        let mut told = overruled();
+        told.settles("another", AFTER_CRASH + 5 * MS, 2, "retry", answer);
+        breaks(&told, "I3")
+    };
+    assert!(ended(Some(Verdict::Settled(State::Ready, None))));
+    assert!(!ended(None));
+    let cancelled = |verdict: &str| {
+        let mut told = overruled();
+        let call = told.call();
+        told.cancels(call, AFTER_CRASH + 5 * MS, verdict);
+        breaks(&told, "I3")
+    };
+    assert!(cancelled("cancel_requested"));
+    assert!(!cancelled("wrong_state"));
+}
+
+/// The same attempt under another lease, at once.
+#[test]
+fn a_lease_that_was_synced_before_the_cut_lasts_over_it() {
+    let again = |acknowledged: bool| {
+        let mut told = Told::nothing();
+        told.sends(JOB, "created");
+        told.claims("worker", CLAIMED, 1, (0, 0));
+        told.fault("F04", CLAIMED + 20 * MS, CLAIMED + 30 * MS);
+        told.claims("another", CLAIMED + 90 * MS, 1, (0, 0));
+        told.change(|event| {
+            if let Event::ClaimOk { now, pages, .. } = event
+                && *now > CLAIMED
+            {
+                pages[0].token = token(2);
+            }
+        });
+        if acknowledged {
+            acknowledges(&mut told, CLAIMED + MS, CLAIMED + 5 * MS, "created");
+        }
+        breaks(&told, "I2")
+    };
+    assert!(!again(false));
+    assert!(again(true));
+}
+
+/// Two cuts: what was synced between them says nothing of what the first one may have taken.
+#[test]
+fn what_is_acknowledged_after_a_cut_proves_nothing_of_claims_before_it() {
+    let mut told = overruled();
+    acknowledges(&mut told, CUT + 110 * MS, CUT + 120 * MS, "created");
+    told.fault("F04", CUT + 130 * MS, CUT + 140 * MS);
+    assert!(!breaks(&told, "I3"));
+}
