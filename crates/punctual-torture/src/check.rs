@@ -6,6 +6,7 @@ mod bounded;
 mod ends;
 mod felt;
 mod handed;
+mod heal;
 mod kept;
 mod keys;
 mod last;
@@ -28,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::history;
 use crate::look::Look;
 use crate::setting::Setting;
-pub(crate) use lateness::Lateness;
+pub(crate) use lateness::{Lateness, Spread};
 pub(crate) use stories::{Case, FaultSpan};
 pub(crate) use timeline::Timeline;
 #[cfg(test)]
@@ -96,6 +97,10 @@ pub(crate) struct Findings {
     pub(crate) is_cleared: bool,
 }
 
+fn is_unknown((_, of): &(u64, u64)) -> bool {
+    *of == 0
+}
+
 fn yes() -> bool {
     true
 }
@@ -142,6 +147,12 @@ pub(crate) struct Tally {
     pub(crate) second_tries: u64,
     /// Handler starts.
     pub(crate) starts: u64,
+    /// How long it took in each rest until somebody claimed.
+    #[serde(default, skip_serializing_if = "Spread::is_empty")]
+    pub(crate) rests: Spread,
+    /// Microseconds in which a fault held, and of how many.
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub(crate) held: (u64, u64),
     /// Faults brought about, by their number.
     pub(crate) faults: BTreeMap<String, u64>,
     /// By number: of how many faults it was looked whether they met something, and how many did.
@@ -170,6 +181,8 @@ impl Tally {
         self.buried += other.buried;
         self.second_tries += other.second_tries;
         self.starts += other.starts;
+        self.rests.merge(&other.rests);
+        self.held = (self.held.0 + other.held.0, self.held.1 + other.held.1);
         for (id, count) in &other.faults {
             *self.faults.entry(id.clone()).or_insert(0) += count;
         }
@@ -206,7 +219,9 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     case.admit_losses(setting.may_lose);
     case.loses_at_most = setting.loses_at_most.map(|span| span.as_micros() as u64);
     let mut findings = judge(&case);
-    findings.verdicts.push(something_was_done(&findings.tally));
+    let mut done = something_was_done(&findings.tally);
+    heal::were_judged(setting.rests, &findings.tally, &mut done);
+    findings.verdicts.push(done);
     Ok(findings)
 }
 
@@ -234,6 +249,7 @@ pub(crate) fn judge(case: &Case) -> Findings {
         faults: case.count_faults(),
         felt: case.count_felt(),
         unwritten: case.unwritten.len() as u64,
+        held: heal::held(case),
         ..Tally::default()
     };
     let verdicts = vec![
@@ -242,7 +258,7 @@ pub(crate) fn judge(case: &Case) -> Findings {
         leases::stale_are_powerless(case, &mut tally),
         kept::effect_once(case, &mut tally),
         timing::not_early(case, &mut tally),
-        timing::alive_again(case),
+        timing::alive_again(case, &mut tally),
         ends::attempts(case, &mut tally),
         kept::no_orphans(case),
         kept::back_to_base(case),
