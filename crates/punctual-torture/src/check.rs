@@ -158,6 +158,9 @@ pub(crate) struct Tally {
     /// By number: of how many faults it was looked whether they met something, and how many did.
     #[serde(default)]
     pub(crate) felt: BTreeMap<String, (u64, u64)>,
+    /// Faults brought about, by what they do.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) kinds: BTreeMap<String, u64>,
     /// Jobs that are lost, by the number of the next fault that may take any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) lost_by: BTreeMap<String, u64>,
@@ -189,6 +192,9 @@ impl Tally {
         for (id, (looked, felt)) in &other.felt {
             let ours = self.felt.entry(id.clone()).or_default();
             *ours = (ours.0 + looked, ours.1 + felt);
+        }
+        for (what, count) in &other.kinds {
+            *self.kinds.entry(what.clone()).or_insert(0) += count;
         }
         for (id, count) in &other.lost_by {
             *self.lost_by.entry(id.clone()).or_insert(0) += count;
@@ -250,6 +256,7 @@ pub(crate) fn judge(case: &Case) -> Findings {
         felt: case.count_felt(),
         unwritten: case.unwritten.len() as u64,
         held: heal::held(case),
+        kinds: heal::kinds(case),
         ..Tally::default()
     };
     let verdicts = vec![

@@ -1,6 +1,7 @@
 //! What came of a run, for people.
 
 mod html;
+mod kinds;
 mod tables;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! I6 by the clock on the wall: in rests, in which nothing is broken.
 
+use std::collections::BTreeMap;
+
 use punctual::{JobId, State};
 
 use super::stories::{Case, FaultSpan, Story};
@@ -89,6 +91,15 @@ fn is_ready(case: &Case, id: &JobId, job: &Story, rest: u64) -> bool {
         None => at + SENT_WITHIN_US >= rest,
     };
     at + sent.after <= rest + SOON_US && is_new && waits
+}
+
+/// How many faults were brought about that do the same.
+pub(super) fn kinds(case: &Case) -> BTreeMap<String, u64> {
+    let mut kinds = BTreeMap::new();
+    for fault in case.faults.iter().filter(|fault| fault.done) {
+        *kinds.entry(fault.what.clone()).or_insert(0) += 1;
+    }
+    kinds
 }
 
 /// Of how many microseconds until the last job was asked for a fault held, whichever.

@@ -50,6 +50,7 @@ impl Sums {
             ("torture-faults", self.by_fault()),
             ("torture-by-fault", self.by_fault_briefly()),
             ("torture-seeds", self.by_seed()),
+            ("torture-kinds", super::kinds::table(&self.runs)),
             ("torture-rests", self.by_rest()),
             ("torture-lateness", self.by_lateness()),
             ("torture-runs", self.by_run()),

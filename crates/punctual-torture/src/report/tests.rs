@@ -2,6 +2,7 @@ use super::{html, line, markdown};
 use crate::cell::CellKind;
 use crate::check::{Case, Second, Span, Spread, Verdict, judge};
 use crate::look::Look;
+use crate::plan::Kind;
 use crate::run::Round;
 use crate::sums::{Run, Sums};
 
@@ -122,6 +123,46 @@ fn how_soon_somebody_claims_in_rests_is_told_and_of_runs_without_any_it_is_not_k
         assert!(report.lines().any(|line| line == row), "{row}: {report}");
         let is_of_page = |line: &str| line.replace('`', "") == row;
         assert!(page.lines().any(is_of_page), "{row}: {page}");
+    }
+}
+
+#[test]
+fn kinds_that_share_a_number_are_counted_by_themselves_and_what_nothing_brings_about_is_none() {
+    let mut sums = Sums::default();
+    let row = |sums: &Sums, of: &str| {
+        let page = sums.fill("<!-- torture-kinds -->\n<!-- end of torture-kinds -->");
+        let mut lines = page.lines();
+        let row = lines.find(|line| line.contains(of)).expect(of);
+        row.to_owned()
+    };
+    let mut add = |cell, kinds: &[(Kind, u64)]| {
+        let mut round = round(cell, "I1 nothing lost");
+        let kinds = kinds
+            .iter()
+            .map(|(kind, count)| (kind.what().to_owned(), *count));
+        round.findings.tally.kinds = kinds.collect();
+        sums.add("commit", &round);
+        sums.add("commit", &round);
+        row(&sums, "no byte passes")
+    };
+    let old = add(CellKind::RedisHttp, &[]);
+    assert_eq!(old, "| F12 | no byte passes | – | 200 |");
+    let new = add(
+        CellKind::EmbeddedDisk,
+        &[(Kind::BlackHole, 3), (Kind::FullDisk, 4)],
+    );
+    assert_eq!(new, "| F12 | no byte passes | 6 | 200 |");
+    add(CellKind::Cluster, &[(Kind::KillEngine, 2)]);
+    for told in [
+        "| F12 | few bytes | 0 | 200 |",
+        "| F20 | full: embedded | 8 | 50 |",
+        "| F20 | full: Redis, `always` | – | 50 |",
+        "| F20 | full: Redis, `everysec` | 0 | 50 |",
+        "| F20 | full: MariaDB | 0 | 50 |",
+        "| F23 | bare node added | 0 | 20 |",
+        "| F23 | master killed | 4 | 50 |",
+    ] {
+        assert_eq!(row(&sums, told), told);
     }
 }
 
