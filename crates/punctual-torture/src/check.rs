@@ -8,6 +8,7 @@ mod clock;
 mod ends;
 mod felt;
 mod handed;
+mod heal;
 mod kept;
 mod keys;
 mod last;
@@ -30,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::history;
 use crate::look::Look;
 use crate::setting::Setting;
-pub(crate) use lateness::Lateness;
+pub(crate) use lateness::{Lateness, Spread};
 pub(crate) use stories::{Case, FaultSpan};
 pub(crate) use timeline::Timeline;
 #[cfg(test)]
@@ -98,6 +99,10 @@ pub(crate) struct Findings {
     pub(crate) is_cleared: bool,
 }
 
+fn is_unknown((_, of): &(u64, u64)) -> bool {
+    *of == 0
+}
+
 fn yes() -> bool {
     true
 }
@@ -144,11 +149,20 @@ pub(crate) struct Tally {
     pub(crate) second_tries: u64,
     /// Handler starts.
     pub(crate) starts: u64,
+    /// How long it took in each rest until somebody claimed.
+    #[serde(default, skip_serializing_if = "Spread::is_empty")]
+    pub(crate) rests: Spread,
+    /// Microseconds in which a fault held, and of how many.
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub(crate) held: (u64, u64),
     /// Faults brought about, by their number.
     pub(crate) faults: BTreeMap<String, u64>,
     /// By number: of how many faults it was looked whether they met something, and how many did.
     #[serde(default)]
     pub(crate) felt: BTreeMap<String, (u64, u64)>,
+    /// Faults brought about, by what they do.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) kinds: BTreeMap<String, u64>,
     /// Jobs that are lost, by the number of the next fault that may take any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) lost_by: BTreeMap<String, u64>,
@@ -172,12 +186,17 @@ impl Tally {
         self.buried += other.buried;
         self.second_tries += other.second_tries;
         self.starts += other.starts;
+        self.rests.merge(&other.rests);
+        self.held = (self.held.0 + other.held.0, self.held.1 + other.held.1);
         for (id, count) in &other.faults {
             *self.faults.entry(id.clone()).or_insert(0) += count;
         }
         for (id, (looked, felt)) in &other.felt {
             let ours = self.felt.entry(id.clone()).or_default();
             *ours = (ours.0 + looked, ours.1 + felt);
+        }
+        for (what, count) in &other.kinds {
+            *self.kinds.entry(what.clone()).or_insert(0) += count;
         }
         for (id, count) in &other.lost_by {
             *self.lost_by.entry(id.clone()).or_insert(0) += count;
@@ -208,7 +227,9 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     case.admit_losses(setting.may_lose);
     case.loses_at_most = setting.loses_at_most.map(|span| span.as_micros() as u64);
     let mut findings = judge(&case);
-    findings.verdicts.push(something_was_done(&findings.tally));
+    let mut done = something_was_done(&findings.tally);
+    heal::were_judged(setting.rests, &findings.tally, &mut done);
+    findings.verdicts.push(done);
     Ok(findings)
 }
 
@@ -236,6 +257,8 @@ pub(crate) fn judge(case: &Case) -> Findings {
         faults: case.count_faults(),
         felt: case.count_felt(),
         unwritten: case.unwritten.len() as u64,
+        held: heal::held(case),
+        kinds: heal::kinds(case),
         ..Tally::default()
     };
     let verdicts = vec![
@@ -244,7 +267,7 @@ pub(crate) fn judge(case: &Case) -> Findings {
         leases::stale_are_powerless(case, &mut tally),
         kept::effect_once(case, &mut tally),
         timing::not_early(case, &mut tally),
-        timing::alive_again(case),
+        timing::alive_again(case, &mut tally),
         ends::attempts(case, &mut tally),
         kept::no_orphans(case),
         kept::back_to_base(case),

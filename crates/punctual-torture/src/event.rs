@@ -127,6 +127,10 @@ pub(crate) enum Event {
         #[serde(default)]
         met: bool,
     },
+    /// All faults are healed, and none comes until `Rested`.
+    Rest,
+    /// Faults come again, if the round goes on.
+    Rested,
     /// A process is gone, by whatever cause.
     Gone { process: String },
     /// A wait of the harness itself ran out: for what.

@@ -19,7 +19,7 @@ use tokio::task::block_in_place;
 use crate::cell::{CellKind, Servers};
 use crate::event::Event;
 use crate::history::History;
-use crate::plan::{Fault, Kind, Lane};
+use crate::plan::{Fault, Kind, Lane, REST};
 use crate::process::Kept;
 use crate::waits::Waits;
 
@@ -44,66 +44,111 @@ pub(crate) struct Targets {
 /// How long what a fault hit may take until it runs again, on a machine that has other work too.
 const HEALS_MAX: Duration = seconds(90);
 
-/// Brings about the faults of a plan, lane by lane, and heals each. A lane ends with one that does
-/// not heal, and once the span is over: where faults take their time a round has fewer, and is no longer.
+/// Brings about the faults of a plan, lane by lane, and heals each; in rests none holds. Where faults take their time
+/// there are fewer until the next rest, or until the span is over, and a rest begins once the last one has healed.
 pub(crate) async fn carry_out(
     targets: &Targets,
     plan: &[Fault],
+    rests: &[u64],
     span: Duration,
     history: &History,
     waits: &Waits,
 ) {
-    let watch = Stopwatch::start();
-    let numbers = &AtomicU64::new(0);
-    let lanes =
-        [Lane::Workers, Lane::Servers, Lane::Network, Lane::Strangers].map(|lane| async move {
-            for fault in plan.iter().filter(|fault| fault.lane == lane) {
-                pause(millis(fault.at).saturating_sub(watch.elapsed())).await;
-                if watch.elapsed() > span {
-                    return;
-                }
-                if lane == Lane::Servers {
-                    targets.failovers.look(history, waits).await;
-                    if watch.elapsed() > span {
-                        return;
-                    }
-                }
-                let ready = targets.prepare(fault, history);
-                let what = format!("{} to be prepared", fault.kind.what());
-                if waits.on(HEALS_MAX, what, ready).await.is_none() {
-                    return;
-                }
-                let number = numbers.fetch_add(1, Relaxed);
-                let (id, what) = (
-                    fault.kind.id_in(targets.cell).into(),
-                    fault.kind.what().into(),
-                );
-                let on = targets.on(fault);
-                history.note(Event::Fault {
-                    number,
-                    id,
-                    what,
-                    on,
-                });
-                if fault.kind == Kind::KillEngine && targets.cell.is_everysec() {
-                    targets.note_unwritten(history).await;
-                }
-                if fault.kind == Kind::CutPower && targets.cell.loses_at_most().is_some() {
-                    targets.note_syncs(history);
-                }
-                let heals_max = fault.span() + HEALS_MAX;
-                let what = format!("fault {number}, {}, to heal", fault.kind.what());
-                let Some(done) = waits.on(heals_max, what, targets.hit(fault)).await else {
-                    return;
-                };
-                if lane == Lane::Servers {
-                    targets.failovers.expect().await;
-                }
-                let met = done && fault.kind.is_counted();
-                history.note(Event::Healed { number, done, met });
+    let carrying = Carrying {
+        targets,
+        history,
+        waits,
+        watch: Stopwatch::start(),
+        numbers: AtomicU64::new(0),
+    };
+    let ends = match rests {
+        [] => vec![span],
+        rests => rests.iter().copied().map(millis).collect(),
+    };
+    let mut left = plan;
+    let mut lanes = vec![Lane::Workers, Lane::Servers, Lane::Network, Lane::Strangers];
+    for (number, end) in ends.iter().enumerate() {
+        let (now, later) = left.split_at(left.partition_point(|fault| millis(fault.at) < *end));
+        left = later;
+        let going = lanes.iter().map(|lane| carrying.go(*lane, now, *end));
+        let goes_on = join_all(going).await;
+        let mut goes_on = goes_on.into_iter();
+        lanes.retain(|_| goes_on.next().unwrap_or(false));
+        let next = ends.get(number + 1);
+        let is_next_due = next.is_some_and(|next| *next <= carrying.watch.elapsed());
+        if !rests.is_empty() && !is_next_due {
+            carrying.rest().await;
+        }
+        if left.is_empty() {
+            return;
+        }
+    }
+}
+
+struct Carrying<'a> {
+    targets: &'a Targets,
+    history: &'a History,
+    waits: &'a Waits,
+    watch: Stopwatch,
+    numbers: AtomicU64,
+}
+
+impl Carrying<'_> {
+    /// The faults of a lane, until an instant of the round; whether the lane goes on: it ends with one that does not heal.
+    async fn go(&self, lane: Lane, plan: &[Fault], end: Duration) -> bool {
+        for fault in plan.iter().filter(|fault| fault.lane == lane) {
+            pause(millis(fault.at).saturating_sub(self.watch.elapsed())).await;
+            if lane == Lane::Servers && self.watch.elapsed() <= end {
+                self.targets.failovers.look(self.history, self.waits).await;
             }
+            if self.watch.elapsed() > end {
+                return true;
+            }
+            if self.bring_about(fault).await.is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// `None` if a wait for it ran out.
+    async fn bring_about(&self, fault: &Fault) -> Option<()> {
+        let (targets, history, waits) = (self.targets, self.history, self.waits);
+        let ready = targets.prepare(fault, history);
+        let what = format!("{} to be prepared", fault.kind.what());
+        waits.on(HEALS_MAX, what, ready).await?;
+        let number = self.numbers.fetch_add(1, Relaxed);
+        history.note(Event::Fault {
+            number,
+            id: fault.kind.id_in(targets.cell).into(),
+            what: fault.kind.what().into(),
+            on: targets.on(fault),
         });
-    join_all(lanes).await;
+        if fault.kind == Kind::KillEngine && targets.cell.is_everysec() {
+            targets.note_unwritten(history).await;
+        }
+        if fault.kind == Kind::CutPower && targets.cell.loses_at_most().is_some() {
+            targets.note_syncs(history);
+        }
+        let heals_max = fault.span() + HEALS_MAX;
+        let what = format!("fault {number}, {}, to heal", fault.kind.what());
+        let done = waits.on(heals_max, what, targets.hit(fault)).await?;
+        if fault.lane == Lane::Servers {
+            targets.failovers.expect().await;
+        }
+        let met = done && fault.kind.is_counted();
+        history.note(Event::Healed { number, done, met });
+        Some(())
+    }
+
+    /// Nothing is broken for a while, unless sentinels break it by themselves.
+    async fn rest(&self) {
+        self.targets.failovers.look(self.history, self.waits).await;
+        self.history.note(Event::Rest);
+        pause(REST).await;
+        self.history.note(Event::Rested);
+        self.targets.failovers.look(self.history, self.waits).await;
+    }
 }
 
 impl Targets {

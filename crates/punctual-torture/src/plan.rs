@@ -92,11 +92,34 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The faults of one round of a cell.
+/// How long nothing is broken in a rest: five seconds, in which somebody is to claim, and what it takes until faults
+/// come again.
+pub(crate) const REST: Duration = millis(REST_MILLIS);
+const REST_MILLIS: u64 = 6_000;
+/// About how long it is from rest to rest.
+const EVERY_MILLIS: u64 = 20_000;
+/// A round that is shorter has none: faults need some time to do harm.
+const RESTLESS_MILLIS: u64 = 15_000;
+
+/// When the rests of a round begin, in milliseconds after its start: of each, whatever its seed and cell. The last one
+/// ends with the round.
+pub(crate) fn rests(spans: u64) -> Vec<u64> {
+    let count = match spans {
+        0..RESTLESS_MILLIS => 0,
+        _ => (spans + EVERY_MILLIS / 2) / EVERY_MILLIS,
+    };
+    let ends = (1..=count).map(|number| spans * number / count);
+    ends.map(|end| end - REST_MILLIS).collect()
+}
+
+/// The faults of one round of a cell: none begins or holds in a rest.
 pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fault> {
     let mut random =
         Rng::with_seed(seed ^ (cell as u64 + 1).wrapping_mul(0x9e37_79b9) ^ (round << 40));
     let mut plan = Vec::new();
+    let rests = rests(spans);
+    // What rests take away comes back between them.
+    let gap = if rests.is_empty() { 150..700 } else { 50..400 };
     for (lane, kinds) in lanes(cell) {
         let mut at = match cell {
             // Data that nobody knows cannot be missed.
@@ -108,6 +131,13 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
         while at < spans && plan.len() < 100_000 {
             let kind = pick(kinds, &mut random);
             let holds = kind.holds(&mut random);
+            let is_in = |rest: &&u64| at < **rest + REST_MILLIS && at + holds > **rest;
+            if let Some(rest) = rests.iter().find(is_in) {
+                at = rest + REST_MILLIS + random.u64(gap.clone());
+                if at >= spans {
+                    break;
+                }
+            }
             plan.push(Fault {
                 at,
                 lane,
@@ -115,7 +145,7 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
                 holds,
                 pick: random.u64(0..1_000_000),
             });
-            let rests = match kind {
+            let besides = match kind {
                 // Sentinels, too, take their time.
                 Kind::FailOver | Kind::OutrunReplicas | Kind::LeaveMaster => 6_000,
                 Kind::Drip | Kind::TakeNothing => 3_000,
@@ -126,7 +156,7 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
                 _ if cell.may_lose() => 1_500,
                 _ => 0,
             };
-            at += holds + rests + random.u64(150..700);
+            at += holds + besides + random.u64(gap.clone());
         }
     }
     plan.sort_by_key(|fault| (fault.at, fault.lane));
@@ -421,3 +451,6 @@ impl Kind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

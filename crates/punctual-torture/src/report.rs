@@ -1,6 +1,7 @@
 //! What came of a run, for people.
 
 mod html;
+mod kinds;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,15 @@ pub(crate) fn line(round: &Round) -> String {
         round.took / 1_000,
         round.drained / 1_000,
     );
+    let rests = &round.findings.tally.rests;
+    if rests.count() > 0 {
+        let (count, most) = (rests.count(), tables::span(rests.share(1.0)));
+        write!(
+            text,
+            ", {count} rests, a claim in each after {most} at most"
+        )
+        .expect("a string takes any text");
+    }
     if round.cell.may_lose() {
         let oldest = round.findings.tally.oldest_lost / 1_000;
         if round.cell.is_everysec() {
@@ -112,6 +122,10 @@ pub(crate) fn markdown(rounds: &[Round]) -> String {
         )
         .expect("a string takes any text");
     }
+    text.push('\n');
+    text.push_str(&tables::rests(
+        cells.iter().map(|(cell, (_, sum))| (cell.as_str(), sum)),
+    ));
     for round in rounds.iter().filter(|round| !round.is_clean()) {
         write!(text, "\n{}\n", line(round)).expect("a string takes any text");
     }

@@ -25,7 +25,7 @@ use crate::foreign::Foreign;
 use crate::history::{self, History};
 use crate::look::{self, Look};
 use crate::nemesis::{self, Failovers, Targets};
-use crate::plan::{Lane, is_among, plan};
+use crate::plan::{Lane, REST, is_among, plan, rests};
 use crate::process::{Kept, Recipe};
 use crate::roles::solo::is_idle;
 use crate::setting::{self, Setting};
@@ -186,6 +186,7 @@ async fn run_cell(
             cell: &cell,
             number,
             folder: folder.join(format!("round-{number:03}")),
+            rests: rests(span.as_millis() as u64),
         };
         // In a box: it is as large as all that it awaits.
         let round = Box::pin(running.run(&plan, span)).await?;
@@ -206,6 +207,8 @@ struct RoundRun<'a> {
     cell: &'a Cell,
     number: u64,
     folder: PathBuf,
+    /// When its rests begin, in milliseconds.
+    rests: Vec<u64>,
 }
 
 impl RoundRun<'_> {
@@ -240,9 +243,12 @@ impl RoundRun<'_> {
         let producers: Vec<_> = (0..producers)
             .map(|number| start("producer", number))
             .collect();
-        Box::pin(nemesis::carry_out(&targets, plan, span, &history, &waits)).await;
-        // The last fault is to be seen healed.
-        pause(seconds(1)).await;
+        let carrying = nemesis::carry_out(&targets, plan, &self.rests, span, &history, &waits);
+        Box::pin(carrying).await;
+        if self.rests.is_empty() {
+            // The last fault is to be seen healed.
+            pause(seconds(1)).await;
+        }
         setting.say_enough()?;
         history.note(Event::Enough);
         for producer in producers {
@@ -328,7 +334,12 @@ impl RoundRun<'_> {
     /// Longer than a round takes if each of its waits takes as long as it may.
     fn longest(&self, plan: &[crate::plan::Fault]) -> Duration {
         let last = plan.last().map_or(0, |fault| fault.at + fault.holds);
-        millis(last) + self.wanted.drain + SEND_MAX * PRODUCERS as u32 + LOOK_MAX + REST_MAX
+        millis(last)
+            + REST * self.rests.len() as u32
+            + self.wanted.drain
+            + SEND_MAX * PRODUCERS as u32
+            + LOOK_MAX
+            + REST_MAX
     }
 
     /// Looks at everything; why not, if the engine cannot be looked at.
@@ -407,6 +418,7 @@ impl RoundRun<'_> {
             slots: 16,
             loses_at_most: self.cell.kind.loses_at_most(),
             may_lose: self.cell.kind.may_lose(),
+            rests: self.rests.len() as u64,
             is_elsewhere: self
                 .wanted
                 .foreign

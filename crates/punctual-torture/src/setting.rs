@@ -45,6 +45,9 @@ pub(crate) struct Setting {
     /// Whether what was acknowledged may be lost at all.
     #[serde(default)]
     pub(crate) may_lose: bool,
+    /// Rests that its plan has, in which nothing is broken and somebody is to claim.
+    #[serde(default)]
+    pub(crate) rests: u64,
     /// Whether the engine may keep the time of another machine.
     #[serde(default)]
     pub(crate) is_elsewhere: bool,

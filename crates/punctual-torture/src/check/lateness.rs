@@ -50,10 +50,7 @@ impl Lateness {
 
     pub(crate) fn merge(&mut self, other: &Self) {
         for (fault, spread) in &other.0 {
-            let ours = self.0.entry(fault.clone()).or_default();
-            for (bucket, count) in &spread.0 {
-                *ours.0.entry(*bucket).or_insert(0) += count;
-            }
+            self.0.entry(fault.clone()).or_default().merge(spread);
         }
     }
 }
@@ -62,15 +59,30 @@ impl Lateness {
 const NEAR: usize = 40;
 
 impl Spread {
-    fn add(&mut self, micros: u64) {
+    pub(super) fn add(&mut self, micros: u64) {
         let bucket = (f64::from(u32::try_from(micros.max(1)).unwrap_or(u32::MAX)).log2() * 4.0)
             .ceil() as u32;
         *self.0.entry(bucket).or_insert(0) += 1;
     }
 
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (bucket, count) in &other.0 {
+            *self.0.entry(*bucket).or_insert(0) += count;
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The bound below which that share lies, in microseconds.
     pub(crate) fn share(&self, share: f64) -> u64 {
-        let all: u64 = self.0.values().sum();
+        let all = self.count();
         let wanted = (all as f64 * share).ceil() as u64;
         let mut seen = 0;
         for (bucket, count) in &self.0 {

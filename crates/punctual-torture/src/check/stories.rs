@@ -18,6 +18,8 @@ pub(crate) struct Case {
     pub(crate) jobs: BTreeMap<JobId, Story>,
     pub(crate) look: Look,
     pub(crate) faults: Vec<FaultSpan>,
+    /// Since when, and until when, nothing was broken on purpose.
+    pub(crate) rests: Vec<(u64, u64)>,
     /// Calls under way and leases that were held, of every process.
     pub(super) busy: Vec<Busy>,
     /// Stamps of claims of workers that answered jobs, in order.
@@ -204,6 +206,7 @@ impl Case {
             jobs: BTreeMap::new(),
             look,
             faults: Vec::new(),
+            rests: Vec::new(),
             busy: Vec::new(),
             claims: Vec::new(),
             extends: Vec::new(),
@@ -283,6 +286,7 @@ impl Case {
         let mut settles: HashMap<u64, Vec<(JobId, usize)>> = HashMap::new();
         let mut cancels_of: HashMap<u64, Vec<(JobId, usize)>> = HashMap::new();
         let mut open: HashMap<u64, usize> = HashMap::new();
+        let mut rests_since = None;
         for line in account.lines {
             let at = line.at;
             self.began = self.began.min(at);
@@ -511,6 +515,8 @@ impl Case {
                     on: Vec::new(),
                     met: false,
                 }),
+                Event::Rest => rests_since = Some(at),
+                Event::Rested => self.rests.extend(rests_since.take().map(|from| (from, at))),
                 Event::Enough => self.enough = Some(at),
                 Event::Drained => self.drained = true,
                 Event::Dropped => self.dropped += 1,

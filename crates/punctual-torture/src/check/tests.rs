@@ -10,6 +10,8 @@ mod cuts;
 mod ends;
 /// Which faults met something, and D.
 mod felt;
+/// I6: rests.
+mod heal;
 /// I1, I4, I8, I10.
 mod kept;
 /// I2, I8: unique keys and groups.

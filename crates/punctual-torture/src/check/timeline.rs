@@ -9,6 +9,9 @@ use super::stories::Case;
 pub(crate) struct Timeline {
     pub(crate) seconds: Vec<Second>,
     pub(crate) faults: Vec<Span>,
+    /// Rests, in milliseconds since the beginning.
+    #[serde(default)]
+    pub(crate) rests: Vec<(u64, u64)>,
 }
 
 /// One second.
@@ -53,6 +56,8 @@ impl Timeline {
             from: since(fault.from),
             until: since(fault.until),
         };
+        let rest = |(from, until): &(u64, u64)| (since(*from), since(*until));
+        timeline.rests = case.rests.iter().map(rest).collect();
         timeline.faults = case
             .faults
             .iter()

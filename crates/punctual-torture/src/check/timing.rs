@@ -1,7 +1,7 @@
 //! I5, I6: never early, and alive again.
 
 use super::stories::{Answer, Case, FaultSpan, Grant, Handed, Story};
-use super::{Tally, Verdict};
+use super::{Tally, Verdict, heal};
 use crate::event::Verdict as Said;
 use crate::plan::Kind;
 
@@ -138,7 +138,7 @@ pub(super) fn looked_at(case: &Case) -> Verdict {
 pub(super) const LOOKED_AT: &str = "B looked at";
 
 /// The longest that a first claim may take once what was broken runs again.
-const ALIVE_AFTER_US: u64 = 5_000_000;
+pub(super) const ALIVE_AFTER_US: u64 = 5_000_000;
 
 /// The longest delay of a job.
 const DELAY_MAX_US: u64 = 5_000_000;
@@ -156,17 +156,15 @@ fn holds_up_all(fault: &FaultSpan) -> bool {
 }
 
 /// I6: after every fault the first claim of a worker comes within five seconds; time in which another fault keeps
-/// everybody from claiming is not counted. One of one worker does not, nor one of a connection.
-pub(super) fn alive_again(case: &Case) -> Verdict {
+/// everybody from claiming is not counted. One of one worker does not, nor one of a connection. In rests nothing is left
+/// out.
+pub(super) fn alive_again(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I6 alive again");
+    heal::in_rests(case, tally, &mut verdict);
     let end = case.enough.unwrap_or(case.ended);
     // Where the data are gone, there is nothing to claim.
     let heals = |fault: &&FaultSpan| fault.until < end && fault.id != "F17";
-    // Who is told that the data are gone has heard from the engine, and has nothing to claim.
-    let told = case.answers.iter().filter(|answer| answer.missing);
-    let mut signs: Vec<u64> = told.map(|answer| answer.at).collect();
-    signs.extend(&case.claims);
-    signs.sort_unstable();
+    let signs = heal::signs(case);
     for fault in case.faults.iter().filter(heals) {
         let next = signs.partition_point(|at| *at < fault.until);
         let next = signs.get(next).copied();

@@ -50,6 +50,8 @@ impl Sums {
             ("torture-faults", self.by_fault()),
             ("torture-by-fault", self.by_fault_briefly()),
             ("torture-seeds", self.by_seed()),
+            ("torture-kinds", super::kinds::table(&self.runs)),
+            ("torture-rests", self.by_rest()),
             ("torture-lateness", self.by_lateness()),
             ("torture-runs", self.by_run()),
         ] {
@@ -126,6 +128,17 @@ impl Sums {
             .expect("a string takes any text");
         }
         table
+    }
+
+    /// How soon somebody claimed once all was healed, and how much of the time something was not.
+    fn by_rest(&self) -> String {
+        let mut cells: BTreeMap<_, Tally> = BTreeMap::new();
+        for run in &self.runs {
+            cells.entry(run.cell).or_default().add(&run.tally);
+        }
+        let names = cells.keys().map(|cell| format!("`{}`", cell.name()));
+        let names: Vec<_> = names.collect();
+        rests(names.iter().map(String::as_str).zip(cells.values()))
     }
 
     fn by_fault(&self) -> String {
@@ -248,6 +261,32 @@ impl Sums {
     }
 }
 
+/// How long it took in rests until somebody claimed, by cell; nobody looked in runs before there were any.
+pub(super) fn rests<'a>(cells: impl Iterator<Item = (&'a str, &'a Tally)>) -> String {
+    let mut table = String::from(
+        "| cell | rests | first claim after p50 | p99 | max | a fault held |\n| --- | --: | --: | --: | --: | --: |\n",
+    );
+    for (cell, tally) in cells {
+        let (rests, [p50, p99, max]) = match tally.rests.count() {
+            0 => (super::UNKNOWN.into(), [super::UNKNOWN; 3].map(Into::into)),
+            count => (
+                grouped(count),
+                [0.5, 0.99, 1.0].map(|share| span(tally.rests.share(share))),
+            ),
+        };
+        let held = match tally.held {
+            (_, 0) => super::UNKNOWN.into(),
+            (held, of) => format!("{:.0} %", 100.0 * held as f64 / of as f64),
+        };
+        writeln!(
+            table,
+            "| {cell} | {rests} | {p50} | {p99} | {max} | {held} |"
+        )
+        .expect("a string takes any text");
+    }
+    table
+}
+
 fn kind(id: &str) -> Option<&'static (&'static str, &'static str, u64)> {
     KINDS.iter().find(|(known, _, _)| *known == id)
 }
@@ -285,7 +324,7 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
-fn span(micros: u64) -> String {
+pub(super) fn span(micros: u64) -> String {
     match micros {
         0..1_000 => format!("{micros} us"),
         1_000..1_000_000 => format!("{:.1} ms", micros as f64 / 1e3),

@@ -1,9 +1,10 @@
 use super::{html, line, markdown};
 use crate::cell::CellKind;
-use crate::check::{Case, Second, Span, Verdict, judge};
+use crate::check::{Case, Second, Span, Spread, Verdict, judge};
 use crate::look::Look;
+use crate::plan::Kind;
 use crate::run::Round;
-use crate::sums::Sums;
+use crate::sums::{Run, Sums};
 
 /// A round in which one verdict is broken.
 pub(crate) fn round(cell: CellKind, broken: &str) -> Round {
@@ -89,6 +90,94 @@ fn the_table_of_losses_has_what_settings_lost_that_may_lose_and_by_what() {
         rows,
         ["| `redis-rdb` | `memory` | 8 | 7 | 2,000 | 30 | 1.5 % | F02 30 | 1.2 s | 4 | 0 | 0 |"]
     );
+}
+
+/// So many rests, in each of which somebody claimed after 2^(bucket / 4) us, and half of the time a fault held.
+fn rested(cell: CellKind, rests: &[(u32, u64)]) -> Round {
+    let mut rested = round(cell, "I1 nothing lost");
+    rested.findings.tally.rests = Spread(rests.iter().copied().collect());
+    rested.findings.tally.held = (20_000_000, 40_000_000);
+    rested
+}
+
+#[test]
+fn how_soon_somebody_claims_in_rests_is_told_and_of_runs_without_any_it_is_not_known() {
+    let new = rested(CellKind::Embedded, &[(40, 3), (80, 1)]);
+    let told = line(&new);
+    assert!(
+        told.contains("4 rests, a claim in each after 1.0 s at most"),
+        "{told}"
+    );
+    let mut old = round(CellKind::RedisHttp, "I1 nothing lost");
+    old.findings.tally.held = (0, 0);
+    let mut sums = Sums::default();
+    sums.add("commit", &new);
+    sums.add("commit", &old);
+    let page = sums.fill("<!-- torture-rests -->\n<!-- end of torture-rests -->");
+    let report = markdown(&[new, old]);
+    for row in [
+        "| cell | rests | first claim after p50 | p99 | max | a fault held |",
+        "| embedded | 4 | 1.0 ms | 1.0 s | 1.0 s | 50 % |",
+        "| redis-http | – | – | – | – | – |",
+    ] {
+        assert!(report.lines().any(|line| line == row), "{row}: {report}");
+        let is_of_page = |line: &str| line.replace('`', "") == row;
+        assert!(page.lines().any(is_of_page), "{row}: {page}");
+    }
+}
+
+#[test]
+fn kinds_that_share_a_number_are_counted_by_themselves_and_what_nothing_brings_about_is_none() {
+    let mut sums = Sums::default();
+    let row = |sums: &Sums, of: &str| {
+        let page = sums.fill("<!-- torture-kinds -->\n<!-- end of torture-kinds -->");
+        let mut lines = page.lines();
+        let row = lines.find(|line| line.contains(of)).expect(of);
+        row.to_owned()
+    };
+    let mut add = |cell, kinds: &[(Kind, u64)]| {
+        let mut round = round(cell, "I1 nothing lost");
+        let kinds = kinds
+            .iter()
+            .map(|(kind, count)| (kind.what().to_owned(), *count));
+        round.findings.tally.kinds = kinds.collect();
+        sums.add("commit", &round);
+        sums.add("commit", &round);
+        row(&sums, "no byte passes")
+    };
+    let old = add(CellKind::RedisHttp, &[]);
+    assert_eq!(old, "| F12 | no byte passes | – | 200 |");
+    let new = add(
+        CellKind::EmbeddedDisk,
+        &[(Kind::BlackHole, 3), (Kind::FullDisk, 4)],
+    );
+    assert_eq!(new, "| F12 | no byte passes | 6 | 200 |");
+    add(CellKind::Cluster, &[(Kind::KillEngine, 2)]);
+    for told in [
+        "| F12 | few bytes | 0 | 200 |",
+        "| F20 | full: embedded | 8 | 50 |",
+        "| F20 | full: Redis, `always` | – | 50 |",
+        "| F20 | full: Redis, `everysec` | 0 | 50 |",
+        "| F20 | full: MariaDB | 0 | 50 |",
+        "| F23 | bare node added | 0 | 20 |",
+        "| F23 | master killed | 4 | 50 |",
+    ] {
+        assert_eq!(row(&sums, told), told);
+    }
+}
+
+#[test]
+fn rests_of_rounds_add_up_and_rows_of_before_them_stay_as_they_are() {
+    let mut sums = Sums::default();
+    sums.add("old", &round(CellKind::Embedded, "I1 nothing lost"));
+    let row = serde_json::to_string(&sums.runs[0]).expect("JSON");
+    assert!(!row.contains("rests") && !row.contains("held"), "{row}");
+    sums.add("new", &rested(CellKind::Embedded, &[(40, 3)]));
+    sums.add("new", &rested(CellKind::Embedded, &[(40, 1), (80, 1)]));
+    let row = serde_json::to_string(&sums.runs[1]).expect("JSON");
+    let read: Run = serde_json::from_str(&row).expect("a run");
+    assert_eq!(read.tally.rests.0, [(40, 4), (80, 1)].into());
+    assert_eq!(read.tally.held, (40_000_000, 80_000_000));
 }
 
 #[test]
@@ -224,6 +313,7 @@ fn the_page_draws_the_faults_the_throughput_and_the_lateness_of_every_round() {
         held("F07", "kill", 1_500, 1_501),
     ];
     drawn.findings.timeline.seconds = vec![second(40, 1), second(0, 60_000)];
+    drawn.findings.timeline.rests = vec![(1_600, 2_000)];
     let page = html(&[drawn, round(CellKind::RedisRdb, "I1 nothing lost")]);
     assert_eq!(
         page.matches("<svg").count(),
@@ -245,6 +335,7 @@ fn the_page_draws_the_faults_the_throughput_and_the_lateness_of_every_round() {
         assert_eq!(page.matches(text).count(), 1, "{text}: {page}");
     }
     let bars = [
+        "<rect x=808.0 y=0 width=192.0 height=154 fill=#27ae60",
         "<rect x=40.0 y=2 width=480.0 height=9",
         "<rect x=280.0 y=14 width=720.0 height=9",
         "<rect x=760.0 y=2 width=1.5 height=9",

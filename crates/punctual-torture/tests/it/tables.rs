@@ -20,7 +20,15 @@ fn the_tables_of_the_pages_are_those_of_the_sums() {
             let is_there = text.contains(&format!("<!-- {table} -->"));
             assert!(is_there || page == "docs/reliability.md", "{page}: {table}");
         }
-        for table in ["", "-lossy", "-faults", "-lateness", "-runs"] {
+        for table in [
+            "",
+            "-lossy",
+            "-faults",
+            "-kinds",
+            "-rests",
+            "-lateness",
+            "-runs",
+        ] {
             let is_there = text.contains(&format!("<!-- torture{table} -->"));
             assert!(is_there || page != "docs/reliability.md", "{page}: {table}");
         }

@@ -307,6 +307,12 @@ impl Told {
         self.say("nemesis", until, Event::Healed { number, done, met });
     }
 
+    /// Nothing is broken on purpose.
+    pub(super) fn rest(&mut self, from: u64, until: u64) {
+        self.say("nemesis", from, Event::Rest);
+        self.say("nemesis", until, Event::Rested);
+    }
+
     /// The last look finds the job in this state, with what brings that about: an effect if it is completed, an end that
     /// nobody heard an answer to if it is dead, a cancel.
     pub(super) fn ends_as(&mut self, state: State, attempt: u32) {

@@ -1,0 +1,116 @@
+//! I6 by the clock on the wall: in rests, in which nothing is broken.
+
+use std::collections::BTreeMap;
+
+use punctual::{JobId, State};
+
+use super::stories::{Case, FaultSpan, Story};
+use super::timing::ALIVE_AFTER_US;
+use super::{Tally, Verdict};
+
+/// In each rest somebody claims within five seconds of its beginning.
+pub(super) fn in_rests(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
+    let signs = signs(case);
+    for &(from, until) in &case.rests {
+        // Sentinels may take a master for gone that nobody touched.
+        let is_broken = |fault: &FaultSpan| fault.from < until && fault.until > from;
+        if until < from + ALIVE_AFTER_US || case.faults.iter().any(is_broken) {
+            continue;
+        }
+        let next = signs.partition_point(|at| *at < from);
+        let next = signs.get(next).copied();
+        let is_alive = next.is_some_and(|next| next <= from + ALIVE_AFTER_US);
+        if !is_alive
+            && !case
+                .jobs
+                .iter()
+                .any(|(id, job)| is_ready(case, id, job, from))
+        {
+            continue;
+        }
+        tally
+            .rests
+            .add(next.unwrap_or(case.ended).saturating_sub(from));
+        let since = |at: u64| at.saturating_sub(case.began) / 1_000;
+        verdict.check(is_alive, || {
+            let claimed = match next {
+                Some(next) => format!("the first claim is at {} ms", since(next)),
+                None => "there is no claim any more".into(),
+            };
+            format!(
+                "nothing is broken from {} to {} ms of the round, and {claimed}",
+                since(from),
+                since(until)
+            )
+        });
+    }
+}
+
+/// D: of a round that was to have so many rests it was seen in one at least whether somebody claims.
+pub(super) fn were_judged(rests: u64, tally: &Tally, verdict: &mut Verdict) {
+    if rests > 0 {
+        verdict.check(tally.rests.count() > 0, || {
+            format!("of {rests} rests none was judged")
+        });
+    }
+}
+
+/// When somebody claimed, in order. Who is told that the data are gone has heard from the engine, and has nothing to
+/// claim.
+pub(super) fn signs(case: &Case) -> Vec<u64> {
+    let told = case.answers.iter().filter(|answer| answer.missing);
+    let mut signs: Vec<u64> = told.map(|answer| answer.at).collect();
+    signs.extend(&case.claims);
+    signs.sort_unstable();
+    signs
+}
+
+/// How long a producer goes on with one call.
+const SENT_WITHIN_US: u64 = 15_000_000;
+/// A job that is due so soon after a rest has begun is to be claimed in it.
+const SOON_US: u64 = 1_000_000;
+
+/// Whether a job is to be claimed in a rest: it is due soon, was not claimed before, and nobody wanted it gone; or it is still
+/// being sent.
+fn is_ready(case: &Case, id: &JobId, job: &Story, rest: u64) -> bool {
+    let Some((at, _, sent)) = &job.sent else {
+        return false;
+    };
+    let is_new = job
+        .receipts
+        .iter()
+        .all(|it| it.received.verdict == "created");
+    let is_stored = job.receipts.iter().any(|it| it.at <= rest + SOON_US);
+    let is_wanted = || {
+        let seen = case.look.jobs.get(id);
+        seen.is_some_and(|seen| seen.state != State::Cancelled)
+    };
+    let waits = match job.grants.iter().map(|grant| grant.at).min() {
+        Some(first) => first >= rest,
+        None if is_stored => is_wanted(),
+        None => at + SENT_WITHIN_US >= rest,
+    };
+    at + sent.after <= rest + SOON_US && is_new && waits
+}
+
+/// How many faults were brought about that do the same.
+pub(super) fn kinds(case: &Case) -> BTreeMap<String, u64> {
+    let mut kinds = BTreeMap::new();
+    for fault in case.faults.iter().filter(|fault| fault.done) {
+        *kinds.entry(fault.what.clone()).or_insert(0) += 1;
+    }
+    kinds
+}
+
+/// Of how many microseconds until the last job was asked for a fault held, whichever.
+pub(super) fn held(case: &Case) -> (u64, u64) {
+    let end = case.enough.unwrap_or(case.ended);
+    let (mut at, mut held) = (case.began, 0);
+    // They are in the order in which they began.
+    for fault in case.faults.iter().filter(|fault| fault.done) {
+        let (from, until) = (fault.from.max(at), fault.until.min(end));
+        held += until.saturating_sub(from);
+        at = at.max(until);
+    }
+    (held, end.saturating_sub(case.began))
+}

@@ -1,0 +1,129 @@
+use punctual::State;
+
+use super::told::{CLAIMED, JOB, MS, SENT, Told};
+use crate::check::Verdict;
+use crate::check::heal::were_judged;
+use crate::event::Event;
+
+const NOTHING: [&str; 0] = [];
+
+/// A rest begins a moment before the job is due.
+const RESTS: u64 = CLAIMED;
+
+/// A job is sent at once, and claimed first so long after a rest began, which nobody disturbs.
+fn claimed_in_a_rest_after(span: u64) -> Told {
+    let mut told = Told::nothing();
+    told.sends(JOB, "created");
+    told.rest(RESTS, RESTS + 6_000 * MS);
+    told.claims("worker", RESTS + span, 1, (0, 0));
+    told.ends_as(State::Dead, 1);
+    told
+}
+
+#[test]
+fn a_rest_in_which_nobody_claims_for_five_seconds_is_found_with_its_instants() {
+    assert_eq!(claimed_in_a_rest_after(4_900 * MS).broken(), NOTHING);
+    let told = claimed_in_a_rest_after(5_001 * MS);
+    assert_eq!(told.broken(), ["I6"]);
+    let verdicts = told.judged().verdicts;
+    let says = |what: &str| verdicts.iter().any(|it| it.examples == [what]);
+    let since = |at: u64| (at - SENT) / MS;
+    let expected = format!(
+        "nothing is broken from {} to {} ms of the round, and the first claim is at {} ms",
+        since(RESTS),
+        since(RESTS + 6_000 * MS),
+        since(RESTS + 5_001 * MS)
+    );
+    assert!(says(&expected), "{verdicts:?}");
+}
+
+#[test]
+fn a_rest_in_which_nobody_claims_any_more_is_found() {
+    let mut told = claimed_in_a_rest_after(MS);
+    told.forget(|event| matches!(event, Event::ClaimOk { .. }));
+    assert!(told.broken().contains(&"I6".to_owned()));
+}
+
+/// Producers wait while many jobs stand ready, so that none may be sent for long.
+#[test]
+fn a_rest_in_which_only_jobs_of_long_before_are_ready_is_judged() {
+    let rests = 30_000 * MS;
+    let told = |left: State| {
+        let mut told = Told::unsettled();
+        told.rest(rests, rests + 6_000 * MS);
+        told.ends_as(left, 0);
+        told
+    };
+    let found = |told: &Told| {
+        let examples = told
+            .judged()
+            .verdicts
+            .into_iter()
+            .flat_map(|it| it.examples);
+        let mut of_rests = examples.filter(|it| it.starts_with("nothing is broken from"));
+        of_rests.next().is_some()
+    };
+    assert!(found(&told(State::Ready)));
+    assert!(!found(&told(State::Cancelled)), "nobody is to claim it");
+    let mut late = told(State::Dead);
+    late.claims("worker", rests + 7_000 * MS, 1, (0, 0));
+    assert!(found(&late));
+}
+
+/// In time in which a fault holds I6 judges by what is left: a rest is to have none.
+#[test]
+fn a_rest_that_sentinels_disturb_or_that_is_cut_short_is_not_judged() {
+    let judged = |told: &Told| told.judged().tally.rests.count();
+    assert_eq!(judged(&claimed_in_a_rest_after(MS)), 1);
+    let mut disturbed = claimed_in_a_rest_after(MS);
+    disturbed.fault("F21", RESTS + 5_000 * MS, RESTS + 5_500 * MS);
+    assert_eq!(judged(&disturbed), 0);
+    let mut short = claimed_in_a_rest_after(MS);
+    short.forget(|event| matches!(event, Event::Rested));
+    assert_eq!(judged(&short), 0);
+    short.say("nemesis", RESTS + 4_999 * MS, Event::Rested);
+    assert_eq!(judged(&short), 0);
+}
+
+#[test]
+fn a_rest_in_which_there_is_nothing_to_claim_is_not_judged() {
+    let mut told = Told::nothing();
+    told.rest(RESTS, RESTS + 6_000 * MS);
+    assert_eq!(told.judged().tally.rests.count(), 0);
+    // Due after the rest.
+    told.sends(JOB, "created");
+    told.change(|event| {
+        if let Event::EnqueueInvoke { jobs, .. } = event {
+            jobs[0].after = 9_000 * MS;
+        }
+    });
+    assert_eq!(told.judged().tally.rests.count(), 0);
+    assert!(!told.broken().contains(&"I6".to_owned()));
+}
+
+#[test]
+fn a_round_of_whose_rests_none_was_judged_is_told_of() {
+    let broken = |told: &Told, rests| {
+        let mut done = Verdict::new("D");
+        were_judged(rests, &told.judged().tally, &mut done);
+        !done.holds()
+    };
+    assert!(!broken(&claimed_in_a_rest_after(MS), 2));
+    assert!(broken(&Told::one_job(), 2));
+    assert!(!broken(&Told::one_job(), 0), "it is too short for one");
+}
+
+#[test]
+fn the_time_in_which_any_fault_held_is_told_once() {
+    let mut told = Told::nothing();
+    told.say("worker", 0, Event::Began { solo: false });
+    told.fault("F01", 1_000 * MS, 3_000 * MS);
+    told.fault("F02", 2_000 * MS, 4_000 * MS);
+    told.fault("F12", 2_000 * MS, 2_500 * MS);
+    told.fault("F02", 59_000 * MS, 61_000 * MS);
+    assert_eq!(
+        told.judged().tally.held,
+        (4_000_000, 60_000_000),
+        "until no more jobs are sent"
+    );
+}
