@@ -1,7 +1,10 @@
 //! Listening: bounded heads, and an end at which no request fails.
 
+mod patience;
 mod stay;
 
+pub(crate) use self::patience::Carrier;
+use self::patience::Patient;
 pub(crate) use self::stay::Stay;
 
 use std::future::Future;
@@ -58,7 +61,7 @@ impl Peer {
 
 /// Where connections come from.
 pub(crate) trait Door: Send + Sync + 'static {
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    type Stream: Carrier;
 
     /// The next one; `None` if it may not come in.
     fn accept(&self) -> impl Future<Output = io::Result<Option<(Self::Stream, Peer)>>> + Send;
@@ -182,17 +185,19 @@ impl Visits {
         crowd.admit(peer.address().filter(|address| !known.has(*address)))
     }
 
-    fn begin<S>(&mut self, (stream, peer): (S, Peer), stay: Stay)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    fn begin(&mut self, (stream, peer): (impl Carrier, Peer), stay: Stay) {
         let (shared, router) = (self.shared.clone(), self.router.clone());
+        // Under TLS, which has its own writes.
+        let upgraded = Arc::new(AtomicBool::new(false));
+        let stream = Patient::new(stream, shared.limits.reader, upgraded.clone());
         let tls = self.tls.as_ref().map(Tls::acceptor);
         self.connections.spawn(async move {
             match tls {
-                None => converse(stream, peer, stay, &shared, router).await,
+                None => converse(stream, upgraded, peer, stay, &shared, router).await,
                 Some(tls) => match within(shared.limits.head, tls.accept(stream)).await {
-                    Some(Ok(stream)) => converse(stream, peer, stay, &shared, router).await,
+                    Some(Ok(stream)) => {
+                        converse(stream, upgraded, peer, stay, &shared, router).await;
+                    }
                     Some(Err(error)) => tracing::debug!(%error, "a connection was no good TLS"),
                     None => tracing::debug!("a connection did not come to TLS in time"),
                 },
@@ -202,11 +207,16 @@ impl Visits {
 }
 
 /// Serves one connection until it ends or is upgraded.
-async fn converse<S>(stream: S, peer: Peer, stay: Stay, shared: &Shared, router: Router)
-where
+async fn converse<S>(
+    stream: S,
+    upgraded: Arc<AtomicBool>,
+    peer: Peer,
+    stay: Stay,
+    shared: &Shared,
+    router: Router,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let upgraded = Arc::new(AtomicBool::new(false));
     let stream = OneReading::new(stream, upgraded.clone());
     let known = shared.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
