@@ -4,8 +4,6 @@
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,6 +12,8 @@ use hyper_util::rt::TokioTimer;
 use punctual::time::seconds;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+
+use super::Upgrade;
 
 /// What carries the bytes of a connection.
 pub(crate) trait Carrier: AsyncRead + AsyncWrite + Unpin + Send + 'static {
@@ -53,7 +53,7 @@ const FOR_SOCKETS: Duration = seconds(5);
 pub(crate) struct Patient<S> {
     stream: S,
     patience: Duration,
-    upgraded: Arc<AtomicBool>,
+    upgrade: Upgrade,
     timer: TokioTimer,
     /// Made by the first write that has to wait.
     end: Option<Pin<Box<dyn Sleep>>>,
@@ -62,11 +62,11 @@ pub(crate) struct Patient<S> {
 }
 
 impl<S: Carrier> Patient<S> {
-    pub(crate) fn new(stream: S, patience: Duration, upgraded: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(stream: S, patience: Duration, upgrade: Upgrade) -> Self {
         Self {
             stream,
             patience,
-            upgraded,
+            upgrade,
             timer: TokioTimer::new(),
             end: None,
             waits: false,
@@ -75,7 +75,7 @@ impl<S: Carrier> Patient<S> {
 
     /// The answer of a write of these bytes, of which the stream took none.
     fn wait(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let patience = match self.upgraded.load(Ordering::Relaxed) {
+        let patience = match self.upgrade.is() {
             false => self.patience,
             true => self.patience + FOR_SOCKETS,
         };

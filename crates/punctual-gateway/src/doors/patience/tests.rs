@@ -14,6 +14,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsConnector;
 
+use std::sync::Arc;
+
 use super::*;
 use crate::doors::Peer;
 use crate::doors::street::Street;
@@ -212,7 +214,7 @@ async fn who_reads_nothing_by_tls_gives_the_place_back() {
     assert_eq!((TokioTimer::new().now() - begun).as_secs(), 10);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_the_system_has_room_for_is_written_though_it_has_not_called_for_more() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -233,4 +235,16 @@ async fn what_the_system_has_room_for_is_written_though_it_has_not_called_for_mo
     assert!(moved > 0 && read > 0);
     let called = writer.try_write(&block);
     assert!(called.is_err(), "there is no difference any more");
+    // As much again: it is there for who would be given up now.
+    for _ in 0..read / some.len() {
+        reader
+            .read_exact(&mut some)
+            .await
+            .expect("what was written");
+    }
+    let mut writer = Patient::new(writer, seconds(10), Upgrade::default());
+    let begun = TokioTimer::new().now();
+    let moved = writer.write(&block).await.expect("it is not given up");
+    assert!(moved > 0);
+    assert_eq!((TokioTimer::new().now() - begun).as_secs(), 10);
 }
