@@ -3,7 +3,7 @@
 mod entry;
 mod file;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,17 +15,24 @@ use self::file::AuditFile;
 use crate::access::Caller;
 use crate::state::Shared;
 
-/// Entries that are answered.
+/// Entries of one namespace.
 const ENTRIES_MAX: usize = 1_000;
+/// Those of all: whoever needs no token may name any namespace.
+const ALL_ENTRIES_MAX: usize = 16_000;
 
-/// The record of what was changed, and by whom: the last thousand changes, and a file if one is named.
+/// The record of what was changed, and by whom: the last thousand changes of each namespace, and a file
+/// if one is named.
 #[derive(Debug, Default)]
 pub struct Audit(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The latest last.
-    entries: VecDeque<Entry>,
+    /// By namespace, each with its place in the whole, the latest last.
+    entries: HashMap<String, VecDeque<(u64, Entry)>>,
+    /// How many there are.
+    count: usize,
+    /// How many were ever written.
+    written: u64,
     file: Option<AuditFile>,
 }
 
@@ -130,15 +137,16 @@ impl Audit {
                 .source(error)
         })?;
         entries.into_iter().for_each(|entry| kept.remember(entry));
-        Ok(kept.entries.into_iter().rev().collect())
+        Ok(kept.into_entries())
     }
 
     /// The latest of a namespace first.
     pub(crate) fn of(&self, namespace: &Namespace, limit: usize) -> Vec<Entry> {
         let kept = self.kept();
-        let latest = kept.entries.iter().rev();
-        let theirs = latest.filter(|entry| entry.namespace == namespace.as_str());
-        theirs.take(limit).cloned().collect()
+        let theirs = kept.entries.get(namespace.as_str());
+        let latest = theirs.into_iter().flat_map(|theirs| theirs.iter().rev());
+        let latest = latest.map(|(_, entry)| entry.clone());
+        latest.take(limit).collect()
     }
 
     fn write(&self, entry: &Entry) {
@@ -164,17 +172,42 @@ impl Audit {
 impl Kept {
     /// The second entry of a change takes the place of its first.
     fn remember(&mut self, entry: Entry) {
-        let mut latest = self.entries.iter_mut().rev();
-        match latest.find(|earlier| earlier.id == entry.id) {
-            Some(earlier) => *earlier = entry,
-            None => {
-                if self.entries.len() == ENTRIES_MAX {
-                    self.entries.pop_front();
-                }
-                self.entries.push_back(entry);
-            }
+        self.written += 1;
+        let order = self.written;
+        let theirs = self.entries.entry(entry.namespace.clone()).or_default();
+        let mut latest = theirs.iter_mut().rev();
+        if let Some((_, earlier)) = latest.find(|(_, earlier)| earlier.id == entry.id) {
+            *earlier = entry;
+            return;
+        }
+        theirs.push_back((order, entry));
+        self.count += 1;
+        if theirs.len() > ENTRIES_MAX {
+            drop_one(theirs);
+            self.count -= 1;
+        } else if self.count > ALL_ENTRIES_MAX {
+            // Whoever has the most gives one up: nobody pushes out those of who has less.
+            let most = self.entries.values_mut().max_by_key(|theirs| theirs.len());
+            most.into_iter().for_each(drop_one);
+            self.entries.retain(|_, theirs| !theirs.is_empty());
+            self.count -= 1;
         }
     }
+
+    /// Of all namespaces, the latest first.
+    fn into_entries(self) -> Vec<Entry> {
+        let mut entries: Vec<_> = self.entries.into_values().flatten().collect();
+        entries.sort_unstable_by_key(|(order, _)| std::cmp::Reverse(*order));
+        entries.into_iter().map(|(_, entry)| entry).collect()
+    }
+}
+
+/// The oldest that changed nothing, or else the oldest: many of those hide no change.
+fn drop_one(entries: &mut VecDeque<(u64, Entry)>) {
+    let idle = entries
+        .iter()
+        .position(|(_, entry)| entry.matched == Some(0));
+    entries.remove(idle.unwrap_or(0));
 }
 
 /// Makes an edit for a caller of the gateway.

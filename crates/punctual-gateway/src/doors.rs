@@ -1,14 +1,18 @@
 //! Listening: bounded heads, and an end at which no request fails.
 
+mod patience;
 mod stay;
+mod upgrade;
 
+pub(crate) use self::patience::Carrier;
+use self::patience::Patient;
 pub(crate) use self::stay::Stay;
+pub(crate) use self::upgrade::Upgrade;
 
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -58,7 +62,7 @@ impl Peer {
 
 /// Where connections come from.
 pub(crate) trait Door: Send + Sync + 'static {
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    type Stream: Carrier;
 
     /// The next one; `None` if it may not come in.
     fn accept(&self) -> impl Future<Output = io::Result<Option<(Self::Stream, Peer)>>> + Send;
@@ -182,17 +186,19 @@ impl Visits {
         crowd.admit(peer.address().filter(|address| !known.has(*address)))
     }
 
-    fn begin<S>(&mut self, (stream, peer): (S, Peer), stay: Stay)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    fn begin(&mut self, (stream, peer): (impl Carrier, Peer), stay: Stay) {
         let (shared, router) = (self.shared.clone(), self.router.clone());
+        // Under TLS, which has its own writes.
+        let upgrade = Upgrade::default();
+        let stream = Patient::new(stream, shared.limits.reader, upgrade.clone());
         let tls = self.tls.as_ref().map(Tls::acceptor);
         self.connections.spawn(async move {
             match tls {
-                None => converse(stream, peer, stay, &shared, router).await,
+                None => converse(stream, upgrade, peer, stay, &shared, router).await,
                 Some(tls) => match within(shared.limits.head, tls.accept(stream)).await {
-                    Some(Ok(stream)) => converse(stream, peer, stay, &shared, router).await,
+                    Some(Ok(stream)) => {
+                        converse(stream, upgrade, peer, stay, &shared, router).await;
+                    }
                     Some(Err(error)) => tracing::debug!(%error, "a connection was no good TLS"),
                     None => tracing::debug!("a connection did not come to TLS in time"),
                 },
@@ -202,12 +208,17 @@ impl Visits {
 }
 
 /// Serves one connection until it ends or is upgraded.
-async fn converse<S>(stream: S, peer: Peer, stay: Stay, shared: &Shared, router: Router)
-where
+async fn converse<S>(
+    stream: S,
+    upgrade: Upgrade,
+    peer: Peer,
+    stay: Stay,
+    shared: &Shared,
+    router: Router,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let upgraded = Arc::new(AtomicBool::new(false));
-    let stream = OneReading::new(stream, upgraded.clone());
+    let stream = OneReading::new(stream, upgrade.clone());
     let known = shared.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         let peer = match peer {
@@ -218,14 +229,15 @@ where
         };
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(stay.clone());
+        request.extensions_mut().insert(upgrade.clone());
         let answering = router.clone().call(request.map(Body::new));
-        let upgraded = upgraded.clone();
+        let upgrade = upgrade.clone();
         async move {
             let answer = answering.await;
             if let Ok(answer) = &answer
                 && answer.status() == StatusCode::SWITCHING_PROTOCOLS
             {
-                upgraded.store(true, Ordering::Relaxed);
+                upgrade.happens();
             }
             answer
         }

@@ -19,7 +19,7 @@ use self::watch::{Told, Watch};
 use crate::access::{Caller, Scope, caller_of};
 use crate::api::Undelivered;
 use crate::api::claims::{claim_for, extend_for, settle_for};
-use crate::doors::{Peer, Stay};
+use crate::doors::{Peer, Stay, Upgrade};
 use crate::problem::{ErrorAnswer, Problem, Result, Trail};
 use crate::request::{BODY_BYTES_MAX, parse};
 use crate::state::Shared;
@@ -28,6 +28,16 @@ use crate::state::Shared;
 const HELLO_SECONDS_MAX: u64 = 5;
 /// Tokens are short.
 const HELLO_BYTES_MAX: usize = 16 << 10;
+/// Of who may not work: a thousand names are half of that, what is settled can be as much as a body.
+const WATCH_BYTES_MAX: usize = 256 << 10;
+/// The head of a ping, a pong or a close.
+const CONTROL_HEAD_BYTES: usize = 6;
+
+/// What may come until a frame of so many bytes is there: it may come in parts, each with a head, and
+/// some of the one before counts as well.
+const fn on_the_way(frame_bytes_max: usize) -> usize {
+    2 * frame_bytes_max + READ_BUFFER_BYTES
+}
 /// What a socket that says nothing keeps for reading; it grows with the frames that come.
 const READ_BUFFER_BYTES: usize = 4 << 10;
 /// Requests under way on one socket.
@@ -56,6 +66,13 @@ pub(crate) async fn events(
     let caller = shown.then(|| caller_of(&parts, &shared)).transpose()?;
     let peer = parts.extensions.get().copied().unwrap_or(Peer::Unknown);
     let stay = parts.extensions.get::<Stay>().cloned();
+    let coming = parts
+        .extensions
+        .get::<Upgrade>()
+        .cloned()
+        .unwrap_or_default();
+    // Before it is a socket: what comes then is counted at once.
+    coming.allow(on_the_way(HELLO_BYTES_MAX));
     let upgrade = upgrade
         .protocols(["punctual.v1"])
         .read_buffer_size(READ_BUFFER_BYTES)
@@ -67,6 +84,8 @@ pub(crate) async fn events(
         let mut conversation = Socket {
             stream: socket,
             reader: shared.limits.reader,
+            coming,
+            frame_bytes_max: HELLO_BYTES_MAX,
             is_asked: false,
             trail,
             shared: shared.clone(),
@@ -93,6 +112,7 @@ pub(crate) async fn events(
 struct End(u16, &'static str);
 
 const ENDING: End = End(close_code::AWAY, "the gateway is ending");
+const TOO_LONG: End = End(close_code::SIZE, "a frame is too long");
 
 type Talk<T> = std::result::Result<T, End>;
 
@@ -100,6 +120,8 @@ type Talk<T> = std::result::Result<T, End>;
 struct Socket {
     stream: WebSocket,
     reader: Duration,
+    coming: Upgrade,
+    frame_bytes_max: usize,
     /// Whether a ping went out since something came.
     is_asked: bool,
     /// The request that opened it.
@@ -138,26 +160,38 @@ impl Socket {
         self.reply(&reply).await
     }
 
+    /// From now on its frames may have so many bytes.
+    fn allow(&mut self, frame_bytes_max: usize) {
+        self.frame_bytes_max = frame_bytes_max;
+        self.coming.allow(on_the_way(frame_bytes_max));
+    }
+
     /// The next text; pings are answered below this.
     async fn text(&mut self) -> Talk<String> {
         loop {
             let came = self.stream.recv().await;
             self.is_asked = false;
             match came {
-                Some(Ok(Message::Text(text))) => return Ok(text.as_str().to_owned()),
+                Some(Ok(Message::Text(text))) => {
+                    if text.len() > self.frame_bytes_max {
+                        return Err(TOO_LONG);
+                    }
+                    self.allow(self.frame_bytes_max);
+                    return Ok(text.as_str().to_owned());
+                }
                 Some(Ok(Message::Binary(_))) => {
                     return Err(End(close_code::UNSUPPORTED, "frames are JSON texts"));
                 }
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                // They count for no frame, also of one that they come in the midst of.
+                Some(Ok(Message::Ping(bytes) | Message::Pong(bytes))) => {
+                    self.coming.allow_more(bytes.len() + CONTROL_HEAD_BYTES);
+                }
                 Some(Ok(Message::Close(_))) | None => return Err(End(close_code::NORMAL, "")),
                 Some(Err(error)) => {
-                    let too_long = error.to_string().contains("too long");
-                    let code = if too_long {
-                        close_code::SIZE
-                    } else {
-                        close_code::PROTOCOL
-                    };
-                    return Err(End(code, "a frame could not be read"));
+                    return Err(match error.to_string().contains("too long") {
+                        true => TOO_LONG,
+                        false => End(close_code::PROTOCOL, "a frame could not be read"),
+                    });
                 }
             }
         }
@@ -199,6 +233,10 @@ async fn converse(
         () = shared.ending() => return Err(ENDING),
     };
     socket.trail.is_of(&caller);
+    socket.allow(match caller.allows(Scope::Work) {
+        true => BODY_BYTES_MAX,
+        false => WATCH_BYTES_MAX,
+    });
     let now = shared.engine.info().await.map(|info| info.now);
     let now = now.map_err(|_| End(close_code::AGAIN, "the engine does not answer"))?;
     let welcome = Reply::welcome(
@@ -284,11 +322,12 @@ async fn hello(
     let silent = End(UNAUTHORIZED, "no hello came");
     let text = within(seconds(HELLO_SECONDS_MAX), socket.text())
         .await
-        .ok_or(silent)??;
+        .ok_or(silent)?;
     let no_hello = End(UNAUTHORIZED, "the first frame is no hello");
-    if text.len() > HELLO_BYTES_MAX {
-        return Err(no_hello);
-    }
+    let text = match text {
+        Err(End(close_code::SIZE, _)) => return Err(no_hello),
+        text => text?,
+    };
     let Ok(Frame::Hello { token, after }) = parse::<Frame>(text.as_bytes()) else {
         return Err(no_hello);
     };

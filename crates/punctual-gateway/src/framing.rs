@@ -7,11 +7,11 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::doors::Upgrade;
 
 /// A stream of requests. In one of two lengths, or at a bare LF, a byte is spoiled that no reader of HTTP
 /// lets pass, and what follows is not read.
@@ -20,16 +20,16 @@ pub(crate) struct OneReading<S> {
     reader: Reader,
     is_over: bool,
     /// From then on it carries something else than HTTP.
-    upgraded: Arc<AtomicBool>,
+    upgrade: Upgrade,
 }
 
 impl<S> OneReading<S> {
-    pub(crate) fn new(stream: S, upgraded: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(stream: S, upgrade: Upgrade) -> Self {
         Self {
             stream,
             reader: Reader::default(),
             is_over: false,
-            upgraded,
+            upgrade,
         }
     }
 }
@@ -46,10 +46,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for OneReading<S> {
         }
         let before = buf.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(cx, buf))?;
-        if this.upgraded.load(Ordering::Relaxed) {
-            return Poll::Ready(Ok(()));
+        let came = &buf.filled()[before..];
+        if this.upgrade.is() {
+            return Poll::Ready(this.upgrade.came(came.len()));
         }
-        if let Some(at) = this.reader.read(&buf.filled()[before..]) {
+        if let Some(at) = this.reader.read(came) {
             buf.filled_mut()[before + at] = b'\0';
             buf.set_filled(before + at + 1);
             this.is_over = true;

@@ -19,7 +19,8 @@ pub struct GatewayLimits {
     pub head: Duration,
     /// How long a sender may be silent within a body before it is given up. 30 s.
     pub body: Duration,
-    /// How long the reader of a socket may take for one frame before it is dropped. 10 s.
+    /// How long the reader of an answer may take nothing of it, and that of a socket take for one frame,
+    /// before it is dropped. 10 s.
     pub reader: Duration,
     /// How often a socket is asked whether somebody is there; who has not answered
     /// by the next time is dropped. 30 s.

@@ -82,3 +82,64 @@ fn the_record_is_bounded_in_memory_and_on_disk() {
     assert!(bytes("audit.jsonl.1") < 6 << 20);
     assert_eq!(std::fs::read_dir(dir.path()).expect("two").count(), 2);
 }
+
+/// A change in a namespace, made, that matched so many jobs.
+fn done(namespace: &str, number: usize, matched: u64) -> Entry {
+    let mut entry = cancel("a");
+    entry.namespace = namespace.to_owned();
+    entry.id = format!("{namespace} {number}");
+    entry.done(matched);
+    entry
+}
+
+fn count(audit: &Audit, namespace: &str) -> usize {
+    let namespace = Namespace::new(namespace).expect("a name");
+    audit.of(&namespace, usize::MAX).len()
+}
+
+#[test]
+fn a_namespace_pushes_out_none_but_its_own_changes() {
+    let audit = Audit::default();
+    audit.write(&done("quiet", 0, 1));
+    for number in 0..2 * ENTRIES_MAX {
+        audit.write(&done("loud", number, 1));
+    }
+    assert_eq!(count(&audit, "loud"), ENTRIES_MAX);
+    assert_eq!(count(&audit, "quiet"), 1);
+    // However many namespaces there are.
+    for name in 0..40 {
+        for number in 0..ENTRIES_MAX {
+            audit.write(&done(&format!("crowd{name}"), number, 1));
+        }
+    }
+    assert_eq!(count(&audit, "quiet"), 1);
+    assert_eq!(audit.kept().count, ALL_ENTRIES_MAX);
+    let all = audit.0.into_inner().expect("no panic").into_entries();
+    assert_eq!(all.len(), ALL_ENTRIES_MAX);
+    assert_eq!(all[0].id, "crowd39 999", "the latest first");
+    // Nor is one kept of which there is nothing.
+    let audit = Audit::default();
+    for number in 0..ALL_ENTRIES_MAX + 10 {
+        audit.write(&done(&format!("one{number}"), 0, 1));
+    }
+    assert_eq!(audit.kept().entries.len(), ALL_ENTRIES_MAX);
+}
+
+#[test]
+fn what_changed_nothing_gives_way_to_changes_and_hides_none() {
+    let audit = Audit::default();
+    for number in 0..ENTRIES_MAX / 2 {
+        audit.write(&done("shop", number, 1));
+    }
+    for number in 0..2 * ENTRIES_MAX {
+        let mut entry = done("shop", ENTRIES_MAX + number, 0);
+        (entry.phase, entry.matched) = ("begun".to_owned(), None);
+        audit.write(&entry);
+        entry.done(0);
+        audit.write(&entry);
+    }
+    let kept = audit.of(&Namespace::new("shop").expect("a name"), usize::MAX);
+    assert_eq!(kept.len(), ENTRIES_MAX);
+    let changes = kept.iter().filter(|entry| entry.matched == Some(1));
+    assert_eq!(changes.count(), ENTRIES_MAX / 2);
+}

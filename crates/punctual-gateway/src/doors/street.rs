@@ -2,17 +2,28 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual::MemoryEngine;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 
-use super::{Door, Doors, Peer};
+use super::{Carrier, Door, Doors, Peer};
 use crate::state::Shared;
+use crate::tls::Tls;
 use crate::{Gateway, GatewayLimits, Tokens};
 
 /// The door itself.
 struct Scripted(tokio::sync::Mutex<mpsc::UnboundedReceiver<(DuplexStream, Peer)>>);
+
+/// Whoever reads a byte makes room for one, and that is told at once.
+impl Carrier for DuplexStream {
+    fn push(&self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn let_go(&self) {}
+}
 
 impl Door for Scripted {
     type Stream = DuplexStream;
@@ -32,7 +43,7 @@ impl Door for Scripted {
 /// A gateway, and the way to its door from wherever a test likes.
 pub(crate) struct Street {
     door: mpsc::UnboundedSender<(DuplexStream, Peer)>,
-    _doors: Doors,
+    doors: Doors,
 }
 
 impl Street {
@@ -45,13 +56,18 @@ impl Street {
     }
 
     pub(crate) fn to(shared: Shared) -> Self {
+        Self::by(shared, None)
+    }
+
+    pub(super) fn by(shared: Shared, tls: Option<Tls>) -> Self {
         let (door, visitors) = mpsc::unbounded_channel();
         let mut doors = Doors::of(shared);
-        doors.open(Scripted(visitors.into()), None);
-        Self {
-            door,
-            _doors: doors,
-        }
+        doors.open(Scripted(visitors.into()), tls);
+        Self { door, doors }
+    }
+
+    pub(super) async fn drain(self, limit: Duration) -> bool {
+        self.doors.drain(limit).await
     }
 
     pub(super) fn come(&self, peer: Peer) -> DuplexStream {

@@ -1,12 +1,13 @@
 //! What changes, as a socket wants to be told: coalesced, bounded, with a word when some were lost.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use punctual::State;
 use punctual::engine::{Change, StatsRequest, WaitFor, Waited};
+use punctual::job::check_name;
 use punctual::time::{Timestamp, millis, pause, seconds};
 
 use super::frames::{ChangeLine, Reply, Wish};
@@ -19,6 +20,8 @@ use crate::state::Shared;
 const GATHER: Duration = millis(50);
 /// Counts are told no more often.
 const STATS_SPAN_MIN: Duration = millis(250);
+/// Queues that one socket may name.
+const QUEUES_MAX: usize = 1_000;
 /// After the engine refused to say what changed.
 const REFUSED_PAUSE: Duration = seconds(1);
 
@@ -36,9 +39,36 @@ pub(super) struct Watch {
 }
 
 struct Wanted {
-    queues: Vec<String>,
+    queues: BTreeSet<String>,
     states: Vec<State>,
     stats: Option<Duration>,
+}
+
+impl Wanted {
+    /// Each queue and state once, and only such as there can be: a socket keeps them as long as it watches.
+    fn of(wish: Wish) -> Result<Self> {
+        let mut states: Vec<State> = Vec::new();
+        for state in wish.states {
+            let state = state.parse()?;
+            if !states.contains(&state) {
+                states.push(state);
+            }
+        }
+        let mut queues = BTreeSet::new();
+        for queue in wish.queues {
+            check_name("queue", &queue)?;
+            queues.insert(queue);
+            if queues.len() > QUEUES_MAX {
+                let problem = Problem::invalid("watch names too many queues");
+                return Err(problem.hint("name at most 1,000"));
+            }
+        }
+        Ok(Self {
+            queues,
+            states,
+            stats: wish.stats.map(|span| span.0.max(STATS_SPAN_MIN)),
+        })
+    }
 }
 
 /// What there is to say.
@@ -63,15 +93,7 @@ impl Watch {
 
     /// Watches that, and nothing else any more.
     pub(super) async fn start(&mut self, wish: Wish) -> Result<Reply> {
-        let states = wish.states.iter().map(|state| state.parse());
-        let wanted = Wanted {
-            states: states.collect::<punctual::Result<_>>()?,
-            stats: wish.stats.map(|span| span.0.max(STATS_SPAN_MIN)),
-            queues: wish.queues,
-        };
-        if wanted.queues.len() > 1_000 {
-            return Err(Problem::invalid("watch names too many queues").hint("name at most 1,000"));
-        }
+        let wanted = Wanted::of(wish)?;
         if self.after.is_none() {
             // From here on: what happens after this answer is told.
             let what = WaitFor::Changes(None);
@@ -86,7 +108,7 @@ impl Watch {
         self.changes = Some(self.ask(Duration::ZERO));
         self.counts = wanted
             .stats
-            .map(|_| self.count(Duration::ZERO, wanted.queues.clone()));
+            .map(|_| self.count(Duration::ZERO, &wanted.queues));
         self.told.clear();
         self.wish = Some(wanted);
         Ok(Reply::Watching {
@@ -171,7 +193,7 @@ impl Watch {
         if let Some(wish) = &self.wish
             && let Some(span) = wish.stats
         {
-            self.counts = Some(self.count(span, wish.queues.clone()));
+            self.counts = Some(self.count(span, &wish.queues));
         }
         match counts {
             Some(list) if list.queues != self.told => {
@@ -192,7 +214,8 @@ impl Watch {
         })
     }
 
-    fn count(&self, after_span: Duration, queues: Vec<String>) -> Coming<Option<QueueList>> {
+    fn count(&self, after_span: Duration, queues: &BTreeSet<String>) -> Coming<Option<QueueList>> {
+        let queues = queues.iter().cloned().collect();
         let (shared, namespace) = (self.shared.clone(), self.caller.namespace.clone());
         Box::pin(async move {
             pause(after_span).await;

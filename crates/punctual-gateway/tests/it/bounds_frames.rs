@@ -1,10 +1,142 @@
 //! Bounds of what is read before anybody knows what it is for: exactly at each, and one byte more.
 
-use futures_util::SinkExt;
+use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
-use crate::support::{Socket, Under, WORKER, serve};
+use crate::support::{READER, Socket, Under, WORKER, serve};
+
+/// A socket of a token.
+async fn welcomed(under: &Under, token: &str) -> Socket {
+    let mut socket = under.socket().await;
+    socket.say(json!({"type": "hello", "token": token})).await;
+    assert_eq!(socket.json().await["type"], "welcome");
+    socket
+}
+
+/// Why it is closed.
+async fn farewell(socket: &mut Socket) -> (u16, String) {
+    match socket.hear().await {
+        Message::Close(Some(frame)) => (frame.code.into(), frame.reason.to_string()),
+        other => panic!("not closed: {other:?}"),
+    }
+}
+
+/// The begin of a frame of 8 MiB: so many bytes of it, and no more.
+async fn begin(socket: &mut Socket, bytes: usize) {
+    let mut frame = vec![0x81, 0xff];
+    frame.extend((8_u64 << 20).to_be_bytes());
+    frame.resize(frame.len() + 4 + bytes, 0);
+    let sent = socket.0.get_mut().write_all(&frame).await;
+    sent.expect("sent");
+}
+
+#[tokio::test]
+async fn of_a_long_hello_no_more_is_read_than_a_hello_may_have() {
+    let under = serve().await;
+    let mut socket = under.socket().await;
+    begin(&mut socket, 48 << 10).await;
+    let no_hello = "the first frame is no hello".to_owned();
+    assert_eq!(farewell(&mut socket).await, (4401, no_hello));
+}
+
+/// A ping of so many bytes, as JSON.
+fn ping(bytes: usize) -> Message {
+    let text = r#"{"type":"ping"}"#;
+    Message::text(text.to_owned() + &" ".repeat(bytes - text.len()))
+}
+
+#[tokio::test]
+async fn frames_of_who_may_not_work_have_256_kib_at_most() {
+    let under = serve().await;
+    let mut reader = welcomed(&under, READER).await;
+    for _ in 0..10 {
+        reader.0.send(ping(256 << 10)).await.expect("sent");
+        assert_eq!(reader.json().await["type"], "pong");
+    }
+    reader.0.send(ping((256 << 10) + 1)).await.expect("sent");
+    assert_eq!(reader.closed().await, 1009);
+    let mut worker = welcomed(&under, WORKER).await;
+    worker.0.send(ping(8 << 20)).await.expect("sent");
+    assert_eq!(worker.json().await["type"], "pong");
+    // Nor is one put together first.
+    let mut reader = welcomed(&under, READER).await;
+    begin(&mut reader, 600 << 10).await;
+    assert_eq!(reader.closed().await, 1009);
+}
+
+#[tokio::test]
+async fn pings_make_room_for_themselves_and_for_no_frame_that_they_come_in_the_midst_of() {
+    let under = serve().await;
+    let mut reader = welcomed(&under, READER).await;
+    for _ in 0..6_000 {
+        let ping = Message::Ping(vec![7; 125].into());
+        reader.0.send(ping).await.expect("sent");
+        let pong = reader.0.next().await.expect("a frame");
+        assert!(pong.expect("a sound one").is_pong());
+    }
+    let mut is_first = true;
+    let part = vec![b' '; 32 << 10];
+    let mut parts = 0;
+    // It may be closed before the last of them is sent.
+    while parts < 40 {
+        let code = if is_first { Data::Text } else { Data::Continue };
+        is_first = false;
+        let frame = Frame::message(part.clone(), OpCode::Data(code), false);
+        let sent = reader.0.send(Message::Frame(frame)).await;
+        if sent.is_err() || reader.0.send(Message::Ping(vec![7].into())).await.is_err() {
+            break;
+        }
+        parts += 1;
+    }
+    let closed = async {
+        loop {
+            match reader.hear().await {
+                Message::Pong(_) => {}
+                Message::Close(Some(frame)) => return u16::from(frame.code),
+                other => panic!("not closed: {other:?}"),
+            }
+        }
+    };
+    assert_eq!(closed.await, 1009);
+}
+
+#[tokio::test]
+async fn a_watch_names_queues_that_there_can_be_each_once() {
+    let under = serve().await;
+    let mut reader = welcomed(&under, READER).await;
+    let long = "q".repeat(129);
+    for bad in ["", "a b", &long] {
+        reader
+            .say(json!({"type": "watch", "queues": ["mail", bad]}))
+            .await;
+        let told = reader.json().await;
+        assert_eq!(told["error"]["code"], "invalid_name", "{told}");
+    }
+    let named = |names: usize| {
+        (0..names)
+            .map(|name| format!("q{name}"))
+            .collect::<Vec<_>>()
+    };
+    let states = vec!["ready"; 5_000];
+    for (queues, kind) in [
+        (named(1_000), "watching"),
+        (named(1_001), "error"),
+        (vec!["mail".to_owned(); 5_000], "watching"),
+    ] {
+        reader
+            .say(json!({"type": "watch", "queues": queues, "states": states}))
+            .await;
+        assert_eq!(reader.json().await["type"], kind);
+    }
+    let body = json!({"queue": "mail"}).to_string();
+    assert_eq!(under.send("POST", "/v1/jobs", body).await.status, 201);
+    let told = reader.json().await;
+    assert_eq!(told["changes"][0]["queue"], "mail", "{told}");
+}
 
 /// A hello of so many bytes, to a socket of its own.
 async fn hello(under: &Under, bytes: usize) -> Socket {

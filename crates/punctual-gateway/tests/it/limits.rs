@@ -218,6 +218,24 @@ async fn silent_connections_are_closed_and_give_their_places_to_others() {
 }
 
 #[tokio::test]
+async fn readers_that_take_nothing_of_their_answers_give_their_places_to_others() {
+    let mut limits = GatewayLimits::default();
+    limits.reader = millis(200);
+    limits.connections = 4;
+    let under = serving(|engine| Gateway::new(engine, Tokens::open()).limits(limits)).await;
+    let ask = "GET /app.js HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(400);
+    let mut unread = Vec::new();
+    for _ in 0..4 {
+        let stream = TcpStream::connect(under.address).await;
+        let mut stream = stream.expect("a connection");
+        stream.write_all(ask.as_bytes()).await.expect("sent");
+        unread.push(stream);
+    }
+    assert_eq!(under.get("/healthz").await.status, 200);
+    assert!(under.serving.drain(seconds(20)).await);
+}
+
+#[tokio::test]
 async fn connections_beyond_the_limit_wait_and_are_served_in_the_end() {
     let mut limits = GatewayLimits::default();
     limits.connections = 2;

@@ -1,0 +1,160 @@
+//! Readers that take nothing. What is written to one waits with all that it holds: a place, and an answer
+//! of many megabytes; so its connection ends once no byte has moved for so long.
+
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::rt::{Sleep, Timer};
+use hyper_util::rt::TokioTimer;
+use punctual::time::seconds;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::Upgrade;
+
+/// What carries the bytes of a connection.
+pub(crate) trait Carrier: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Writes what there is room for, whether or not the system has called for more. It does so once a
+    /// third of its buffer is free: a slow reader may not take that many of its megabytes in time.
+    fn push(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Lets go, at its end, of what was written and not taken: the system would keep it for minutes.
+    fn let_go(&self);
+}
+
+impl Carrier for TcpStream {
+    fn push(&self, bytes: &[u8]) -> io::Result<usize> {
+        let same = self.as_fd().try_clone_to_owned()?;
+        std::net::TcpStream::from(same).write(bytes)
+    }
+
+    fn let_go(&self) {
+        // If it cannot be said, the system lets go by itself, later.
+        let _ = self.set_zero_linger();
+    }
+}
+
+impl Carrier for UnixStream {
+    fn push(&self, bytes: &[u8]) -> io::Result<usize> {
+        let same = self.as_fd().try_clone_to_owned()?;
+        std::os::unix::net::UnixStream::from(same).write(bytes)
+    }
+
+    fn let_go(&self) {}
+}
+
+/// A WebSocket ends by a rule of its own, after as long, and is then told so: it has the time for both.
+const FOR_SOCKETS: Duration = seconds(5);
+
+/// A stream that fails once a write to it has moved no byte for the span of its patience.
+pub(crate) struct Patient<S> {
+    stream: S,
+    patience: Duration,
+    upgrade: Upgrade,
+    timer: TokioTimer,
+    /// Made by the first write that has to wait.
+    end: Option<Pin<Box<dyn Sleep>>>,
+    /// Whether the last write moved nothing.
+    waits: bool,
+}
+
+impl<S: Carrier> Patient<S> {
+    pub(crate) fn new(stream: S, patience: Duration, upgrade: Upgrade) -> Self {
+        Self {
+            stream,
+            patience,
+            upgrade,
+            timer: TokioTimer::new(),
+            end: None,
+            waits: false,
+        }
+    }
+
+    /// The answer of a write of these bytes, of which the stream took none.
+    fn wait(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let patience = match self.upgrade.is() {
+            false => self.patience,
+            true => self.patience + FOR_SOCKETS,
+        };
+        let end = self.end.get_or_insert_with(|| self.timer.sleep(patience));
+        if !std::mem::replace(&mut self.waits, true) {
+            self.timer.reset(end, self.timer.now() + patience);
+        }
+        ready!(end.as_mut().poll(cx));
+        match self.stream.push(bytes) {
+            Ok(moved) if moved > 0 => {
+                self.waits = false;
+                Poll::Ready(Ok(moved))
+            }
+            _ => {
+                self.stream.let_go();
+                let message = "its reader takes nothing";
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
+            }
+        }
+    }
+}
+
+impl<S: Carrier> AsyncRead for Patient<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: Carrier> AsyncWrite for Patient<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        match Pin::new(&mut this.stream).poll_write(cx, bytes) {
+            Poll::Pending => this.wait(cx, bytes),
+            moved => {
+                this.waits = false;
+                moved
+            }
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        match Pin::new(&mut this.stream).poll_write_vectored(cx, parts) {
+            Poll::Pending => {
+                let first = parts.iter().find(|part| !part.is_empty());
+                this.wait(cx, first.map_or(&[][..], |part| part))
+            }
+            moved => {
+                this.waits = false;
+                moved
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    // Neither waits for a reader: nothing is kept in front of the system.
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests;
