@@ -1,5 +1,6 @@
 //! Deliveries to a real server, by a worker on the memory engine.
 
+mod alerts;
 mod answers;
 mod callbacks;
 mod duties;
