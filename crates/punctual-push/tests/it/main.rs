@@ -6,6 +6,7 @@ mod callbacks;
 mod duties;
 mod guarded;
 mod hosts;
+mod planted;
 mod posting;
 mod requests;
 mod support;
