@@ -6,6 +6,7 @@ mod callbacks;
 mod duties;
 mod guarded;
 mod hosts;
+mod lookups;
 mod planted;
 mod posting;
 mod requests;
