@@ -1,17 +1,19 @@
 //! Alerts: what is wrong with a queue, posted once, and once more when it is over.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::engine::{
     Action, Edit, EnqueueVerdict, Filter, List, ListBy, QueueStats, Select, Stats, StatsRequest,
-    Target,
 };
 use punctual::time::{days, format_span, minutes, pause, seconds};
-use punctual::{Engine, JobId, Namespace, NewJob, Result, State, Unique, push};
-use serde_json::json;
+use punctual::{
+    Due, Engine, Error, ErrorKind, Group, JobId, JobRecord, Namespace, NewJob, OnRetry, Result,
+    State, Unique, UniquePolicy, push,
+};
+use serde_json::{Value, json};
 
 use crate::duties::Pulse;
 
@@ -38,7 +40,11 @@ impl Default for AlertRules {
 ///
 /// With an alert a second job is put in, the all-clear: held, under a unique key, until the trouble
 /// is over. It is what is known of the trouble: several watchers, and one that was started again,
-/// find it and tell nothing twice.
+/// find it and tell nothing twice. Both are of one serial group, so that nothing of a trouble is posted
+/// before what was said of it earlier.
+///
+/// A trouble that is back while its all-clear is on its way is told anew: the all-clear is replaced by
+/// a held one, or has been posted by the next look, and an alert of the new one follows.
 #[derive(Clone)]
 pub struct Alerts {
     engine: Arc<dyn Engine>,
@@ -46,8 +52,9 @@ pub struct Alerts {
     watched: Vec<Namespace>,
     url: String,
     rules: AlertRules,
-    /// Troubles that were told, by key; `None` until the engine was asked.
-    open: Option<BTreeSet<String>>,
+    /// Troubles that were seen, by key, and whether both jobs were put in for sure; `None` until the
+    /// engine was asked.
+    open: Option<BTreeMap<String, bool>>,
     pulse: Option<Pulse>,
 }
 
@@ -65,6 +72,13 @@ struct Trouble {
     message: String,
     value: u64,
     limit: u64,
+}
+
+/// An all-clear that is held.
+struct Clear {
+    id: JobId,
+    /// It was put in so long ago that its alert may be forgotten.
+    is_old: bool,
 }
 
 impl Alerts {
@@ -109,16 +123,24 @@ impl Alerts {
 
     /// Looks once and tells what has changed. An error leaves the rest for the next look.
     pub async fn look(&mut self) -> Result<()> {
+        let held = self.held().await?;
         let mut open = match self.open.take() {
             Some(open) => open,
-            None => self.told().await?,
+            // Of a young one the alert may be missing: who put in the all-clear was killed between the two.
+            None => (held.iter())
+                .map(|(key, clear)| (key.clone(), clear.is_old))
+                .collect(),
         };
-        let changed = self.compare(&mut open).await;
+        let changed = self.compare(&held, &mut open).await;
         self.open = Some(open);
         changed
     }
 
-    async fn compare(&self, open: &mut BTreeSet<String>) -> Result<()> {
+    async fn compare(
+        &self,
+        held: &BTreeMap<String, Clear>,
+        open: &mut BTreeMap<String, bool>,
+    ) -> Result<()> {
         let mut now: BTreeMap<String, (Namespace, Trouble)> = BTreeMap::new();
         for namespace in &self.watched {
             self.goes_on();
@@ -129,27 +151,33 @@ impl Alerts {
             }
         }
         for (key, (namespace, trouble)) in &now {
-            if !open.contains(key) {
+            let is_told = open.entry(key.clone()).or_default();
+            // Another watcher may have told that it is over.
+            if !*is_told || !held.contains_key(key) {
                 self.goes_on();
-                self.begin(key, namespace, trouble).await?;
-                open.insert(key.clone());
+                *is_told = false;
+                *is_told = self.begin(key, namespace, trouble).await?;
             }
         }
-        let over: Vec<String> = (open.iter())
+        let over: Vec<String> = (open.keys())
             .filter(|key| !now.contains_key(*key))
             .cloned()
             .collect();
         for key in over {
             self.goes_on();
-            self.end(&key).await?;
+            if let Some(clear) = held.get(&key) {
+                // Its group goes by due: behind the alert, which was put in after it.
+                self.edit(clear.id, Action::Reschedule(Due::Now)).await?;
+                self.edit(clear.id, Action::RunNow).await?;
+            }
             open.remove(&key);
         }
         Ok(())
     }
 
-    /// The keys of the all-clears that are held.
-    async fn told(&self) -> Result<BTreeSet<String>> {
-        let mut keys = BTreeSet::new();
+    /// The all-clears that are held for what is watched, by key.
+    async fn held(&self) -> Result<BTreeMap<String, Clear>> {
+        let mut clears = BTreeMap::new();
         let mut cursor = None;
         loop {
             self.goes_on();
@@ -161,16 +189,30 @@ impl Alerts {
                 filter: Filter::default(),
                 cursor,
                 limit: 1_000,
-                payloads: false,
+                payloads: true,
             };
             let listing = self.engine.list(&self.home, list).await?;
-            let found = listing.jobs.into_iter().filter_map(|job| job.unique);
-            keys.extend(found.map(|unique| unique.key));
+            for job in listing.jobs {
+                let is_old = job.enqueued_at + ALERT_KEPT <= listing.now;
+                let clear = Clear { id: job.id, is_old };
+                if self.is_watched(&job)
+                    && let Some(unique) = job.unique
+                {
+                    clears.insert(unique.key, clear);
+                }
+            }
             cursor = listing.cursor;
             if cursor.is_none() {
-                return Ok(keys);
+                return Ok(clears);
             }
         }
+    }
+
+    /// Whether it is of a namespace that is watched here: others may post from the same home.
+    fn is_watched(&self, clear: &JobRecord) -> bool {
+        let said: Value = serde_json::from_slice(&clear.payload).unwrap_or_default();
+        let mut watched = self.watched.iter();
+        watched.any(|namespace| said["namespace"] == namespace.as_str())
     }
 
     /// A look asks for every namespace and tells every trouble, however many there are: it does not hang meanwhile.
@@ -178,47 +220,77 @@ impl Alerts {
         self.pulse.iter().for_each(Pulse::works);
     }
 
-    async fn begin(&self, key: &str, namespace: &Namespace, trouble: &Trouble) -> Result<()> {
-        let mut clear = self.message(namespace, trouble, "resolved");
-        clear.unique = Some(Unique {
-            key: key.to_owned(),
-            policy: Default::default(),
-            hold: Default::default(),
-        });
-        clear.wait_for = vec!["over".to_owned()];
-        let id = clear.id;
-        let put = self.engine.enqueue(&self.home, vec![clear]).await?;
-        let id = match put.receipts.first().map(|receipt| receipt.verdict) {
-            Some(EnqueueVerdict::Merged(holder)) => holder,
-            _ => id,
+    /// Puts in what is missing of the all-clear and the alert; whether both are there.
+    async fn begin(&self, key: &str, namespace: &Namespace, trouble: &Trouble) -> Result<bool> {
+        let clear = |id, policy| NewJob {
+            id,
+            unique: Some(Unique {
+                key: key.to_owned(),
+                policy,
+                hold: Default::default(),
+            }),
+            wait_for: vec!["over".to_owned()],
+            ..self.message(key, namespace, trouble, "resolved")
+        };
+        let new = JobId::new();
+        let id = match self.put(clear(new, UniquePolicy::Keep)).await? {
+            EnqueueVerdict::Merged(holder) => match self.state(holder).await? {
+                Some(State::Held) => holder,
+                // It may be posted right now: once it has ended the key is free, or it waits.
+                Some(State::Active) | None => return Ok(false),
+                // It is on its way, and no longer true. Whoever finds it so replaces it by the same one.
+                _ => {
+                    let next = JobId::derived("all-clear", &holder.to_string());
+                    let put = self.put(clear(next, UniquePolicy::Replace)).await?;
+                    if let EnqueueVerdict::UniqueActive(_) | EnqueueVerdict::Merged(_) = put {
+                        return Ok(false);
+                    }
+                    self.edit(alert_of(holder), Action::Cancel).await?;
+                    next
+                }
+            },
+            _ => new,
         };
         // Its id is that of the all-clear, so that of several watchers one is heard, and one that
         // was killed between the two is not missed.
         let alert = NewJob {
-            id: JobId::derived(push::ALERT_QUEUE, &id.to_string()),
+            id: alert_of(id),
             retention: ALERT_KEPT,
-            ..self.message(namespace, trouble, "firing")
+            ..self.message(key, namespace, trouble, "firing")
         };
-        self.engine.enqueue(&self.home, vec![alert]).await?;
-        tracing::warn!(namespace = %namespace, queue = trouble.queue, "{}", trouble.message);
-        Ok(())
+        if self.put(alert).await? == EnqueueVerdict::Created {
+            tracing::warn!(namespace = %namespace, queue = trouble.queue, "{}", trouble.message);
+        }
+        Ok(true)
     }
 
-    async fn end(&self, key: &str) -> Result<()> {
-        let clear = Target::Unique {
-            queue: push::ALERT_QUEUE.to_owned(),
-            key: key.to_owned(),
-        };
+    async fn put(&self, job: NewJob) -> Result<EnqueueVerdict> {
+        let put = self.engine.enqueue(&self.home, vec![job]).await?;
+        match put.receipts.first().map(|receipt| receipt.verdict) {
+            Some(verdict) if verdict != EnqueueVerdict::Full => Ok(verdict),
+            _ => {
+                let message = "the queue of alerts is full; raise its max_pending";
+                Err(Error::new(ErrorKind::EngineFull, message).with("queue", push::ALERT_QUEUE))
+            }
+        }
+    }
+
+    async fn state(&self, id: JobId) -> Result<Option<State>> {
+        let got = self.engine.get(&self.home, vec![id.into()], false).await?;
+        Ok(got.into_iter().flatten().next().map(|got| got.state()))
+    }
+
+    async fn edit(&self, id: JobId, action: Action) -> Result<()> {
         let edit = Edit {
-            select: Select::Targets(vec![clear]),
-            action: Action::RunNow,
+            select: Select::Targets(vec![id.into()]),
+            action,
             dry_run: false,
         };
         self.engine.edit(&self.home, edit).await?;
         Ok(())
     }
 
-    fn message(&self, namespace: &Namespace, trouble: &Trouble, state: &str) -> NewJob {
+    fn message(&self, key: &str, namespace: &Namespace, trouble: &Trouble, state: &str) -> NewJob {
         let payload = json!({
             "alert": trouble.rule,
             "state": state,
@@ -230,11 +302,19 @@ impl Alerts {
         });
         let mut job = NewJob {
             kind: "alert".to_owned(),
+            group: Some(Group {
+                key: key.to_owned(),
+                on_retry: OnRetry::Hold,
+            }),
             ..NewJob::new(push::ALERT_QUEUE, payload.to_string())
         };
         push::set(&mut job, push::TARGET, &self.url);
         job
     }
+}
+
+fn alert_of(clear: JobId) -> JobId {
+    JobId::derived(push::ALERT_QUEUE, &clear.to_string())
 }
 
 fn key_of(namespace: &Namespace, trouble: &Trouble) -> String {

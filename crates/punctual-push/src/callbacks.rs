@@ -37,9 +37,12 @@ struct Place {
     whole: Timestamp,
     /// What settled before that is told, as far as the engine lists the latest first.
     brief: Timestamp,
-    /// When the last one settled that was told.
+    /// When the last one settled that was told, here or by a worker: the record has to pass both before they
+    /// are forgotten.
     told: Timestamp,
-    /// Settled jobs were not listed the latest first: there are several shards.
+    /// When a look at everything was made only so that the record passes what was told.
+    caught_up: Timestamp,
+    /// Settled jobs were not listed the latest first: there are several shards. A look goes on for [`FAR`] then.
     is_sharded: bool,
 }
 
@@ -47,7 +50,8 @@ struct Place {
 const RECORD: &str = "push/callbacks";
 /// How often it looks.
 const LOOK: Duration = seconds(5);
-/// How often it looks at every settled job of that time: some engines do not list the latest first.
+/// How often it looks at every settled job of that time: some engines do not list the latest first. Once more
+/// in that time where nothing has ended any more, so that the record passes what was told.
 const WHOLE: Duration = minutes(10);
 /// How often the record is written when there was nothing to tell.
 const RECORD_AGE: Duration = hours(1);
@@ -56,6 +60,8 @@ const APART: Duration = seconds(10);
 /// Jobs of the first call, and of those that follow: most often there is nothing new.
 const FEW: usize = 10;
 const MANY: usize = 1_000;
+/// Jobs of a state that a look examines at least where some shards are listed after others.
+const FAR: usize = 200;
 /// The states in which jobs stay.
 const ENDS: [State; 3] = [State::Completed, State::Cancelled, State::Dead];
 
@@ -63,6 +69,11 @@ impl Place {
     /// Whether one who begins at the record meets some again that were told.
     fn is_behind(&self) -> bool {
         self.written <= self.told + APART
+    }
+
+    /// Whether a look at everything that is made now lets the record pass all that was told.
+    fn may_catch_up(&self, now: Timestamp) -> bool {
+        self.is_behind() && self.told + APART < now && self.caught_up + WHOLE <= now
     }
 }
 
@@ -105,9 +116,14 @@ impl Callbacks {
         };
         let stats = self.engine.stats(&self.namespace, StatsRequest::default());
         let stats = stats.await?;
-        let is_whole = place.is_sharded || place.is_behind() || place.whole + WHOLE <= stats.now;
+        let is_in_turn = place.whole + WHOLE <= stats.now;
+        let is_whole = is_in_turn || place.may_catch_up(stats.now);
         let since = if is_whole { place.whole } else { place.brief };
-        let apart = APART.as_micros() as u64;
+        // One clock needs no margin: what was told a moment ago is not put in again and again.
+        let apart = match is_whole || place.is_sharded {
+            true => APART.as_micros() as u64,
+            false => 0,
+        };
         let since = Timestamp::from_micros(since.as_micros().saturating_sub(apart));
         let mut told = 0;
         for queue in &stats.queues {
@@ -124,6 +140,9 @@ impl Callbacks {
         place.brief = stats.now;
         if is_whole {
             place.whole = stats.now;
+            if !is_in_turn {
+                place.caught_up = stats.now;
+            }
             if place.is_behind() || place.written + RECORD_AGE <= stats.now {
                 self.write(&mut place).await?;
             }
@@ -140,7 +159,7 @@ impl Callbacks {
         is_whole: bool,
         place: &mut Place,
     ) -> Result<usize> {
-        let (mut told, mut cursor, mut limit) = (0, None, FEW);
+        let (mut told, mut examined, mut cursor, mut limit) = (0, 0, None, FEW);
         let mut latest = Timestamp::MAX;
         loop {
             // There may be millions of them.
@@ -167,11 +186,15 @@ impl Callbacks {
                 place.told = ends.into_iter().fold(place.told, Timestamp::max);
             }
             cursor = listing.cursor;
-            let has_passed = latest < since && !is_whole && !place.is_sharded;
-            if cursor.is_none() || has_passed {
+            examined += listing.examined;
+            let is_far = !place.is_sharded || examined >= FAR;
+            if cursor.is_none() || (latest < since && is_far && !is_whole) {
                 return Ok(told);
             }
-            limit = MANY;
+            limit = match place.is_sharded && !is_whole {
+                true => FAR,
+                false => MANY,
+            };
         }
     }
 
@@ -185,6 +208,7 @@ impl Callbacks {
             whole: Timestamp::ZERO,
             brief: Timestamp::ZERO,
             told: Timestamp::ZERO,
+            caught_up: Timestamp::ZERO,
             is_sharded: false,
         };
         let read = self.engine.control(&self.namespace, control).await?;

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::guard::{Guard, Target};
-use crate::resolve::Resolve;
+use crate::resolve::{LookupLeave, Lookups};
 
 /// Why nobody was reached.
 #[derive(Debug)]
@@ -34,19 +34,21 @@ const ADDRESSES_MAX: usize = 8;
 const CONNECT_SECONDS_MAX: u64 = 5;
 
 /// Resolves the target, checks every address, and connects to one that was checked: the name is
-/// not looked up again, so nobody can change what it means in between.
+/// not looked up again, so nobody can change what it means in between. A name needs leave.
 pub(crate) async fn connect(
     target: &Target,
     guard: &Guard,
-    resolver: &dyn Resolve,
+    lookups: &Lookups,
+    leave: Option<LookupLeave>,
     tls: &Tls,
 ) -> Result<Connection, Unreached> {
     let name = target.name();
-    let addresses = match target.address() {
-        Some(address) => vec![address],
-        None => resolver.resolve(&name).await.map_err(|error| {
+    let addresses = match (target.address(), leave) {
+        (Some(address), _) => vec![address],
+        (None, Some(leave)) => lookups.resolve(&name, leave).await.map_err(|error| {
             Unreached::Failed(format!("the name {name} could not be resolved: {error}"))
         })?,
+        (None, None) => Vec::new(),
     };
     for address in &addresses {
         let admitted = guard.admit(target, *address);

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::job::Stop;
-use punctual::time::{Clock, SystemClock, format_span, millis, seconds, within};
+use punctual::time::{Clock, Stopwatch, SystemClock, format_span, millis, seconds, within};
 use punctual::worker::{Interrupt, Verdict};
 use punctual::{Context, JobRecord, Namespace, Outcome, push};
 use rustls::pki_types::CertificateDer;
@@ -12,7 +12,7 @@ use crate::connect::{Tls, Unreached, connect};
 use crate::exchange::{exchange, request};
 use crate::guard::{Guard, Target};
 use crate::hosts::{Busy, Hosts, Leave};
-use crate::resolve::{Resolve, SystemResolver};
+use crate::resolve::{LOOKUPS_OWN_MAX, LookupLeave, Lookups, Resolve, SystemResolver};
 use crate::secret::Secret;
 use crate::verdict::verdict;
 
@@ -40,7 +40,7 @@ pub struct Pusher {
     secrets: Vec<Secret>,
     timeout: Duration,
     clock: Arc<dyn Clock>,
-    resolver: Arc<dyn Resolve>,
+    lookups: Lookups,
     tls: Arc<Tls>,
     hosts: Arc<Hosts>,
 }
@@ -72,7 +72,7 @@ impl Pusher {
             timeout: TIMEOUT,
             hosts: Arc::new(Hosts::new(clock.clone(), PER_HOST)),
             clock,
-            resolver: Arc::new(SystemResolver),
+            lookups: Lookups::new(Arc::new(SystemResolver)),
             tls: Arc::default(),
         }
     }
@@ -80,6 +80,9 @@ impl Pusher {
     /// Says in which namespace the jobs are; receivers are told.
     #[must_use]
     pub fn namespace(mut self, namespace: Namespace) -> Self {
+        if self.namespace != namespace {
+            self.lookups = self.lookups.of_another();
+        }
         self.namespace = namespace;
         self
     }
@@ -125,10 +128,11 @@ impl Pusher {
         self
     }
 
-    /// Resolves names by this.
+    /// Resolves names by this, 16 at the same time for a namespace and 256 for the process: a lookup counts
+    /// until it has ended, also where its job does not wait for it any more.
     #[must_use]
     pub fn resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
-        self.resolver = resolver;
+        self.lookups = Lookups::new(resolver);
         self
     }
 
@@ -171,14 +175,46 @@ impl Pusher {
         };
         let host = format!("{}:{}", target.name(), target.port());
         let patience = PLACE_WAIT_MAX.min(self.timeout_of(job) / 4);
-        let entered = within(patience, self.hosts.enter(&host)).await;
-        match entered.unwrap_or(Err(Busy::Crowded)) {
-            Ok(leave) => self.post(job, &target, &host, leave).await,
-            Err(busy) => put_off(job, &host, busy),
+        let mut leave = match self.enter(&host, patience).await {
+            Ok(leave) => leave,
+            Err(busy) => return put_off(job, &host, busy),
+        };
+        let since = Stopwatch::start();
+        let timeout = self.timeout_of(job);
+        let mut lookup = None;
+        if target.address().is_none() {
+            lookup = self.lookups.try_enter();
+            if lookup.is_none() {
+                // It may take long: the place is somebody else's meanwhile.
+                drop(leave);
+                lookup = within(timeout, self.lookups.enter()).await.flatten();
+                if lookup.is_none() {
+                    return Verdict::retry(lookups_are_busy(timeout));
+                }
+                leave = match self.enter(&host, Duration::ZERO).await {
+                    Ok(leave) => leave,
+                    Err(busy) => return put_off(job, &host, busy),
+                };
+            }
         }
+        let left = timeout.saturating_sub(since.elapsed());
+        self.post(job, &target, &host, leave, lookup, left).await
     }
 
-    async fn post(&self, job: &JobRecord, target: &Target, host: &str, leave: Leave) -> Verdict {
+    async fn enter(&self, host: &str, patience: Duration) -> Result<Leave, Busy> {
+        let entered = within(patience, self.hosts.enter(host)).await;
+        entered.unwrap_or(Err(Busy::Crowded))
+    }
+
+    async fn post(
+        &self,
+        job: &JobRecord,
+        target: &Target,
+        host: &str,
+        leave: Leave,
+        lookup: Option<LookupLeave>,
+        timeout: Duration,
+    ) -> Verdict {
         let request = request(
             job,
             &self.namespace,
@@ -190,9 +226,8 @@ impl Pusher {
             Ok(request) => request,
             Err(text) => return Verdict::dead(text),
         };
-        let timeout = self.timeout_of(job);
         let asked = within(timeout, async {
-            let connection = connect(target, &self.guard, &*self.resolver, &self.tls).await?;
+            let connection = connect(target, &self.guard, &self.lookups, lookup, &self.tls).await?;
             let answered = exchange(connection, request).await;
             answered.map_err(Unreached::Failed)
         });
@@ -211,7 +246,7 @@ impl Pusher {
             Some(Err(Unreached::Failed(text))) => text,
             None => format!(
                 "target_timeout: target did not answer within {}",
-                format_span(timeout)
+                format_span(self.timeout_of(job))
             ),
         };
         if leave.ill() {
@@ -223,6 +258,14 @@ impl Pusher {
     fn timeout_of(&self, job: &JobRecord) -> Duration {
         job.timeout.unwrap_or(self.timeout)
     }
+}
+
+fn lookups_are_busy(timeout: Duration) -> String {
+    format!(
+        "target_lookup_busy: {LOOKUPS_OWN_MAX} names of this namespace, or as many as may be of all, are being looked up, \
+         and none was done within {}; their name servers do not answer",
+        format_span(timeout)
+    )
 }
 
 fn warn(host: &str) {

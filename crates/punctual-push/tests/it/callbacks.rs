@@ -1,6 +1,7 @@
 //! Callbacks of jobs that no worker told of.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use punctual::engine::{
     Action, Claim, Control, Edit, List, ListBy, OnFull, PageReport, QueueSettings, RecordValue,
@@ -12,6 +13,7 @@ use punctual::{JobId, Namespace, NewJob, Outcome, State, Unique, UniquePolicy, W
 use punctual_push::{Callbacks, Guard};
 use serde_json::Value;
 
+use crate::planted::Planted;
 use crate::support::Under;
 
 fn asking(queue: &str) -> NewJob {
@@ -159,6 +161,61 @@ async fn more_than_a_page_is_told_and_what_is_new_behind_it_too() {
         }
         assert_eq!(looking.look().await.expect("a look"), 1_400, "{round}");
         under.clock.advance(seconds(7));
+    }
+}
+
+/// Workers tell all the time, and there is a history: looks do not walk through it again and again.
+#[tokio::test]
+async fn steady_callbacks_do_not_walk_through_the_history_at_every_look() {
+    const HISTORY: usize = 2_000;
+    const LOOKS: usize = 120;
+    for is_sharded in [false, true] {
+        let under = Under::new(Guard::new());
+        let planted = Planted::over(&under);
+        planted.is_sharded.store(is_sharded, Ordering::SeqCst);
+        let worker = || {
+            let worker = Worker::new(&under.engine).queues(["reports"]);
+            worker.handle_any(|_, _| async { Ok::<(), &str>(()) })
+        };
+        let mut quiet = NewJob::new("reports", "");
+        quiet.retention = hours(24);
+        let history = (0..HISTORY).map(|_| NewJob {
+            id: JobId::new(),
+            ..quiet.clone()
+        });
+        let history: Vec<NewJob> = history.collect();
+        let space = Namespace::default();
+        for some in history.chunks(1_000) {
+            let put = under.engine.enqueue(&space, some.to_vec()).await;
+            put.expect("taken");
+        }
+        worker().run_until_idle().await.expect("it works");
+        under.clock.advance(seconds(60));
+        let mut looking = Callbacks::new(planted.clone(), space);
+        looking.look().await.expect("a look");
+        let counted = || {
+            let all = [&planted.lists, &planted.listed, &planted.enqueued];
+            all.map(|count| count.swap(0, Ordering::SeqCst))
+        };
+        counted();
+        // Ten minutes of them.
+        for nth in 0..LOOKS {
+            under.clock.advance(seconds(5));
+            let mut job = asking("reports");
+            job.retention = hours(24);
+            under.send(job).await;
+            worker().run_until_idle().await.expect("it works");
+            assert_eq!(looking.look().await.expect("a look"), 0, "{nth}");
+        }
+        let [lists, listed, enqueued] = counted();
+        // Two walks at most; some shards are listed after others, and their clocks lie apart. The clock
+        // stands still between an end and a look.
+        let (of_a_look, again) = if is_sharded { (210, 5) } else { (10, 3) };
+        let most = LOOKS * of_a_look + 2 * (HISTORY + LOOKS);
+        assert!(listed <= most, "{listed} of {most} jobs listed");
+        assert!(lists <= 3 * LOOKS, "{lists} lists of {LOOKS} looks");
+        let most = LOOKS * again;
+        assert!(enqueued <= most, "{enqueued} of {most} put in");
     }
 }
 

@@ -1,17 +1,17 @@
 //! Loops that end although nobody told them to: seen, and started again.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use punctual::engine::*;
-use punctual::time::{Timestamp, days, millis, seconds, within};
-use punctual::{Engine, JobId, Namespace, NewJob, Result, State};
+use punctual::engine::Health;
+use punctual::time::{days, millis, seconds, within};
+use punctual::{JobId, Namespace, State};
 use punctual_push::{AlertRules, Alerts, Doorbell, Duties, DutyHealth, Guard, Posting};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::yield_now;
 
+use crate::planted::Planted;
 use crate::support::{Answer, Server, Under, job};
 
 fn told(duties: &DutyHealth) -> Health {
@@ -314,91 +314,4 @@ async fn a_worker_that_ends_at_once_is_not_hired_again_for_each_ring() {
     server.until_seen(1).await;
     until("all is well", || told(&health).ok).await;
     within(seconds(60), duties.end()).await.expect("it ends");
-}
-
-/// An engine some of whose verbs panic while a test says so.
-#[derive(Debug)]
-struct Planted {
-    inner: Arc<dyn Engine>,
-    stats: AtomicBool,
-    info: AtomicBool,
-    /// How often it was asked what it is: each worker does when it starts.
-    infos: AtomicUsize,
-    /// Told of each question for counts, and asked for each answer.
-    gate: OnceLock<(Arc<Semaphore>, Arc<Semaphore>)>,
-}
-
-impl Planted {
-    fn over(under: &Under) -> Arc<Self> {
-        Arc::new(Self {
-            inner: under.engine.clone(),
-            stats: AtomicBool::new(false),
-            info: AtomicBool::new(false),
-            infos: AtomicUsize::new(0),
-            gate: OnceLock::new(),
-        })
-    }
-}
-
-#[async_trait]
-impl Engine for Planted {
-    async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
-        self.inner.enqueue(namespace, jobs).await
-    }
-
-    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
-        self.inner.claim(namespace, claim).await
-    }
-
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
-        self.inner.extend(namespace, pages).await
-    }
-
-    async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
-        self.inner.settle(namespace, settle).await
-    }
-
-    async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
-        self.inner.wait(namespace, what, until).await
-    }
-
-    async fn get(
-        &self,
-        namespace: &Namespace,
-        targets: Vec<Target>,
-        explain: bool,
-    ) -> Result<Vec<Option<Got>>> {
-        self.inner.get(namespace, targets, explain).await
-    }
-
-    async fn list(&self, namespace: &Namespace, list: List) -> Result<Listing> {
-        self.inner.list(namespace, list).await
-    }
-
-    async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited> {
-        self.inner.edit(namespace, edit).await
-    }
-
-    async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
-        assert!(!self.stats.load(Ordering::SeqCst), "planted");
-        if let Some((asked, answers)) = self.gate.get() {
-            asked.add_permits(1);
-            answers.acquire().await.expect("it is open").forget();
-        }
-        self.inner.stats(namespace, request).await
-    }
-
-    async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
-        self.inner.control(namespace, control).await
-    }
-
-    async fn maintain(&self) -> Result<Maintained> {
-        self.inner.maintain().await
-    }
-
-    async fn info(&self) -> Result<Info> {
-        self.infos.fetch_add(1, Ordering::SeqCst);
-        assert!(!self.info.load(Ordering::SeqCst), "planted");
-        self.inner.info().await
-    }
 }

@@ -1,10 +1,13 @@
 //! Deliveries to a real server, by a worker on the memory engine.
 
+mod alerts;
 mod answers;
 mod callbacks;
 mod duties;
 mod guarded;
 mod hosts;
+mod lookups;
+mod planted;
 mod posting;
 mod requests;
 mod support;

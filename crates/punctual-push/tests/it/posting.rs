@@ -1,18 +1,16 @@
-//! What `serve` does unasked: every pushed queue, callbacks, alerts.
+//! What `serve` does unasked: every pushed queue, and callbacks.
 
 use std::sync::Arc;
 
-use punctual::engine::{
-    Claim, List, ListBy, PageReport, Settle, Settlement, StatsRequest, WorkerId,
-};
-use punctual::time::{days, minutes, seconds, within};
-use punctual::{Engine, JobRecord, Namespace, NewJob, Outcome, RetryPolicy, State, Worker, push};
-use punctual_push::{AlertRules, Alerts, Doorbell, Guard, Posting, Pusher};
+use punctual::engine::{Claim, PageReport, Settle, Settlement, StatsRequest, WorkerId};
+use punctual::time::{days, seconds, within};
+use punctual::{Engine, Namespace, NewJob, Outcome, RetryPolicy, State, Worker, push};
+use punctual_push::{Doorbell, Guard, Posting, Pusher};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::support::{Server, Under, job};
+use crate::support::{Server, Under, job, jobs};
 
 /// A posting at work, and its end.
 struct Running {
@@ -35,26 +33,6 @@ impl Running {
         let ended = within(seconds(30), self.run).await;
         ended.expect("it ends in time").expect("no panic");
     }
-}
-
-/// Jobs of a queue, in any state.
-async fn jobs(engine: &Arc<dyn Engine>, queue: &str) -> Vec<JobRecord> {
-    let mut found = Vec::new();
-    for state in State::ALL {
-        let list = List {
-            by: ListBy::State {
-                queue: queue.to_owned(),
-                state,
-            },
-            filter: Default::default(),
-            cursor: None,
-            limit: 100,
-            payloads: true,
-        };
-        let listing = engine.list(&Namespace::default(), list).await;
-        found.extend(listing.expect("an answer").jobs);
-    }
-    found
 }
 
 #[tokio::test]
@@ -223,109 +201,4 @@ async fn a_settle_sent_twice_brings_about_one_callback() {
             .expect("an answer");
     }
     assert_eq!(jobs(&under.engine, push::CALLBACK_QUEUE).await.len(), 1);
-}
-
-/// An engine with a late queue, and one that watches it.
-fn watched() -> (Under, impl Fn() -> Alerts) {
-    let under = Under::new(Guard::new());
-    let engine = under.engine.clone();
-    let watch = move || {
-        let home = Namespace::default();
-        let url = "https://example.com/alerts";
-        let watched = vec![home.clone()];
-        Alerts::new(engine.clone(), home, watched, url, AlertRules::default())
-    };
-    (under, watch)
-}
-
-/// What was told: rule, state and queue of every alert that is not held.
-async fn told(engine: &Arc<dyn Engine>) -> Vec<String> {
-    let found = jobs(engine, push::ALERT_QUEUE).await;
-    let mut told: Vec<String> = (found.iter())
-        .filter(|job| job.state != State::Held)
-        .map(|job| {
-            let said: Value = serde_json::from_slice(&job.payload).expect("JSON");
-            let word = |name: &str| said[name].as_str().expect("text").to_owned();
-            format!("{} {} {}", word("alert"), word("state"), word("queue"))
-        })
-        .collect();
-    told.sort();
-    told
-}
-
-#[tokio::test]
-async fn a_late_queue_is_told_once_and_once_more_when_it_is_over() {
-    let (under, watch) = watched();
-    let id = under.send(NewJob::new("mail", "")).await;
-    let mut first = watch();
-    let mut second = watch();
-    // Neither knows of the other: what each finds later, it finds by itself.
-    first.look().await.expect("it looks");
-    second.look().await.expect("it looks");
-    assert!(told(&under.engine).await.is_empty());
-
-    under.clock.advance(minutes(2));
-    for _ in 0..3 {
-        first.look().await.expect("it looks");
-        second.look().await.expect("it looks");
-        under.clock.advance(seconds(10));
-    }
-    let both = ["late firing mail", "no_workers firing mail"];
-    assert_eq!(told(&under.engine).await, both);
-    // One that was started again finds what was told.
-    let mut third = watch();
-    third.look().await.expect("it looks");
-    assert_eq!(told(&under.engine).await, both);
-
-    let cancel = punctual::engine::Edit {
-        select: punctual::engine::Select::Targets(vec![id.into()]),
-        action: punctual::engine::Action::Cancel,
-        dry_run: false,
-    };
-    let space = Namespace::default();
-    under.engine.edit(&space, cancel).await.expect("cancelled");
-    for alerts in [&mut third, &mut first, &mut second] {
-        alerts.look().await.expect("it looks");
-    }
-    let all = [
-        "late firing mail",
-        "late resolved mail",
-        "no_workers firing mail",
-        "no_workers resolved mail",
-    ];
-    assert_eq!(told(&under.engine).await, all);
-}
-
-#[tokio::test]
-async fn dead_letters_are_told_and_a_paused_queue_is_not_late() {
-    let (under, watch) = watched();
-    let mut alerts = watch();
-    let mut doomed = NewJob::new("mail", "");
-    doomed.max_attempts = 1;
-    under.send(doomed).await;
-    let worker = Worker::new(under.engine.clone())
-        .queues(["mail"])
-        .handle_any(|_, _| async { Err::<(), _>("broken") });
-    worker.run_until_idle().await.expect("it works");
-    let pause = punctual::engine::Control::Pause {
-        queue: "reports".into(),
-    };
-    let space = Namespace::default();
-    under.engine.control(&space, pause).await.expect("paused");
-    under.send(NewJob::new("reports", "")).await;
-    under.clock.advance(minutes(5));
-    alerts.look().await.expect("it looks");
-    assert_eq!(told(&under.engine).await, ["dead firing mail"]);
-}
-
-#[tokio::test]
-async fn an_alert_that_cannot_be_posted_brings_about_no_other() {
-    let (under, watch) = watched();
-    let mut alerts = watch();
-    under.send(NewJob::new("mail", "")).await;
-    for _ in 0..20 {
-        under.clock.advance(minutes(10));
-        alerts.look().await.expect("it looks");
-    }
-    assert_eq!(told(&under.engine).await.len(), 2);
 }

@@ -11,10 +11,10 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use punctual::engine::Got;
+use punctual::engine::{Got, List, ListBy};
 use punctual::time::{Clock, ManualClock, Timestamp, seconds, within};
 use punctual::{
-    Context, Engine, JobId, JobRecord, MemoryEngine, Namespace, NewJob, RetryPolicy, Worker,
+    Context, Engine, JobId, JobRecord, MemoryEngine, Namespace, NewJob, RetryPolicy, State, Worker,
 };
 use punctual_push::{Allow, Guard, Pusher, Resolve};
 use tokio::net::TcpListener;
@@ -256,6 +256,26 @@ pub(crate) fn job(url: &str) -> NewJob {
     };
     punctual::push::aim(&mut job, url);
     job
+}
+
+/// Jobs of a queue, in any state.
+pub(crate) async fn jobs(engine: &Arc<dyn Engine>, queue: &str) -> Vec<JobRecord> {
+    let mut found = Vec::new();
+    for state in State::ALL {
+        let list = List {
+            by: ListBy::State {
+                queue: queue.to_owned(),
+                state,
+            },
+            filter: Default::default(),
+            cursor: None,
+            limit: 100,
+            payloads: true,
+        };
+        let listing = engine.list(&Namespace::default(), list).await;
+        found.extend(listing.expect("an answer").jobs);
+    }
+    found
 }
 
 /// Answers from a list, one per question; the last one again and again.
