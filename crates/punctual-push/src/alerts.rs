@@ -52,9 +52,9 @@ pub struct Alerts {
     watched: Vec<Namespace>,
     url: String,
     rules: AlertRules,
-    /// Troubles that were seen, by key, and whether both jobs were put in for sure; `None` until the
-    /// engine was asked.
-    open: Option<BTreeMap<String, bool>>,
+    /// Troubles that were seen, by key, and the all-clear of which both jobs were put in for sure; `None`
+    /// until the engine was asked.
+    open: Option<BTreeMap<String, Option<JobId>>>,
     pulse: Option<Pulse>,
 }
 
@@ -128,7 +128,7 @@ impl Alerts {
             Some(open) => open,
             // Of a young one the alert may be missing: who put in the all-clear was killed between the two.
             None => (held.iter())
-                .map(|(key, clear)| (key.clone(), clear.is_old))
+                .map(|(key, clear)| (key.clone(), clear.is_old.then_some(clear.id)))
                 .collect(),
         };
         let changed = self.compare(&held, &mut open).await;
@@ -139,7 +139,7 @@ impl Alerts {
     async fn compare(
         &self,
         held: &BTreeMap<String, Clear>,
-        open: &mut BTreeMap<String, bool>,
+        open: &mut BTreeMap<String, Option<JobId>>,
     ) -> Result<()> {
         let mut now: BTreeMap<String, (Namespace, Trouble)> = BTreeMap::new();
         for namespace in &self.watched {
@@ -150,13 +150,24 @@ impl Alerts {
                 now.insert(key, (namespace.clone(), trouble));
             }
         }
+        let mut failed = None;
         for (key, (namespace, trouble)) in &now {
-            let is_told = open.entry(key.clone()).or_default();
-            // Another watcher may have told that it is over.
-            if !*is_told || !held.contains_key(key) {
+            let told = open.entry(key.clone()).or_default();
+            // Another watcher may have told that it is over, and that it is back.
+            let stands = held.get(key).map(|clear| clear.id);
+            if told.is_none() || *told != stands {
                 self.goes_on();
-                *is_told = false;
-                *is_told = self.begin(key, namespace, trouble).await?;
+                *told = None;
+                match self.begin(key, namespace, trouble).await {
+                    Ok(clear) => *told = clear,
+                    Err(error) => {
+                        let is_full = error.kind() == ErrorKind::EngineFull;
+                        failed.get_or_insert(error);
+                        if !is_full {
+                            break;
+                        }
+                    }
+                }
             }
         }
         let over: Vec<String> = (open.keys())
@@ -172,7 +183,8 @@ impl Alerts {
             }
             open.remove(&key);
         }
-        Ok(())
+        // After that: where nothing fits in, what is over makes room.
+        failed.map_or(Ok(()), Err)
     }
 
     /// The all-clears that are held for what is watched, by key.
@@ -220,8 +232,13 @@ impl Alerts {
         self.pulse.iter().for_each(Pulse::works);
     }
 
-    /// Puts in what is missing of the all-clear and the alert; whether both are there.
-    async fn begin(&self, key: &str, namespace: &Namespace, trouble: &Trouble) -> Result<bool> {
+    /// Puts in what is missing of the all-clear and the alert; the all-clear, once both are there.
+    async fn begin(
+        &self,
+        key: &str,
+        namespace: &Namespace,
+        trouble: &Trouble,
+    ) -> Result<Option<JobId>> {
         let clear = |id, policy| NewJob {
             id,
             unique: Some(Unique {
@@ -237,13 +254,13 @@ impl Alerts {
             EnqueueVerdict::Merged(holder) => match self.state(holder).await? {
                 Some(State::Held) => holder,
                 // It may be posted right now: once it has ended the key is free, or it waits.
-                Some(State::Active) | None => return Ok(false),
+                Some(State::Active) | None => return Ok(None),
                 // It is on its way, and no longer true. Whoever finds it so replaces it by the same one.
                 _ => {
                     let next = JobId::derived("all-clear", &holder.to_string());
                     let put = self.put(clear(next, UniquePolicy::Replace)).await?;
                     if let EnqueueVerdict::UniqueActive(_) | EnqueueVerdict::Merged(_) = put {
-                        return Ok(false);
+                        return Ok(None);
                     }
                     self.edit(alert_of(holder), Action::Cancel).await?;
                     next
@@ -261,7 +278,7 @@ impl Alerts {
         if self.put(alert).await? == EnqueueVerdict::Created {
             tracing::warn!(namespace = %namespace, queue = trouble.queue, "{}", trouble.message);
         }
-        Ok(true)
+        Ok(Some(id))
     }
 
     async fn put(&self, job: NewJob) -> Result<EnqueueVerdict> {

@@ -181,15 +181,16 @@ impl Pusher {
         };
         let since = Stopwatch::start();
         let timeout = self.timeout_of(job);
-        let mut lookup = None;
+        let (mut lookup, mut waited) = (None, false);
         if target.address().is_none() {
             lookup = self.lookups.try_enter();
             if lookup.is_none() {
                 // It may take long: the place is somebody else's meanwhile.
                 drop(leave);
+                waited = true;
                 lookup = within(timeout, self.lookups.enter()).await.flatten();
                 if lookup.is_none() {
-                    return Verdict::retry(lookups_are_busy(timeout));
+                    return lookups_are_busy(job, timeout);
                 }
                 leave = match self.enter(&host, Duration::ZERO).await {
                     Ok(leave) => leave,
@@ -198,7 +199,21 @@ impl Pusher {
             }
         }
         let left = timeout.saturating_sub(since.elapsed());
-        self.post(job, &target, &host, leave, lookup, left).await
+        let posted = self.post(job, &target, &host, leave, lookup, left).await;
+        match posted {
+            Ok(verdict) => verdict,
+            // What was left of its time after the wait says nothing of the host.
+            Err(_) if waited => lookups_are_busy(job, timeout),
+            Err(leave) => {
+                if leave.ill() {
+                    warn(&host);
+                }
+                let timeout = format_span(timeout);
+                Verdict::retry(format!(
+                    "target_timeout: target did not answer within {timeout}"
+                ))
+            }
+        }
     }
 
     async fn enter(&self, host: &str, patience: Duration) -> Result<Leave, Busy> {
@@ -206,6 +221,7 @@ impl Pusher {
         entered.unwrap_or(Err(Busy::Crowded))
     }
 
+    /// Posts it, or gives the leave back where that takes longer.
     async fn post(
         &self,
         job: &JobRecord,
@@ -214,7 +230,7 @@ impl Pusher {
         leave: Leave,
         lookup: Option<LookupLeave>,
         timeout: Duration,
-    ) -> Verdict {
+    ) -> Result<Verdict, Leave> {
         let request = request(
             job,
             &self.namespace,
@@ -224,7 +240,7 @@ impl Pusher {
         );
         let request = match request {
             Ok(request) => request,
-            Err(text) => return Verdict::dead(text),
+            Err(text) => return Ok(Verdict::dead(text)),
         };
         let asked = within(timeout, async {
             let connection = connect(target, &self.guard, &self.lookups, lookup, &self.tls).await?;
@@ -239,20 +255,17 @@ impl Pusher {
                 } else if leave.ill() {
                     warn(host);
                 }
-                return verdict;
+                return Ok(verdict);
             }
             // Nobody was asked: that says nothing of the host.
-            Some(Err(Unreached::Refused(text))) => return Verdict::retry(text),
+            Some(Err(Unreached::Refused(text))) => return Ok(Verdict::retry(text)),
             Some(Err(Unreached::Failed(text))) => text,
-            None => format!(
-                "target_timeout: target did not answer within {}",
-                format_span(self.timeout_of(job))
-            ),
+            None => return Err(leave),
         };
         if leave.ill() {
             warn(host);
         }
-        Verdict::retry(text)
+        Ok(Verdict::retry(text))
     }
 
     fn timeout_of(&self, job: &JobRecord) -> Duration {
@@ -260,12 +273,14 @@ impl Pusher {
     }
 }
 
-fn lookups_are_busy(timeout: Duration) -> String {
-    format!(
+/// Nobody was asked, so it is no failure of the job either.
+fn lookups_are_busy(job: &JobRecord, timeout: Duration) -> Verdict {
+    let text = format!(
         "target_lookup_busy: {LOOKUPS_OWN_MAX} names of this namespace, or as many as may be of all, are being looked up, \
          and none was done within {}; their name servers do not answer",
         format_span(timeout)
-    )
+    );
+    snooze(spread(job, crowded_wait(job)), text)
 }
 
 fn warn(host: &str) {
@@ -279,8 +294,7 @@ fn warn(host: &str) {
 fn put_off(job: &JobRecord, host: &str, busy: Busy) -> Verdict {
     let (span, text) = match busy {
         Busy::Crowded => (
-            // Longer each time: a long line costs little, and the end of it is not left waiting.
-            CROWDED_WAIT * job.attempt.clamp(1, CROWDED_TIMES_MAX),
+            crowded_wait(job),
             format!("{host} has as many deliveries as it may"),
         ),
         Busy::Open(span) => (
@@ -288,9 +302,18 @@ fn put_off(job: &JobRecord, host: &str, busy: Busy) -> Verdict {
             format!("{host} failed too often in a row and is left alone for a while"),
         ),
     };
+    snooze(spread(job, span), text)
+}
+
+/// Longer each time: a long line costs little, and the end of it is not left waiting.
+fn crowded_wait(job: &JobRecord) -> Duration {
+    CROWDED_WAIT * job.attempt.clamp(1, CROWDED_TIMES_MAX)
+}
+
+/// Somewhat longer, by its id.
+fn spread(job: &JobRecord, span: Duration) -> Duration {
     let [.., low] = *job.id.as_bytes();
-    let after = span + span.mul_f64((f64::from(low) + 1.0) / 1_024.0);
-    snooze(after, text)
+    span + span.mul_f64((f64::from(low) + 1.0) / 1_024.0)
 }
 
 /// Put off with a word why; counts as no failure.

@@ -6,7 +6,7 @@ do
 local HOLDS = 30e6
 
 -- So many expiries and ends of periods are looked through for those of a claim's own queues.
-local LOOKED = 16
+local LOOKED = 8
 
 -- Whether a job of these queues may be kept back by another, which goes by itself: by one of its group, or as the
 -- follower of a key.
@@ -17,22 +17,23 @@ local function is_kept_back(open)
   return false
 end
 
--- The first of an order by time whose queue, as `queue_of` tells of a member, is among these; where the first LOOKED are
--- all of others, it is looked again at the last of them.
-local function first_of(open, key, queue_of)
+-- The first of an order by time that `is_of` says of a member is of these queues; where none of the first LOOKED is, it is
+-- looked again at the last of them.
+local function first_of(open, key, is_of)
   local own = {}
   for _, r in ipairs(open) do own[r.name] = true end
   local found = call('ZRANGEBYSCORE', S.base .. key, '(' .. fmt('%d', S.now), '+inf', 'WITHSCORES', 'LIMIT', 0, LOOKED)
   for i = 1, #found, 2 do
-    if i == 2 * LOOKED - 1 or own[queue_of(found[i])] then return tonum(found[i + 1]) end
+    if i == 2 * LOOKED - 1 or is_of(found[i], own) then return tonum(found[i + 1]) end
   end
 end
 
-local function queue_of_period(field) return sub(field, 1, find(field, '\0', 1, true) - 1) end
+local function is_of_period(field, own) return own[sub(field, 1, find(field, '\0', 1, true) - 1)] end
 
-local function queue_of_job(id)
-  local j = Job.load(id)
-  return j and (j.opts.g or j.opts.u) and j.q or ''
+-- One that cannot be read may be of any queue: who comes too early for it goes again.
+local function is_of_job(id, own)
+  local ok, j = pcall(Job.load, id)
+  return not ok or j ~= nil and own[j.q] and (j.opts.g or j.opts.u)
 end
 
 -- The earliest instant at which a claim of these queues could answer more by time alone; 0: none.
@@ -40,8 +41,8 @@ function Alarm.wake_at(open)
   if #open == 0 then return 0 end
   local wake = Page.first_end(open) or 0
   if (M.expiry < NEVER or M.period < NEVER) and is_kept_back(open) then
-    local expiry = M.expiry < NEVER and first_of(open, ':xp', queue_of_job)
-    local period = M.period < NEVER and first_of(open, ':up', queue_of_period)
+    local expiry = M.expiry < NEVER and first_of(open, ':xp', is_of_job)
+    local period = M.period < NEVER and first_of(open, ':up', is_of_period)
     if expiry and (wake == 0 or expiry < wake) then wake = expiry end
     if period and (wake == 0 or period < wake) then wake = period end
   end

@@ -114,7 +114,12 @@ local function store(j, late, follows)
   end
   Job.save(j)
   if o.g then Group.member(r, j, true) end
-  if follows then Unique.follow(j.q, o.u, j.id) else Unique.take(j) end
+  if follows then
+    Unique.follow(j.q, o.u, j.id)
+    ring(r) -- whoever sleeps was not told when what it follows ends by itself
+  else
+    Unique.take(j)
+  end
   Place.watch_expiry(j)
   if j.tag == 3 or past or o.g or j.due > S.now then
     Place.put(j)

@@ -228,7 +228,7 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     case.loses_at_most = setting.loses_at_most.map(|span| span.as_micros() as u64);
     let mut findings = judge(&case);
     let mut done = something_was_done(&findings.tally);
-    heal::were_judged(setting.rests, &findings.tally, &mut done);
+    heal::were_judged(setting.rests, &case, &findings.tally, &mut done);
     findings.verdicts.push(done);
     Ok(findings)
 }

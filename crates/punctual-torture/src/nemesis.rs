@@ -77,6 +77,7 @@ pub(crate) async fn carry_out(
         let next = ends.get(number + 1);
         let is_next_due = next.is_some_and(|next| *next <= carrying.watch.elapsed());
         if !rests.is_empty() && !is_next_due {
+            pause(end.saturating_sub(carrying.watch.elapsed())).await;
             carrying.rest().await;
         }
         if left.is_empty() {

@@ -42,6 +42,7 @@ impl Upgrade {
     pub(crate) fn came(&self, bytes: usize) -> io::Result<()> {
         let left = self.0.left.load(Ordering::Relaxed);
         let Some(left) = left.checked_sub(bytes) else {
+            self.0.left.store(0, Ordering::Relaxed);
             let message = "a frame is too long for who sends it";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         };

@@ -174,9 +174,12 @@ async fn what_it_measured_is_told(under: &Under) {
     let (late, ran) = (most("lateness_us"), most("run_time_us"));
     let second = 1_000_000;
     // Both were due when they were sent; the worker began after that.
-    assert!(late.is_some_and(|us| 0 < us && us < 60 * second), "{stats}");
     assert!(
-        ran.is_some_and(|us| 19 * second < us && us < 60 * second),
+        late.is_some_and(|us| 0 < us && us < 180 * second),
+        "{stats}"
+    );
+    assert!(
+        ran.is_some_and(|us| 19 * second < us && us < 180 * second),
         "{stats}"
     );
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use punctual::engine::{
-    Action, Claim, Control, Edit, PageReport, Select, Settle, Settlement, StatsRequest, Token,
-    WorkerId,
+    Action, Claim, Control, Edit, PageReport, QueueSettings, RecordValue, Select, Settle,
+    Settlement, StatsRequest, Token, WorkerId,
 };
 use punctual::time::{hours, minutes, seconds};
 use punctual::{
-    Context, Engine, JobId, JobRecord, Namespace, NewJob, Outcome, State, Worker, push,
+    Context, Engine, ErrorKind, JobId, JobRecord, Namespace, NewJob, Outcome, State, Worker, push,
 };
 use punctual_push::{AlertRules, Alerts, Guard};
 use serde_json::Value;
@@ -350,6 +350,39 @@ async fn a_trouble_that_is_back_while_its_all_clear_cannot_be_posted_is_told_aga
             assert!(status != 204 || said["state"] == expected, "{said}");
         }
     }
+}
+
+/// Held all-clears count as pending: what is over must leave, or nothing is ever told again.
+#[tokio::test]
+async fn a_full_queue_of_alerts_keeps_no_all_clear_back() {
+    let (under, watch) = watched();
+    let mut alerts = watch();
+    let late = under.send(NewJob::new("mail", "")).await;
+    under.clock.advance(minutes(2));
+    alerts.look().await.expect("it looks");
+    assert_eq!(told(&under.engine).await.len(), 2);
+    let settings = QueueSettings {
+        max_pending: Some(2),
+        ..QueueSettings::default()
+    };
+    let full = Control::Write {
+        name: format!("queue/{}", push::ALERT_QUEUE),
+        expected: 0,
+        value: Some(RecordValue::Queue(settings)),
+    };
+    let space = Namespace::default();
+    under.engine.control(&space, full).await.expect("set");
+    edit(&under, late, Action::Cancel).await;
+    under.send(NewJob::new("a", "")).await;
+    under.clock.advance(minutes(2));
+    let refused = alerts.look().await.expect_err("there is no room");
+    assert_eq!(refused.kind(), ErrorKind::EngineFull);
+    let resolved = ["late resolved mail", "no_workers resolved mail"];
+    let told = told(&under.engine).await;
+    assert!(
+        resolved.iter().all(|it| told.iter().any(|one| one == it)),
+        "{told:?}"
+    );
 }
 
 #[tokio::test]

@@ -78,8 +78,12 @@ async fn names_that_nobody_answers_for_hold_up_their_own_namespace_alone() {
         error.map(ToString::to_string).unwrap_or_default()
     };
     for (at, verdict) in verdicts.iter().enumerate() {
-        let is_retry = matches!(verdict.outcome, Outcome::Retry { .. });
-        assert!(is_retry, "{} {:?}", error(at), verdict.outcome);
+        // Who waited for leave to look up was not asked for: that is no failure.
+        let is_good = match error(at).starts_with("target_lookup_busy") {
+            true => matches!(verdict.outcome, Outcome::Snooze { .. }),
+            false => matches!(verdict.outcome, Outcome::Retry { .. }),
+        };
+        assert!(is_good, "{} {:?}", error(at), verdict.outcome);
     }
     let busy = (0..names.len()).filter(|at| error(*at).starts_with("target_lookup_busy: 16 names"));
     assert_eq!(busy.count(), names.len() - 16);

@@ -406,6 +406,7 @@ macro_rules! __laws {
                 the_expiry_of_a_suspect_in_front_wakes[Suspects, Groups, Expiry],
                 the_expiry_of_what_is_followed_wakes[UniqueKeep, UniqueAfter, Expiry],
                 the_end_of_a_followed_period_wakes[UniqueKeep, UniqueAfter],
+                an_end_that_nobody_who_sleeps_knows_of_rings[UniqueKeep, UniqueAfter],
             }
             bounds {
                 a_malformed_job_refuses_the_call,

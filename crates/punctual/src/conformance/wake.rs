@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::case::*;
+use super::looks::at_once;
+use crate::engine::Waited;
 use crate::job::{Group, Hold, JobId, NewJob, OnRetry, Unique, UniquePolicy};
 use crate::time::{Timestamp, hours, seconds};
 
@@ -90,4 +92,15 @@ pub(super) async fn the_end_of_a_followed_period_wakes(case: Case) {
     let follower = with_key(UniquePolicy::After, Hold::UntilSettled);
     let follower = case.enqueue(follower).await;
     assert_claims_at(&case, at, follower).await;
+}
+
+/// Who sleeps was told of nothing that ends by itself; then a job comes that waits for such an end.
+pub(super) async fn an_end_that_nobody_who_sleeps_knows_of_rings(case: Case) {
+    case.active(with_key(UniquePolicy::Keep, Hold::For(SOON)))
+        .await;
+    case.wake_at().await;
+    let wait = case.listens().await;
+    case.enqueue(with_key(UniquePolicy::After, Hold::UntilSettled))
+        .await;
+    assert_eq!(at_once(wait).await, Waited::Work);
 }

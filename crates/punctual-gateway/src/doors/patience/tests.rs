@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsConnector;
 
 use std::sync::Arc;
@@ -220,7 +220,10 @@ async fn who_reads_nothing_by_tls_gives_the_place_back() {
 async fn what_the_system_has_room_for_is_written_though_it_has_not_called_for_more() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    let mut reader = TcpStream::connect(address).await.expect("a connection");
+    // Of a size of its own, whatever the system gives.
+    let reader = TcpSocket::new_v4().expect("a socket");
+    reader.set_recv_buffer_size(64 << 10).expect("a buffer");
+    let mut reader = reader.connect(address).await.expect("a connection");
     let (writer, _) = listener.accept().await.expect("the other end");
     let block = [0; 16 << 10];
     // The system's buffers are full: its word, and that of the runtime.

@@ -75,9 +75,13 @@ fn a_rest_in_which_only_jobs_of_long_before_are_ready_is_judged() {
 fn a_rest_that_sentinels_disturb_or_that_is_cut_short_is_not_judged() {
     let judged = |told: &Told| told.judged().tally.rests.count();
     assert_eq!(judged(&claimed_in_a_rest_after(MS)), 1);
-    let mut disturbed = claimed_in_a_rest_after(MS);
-    disturbed.fault("F21", RESTS + 5_000 * MS, RESTS + 5_500 * MS);
-    assert_eq!(judged(&disturbed), 0);
+    let disturbed = |span| {
+        let mut told = claimed_in_a_rest_after(span);
+        told.fault("F21", RESTS + 5_000 * MS, RESTS + 5_500 * MS);
+        told
+    };
+    assert_eq!(judged(&disturbed(5_800 * MS)), 0);
+    assert_eq!(judged(&disturbed(MS)), 1, "somebody claimed nevertheless");
     let mut short = claimed_in_a_rest_after(MS);
     short.forget(|event| matches!(event, Event::Rested));
     assert_eq!(judged(&short), 0);
@@ -105,9 +109,12 @@ fn a_rest_in_which_there_is_nothing_to_claim_is_not_judged() {
 fn a_round_of_whose_rests_none_was_judged_is_told_of() {
     let broken = |told: &Told, rests| {
         let mut done = Verdict::new("D");
-        were_judged(rests, &told.judged().tally, &mut done);
+        were_judged(rests, &told.case(), &told.judged().tally, &mut done);
         !done.holds()
     };
+    let mut disturbed = claimed_in_a_rest_after(5_800 * MS);
+    disturbed.fault("F21", RESTS + 5_000 * MS, RESTS + 5_500 * MS);
+    assert!(!broken(&disturbed, 1), "sentinels disturbed the only one");
     assert!(!broken(&claimed_in_a_rest_after(MS), 2));
     assert!(broken(&Told::one_job(), 2));
     assert!(!broken(&Told::one_job(), 0), "it is too short for one");

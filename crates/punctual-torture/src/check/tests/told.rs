@@ -401,6 +401,10 @@ impl Told {
     }
 
     pub(super) fn judged(&self) -> Findings {
+        judge(&self.case())
+    }
+
+    pub(super) fn case(&self) -> Case {
         let accounts = self.accounts.iter().map(|(process, lines)| Account {
             process: (*process).into(),
             lines: lines.clone(),
@@ -409,7 +413,7 @@ impl Told {
         case.admit_losses(self.may_lose);
         case.loses_at_most = self.loses_at_most;
         case.is_elsewhere = self.is_elsewhere;
-        judge(&case)
+        case
     }
 
     /// The numbers of the invariants that it breaks.
