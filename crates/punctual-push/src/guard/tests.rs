@@ -68,6 +68,10 @@ fn what_lies_inside_is_refused_however_it_is_written() {
         ("http://134744072/", "unusual"),
         ("http://localhost/", "inner network"),
         ("http://LOCALHOST./", "inner network"),
+        // Masked: wide letters, and a name in Punycode that needs none.
+        ("http://ｌｏｃａｌｈｏｓｔ/", "inner network"),
+        ("http://xn--localhost-/", "international"),
+        ("http://xn--127-.0.0.1/", "international"),
         ("http://app.localhost/", "inner network"),
         ("http://metadata.google.internal/", "inner network"),
         ("http://printer.local/", "inner network"),
