@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use punctual::engine::{
-    Action, Claim, Control, Edit, PageReport, QueueSettings, RecordValue, Select, Settle,
-    Settlement, StatsRequest, Token, WorkerId,
+    Action, Claim, Control, PageReport, QueueSettings, RecordValue, Settle, Settlement,
+    StatsRequest, Token, WorkerId,
 };
 use punctual::time::{hours, minutes, seconds};
 use punctual::{
@@ -67,13 +67,7 @@ async fn a_late_queue_is_told_once_and_once_more_when_it_is_over() {
     third.look().await.expect("it looks");
     assert_eq!(told(&under.engine).await, both);
 
-    let cancel = Edit {
-        select: Select::Targets(vec![id.into()]),
-        action: Action::Cancel,
-        dry_run: false,
-    };
-    let space = Namespace::default();
-    under.engine.edit(&space, cancel).await.expect("cancelled");
+    under.edit(id, Action::Cancel).await;
     for alerts in [&mut third, &mut first, &mut second] {
         alerts.look().await.expect("it looks");
     }
@@ -125,16 +119,6 @@ fn word(job: &JobRecord, name: &str) -> String {
     said[name].as_str().expect("text").to_owned()
 }
 
-async fn edit(under: &Under, id: JobId, action: Action) {
-    let edit = Edit {
-        select: Select::Targets(vec![id.into()]),
-        action,
-        dry_run: false,
-    };
-    let space = Namespace::default();
-    under.engine.edit(&space, edit).await.expect("edited");
-}
-
 async fn claim(under: &Under, queue: &str) -> Option<(Token, JobRecord)> {
     let mut claim = Claim::new(WorkerId::random(), queue, 1);
     claim.lease = hours(1);
@@ -157,7 +141,7 @@ async fn settle(under: &Under, (token, job): &(Token, JobRecord), outcome: Outco
 async fn dead_letter(under: &Under, before: Option<JobId>) -> Option<JobId> {
     match before {
         Some(id) => {
-            edit(under, id, Action::Delete).await;
+            under.edit(id, Action::Delete).await;
             None
         }
         None => {
@@ -372,7 +356,7 @@ async fn a_full_queue_of_alerts_keeps_no_all_clear_back() {
     };
     let space = Namespace::default();
     under.engine.control(&space, full).await.expect("set");
-    edit(&under, late, Action::Cancel).await;
+    under.edit(late, Action::Cancel).await;
     under.send(NewJob::new("a", "")).await;
     under.clock.advance(minutes(2));
     let refused = alerts.look().await.expect_err("there is no room");
@@ -407,8 +391,8 @@ async fn an_alert_that_was_killed_behind_its_all_clear_is_told_by_the_next_proce
     let found = jobs(&under.engine, push::ALERT_QUEUE).await;
     let alert = found.iter().find(|job| job.state == State::Ready);
     let id = alert.expect("an alert").id;
-    edit(&under, id, Action::Cancel).await;
-    edit(&under, id, Action::Delete).await;
+    under.edit(id, Action::Cancel).await;
+    under.edit(id, Action::Delete).await;
     assert!(told(&under.engine).await.is_empty());
     watch().look().await.expect("it looks");
     assert_eq!(told(&under.engine).await, ["dead firing mail"]);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use punctual::engine::{
-    Action, Claim, Control, Edit, List, ListBy, OnFull, PageReport, QueueSettings, RecordValue,
-    Select, Settle, Settlement, WorkerId,
+    Action, Claim, Control, List, ListBy, OnFull, PageReport, QueueSettings, RecordValue, Settle,
+    Settlement, WorkerId,
 };
 
 use punctual::time::{hours, millis, seconds};
@@ -24,16 +24,6 @@ fn asking(queue: &str) -> NewJob {
 
 fn callbacks(under: &Under) -> Callbacks {
     Callbacks::new(under.engine.clone(), Namespace::default())
-}
-
-async fn edit(under: &Under, id: JobId, action: Action) {
-    let edit = Edit {
-        select: Select::Targets(vec![id.into()]),
-        action,
-        dry_run: false,
-    };
-    let space = Namespace::default();
-    under.engine.edit(&space, edit).await.expect("edited");
 }
 
 async fn control(under: &Under, control: Control) {
@@ -86,7 +76,7 @@ async fn every_way_to_end_without_a_worker_that_tells_is_told_once() {
     let expected = BTreeMap::from(expected);
     // Those that asked for none are not told of.
     let silent = under.send(NewJob::new("silent", "")).await;
-    edit(&under, silent, Action::Cancel).await;
+    under.edit(silent, Action::Cancel).await;
 
     let mut first = callbacks(&under);
     assert_eq!(first.look().await.expect("a look"), expected.len());
@@ -221,7 +211,7 @@ async fn steady_callbacks_do_not_walk_through_the_history_at_every_look() {
 
 async fn cancelled(under: &Under) -> JobId {
     let id = under.send(asking("mail")).await;
-    edit(under, id, Action::Cancel).await;
+    under.edit(id, Action::Cancel).await;
     id
 }
 

@@ -11,7 +11,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use punctual::engine::{Got, List, ListBy};
+use punctual::engine::{Action, Edit, Got, List, ListBy, Select};
 use punctual::time::{Clock, ManualClock, Timestamp, seconds, within};
 use punctual::{
     Context, Engine, JobId, JobRecord, MemoryEngine, Namespace, NewJob, RetryPolicy, State, Worker,
@@ -215,6 +215,16 @@ impl Under {
         let sent = self.engine.enqueue(&Namespace::default(), vec![job]).await;
         assert!(sent.expect("taken").receipts[0].verdict.is_accepted());
         id
+    }
+
+    pub(crate) async fn edit(&self, id: JobId, action: Action) {
+        let edit = Edit {
+            select: Select::Targets(vec![id.into()]),
+            action,
+            dry_run: false,
+        };
+        let space = Namespace::default();
+        self.engine.edit(&space, edit).await.expect("edited");
     }
 
     /// Posts what is due now.
