@@ -27,28 +27,43 @@ impl Life {
 
 /// Jobs in batches, one worker process.
 pub(crate) fn lives(options: &Options, sides: &[Side]) {
-    let mut lists = Vec::new();
+    let (mut lists, mut by_hand) = (Vec::new(), Vec::new());
     let results = in_turns(options, sides, |side| {
         if side.name == PUNCTUAL {
             lists.push(raw::list_us(1_000_000 / options.smoke));
+            by_hand.push(raw::by_hand_us(500_000 / options.smoke));
         }
         life(side, side.jobs / options.smoke, side.batch, side.callers, 1)
     });
-    let list = median(lists);
+    let (list, by_hand) = (median(lists), median(by_hand));
     let ours = results.first();
     let our = |number: fn(&Life) -> f64| ours.and_then(|runs| median_of(runs, number));
-    let mut rows = vec![vec![
-        "raw RPUSH + LPOP, 100 in a write".into(),
-        "1 M".into(),
-        "-".into(),
-        "-".into(),
-        cell(list),
-        ratio(list, our(Life::cpu_us)),
-        "-".into(),
-        "-".into(),
-        "-".into(),
-        "-".into(),
-    ]];
+    let bare = |title: &str, jobs: u64, cpu: Option<f64>| {
+        let none = || "-".to_owned();
+        let jobs = cell(Some((jobs / options.smoke) as f64));
+        let of_ours = ratio(cpu, our(Life::cpu_us));
+        let [cpu, title] = [cell(cpu), title.to_owned()];
+        vec![
+            title,
+            jobs,
+            none(),
+            none(),
+            cpu,
+            of_ours,
+            none(),
+            none(),
+            none(),
+            none(),
+        ]
+    };
+    let mut rows = vec![
+        bare("raw RPUSH + LPOP, 100 in a write", 1_000_000, list),
+        bare(
+            "by hand: list, hash, sorted set of leases, 100 a call",
+            500_000,
+            by_hand,
+        ),
+    ];
     for (side, runs) in sides.iter().zip(&results) {
         let cpu = median_of(runs, Life::cpu_us);
         let enqueued = median_of(runs, |life| life.enqueue_per_s);
@@ -84,8 +99,9 @@ pub(crate) fn lives(options: &Options, sides: &[Side]) {
         &rows,
     );
     println!(
-        "\nOur life is {} times raw RPUSH + LPOP.",
-        ratio(our(Life::cpu_us), list)
+        "\nOur life is {} times raw RPUSH + LPOP, {} times what is built by hand.",
+        ratio(our(Life::cpu_us), list),
+        ratio(our(Life::cpu_us), by_hand)
     );
 }
 

@@ -47,8 +47,13 @@ impl Server {
             .collect()
     }
 
+    /// What `redis-cli` answers.
+    pub(crate) fn cli(&self, words: &[&str]) -> String {
+        self.0.cli(words)
+    }
+
     fn info(&self, section: &str) -> String {
-        self.0.cli(&["INFO", section])
+        self.cli(&["INFO", section])
     }
 }
 

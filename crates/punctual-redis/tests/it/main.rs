@@ -54,6 +54,8 @@ mod later;
 mod logs;
 /// Settles whose answer is lost.
 mod lost_settles;
+/// What a server has done for a call.
+mod meter;
 /// Calls that end midway.
 mod midway;
 /// Slots of many keys that move.

@@ -1,6 +1,5 @@
 //! Many jobs due in the same minute: worked off in slices, whatever the pile.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -12,112 +11,24 @@ use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
 use crate::client::{QUEUE, claim, here};
+use crate::meter::{CHANGES_MAX, Meter};
 
 /// How many, unless `PUNCTUAL_PILE` says otherwise: a million takes a minute or so.
 const JOBS: usize = 100_000;
 
 pub(crate) fn jobs() -> usize {
-    let told = std::env::var("PUNCTUAL_PILE").ok();
-    told.map_or(JOBS, |told| told.parse().expect("a number of jobs"))
+    told().unwrap_or(JOBS)
+}
+
+fn told() -> Option<usize> {
+    let told = std::env::var("PUNCTUAL_PILE").ok()?;
+    Some(told.parse().expect("a number of jobs"))
 }
 
 /// Jobs of a call.
 pub(crate) const BATCH: usize = 1_000;
 /// Jobs that `Queue::enqueue_many` sends in one.
 const ENQUEUED: usize = 250;
-/// Commands within the functions that one call may take, however many jobs there are.
-const WORK_MAX: u64 = 200;
-
-/// Commands of a call that changes jobs: some twenty each for as many as one call takes.
-pub(crate) const CHANGES_MAX: u64 = 1_000;
-
-/// Reads what a server has done.
-pub(crate) struct Meter {
-    connection: redis::Connection,
-    works: BTreeMap<&'static str, Vec<Work>>,
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-struct Work {
-    /// Of each call, those within functions too.
-    commands: u64,
-    /// How long the longest command kept the server, as its slow log counts.
-    longest: Duration,
-}
-
-/// An entry of the slow log: number, second, microseconds, words, client, its name.
-type Slow = (u64, u64, u64, Vec<Vec<u8>>, String, String);
-
-impl Meter {
-    fn of(server: &TestServer) -> Self {
-        server.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
-        let client = redis::Client::open(("127.0.0.1", server.port())).expect("an address");
-        Self {
-            connection: client.get_connection().expect("it listens"),
-            works: BTreeMap::new(),
-        }
-    }
-
-    fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
-        let mut ask = redis::cmd(words[0]);
-        ask.arg(&words[1..]);
-        ask.query(&mut self.connection).expect("it answers")
-    }
-
-    fn commands(&mut self) -> u64 {
-        self.counts().iter().map(|(_, count)| count).sum()
-    }
-
-    /// Calls of functions.
-    fn calls(&mut self) -> u64 {
-        let counts = self.counts();
-        let calls = counts.iter().filter(|(name, _)| name.starts_with("fcall"));
-        calls.map(|(_, count)| count).sum()
-    }
-
-    /// How often each command was done.
-    fn counts(&mut self) -> Vec<(String, u64)> {
-        let told: String = self.ask(&["INFO", "commandstats"]);
-        let lines = told.lines().filter_map(|line| {
-            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-            let (number, _) = rest.split_once(',')?;
-            Some((name.to_owned(), number.parse().expect("a number")))
-        });
-        lines.collect()
-    }
-
-    /// Does something, and holds each of its calls to its bound.
-    pub(crate) async fn bounded<T>(
-        &mut self,
-        what: &'static str,
-        work: impl Future<Output = T>,
-    ) -> T {
-        self.bounded_by(what, WORK_MAX, work).await
-    }
-
-    pub(crate) async fn bounded_by<T>(
-        &mut self,
-        what: &'static str,
-        most: u64,
-        work: impl Future<Output = T>,
-    ) -> T {
-        self.ask::<()>(&["SLOWLOG", "RESET"]);
-        let before = (self.commands(), self.calls());
-        let done = work.await;
-        let calls = (self.calls() - before.1).max(1);
-        let commands = (self.commands() - before.0).div_ceil(calls);
-        assert!(commands <= most, "{what} took {commands} commands a call");
-        let slow: Vec<Slow> = self.ask(&["SLOWLOG", "GET", "64"]);
-        let ours = slow.iter().filter(|slow| slow.3[0].as_slice() != b"INFO");
-        let longest = Duration::from_micros(ours.map(|slow| slow.2).max().unwrap_or_default());
-        self.works
-            .entry(what)
-            .or_default()
-            .push(Work { commands, longest });
-        done
-    }
-}
-
 /// Many jobs on a server of their own, and what it does for them.
 pub(crate) struct Pile {
     server: TestServer,
@@ -134,7 +45,7 @@ impl Pile {
         let engine = RedisEngine::connect_with_clock(options, clock.clone()).await;
         Self {
             engine: engine.expect("the server is there"),
-            meter: Meter::of(&server),
+            meter: Meter::of(&server, told().is_some()),
             clock,
             server,
         }
@@ -238,19 +149,7 @@ impl Pile {
             .lines()
             .find(|line| line.starts_with("used_memory_human"));
         println!("{what}: {}", memory.unwrap_or_default());
-        for (verb, works) in std::mem::take(&mut self.meter.works) {
-            let commands = works.iter().map(|work| work.commands).max();
-            let mut longest: Vec<_> = works.iter().map(|work| work.longest).collect();
-            longest.sort_unstable();
-            println!(
-                "  {verb}: {} times, half within {:?}, the longest {:?}, {} over 5 ms, at most {} commands",
-                works.len(),
-                longest[works.len() / 2],
-                longest[works.len() - 1],
-                longest.iter().filter(|one| **one > millis(5)).count(),
-                commands.unwrap_or_default()
-            );
-        }
+        self.meter.tell();
     }
 }
 

@@ -8,7 +8,8 @@ use punctual::time::{hours, minutes, seconds};
 use punctual::{Due, Engine, JobId, NewJob, State};
 
 use crate::client::{QUEUE, claim, here};
-use crate::pile::{BATCH, CHANGES_MAX, Pile, jobs};
+use crate::meter::CHANGES_MAX;
+use crate::pile::{BATCH, Pile, jobs};
 
 /// Pages of a list that are looked at, from its first on.
 const PAGES: usize = 20;
