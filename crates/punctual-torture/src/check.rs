@@ -17,6 +17,7 @@ mod leases;
 mod losses;
 mod missing;
 mod overdue;
+mod spans;
 mod starts;
 mod stories;
 mod timeline;

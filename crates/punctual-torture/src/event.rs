@@ -44,6 +44,9 @@ pub(crate) enum Event {
         invoked: u64,
         now: u64,
         alone: bool,
+        /// The span that was asked for, in microseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lease: Option<u64>,
         pages: Vec<Granted>,
     },
     /// Leases were to be prolonged: the answer per page, `None` for a lost one.
@@ -215,6 +218,9 @@ pub(crate) struct Claimed {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Extended {
     pub(crate) token: Token,
+    /// The span that was asked for, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lease: Option<u64>,
     pub(crate) deadline: Option<u64>,
     /// The jobs asked about, and those of them that are lost.
     pub(crate) asked: Vec<JobId>,

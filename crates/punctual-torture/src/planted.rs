@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual::engine::Waited;
-use punctual::time::{Timestamp, pause};
+use punctual::time::{Clock, SystemClock, Timestamp, days, millis, pause};
 
 use crate::roles::Failed;
 use crate::stamp::wall;
@@ -38,16 +38,14 @@ pub(crate) fn plant() -> Result<(), Failed> {
     }
 }
 
-/// Whether a wait that breaks is the last one in which its process listens: the bug that is planted.
-#[cfg(feature = "planted")]
-pub(crate) fn deafens() -> bool {
-    std::env::var(VARIABLE).is_ok_and(|name| name == "DeafAfterBreak")
+/// Whether a bug is planted: none is, in a build without them.
+fn is_planted(bug: &str) -> bool {
+    cfg!(feature = "planted") && std::env::var(VARIABLE).is_ok_and(|name| name == bug)
 }
 
-/// Whether a wait that breaks is the last one in which its process listens: never, in this build.
-#[cfg(not(feature = "planted"))]
+/// Whether a wait that breaks is the last one in which its process listens: the bug that is planted.
 pub(crate) fn deafens() -> bool {
-    false
+    is_planted("DeafAfterBreak")
 }
 
 /// A wait in which nobody listens for bells: over at its instant.
@@ -58,14 +56,27 @@ pub(crate) async fn sleep_deaf(until: Timestamp) -> punctual::Result<Waited> {
 }
 
 /// The interval at which an engine syncs that was told one: that one, unless the bug is planted that it takes its time.
-#[cfg(feature = "planted")]
 pub(crate) fn interval(told: Duration) -> Duration {
-    let is_planted = std::env::var(VARIABLE).is_ok_and(|name| name == "IntervalTooLong");
-    if is_planted { told * 20 } else { told }
+    match is_planted("IntervalTooLong") {
+        true => told * 20,
+        false => told,
+    }
 }
 
-/// The interval at which an engine syncs that was told one.
-#[cfg(not(feature = "planted"))]
-pub(crate) fn interval(told: Duration) -> Duration {
-    told
+/// The span of a lease that is asked for: that one, unless the bug is planted that its process says when it is to end by
+/// its own clock, and the engine takes its word. Where that clock is right, the two are the same.
+pub(crate) fn lease(asked: Duration) -> Duration {
+    if !is_planted("LocalClock") {
+        return asked;
+    }
+    let (before, own, after) = (wall(), SystemClock.now().as_micros(), wall());
+    let ahead = match (before..=after).contains(&own) {
+        true => 0,
+        false => own as i64 - after as i64,
+    };
+    let span = (asked.as_micros() as u64).saturating_add_signed(ahead);
+    Duration::from_micros(span).clamp(LEASES[0], LEASES[1])
 }
+
+/// The shortest and the longest lease that an engine grants.
+const LEASES: [Duration; 2] = [millis(1), days(1)];

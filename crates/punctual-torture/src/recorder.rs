@@ -186,9 +186,10 @@ impl Engine for Recorder {
         answer
     }
 
-    async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
+    async fn claim(&self, namespace: &Namespace, mut claim: Claim) -> Result<Claimed> {
         let invoked = stamp();
-        let alone = claim.alone;
+        let (alone, lease) = (claim.alone, micros(claim.lease));
+        claim.lease = planted::lease(claim.lease);
         let answer = self.inner.claim(namespace, claim).await;
         match &answer {
             Ok(claimed) if claimed.pages.is_empty() => {}
@@ -196,6 +197,7 @@ impl Engine for Recorder {
                 invoked,
                 now: claimed.now.as_micros(),
                 alone,
+                lease: Some(lease),
                 pages: claimed.pages.iter().map(granted).collect(),
             }),
             Err(error) => {
@@ -209,16 +211,16 @@ impl Engine for Recorder {
         answer
     }
 
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
+    async fn extend(&self, namespace: &Namespace, mut pages: Vec<Extend>) -> Result<Extended> {
         let invoked = stamp();
-        let asked: Vec<(Token, Vec<JobId>)> = pages
-            .iter()
-            .map(|page| (page.token, page.jobs.clone()))
-            .collect();
+        let asked: Vec<Asked> = pages.iter().map(Asked::by).collect();
+        for page in &mut pages {
+            page.lease = planted::lease(page.lease);
+        }
         let mut unknown = Unanswered {
             history: &self.history,
             invoked,
-            tokens: asked.iter().map(|(token, _)| *token).collect(),
+            tokens: asked.iter().map(|page| page.token).collect(),
         };
         let answer = self.inner.extend(namespace, pages).await;
         if let Ok(extended) = &answer {
@@ -371,20 +373,36 @@ fn granted(page: &Page) -> Granted {
     }
 }
 
-fn prolonged(((token, asked), verdict): ((Token, Vec<JobId>), &ExtendVerdict)) -> Prolonged {
-    match verdict {
-        ExtendVerdict::Extended { deadline, lost, .. } => Prolonged {
-            token,
-            deadline: Some(deadline.as_micros()),
-            asked,
-            lost: lost.clone(),
-        },
-        _ => Prolonged {
-            token,
-            deadline: None,
-            asked,
-            lost: Vec::new(),
-        },
+/// What a lease is to be prolonged by, and of which jobs.
+struct Asked {
+    token: Token,
+    lease: u64,
+    jobs: Vec<JobId>,
+}
+
+impl Asked {
+    fn by(page: &Extend) -> Self {
+        Self {
+            token: page.token,
+            lease: micros(page.lease),
+            jobs: page.jobs.clone(),
+        }
+    }
+}
+
+fn prolonged((page, verdict): (Asked, &ExtendVerdict)) -> Prolonged {
+    let (deadline, lost) = match verdict {
+        ExtendVerdict::Extended { deadline, lost, .. } => {
+            (Some(deadline.as_micros()), lost.clone())
+        }
+        _ => (None, Vec::new()),
+    };
+    Prolonged {
+        token: page.token,
+        lease: Some(page.lease),
+        deadline,
+        asked: page.jobs,
+        lost,
     }
 }
 

@@ -7,7 +7,7 @@ use punctual::engine::Token;
 
 use super::stories::{Answer, Case, Extension, Grant, Story};
 use super::{Tally, Verdict};
-use super::{keys, overdue, starts};
+use super::{keys, overdue, spans, starts};
 use crate::event::Verdict as Said;
 
 /// I2: no lease of a job begins before the one before it was released or had ended, in engine time.
@@ -55,6 +55,7 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
         starts::each_under_its_lease(id, story, &mut verdict);
     }
     keys::one_at_a_time(case, &mut verdict);
+    spans::each_as_asked(case, &mut verdict);
     verdict
 }
 

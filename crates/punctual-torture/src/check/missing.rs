@@ -3,13 +3,25 @@
 use std::collections::BTreeMap;
 
 use super::Verdict;
-use super::stories::{Case, Heard};
+use super::stories::Case;
 
 /// The verdict that nobody who knew the data goes on as if nothing had been.
 pub(super) const TOLD: &str = "T loss of all is told";
 
 /// How soon whoever sends is told, and told nothing else from then on.
 const TOLD_AFTER_US: u64 = 5_000_000;
+
+/// An answer to an enqueue, as one process heard it.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) process: usize,
+    pub(super) invoked: u64,
+    pub(super) at: u64,
+    /// Whether the jobs are stored.
+    pub(super) stored: bool,
+    /// Whether it says that the data are gone.
+    pub(super) missing: bool,
+}
 
 /// T: after the data were emptied, whoever had been answered before is told that they are gone, soon,
 /// and never that another job is stored: that would be a new queue beside the old one.

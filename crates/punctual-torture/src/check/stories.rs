@@ -8,6 +8,7 @@ use punctual::engine::Token;
 use super::clock::Clock;
 use super::felt::{self, Busy};
 use super::losses::Synced;
+use super::missing::Heard;
 use crate::event::{Event, Received, Sent, Verdict};
 use crate::history::Account;
 use crate::look::Look;
@@ -128,6 +129,8 @@ pub(crate) struct Grant {
     pub(crate) crashes: u32,
     pub(crate) due: u64,
     pub(crate) token: Token,
+    /// The span that was asked for.
+    pub(super) lease: Option<u64>,
     /// The end of the lease that was answered.
     pub(crate) deadline: u64,
     pub(crate) alone: bool,
@@ -172,18 +175,6 @@ pub(crate) struct Start {
     pub(crate) process: usize,
 }
 
-/// An answer to an enqueue, as one process heard it.
-#[derive(Debug)]
-pub(super) struct Heard {
-    pub(super) process: usize,
-    pub(super) invoked: u64,
-    pub(super) at: u64,
-    /// Whether the jobs are stored.
-    pub(super) stored: bool,
-    /// Whether it says that the data are gone.
-    pub(super) missing: bool,
-}
-
 /// An answer to an extend of one page.
 #[derive(Debug)]
 pub(super) struct Extension {
@@ -192,6 +183,8 @@ pub(super) struct Extension {
     /// Engine time.
     pub(super) now: u64,
     pub(super) token: Token,
+    /// The span that was asked for.
+    pub(super) lease: Option<u64>,
     pub(super) deadline: Option<u64>,
     pub(super) asked: Vec<JobId>,
     pub(super) lost: Vec<JobId>,
@@ -351,6 +344,7 @@ impl Case {
                     invoked,
                     now,
                     alone,
+                    lease,
                     pages,
                 } => {
                     if !pages.iter().any(|page| self.late.contains(&page.token)) {
@@ -367,6 +361,7 @@ impl Case {
                                 crashes: job.crashes,
                                 due: job.due,
                                 token: page.token,
+                                lease,
                                 deadline: page.deadline,
                                 alone,
                                 started: job.started,
@@ -389,6 +384,7 @@ impl Case {
                         answered: at,
                         now,
                         token: page.token,
+                        lease: page.lease,
                         deadline: page.deadline,
                         asked: page.asked,
                         lost: page.lost,

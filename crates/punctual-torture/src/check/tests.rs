@@ -26,6 +26,8 @@ mod losses;
 mod missing;
 /// I3: leases that had run out.
 mod overdue;
+/// I2: how long leases last.
+mod spans;
 /// I5, I6, W.
 mod timing;
 /// How histories are told.

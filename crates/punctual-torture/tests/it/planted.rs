@@ -258,6 +258,50 @@ fn an_interval_that_is_longer_than_told_is_found() {
     finds_under_kills("IntervalTooLong", "embedded-interval", &["L "]);
 }
 
+/// Clocks of producers and workers are off for a while, again and again, and workers are killed.
+fn by_local_clock(cell: &str) -> Planted<'_> {
+    Planted {
+        bug: "LocalClock",
+        cell,
+        lanes: "workers",
+        round: "6",
+        faults: FAULTS_MAX,
+        options: &["--rate", "10"],
+        seeds: SEEDS,
+    }
+}
+
+#[test]
+fn a_lease_that_ends_by_the_clock_of_its_holder_is_found() {
+    by_local_clock("embedded-clock").is_found_by(&["I2 "]);
+}
+
+#[test]
+fn a_lease_that_ends_by_the_clock_of_its_holder_is_found_in_redis() {
+    by_local_clock("redis-clock").is_found_by(&["I2 "]);
+}
+
+#[test]
+fn leases_that_end_by_engine_time_are_not_found_by_the_same_plan() {
+    let without = Planted {
+        bug: "None",
+        ..by_local_clock("embedded-clock")
+    };
+    is_not_found(&without);
+}
+
+/// Then both clocks read the same.
+#[test]
+fn a_lease_that_ends_by_the_clock_of_its_holder_is_not_found_where_clocks_are_right() {
+    is_not_found(&by_local_clock("embedded-http"));
+}
+
+fn is_not_found(planted: &Planted<'_>) {
+    let run = planted.run(SEEDS[0], OF_A_SEED);
+    assert!(!run.breaks("I2 "), "{}", run.said());
+    assert!(count(&run) > 5, "{}", run.said());
+}
+
 /// A job now and then, and the gateway is killed again and again, then left alone: whoever waited there hears no bell any more.
 const FEW: Planted<'_> = Planted {
     bug: "DeafAfterBreak",

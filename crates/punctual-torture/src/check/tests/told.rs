@@ -193,6 +193,7 @@ impl Told {
             invoked: at - MS,
             now: at,
             alone: false,
+            lease: None,
             pages: vec![page],
         };
         self.say(process, at, claim);
@@ -205,6 +206,7 @@ impl Told {
                 invoked: at - MS,
                 now: at,
                 alone: false,
+                lease: None,
                 pages: Vec::new(),
             };
             self.say("another", at, claim);
@@ -270,6 +272,7 @@ impl Told {
     ) {
         let page = Extended {
             token,
+            lease: None,
             deadline: until,
             asked: vec![JOB],
             lost: Vec::new(),
@@ -284,6 +287,15 @@ impl Told {
                 pages,
             },
         );
+    }
+
+    /// Every lease so far was asked for to last so long.
+    pub(super) fn asks_for(&mut self, span: u64) {
+        self.change(|event| match event {
+            Event::ClaimOk { lease, .. } => *lease = Some(span),
+            Event::ExtendOk { pages, .. } => pages[0].lease = Some(span),
+            _ => {}
+        });
     }
 
     /// A fault that holds for a while.

@@ -1,0 +1,71 @@
+use super::told::{CLAIMED, LEASE, MS, Told, token};
+use crate::event::Event;
+
+const NOTHING: [&str; 0] = [];
+
+#[test]
+fn a_lease_that_is_shorter_or_longer_than_was_asked_for_is_found() {
+    let claimed_for = |span| {
+        let mut told = Told::one_job();
+        told.asks_for(span);
+        told.broken()
+    };
+    assert_eq!(claimed_for(LEASE), NOTHING);
+    for span in [LEASE - 1, LEASE + 1] {
+        assert_eq!(claimed_for(span), ["I2"], "{span}");
+    }
+}
+
+#[test]
+fn every_lease_is_judged_whose_span_is_told() {
+    let mut told = Told::a_crash();
+    told.extends("worker", CLAIMED + 9 * MS, token(1), Some(CLAIMED + LEASE));
+    told.extends("worker", CLAIMED + 2 * LEASE, token(1), None);
+    let before = told.looked_at("I2");
+    told.asks_for(LEASE);
+    assert_eq!(told.looked_at("I2"), before + 3, "two claims and an extend");
+}
+
+/// A claim that is sent again finds the lease that it has, or one that was spared since: that one is a span from now.
+#[test]
+fn a_lease_that_is_answered_again_may_have_been_spared() {
+    let again = |until: u64| {
+        let mut told = Told::one_job();
+        told.claims("worker", CLAIMED + 4 * MS, 1, (0, 0));
+        told.asks_for(LEASE);
+        told.change(|event| {
+            if let Event::ClaimOk { now, pages, .. } = event
+                && *now > CLAIMED
+            {
+                (pages[0].deadline, pages[0].jobs[0].started) = (until, Some(CLAIMED));
+            }
+        });
+        told.broken()
+    };
+    for until in [0, 2 * MS, 4 * MS] {
+        assert_eq!(again(CLAIMED + LEASE + until), NOTHING, "{until}");
+    }
+    assert_eq!(again(CLAIMED + LEASE - 1), ["I2"]);
+    assert_eq!(again(CLAIMED + LEASE + 4 * MS + 1), ["I2"]);
+}
+
+/// A call takes a millisecond here: of several shards some may have been that much before the one whose time is told.
+#[test]
+fn a_lease_that_is_prolonged_by_less_or_more_than_was_asked_for_is_found() {
+    let prolonged = |until: u64| {
+        let mut told = Told::one_job();
+        told.extends("worker", CLAIMED + 3 * MS, token(1), Some(until));
+        told.asks_for(LEASE);
+        told
+    };
+    let now = CLAIMED + 3 * MS;
+    for until in [now + LEASE, now + LEASE - MS] {
+        assert_eq!(prolonged(until).broken(), NOTHING);
+    }
+    for until in [now + LEASE + 1, now + LEASE - MS - 1] {
+        assert_eq!(prolonged(until).broken(), ["I2"]);
+    }
+    let mut elsewhere = prolonged(now + LEASE - 2 * MS);
+    elsewhere.is_elsewhere = true;
+    assert_eq!(elsewhere.broken(), NOTHING);
+}
