@@ -320,7 +320,9 @@ async fn hit_redis(server: &mut TestServer, fault: &Fault) -> bool {
             true
         }
         Kind::NewerFunctions => block_in_place(|| load_newer(server)),
-        Kind::Empty => block_in_place(|| empty(server, fault.pick)),
+        Kind::Empty => block_in_place(|| server.cli(&["FLUSHALL"])) == "OK",
+        Kind::EmptyDisk => block_in_place(|| empty_disk(server)),
+        Kind::OtherDatabase => block_in_place(|| point_elsewhere(server)),
         Kind::FullMemory => {
             let said = block_in_place(|| server.cli(&["CONFIG", "SET", "maxmemory", "1"]));
             pause(fault.span()).await;
@@ -339,15 +341,19 @@ async fn hit_redis(server: &mut TestServer, fault: &Fault) -> bool {
     }
 }
 
-/// Takes all data away: by a command, or as if the server had been started on another disk.
-fn empty(server: &mut TestServer, pick: u64) -> bool {
-    if pick.is_multiple_of(2) {
-        return server.cli(&["FLUSHALL"]) == "OK";
-    }
+/// Starts a server as if on another disk.
+fn empty_disk(server: &mut TestServer) -> bool {
     server.kill();
     let gone = std::fs::remove_dir_all(server.directory().join("appendonlydir"));
     server.restart();
     gone.is_ok()
+}
+
+/// Every connection, and each that is made, finds another database under the number of its own. What a round before left
+/// there is not to come back.
+fn point_elsewhere(server: &TestServer) -> bool {
+    let emptied = server.cli(&["-n", "1", "FLUSHDB"]);
+    emptied == "OK" && server.cli(&["SWAPDB", "0", "1"]) == "OK"
 }
 
 /// The functions that are there, under the next version: what a newer program loads. Older programs

@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     ClockBack,
     ClientClock,
     Empty,
+    EmptyDisk,
+    OtherDatabase,
     Drip,
     TakeNothing,
 }
@@ -150,7 +152,7 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
                 Kind::FailOver | Kind::OutrunReplicas | Kind::LeaveMaster => 6_000,
                 Kind::Drip | Kind::TakeNothing => 3_000,
                 // What is gone is not lost again.
-                Kind::Empty => spans,
+                Kind::Empty | Kind::EmptyDisk | Kind::OtherDatabase => spans,
                 // Else each cut takes all there is: some seconds' jobs are to be there that were synced.
                 Kind::CutPower if cell == CellKind::RedisEverysecPower => 4_000,
                 _ if cell.may_lose() => 1_500,
@@ -310,7 +312,14 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
         CellKind::RedisEverysecSlow | CellKind::RedisRdb => {
             vec![(Lane::Servers, &[(Kind::KillEngine, 1)])]
         }
-        CellKind::RedisEmptied => vec![(Lane::Servers, &[(Kind::Empty, 1)])],
+        CellKind::RedisEmptied => {
+            let gone: &[(Kind, u32)] = &[
+                (Kind::Empty, 1),
+                (Kind::EmptyDisk, 1),
+                (Kind::OtherDatabase, 1),
+            ];
+            vec![(Lane::Servers, gone)]
+        }
         CellKind::Cluster => vec![
             (Lane::Workers, WORKERS),
             (
@@ -369,7 +378,7 @@ impl Kind {
             Self::KillGateway => "F06",
             Self::StopWorker => "F08",
             Self::StopWorkers => "F29",
-            Self::Empty => "F17",
+            Self::Empty | Self::EmptyDisk | Self::OtherDatabase => "F17",
             Self::TakeNothing => "F27",
             Self::Drip => "F28",
             Self::StopEngine => "F09",
@@ -442,7 +451,9 @@ impl Kind {
             Self::NewerFunctions => "functions of a newer program beside older programs",
             Self::ClockAhead => "the engine's clock steps ahead by up to two seconds",
             Self::ClockBack => "the engine's clock reads 5 s, an hour or a day less",
-            Self::Empty => "the data emptied, or gone after a restart",
+            Self::Empty => "the data emptied",
+            Self::EmptyDisk => "the data gone after a restart",
+            Self::OtherDatabase => "another, empty database where the data were",
             Self::Drip => "strangers at the gateway, whose heads come byte by byte",
             Self::TakeNothing => "strangers at the gateway, who ask and take no answer",
             Self::ClientClock => {

@@ -117,32 +117,28 @@ fn redis_with_snapshots_only_loses_in_a_kill() {
     loses("redis-rdb");
 }
 
+/// How the data go, and a seed under which they do.
+const GONE: [(&str, &str); 3] = [
+    ("the data emptied", "7"),
+    ("the data gone after a restart", "1"),
+    ("another, empty database where the data were", "3"),
+];
+
 #[test]
 fn redis_that_is_emptied_loses_all_and_nobody_who_knew_it_goes_on() {
-    let run = run(&[
-        "--engine",
-        "redis-emptied",
-        "--minutes",
-        "0.4",
-        "--round",
-        "12",
-        "--seed",
-        "3",
-    ]);
-    let (acknowledged, lost) = kept_and_lost(&run);
-    assert!(acknowledged > 0 && lost > 0, "{}", run.said());
-    assert!(run.is_clean(), "{}", run.said());
-    let told = |round: &Value| {
-        let verdicts = round["findings"]["verdicts"].as_array().expect("verdicts");
+    for (way, seed) in GONE {
+        let cell = ["--engine", "redis-emptied", "--seed", seed];
+        let run = run(&[&cell[..], &["--minutes", "0.2", "--round", "12"]].concat());
+        let (acknowledged, lost) = kept_and_lost(&run);
+        assert!(acknowledged > 0 && lost > 0, "{}", run.said());
+        assert!(run.is_clean(), "{}", run.said());
+        let findings = &run.rounds()[0]["findings"];
+        assert_eq!(findings["tally"]["kinds"][way], 1, "{}", run.said());
+        let verdicts = findings["verdicts"].as_array().expect("verdicts");
         let named = |verdict: &&Value| verdict["name"] == "T loss of all is told";
         let told = verdicts.iter().find(named).expect("it is judged");
-        told["checked"].as_u64().expect("a number")
-    };
-    assert!(
-        run.rounds().iter().all(|round| told(round) > 0),
-        "{}",
-        run.said()
-    );
+        assert!(told["checked"].as_u64() > Some(0), "{}", run.said());
+    }
 }
 
 #[test]
