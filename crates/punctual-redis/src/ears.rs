@@ -347,7 +347,10 @@ impl Ear {
                 Ok(()) => backoff.reset(),
                 Err(said) => {
                     tracing::debug!(said, "the doorbells of redis are not heard; trying again");
-                    (link, missed) = (None, true);
+                    if let Some(link) = link.take() {
+                        calls.servers.doubt(link.host());
+                    }
+                    missed = true;
                     pause(backoff.pause()).await;
                 }
             }

@@ -339,9 +339,13 @@ impl Servers {
         self.topology().moved(slot, to);
     }
 
-    /// After a failure of a server, who answers for its slots is to be asked anew.
     fn forget(&self, node: &Node) {
-        self.topology().doubt(node.host());
+        self.doubt(node.host());
+    }
+
+    /// After a failure of a server, who answers for its slots is to be asked anew.
+    pub(crate) fn doubt(&self, host: &Host) {
+        self.topology().doubt(host);
     }
 
     /// Pauses after a failure of a call to a slot; whoever runs out of time behind it is told of it.

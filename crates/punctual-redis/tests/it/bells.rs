@@ -1,20 +1,25 @@
 //! Several engines on one server, as several processes are: who is rung for, and how soon.
 
+use std::cell::Cell;
+use std::sync::Arc;
+
 use punctual::conformance::START;
-use punctual::engine::{Claim, WaitFor, Waited, WorkerId};
+use punctual::engine::{Claim, StatsRequest, WaitFor, Waited, WorkerId};
 use punctual::job::{Group, Hold, OnRetry, Unique, UniquePolicy};
 use punctual::time::{Clock, ManualClock, Stopwatch, millis, seconds, within};
-use punctual::{Due, Engine, NewJob};
+use punctual::{Due, Engine, Namespace, NewJob};
 use punctual_redis::RedisEngine;
-use punctual_redis::testing::TestServer;
-use tokio::task::JoinHandle;
+use punctual_redis::testing::{TestSentinels, TestServer};
+use tokio::task::{JoinError, JoinHandle};
 
-use crate::client::{LIMIT, QUEUE, claim, comes_about, connect, drain, here, job, options};
+use crate::client::{
+    LIMIT, QUEUE, claim, comes_about, connect, drain, enqueue_surely, here, job, options,
+};
 use crate::cuts_together::notes_all;
 use crate::dropped::times;
 
 /// Waits for work of a queue in a task of its own, once it is known that there is none.
-async fn waits(engine: &std::sync::Arc<RedisEngine>, queue: &str) -> JoinHandle<Waited> {
+async fn waits(engine: &Arc<RedisEngine>, queue: &str) -> JoinHandle<Waited> {
     let now = engine.info().await.expect("info").now;
     let what = WaitFor::Work(vec![queue.into()]);
     let engine = engine.clone();
@@ -27,10 +32,22 @@ async fn waits(engine: &std::sync::Arc<RedisEngine>, queue: &str) -> JoinHandle<
     tokio::spawn(wait)
 }
 
-async fn at_once(wait: JoinHandle<Waited>) -> Waited {
-    // Well below the second after which one who waits looks for himself.
-    let waited = within(millis(800), wait).await.expect("it is rung for");
-    waited.expect("no panic")
+/// Engines whose clock stands still. Who waits never looks for himself then: what wakes him has rung.
+async fn that_never_look(address: &str) -> [Arc<RedisEngine>; 3] {
+    let clock = ManualClock::new(START);
+    let engine = || async {
+        let engine = RedisEngine::connect_with_clock(options(address), clock.clone()).await;
+        Arc::new(engine.expect("the servers are there"))
+    };
+    [engine().await, engine().await, engine().await]
+}
+
+/// A call that blocks on bells ends by itself after 20 s, and the next one may hear what the first did not ask for.
+const RUNG_WITHIN: std::time::Duration = seconds(15);
+
+async fn is_rung_for(wait: impl Future<Output = Result<Waited, JoinError>>) {
+    let waited = within(RUNG_WITHIN, wait).await.expect("it is rung for");
+    assert_eq!(waited.expect("no panic"), Waited::Work);
 }
 
 /// Whether somebody's connection blocks on bells.
@@ -38,16 +55,22 @@ fn is_heard(server: &TestServer) -> bool {
     server.cli(&["CLIENT", "LIST"]).contains("cmd=bzpopmin")
 }
 
-async fn engines(server: &TestServer) -> [std::sync::Arc<RedisEngine>; 3] {
+fn redis_cli(port: &str, words: &[&str]) -> String {
+    let mut command = std::process::Command::new("redis-cli");
+    let said = command.args(["-p", port]).args(words).output();
+    String::from_utf8_lossy(&said.expect("redis-cli runs").stdout).into_owned()
+}
+
+async fn engines(server: &TestServer) -> [Arc<RedisEngine>; 3] {
     let address = server.address();
-    let engine = || async { std::sync::Arc::new(connect(&address).await) };
+    let engine = || async { Arc::new(connect(&address).await) };
     [engine().await, engine().await, engine().await]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_elsewhere_is_rung_for() {
     let server = TestServer::start();
-    let [producer, worker, other] = engines(&server).await;
+    let [producer, worker, other] = that_never_look(&server.address()).await;
     assert!(claim(&worker, 1).await.expect("claim").is_empty());
     assert!(claim(&other, 1).await.expect("claim").is_empty());
     let waits_one = waits(&worker, QUEUE).await;
@@ -56,17 +79,19 @@ async fn a_worker_elsewhere_is_rung_for() {
         .enqueue(&here(), vec![job()])
         .await
         .expect("enqueue");
-    let first = tokio::select! {
-        rung = waits_one => rung,
-        rung = waits_other => rung,
+    let first = async {
+        tokio::select! {
+            rung = waits_one => rung,
+            rung = waits_other => rung,
+        }
     };
-    assert_eq!(first.expect("no panic"), Waited::Work);
+    is_rung_for(first).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bell_that_is_not_needed_here_rings_elsewhere() {
     let server = TestServer::start();
-    let [producer, gone, worker] = engines(&server).await;
+    let [producer, gone, worker] = that_never_look(&server.address()).await;
     assert!(claim(&gone, 1).await.expect("claim").is_empty());
     // It listens no more, but its connection still blocks on the bell.
     let wait = waits(&gone, QUEUE).await;
@@ -78,14 +103,14 @@ async fn a_bell_that_is_not_needed_here_rings_elsewhere() {
         .enqueue(&here(), vec![job()])
         .await
         .expect("enqueue");
-    assert_eq!(at_once(wait).await, Waited::Work);
+    is_rung_for(wait).await;
     assert_eq!(drain(&worker).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_is_listened_to_later_is_heard() {
     let server = TestServer::start();
-    let [producer, worker, _] = engines(&server).await;
+    let [producer, worker, _] = that_never_look(&server.address()).await;
     let first = waits(&worker, QUEUE).await;
     comes_about("somebody listens", || is_heard(&server)).await;
     let second = waits(&worker, "mail").await;
@@ -93,18 +118,23 @@ async fn a_queue_that_is_listened_to_later_is_heard() {
         .enqueue(&here(), vec![NewJob::new("mail", "{}")])
         .await
         .expect("enqueue");
-    assert_eq!(at_once(second).await, Waited::Work);
+    is_rung_for(second).await;
     assert!(!first.is_finished());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bells_are_heard_again_within_a_second_of_a_restart() {
     let mut server = TestServer::with(&crate::faults::ALWAYS);
-    let [producer, worker, _] = engines(&server).await;
-    assert!(claim(&worker, 1).await.expect("claim").is_empty());
+    let [producer, worker, _] = that_never_look(&server.address()).await;
+    for engine in [&producer, &worker] {
+        assert!(claim(engine, 1).await.expect("claim").is_empty());
+    }
     let wait = waits(&worker, QUEUE).await;
     comes_about("somebody listens", || is_heard(&server)).await;
+    // It comes back without the functions.
+    server.cli(&["FUNCTION", "FLUSH"]);
     tokio::task::block_in_place(|| server.restart());
+    notes_all(&server);
     // Tries are half a second apart at most, as `servers` asserts, and the first of them does that does not come
     // while the server still reads its file.
     comes_about("somebody listens again", || is_heard(&server)).await;
@@ -112,10 +142,37 @@ async fn bells_are_heard_again_within_a_second_of_a_restart() {
     let mut refused = refused.lines().filter(|it| it.starts_with("errorstat_"));
     let wrong = refused.find(|it| !it.starts_with("errorstat_LOADING:"));
     assert_eq!(wrong, None, "one more try");
-    server.cli(&["FUNCTION", "FLUSH"]);
     let sent = producer.enqueue(&here(), vec![job()]).await;
     sent.expect("enqueue");
-    assert_eq!(at_once(wait).await, Waited::Work);
+    // The functions are looked for before a call, so that it is not sent in vain.
+    let called = server.cli(&["SLOWLOG", "GET", "-1"]);
+    let called = |function: &str| called.lines().filter(|it| *it == function).count();
+    assert_eq!(called("punctual_test_version"), 1);
+    assert_eq!(called("punctual_test_enqueue"), 1);
+    is_rung_for(wait).await;
+    assert_eq!(drain(&worker).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_sleeps_through_a_failover_is_rung_for_after_it() {
+    let mut servers = TestSentinels::start();
+    let address = servers.address();
+    let [producer, worker, _] = that_never_look(&address).await;
+    assert!(claim(&worker, 1).await.expect("claim").is_empty());
+    let wait = waits(&worker, QUEUE).await;
+    let master = servers.ask_all(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
+    let port = master[0].lines().nth(1).expect("a sentinel knows a master");
+    let is_heard = || redis_cli(port, &["CLIENT", "LIST"]).contains("cmd=bzpopmin");
+    comes_about("somebody listens", is_heard).await;
+    // Both replicas have what one change finds, and so all that came before it.
+    let [sure, ..] = that_never_look(&format!("{address}?durability=replica(2)")).await;
+    let sent = sure.enqueue(&here(), vec![NewJob::new("mail", "{}")]).await;
+    sent.expect("enqueue");
+    tokio::task::block_in_place(|| servers.kill_master());
+    enqueue_surely(&producer, &job()).await;
+    // Nobody else in its process calls, and meets that the master is another one.
+    is_rung_for(wait).await;
+    assert_eq!(drain(&worker).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,10 +214,17 @@ async fn a_lost_bell_costs_a_second() {
     assert!((1..=most).contains(&looks), "{looks} looks");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// So many questions at most is somebody answered, who asks without end, between a due and the claim of its job: some
+/// ten milliseconds of a quiet machine.
+const ASKED_MAX: usize = 50;
+
+/// On one thread, so that whatever keeps the worker waiting keeps who asks waiting too.
+#[tokio::test]
 async fn a_job_is_on_time_and_never_early() {
     let server = TestServer::start();
-    let [producer, worker, _] = engines(&server).await;
+    let [producer, worker, asker] = engines(&server).await;
+    // Who asks of the same namespace would bring about what is due.
+    let elsewhere = Namespace::new("elsewhere").expect("a good name");
     for delay in [millis(40), millis(90), millis(150)] {
         let job = NewJob {
             due: Due::After(delay),
@@ -168,24 +232,32 @@ async fn a_job_is_on_time_and_never_early() {
         };
         let sent = producer.enqueue(&here(), vec![job]).await.expect("enqueue");
         let due = sent.receipts[0].due;
-        let watch = Stopwatch::start();
-        let claimed = loop {
-            assert!(watch.elapsed() < LIMIT, "it does not come");
-            let claim = punctual::engine::Claim::new(Default::default(), QUEUE, 1);
-            let claimed = worker.claim(&here(), claim).await.expect("claim");
-            if !claimed.pages.is_empty() {
-                break claimed;
+        let asked = Cell::new(0);
+        let asks = async {
+            loop {
+                let answer = asker.stats(&elsewhere, StatsRequest::default()).await;
+                let is_due = answer.expect("stats").now >= due;
+                asked.set(asked.get() + usize::from(is_due));
+                assert!(asked.get() <= ASKED_MAX, "nobody comes");
             }
-            let until = claimed.wake_at.expect("a job is to come");
-            let what = WaitFor::Work(vec![QUEUE.into()]);
-            worker.wait(&here(), what, until).await.expect("wait");
         };
-        assert!(claimed.now >= due, "{} is before {due}", claimed.now);
-        assert!(
-            claimed.now - due < millis(500),
-            "{:?} late",
-            claimed.now - due
-        );
+        let comes = async {
+            loop {
+                let wants = Claim::new(Default::default(), QUEUE, 1);
+                let claimed = worker.claim(&here(), wants).await.expect("claim");
+                if !claimed.pages.is_empty() {
+                    break claimed.now;
+                }
+                assert_eq!(claimed.wake_at, Some(due), "it is told when to come");
+                let what = WaitFor::Work(vec![QUEUE.into()]);
+                worker.wait(&here(), what, due).await.expect("wait");
+            }
+        };
+        let came = tokio::select! {
+            came = comes => came,
+            never = asks => never,
+        };
+        assert!(came >= due, "{came} is before {due}");
     }
 }
 
