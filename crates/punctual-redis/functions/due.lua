@@ -12,6 +12,7 @@ local SLICE = 250 -- ids of a far list spread at a time
 local SORTED = 1000
 local LREM_MAX = SORTED
 --SMALL LREM_MAX = 2
+local PUSHED = 6000 -- items that one call pushes
 local COUNTED = 4096 -- a list of at most so many is counted by due
 
 local function due_set(r) return S.base .. ':n:' .. r.name end
@@ -109,7 +110,9 @@ local function add_many(r, dues, members, ids)
     -- An entry that was stale stands for its job again.
     for k = 1, left and #list or 0 do if not is_stale(r, number, left, list[k]) then new[#new + 1] = list[k] end end
     if left then list = new end
-    if #list > 0 and call_many('RPUSH', far_list(r, number), list) <= #list then call('ZADD', far_numbers(r), number, number) end
+    -- Of a list pushed in parts the answers say nothing of its length.
+    local length = #list > 0 and call_many('RPUSH', far_list(r, number), list) or nil
+    if length and (#list > PUSHED or length <= #list) then call('ZADD', far_numbers(r), number, number) end
   end
   r.c[SCHEDULED], r.far, r.rest = r.c[SCHEDULED] + #ids, r.far + added, nil
   if earliest then Due.head_at_most(r, earliest) end
@@ -200,6 +203,8 @@ function Due.remove(r, j)
   if r.c[SCHEDULED] == 0 then return false end
   if call('ZREM', due_set(r), member_of(j)) == 0 then
     if r.far == 0 or j.due < r.horizon then return false end
+    -- While a list whose time has come is being spread, who was put in line at once is due behind the horizon, too.
+    if j.due <= S.now and Line.has(r, j) then return false end
     local number = floor(j.due / WIDTH)
     local key = far_list(r, number)
     if call('LLEN', key) <= LREM_MAX then call('LREM', key, 1, j.id) else call('HINCRBY', stale_set(r), j.id .. fmt('%d', number), 1) end

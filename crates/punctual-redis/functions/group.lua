@@ -99,6 +99,10 @@ local function add_ready(row, prio, n)
   row.r[prio] = left > 0 and left or nil
 end
 
+function Group.has(r, j)
+  return call('ZSCORE', S.base .. ':l:' .. r.name, line_member(j)) and true
+end
+
 function Group.up(r, j)
   call('ZADD', S.base .. ':l:' .. r.name, 0, line_member(j))
   local row = Group.row(r, j.opts.g)

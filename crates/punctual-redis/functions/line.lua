@@ -99,6 +99,12 @@ function Line.up(r, j)
   Line.side_add(r, lane_of(j), side_member(j))
 end
 
+-- Whether a job out of order stands in its side set, or in its group's line.
+function Line.has(r, j)
+  if j.opts.g then return Group.has(r, j) end
+  return call('ZSCORE', side_of(r, lane_of(j)), side_member(j)) and true
+end
+
 -- Whether an entry of a pack stands for this record.
 function Line.is_live(raw, stamp10)
   if not raw then return false end
