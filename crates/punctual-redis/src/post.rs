@@ -15,7 +15,7 @@ use crate::clock::ServerClock;
 use crate::gathering::{Answer, Call, Lane};
 use crate::library::Library;
 use crate::link::Deadline;
-use crate::refusal::{is_of_other_functions, passing_if_denied, refused};
+use crate::refusal::{is_of_other_functions, passing_if_denied, refused, unknown};
 use crate::servers::{Kind, Servers};
 use crate::shards::Shard;
 use crate::wire::Packed;
@@ -307,11 +307,6 @@ fn again(error: &Error) -> Error {
     error
         .context()
         .fold(same, |same, (name, value)| same.with(name, value))
-}
-
-fn unknown(why: &str) -> Error {
-    let message = format!("{why}; whether the call was done is unknown: send the same ids again");
-    Error::new(ErrorKind::EngineUnavailable, message)
 }
 
 #[cfg(test)]

@@ -109,6 +109,20 @@ pub(crate) fn passing_if_denied(error: Error) -> Error {
     Error::new(ErrorKind::EngineUnavailable, error.message())
 }
 
+/// What a server answers to a call that it may have done before: a refusal for its state says nothing of that.
+pub(crate) fn left_open(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::EngineFull | ErrorKind::DurabilityUnavailable => unknown(error.message()),
+        _ => error,
+    }
+}
+
+/// A call that may have been done.
+pub(crate) fn unknown(why: &str) -> Error {
+    let message = format!("{why}; whether the call was done is unknown: send the same ids again");
+    Error::new(ErrorKind::EngineUnavailable, message)
+}
+
 /// A refusal that no second try mends.
 pub(crate) fn refused(code: &str, said: &str) -> Error {
     let (kind, message) = match code {

@@ -14,7 +14,7 @@ use crate::library::Library;
 use crate::link::{Deadline, Dialer, Link, Live};
 use crate::node::{Node, Prepared, Ready, silent};
 use crate::options::Options;
-use crate::refusal::{Remedy, is_of_other_functions, passing, remedy};
+use crate::refusal::{Remedy, is_of_other_functions, left_open, passing, remedy};
 use crate::replicas::Reached;
 use crate::standing::{self, Standing};
 use crate::topology::{Slot, Topology};
@@ -100,6 +100,22 @@ impl Servers {
     /// The same, with what is wanted before each sending, if anything is any more; also notes, whatever the answer,
     /// whether it was sent before, and may have been done.
     pub(crate) async fn call_noting<'a>(
+        &self,
+        slot: Slot,
+        wanted: impl FnMut() -> Option<Cow<'a, Cmd>>,
+        kind: Kind,
+        deadline: Deadline,
+        is_repeat: &mut bool,
+    ) -> Result<Value> {
+        let answer = self.call_until(slot, wanted, kind, deadline, is_repeat);
+        let answer = answer.await;
+        match *is_repeat && kind != Kind::Looks {
+            true => answer.map_err(left_open),
+            false => answer,
+        }
+    }
+
+    async fn call_until<'a>(
         &self,
         slot: Slot,
         mut wanted: impl FnMut() -> Option<Cow<'a, Cmd>>,

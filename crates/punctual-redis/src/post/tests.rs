@@ -148,6 +148,36 @@ async fn what_was_sent_before_older_functions_refused_it_is_told_as_sent_again()
     }
 }
 
+/// The first sending may have been done: what then refuses the second says nothing of it.
+#[tokio::test]
+async fn calls_that_left_together_and_were_sent_before_are_not_told_as_refused() {
+    for breaks in [true, false] {
+        let mut sent = 0;
+        let port = server(move |words| match words {
+            [_, name, ..] if name == "punctual_1_version" => {
+                version(Library::production().version())
+            }
+            [_, name, ..] if name == "punctual_1_calls" => {
+                sent += 1;
+                match breaks && sent == 1 {
+                    true => Says::Breaks,
+                    false => Says::Reply("-MISCONF it cannot save\r\n".into()),
+                }
+            }
+            _ => Says::Reply("$0\r\n\r\n".into()),
+        });
+        for answer in two_settles(port.await, seconds(30)).await {
+            let error = answer.expect_err("it is refused");
+            let (kind, is_open) = match breaks {
+                true => (ErrorKind::EngineUnavailable, true),
+                false => (ErrorKind::EngineFull, false),
+            };
+            assert_eq!(error.kind(), kind, "{error}");
+            assert_eq!(error.message().contains("unknown"), is_open, "{error}");
+        }
+    }
+}
+
 /// Whether functions are older is asked within the call's own time: others of its lane wait behind it.
 #[tokio::test]
 async fn a_server_that_does_not_say_its_version_is_not_waited_for_beyond_the_deadline() {

@@ -52,6 +52,8 @@ mod histories;
 mod lagging;
 /// Records that a later version has written.
 mod later;
+/// Calls that were done, refused when they are sent again.
+mod left_open;
 /// Hears what is logged.
 mod logs;
 /// Settles whose answer is lost.
