@@ -92,7 +92,11 @@ async fn run(
         // Many shards that are busy or away take their time, one after the other.
         let beat =
             || pulse.lock().unwrap_or_else(PoisonError::into_inner).last = Stopwatch::start();
-        let kept = keep(&calls, beat).await;
+        let are_missing = {
+            let pulse = pulse.lock().unwrap_or_else(PoisonError::into_inner);
+            pulse.missing.borrow().is_some()
+        };
+        let kept = keep(&calls, are_missing, beat).await;
         if examined.elapsed() >= every {
             match examine(&calls).await {
                 Ok(found) => *standings.lock().unwrap_or_else(PoisonError::into_inner) = found,
@@ -103,6 +107,7 @@ async fn run(
         let mut pulse = pulse.lock().unwrap_or_else(PoisonError::into_inner);
         pulse.last = Stopwatch::start();
         match kept {
+            Ok(()) if are_missing => drop(pulse.missing.send_replace(None)),
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::DataMissing => {
                 if pulse.missing.borrow().is_none() {
@@ -119,11 +124,11 @@ async fn run(
 }
 
 /// One round over the shards that this process has talked to. One that fails keeps no other from its
-/// turn; lost data are the worst that can be told.
-async fn keep(calls: &Calls, beat: impl Fn()) -> Result<()> {
+/// turn; lost data are the worst that can be told. Once data were missing it is well when all were looked for.
+async fn keep(calls: &Calls, are_missing: bool, beat: impl Fn()) -> Result<()> {
     let mut told = Ok(());
     for shard in calls.shards.greeted() {
-        if let Err(error) = keep_one(calls, &shard, &beat).await {
+        if let Err(error) = keep_one(calls, &shard, are_missing, &beat).await {
             let is_worse = told.is_ok() || error.kind() == ErrorKind::DataMissing;
             if is_worse {
                 told = Err(error);
@@ -133,9 +138,14 @@ async fn keep(calls: &Calls, beat: impl Fn()) -> Result<()> {
     told
 }
 
-async fn keep_one(calls: &Calls, shard: &Arc<Shard>, beat: impl Fn()) -> Result<()> {
+async fn keep_one(
+    calls: &Calls,
+    shard: &Arc<Shard>,
+    are_missing: bool,
+    beat: impl Fn(),
+) -> Result<()> {
     let crowd = shard.crowd.load(Ordering::Relaxed);
-    if lets_be(shard.silence(), shard.unkept(), crowd) {
+    if !are_missing && lets_be(shard.silence(), shard.unkept(), crowd) {
         let family = calls.shards.known(&shard.namespace);
         if family.is_some_and(|shards| shards.len() > 1) {
             beat();

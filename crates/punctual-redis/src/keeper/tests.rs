@@ -29,6 +29,24 @@ async fn data_that_vanish_are_told_in_five_seconds_though_nobody_calls() {
     assert_eq!(server.cli(&["DBSIZE"]), "0", "never a silent new queue");
 }
 
+#[tokio::test]
+async fn data_that_are_back_are_no_problem_any_more() {
+    let server = TestServer::start();
+    let options: crate::Options = server.address().parse().expect("a good address");
+    let calls = Arc::new(Calls::new(options, Library::production()).expect("no files are read"));
+    let keeper = Keeper::start(calls.clone(), Arc::default());
+    let here = Namespace::default();
+    calls.shards_of(&here).await.expect("it is there");
+    let mut missing = keeper.pulse.lock().expect("no panic").missing.subscribe();
+    server.cli(&["SWAPDB", "0", "1"]);
+    let told = within(seconds(30), missing.wait_for(Option::is_some)).await;
+    drop(told.expect("it looks").expect("it lives"));
+    server.cli(&["SWAPDB", "0", "1"]);
+    let told = within(seconds(30), missing.wait_for(Option::is_none)).await;
+    drop(told.expect("it looks again").expect("it lives"));
+    assert_eq!(keeper.problem(), None);
+}
+
 /// What a server is set up for is read again, here each round, and what has become wrong is told.
 #[tokio::test]
 async fn a_server_that_is_set_up_otherwise_since_is_noticed() {

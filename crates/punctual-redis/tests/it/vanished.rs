@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use punctual::engine::{StatsRequest, WaitFor};
-use punctual::time::{Stopwatch, minutes, seconds};
+use punctual::time::{Stopwatch, millis, minutes, pause, seconds};
 use punctual::{Engine, ErrorKind};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
-use crate::client::{claim, connect, enqueue, here};
+use crate::client::{LIMIT, claim, comes_about, connect, enqueue, here};
 
 /// How the data of a server vanish.
 #[derive(Debug, Clone, Copy)]
@@ -83,8 +83,26 @@ async fn another_database_is_told_at_the_next_call_and_forgiven_once_it_is_the_r
     let error = enqueue(&engine).await.expect_err("it is another one");
     assert_eq!(error.kind(), ErrorKind::DataMissing, "{error}");
     nothing_was_begun(&server);
+    // Its own rounds tell of it, too.
+    let told = refusals(&server);
+    comes_about("a round is refused", || refusals(&server) > told).await;
     Loss::AnotherDatabase.befall(&mut server);
     assert_eq!(claim(&engine, 1).await.expect("claim")[0].jobs[0].id, id);
+    let watch = Stopwatch::start();
+    while !engine.info().await.expect("info").health.ok {
+        assert!(watch.elapsed() < LIMIT, "it is never well again");
+        pause(millis(100)).await;
+    }
+}
+
+/// How often the functions have refused something.
+fn refusals(server: &TestServer) -> u64 {
+    let errors = server.cli(&["INFO", "errorstats"]);
+    let counted = errors.lines().find_map(|line| {
+        let count = line.strip_prefix("errorstat_PUNCTUAL:count=")?;
+        count.trim_end().parse().ok()
+    });
+    counted.unwrap_or(0)
 }
 
 /// Who starts after a loss has nothing to compare, unless he was told that there are data.
