@@ -122,7 +122,7 @@ end
 
 -- maintain: what is due, in bounded parts, and when to come again.
 -- Key: base. Argument: instance, map {sh shards that a new namespace is cut into, ss 1 if it must be so}.
--- Reply: moved, expired, rescued, pruned, next, shards, entries of the outbox that wait.
+-- Reply: moved, expired, rescued, pruned, next, shards, entries of the outbox that wait, far jobs that were looked up.
 function Sweep.maintain(base, args)
   if not call then bind() end
   local instance = args and sub(args, 1, 8) or BELOW
@@ -136,7 +136,7 @@ function Sweep.maintain(base, args)
   Shard.commit()
   local oldest = call('LINDEX', base .. ':mp', 0)
   local soon = min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER)
-  return mp.pack({mo = moved, xp = expired, rs = rescued, pr = pruned, n = S.now, i = M.instance, nx = soon < NEVER and soon or nil, sh = cut, ob = Outbox.waiting()})
+  return mp.pack({mo = moved, xp = expired, rs = rescued, pr = pruned, n = S.now, i = M.instance, nx = soon < NEVER and soon or nil, sh = cut, ob = Outbox.waiting(), sp = S.spread > 0 and S.spread or nil})
 end
 
 end

@@ -159,8 +159,10 @@ impl Calls {
             other => return other,
         }
         let touch = MapWriter::default();
-        self.send_map(shard, "maintain", Kind::Changes, &touch, deadline)
+        let kept = self
+            .send_map(shard, "maintain", Kind::Changes, &touch, deadline)
             .await?;
+        Duties::read(&kept)?.note(shard);
         let mut again = map();
         again.put("any", 1_u8);
         self.send_map(shard, verb, Kind::Looks, &again, deadline)
@@ -169,18 +171,20 @@ impl Calls {
 
     /// One shard's part of a `maintain`: its duties, and effects that nobody has delivered.
     pub(crate) async fn maintain(&self, shard: &Arc<Shard>) -> Result<Maintained> {
-        self.maintained(shard).await.map(|(done, _)| done)
+        self.maintained(shard).await.map(|duties| duties.done)
     }
 
-    /// The same, and the shard's time at which it was done.
-    pub(crate) async fn maintained(&self, shard: &Arc<Shard>) -> Result<(Maintained, Timestamp)> {
+    /// The same, and what only the keeper asks.
+    pub(crate) async fn maintained(&self, shard: &Arc<Shard>) -> Result<Duties> {
         let map = MapWriter::default();
         let reply = self.change(shard, "maintain", Kind::Changes, &map).await?;
         shard.is_kept();
         if reply.get("ob").some(Mp::number)?.unwrap_or(0) > 0 {
             self.deliver_old(shard).await;
         }
-        Ok((stats::maintained(&reply)?, read_instant(reply.get("n"))?))
+        let duties = Duties::read(&reply)?;
+        duties.note(shard);
+        Ok(duties)
     }
 
     /// A look at a shard that leaves no trace there if it is new.
@@ -363,4 +367,28 @@ fn bounds(limits: &Limits) -> [usize; 5] {
 /// A read found something to be done before it.
 fn is_touch(error: &Error) -> bool {
     error.kind() == ErrorKind::Internal && error.message() == crate::refusal::TOUCH
+}
+
+/// What a `maintain` of one shard has answered.
+#[derive(Debug)]
+pub(crate) struct Duties {
+    pub(crate) done: Maintained,
+    /// Far jobs that it has looked up, so that they can be moved when they are due.
+    pub(crate) looked_up: u64,
+    /// The shard's time.
+    pub(crate) at: Timestamp,
+}
+
+impl Duties {
+    fn read(reply: &Mp) -> Result<Self> {
+        Ok(Self {
+            done: stats::maintained(reply)?,
+            looked_up: reply.get("sp").some(Mp::number)?.unwrap_or(0),
+            at: read_instant(reply.get("n"))?,
+        })
+    }
+
+    fn note(&self, shard: &Shard) {
+        shard.leaves_duties(self.done.next.is_some_and(|next| next <= self.at));
+    }
 }

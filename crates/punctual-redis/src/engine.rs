@@ -35,7 +35,7 @@ use crate::wire::{mp::MapWriter, stats};
 /// # }
 /// ```
 pub struct RedisEngine {
-    calls: Arc<Calls>,
+    pub(crate) calls: Arc<Calls>,
     waiting: Waiting,
     durability: Durability,
     standings: Arc<Mutex<Vec<Standing>>>,

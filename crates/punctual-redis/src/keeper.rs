@@ -2,13 +2,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use punctual::engine::{LoopHealth, Maintained};
+use punctual::engine::LoopHealth;
 use punctual::time::{Stopwatch, Timestamp, millis, minutes, pause, seconds};
 use punctual::{ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::calls::Calls;
+use crate::calls::{Calls, Duties};
 use crate::examine::examine;
 use crate::shards::Shard;
 use crate::standing::Standing;
@@ -87,8 +87,11 @@ async fn run(
     pulse: Arc<Mutex<Pulse>>,
 ) {
     let mut examined = Stopwatch::start();
+    let at_rest = || ROUND.mul_f64(0.8 + 0.2 * draw());
+    let mut rest = at_rest();
     loop {
-        pause(ROUND.mul_f64(0.8 + 0.2 * draw())).await;
+        pause(rest).await;
+        let round = Stopwatch::start();
         // Many shards that are busy or away take their time, one after the other.
         let beat =
             || pulse.lock().unwrap_or_else(PoisonError::into_inner).last = Stopwatch::start();
@@ -97,6 +100,11 @@ async fn run(
             pulse.missing.borrow().is_some()
         };
         let kept = keep(&calls, are_missing, beat).await;
+        // While far jobs are looked up ahead of their time, all that do so take a third of the server's.
+        rest = match kept {
+            Ok(Some(crowd)) => (round.elapsed() * 2 * crowd).min(ROUND),
+            _ => at_rest(),
+        };
         if examined.elapsed() >= every {
             match examine(&calls).await {
                 Ok(found) => *standings.lock().unwrap_or_else(PoisonError::into_inner) = found,
@@ -107,8 +115,8 @@ async fn run(
         let mut pulse = pulse.lock().unwrap_or_else(PoisonError::into_inner);
         pulse.last = Stopwatch::start();
         match kept {
-            Ok(()) if are_missing => drop(pulse.missing.send_replace(None)),
-            Ok(()) => {}
+            Ok(_) if are_missing => drop(pulse.missing.send_replace(None)),
+            Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::DataMissing => {
                 if pulse.missing.borrow().is_none() {
                     tracing::error!(%error, "the jobs are gone");
@@ -125,40 +133,45 @@ async fn run(
 
 /// One round over the shards that this process has talked to. One that fails keeps no other from its
 /// turn; lost data are the worst that can be told. Once data were missing it is well when all were looked for.
-async fn keep(calls: &Calls, are_missing: bool, beat: impl Fn()) -> Result<()> {
-    let mut told = Ok(());
+async fn keep(calls: &Calls, are_missing: bool, beat: impl Fn()) -> Result<Option<u32>> {
+    let mut told = Ok(None);
     for shard in calls.shards.greeted() {
-        if let Err(error) = keep_one(calls, &shard, are_missing, &beat).await {
-            let is_worse = told.is_ok() || error.kind() == ErrorKind::DataMissing;
-            if is_worse {
+        match keep_one(calls, &shard, are_missing, &beat).await {
+            Ok(crowd) => told = told.map(|most| crowd.max(most)),
+            Err(error) if told.is_ok() || error.kind() == ErrorKind::DataMissing => {
                 told = Err(error);
             }
+            Err(_) => {}
         }
     }
     told
 }
 
+/// The round of one shard; while it has far jobs to look up still, how many workers there are whose processes may do the
+/// same.
 async fn keep_one(
     calls: &Calls,
     shard: &Arc<Shard>,
     are_missing: bool,
     beat: impl Fn(),
-) -> Result<()> {
+) -> Result<Option<u32>> {
     let crowd = shard.crowd.load(Ordering::Relaxed);
-    if !are_missing && lets_be(shard.silence(), shard.unkept(), crowd) {
+    let has_time = !are_missing && !shard.is_behind();
+    if has_time && lets_be(shard.silence(), shard.unkept(), crowd) {
         let family = calls.shards.known(&shard.namespace);
         if family.is_some_and(|shards| shards.len() > 1) {
             beat();
             calls.deliver_old(shard).await;
         }
-        return Ok(());
+        return Ok(None);
     }
     let mut slices = Slices::default();
     loop {
         beat();
-        let (done, at) = calls.maintained(shard).await?;
-        if !slices.go_on(&done, at) {
-            return Ok(());
+        let duties = calls.maintained(shard).await?;
+        if !slices.go_on(&duties) {
+            let looks_up = shard.is_behind() && duties.looked_up > 0;
+            return Ok(looks_up.then_some(crowd.max(1)));
         }
     }
 }
@@ -173,11 +186,12 @@ struct Slices {
 }
 
 impl Slices {
-    /// Counts one that was done at an instant; whether another follows. What falls due after the first is left to the next
-    /// round, or this one would follow a busy queue without an end. What gets far jobs ready to be moved tells nothing.
-    fn go_on(&mut self, done: &Maintained, at: Timestamp) -> bool {
-        let began = *self.began.get_or_insert(at);
-        let some = done.moved + done.expired + done.rescued + done.pruned > 0;
+    /// Counts one; whether another follows. What falls due after the first is left to the next
+    /// round, or this one would follow a busy queue without an end. Functions before 17 do not tell of far jobs looked up.
+    fn go_on(&mut self, duties: &Duties) -> bool {
+        let (done, began) = (&duties.done, *self.began.get_or_insert(duties.at));
+        let some =
+            done.moved + done.expired + done.rescued + done.pruned > 0 || duties.looked_up > 0;
         self.done += 1;
         self.untold = if some { 0 } else { self.untold + 1 };
         let has_more = done.next.is_some_and(|next| next <= began);
@@ -206,8 +220,7 @@ const KEEPS_ONCE_IN: Duration = minutes(1);
 
 /// Slices of work in one round and shard.
 const ROUNDS_MAX: u32 = 100;
-/// Of these, one after the other that tell of nothing done: each spreads 250 far jobs or more, so a million is spread in the
-/// five minutes that it is begun ahead.
+/// Of these, one after the other that tell of nothing done.
 const UNTOLD_MAX: u32 = 60;
 
 /// An even draw from 0 to 1.

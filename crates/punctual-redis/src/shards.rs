@@ -24,6 +24,8 @@ pub(crate) struct Shard {
     gatherings: [Gathering; 2],
     answered: Mutex<Option<Answered>>,
     kept: Mutex<Option<Stopwatch>>,
+    /// Whether duties were left that had come when this process last did some.
+    behind: AtomicBool,
     /// Whether its server is away, and somebody here looks when it is back.
     away: AtomicBool,
     /// How often somebody here was told that its jobs are gone.
@@ -48,6 +50,7 @@ impl Shard {
             gatherings: Default::default(),
             answered: Mutex::default(),
             kept: Mutex::default(),
+            behind: AtomicBool::new(false),
             away: AtomicBool::new(false),
             losses: watch::Sender::default(),
             crowd: AtomicU32::new(1),
@@ -112,6 +115,16 @@ impl Shard {
     /// Notes that this process has done its duties just now.
     pub(crate) fn is_kept(&self) {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
+    }
+
+    /// Notes whether duties that had come were left, once some were done.
+    pub(crate) fn leaves_duties(&self, some: bool) {
+        self.behind.store(some, Ordering::Relaxed);
+    }
+
+    /// Whether some were left.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Relaxed)
     }
 
     /// How long ago this process last did.

@@ -1,6 +1,7 @@
-use punctual::engine::Durability;
-use punctual::time::within;
-use punctual::{Engine, Namespace, NewJob};
+use punctual::conformance::START;
+use punctual::engine::{Claim, Durability, Maintained, StatsRequest, WorkerId};
+use punctual::time::{ManualClock, hours, within};
+use punctual::{Due, Engine, Namespace, NewJob};
 
 use super::*;
 use crate::RedisEngine;
@@ -74,6 +75,49 @@ async fn a_server_that_is_set_up_otherwise_since_is_noticed() {
     assert_eq!(problems(), Vec::<String>::new(), "and that it is mended");
 }
 
+/// A list of far jobs is begun five minutes ahead of its time: an idle worker's look each second gets through 75,000.
+#[tokio::test]
+async fn far_jobs_are_looked_up_ahead_of_their_time_though_somebody_has_just_looked() {
+    const FAR: usize = 60;
+    const BATCH: usize = 1_000;
+    let server = TestServer::start();
+    let clock = ManualClock::new(START);
+    let options: crate::Options = server.address().parse().expect("a good address");
+    let engine = RedisEngine::connect_with_clock(options, clock.clone()).await;
+    let engine = engine.expect("the server is there");
+    let here = Namespace::default();
+    let width = 1 << 32;
+    let begins = Timestamp::from_micros((START + hours(5)).as_micros() / width * width);
+    for _ in 0..FAR {
+        let job = |_| NewJob {
+            due: Due::At(begins + seconds(1)),
+            ..NewJob::new("mail", "{}")
+        };
+        let jobs = (0..BATCH).map(job).collect();
+        engine.enqueue(&here, jobs).await.expect("enqueue");
+    }
+    let ahead = Timestamp::from_micros(begins.as_micros() - 60_000_000);
+    engine.set_time(ahead).await.expect("it is there");
+    clock.set(ahead);
+    let looks = engine.stats(&here, StatsRequest::default()).await;
+    looks.expect("stats");
+    let (mut rounds, mut again) = (0, Some(1));
+    while again.is_some() {
+        again = keep(&engine.calls, false, || {}).await.expect("a round");
+        rounds += 1;
+        assert!(rounds < 9, "it does not come to an end");
+    }
+    assert!(rounds > 1, "one round is bounded");
+    engine
+        .set_time(begins + seconds(1))
+        .await
+        .expect("it is there");
+    clock.set(begins + seconds(1));
+    let order = Claim::new(WorkerId::random(), "mail", 1);
+    let claimed = engine.claim(&here, order).await.expect("claim");
+    assert_eq!(claimed.pages.len(), 1, "the list is not looked up");
+}
+
 #[test]
 fn one_of_many_workers_leaves_the_rounds_to_others() {
     let kept = Some(seconds(30));
@@ -103,7 +147,14 @@ fn one_of_many_workers_leaves_the_rounds_to_others() {
 fn slices(told: impl Fn(u32) -> Maintained) -> u32 {
     let mut slices = Slices::default();
     (1..)
-        .find(|slice| !slices.go_on(&told(*slice), NOW + millis(u64::from(*slice) - 1)))
+        .find(|slice| {
+            let duties = Duties {
+                done: told(*slice),
+                looked_up: 0,
+                at: NOW + millis(u64::from(*slice) - 1),
+            };
+            !slices.go_on(&duties)
+        })
         .expect("a round ends")
 }
 
