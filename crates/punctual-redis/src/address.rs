@@ -60,7 +60,7 @@ pub(crate) enum Place {
 
 impl Place {
     /// Those that the address names.
-    fn hosts(&self) -> &[Host] {
+    pub(crate) fn hosts(&self) -> &[Host] {
         match self {
             Self::Standalone(host) => std::slice::from_ref(host),
             Self::Sentinel { sentinels, .. } => sentinels,

@@ -15,6 +15,7 @@ mod gathering;
 mod keeper;
 mod library;
 mod link;
+mod looks;
 mod node;
 mod notes;
 mod options;

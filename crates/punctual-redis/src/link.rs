@@ -186,7 +186,7 @@ pub(crate) struct Live {
 }
 
 /// Callers that come that soon after a failed try share its answer.
-const SHARED_FAILURE: Duration = millis(20);
+pub(crate) const SHARED_FAILURE: Duration = millis(20);
 
 impl Link {
     pub(crate) fn new(host: Host, dialer: Dialer) -> Self {

@@ -15,7 +15,7 @@ use crate::clock::ServerClock;
 use crate::gathering::{Answer, Call, Lane};
 use crate::library::Library;
 use crate::link::Deadline;
-use crate::refusal::{is_of_other_functions, passing_if_denied, refused, unknown};
+use crate::refusal::{again, is_of_other_functions, passing_if_denied, refused, unknown};
 use crate::servers::{Kind, Servers};
 use crate::shards::Shard;
 use crate::wire::Packed;
@@ -299,14 +299,6 @@ fn of_shard(error: Error, shard: &Shard) -> Error {
         }
         _ => error,
     }
-}
-
-/// The same error for one more caller.
-fn again(error: &Error) -> Error {
-    let same = Error::new(error.kind(), error.message()).operation(error.operation_name());
-    error
-        .context()
-        .fold(same, |same, (name, value)| same.with(name, value))
 }
 
 #[cfg(test)]

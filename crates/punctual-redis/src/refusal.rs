@@ -117,6 +117,14 @@ pub(crate) fn left_open(error: Error) -> Error {
     }
 }
 
+/// The same error for one more caller.
+pub(crate) fn again(error: &Error) -> Error {
+    let same = Error::new(error.kind(), error.message()).operation(error.operation_name());
+    error
+        .context()
+        .fold(same, |same, (name, value)| same.with(name, value))
+}
+
 /// A call that may have been done.
 pub(crate) fn unknown(why: &str) -> Error {
     let message = format!("{why}; whether the call was done is unknown: send the same ids again");

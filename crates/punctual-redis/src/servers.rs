@@ -9,9 +9,10 @@ use punctual::time::{Stopwatch, millis, pause, within};
 use punctual::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
 
-use crate::address::{Host, Place};
+use crate::address::Host;
 use crate::library::Library;
 use crate::link::{Deadline, Dialer, Link, Live};
+use crate::looks::Looks;
 use crate::node::{Node, Prepared, Ready, silent};
 use crate::options::Options;
 use crate::refusal::{Remedy, is_of_other_functions, left_open, passing, remedy};
@@ -27,7 +28,6 @@ use crate::torn_end;
 /// somebody waits for it: after what its caller does next it would not be.
 #[derive(Debug)]
 pub(crate) struct Servers {
-    place: Place,
     dialer: Dialer,
     library: Library,
     /// Replicas that a change must be on before it is answered.
@@ -37,8 +37,7 @@ pub(crate) struct Servers {
     /// What keeps a server from that since.
     unkept: Mutex<BTreeMap<Host, String>>,
     nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
-    topology: Mutex<Topology>,
-    looking: tokio::sync::Mutex<()>,
+    looks: Looks,
     /// What calls to a slot wait for, and when that was last met.
     met: Mutex<BTreeMap<Slot, (Stopwatch, String)>>,
 }
@@ -66,9 +65,10 @@ pub(crate) enum Kind {
 
 impl Servers {
     pub(crate) fn new(options: &Options, library: Library) -> Result<Self> {
+        let dialer = Dialer::new(options)?;
         Ok(Self {
-            place: options.place.clone(),
-            dialer: Dialer::new(options)?,
+            looks: Looks::new(&options.place, &dialer),
+            dialer,
             library,
             wanted: match options.durability {
                 Some(Durability::Replica(wanted)) => Some(wanted),
@@ -77,8 +77,6 @@ impl Servers {
             promised: OnceLock::new(),
             unkept: Mutex::default(),
             nodes: Mutex::default(),
-            topology: Mutex::new(Topology::of(&options.place)),
-            looking: tokio::sync::Mutex::default(),
             met: Mutex::default(),
         })
     }
@@ -126,7 +124,8 @@ impl Servers {
         let mut backoff = TRIES;
         let (mut loads, mut moves, mut broke, mut renewed) = (0, 0, false, false);
         loop {
-            let node = match self.owner(slot).await {
+            let owner = within(deadline.left(), self.owner(slot)).await;
+            let node = match owner.unwrap_or_else(|| Err(self.nobody_said(Some(slot)))) {
                 Ok(node) => node,
                 Err(error) => {
                     let waited = self.wait_for(slot, error, &mut backoff, deadline).await;
@@ -248,7 +247,11 @@ impl Servers {
     /// Every server that answers for slots.
     pub(crate) async fn masters(&self, deadline: Deadline) -> Result<Vec<Arc<Node>>> {
         let mut backoff = TRIES;
-        while let Err(error) = self.look(false).await {
+        loop {
+            let looked = within(deadline.left(), self.looks.look(None)).await;
+            let Err(error) = looked.unwrap_or_else(|| Err(self.nobody_said(None))) else {
+                break;
+            };
             self.wait(error, &mut backoff, deadline).await?;
         }
         let masters = self.topology().masters();
@@ -261,13 +264,23 @@ impl Servers {
         if let Some(host) = known {
             return Ok(self.node(&host));
         }
-        self.look(true).await?;
-        let owner = self.topology().owner(slot);
+        self.looks.look(Some(slot)).await?;
+        // As it was seen just now, whoever doubts it again by now.
+        let owner = self.topology().named(slot);
         let owner = owner.ok_or_else(|| {
             let message = "no node of the redis cluster answers for a slot; is it complete?";
             Error::new(ErrorKind::EngineUnavailable, message)
         })?;
         Ok(self.node(&owner))
+    }
+
+    /// Time is over before it was known who answers: because of what was met before, or of who was asked.
+    fn nobody_said(&self, slot: Option<Slot>) -> Error {
+        let message = slot.and_then(|slot| self.met(slot)).unwrap_or_else(|| {
+            let asked = self.looks.asked();
+            format!("redis did not say in time who answers for what; do {asked} answer?")
+        });
+        Error::new(ErrorKind::EngineUnavailable, message)
     }
 
     /// A connection to a server that has the functions, and no torn end before what it writes.
@@ -395,19 +408,6 @@ impl Servers {
         Ok(())
     }
 
-    /// Asks the servers who answers for what, once for all who want to know.
-    async fn look(&self, needed: bool) -> Result<()> {
-        let before = self.topology().version();
-        let _looking = self.looking.lock().await;
-        let unchanged = self.topology().version() == before;
-        if unchanged && (needed || !self.topology().is_complete()) {
-            let found = self.topology().look(&self.place, &self.dialer);
-            let found = found.await?;
-            self.topology().learn(found);
-        }
-        Ok(())
-    }
-
     pub(crate) fn node(&self, host: &Host) -> Arc<Node> {
         let mut nodes = self.nodes();
         let new = || Arc::new(Node::new(host, &self.dialer, self.wanted));
@@ -419,7 +419,7 @@ impl Servers {
     }
 
     fn topology(&self) -> MutexGuard<'_, Topology> {
-        self.topology.lock().unwrap_or_else(PoisonError::into_inner)
+        self.looks.topology()
     }
 }
 
@@ -439,3 +439,6 @@ fn too_few(reached: &Reached, host: &Host) -> Error {
     };
     Error::new(ErrorKind::EngineUnavailable, message)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use punctual::time::{millis, within};
 use punctual::{Error, ErrorKind, Result};
 use redis::{FromRedisValue, Value, cmd};
@@ -28,10 +30,9 @@ impl Slot {
 /// Who answers for which slots, as last heard.
 #[derive(Debug)]
 pub(crate) struct Topology {
-    version: u64,
     ranges: Vec<Range>,
-    /// Set when a node failed: the next look asks, though all slots are covered.
-    doubted: bool,
+    /// Nodes that failed: who answers for their slots is asked, though all slots are covered. Others go on.
+    doubted: BTreeSet<Host>,
     fixed: bool,
 }
 
@@ -53,18 +54,19 @@ impl Topology {
             Place::Sentinel { .. } | Place::Cluster(_) => Vec::new(),
         };
         Self {
-            version: 0,
             fixed: !ranges.is_empty(),
             ranges,
-            doubted: false,
+            doubted: BTreeSet::new(),
         }
     }
 
     /// Who answers, unless that must be asked first.
     pub(crate) fn owner(&self, slot: Slot) -> Option<Host> {
-        if self.doubted {
-            return None;
-        }
+        self.named(slot).filter(|host| !self.doubted.contains(host))
+    }
+
+    /// Who answered when that was last asked.
+    pub(crate) fn named(&self, slot: Slot) -> Option<Host> {
         let holds = |range: &&Range| (range.first..=range.last).contains(&slot.0);
         // The latest word comes last.
         let range = self.ranges.iter().rev().find(holds)?;
@@ -79,11 +81,7 @@ impl Topology {
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        !self.ranges.is_empty() && !self.doubted
-    }
-
-    pub(crate) fn version(&self) -> u64 {
-        self.version
+        !self.ranges.is_empty() && self.doubted.is_empty()
     }
 
     /// A node said that another one answers for a slot.
@@ -98,13 +96,13 @@ impl Topology {
 
     /// A node failed: somebody else may answer for its slots by now.
     pub(crate) fn doubt(&mut self, host: &Host) {
-        let named = self.ranges.iter().any(|range| range.host == *host);
-        self.doubted |= !self.fixed && named;
+        if !self.fixed && self.names(host) {
+            self.doubted.insert(host.clone());
+        }
     }
 
     pub(crate) fn learn(&mut self, ranges: Vec<Range>) {
-        self.version += 1;
-        self.doubted = false;
+        self.doubted.clear();
         self.ranges = ranges;
     }
 

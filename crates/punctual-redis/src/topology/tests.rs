@@ -27,13 +27,17 @@ fn a_moved_slot_is_asked_of_its_new_node() {
 }
 
 #[test]
-fn a_failed_node_puts_every_answer_in_doubt() {
+fn a_failed_node_puts_what_it_answers_for_in_doubt_and_nothing_else() {
     let mut topology = Topology::of(&Place::Cluster(vec![host(1)]));
-    topology.learn(vec![range(0, 16_383, 1)]);
+    topology.learn(vec![range(0, 8_191, 1), range(8_192, 16_383, 2)]);
     topology.doubt(&host(9));
-    assert_eq!(topology.owner(Slot(5)), Some(host(1)), "a stranger");
+    assert!(topology.is_complete(), "a stranger");
     topology.doubt(&host(1));
+    assert!(!topology.is_complete());
     assert_eq!(topology.owner(Slot(5)), None);
+    assert_eq!(topology.owner(Slot(9_000)), Some(host(2)));
+    topology.learn(vec![range(0, 16_383, 1)]);
+    assert_eq!(topology.owner(Slot(5)), Some(host(1)), "asked since");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use futures_util::future::join_all;
 use punctual::conformance::{LAWS, first_broken};
 use punctual::engine::{
     Claim, Extend, Filter, List, ListBy, Settle, StatsRequest, Target, WorkerId,
 };
-use punctual::time::{Stopwatch, millis, pause, seconds};
+use punctual::time::{Stopwatch, millis, pause, seconds, within};
 use punctual::{
     Context, Engine, Error, ErrorKind, JobId, JobRecord, Namespace, NewJob, Outcome, State, Worker,
 };
@@ -183,6 +184,44 @@ async fn a_worker_keeps_what_it_holds_of_other_shards_while_a_master_is_away() {
     }
     worker.abort();
     assert!(kept > 0 && kept < ids.len(), "{kept}");
+}
+
+/// Whoever calls the silent one has who answers for what looked up again and again: the others wait for no silent witness.
+#[tokio::test]
+async fn a_master_that_is_silent_keeps_no_other_shard_from_its_answers() {
+    let mut cluster = three_masters();
+    let options = options(&format!("{}?shards=3", cluster.address())).deadline(seconds(1));
+    let engine = RedisEngine::connect(options).await.expect("it is there");
+    enqueue_some(&engine, 60).await;
+    let mut pages: Vec<Claimed> = Vec::new();
+    while pages.iter().map(|page| page.jobs.len()).sum::<usize>() < 60 {
+        let wants = Claim::new(WorkerId::random(), QUEUE, 60);
+        pages.extend(claim_as(&engine, wants).await.expect("claim"));
+    }
+    assert_eq!(pages.len(), 3, "one of each shard");
+    // The first to be asked.
+    let nodes = cluster.nodes().iter_mut();
+    let silent = nodes.min_by_key(|node| node.port()).expect("three");
+    silent.stop();
+    let get = async |page: &Claimed| {
+        let ids = vec![Target::Id(page.jobs[0].id)];
+        let got = engine.get(&here(), ids, false).await;
+        got.map(drop).map_err(|error| error.to_string())
+    };
+    let mut is_there = Vec::new();
+    for page in &pages {
+        let answer = get(page).await;
+        is_there.push(answer.is_ok());
+    }
+    assert_eq!(is_there.iter().filter(|it| **it).count(), 2, "{is_there:?}");
+    for _ in 0..4 {
+        let each = pages.iter().cycle().take(60);
+        let answers = within(seconds(2), join_all(each.map(get))).await;
+        let answers = answers.expect("each call ends by its deadline");
+        for (answer, is_there) in answers.into_iter().zip(is_there.iter().cycle()) {
+            assert_eq!(answer.is_ok(), *is_there, "{answer:?}");
+        }
+    }
 }
 
 /// Whoever needs the shard that is away is told which it is and where; everybody else goes on.
