@@ -89,7 +89,7 @@ impl Story {
     /// Whether a later lease stands, so that an end under its own can have been taken no more.
     fn is_over(&self, case: &Case, end: &Handed) -> bool {
         self.grants.iter().any(|grant| {
-            grant.token.fence > end.token.fence && !case.may_forget(grant.at, end.answered)
+            grant.token.fence > end.token.fence && !case.may_forget(grant, end.answered)
         })
     }
 }

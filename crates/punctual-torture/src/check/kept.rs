@@ -87,10 +87,11 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
             let appeared = state.is_some() || !story.grants.is_empty();
             tally.recovered += u64::from(appeared);
             // A power cut may take it again, unless something about it was acknowledged since.
-            let claimed = story.grants.iter().map(|grant| grant.at).max();
+            let is_forgotten = |claim| case.may_forget(claim, u64::MAX);
             let may_be_gone = story.over_a_loss
                 || !story.is_acknowledged()
-                    && claimed.is_some_and(|at| case.may_forget(at, u64::MAX));
+                    && !story.grants.is_empty()
+                    && story.grants.iter().all(is_forgotten);
             verdict.check(!appeared || is_terminal || may_be_gone, || {
                 format!("{id} was not answered and is {}", named(state))
             });

@@ -134,7 +134,7 @@ fn one_of_a_group<'a>(case: &Case, jobs: &[(JobId, &'a Story)], verdict: &mut Ve
         let holds = |&&(other, story, before): &&(JobId, &Story, &Grant)| {
             let is_over = |over: u64| over <= after.now;
             other != id
-                && !case.may_forget(before.at, after.at)
+                && !case.may_forget(before, after.at)
                 && !over_for_others(case, story, before, after).is_none_or(is_over)
         };
         let held = grants[..place].iter().find(holds);
@@ -164,7 +164,7 @@ fn one_under_a_key(case: &Case, jobs: &[(JobId, &Story)], verdict: &mut Verdict)
         let others = jobs.iter().filter(|(other, _)| other != id);
         for (other, beside) in others {
             let is_between = |grant: &&Grant| {
-                (first.now + 1..until).contains(&grant.now) && !case.may_forget(first.at, grant.at)
+                (first.now + 1..until).contains(&grant.now) && !case.may_forget(first, grant.at)
             };
             let claimed = beside.grants.iter().find(is_between);
             verdict.check(claimed.is_none(), || {

@@ -24,7 +24,7 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
                 // The same page, asked for again.
                 continue;
             }
-            let is_forgotten = case.may_forget(before.at, after.at);
+            let is_forgotten = case.may_forget(before, after.at);
             let is_next = before.attempt < after.attempt || is_forgotten;
             verdict.check(is_next && before.token.fence < after.token.fence, || {
                 format!(
@@ -129,7 +129,7 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
             let is_stale = story.grants.iter().any(|grant| {
                 grant.token.fence > end.token.fence
                     && grant.at < end.invoked
-                    && !case.may_forget(grant.at, until)
+                    && !case.may_forget(grant, until)
             });
             if is_stale {
                 tally.stale_accepted += u64::from(accepted);
@@ -190,7 +190,8 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
             let is_stale = later
                 .into_iter()
                 .flatten()
-                .any(|at| *at < extension.invoked && !case.may_forget(*at, extension.answered));
+                .filter(|grant| grant.at < extension.invoked)
+                .any(|grant| !case.may_forget(grant, extension.answered));
             tally.stale_accepted += u64::from(is_stale);
             verdict.check(!is_stale, || {
                 format!("{id}: an old lease was prolonged after a later claim")
@@ -222,9 +223,7 @@ fn over_a_loss(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
             };
             story.grants.iter().any(|grant| {
                 let is_next = grant.token != token && grant.invoked > own && grant.at < invoked;
-                let is_forgotten = case.may_lose_between(grant.invoked, answered)
-                    || case.may_forget(grant.at, answered);
-                is_next && !is_forgotten
+                is_next && !case.may_forget(grant, answered)
             })
         };
         for end in &story.ends {
@@ -251,15 +250,15 @@ fn over_a_loss(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
     }
 }
 
-/// When a job was claimed under other leases after a given one.
-fn later_claims(case: &Case) -> HashMap<(JobId, Token), Vec<u64>> {
+/// Claims of a job under other leases after a given one.
+fn later_claims(case: &Case) -> HashMap<(JobId, Token), Vec<&Grant>> {
     let mut later = HashMap::new();
     for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
         for grant in &story.grants {
             // After a power cut another lease may be of the same attempt.
             let is_later = |other: &&Grant| other.token.fence > grant.token.fence;
             let others = story.grants.iter().filter(is_later);
-            later.insert((*id, grant.token), others.map(|other| other.at).collect());
+            later.insert((*id, grant.token), others.collect());
         }
     }
     later

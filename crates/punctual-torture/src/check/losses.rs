@@ -1,8 +1,11 @@
 //! What may be gone at the end: lost by a fault, where that is admitted, or forgotten in time.
 
+use std::collections::BTreeSet;
+
 use super::cancels::may_have_taken;
-use super::stories::{Answer, Case, FaultSpan, Handed, Story};
-use crate::event::Verdict;
+use super::stories::{Answer, Case, FaultSpan, Grant, Handed, Story};
+use crate::event::{Event, Received, Verdict};
+use crate::history::Account;
 
 /// Faults that may take what was acknowledged, in settings that admit it.
 pub(super) const LOSE: [&str; 8] = ["F02", "F03", "F04", "F05", "F07", "F17", "F21", "F22"];
@@ -17,7 +20,7 @@ impl Case {
         let losses = self.faults.iter().filter(|fault| self.takes(fault));
         let losses: Vec<u64> = losses.map(|fault| fault.until).collect();
         for story in self.jobs.values_mut() {
-            let first = story.grants.iter().map(|grant| grant.at).min();
+            let first = story.grants.iter().map(|grant| grant.invoked).min();
             let met = first.is_some_and(|first| losses.iter().any(|loss| *loss >= first));
             story.over_a_loss = met || may_lose && story.sent.is_none();
         }
@@ -34,14 +37,23 @@ impl Case {
         losses.any(|loss| answered <= loss.until && loss.from <= until)
     }
 
-    /// Whether a claim that was answered at a stamp may have been forgotten by another: a loss lies between; or a power cut, for
-    /// claims are written and not synced, unless something that was acknowledged later shows that it was synced before that.
-    pub(super) fn may_forget(&self, claimed: u64, until: u64) -> bool {
+    /// Whether a claim may have been forgotten by a stamp: a loss lies between; or a power cut, for claims are written and not
+    /// synced, unless something that was acknowledged shows that it was synced before that. A claim may have been written at
+    /// any time since it was sent: who is stopped meanwhile reads the answer only after a cut that came behind it.
+    pub(super) fn may_forget(&self, claim: &Grant, until: u64) -> bool {
         let cuts = || self.faults.iter().filter(|fault| fault.id == "F04");
         let takes = |cut: &FaultSpan| {
-            claimed <= cut.until && cut.from <= until && self.synced.since(claimed) >= cut.from
+            let is_between = claim.invoked <= self.cut_at(cut) && cut.from <= until;
+            is_between && self.synced.since(claim.now) >= cut.from
         };
-        self.may_lose_between(claimed, until) || self.forgets_claims && cuts().any(takes)
+        self.may_lose_between(claim.invoked, until) || self.forgets_claims && cuts().any(takes)
+    }
+
+    /// When a power cut had ended the process that has the embedded engine, the latest: what is sent after that is for the
+    /// next one.
+    fn cut_at(&self, cut: &FaultSpan) -> u64 {
+        let ended = self.gateways_gone.range(cut.from..=cut.until);
+        ended.last().copied().unwrap_or(cut.until)
     }
 
     /// Whether a job may be gone without a trace at a stamp: it was completed or cancelled, or may have been by a
@@ -59,30 +71,28 @@ impl Case {
     }
 }
 
-/// Calls that changed something and were acknowledged: the log is one, so each has been synced with what was written
-/// before it.
+/// Stamps at which gateways had ended.
+pub(super) fn gateways_gone(accounts: &[Account]) -> BTreeSet<u64> {
+    let lines = accounts.iter().flat_map(|account| &account.lines);
+    let is_gone =
+        |event: &Event| matches!(event, Event::Gone { process } if process.starts_with("gateway."));
+    let gone = lines.filter(|line| is_gone(&line.event));
+    gone.map(|line| line.at).collect()
+}
+
+/// Calls that changed something and were acknowledged: the log is one, and in the order of engine time, so each has been
+/// synced with what was written before it.
 #[derive(Debug, Default)]
 pub(super) struct Synced {
-    /// Stamps of when such a call was sent, in order, and when the first of it and those after it was answered.
+    /// Engine time of such calls, in order, and when the first of it and those after it was answered.
     calls: Vec<(u64, u64)>,
 }
 
 impl Synced {
-    pub(super) fn of(case: &Case) -> Self {
-        let mut calls = Vec::new();
-        for story in case.jobs.values() {
-            let receipts = story.receipts.iter();
-            let stored =
-                receipts.filter(|it| matches!(&*it.received.verdict, "created" | "replaced"));
-            calls.extend(stored.map(|receipt| (receipt.invoked, receipt.at)));
-            let ends = story.ends.iter().filter(|end| end.is_taken());
-            calls.extend(ends.map(|end| (end.invoked, end.answered)));
-            calls.extend(story.cancels.iter().filter_map(|(invoked, answer)| {
-                let (at, said) = answer.as_ref()?;
-                let changes = matches!(&**said, "done" | "cancel_requested");
-                changes.then_some((*invoked, *at))
-            }));
-        }
+    pub(super) fn of(accounts: &[Account]) -> Self {
+        let lines = accounts.iter().flat_map(|account| &account.lines);
+        let calls = lines.filter_map(|line| Some((changed(&line.event)?, line.at)));
+        let mut calls: Vec<(u64, u64)> = calls.collect();
         calls.sort_unstable();
         let mut first = u64::MAX;
         for (_, answered) in calls.iter_mut().rev() {
@@ -92,13 +102,29 @@ impl Synced {
         Self { calls }
     }
 
-    /// When it was known for sure that what was written at a stamp is synced; `u64::MAX` for never.
+    /// When it was known for sure that what was written at an instant of engine time is synced; `u64::MAX` for never.
     fn since(&self, written: u64) -> u64 {
-        let later = self
-            .calls
-            .partition_point(|(invoked, _)| *invoked <= written);
-        self.calls
-            .get(later)
-            .map_or(u64::MAX, |(_, answered)| *answered)
+        let later = self.calls.partition_point(|(now, _)| *now <= written);
+        let first = self.calls.get(later);
+        first.map_or(u64::MAX, |(_, answered)| *answered)
+    }
+}
+
+/// The engine time of an answer that something was changed.
+fn changed(event: &Event) -> Option<u64> {
+    match event {
+        Event::EnqueueOk { now, receipts, .. } => {
+            let stores = |it: &Received| matches!(&*it.verdict, "created" | "replaced");
+            receipts.iter().any(stores).then_some(*now)
+        }
+        Event::SettleOk { now, verdicts, .. } => {
+            let settles = |it: &Verdict| matches!(it, Verdict::Settled(..));
+            verdicts.iter().any(settles).then_some(*now)
+        }
+        Event::CancelOk { now, verdicts, .. } => {
+            let cancels = |it: &String| matches!(&**it, "done" | "cancel_requested");
+            now.filter(|_| verdicts.iter().any(cancels))
+        }
+        _ => None,
     }
 }

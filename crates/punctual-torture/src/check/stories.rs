@@ -7,7 +7,7 @@ use punctual::engine::Token;
 
 use super::clock::Clock;
 use super::felt::{self, Busy};
-use super::losses::Synced;
+use super::losses::{self, Synced};
 use super::missing::Heard;
 use crate::event::{Event, Received, Sent, Verdict};
 use crate::history::Account;
@@ -37,6 +37,8 @@ pub(crate) struct Case {
     pub(super) clock: Clock,
     /// What shows of claims that they were synced.
     pub(super) synced: Synced,
+    /// Stamps at which a gateway had ended.
+    pub(super) gateways_gone: BTreeSet<u64>,
     /// Answers to enqueues.
     pub(super) answers: Vec<Heard>,
     /// Answers that do not fit their calls.
@@ -209,6 +211,7 @@ impl Case {
             syncs: Vec::new(),
             clock: Clock::default(),
             synced: Synced::default(),
+            gateways_gone: BTreeSet::new(),
             answers: Vec::new(),
             misfits: Vec::new(),
             stuck: Vec::new(),
@@ -239,6 +242,8 @@ impl Case {
         let lines = accounts.iter().flat_map(|account| &account.lines);
         let answers = lines.filter_map(|line| Some((line.at, line.event.engine_time()?)));
         case.clock = Clock::of(answers.collect());
+        case.synced = Synced::of(&accounts);
+        case.gateways_gone = losses::gateways_gone(&accounts);
         for (number, account) in accounts.into_iter().enumerate() {
             let died = gone.get(&account.process).copied();
             case.hear(number, account, died);
@@ -258,7 +263,6 @@ impl Case {
             story.ends.sort_by_key(|end| end.invoked);
             (case.granted).extend(story.grants.iter().map(|grant| grant.token));
         }
-        case.synced = Synced::of(&case);
         case.admit_losses(false);
         case
     }

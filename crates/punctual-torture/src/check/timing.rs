@@ -24,7 +24,7 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
             });
             let at = receipt.at;
             let is_judged = |grant: &&Grant| {
-                grant.attempt == 1 && !story.over_a_loss && !case.may_forget(grant.at, at)
+                grant.attempt == 1 && !story.over_a_loss && !case.may_forget(grant, at)
             };
             let first = story.grants.iter().find(is_judged);
             verdict.check(first.is_none_or(|grant| grant.due == due), || {
@@ -57,7 +57,7 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
                 .filter(|end| end.token.fence < grant.token.fence && !story.over_a_loss);
             for end in asked {
                 if let Answer::Known(now, Said::Settled(_, Some(due))) = end.answer {
-                    if now > grant.now && case.may_forget(grant.at, end.answered) {
+                    if now > grant.now && case.may_forget(grant, end.answered) {
                         continue;
                     }
                     verdict.check(grant.now >= due, || {

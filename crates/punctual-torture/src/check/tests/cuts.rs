@@ -1,6 +1,6 @@
 use punctual::State;
 
-use super::told::{AFTER_CRASH, CLAIMED, JOB, MS, OTHER, Told, completed, token};
+use super::told::{AFTER_CRASH, CLAIMED, DUE, JOB, LEASE, MS, OTHER, SENT, Told, completed, token};
 use crate::event::{Event, Verdict};
 
 /// When the power is cut, and what was claimed last before.
@@ -40,7 +40,8 @@ fn a_claim_that_was_synced_with_something_acknowledged_before_the_cut_is_not_for
     let (claimed, soon) = (AFTER_CRASH, AFTER_CRASH + 9 * MS);
     assert!(after(claimed + 1, soon, "created"));
     assert!(after(claimed + 1, CUT - 1, "replaced"));
-    assert!(!after(claimed, soon, "created"), "it may have come before");
+    let same = claimed + MS;
+    assert!(!after(claimed, same, "created"), "it may have come before");
     assert!(!after(claimed + 1, CUT, "created"), "nor been synced");
     assert!(!after(claimed + 1, soon, "duplicate"), "it changed nothing");
     assert!(!after(claimed + 1, soon, "merged"), "it changed nothing");
@@ -88,6 +89,75 @@ fn a_lease_that_was_synced_before_the_cut_lasts_over_it() {
     };
     assert!(!again(false));
     assert!(again(true));
+}
+
+/// A worker is stopped before it reads the answer to a claim, which was sent at a stamp; the power is cut, which takes the
+/// claim and the job, of which nothing was acknowledged; it is sent again, due later, and claimed by another.
+fn read_late(sent: u64) -> Told {
+    let (cut, over) = (CLAIMED + 20 * MS, CLAIMED + 40 * MS);
+    let mut told = Told::nothing();
+    let call = told.call();
+    told.invokes(JOB, call, SENT);
+    told.claims("worker", over + 60 * MS, 1, (0, 0));
+    told.change(|event| {
+        if let Event::ClaimOk {
+            invoked,
+            now,
+            pages,
+            ..
+        } = event
+        {
+            (*invoked, *now) = (sent, CLAIMED);
+            pages[0].deadline = CLAIMED + LEASE;
+            pages[0].jobs[0].started = Some(CLAIMED);
+        }
+    });
+    told.fault("F04", cut, over);
+    let process = "gateway.0".into();
+    told.say("nemesis", GONE, Event::Gone { process });
+    let call = told.call();
+    told.invokes(JOB, call, over + MS);
+    told.answers(call, over + 3 * MS, "created", None);
+    let again = over + 30 * MS;
+    told.claims("another", again, 1, (0, 0));
+    told.runs("another", again + MS, 1);
+    told.settles("another", again + 5 * MS, 1, "completed", completed());
+    told.ends_as(State::Completed, 1);
+    let due = DUE + 50 * MS;
+    told.change(|event| match event {
+        Event::ClaimOk { now, pages, .. } if *now > CLAIMED => {
+            (pages[0].token, pages[0].jobs[0].due) = (token(2), due);
+        }
+        Event::Start {
+            token: of, due: at, ..
+        } => (*of, *at) = (token(2), due),
+        Event::SettleInvoke { ends, .. } => ends[0].token = token(2),
+        Event::EnqueueOk { receipts, .. } => receipts[0].due = due,
+        _ => {}
+    });
+    told
+}
+
+/// When the process that has the engine was gone.
+const GONE: u64 = CLAIMED + 30 * MS;
+
+#[test]
+fn a_claim_whose_answer_is_read_after_the_cut_may_have_come_before_it() {
+    let broken = |sent| read_late(sent).broken();
+    assert_eq!(broken(CLAIMED - MS), Vec::<String>::new());
+    assert_eq!(broken(GONE), Vec::<String>::new());
+    assert_eq!(broken(GONE + 1), ["I2", "I5"], "there was no engine to ask");
+}
+
+#[test]
+fn a_claim_that_is_read_late_and_was_synced_before_the_cut_is_not_forgotten() {
+    let broken = |later| {
+        let mut told = read_late(CLAIMED - MS);
+        acknowledges(&mut told, CLAIMED, CLAIMED + MS + later, "created");
+        breaks(&told, "I2")
+    };
+    assert!(!broken(0), "it may have come before");
+    assert!(broken(1));
 }
 
 /// Two cuts: what was synced between them says nothing of what the first one may have taken.
