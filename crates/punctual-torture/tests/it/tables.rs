@@ -80,6 +80,8 @@ fn the_sums_are_large_and_nothing_promised_was_broken_but_what_the_page_tells_of
     let told = [
         "embedded-disk 303 I2",
         "embedded-disk 303 I7",
+        "embedded-power 1201 I2",
+        "embedded-power 1201 I5",
         "redis-always 402 I9",
         "redis-http 701 I1",
     ];
