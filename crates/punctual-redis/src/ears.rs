@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual::time::{pause, seconds, within};
-use punctual::{Namespace, Result};
+use punctual::{Error, Namespace, Result};
 use redis::{FromRedisValue, cmd};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::calls::Calls;
 use crate::link::Link;
+use crate::node::silent;
 use crate::refusal::{Remedy, remedy};
 use crate::servers::TRIES;
 use crate::shards::Shard;
@@ -21,6 +22,20 @@ pub(crate) struct Ears {
     /// This process's own bell.
     process: [u8; 8],
     ears: Mutex<BTreeMap<(Namespace, u16), Arc<Ear>>>,
+}
+
+/// Why bells are not heard, and whether that puts in doubt who answers for the shard.
+struct Unheard {
+    said: String,
+    is_lost: bool,
+}
+
+impl From<Error> for Unheard {
+    /// No connection; one that is refused for its password says nothing of who is master.
+    fn from(error: Error) -> Self {
+        let (said, is_lost) = (error.to_string(), error.is_retryable());
+        Self { said, is_lost }
+    }
 }
 
 /// One shard's ear.
@@ -345,9 +360,10 @@ impl Ear {
                 .await
             {
                 Ok(()) => backoff.reset(),
-                Err(said) => {
+                Err(Unheard { said, is_lost }) => {
                     tracing::debug!(said, "the doorbells of redis are not heard; trying again");
-                    if let Some(link) = link.take() {
+                    let link = link.take();
+                    if let Some(link) = link.filter(|_| is_lost) {
                         calls.servers.doubt(link.host());
                     }
                     missed = true;
@@ -364,19 +380,13 @@ impl Ear {
         link: &mut Option<Link>,
         missed: &mut bool,
         queues: &BTreeSet<String>,
-    ) -> std::result::Result<(), String> {
+    ) -> std::result::Result<(), Unheard> {
         let slot = self.shard.slot;
         let link = match link {
             Some(link) => link,
-            None => link.insert(
-                calls
-                    .servers
-                    .private_link(slot)
-                    .await
-                    .map_err(|it| it.to_string())?,
-            ),
+            None => link.insert(calls.servers.private_link(slot).await?),
         };
-        let mut live = link.live().await.map_err(|error| error.to_string())?;
+        let mut live = link.live().await?;
         if std::mem::take(missed) {
             // The own bell may have rung into the connection that broke, or be known to nobody any more.
             self.own_rang.notify_waiters();
@@ -388,12 +398,18 @@ impl Ear {
         }
         pop.arg(BLOCKS.as_secs());
         let answer = within(BLOCKS + PATIENCE, pop.query_async(&mut live.connection)).await;
-        let answer = answer.ok_or("no answer in time")?;
+        let answer = answer.ok_or_else(|| silent(link.host()))?;
         let popped: Option<(Vec<u8>, Vec<u8>, redis::Value)> = answer.map_err(|error| {
-            if let Remedy::Moved(host) = remedy(&error, link.host()) {
-                calls.servers.moved(slot, host);
-            }
-            error.to_string()
+            let is_lost = match remedy(&error, link.host()) {
+                Remedy::Moved(host) => {
+                    calls.servers.moved(slot, host);
+                    false
+                }
+                Remedy::Later | Remedy::Broken => true,
+                Remedy::Load | Remedy::Final(_) => false,
+            };
+            let said = error.to_string();
+            Unheard { said, is_lost }
         })?;
         match popped {
             Some((key, _, _)) if key == self.own_bell => self.own_rang.notify_waiters(),

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::join_all;
 use punctual::conformance::{LAWS, first_broken};
 use punctual::engine::{
-    Claim, Extend, Filter, List, ListBy, Settle, StatsRequest, Target, WorkerId,
+    Claim, Extend, Filter, List, ListBy, Settle, StatsRequest, Target, WaitFor, WorkerId,
 };
 use punctual::time::{Stopwatch, millis, pause, seconds, within};
 use punctual::{
@@ -311,4 +311,48 @@ fn all_ready() -> List {
         limit: 100,
         payloads: false,
     }
+}
+
+/// What all nodes have counted under a name of a section of `INFO`.
+fn counted(cluster: &mut TestCluster, section: &str, name: &str, count: &str) -> u64 {
+    let nodes = cluster.nodes().iter();
+    let each = nodes.map(|node| {
+        let said = node.cli(&["INFO", section]);
+        let line = said.lines().find(|line| line.starts_with(name));
+        let number = line.and_then(|line| line.split(count).nth(1));
+        let number = number.and_then(|rest| rest.trim_end().split(',').next());
+        number.map_or(0, |number| number.parse::<u64>().expect("a number"))
+    });
+    each.sum()
+}
+
+/// What is refused to who listens says nothing of who answers for the slot: nobody is asked that anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_hear_bells_does_not_doubt_who_answers() {
+    let mut cluster = TestCluster::start();
+    let engine = Arc::new(connect(&cluster.address()).await);
+    enqueue(&engine).await.expect("it greets");
+    let looks = |cluster: &mut TestCluster| {
+        counted(cluster, "commandstats", "cmdstat_cluster|slots:", "calls=")
+    };
+    let refused =
+        |cluster: &mut TestCluster| counted(cluster, "errorstats", "errorstat_NOPERM:", "count=");
+    let before = looks(&mut cluster);
+    assert!(before > 0, "who answers was asked");
+    for node in cluster.nodes() {
+        assert_eq!(node.cli(&["ACL", "SETUSER", "default", "-bzpopmin"]), "OK");
+    }
+    let waiting = engine.clone();
+    let now = engine.info().await.expect("info").now;
+    let waits = tokio::spawn(async move {
+        let what = WaitFor::Work(vec!["mail".into()]);
+        waiting.wait(&here(), what, now + seconds(60)).await
+    });
+    let watch = Stopwatch::start();
+    while refused(&mut cluster) < 5 {
+        assert!(watch.elapsed() < seconds(60), "it is never refused");
+        enqueue(&engine).await.expect("enqueue");
+    }
+    assert_eq!(looks(&mut cluster), before);
+    waits.abort();
 }
