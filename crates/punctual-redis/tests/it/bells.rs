@@ -259,6 +259,25 @@ async fn a_job_is_on_time_and_never_early() {
         };
         assert!(came >= due, "{came} is before {due}");
     }
+    // What is due within the next millisecond does not come along with what is due.
+    for _ in 0..20 {
+        let spans = [millis(5), millis(5) + millis(1) / 2];
+        let jobs = spans.map(|span| NewJob {
+            due: Due::After(span),
+            ..job()
+        });
+        let sent = producer.enqueue(&here(), jobs.to_vec()).await;
+        let mut left: Vec<_> = sent.expect("enqueue").receipts;
+        while !left.is_empty() {
+            let wants = Claim::new(Default::default(), QUEUE, 2);
+            let claimed = worker.claim(&here(), wants).await.expect("claim");
+            for came in claimed.pages.iter().flat_map(|page| &page.jobs) {
+                let place = left.iter().position(|receipt| receipt.id == came.id);
+                let due = left.remove(place.expect("it comes once")).due;
+                assert!(claimed.now >= due, "{} is before {due}", claimed.now);
+            }
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
