@@ -101,7 +101,7 @@ fn is_dry_and_still(board: &Board) -> bool {
 }
 
 fn is_still(rt: &Runtime) -> bool {
-    rt.phase() == Phase::Over || is_dry_and_still(&rt.board())
+    rt.phase() >= Phase::Over || is_dry_and_still(&rt.board())
 }
 
 fn others(own: &Runtime) -> Vec<Arc<Runtime>> {

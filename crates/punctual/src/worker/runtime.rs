@@ -35,6 +35,8 @@ pub(super) enum Phase {
     Draining,
     Releasing,
     Over,
+    /// Ended from outside, as a process that is killed: nothing more is handed in.
+    Dropped,
 }
 
 /// What a run that ends with the work learned last.
@@ -130,7 +132,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let rt = &self.0;
-        rt.enter(Phase::Over);
+        // Before its handlers are aborted: the settler may be at work, and would release their jobs.
+        rt.enter(Phase::Dropped);
         let mut board = rt.board();
         board.stop_all(Cause::Shutdown, Duration::ZERO);
         board.runs.values_mut().for_each(Run::abort);
@@ -159,7 +162,7 @@ where
 }
 
 impl Runtime {
-    fn new(setup: Arc<Setup>, limits: Option<Limits>, until_idle: bool) -> Self {
+    pub(super) fn new(setup: Arc<Setup>, limits: Option<Limits>, until_idle: bool) -> Self {
         let seed = Seed {
             worker: setup.id,
             states: setup.states.clone(),

@@ -25,6 +25,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
         outbox.take_in(ended);
         let phase = rt.phase();
         let most = match phase {
+            Phase::Dropped => return,
             Phase::Over => Duration::ZERO,
             Phase::Releasing => HURRIED_PAUSE,
             _ => Duration::MAX,

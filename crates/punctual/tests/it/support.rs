@@ -305,10 +305,17 @@ impl Background {
         self.stop().await;
     }
 
-    /// Ends it as kill -9 ends a process: nothing is handed back.
-    pub(crate) async fn kill(self) {
+    /// Ends it as kill -9 ends a process: nothing is handed back. Its loops end where they next
+    /// wait, and may claim until then: it is over once only `holders` hold the engine again.
+    pub(crate) async fn kill(self, probe: &Arc<Probe>, holders: usize) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
+        soon(async {
+            while Arc::strong_count(probe) > holders {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
     }
 }
 

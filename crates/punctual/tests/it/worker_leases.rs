@@ -278,9 +278,10 @@ async fn a_killed_worker_hands_nothing_back() {
             std::future::pending::<()>().await
         }
     });
+    let holders = Arc::strong_count(&probe);
     let running = background(&worker);
     until(&probe, id, |job| job.state == State::Active).await;
-    running.kill().await;
+    running.kill(&probe, holders).await;
     drop(worker);
     assert_eq!(soon(drops.recv()).await, None, "its handler ended with it");
     assert_eq!(probe.job(id).await.state, State::Active);

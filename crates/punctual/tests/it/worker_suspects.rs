@@ -40,9 +40,10 @@ async fn of_64_jobs_only_the_one_that_ends_its_process_dies() {
     // Two crashes with all 64 in one page, then one alone.
     for life in 0..3 {
         let (worker, mut crashed) = process(&probe, life);
+        let holders = Arc::strong_count(&probe);
         let running = background(&worker);
         soon(crashed.recv()).await;
-        running.kill().await;
+        running.kill(&probe, holders).await;
         leases_run_out(&probe, &clock).await;
     }
     let (worker, mut crashed) = process(&probe, 3);
@@ -71,12 +72,13 @@ async fn suspects(probe: &Arc<Probe>, clock: &ManualClock, count: u32) -> Vec<Jo
             told.send(()).unwrap();
             std::future::pending::<()>()
         });
+        let holders = Arc::strong_count(probe);
         let running = background(&worker);
         // One that is killed while it claims hands back what it got, which is no crash.
         for _ in 0..count {
             soon(starts.recv()).await.unwrap();
         }
-        running.kill().await;
+        running.kill(probe, holders).await;
         leases_run_out(probe, clock).await;
     }
     ids
@@ -168,6 +170,7 @@ async fn a_suspect_runs_with_nothing_beside_it_in_another_worker_of_the_process(
         })
     };
     let busy = worker(&elsewhere);
+    let holders = Arc::strong_count(&elsewhere);
     let busy = background(&busy);
     let feeds = {
         let elsewhere = elsewhere.clone();
@@ -182,7 +185,7 @@ async fn a_suspect_runs_with_nothing_beside_it_in_another_worker_of_the_process(
     let first = background(&first);
     first.stop_when(|| alone.load(Ordering::SeqCst) == 5).await;
     feeds.abort();
-    busy.kill().await;
+    busy.kill(&elsewhere, holders).await;
     assert_eq!(beside.load(Ordering::SeqCst), 0);
 }
 
