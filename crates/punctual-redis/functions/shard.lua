@@ -354,6 +354,7 @@ local function settle_bells()
       call('HDEL', S.k.ws, kv[i])
     end
   end
+  if call('EXISTS', S.k.ws) == 0 then M.watch, M.rest = 0, nil end
 end
 
 local function write_changes()

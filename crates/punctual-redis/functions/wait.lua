@@ -40,8 +40,8 @@ function Wait.watch(base, blob)
   end
   if #open > 0 then
     M.watch, M.rest = max(M.watch, map.un or 0, S.now + MINUTE), nil
-    -- As long as settling jobs are looked for here: after that their names would stay.
-    call('EXPIRE', key, fmt('%d', min(86400, (M.watch - S.now) / 1e6 + 60)))
+    -- Who still waits watches again before that; without names nobody is looked for any more.
+    call('EXPIRE', key, '120')
   end
   Shard.commit()
   return mp.pack({o = open, n = S.now, i = M.instance})

@@ -80,7 +80,8 @@ impl Journal {
 
     /// A sync succeeded.
     pub(crate) fn is_synced(&mut self, covered: &Covered) {
-        if self.header.broken != 0 {
+        // Of a file that lost its last name meanwhile the journal is another one, and of no use.
+        if self.header.broken != 0 || covered.end > self.header.end {
             return;
         }
         self.header.synced = self.header.synced.max(covered.end);
@@ -121,6 +122,7 @@ impl Journal {
         let Header {
             base, synced, end, ..
         } = self.header;
+        debug_assert!(base <= synced && synced <= end);
         if synced == end {
             self.header.base = synced;
             return;

@@ -6,6 +6,7 @@ mod bounded;
 mod cancels;
 mod clock;
 mod ends;
+mod exits;
 mod felt;
 mod handed;
 mod heal;
@@ -127,7 +128,7 @@ pub(crate) struct Tally {
     pub(crate) unwritten: u64,
     /// Jobs with more than one effect.
     pub(crate) doubled: u64,
-    /// Starts before the due.
+    /// Jobs that were claimed or started before they were due.
     pub(crate) early: u64,
     /// Ends, extensions of holders whose lease had passed on that the engine accepted.
     pub(crate) stale_accepted: u64,
@@ -275,6 +276,7 @@ pub(crate) fn judge(case: &Case) -> Findings {
         kept::counts(case),
         missing::told(case),
         bounded::loses_no_more(case),
+        exits::as_told(case),
         timing::ended(case),
         timing::looked_at(case),
     ];

@@ -134,6 +134,8 @@ pub(crate) enum Event {
     Rest,
     /// Faults come again, if the round goes on.
     Rested,
+    /// A process ended that nobody had killed, or did not end well when it was asked to: how, as the system says it.
+    Ended { process: String, how: String },
     /// A process is gone, by whatever cause.
     Gone { process: String },
     /// A wait of the harness itself ran out: for what.

@@ -20,8 +20,11 @@ pub(crate) struct Look {
     pub(crate) jobs: BTreeMap<JobId, Seen>,
     /// The rows of the sink.
     pub(crate) rows: BTreeMap<JobId, Rows>,
-    /// What is left although nothing should be: jobs that are not settled, keys that are held.
+    /// What is left although nothing should be.
     pub(crate) leftovers: Vec<String>,
+    /// Jobs that are not settled, and keys that they hold. In a round that did not drain there are some.
+    #[serde(default)]
+    pub(crate) unsettled: Vec<String>,
     /// Jobs of nobody in this run.
     #[serde(default)]
     pub(crate) strangers: Vec<String>,
@@ -105,7 +108,7 @@ impl Look {
             for ((queue, key), got) in keys.iter().zip(got) {
                 look.keys += 1;
                 if let Some(got) = got.filter(|got| !got.state().is_settled()) {
-                    look.leftovers.push(format!(
+                    look.unsettled.push(format!(
                         "unique key {key} of {queue} is held by a {} job",
                         got.state()
                     ));
@@ -142,7 +145,7 @@ impl Look {
                     let left = found
                         .iter()
                         .map(|id| format!("{id} of {} is {state}", queue.queue));
-                    self.leftovers.extend(left.take(20));
+                    self.unsettled.extend(left.take(20));
                 }
             }
         }

@@ -289,11 +289,17 @@ impl Targets {
                 true
             }
             Servers::Cluster(cluster) => match fault.kind {
-                Kind::MoveSlot => {
-                    block_in_place(|| cluster.move_slot(SHARD, fault.pick as usize % 3));
+                // To one of the two others: where it is it would stay.
+                Kind::MoveSlot => block_in_place(|| {
+                    let to = (cluster.owner_of(SHARD) + 1 + fault.pick as usize % 2) % 3;
+                    cluster.move_slot(SHARD, to);
                     true
+                }),
+                // Of others nobody has anything.
+                _ => {
+                    let holder = block_in_place(|| cluster.owner_of(SHARD));
+                    hit_redis(&mut cluster.nodes()[holder], fault).await
                 }
-                _ => hit_redis(&mut cluster.nodes()[fault.pick as usize % 3], fault).await,
             },
         }
     }

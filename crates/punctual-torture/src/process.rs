@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use punctual::time::{millis, pause, seconds, within};
+use punctual::time::{millis, pause, seconds};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
@@ -167,8 +167,12 @@ impl Keeper {
             let (rests, answer, end) = loop {
                 let order = tokio::select! {
                     status = child.wait() => {
-                        let ok = status.is_ok_and(|status| status.success());
-                        break (millis(5), None, ok && self.recipe.ends_by_itself);
+                        let may_end = self.recipe.ends_by_itself;
+                        let is_over = may_end && is_well(&status);
+                        if !is_over {
+                            self.ended(&name, &status);
+                        }
+                        break (millis(5), None, is_over);
                     }
                     order = self.taken.recv() => order,
                 };
@@ -193,13 +197,11 @@ impl Keeper {
                         break (millis(0), Some(answer), false);
                     }
                     Order::Terminate => {
-                        signal(&child, Signal::TERM);
-                        let _ = within(ENDS_MAX, child.wait()).await;
+                        self.terminate(&name, &mut child).await;
                         break (millis(0), Some(answer), false);
                     }
                     Order::End => {
-                        signal(&child, Signal::TERM);
-                        let _ = within(ENDS_MAX, child.wait()).await;
+                        self.terminate(&name, &mut child).await;
                         break (millis(0), Some(answer), true);
                     }
                     Order::KillForGood => break (millis(0), Some(answer), true),
@@ -218,6 +220,26 @@ impl Keeper {
             to_answer = answer;
             pause(rests).await;
         }
+    }
+
+    /// Asks it to end, which it is to do in time and in good order.
+    async fn terminate(&self, name: &str, child: &mut Child) {
+        signal(child, Signal::TERM);
+        let what = format!("{name}, which was asked to, to end");
+        if let Some(status) = self.waits.on(ENDS_MAX, what, child.wait()).await
+            && !is_well(&status)
+        {
+            self.ended(name, &status);
+        }
+    }
+
+    fn ended(&self, name: &str, status: &io::Result<ExitStatus>) {
+        let how = match status {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let process = name.to_owned();
+        self.history.note(Event::Ended { process, how });
     }
 
     async fn spawn(&self) -> io::Result<(String, Child, Option<ChildStdin>)> {
@@ -254,6 +276,10 @@ impl Keeper {
         let input = child.stdin.take();
         Ok((name, child, input))
     }
+}
+
+fn is_well(status: &io::Result<ExitStatus>) -> bool {
+    status.as_ref().is_ok_and(ExitStatus::success)
 }
 
 /// Whether the signal was sent: a child that has ended takes none.

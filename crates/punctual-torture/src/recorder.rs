@@ -51,7 +51,7 @@ impl Recorder {
 }
 
 /// How a process ends then.
-const BEGINS_ANEW: i32 = 5;
+pub(crate) const BEGINS_ANEW: i32 = 5;
 
 /// The header that carries a job's fate, so that the recorder need not read payloads.
 pub(crate) const FATE: &str = "fate";

@@ -99,6 +99,13 @@ fn a_program_to_be_killed() {
             "cut" => file.set_len(number(1)),
             "anew" => std::fs::write(&path, content(number(1), words[2])),
             "sync" => file.sync_data(),
+            // At a word from outside, while a sync is under way.
+            "remove" => std::thread::scope(|scope| {
+                let sync = scope.spawn(|| file.sync_data());
+                let word = std::io::stdin().read_line(&mut String::new());
+                assert_eq!(word.expect("its input is open"), 1);
+                std::fs::remove_file(&path).and(sync.join().expect("it ends"))
+            }),
             "run" => std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
                 .map(|run| println!("\n#{}", run.trim())),
             other => panic!("{other} is no act"),

@@ -1,5 +1,6 @@
 //! What the spy does to the files of a small program.
 
+use std::io::{BufRead, BufReader, Write};
 use std::process::Command;
 use std::time::Duration;
 
@@ -207,6 +208,29 @@ fn a_sync_in_which_its_process_is_killed_has_no_end() {
     child.wait().expect("it is dead");
     assert_eq!(begun().len(), 1);
     assert_eq!(begun()[0].ended, None);
+}
+
+/// An engine removes a file of its log as it syncs it. That ended its process, for the spy lost count.
+#[test]
+fn a_file_that_is_removed_while_it_is_synced_ends_no_process() {
+    let watched = Watched::new();
+    let slow = Duration::from_millis(300);
+    watched.spy.slow_sync(slow).expect("a fault");
+    let mut child = watched.start("append 10 a,remove,anew 5 b,run");
+    while watched.spy.syncs().expect("syncs").is_empty() {
+        std::thread::yield_now();
+    }
+    let input = child.stdin.as_mut().expect("its input is a pipe");
+    input.write_all(b"\n").expect("it reads");
+    let output = child.stdout.take().expect("its output is a pipe");
+    let lines = BufReader::new(output).lines().map_while(Result::ok);
+    let said = lines.filter_map(|line| line.strip_prefix('#').map(str::to_owned));
+    let said: Vec<String> = said.take(4).collect();
+    assert_eq!(said.len(), 4, "it has ended: {said:?}");
+    assert_eq!(said[..3], ["done", "done", "done"]);
+    let cut = watched.spy.power_cut(1, Tear::Prefix).expect("a power cut");
+    child.wait().expect("it is dead");
+    assert_eq!(cut.files[0].unsynced, 5, "that of the same name is another");
 }
 
 #[test]

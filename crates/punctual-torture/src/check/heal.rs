@@ -38,6 +38,35 @@ pub(super) fn in_rests(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
                 since(until)
             )
         });
+        if !is_disturbed(case, from, until) {
+            each_claims(case, from, until, verdict);
+        }
+    }
+}
+
+/// So many claims in a rest are more than one worker leaves to no other.
+const SHARED: usize = 30;
+
+/// Each that claimed before a rest and lives through it claims in it too, where there is plenty: others would hide one that
+/// hears no bell any more.
+fn each_claims(case: &Case, from: u64, until: u64, verdict: &mut Verdict) {
+    let within = |claims: &[u64]| {
+        let before = |end: u64| claims.partition_point(|at| *at < end);
+        before(until) - before(from)
+    };
+    if within(&case.claims) < SHARED {
+        return;
+    }
+    for (process, (claims, died)) in &case.claims_by {
+        let was_there = claims.first().is_some_and(|first| *first < from);
+        if was_there && died.is_none_or(|died| died > until) {
+            verdict.check(within(claims) > 0, || {
+                let [from, until] = [from, until].map(|at| at.saturating_sub(case.began) / 1_000);
+                format!(
+                    "others claim from {from} to {until} ms of the round, and {process} does not"
+                )
+            });
+        }
     }
 }
 

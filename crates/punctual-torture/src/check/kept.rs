@@ -207,7 +207,8 @@ pub(super) fn no_orphans(case: &Case) -> Verdict {
     verdict.checked = case.look.keys + case.look.counts;
     // What was deleted may be back, where that may be lost too.
     let strangers = case.look.strangers.iter().filter(|_| !case.may_lose);
-    for left in case.look.leftovers.iter().chain(strangers) {
+    let unsettled = case.look.unsettled.iter().filter(|_| case.drained);
+    for left in case.look.leftovers.iter().chain(strangers).chain(unsettled) {
         verdict.check(false, || left.clone());
     }
     for (id, story) in &case.jobs {

@@ -23,8 +23,9 @@ pub(crate) struct Case {
     pub(crate) rests: Vec<(u64, u64)>,
     /// Calls under way and leases that were held, of every process.
     pub(super) busy: Vec<Busy>,
-    /// Stamps of claims of workers that answered jobs, in order.
+    /// Stamps of claims of workers that answered jobs, in order; and of each process, with when that was gone.
     pub(crate) claims: Vec<u64>,
+    pub(super) claims_by: BTreeMap<String, (Vec<u64>, Option<u64>)>,
     /// Answers to extends.
     pub(super) extends: Vec<Extension>,
     /// When the last jobs were asked for, and whether all were done with at the end.
@@ -45,6 +46,10 @@ pub(crate) struct Case {
     pub(super) misfits: Vec<String>,
     /// Waits of the harness that ran out.
     pub(crate) stuck: Vec<String>,
+    /// Processes that nobody had killed and that ended all the same, or that did not end well when asked to, and how.
+    pub(super) ended_oddly: Vec<(String, String)>,
+    /// Processes of which a handler ended them.
+    pub(super) aborted: HashSet<String>,
     /// Calls that were given up by their callers.
     pub(crate) dropped: u64,
     pub(crate) began: u64,
@@ -204,6 +209,7 @@ impl Case {
             rests: Vec::new(),
             busy: Vec::new(),
             claims: Vec::new(),
+            claims_by: BTreeMap::new(),
             extends: Vec::new(),
             enough: None,
             drained: false,
@@ -215,6 +221,8 @@ impl Case {
             answers: Vec::new(),
             misfits: Vec::new(),
             stuck: Vec::new(),
+            ended_oddly: Vec::new(),
+            aborted: HashSet::new(),
             dropped: 0,
             began: u64::MAX,
             ended: 0,
@@ -234,6 +242,10 @@ impl Case {
                 match &line.event {
                     Event::Gone { process } => drop(gone.insert(process.clone(), line.at)),
                     Event::Late { token } => drop(case.late.insert(*token)),
+                    Event::Abort { .. } => drop(case.aborted.insert(account.process.clone())),
+                    Event::Ended { process, how } => {
+                        case.ended_oddly.push((process.clone(), how.clone()));
+                    }
                     _ => {}
                 }
             }
@@ -283,7 +295,7 @@ impl Case {
         let mut settles: HashMap<u64, Vec<(JobId, usize)>> = HashMap::new();
         let mut cancels_of: HashMap<u64, Vec<(JobId, usize)>> = HashMap::new();
         let mut open: HashMap<u64, usize> = HashMap::new();
-        let mut rests_since = None;
+        let (mut rests_since, mut claims) = (None, Vec::new());
         for line in account.lines {
             let at = line.at;
             self.began = self.began.min(at);
@@ -353,6 +365,7 @@ impl Case {
                 } => {
                     if !pages.iter().any(|page| self.late.contains(&page.token)) {
                         self.claims.push(at);
+                        claims.push(at);
                     }
                     for page in pages {
                         for job in page.jobs {
@@ -529,6 +542,9 @@ impl Case {
                 }
                 _ => {}
             }
+        }
+        if !claims.is_empty() {
+            self.claims_by.insert(account.process, (claims, died));
         }
         // Handlers end with their process.
         if let Some(died) = died {

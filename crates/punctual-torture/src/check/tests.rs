@@ -8,6 +8,8 @@ mod cancels;
 mod cuts;
 /// I7.
 mod ends;
+/// E.
+mod exits;
 /// Which faults met something, and D.
 mod felt;
 /// I6: rests.

@@ -12,6 +12,7 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
     let wrong_clocks = case.keeps_other_time();
     for (id, story) in &case.jobs {
         let earliest = case.earliest(story);
+        let mut is_early = false;
         if let (Some((.., sent)), Some(receipt)) = (&story.sent, story.stored()) {
             let due = receipt.received.due;
             let least = match (wrong_clocks, &*receipt.received.verdict) {
@@ -22,6 +23,15 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
                 let early = least - due;
                 format!("{id} is due {early} us before the delay that was asked for")
             });
+            if &*receipt.received.verdict == "created" {
+                let most = receipt.now + sent.after;
+                verdict.check(due <= most, || {
+                    format!(
+                        "{id} is due {} us after the delay that was asked for",
+                        due - most
+                    )
+                });
+            }
             let at = receipt.at;
             let is_judged = |grant: &&Grant| {
                 grant.attempt == 1 && !story.over_a_loss && !case.may_forget(grant, at)
@@ -44,6 +54,7 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
         }
         for grant in &story.grants {
             let due = grant.due.max(earliest);
+            is_early |= grant.now < due;
             verdict.check(grant.now >= due, || {
                 format!(
                     "{id}: attempt {} was claimed {} us early",
@@ -72,11 +83,12 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
         for start in story.starts.iter().filter(|_| !wrong_clocks) {
             let due = start.due.max(earliest);
             let early = start.wall < due;
-            tally.early += u64::from(early);
+            is_early |= early;
             verdict.check(!early, || {
                 format!("{id}: a handler started {} us early", due - start.wall)
             });
         }
+        tally.early += u64::from(is_early);
     }
     verdict
 }

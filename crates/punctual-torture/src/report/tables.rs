@@ -52,6 +52,7 @@ impl Sums {
             ("torture-seeds", self.by_seed()),
             ("torture-kinds", super::kinds::table(&self.runs)),
             ("torture-rests", self.by_rest()),
+            ("torture-excused", self.by_excuse()),
             ("torture-lateness", self.by_lateness()),
             ("torture-runs", self.by_run()),
         ] {
@@ -139,6 +140,35 @@ impl Sums {
         let names = cells.keys().map(|cell| format!("`{}`", cell.name()));
         let names: Vec<_> = names.collect();
         rests(names.iter().map(String::as_str).zip(cells.values()))
+    }
+
+    /// What breaks nothing, and is not to be hidden: handlers beside each other, and what was let pass.
+    fn by_excuse(&self) -> String {
+        let mut cells: BTreeMap<_, Tally> = BTreeMap::new();
+        for run in self.runs.iter().filter(|run| !run.cell.may_lose()) {
+            cells.entry(run.cell).or_default().add(&run.tally);
+        }
+        let mut table = String::from(
+            "| engine | handler starts | began while the last one still ran | buried by a kill from outside | ends after the lease judged | accepted, and excused |\n\
+             | --- | --: | --: | --: | --: | --: |\n",
+        );
+        for (cell, tally) in cells {
+            let [starts, overlaps, buried, judged, excused] = [
+                tally.starts,
+                tally.overlaps,
+                tally.buried,
+                tally.late_judged,
+                tally.late_excused,
+            ]
+            .map(grouped);
+            let name = cell.name();
+            writeln!(
+                table,
+                "| `{name}` | {starts} | {overlaps} | {buried} | {judged} | {excused} |"
+            )
+            .expect("a string takes any text");
+        }
+        table
     }
 
     fn by_fault(&self) -> String {

@@ -26,6 +26,7 @@ fn the_tables_of_the_pages_are_those_of_the_sums() {
             "-faults",
             "-kinds",
             "-rests",
+            "-excused",
             "-lateness",
             "-runs",
         ] {

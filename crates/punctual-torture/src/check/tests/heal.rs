@@ -134,3 +134,41 @@ fn the_time_in_which_any_fault_held_is_told_once() {
         "until no more jobs are sent"
     );
 }
+
+/// Many jobs are claimed in a rest, by two who claimed before; one may be gone before it is over.
+fn claimed_by_two(of_another: u32, gone: Option<u64>) -> Told {
+    let mut told = Told::nothing();
+    told.rest(RESTS, RESTS + 6_000 * MS);
+    let mut claims = |process, at| {
+        let pages = Vec::new();
+        let (invoked, now, alone, lease) = (at, at, false, None);
+        let claim = Event::ClaimOk {
+            invoked,
+            now,
+            alone,
+            lease,
+            pages,
+        };
+        told.say(process, at, claim);
+    };
+    for (process, count) in [("worker-0.0", 40), ("worker-1.0", of_another)] {
+        claims(process, RESTS - MS);
+        (1..=u64::from(count)).for_each(|nth| claims(process, RESTS + 100 * nth * MS));
+    }
+    if let Some(at) = gone {
+        let process = "worker-1.0".into();
+        told.say("nemesis", at, Event::Gone { process });
+    }
+    told
+}
+
+#[test]
+fn a_worker_that_claims_nothing_in_a_rest_beside_others_is_found() {
+    assert_eq!(claimed_by_two(1, None).broken(), NOTHING);
+    let deaf = claimed_by_two(0, None);
+    assert_eq!(deaf.broken(), ["I6"]);
+    let after = claimed_by_two(0, Some(RESTS + 7_000 * MS));
+    assert_eq!(after.broken(), ["I6"]);
+    let meanwhile = claimed_by_two(0, Some(RESTS + 5_000 * MS));
+    assert_eq!(meanwhile.broken(), NOTHING, "it was gone before the end");
+}

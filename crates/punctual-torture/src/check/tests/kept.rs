@@ -335,6 +335,15 @@ fn what_is_left_over_is_found() {
 }
 
 #[test]
+fn jobs_that_are_left_where_nothing_drained_are_no_orphans() {
+    let mut told = Told::one_job();
+    told.look.unsettled.push("a job of orders is ready".into());
+    assert_eq!(told.broken(), ["I8"]);
+    told.forget(|event| matches!(event, Event::Drained));
+    assert_eq!(told.broken(), ["W"]);
+}
+
+#[test]
 fn bytes_that_nobody_could_ask_for_are_told() {
     let mut told = Told::one_job();
     told.look.unmeasured = Some("ERR".into());
