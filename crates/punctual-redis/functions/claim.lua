@@ -91,8 +91,10 @@ local function take_side(take, r, lane, member)
   local kind, rest = sub(member, 22, 22), sub(member, 23)
   local id = kind == 'J' and rest or Group.candidate(r, rest, lane)
   local raw = id and Job.raw(id)
-  if not raw or byte(raw) > 2 then -- never so: the record and its places change in one step
+  if not raw or byte(raw) > 2 then -- its record was deleted by somebody else: its place goes too, and holds up no others
     Line.side_remove(r, lane, member)
+    if id then r.c[READY] = max(0, r.c[READY] - 1) end
+    if kind == 'G' then Group.lost(r, rest, lane, id) end
     return true
   end
   local j = Job.parse(id, raw)

@@ -68,13 +68,15 @@ function Due.duty(r)
   return at
 end
 
--- From where on jobs are far. It stands still while there are any.
+-- From where on jobs are far. It stands still while there are any, and never falls: of jobs in line none is due behind it
+-- unless a list whose time has come is being spread.
 local function horizon_of(r)
   if r.far == 0 then
     local horizon = (floor((S.now + LEAD) / WIDTH) + 1) * WIDTH
     if horizon > r.horizon then
-      if r.horizon > 0 and call('EXISTS', far_numbers(r)) == 1 then r.far = 1 else r.horizon = horizon end
-      r.rest = nil
+      -- Lists of which all entries are stale are left: counted as one job they are spread away.
+      if r.horizon > 0 and call('EXISTS', far_numbers(r)) == 1 then r.far = 1 end
+      r.horizon, r.rest = horizon, nil
     end
   end
   return r.horizon
@@ -179,7 +181,7 @@ local function spread(r, now_)
     call('DEL', key)
     r.horizon = max(r.horizon, (tonum(number) + 1) * WIDTH)
   else
-    r.horizon = tonum(number) * WIDTH
+    r.horizon = max(r.horizon, tonum(number) * WIDTH)
   end
   r.rest = nil
 end
@@ -274,6 +276,12 @@ function Due.move(r, limit)
   return n
 end
 
+-- Whether a record is of a queue: what was deleted here may have come again in another one under its id.
+local function is_of(r, raw)
+  local at = byte(raw) == 1 and 32 or 36 + unp('>I4', raw, 32)
+  return sub(raw, at + 1, at + byte(raw, at)) == r.name
+end
+
 -- The entries of a far list that count, between two places: due and seq 12 + id of each, with the place.
 local function entries(r, number, from, to)
   local ids, found, seen = call('LRANGE', far_list(r, number), from, to), {}, {}
@@ -281,7 +289,7 @@ local function entries(r, number, from, to)
   for i = 1, #ids do
     local raw = records[i]
     local due = raw and byte(raw) <= 2 and not seen[ids[i]] and at8(raw, 12)
-    if due and due >= r.horizon and floor(due / WIDTH) == number then
+    if due and due >= r.horizon and floor(due / WIDTH) == number and is_of(r, raw) then
       seen[ids[i]] = true
       found[#found + 1] = {due, sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i], from + i}
     end

@@ -132,6 +132,21 @@ function Group.started(r, j)
   Group.refresh(r, j.opts.g, row)
 end
 
+-- The job of a group's place in a lane is gone without a word: the next one stands there.
+function Group.lost(r, group, lane, id)
+  local row = Group.row(r, group)
+  row.p[lane] = nil
+  local prio = lane % 10
+  local from, line = group .. '\0' .. char(prio), S.base .. ':l:' .. r.name
+  if row.h == id then row.h = nil end
+  local first = call('ZRANGEBYLEX', line, '[' .. from, '(' .. group .. '\0' .. char(prio + 1), 'LIMIT', 0, 1)[1]
+  if first and sub(first, -16) == id then
+    call('ZREM', line, first)
+    add_ready(row, prio, -1)
+  end
+  Group.refresh(r, group, row)
+end
+
 -- The attempt of an active job is over and the job waits again; `holds` keeps the others back.
 function Group.ended(r, j, holds)
   local row = Group.row(r, j.opts.g)

@@ -32,6 +32,24 @@ fn by_shard<T>(
     parts
 }
 
+/// What one call carries of each part, so that none keeps a server for long.
+fn in_slices<T: Clone>(
+    parts: Vec<(usize, Vec<usize>, Vec<T>)>,
+    most: usize,
+) -> impl Iterator<Item = (usize, Vec<usize>, Vec<T>)> {
+    parts.into_iter().flat_map(move |(index, places, part)| {
+        // A part without items is a call all the same.
+        (0..part.len().max(1)).step_by(most).map(move |from| {
+            let until = part.len().min(from + most);
+            (
+                index,
+                places[from..until].to_vec(),
+                part[from..until].to_vec(),
+            )
+        })
+    })
+}
+
 /// Puts the answers of one part at their places.
 fn put_back<T>(all: &mut [Option<T>], places: &[usize], answers: Vec<T>) -> Result<()> {
     if places.len() != answers.len() {

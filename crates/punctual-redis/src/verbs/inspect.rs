@@ -6,10 +6,14 @@ use punctual::engine::{
 use punctual::time::Timestamp;
 use punctual::{Namespace, Result};
 
-use super::{Walk, by_shard};
+use super::{Walk, by_shard, in_slices};
 use crate::calls::Calls;
 use crate::shards::of_target;
 use crate::wire::{inspect, stats};
+
+/// Jobs that one call answers; and of which it says why they wait, for which it looks at those before them.
+const SEEN: usize = 100;
+const EXPLAINED: usize = 10;
 
 impl Calls {
     /// Asks where a target must be, and for those that are not there, everywhere else.
@@ -32,7 +36,8 @@ impl Calls {
                 // An empty call is one all the same: the shard's time goes on.
                 parts.push((0, Vec::new(), Vec::new()));
             }
-            for (index, places, part) in parts {
+            let slice = if explain { EXPLAINED } else { SEEN };
+            for (index, places, part) in in_slices(parts, slice) {
                 let asked: Vec<&Target> = part.iter().map(|at| &targets[*at]).collect();
                 let map = || inspect::get_request(&asked, explain);
                 let reply = self.read(&shards[index], "get", map).await?;

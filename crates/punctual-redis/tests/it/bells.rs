@@ -390,11 +390,13 @@ async fn the_bells_of_processes_that_are_gone_go_too() {
     let now = sent.expect("enqueue").now;
     let settles = WaitFor::Settled(vec![job.id]);
     let watched = || server.cli(&["HLEN", "punctual:{default/0}:ws"]);
+    let here = here();
+    let waits = gone.wait(&here, settles, now + days(30));
     tokio::select! {
-        waited = gone.wait(&here(), settles, now + days(30)) => panic!("it is not settled: {waited:?}"),
+        waited = waits => panic!("it is not settled: {waited:?}"),
         () = comes_about("it is to be rung for", || watched().trim() == "1") => {}
     }
-    let changes = gone.wait(&here(), WaitFor::Changes(None), now).await;
+    let changes = gone.wait(&here, WaitFor::Changes(None), now).await;
     changes.expect("wait");
     drop(gone);
     comes_about("nobody listens", || !is_heard(&server)).await;

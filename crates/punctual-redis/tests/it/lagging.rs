@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use punctual::conformance::START;
-use punctual::engine::{Action, Edit, Select, StatsRequest};
+use punctual::engine::{Action, Control, Controlled, Edit, Select, StatsRequest};
 use punctual::job::{Group, OnRetry};
 use punctual::time::{Clock, ManualClock, Timestamp, hours, minutes, seconds};
 use punctual::{Due, Engine, JobId, Limits, NewJob, State};
@@ -12,6 +12,7 @@ use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
 use crate::client::{QUEUE, claim, here};
+use crate::hand::raw;
 
 /// Microseconds that one far list spans.
 const WIDTH: u64 = 1 << 32;
@@ -22,7 +23,7 @@ const FAR: usize = 5_000;
 struct Lag {
     engine: RedisEngine,
     clock: ManualClock,
-    _server: TestServer,
+    server: TestServer,
 }
 
 impl Lag {
@@ -36,7 +37,7 @@ impl Lag {
         Self {
             engine: engine.expect("the server is there"),
             clock,
-            _server: server,
+            server,
         }
     }
 
@@ -80,6 +81,30 @@ impl Lag {
         };
         let edited = self.engine.edit(&here(), edit).await.expect("edit");
         assert_eq!(edited.matched, 1);
+    }
+
+    /// Cancels all of the queue that wait; how many.
+    async fn purge(&self) -> usize {
+        let (mut cancelled, mut from) = (0, None);
+        loop {
+            let purge = Control::Purge {
+                queue: QUEUE.into(),
+                cursor: from.take(),
+                limit: 1_000,
+            };
+            let purged = self.engine.control(&here(), purge).await.expect("purge");
+            let Controlled::Purged {
+                matched, cursor, ..
+            } = purged
+            else {
+                panic!("{purged:?}");
+            };
+            cancelled += matched;
+            from = cursor;
+            if from.is_none() {
+                return cancelled;
+            }
+        }
     }
 
     async fn nothing_waits(&self) {
@@ -168,5 +193,92 @@ async fn far_jobs_of_one_call_all_come_however_many_they_are() {
     lag.far(7_000).await;
     lag.comes().await;
     assert_eq!(lag.done().await.len(), 7_000);
+    lag.nothing_waits().await;
+}
+
+/// More than some calls look up, and than a list may have of which entries are taken out: from then on what is cancelled
+/// leaves a stale one.
+const LONG: usize = 2_000;
+
+/// A queue of which each far job was cancelled, ten minutes after their time began.
+async fn all_cancelled() -> Lag {
+    let lag = Lag::new().await;
+    lag.far(LONG).await;
+    assert_eq!(lag.purge().await, LONG);
+    lag.comes().await;
+    lag
+}
+
+/// A reviewer found that it ran: it was taken for one of those that were left in the list.
+#[tokio::test]
+async fn a_job_in_line_that_is_cancelled_stays_so_where_all_far_ones_were_before() {
+    let lag = all_cancelled().await;
+    let in_line = lag.put(NewJob::new(QUEUE, "{}")).await;
+    let soon = NewJob {
+        due: Due::At(lag.clock.now() + seconds(1)),
+        ..NewJob::new(QUEUE, "{}")
+    };
+    let soon = lag.put(soon).await;
+    lag.edit(in_line, Action::Cancel).await;
+    let stats = lag.engine.stats(&here(), StatsRequest::default()).await;
+    let counts = stats.expect("stats").queues[0].counts;
+    let of = |state| counts.of(state);
+    assert_eq!((of(State::Scheduled), of(State::Ready)), (1, 0));
+    lag.set_time(lag.clock.now() + seconds(1)).await;
+    assert_eq!(lag.done().await, [soon]);
+    lag.nothing_waits().await;
+}
+
+/// What is left in lists goes by and by, however many were cancelled, and keeps nobody from its time.
+#[tokio::test]
+async fn lists_of_cancelled_jobs_are_gone_with_the_next_far_ones() {
+    let lag = all_cancelled().await;
+    let later = lag.clock.now() + hours(5);
+    let far = NewJob {
+        due: Due::At(later),
+        ..NewJob::new(QUEUE, "{}")
+    };
+    let far = lag.put(far).await;
+    lag.set_time(later).await;
+    assert_eq!(lag.done().await, [far]);
+    let lists = lag.server.cli(&["KEYS", "punctual:{default/0}:t*"]);
+    assert_eq!(lists.trim(), "");
+}
+
+/// Ids may be made of the names of things, and such a job be sent to another queue once it was deleted.
+#[tokio::test]
+async fn a_purge_leaves_a_job_alone_that_was_sent_to_another_queue_under_the_id_of_one_before() {
+    let lag = Lag::new().await;
+    lag.far(LONG).await;
+    let once = lag.put(far_alone()).await;
+    lag.edit(once, Action::Cancel).await;
+    lag.edit(once, Action::Delete).await;
+    let elsewhere = NewJob {
+        id: once,
+        queue: "another".into(),
+        ..far_alone()
+    };
+    lag.put(elsewhere).await;
+    assert_eq!(lag.purge().await, LONG);
+    let got = lag.engine.get(&here(), vec![once.into()], false).await;
+    let got = got.expect("get").remove(0).expect("it is there");
+    assert_eq!(got.state(), State::Scheduled);
+}
+
+/// Redis may have been told to remove it by hand.
+#[tokio::test]
+async fn a_group_goes_on_after_the_record_of_its_first_job_was_removed_by_somebody_else() {
+    let lag = Lag::new().await;
+    let first = lag.put(grouped()).await;
+    let second = lag.put(grouped()).await;
+    let remove = [
+        b"HDEL".as_slice(),
+        b"punctual:{default/0}:b",
+        first.as_bytes(),
+    ];
+    assert_eq!(raw(lag.server.port(), &remove), b":1\r\n");
+    assert_eq!(lag.done().await, [second]);
+    let third = lag.put(grouped()).await;
+    assert_eq!(lag.done().await, [third]);
     lag.nothing_waits().await;
 }
