@@ -37,6 +37,15 @@ fn who_begins_anew_where_something_may_be_lost_ends_as_told() {
 }
 
 #[test]
+fn who_is_asked_to_end_does_not_drop_what_it_has_claimed() {
+    let how = "signal: 15 (SIGTERM)";
+    assert_eq!(ended(how).broken(), NOTHING);
+    let mut told = Told::one_job();
+    told.says_ended("worker", how);
+    assert_eq!(told.broken(), ["E"]);
+}
+
+#[test]
 fn a_handler_ends_its_own_process_and_no_other() {
     let mut told = Told::a_crash();
     let abort = Event::Abort {
