@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 const FILE: &str = "libpunctual_syncspy_shim.so";
 
-/// The library, as cargo built it beside this program.
+/// The library, as cargo built it beside this program: the newest, for one that was built by itself stays.
 pub(crate) fn path() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let beside = program.ancestors().skip(1).take(3);
@@ -13,7 +13,9 @@ pub(crate) fn path() -> io::Result<PathBuf> {
         beside.flat_map(|directory| [directory.join(FILE), directory.join("deps").join(FILE)]);
     places
         .into_iter()
-        .find(|path| path.exists())
+        .filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path)))
+        .max()
+        .map(|(_, path)| path)
         .ok_or_else(|| {
             let message = format!(
                 "{FILE} is not beside {}; build it: cargo build -p punctual-syncspy-shim",

@@ -298,7 +298,12 @@ impl Targets {
                 // Of others nobody has anything.
                 _ => {
                     let holder = block_in_place(|| cluster.owner_of(SHARD));
-                    hit_redis(&mut cluster.nodes()[holder], fault).await
+                    let done = hit_redis(&mut cluster.nodes()[holder], fault).await;
+                    // A master that starts again takes nothing for two seconds.
+                    while !block_in_place(|| cluster.is_whole()) {
+                        pause(millis(50)).await;
+                    }
+                    done
                 }
             },
         }

@@ -193,7 +193,8 @@ impl TestCluster {
         }
     }
 
-    fn is_whole(&self) -> bool {
+    /// Whether all nodes know each other, and say that the cluster is up.
+    pub fn is_whole(&self) -> bool {
         let all = format!("cluster_known_nodes:{}", self.nodes.len());
         let whole = |node: &TestServer| {
             let info = node.cli(&["CLUSTER", "INFO"]);
