@@ -21,6 +21,7 @@ mod overdue;
 mod spans;
 mod starts;
 mod stories;
+mod story;
 mod timeline;
 mod timing;
 

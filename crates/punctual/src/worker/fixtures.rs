@@ -1,13 +1,17 @@
 //! What the unit tests of the worker start from.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+use async_trait::async_trait;
 
 use super::context::{Attempt, Context, Lease, Seed};
 use super::meters::Labels;
 use super::slots::Board;
-use crate::engine::{Token, WorkerId};
-use crate::job::{JobId, JobRecord, Limits, State};
+use crate::engine::*;
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{JobId, JobRecord, Limits, NewJob, State};
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
 use crate::worker::States;
@@ -83,4 +87,70 @@ pub(super) fn board(slots: usize) -> Board {
     let mut board = Board::new(slots, crate::time::seconds(2), seed(), true);
     board.set_engine_time(CLAIMED_AT, Duration::ZERO);
     board
+}
+
+/// An engine that answers nothing, and counts what is handed in.
+#[derive(Debug, Default)]
+pub(super) struct Away(AtomicUsize);
+
+impl Away {
+    pub(super) fn settles(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+fn away<T>() -> Result<T> {
+    Err(Error::new(ErrorKind::EngineUnavailable, "it is away"))
+}
+
+#[async_trait]
+impl Engine for Away {
+    async fn enqueue(&self, _: &Namespace, _: Vec<NewJob>) -> Result<Enqueued> {
+        away()
+    }
+
+    async fn claim(&self, _: &Namespace, _: Claim) -> Result<Claimed> {
+        away()
+    }
+
+    async fn extend(&self, _: &Namespace, _: Vec<Extend>) -> Result<Extended> {
+        away()
+    }
+
+    async fn settle(&self, _: &Namespace, _: Settle) -> Result<Settled> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        away()
+    }
+
+    async fn wait(&self, _: &Namespace, _: WaitFor, _: Timestamp) -> Result<Waited> {
+        away()
+    }
+
+    async fn get(&self, _: &Namespace, _: Vec<Target>, _: bool) -> Result<Vec<Option<Got>>> {
+        away()
+    }
+
+    async fn list(&self, _: &Namespace, _: List) -> Result<Listing> {
+        away()
+    }
+
+    async fn edit(&self, _: &Namespace, _: Edit) -> Result<Edited> {
+        away()
+    }
+
+    async fn stats(&self, _: &Namespace, _: StatsRequest) -> Result<Stats> {
+        away()
+    }
+
+    async fn control(&self, _: &Namespace, _: Control) -> Result<Controlled> {
+        away()
+    }
+
+    async fn maintain(&self) -> Result<Maintained> {
+        away()
+    }
+
+    async fn info(&self) -> Result<Info> {
+        away()
+    }
 }
