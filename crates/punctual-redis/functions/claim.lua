@@ -93,8 +93,7 @@ local function take_side(take, r, lane, member)
   local raw = id and Job.raw(id)
   if not raw or byte(raw) > 2 then -- its record was deleted by somebody else: its place goes too, and holds up no others
     Line.side_remove(r, lane, member)
-    if id then r.c[READY] = max(0, r.c[READY] - 1) end
-    if kind == 'G' then Group.lost(r, rest, lane, id) end
+    if kind == 'J' or Group.lost(r, rest, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
     return true
   end
   local j = Job.parse(id, raw)

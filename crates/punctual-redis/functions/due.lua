@@ -12,6 +12,7 @@ local SLICE = 250 -- ids of a far list spread at a time
 local SORTED = 1000
 local LREM_MAX = SORTED
 --SMALL LREM_MAX = 2
+local SCANNED = 10000 -- a list of at most so many is looked through for one entry
 local PUSHED = 6000 -- items that one call pushes
 local COUNTED = 4096 -- a list of at most so many is counted by due
 
@@ -119,7 +120,7 @@ local function add_many(r, dues, members, ids)
   r.c[SCHEDULED], r.far, r.rest = r.c[SCHEDULED] + #ids, r.far + added, nil
   if earliest then Due.head_at_most(r, earliest) end
   if added > 0 then
-    if r.head == 0 then
+    if r.head == 0 or r.head >= r.horizon then
       Due.refresh(r)
       ring(r)
     end
@@ -147,6 +148,12 @@ function Due.add(r, j)
   add_many(r, {j.due}, {member_of(j)}, {j.id})
 end
 
+-- Whether a record is of a queue: what was deleted here may have come again in another one under its id.
+local function is_of(r, raw)
+  local at = byte(raw) == 1 and 32 or 36 + unp('>I4', raw, 32)
+  return sub(raw, at + 1, at + byte(raw, at)) == r.name
+end
+
 -- Spreads a slice of the first far list into the near set, if its time comes or `now_` is told.
 local function spread(r, now_)
   local number = call('ZRANGE', far_numbers(r), 0, 0)[1]
@@ -167,7 +174,7 @@ local function spread(r, now_)
     local raw = records[i]
     if not is_stale(r, tonum(number), left, ids[i]) then
       local due = raw and byte(raw) <= 2 and at8(raw, 12)
-      if due and floor(due / WIDTH) == tonum(number) then
+      if due and floor(due / WIDTH) == tonum(number) and is_of(r, raw) then
         items[2 * live + 1] = fmt('%d', due)
         items[2 * live + 2] = sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] .. manner(byte(raw), byte(raw, 30), #raw)
         live = live + 1
@@ -209,7 +216,14 @@ function Due.remove(r, j)
     if j.due <= S.now and Line.has(r, j) then return false end
     local number = floor(j.due / WIDTH)
     local key = far_list(r, number)
-    if call('LLEN', key) <= LREM_MAX then call('LREM', key, 1, j.id) else call('HINCRBY', stale_set(r), j.id .. fmt('%d', number), 1) end
+    local length = call('LLEN', key)
+    -- Where older functions left the horizon behind, jobs in packs are due behind it: only the list knows which those are.
+    local may_be_in_line = j.due <= S.now and (r.L[j.prio] or 0) > 0 and length <= SCANNED
+    if may_be_in_line or length <= LREM_MAX then
+      if call('LREM', key, 1, j.id) == 0 and may_be_in_line then return false end
+    else
+      call('HINCRBY', stale_set(r), j.id .. fmt('%d', number), 1)
+    end
     r.far = max(0, r.far - 1)
   end
   r.c[SCHEDULED], r.rest = r.c[SCHEDULED] - 1, nil
@@ -274,12 +288,6 @@ function Due.move(r, limit)
   end
   Due.refresh(r)
   return n
-end
-
--- Whether a record is of a queue: what was deleted here may have come again in another one under its id.
-local function is_of(r, raw)
-  local at = byte(raw) == 1 and 32 or 36 + unp('>I4', raw, 32)
-  return sub(raw, at + 1, at + byte(raw, at)) == r.name
 end
 
 -- The entries of a far list that count, between two places: due and seq 12 + id of each, with the place.
@@ -366,7 +374,7 @@ function Due.far_counts(r, budget, count)
       budget = budget - n
       for _, one in ipairs((entries(r, number, 0, -1))) do count(one[1], 1) end
     else
-      count(max(number * WIDTH, r.horizon), n)
+      count(max(number * WIDTH, r.horizon), min(n, r.far))
     end
   end
 end

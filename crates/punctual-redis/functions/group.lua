@@ -132,7 +132,7 @@ function Group.started(r, j)
   Group.refresh(r, j.opts.g, row)
 end
 
--- The job of a group's place in a lane is gone without a word: the next one stands there.
+-- The job of a group's place in a lane is gone without a word: the next one stands there. Whether it stood in line.
 function Group.lost(r, group, lane, id)
   local row = Group.row(r, group)
   row.p[lane] = nil
@@ -140,11 +140,13 @@ function Group.lost(r, group, lane, id)
   local from, line = group .. '\0' .. char(prio), S.base .. ':l:' .. r.name
   if row.h == id then row.h = nil end
   local first = call('ZRANGEBYLEX', line, '[' .. from, '(' .. group .. '\0' .. char(prio + 1), 'LIMIT', 0, 1)[1]
-  if first and sub(first, -16) == id then
+  local stood = first and sub(first, -16) == id
+  if stood then
     call('ZREM', line, first)
     add_ready(row, prio, -1)
   end
   Group.refresh(r, group, row)
+  return stood
 end
 
 -- The attempt of an active job is over and the job waits again; `holds` keeps the others back.

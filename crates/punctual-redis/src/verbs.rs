@@ -40,7 +40,7 @@ fn in_slices<T: Clone>(
     parts.into_iter().flat_map(move |(index, places, part)| {
         // A part without items is a call all the same.
         (0..part.len().max(1)).step_by(most).map(move |from| {
-            let until = part.len().min(from + most);
+            let until = part.len().min(from.saturating_add(most));
             (
                 index,
                 places[from..until].to_vec(),

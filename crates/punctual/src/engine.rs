@@ -129,6 +129,7 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited>;
 
     /// Answers jobs by id or unique key, in order, each with the reason why it has not run if asked.
+    /// With reasons it may be several steps, each of some of the jobs.
     async fn get(
         &self,
         namespace: &Namespace,

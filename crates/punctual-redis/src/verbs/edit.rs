@@ -4,14 +4,11 @@ use punctual::engine::{Control, Controlled, Cursor, Edit, EditVerdict, Edited, S
 use punctual::time::Timestamp;
 use punctual::{Namespace, Result};
 
-use super::{Walk, by_shard, in_slices};
+use super::{Walk, by_shard};
 use crate::calls::Calls;
 use crate::servers::Kind;
 use crate::shards::{Shard, of_target};
 use crate::wire::{control, edit};
-
-/// Jobs that one call changes: each costs some ten commands.
-const CHANGED: usize = 50;
 
 impl Calls {
     pub(crate) async fn edit(&self, namespace: &Namespace, asked: &Edit) -> Result<Edited> {
@@ -45,7 +42,7 @@ impl Calls {
             if parts.is_empty() && step == 0 {
                 parts.push((0, Vec::new(), Vec::new()));
             }
-            for (index, places, part) in in_slices(parts, CHANGED) {
+            for (index, places, part) in parts {
                 let named: Vec<&Target> = part.iter().map(|at| &targets[*at]).collect();
                 let map = edit::of_targets(asked, &named);
                 let reply = self

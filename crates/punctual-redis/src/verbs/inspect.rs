@@ -11,8 +11,7 @@ use crate::calls::Calls;
 use crate::shards::of_target;
 use crate::wire::{inspect, stats};
 
-/// Jobs that one call answers; and of which it says why they wait, for which it looks at those before them.
-const SEEN: usize = 100;
+/// Jobs of which one call says why they wait: it looks at those before each.
 const EXPLAINED: usize = 10;
 
 impl Calls {
@@ -36,7 +35,7 @@ impl Calls {
                 // An empty call is one all the same: the shard's time goes on.
                 parts.push((0, Vec::new(), Vec::new()));
             }
-            let slice = if explain { EXPLAINED } else { SEEN };
+            let slice = if explain { EXPLAINED } else { usize::MAX };
             for (index, places, part) in in_slices(parts, slice) {
                 let asked: Vec<&Target> = part.iter().map(|at| &targets[*at]).collect();
                 let map = || inspect::get_request(&asked, explain);

@@ -2,10 +2,11 @@
 //! are, whatever is done to them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use punctual::conformance::START;
 use punctual::engine::{Action, Control, Controlled, Edit, Select, StatsRequest};
-use punctual::job::{Group, OnRetry};
+use punctual::job::{Group, OnRetry, Outcome};
 use punctual::time::{Clock, ManualClock, Timestamp, hours, minutes, seconds};
 use punctual::{Due, Engine, JobId, Limits, NewJob, State};
 use punctual_redis::testing::TestServer;
@@ -105,6 +106,12 @@ impl Lag {
                 return cancelled;
             }
         }
+    }
+
+    fn remove(&self, id: JobId) {
+        let records = b"punctual:{default/0}:b";
+        let remove = [b"HDEL".as_slice(), records, id.as_bytes()];
+        assert_eq!(raw(self.server.port(), &remove), b":1\r\n");
     }
 
     async fn nothing_waits(&self) {
@@ -271,14 +278,32 @@ async fn a_group_goes_on_after_the_record_of_its_first_job_was_removed_by_somebo
     let lag = Lag::new().await;
     let first = lag.put(grouped()).await;
     let second = lag.put(grouped()).await;
-    let remove = [
-        b"HDEL".as_slice(),
-        b"punctual:{default/0}:b",
-        first.as_bytes(),
-    ];
-    assert_eq!(raw(lag.server.port(), &remove), b":1\r\n");
+    lag.remove(first);
     assert_eq!(lag.done().await, [second]);
     let third = lag.put(grouped()).await;
     assert_eq!(lag.done().await, [third]);
+    lag.nothing_waits().await;
+}
+
+/// It waits to be tried again, and holds its group: it is no longer the first in line.
+#[tokio::test]
+async fn a_job_of_a_group_whose_record_was_removed_is_counted_out_once() {
+    let lag = Lag::new().await;
+    let first = lag.put(grouped()).await;
+    let second = lag.put(grouped()).await;
+    let page = claim(&lag.engine, 1).await.expect("claim").remove(0);
+    assert_eq!(page.jobs[0].id, first);
+    lag.set_time(lag.clock.now() + seconds(1)).await;
+    let again = Outcome::Retry {
+        after: Some(Duration::ZERO),
+    };
+    let settled = lag.engine.settle(&here(), page.ends(again)).await;
+    settled.expect("settle");
+    lag.remove(first);
+    let page = claim(&lag.engine, 1).await.expect("claim").remove(0);
+    assert_eq!(page.jobs[0].id, second);
+    let plain = lag.put(NewJob::new(QUEUE, "{}")).await;
+    assert!(page.complete(&lag.engine).await.expect("settle"));
+    assert_eq!(lag.done().await, [plain]);
     lag.nothing_waits().await;
 }

@@ -5,16 +5,17 @@ use super::stories::Case;
 use crate::recorder::BEGINS_ANEW;
 
 /// E: a process that nobody has killed ends by a handler that ends its process, or, where what was acknowledged may be
-/// lost, to begin anew; one that is asked to end does so in good order, unless it is asked before it listens, and holds
-/// nothing. Whatever else ends one is a bug of it: it would be started again, and lose nothing, and nobody would know.
+/// lost, to begin anew; one that is asked to end does so in good order. Who has claimed nothing yet may be asked before it
+/// listens, or find the engine away as it opens it and say so. Whatever else ends one is a bug of it: it would be started again, and lose nothing, and nobody would know.
 pub(super) fn as_told(case: &Case) -> Verdict {
     let mut verdict = Verdict::new("E ends as told");
     let begins_anew = format!("exit status: {BEGINS_ANEW}");
     for (process, how) in &case.ended_oddly {
         let by_a_handler = how.starts_with(ABORTED) && case.aborted.contains(process);
         let to_begin_anew = case.may_lose && *how == begins_anew;
-        let before_it_listened = how.starts_with(ASKED) && !case.claims_by.contains_key(process);
-        verdict.check(by_a_handler || to_begin_anew || before_it_listened, || {
+        let held_something = case.claims_by.contains_key(process);
+        let before_it_began = !held_something && (how.starts_with(ASKED) || how == SAID_WHY);
+        verdict.check(by_a_handler || to_begin_anew || before_it_began, || {
             format!("{process} ended by itself, processes.log may say why: {how}")
         });
     }
@@ -25,3 +26,5 @@ pub(super) fn as_told(case: &Case) -> Verdict {
 const ABORTED: &str = "signal: 6";
 /// How it says that one was asked to end, and knew nothing better.
 const ASKED: &str = "signal: 15";
+/// One that could not begin has said why, and is started again.
+const SAID_WHY: &str = "exit status: 2";

@@ -37,12 +37,13 @@ fn who_begins_anew_where_something_may_be_lost_ends_as_told() {
 }
 
 #[test]
-fn who_is_asked_to_end_does_not_drop_what_it_has_claimed() {
-    let how = "signal: 15 (SIGTERM)";
-    assert_eq!(ended(how).broken(), NOTHING);
-    let mut told = Told::one_job();
-    told.says_ended("worker", how);
-    assert_eq!(told.broken(), ["E"]);
+fn who_is_asked_to_end_or_cannot_begin_has_claimed_nothing() {
+    for how in ["signal: 15 (SIGTERM)", "exit status: 2"] {
+        assert_eq!(ended(how).broken(), NOTHING);
+        let mut told = Told::one_job();
+        told.says_ended("worker", how);
+        assert_eq!(told.broken(), ["E"]);
+    }
 }
 
 #[test]
