@@ -7,6 +7,10 @@ _list:
 test:
     scripts/test
 
+# Fresh seeds, longer faults and soaks, about 40 minutes; a seed repeats a run: `just deep 7`
+deep *seed:
+    scripts/deep {{seed}}
+
 # What a change must pass before anything else
 check:
     cargo fmt --all --check
