@@ -42,7 +42,7 @@ pub(crate) enum Command {
         #[arg(long, default_value = "crates/punctual-torture/sums.json")]
         sums: PathBuf,
         /// Pages with the marks between which tables stand
-        #[arg(default_values = ["docs/reliability.md", "README.md", "README.zh-CN.md"])]
+        #[arg(default_values = ["docs/torture.md", "README.md", "README.zh-CN.md"])]
         pages: Vec<PathBuf>,
     },
     /// What the processes of a round do

@@ -46,6 +46,7 @@ impl Sums {
         let mut page = page.to_owned();
         for (name, table) in [
             ("torture", self.by_cell()),
+            ("torture-brief", self.by_engine()),
             ("torture-lossy", self.by_loss()),
             ("torture-faults", self.by_fault()),
             ("torture-by-fault", self.by_fault_briefly()),
@@ -90,6 +91,33 @@ impl Sums {
             );
         }
         row(&mut table, "all", "", &all);
+        table
+    }
+
+    /// The same for the README: one short row per engine, its cells added up.
+    fn by_engine(&self) -> String {
+        let mut engines: BTreeMap<_, Tally> = BTreeMap::new();
+        for run in self.runs.iter().filter(|run| !run.cell.may_lose()) {
+            let name = run.cell.name();
+            let engine = name.split('-').next().unwrap_or_default().to_owned();
+            let durability = run.cell.durability().to_string();
+            let tally = engines.entry((engine, durability)).or_default();
+            tally.add(&run.tally);
+        }
+        let mut table = String::from(
+            "| engine | acknowledged after | faults | jobs acknowledged | lost | done twice | early |\n\
+             | --- | --- | --: | --: | --: | --: | --: |\n",
+        );
+        for ((engine, durability), tally) in engines {
+            let faults = grouped(tally.faults.values().sum());
+            let [jobs, lost, doubled, early] =
+                [tally.acknowledged, tally.lost, tally.doubled, tally.early].map(grouped);
+            writeln!(
+                table,
+                "| `{engine}` | `{durability}` | {faults} | {jobs} | {lost} | {doubled} | {early} |"
+            )
+            .expect("a string takes any text");
+        }
         table
     }
 
