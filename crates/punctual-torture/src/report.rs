@@ -26,7 +26,7 @@ pub(crate) fn line(round: &Round) -> String {
     } = round.findings.tally;
     let (faults, felt) = faults(&round.findings.tally);
     let mut text = format!(
-        "{:<14} seed {} round {}: {} s, drained in {} s, {faults} faults, {felt} of them felt, {acknowledged} acknowledged, {unjudged} not judged, {lost} lost, {doubled} doubled, \
+        "{:<14} seed {} round {}: {} s, drained in {} s, {faults} faults, {felt} effective faults, {acknowledged} acknowledged, {unjudged} not judged, {lost} lost, {doubled} doubled, \
          {second_tries} second tries, {early} early, {stale_accepted} stale accepted",
         round.cell.name(),
         round.seed,
@@ -97,7 +97,7 @@ pub(crate) fn verdict(verdict: &Verdict) -> String {
 /// The report of one run.
 pub(crate) fn markdown(rounds: &[Round]) -> String {
     let mut text = String::from(
-        "| cell | rounds | faults | of them felt | acknowledged | not judged | lost | doubled effects | second tries | early | stale accepted | stale refused |\n\
+        "| cell | rounds | faults | effective faults | acknowledged | not judged | lost | doubled effects | second tries | early | stale accepted | stale refused |\n\
          | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
     );
     let mut cells: BTreeMap<String, (u64, Tally)> = BTreeMap::new();

@@ -31,8 +31,8 @@ const KINDS: [(&str, &str, u64); 28] = [
     ("F21", "failover", 300),
     ("F22", "old master back", 50),
     ("F23", "slot moved, master killed", 170),
-    ("F27", "strangers who do not read", 0),
-    ("F28", "strangers who drip", 0),
+    ("F27", "clients that read no answer", 0),
+    ("F28", "slow-sending clients", 0),
     ("F29", "all workers stopped", 10),
     ("F30", "a handler ends its process", 200),
     ("F31", "SIGTERM to a worker", 200),
@@ -79,7 +79,7 @@ impl Sums {
             }
         }
         let mut table = String::from(
-            "| engine | acknowledged after | faults | of them felt | jobs acknowledged | not judged | lost | doubled effects | second tries | early | stale ends accepted | verdicts broken |\n\
+            "| engine | acknowledged after | faults | effective faults | jobs acknowledged | not judged | lost | doubled effects | second tries | early | stale settlements accepted | verdicts broken |\n\
              | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
         );
         for ((cell, durability), sums) in &cells {
@@ -128,7 +128,7 @@ impl Sums {
             cells.entry(run.cell).or_default().add(&run.tally);
         }
         let mut table = String::from(
-            "| engine | acknowledged after | faults | of them felt | jobs acknowledged | lost | of all | by | the oldest, before its fault | second tries | early | stale ends accepted |\n\
+            "| engine | acknowledged after | faults | effective faults | jobs acknowledged | lost | of all | by | the oldest, before its fault | second tries | early | stale settlements accepted |\n\
              | --- | --- | --: | --: | --: | --: | --: | --- | --: | --: | --: | --: |\n",
         );
         for (cell, tally) in cells {
@@ -205,7 +205,7 @@ impl Sums {
             all.add(&run.tally);
         }
         let mut table = String::from(
-            "| fault | times | asked | of them looked at | and felt |\n| --- | --: | --: | --: | --: |\n",
+            "| fault | times | asked | checked | effective |\n| --- | --: | --: | --: | --: |\n",
         );
         for (id, count) in all.faults {
             let (looked, felt) = all.felt.get(&id).copied().unwrap_or_default();
