@@ -31,10 +31,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     if std::env::args_os()
         .nth(1)
-        .is_some_and(|arg| arg == work::REAP)
+        .is_some_and(|arg| arg == work::GUARD)
     {
-        work::reap();
-        return ExitCode::SUCCESS;
+        return work::guard();
     }
     let mut args: Vec<_> = std::env::args_os().collect();
     if args.len() < 2 {

@@ -1,10 +1,14 @@
 //! `punctual work`: runs a command per job, or posts it, so that any language can handle jobs.
 
+mod environment;
 mod exec;
-mod group;
+mod guard;
+mod guarded;
 mod http;
+mod missing;
 mod report;
 mod tail;
+mod tree;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +20,15 @@ use punctual::worker::{QueueShare, shutdown_signal};
 use punctual::{Context, JobRecord, State, Worker};
 
 use self::exec::Exec;
-use self::group::Reaper;
 use self::http::Http;
+use self::missing::Missing;
 use crate::args::{Global, Session, span_of};
 use crate::connect::Make;
 use crate::failure::{Failure, Result};
 use crate::output::{ago, counted};
 use crate::pushing::Pushing;
 
-pub(crate) use group::{REAP, reap};
+pub(crate) use guard::{GUARD, guard};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,13 +43,20 @@ Examples:
   PUNCTUAL_FAILURES, PUNCTUAL_CRASHES, PUNCTUAL_MAX_ATTEMPTS, PUNCTUAL_PRIORITY, PUNCTUAL_DUE,
   PUNCTUAL_ENQUEUED_AT, PUNCTUAL_CONTENT_TYPE, PUNCTUAL_FENCE (grows with every lease), and where
   the job has them PUNCTUAL_DEADLINE, PUNCTUAL_UNIQUE, PUNCTUAL_GROUP, PUNCTUAL_HEADER_<NAME>.
+  PUNCTUAL_HEADERS has all headers as one JSON object. Header names that become one variable are
+  numbered in their order: a-b is PUNCTUAL_HEADER_A_B, a_b is PUNCTUAL_HEADER_A_B_2.
+  Commands do not inherit PUNCTUAL_TOKEN, PUNCTUAL_PUSH_SECRET, or a PUNCTUAL_ENGINE with a password.
 
 How it ends:
   exit 0    completed; the end of its standard output is kept as the job's result
   exit 75   snoozed: tried again after --snooze, which counts as no failure
+  126, 127  the shell could not execute a command, or did not find it: reported, and snoozed too
   else      failed: tried again by the job's policy; the end of its output is kept as its error
-On a timeout or a cancel the command and everything it started get SIGTERM, and SIGKILL after
---grace. Nothing that it started outlives it, nor the worker. Every job has a process of its own.
+On a timeout or a cancel the command and everything it started get SIGTERM. Those that still run
+after --grace get SIGKILL. What the command leaves running is killed when it ends, and everything
+is killed when the worker dies. On Linux this includes processes that call setsid; elsewhere it is
+the process group. Out of reach are processes of another user (sudo), and those that a service
+starts on request (docker, systemd-run, at). Every job has a process of its own.
 
 --http: the payload is posted with the job in headers (Punctual-Id, Punctual-Kind, Punctual-Attempt ..).
   2xx       completed; a body of at most 1 KiB is kept as the job's result
@@ -165,6 +176,7 @@ impl Args {
             return Err(Failure::usage("--exec names no command")
                 .hint("name one, such as --exec ./send-mail.sh; `true` does nothing on purpose"));
         }
+        self.exec.as_deref().map_or(Ok(()), missing::check)?;
         Ok(())
     }
 
@@ -180,10 +192,6 @@ impl Args {
             }));
         }
         let limits = session.engine.info().await?.limits;
-        let reaper = Reaper::start().map_err(|error| {
-            let what = std::path::Path::new("the process that guards commands");
-            Failure::file("start", what, &error)
-        })?;
         let exec = Arc::new(Exec {
             command: self.exec.clone().unwrap_or_default(),
             namespace: session.namespace.to_string(),
@@ -191,7 +199,7 @@ impl Args {
             timeout: self.timeout,
             grace: self.grace,
             kept_bytes: limits.result_bytes,
-            reaper,
+            missing: Missing::default(),
             out,
         });
         Ok(worker.handle_any(move |job: JobRecord, ctx: Context| {

@@ -6,6 +6,8 @@ mod audit;
 mod bench;
 /// Workers whose own clock is wrong.
 mod clocks;
+/// What commands get, and that nothing of them is left.
+mod commands;
 /// Large edits, and a kill within them.
 mod cut_short;
 /// Export, import, backup, restore, repair.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{Punctual, text};
 
 /// Works on queue `jobs` until nothing is due; answers one document per attempt.
-fn work(punctual: &Punctual, command: &str, more: &[&str]) -> Vec<Value> {
+pub(crate) fn work(punctual: &Punctual, command: &str, more: &[&str]) -> Vec<Value> {
     punctual.json(&[&["work", "jobs", "--exec", command, "--until-idle"], more].concat())
 }
 
@@ -193,7 +193,7 @@ fn what_a_command_leaves_running_ends_with_it() {
 
 #[test]
 fn a_worker_killed_with_9_takes_its_commands_along_and_its_jobs_run_again() {
-    let punctual = Punctual::new();
+    let punctual = with_fifos();
     let id = punctual.enqueue(&["jobs", "{}"]);
     let mut worker = start(
         &punctual,
@@ -209,7 +209,7 @@ fn a_worker_killed_with_9_takes_its_commands_along_and_its_jobs_run_again() {
 
 #[test]
 fn sigterm_lets_running_jobs_end_and_a_second_one_hands_them_back() {
-    let punctual = Punctual::new();
+    let punctual = with_fifos();
     punctual.enqueue(&["jobs", "{}"]);
     let mut worker = start(
         &punctual,
@@ -277,16 +277,20 @@ fn queues_come_in_order_or_by_weight() {
     punctual.run(&["work", "--exec", "true"]).exits(2);
 }
 
+/// One with the pipes `fifo` and `go`, by which commands and tests wait for each other.
+pub(crate) fn with_fifos() -> Punctual {
+    let punctual = Punctual::new();
+    for name in ["fifo", "go"] {
+        let made = std::process::Command::new("mkfifo")
+            .arg(punctual.path(name))
+            .status();
+        assert!(made.expect("mkfifo runs").success());
+    }
+    punctual
+}
+
 /// Starts a worker on queue `jobs`; its command says through `fifo` that it runs.
 fn start(punctual: &Punctual, command: &str) -> Child {
-    for name in ["fifo", "go"] {
-        if !punctual.path(name).exists() {
-            let made = std::process::Command::new("mkfifo")
-                .arg(punctual.path(name))
-                .status();
-            assert!(made.expect("mkfifo runs").success());
-        }
-    }
     punctual
         .command(&["work", "jobs", "--exec", command, "--quiet"])
         .env("PUNCTUAL_LOG", "info")
@@ -295,7 +299,7 @@ fn start(punctual: &Punctual, command: &str) -> Child {
         .expect("the worker starts")
 }
 
-fn wait_for_start(punctual: &Punctual) {
+pub(crate) fn wait_for_start(punctual: &Punctual) {
     let fifo = std::fs::File::open(punctual.path("fifo")).expect("a pipe");
     let mut line = String::new();
     BufReader::new(fifo).read_line(&mut line).expect("a line");
@@ -308,7 +312,7 @@ fn signal(child: &Child, signal: Signal) {
 }
 
 /// A killed process is gone, or about to be: its end is awaited by looking.
-fn assert_gone(id: &str) {
+pub(crate) fn assert_gone(id: &str) {
     let id = Pid::from_raw(id.trim().parse().expect("a process id")).expect("not 0");
     let watch = punctual::time::Stopwatch::start();
     while test_kill_process(id).is_ok() && !is_zombie(id) {

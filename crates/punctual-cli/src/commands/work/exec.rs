@@ -1,9 +1,8 @@
 //! One attempt: the command is started, fed, watched, and its end becomes a verdict.
 
-use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,16 +10,19 @@ use punctual::job::Stop;
 use punctual::time::{Stopwatch, format_span, within};
 use punctual::worker::{Interrupt, Verdict};
 use punctual::{Context, JobRecord, Outcome, push};
-use tokio::io::AsyncWriteExt;
-use tokio::process::{ChildStdin, Command};
 
-use super::group::{Group, Reaper};
+use super::environment::Environment;
+use super::guarded::Guarded;
+use super::missing::Missing;
 use super::report;
 use super::tail::Tail;
 use crate::output::Output;
 
 /// The exit status that puts a job off: `EX_TEMPFAIL` of sysexits.h.
 const SNOOZE: i32 = 75;
+/// The shell could not execute the command, or did not find it.
+const NOT_EXECUTABLE: i32 = 126;
+const NOT_FOUND: i32 = 127;
 
 pub(super) struct Exec {
     pub(super) command: String,
@@ -30,7 +32,7 @@ pub(super) struct Exec {
     pub(super) grace: Duration,
     /// Bytes of output that are kept with the job.
     pub(super) kept_bytes: usize,
-    pub(super) reaper: Reaper,
+    pub(super) missing: Missing,
     /// Where to print a line per job, if at all.
     pub(super) out: Option<Output>,
 }
@@ -47,10 +49,6 @@ enum Why {
     TimedOut(Duration),
 }
 
-/// Runs a command once a line has come: by then the reaper knows of it. A worker that is killed
-/// before that leaves nothing behind but the end of this standard input.
-const WHEN_TOLD: &str = r#"read -r go && exec sh -c "$1""#;
-
 impl Exec {
     pub(super) async fn run(&self, job: JobRecord, ctx: Context) -> Verdict {
         let watch = Stopwatch::start();
@@ -61,7 +59,7 @@ impl Exec {
         }
         let verdict = match self.attempt(&job, &ctx).await {
             Ok(verdict) => verdict,
-            Err(error) => Verdict::retry(format!("the command did not start: {error}")),
+            Err(error) => Verdict::retry(format!("the command did not run: {error}")),
         };
         report::attempt(self.out, &job, &verdict, watch.elapsed());
         verdict
@@ -76,34 +74,30 @@ impl Exec {
     }
 
     async fn attempt(&self, job: &JobRecord, ctx: &Context) -> io::Result<Verdict> {
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", WHEN_TOLD, "sh"])
-            .arg(&self.command)
-            .envs(self.environment(job, ctx))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut group = Group::spawn(command, &self.reaper)?;
-        let feeding = tokio::spawn(feed(group.stdin(), job.payload.clone()));
-        let output = Tail::collect(group.stdout(), self.kept_bytes);
-        let errors = Tail::collect(group.stderr(), self.kept_bytes);
+        let environment = Environment::of(job, &self.namespace, ctx);
+        let mut command = Guarded::start(&self.command, environment, &job.payload).await?;
+        let output = Tail::collect(command.stdout(), self.kept_bytes);
+        let errors = Tail::collect(command.stderr(), self.kept_bytes);
 
-        let end = self.watch(&mut group, job, ctx).await?;
-        feeding.abort();
+        let end = self.watch(&mut command, job, ctx).await?;
         let (output, errors) = (output.finish().await, errors.finish().await);
         Ok(self.verdict(end, output, errors))
     }
 
-    async fn watch(&self, group: &mut Group, job: &JobRecord, ctx: &Context) -> io::Result<End> {
+    async fn watch(
+        &self,
+        command: &mut Guarded,
+        job: &JobRecord,
+        ctx: &Context,
+    ) -> io::Result<End> {
         // The worker watches over a timeout of the job's own.
         let own = self.timeout.filter(|_| job.timeout.is_none());
         let why = tokio::select! {
-            status = group.wait() => return Ok(End::Itself(status?)),
+            status = command.wait() => return Ok(End::Itself(status?)),
             why = ctx.cancelled() => Why::Asked(why),
             timeout = sleep(own) => Why::TimedOut(timeout),
         };
-        let in_time = group.stop(self.grace).await?;
+        let in_time = command.stop(self.grace).await?;
         Ok(End::Stopped(why, in_time))
     }
 
@@ -113,16 +107,19 @@ impl Exec {
             End::Stopped(why, in_time) => {
                 let how = if in_time { Stop::Token } else { Stop::Killed };
                 let text = if in_time {
-                    "the command ended on SIGTERM"
+                    "the command ended on SIGTERM".to_owned()
                 } else {
-                    "the command was killed"
+                    format!(
+                        "the command was killed {} after SIGTERM",
+                        format_span(self.grace)
+                    )
                 };
                 return match why {
                     Why::Asked(Interrupt::CancelRequested) => {
                         Verdict::new(Outcome::Cancelled).stopped(how)
                     }
                     Why::Asked(Interrupt::ShuttingDown) => Verdict::new(Outcome::Released),
-                    Why::Asked(_) => Verdict::retry(with_output(text.into(), &output, &errors)),
+                    Why::Asked(_) => Verdict::retry(with_output(text, &output, &errors)),
                     Why::TimedOut(after) => {
                         let text = format!("timed out after {}: {text}", format_span(after));
                         Verdict::retry(with_output(text, &output, &errors))
@@ -133,6 +130,17 @@ impl Exec {
         match (status.code(), status.signal()) {
             (Some(0), _) => Verdict::completed().result(output),
             (Some(SNOOZE), _) => Verdict::new(Outcome::Snooze { after: self.snooze }),
+            (Some(code @ (NOT_EXECUTABLE | NOT_FOUND)), _) => {
+                let what = match code {
+                    NOT_FOUND => "a command was not found",
+                    _ => "a command could not be executed",
+                };
+                let what = format!("exit status {code}, {what}");
+                let mut verdict = Verdict::new(Outcome::Snooze { after: self.snooze });
+                self.missing.report(&what, self.snooze);
+                verdict.error = Some(with_output(what, &output, &errors).into());
+                verdict
+            }
             (Some(code), _) => {
                 Verdict::retry(with_output(format!("exit status {code}"), &output, &errors))
             }
@@ -146,40 +154,6 @@ impl Exec {
             }
         }
     }
-
-    fn environment(&self, job: &JobRecord, ctx: &Context) -> Vec<(String, OsString)> {
-        let mut environment: Vec<(String, OsString)> = Vec::new();
-        let mut set = |name: &str, value: String| {
-            environment.push((format!("PUNCTUAL_{name}"), value.into()));
-        };
-        set("ID", job.id.to_string());
-        set("QUEUE", job.queue.clone());
-        set("KIND", job.kind.clone());
-        set("NAMESPACE", self.namespace.clone());
-        set("ATTEMPT", job.attempt.to_string());
-        set("FAILURES", job.failures.to_string());
-        set("CRASHES", job.crashes.to_string());
-        set("MAX_ATTEMPTS", job.max_attempts.to_string());
-        set("PRIORITY", job.priority.to_string());
-        set("DUE", job.due.to_string());
-        set("ENQUEUED_AT", job.enqueued_at.to_string());
-        set("CONTENT_TYPE", job.content_type.clone());
-        set("FENCE", ctx.token().fence.to_string());
-        if let Some(deadline) = ctx.deadline() {
-            set("DEADLINE", deadline.to_string());
-        }
-        if let Some(unique) = &job.unique {
-            set("UNIQUE", unique.key.clone());
-        }
-        if let Some(group) = &job.group {
-            set("GROUP", group.key.clone());
-        }
-        for (name, value) in &job.headers {
-            let name = name.to_uppercase().replace(['-', '.'], "_");
-            set(&format!("HEADER_{name}"), value.clone());
-        }
-        environment
-    }
 }
 
 /// The error text of a failed command: what happened, then the end of what it said.
@@ -189,15 +163,6 @@ fn with_output(what: String, output: &Bytes, errors: &Bytes) -> String {
     match said.trim() {
         "" => what,
         said => format!("{what}: {said}"),
-    }
-}
-
-/// Tells the command to begin, writes the payload and closes the pipe. A command that does not read it is none the worse.
-async fn feed(stdin: Option<ChildStdin>, payload: Bytes) {
-    if let Some(mut stdin) = stdin {
-        let _ = stdin.write_all(b"\n").await;
-        let _ = stdin.write_all(&payload).await;
-        let _ = stdin.shutdown().await;
     }
 }
 
@@ -211,6 +176,3 @@ async fn sleep(span: Option<Duration>) -> Duration {
         None => std::future::pending().await,
     }
 }
-
-#[cfg(test)]
-mod tests;
