@@ -23,6 +23,7 @@ pub(super) fn words(tree: &Tree) -> Vec<String> {
         "README.md",
         "README.zh-CN.md",
         "docs/comparison.md",
+        "docs/words.md",
         "bench/README.md",
     ];
     let mut complaints = Vec::new();
