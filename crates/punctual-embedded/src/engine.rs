@@ -368,6 +368,7 @@ impl Engine for EmbeddedEngine {
             settled_window: self.settled_window,
             clock_jumps: silences + self.clock.steps_back(),
             store_bytes: Some(recent_bytes + self.vitals.bytes()),
+            shards: 1,
             health,
             now,
         })

@@ -4,6 +4,7 @@ mod bulk;
 pub(crate) mod claims;
 mod edits;
 mod jobs;
+mod kinds;
 mod list;
 mod metrics;
 mod others;
@@ -77,6 +78,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(queues::resume))
         .routes(routes!(queues::purge))
         .routes(routes!(queues::settings, queues::set_settings))
+        .routes(routes!(kinds::kinds))
         .routes(routes!(stats::stats))
         .routes(routes!(others::info))
         .routes(routes!(others::audit_record))

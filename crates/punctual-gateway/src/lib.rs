@@ -23,6 +23,7 @@ mod log;
 mod meters;
 mod page;
 mod problem;
+mod process;
 mod proxies;
 mod request;
 mod serve;

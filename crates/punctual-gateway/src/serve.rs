@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::time::ManualClock;
+use punctual::time::{ManualClock, Stopwatch};
 use punctual::{Engine, Error, ErrorKind, Result};
 use punctual_push::{Doorbell, DutyHealth, Guard};
 use tokio::net::TcpListener;
@@ -187,6 +187,7 @@ impl Gateway {
             guard: self.guard,
             doorbell: self.doorbell,
             spells: Default::default(),
+            started: Stopwatch::start(),
             ending: watch::Sender::new(false),
         })
     }

@@ -3,6 +3,7 @@
 pub(crate) mod edit;
 pub(crate) mod job;
 pub(crate) mod lease;
+pub(crate) mod listed;
 pub(crate) mod new_job;
 pub(crate) mod queue;
 pub(crate) mod reason;

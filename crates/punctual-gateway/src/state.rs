@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use punctual::time::ManualClock;
+use punctual::time::{ManualClock, Stopwatch};
 use punctual::{Engine, Limits, Namespace, NewJob, push};
 use punctual_push::{Doorbell, Guard};
 use tokio::sync::{OnceCell, watch};
@@ -45,6 +45,8 @@ pub(crate) struct Inner {
     pub(crate) doorbell: Doorbell,
     /// Of failures that come by the thousand.
     pub(crate) spells: Spells,
+    /// Since the gateway was made.
+    pub(crate) started: Stopwatch,
     pub(crate) ending: watch::Sender<bool>,
 }
 

@@ -371,6 +371,7 @@ impl Engine for RedisEngine {
             settled_window: SETTLED_WINDOW,
             clock_jumps: infos.iter().map(|info| info.clock_jumps).sum(),
             // Whatever else they hold included.
+            shards: self.calls.shards.most(),
             store_bytes: Some(standings.iter().map(|it| it.used_memory).sum()),
             health: Health {
                 ok: problems.is_empty() && of_namespaces.is_empty(),

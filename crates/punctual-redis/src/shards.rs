@@ -209,6 +209,14 @@ impl Shards {
         greeted.cloned().collect()
     }
 
+    /// How many shards the most finely cut namespace has of those that this process has talked to.
+    pub(crate) fn most(&self) -> u32 {
+        let families = self.families();
+        let counts = families.values().filter_map(|family| family.all.as_ref());
+        let most = counts.map(|all| all.len() as u32).max();
+        most.unwrap_or(1)
+    }
+
     fn families(&self) -> MutexGuard<'_, BTreeMap<Namespace, Family>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -220,6 +220,7 @@ impl Engine for MemoryEngine {
             settled_window,
             clock_jumps: silences + self.clock.steps_back(),
             store_bytes: Some(bytes),
+            shards: 1,
             health: Health {
                 ok: problems.is_empty(),
                 problems: Vec::new(),

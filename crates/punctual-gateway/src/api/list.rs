@@ -14,11 +14,12 @@ use utoipa::IntoParams;
 
 use crate::access::{Allowed, Reading};
 use crate::follow_ups::is_of;
-use crate::job_line::{InstantText, JobLine};
+use crate::job_line::InstantText;
 use crate::problem::{ErrorAnswer, Problem, Result};
-use crate::request::{Answer, Asked};
+use crate::request::{Answer, Asked, in_range};
 use crate::shapes::edit::FilterLine;
 use crate::shapes::job::JobList;
+use crate::shapes::listed::ListedJob;
 use crate::shapes::words::{Id, Name};
 use crate::state::Shared;
 use crate::unread::shown;
@@ -49,12 +50,17 @@ pub(super) struct ListQuery {
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     payloads: Option<bool>,
+    /// Shows that many characters of each payload instead of the whole, 1 to 400.
+    #[param(minimum = 1, maximum = 400)]
+    preview: Option<usize>,
     cursor: Option<String>,
 }
 
 /// Jobs in one answer, with their payloads and without.
 const JOBS_MAX: usize = 200;
 const BARE_JOBS_MAX: usize = 1_000;
+/// Characters of a payload that a list shows.
+const PREVIEW_MAX: usize = 400;
 /// Jobs that one answer looks at, and a call of the engine while it searches.
 const SCAN: usize = 1_000;
 const SCAN_STEP: usize = 200;
@@ -71,9 +77,16 @@ pub(super) async fn list(
     Allowed(caller, _): Allowed<Reading>,
     Asked(query): Asked<ListQuery>,
 ) -> Answer<JobList> {
-    let payloads = query.payloads.unwrap_or(true);
+    let preview = query.preview;
+    let preview = preview
+        .map(|characters| in_range("preview", characters, PREVIEW_MAX))
+        .transpose()?;
+    let payloads = preview.is_some() || query.payloads.unwrap_or(true);
     let (most, hint) = match payloads {
-        true => (JOBS_MAX, "use 1 to 200, or to 1000 with payloads=false"),
+        true => (
+            JOBS_MAX,
+            "use 1 to 200, or to 1000 with payloads=false and without preview",
+        ),
         false => (BARE_JOBS_MAX, "use 1 to 1000"),
     };
     let limit = query.limit.unwrap_or(50);
@@ -125,7 +138,10 @@ pub(super) async fn list(
         let found = shared.engine.list(&caller.namespace, list).await?;
         let asked = |job: &&JobRecord| parent.is_none_or(|parent| is_of(job, parent));
         let jobs = found.jobs.iter().filter(asked);
-        listing.jobs.extend(jobs.map(JobLine::document));
+        listing.jobs.extend(jobs.map(|job| match preview {
+            Some(characters) => ListedJob::with_preview(job, characters),
+            None => ListedJob::whole(job),
+        }));
         listing.examined += found.examined;
         listing.now = found.now.to_string();
         let is_over = !place.moves_on(found.cursor);

@@ -17,6 +17,7 @@ use crate::access::{Administering, Allowed, Anything, Caller, Scope, caller_of};
 use crate::audit;
 use crate::job_line::InstantText;
 use crate::problem::{ErrorAnswer, Problem, Result, Trail};
+use crate::process::ProcessLine;
 use crate::request::{Answer, Asked, Read, body_bytes, expect_type, in_range};
 use crate::state::Shared;
 
@@ -35,6 +36,12 @@ pub(super) struct InfoAnswer {
     clock_jumps: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     store_bytes: Option<u64>,
+    /// Into how many shards a namespace is cut; only for who runs the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shards: Option<u32>,
+    /// Only for who runs the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process: Option<ProcessLine>,
     health: HealthLine,
     namespace: String,
     scopes: Vec<&'static str>,
@@ -137,6 +144,10 @@ pub(super) async fn info(
         settled_window: exact_span(info.settled_window),
         clock_jumps: info.clock_jumps,
         store_bytes: info.store_bytes,
+        shards: caller.sees_engine().then_some(info.shards),
+        process: caller
+            .sees_engine()
+            .then(|| ProcessLine::new(&shared.started)),
         health: HealthLine::new(&info, Some(&caller)),
         namespace: caller.namespace.to_string(),
         scopes: caller.scopes(),

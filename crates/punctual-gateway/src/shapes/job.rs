@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::listed::ListedJob;
 use super::reason::ReasonLine;
 use crate::job_line::{JobLine, json_or_base64};
 
@@ -137,7 +138,7 @@ pub(crate) struct ManyEnqueued {
 /// A page of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobList {
-    pub(crate) jobs: Vec<JobLine>,
+    pub(crate) jobs: Vec<ListedJob>,
     /// Jobs that were looked at.
     pub(crate) examined: usize,
     /// What to ask on with; missing at the end.

@@ -6,6 +6,7 @@ mod bounds_frames;
 mod bulk;
 mod drain;
 mod events;
+mod figures;
 mod framing;
 mod fuzz;
 mod given_back;

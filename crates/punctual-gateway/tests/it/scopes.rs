@@ -25,13 +25,14 @@ const SCOPES: [(&str, &str); 5] = [
 
 /// Route, query, body, and the scopes that allow it; `nobody` needs no token.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, &str, &str, &str); 28] = [
+const TABLE: [(&str, &str, &str, &str, &str); 29] = [
     ("GET", "/healthz", "", "", "nobody"),
     ("GET", "/openapi.json", "", "", "nobody"),
     ("GET", "/", "", "", "nobody"),
     ("GET", "/metrics", "", "", "read admin"),
     ("GET", "/v1/info", "", "", "read enqueue work operator admin"),
     ("GET", "/v1/audit", "", "", "admin"),
+    ("GET", "/v1/kinds", "?queue=p", "", "read admin"),
     ("GET", "/v1/stats", "", "", "read admin"),
     ("GET", "/v1/queues", "", "", "read admin"),
     ("POST", "/v1/queues/pause", "", r#"{"queue":"p"}"#, "admin"),

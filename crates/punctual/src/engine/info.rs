@@ -120,10 +120,18 @@ pub struct Info {
     pub clock_jumps: u64,
     /// Bytes that the store takes in memory and on disk, where the engine can tell.
     pub store_bytes: Option<u64>,
+    /// Into how many shards it cuts a namespace, the largest number of those it serves; 1 if it cuts none.
+    #[serde(default = "one")]
+    pub shards: u32,
     /// Whether it does its duties.
     pub health: Health,
     /// Engine time.
     pub now: Timestamp,
+}
+
+/// What an engine says that knows of no shards.
+const fn one() -> u32 {
+    1
 }
 
 /// Whether an engine does its duties.
