@@ -19,6 +19,8 @@ export class FakeEngine {
     Object.assign(this, seed({ jobs, queues, now: this.now() }));
     this.watchers = new Set();
     this.broken = [];
+    this.settings = new Map();
+    this.audit = auditOf(this.now());
     this.counts = new Map();
     for (const job of this.jobs.values()) this.#count(job, 1);
   }
@@ -44,8 +46,10 @@ export class FakeEngine {
 
   info() {
     return {
-      engine: "memory", version: "0.1.0", durability: "memory", capabilities: [], limits: {}, settled_window: "2m", clock_jumps: 0,
-      store_bytes: 48_000_000, health: { ok: !this.broken.length, problems: this.broken, loops: [] },
+      engine: "memory", version: "0.1.0", durability: "memory", capabilities: ["delay", "priority", "unique_keep", "groups", "effects", "explain", "history"], settled_window: "2m", clock_jumps: 0,
+      limits: { payload_bytes: 1_048_576, header_bytes: 8_192, result_bytes: 65_536, batch_items: 10_000, batch_bytes: 4_194_304, wait_for_names: 64, effects: 64 },
+      store_bytes: 48_000_000, shards: 1, process: { version: "0.1.0", uptime_ms: 93_600_000, memory_bytes: 71_000_000 },
+      health: { ok: !this.broken.length, problems: this.broken, loops: [{ name: "sweep", age_ms: 340, restarts: 0 }, { name: "due", age_ms: 12, restarts: 0 }] },
     };
   }
 
@@ -114,10 +118,50 @@ export class FakeEngine {
       at < edges.length ? { from: iso(edges[at][0]), until: iso(edges[at][1]), jobs } : { from: iso(from), until: "9999-12-31T23:59:59.999Z", jobs })]));
   }
 
+  /** The last hundred jobs of a queue that ended, the latest first. */
+  ends(queue) {
+    const found = [...this.jobs.values()].filter((job) => job.queue === queue && settled.has(job.state) && job.finished_at);
+    return found.sort((a, b) => (a.finished_at < b.finished_at ? 1 : -1)).slice(0, 100).map(({ id, kind, state, finished_at: at }) => ({ id, kind, state, at }));
+  }
+
+  deadGroups({ queues, kind }) {
+    const groups = new Map();
+    let examined = 0;
+    for (const job of this.jobs.values()) {
+      if (job.state !== "dead" || (queues.length && !queues.includes(job.queue)) || (kind && job.kind !== kind)) continue;
+      examined += 1;
+      const error = (job.last_error ?? job.dead).split("\n")[0].slice(0, 200).replace(/\d+/g, "#");
+      const name = [job.queue, job.kind, error].join("\n");
+      const group = groups.get(name) ?? { queue: job.queue, kind: job.kind, error, jobs: 0, first: job.finished_at, last: "", example: job.id };
+      group.jobs += 1;
+      if (job.finished_at < group.first) group.first = job.finished_at;
+      if (job.finished_at > group.last) Object.assign(group, { last: job.finished_at, example: job.id });
+      if (job.last_error) group.search = error.split("#").reduce((longest, piece) => (piece.length > longest.length ? piece : longest), "").trim();
+      groups.set(name, group);
+    }
+    return { groups: [...groups.values()].sort((a, b) => b.jobs - a.jobs || (a.last < b.last ? 1 : -1)), others: 0, examined, complete: true };
+  }
+
+  /** Of each state the first thousand, as the gateway does. */
+  kinds(queue) {
+    const lines = new Map();
+    const seen = {};
+    for (const job of this.jobs.values()) {
+      if (job.queue !== queue || (seen[job.state] = (seen[job.state] ?? 0) + 1) > 1_000) continue;
+      let line = lines.get(job.kind);
+      if (!line) lines.set(job.kind, (line = { kind: job.kind, ...Object.fromEntries(STATES.map((state) => [state, 0])), failures: 0, crashes: 0 }));
+      line[job.state] += 1;
+      line.failures += job.failures ?? 0;
+      line.crashes += job.crashes ?? 0;
+      if (job.state === "ready") line.oldest_due_ms = Math.max(line.oldest_due_ms ?? 0, this.now() - Date.parse(job.due));
+    }
+    return { queue, kinds: [...lines.values()].sort((a, b) => (a.kind < b.kind ? -1 : 1)), exact: Object.values(seen).every((many) => many <= 1_000) };
+  }
+
   matches(job, filter) {
     const payload = filter.text === undefined ? "" : (job.payload ?? "");
-    return (!filter.queue || job.queue === filter.queue) && (!filter.state || job.state === filter.state) && (!filter.kind || job.kind === filter.kind) &&
-      (!filter.parent || job.headers?.["punctual-parent"] === filter.parent) && (!filter.unique || keyOf(job.unique) === filter.unique) && (!filter.group || keyOf(job.group) === filter.group) && (filter.text === undefined || payload.includes(filter.text)) &&
+    return (!filter.queue || job.queue === filter.queue) && (!filter.state || job.state === filter.state) && (!filter.kind || job.kind === filter.kind) && (!filter.error || job.last_error?.includes(filter.error)) &&
+      (!filter.unique || keyOf(job.unique) === filter.unique) && (!filter.group || keyOf(job.group) === filter.group) && (filter.text === undefined || payload.includes(filter.text)) &&
       (!filter.due_from || job.due >= filter.due_from) && (!filter.due_before || job.due < filter.due_before);
   }
 
@@ -264,6 +308,18 @@ export class FakeEngine {
     }
     for (const worker of this.workers) Object.assign(worker, { seen_at: iso(now - 300), busy: worker.id === "w1" ? 30 : busy.get(worker.id), leased: busy.get(worker.id) });
   }
+}
+
+/** What people changed in that night. */
+function auditOf(now) {
+  const entry = (minutes, who, action, on, phase, more) => ({ id: `a${minutes}`, at: new Date(now - minutes * 60_000).toISOString(), who, namespace: "default", action, on, phase, ...more });
+  return [
+    entry(2, "ann", "redrive", "jobs queue=webhooks state=dead kind=webhooks.deliver", "done", { matched: 12 }),
+    entry(9, "ann", "pause", "search:index", "done", { matched: 1 }),
+    entry(31, "deploy", "write", "queue/orders", "failed", { error: "version_conflict" }),
+    entry(48, "local", "purge", "reports", "begun"),
+    entry(95, "bob", "cancel", "job 01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a", "done", { matched: 1 }),
+  ];
 }
 
 /** Minutes added up by a name of each, in the order of the names. */

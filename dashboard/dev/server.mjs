@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 import { pathToFileURL } from "node:url";
 import { FakeEngine, Refused } from "./engine.mjs";
-import { readSent, writeJob } from "./wire.mjs";
+import { readSent, writeJob, writeListed } from "./wire.mjs";
 import { accept } from "./socket.mjs";
 
 const assets = new URL("../../crates/punctual-gateway/assets/", import.meta.url);
@@ -68,9 +68,9 @@ function route(state, method, path, params, sent) {
   if (path === "info") return ok({ ...engine.info(), namespace: "default", scopes });
   if (path === "stats") return ok(engine.stats({ queues: params.getAll("queue"), history: params.get("history") === "true", due: params.get("due") === "true", total: params.get("total") === "true", minutes: Number(params.get("minutes") ?? 1_440) }));
   if (path === "jobs" && method === "GET") {
-    const { limit, cursor, payloads, ...query } = Object.fromEntries(params);
+    const { limit, cursor, payloads, preview, ...query } = Object.fromEntries(params);
     const listing = engine.list(query, { cursor, limit: Number(limit ?? 50) });
-    const jobs = listing.jobs.map((job) => writeJob(job, payloads !== "false")).join(",");
+    const jobs = listing.jobs.map((job) => (preview ? writeListed(job, Number(preview)) : writeJob(job, payloads !== "false"))).join(",");
     const rest = JSON.stringify({ examined: listing.examined, cursor: listing.cursor, now: now() });
     return [200, `{"jobs":[${jobs}],${rest.slice(1)}`];
   }
@@ -106,7 +106,22 @@ function route(state, method, path, params, sent) {
     for (const job of part) engine.move(job, "cancelled", { cancelled: "purged", finished_at: now() });
     return ok({ queue, dry_run: false, examined: part.length, cancelled: part.length, ...(found.length > part.length && { cursor: "more" }) });
   }
-  if (path === "queues/settings") return ok({ queue: params.get("queue"), on_full: "refuse", version: 0 });
+  if (path === "queues/settings" && method === "PUT") {
+    admin();
+    const { queue, version, ...wanted } = body.value;
+    if (version !== (engine.settings.get(queue)?.version ?? 0)) throw new Refused(409, "version_conflict", "the settings were changed in the meantime", "read them again");
+    engine.settings.set(queue, { ...wanted, version: version + 1 });
+    return ok({ queue, version: version + 1 });
+  }
+  if (path === "queues/settings") return [200, JSON.stringify({ queue: params.get("queue"), on_full: "refuse", version: 0, ...engine.settings.get(params.get("queue")) })];
+  const one = /^queues\/([^/]+)$/.exec(path)?.[1];
+  if (one && method === "GET" && one !== "settings") return ok({ queue: decodeURIComponent(one), ends: engine.ends(decodeURIComponent(one)) });
+  if (path === "dead-groups") return ok(engine.deadGroups({ queues: params.getAll("queue"), kind: params.get("kind") }));
+  if (path === "kinds") return ok(engine.kinds(params.get("queue")));
+  if (path === "audit") {
+    admin();
+    return ok({ entries: engine.audit.slice(0, Number(params.get("limit") ?? 100)) });
+  }
   throw new Refused(404, "not_found", "no such route");
 }
 

@@ -1,5 +1,11 @@
 // Jobs to and from JSON with payloads byte for byte.
 
+/** A job as lists show it: that many characters of its payload. */
+export function writeListed({ payload, payload_base64: base64, ...job }, characters) {
+  const preview = base64 === undefined ? (payload ?? "").slice(0, characters) : undefined;
+  return JSON.stringify({ ...job, preview, payload_bytes: Buffer.byteLength(payload ?? "") || Buffer.from(base64 ?? "", "base64").length });
+}
+
 export function writeJob(job, payloads) {
   const { payload, payload_base64: base64, ...rest } = job;
   const text = JSON.stringify(rest);

@@ -7,6 +7,7 @@ import "./style/parts.css";
 import "./style/lists.css";
 import { info, stats } from "./api/client";
 import { downSince, refused } from "./api/http";
+import type { State } from "./api/types";
 import { connect, disconnect, liveState } from "./api/live";
 import { known, may } from "./app/access";
 import { useKeys } from "./app/keys";
@@ -16,14 +17,18 @@ import { type Theme, language, theme, token } from "./app/settings";
 import { useStore } from "./app/store";
 import { isId, isState, readSearch } from "./model/search";
 import { span } from "./model/time";
+import { AuditPage } from "./pages/audit";
+import { EnginePage } from "./pages/engine";
 import { Enqueue } from "./pages/enqueue";
 import { JobPage } from "./pages/job";
 import { Jobs } from "./pages/jobs";
 import { Login } from "./pages/login";
 import { Overview } from "./pages/overview";
 import { QueuePage } from "./pages/queue";
+import { Unknown } from "./pages/unknown";
 import { Workers } from "./pages/workers";
 import { Dialog, Notices } from "./parts/dialog";
+import { Icon } from "./parts/icons";
 import { inView, short, useTick } from "./parts/small";
 import { useWords } from "./words";
 
@@ -54,7 +59,7 @@ function Inside() {
   const dead = toJobs({ state: "dead" });
   useKeys({
     "/": () => search.current?.focus(), "?": () => setHelp(true),
-    "g o": () => go("#/"), "g j": () => go("#/jobs"), "g d": () => go(dead), "g w": () => go("#/workers"), e: () => go("#/enqueue"), "g e": () => go("#/enqueue"), a: toActions,
+    "g o": () => go("#/"), "g j": () => go("#/jobs"), "g d": () => go(dead), "g w": () => go("#/workers"), "g s": () => go("#/engine"), "g a": () => go("#/audit"), e: () => go("#/enqueue"), "g e": () => go("#/enqueue"), a: toActions,
   });
   return (
     <>
@@ -73,12 +78,19 @@ function Page() {
   const { path, query } = useStore(route);
   const [first, second, third] = path;
   useEffect(() => scrollTo(0, 0), [first, second]);
-  if (first === "queues" && second) return <QueuePage key={second} name={second} state={third && isState(third) ? third : undefined} />;
-  if (first === "jobs" && second) return <JobPage key={second} id={second} />;
-  if (first === "jobs") return <Jobs params={query} />;
-  if (first === "workers") return <Workers />;
-  if (first === "enqueue") return <Enqueue key={query.toString()} params={query} />;
-  return <Overview />;
+  const depth = path.length;
+  if (first === "queues" && second && (depth === 2 || (depth === 3 && isState(third!)))) return <QueuePage key={second} name={second} state={third as State | undefined} />;
+  if (first === "jobs" && second && depth === 2) return <JobPage key={second} id={second} />;
+  if (depth > 1) return <Unknown path={path} />;
+  switch (first) {
+    case undefined: return <Overview />;
+    case "jobs": return <Jobs params={query} />;
+    case "workers": return <Workers />;
+    case "enqueue": return <Enqueue key={query.toString()} params={query} />;
+    case "engine": return <EnginePage />;
+    case "audit": return <AuditPage />;
+    default: return <Unknown path={path} />;
+  }
 }
 
 function Bar({ search, help }: { search: { current: HTMLInputElement | null }; help(): void }) {
@@ -99,6 +111,8 @@ function Bar({ search, help }: { search: { current: HTMLInputElement | null }; h
         <a href={toJobs({ state: "dead" })} aria-current={here("dead")}>{words.nav.dead}{dead ? <b class="many">{short(dead)}</b> : null}</a>
         <a href="#/workers" aria-current={here("workers")}>{words.nav.workers}</a>
         {may(about, "enqueue") ? <a href={href(["enqueue"])} aria-current={here("enqueue")}>{words.nav.enqueue}</a> : null}
+        <a href="#/engine" aria-current={here("engine")}>{words.nav.engine}</a>
+        {may(about, "admin") ? <a href="#/audit" aria-current={here("audit")}>{words.nav.audit}</a> : null}
       </nav>
       <SearchBox box={search} queues={counts.data?.queues.map((queue) => queue.queue) ?? []} />
       {about && about.namespace !== "default" ? <span class="badge">{about.namespace}</span> : null}
@@ -146,11 +160,10 @@ function Choices({ help }: { help?: () => void }) {
   const words = useWords();
   const now = useStore(theme);
   const next: Record<Theme, Theme> = { auto: "dark", dark: "light", light: "auto" };
-  const sign: Record<Theme, string> = { auto: "◐", dark: "☾", light: "☀" };
   return (
     <span class="choices">
-      <button class="plain" title={words.theme[now]} aria-label={words.theme[now]} onClick={() => theme.set(next[now])}>{sign[now]}</button>
-      <button class="plain" title={words.otherLanguage} aria-label={words.otherLanguage} onClick={() => language.set(language.get() === "en" ? "zh" : "en")}>{words.language}</button>
+      <button class="plain" title={words.theme[now]} aria-label={words.theme[now]} onClick={() => theme.set(next[now])}><Icon name={now} /></button>
+      <button class="plain" title={words.otherLanguage} aria-label={words.otherLanguage} onClick={() => language.set(language.get() === "en" ? "zh" : "en")}><Icon name="language" /></button>
       {help ? <button class="plain" title={words.keys.title} aria-label={words.keys.title} onClick={help}>?</button> : null}
     </span>
   );
@@ -161,7 +174,7 @@ function Help({ close }: { close(): void }) {
   const { keys, auth } = words;
   const about = useStore(known);
   const rows: [string, string][] = [
-    ["/", keys.search], ["j  k", `${keys.down}, ${keys.up}`], ["Enter", keys.open], ["x", keys.select], ["X", keys.selectAll], ["a", keys.act], ["r", keys.refresh], ["g o", keys.overview], ["g j", keys.jobs], ["g d", keys.dead], ["g w", keys.workers], ["e", keys.enqueue], ["Esc", keys.close], ["?", keys.help],
+    ["/", keys.search], ["j  k", `${keys.down}, ${keys.up}`], ["Enter", keys.open], ["x", keys.select], ["X", keys.selectAll], ["a", keys.act], ["r", keys.refresh], ["g o", keys.overview], ["g j", keys.jobs], ["g d", keys.dead], ["g w", keys.workers], ["e", keys.enqueue], ["g s", keys.engine], ["g a", keys.audit], ["Esc", keys.close], ["?", keys.help],
   ];
   return (
     <Dialog title={keys.title} close={close}>

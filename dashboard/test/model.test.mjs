@@ -67,7 +67,6 @@ test("a list with a queue or a state goes by an index, and over full queues only
   assert.equal(model.expected({ state: "dead", kind: "k" }, queues), null);
   assert.equal(model.toFilter({}), null, "an empty filter would be every job");
   assert.equal(model.toFilter({ queue: "a", unique: "k" }), null);
-  assert.equal(model.toFilter({ queue: "a", parent: "x" }), null);
 });
 
 test("a job names what it follows from by a header in any case, if that is an id, and a copy does not", () => {
@@ -98,6 +97,36 @@ test("history of several queues is one: counts summed, p99 the worst, the presen
   assert.equal(at.at(-1), Date.parse("2026-11-21T10:04:00Z") / 1_000);
   assert.deepEqual(completed, [0, 0, 15]);
   assert.deepEqual(late99, [null, null, 4]);
+});
+
+test("the charts of a young server start with its first data", () => {
+  const now = Date.parse("2026-11-21T10:05:30Z");
+  const minute = (back) => ({ minute: new Date(Math.floor(now / 60_000) * 60_000 - back * 60_000).toISOString(), enqueued: 1, claimed: 1, completed: 1, failed: 0, dead: 0, cancelled: 0 });
+  const young = model.series([[minute(20), minute(3)]], now, 60, 1);
+  assert.deepEqual([young.at.length, young.completed[0], young.late99.length], [20, 1, 20]);
+  assert.equal(model.series([[minute(90), minute(3)]], now, 60, 1).at.length, 60, "there was a time before: it was quiet");
+  assert.equal(model.series([[minute(2)]], now, 60, 1).at.length, 10, "never fewer than ten steps");
+  assert.equal(model.series([[]], now, 60, 1).at.length, 60);
+});
+
+test("one false sample of lateness does not press the others flat", () => {
+  const good = [2, 3, null, 4, 80, 5];
+  const years = 56 * 365 * 864e5;
+  assert.equal(model.axisTop([[...good, years]]), 100, "the axis ends at the decade of the others");
+  assert.equal(model.axisTop([good]), null);
+  assert.equal(model.axisTop([[...good, 60_000]]), null, "an outage is no false sample");
+  assert.equal(model.axisTop([[2, 3, years, years, years]]), null, "what comes again and again is so");
+  assert.equal(model.axisTop([[years]]), null);
+  assert.equal(model.axisTop([[1, null, 2], [null, years, 1]]), 10, "in any of the lines");
+});
+
+test("free slots are those that neither a run nor a lease takes, and never fewer than none", () => {
+  const worker = { id: "w", host: "h", version: "", queues: ["q"], kinds: [], slots: 4, busy: 0, leased: 4, seen_at: "" };
+  const queue = { queue: "q", paused: false, held: 0, scheduled: 0, ready: 3, active: 4, completed: 0, cancelled: 0, dead: 0, oldest_due_ms: 20_000 };
+  assert.deepEqual(model.problemsOf(queue, [worker], null, model.en), [], "a worker that says no busy, but holds four leases, is busy");
+  assert.deepEqual(model.problemsOf(queue, [{ ...worker, leased: 9 }], null, model.en), []);
+  assert.equal(model.problemsOf(queue, [{ ...worker, leased: 9 }, { ...worker, leased: 0 }], null, model.en)[0].level, "bad", "one with too many takes no slot of another");
+  assert.deepEqual(model.loadOf([{ ...worker, leased: 9 }, { ...worker, leased: 1 }]), { slots: 8, busy: 5 });
 });
 
 test("what falls due is counted once, in the bar of its time or later", () => {

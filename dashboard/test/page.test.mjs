@@ -33,7 +33,7 @@ async function visit(path, options = {}, work) {
 }
 
 const PAGES = () => ({
-  overview: ["#/", ".totals"], queue: ["#/queues/webhooks", ".joblist .job"], jobs: ["#/jobs?state=dead", ".joblist .job"], job: [`#/jobs/${find(dead).id}`, ".explain li"], workers: ["#/workers", ".worker .fold"], enqueue: ["#/enqueue", "textarea"],
+  overview: ["#/", ".totals"], queue: ["#/queues/webhooks", ".joblist .job"], jobs: ["#/jobs?state=dead", ".joblist .job"], job: [`#/jobs/${find(dead).id}`, ".explain li"], workers: ["#/workers", ".worker .fold"], enqueue: ["#/enqueue", "textarea"], engine: ["#/engine", "[data-ok]"], audit: ["#/audit", ".audit td"], unknown: ["#/nowhere/at/all", ".unknown"],
 });
 
 test("a page that breaks the policy is noticed", async () => {
@@ -45,7 +45,7 @@ test("a page that breaks the policy is noticed", async () => {
 });
 
 for (const language of ["en", "zh"]) {
-  for (const name of ["overview", "queue", "jobs", "job", "workers", "enqueue"]) {
+  for (const name of ["overview", "queue", "jobs", "job", "workers", "enqueue", "engine", "audit", "unknown"]) {
     test(`${name} opens without an error in ${language}, and fits a phone`, async () => {
       const [path, sign] = PAGES()[name];
       const init = `localStorage.setItem("punctual.language", "${language}")`;
@@ -189,45 +189,181 @@ test("a cancelled job is enqueued again by undo, its payload byte for byte", asy
   });
 });
 
-test("a job names its follow-ups, each names what it follows from, and of many jobs no more are looked at than asked", async () => {
-  const own = await start({ jobs: 45_000, queues: 8, live: false });
-  const order = find((one) => one.kind === "orders.place", own);
-  const receipt = find((one) => one.kind === "mail.receipt", own);
-  const looks = () => own.calls.filter((call) => call === "GET /v1/jobs").length;
-  await visit(`#/jobs/${receipt.id}`, { of: own }, async (page) => {
-    await page.locator(".follow-ups .parent").getByText("orders / orders.place").waitFor();
-    assert.equal(await page.locator(".follow-ups ul").count(), 0, "what never ran brought about nothing");
-    const before = looks();
-    await page.locator(".follow-ups .parent a").click();
+test("a job names the job whose settlement enqueued it, and a copy of it does not", async () => {
+  const order = find((one) => one.kind === "orders.place");
+  const receipt = find((one) => one.kind === "mail.receipt");
+  await visit(`#/jobs/${receipt.id}`, {}, async (page) => {
+    await page.locator(".parent").getByText("orders / orders.place").waitFor();
+    await page.locator(".parent a").click();
     await page.getByRole("heading", { name: order.id }).waitFor();
-    const panel = page.locator(".follow-ups");
-    await panel.getByRole("button", { name: "Go on" }).waitFor();
-    await panel.getByText("1,000 looked at").waitFor();
-    assert.ok(looks() - before <= 2, "one answer of a thousand, unasked");
-    await panel.getByRole("button", { name: "Go on" }).click();
-    await panel.getByText("21,000").waitFor();
-    await panel.getByRole("button", { name: "Go on" }).waitFor();
-    assert.ok(looks() - before <= 22, "and twenty each time somebody asks");
-    await panel.getByRole("button", { name: "Go on" }).click();
-    await panel.getByText("41,000").waitFor();
-    await panel.getByRole("button", { name: "Go on" }).click();
-    await page.waitForSelector(".follow-ups [data-found='2']");
-    const ids = await panel.locator("li[data-id]").evaluateAll((rows) => rows.map((row) => row.dataset.id));
-    assert.deepEqual(ids.sort(), [receipt.id, find((one) => one.headers?.["punctual-parent"] && one.queue === "webhooks", own).id].sort());
-  });
-  const dead = find((one) => one.kind === "webhooks.deliver" && !one.headers["punctual-parent"], own);
-  await visit(`#/jobs/${dead.id}`, { of: own }, async (page) => {
-    await page.locator(".follow-ups").getByText("None among the first 1,000 jobs.").waitFor();
+    assert.equal(await page.locator(".parent").count(), 0);
   });
   // A copy was made by a person, and follows from nothing.
-  await visit(`#/enqueue?copy=${receipt.id}`, { of: own }, async (page) => {
+  await visit(`#/enqueue?copy=${receipt.id}`, {}, async (page) => {
     await page.waitForFunction(() => document.querySelector("textarea").value.includes("7001"));
     await page.getByRole("button", { name: "Enqueue", exact: true }).click();
     await page.waitForSelector("[data-verdict=created]");
-    const copy = find((one) => one.kind === "mail.receipt" && one.id !== receipt.id, own);
+    const copy = find((one) => one.kind === "mail.receipt" && one.id !== receipt.id);
     assert.equal(copy.headers?.["punctual-parent"], undefined);
   });
+});
+
+test("each page has one h1 and a title of its own, and an address of no page says so", async () => {
+  const job = find(dead);
+  const pages = {
+    "#/": "Overview", "#/queues/webhooks": "webhooks", "#/jobs": "Jobs", "#/jobs?state=dead": "Dead letters", [`#/jobs/${job.id}`]: `Job ${job.id.slice(-8)}`, "#/workers": "Workers",
+    "#/enqueue": "Enqueue a job", "#/engine": "Engine", "#/audit": "Audit", "#/nowhere": "No such page", "#/jobs/a/b": "No such page", "#/queues/webhooks/red": "No such page", "#/queues": "No such page",
+    "#/jobs/00000000-0000-7000-8000-000000000000": "Job 00000000", "#/queues/none-such": "none-such",
+  };
+  await visit("#/", {}, async (page) => {
+    for (const [path, name] of Object.entries(pages)) {
+      await page.evaluate((hash) => (location.hash = hash), path);
+      await page.waitForFunction((title) => document.title === title, `${name} · Punctual`).catch(() => {});
+      assert.deepEqual([await page.title(), await page.locator("h1").count()], [`${name} · Punctual`, 1], path);
+    }
+    await page.evaluate(() => (location.hash = "#/nowhere"));
+    await page.locator(".unknown").getByText("#/nowhere").waitFor();
+    await page.locator(".unknown").getByRole("link", { name: "Jobs" }).click();
+    await page.waitForSelector(".joblist");
+  });
+});
+
+test("signs are drawn, and no text needs a font that a plain machine has not", async () => {
+  const signs = /[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u2bff\u{1f300}-\u{1faff}]/u;
+  const crashed = find((one) => one.crashes);
+  for (const path of ["#/", "#/queues/webhooks", "#/jobs?state=dead", "#/jobs?queue=orders", `#/jobs/${crashed.id}`, "#/workers", "#/engine", "#/audit"]) {
+    await visit(path, {}, async (page) => {
+      await page.waitForSelector("main h1");
+      await live(page);
+      const found = await page.evaluate(() => [document.querySelector("header.bar").innerText, document.querySelector("main h1").parentElement.innerText, ...[...document.querySelectorAll("main *")].flatMap((one) => [getComputedStyle(one, "::before").content])].join(" "));
+      assert.doesNotMatch(found, signs, path);
+      assert.equal(await page.locator("header.bar .choices .icon").count(), 1, path);
+    });
+  }
+});
+
+test("a list shows what differs of ids, and the begin of each payload", async () => {
+  const job = find((one) => one.kind === "mail.big");
+  for (const width of [1360, 390]) {
+    await visit("#/jobs?queue=mail&kind=mail.big", { width }, async (page) => {
+      const row = page.locator(`.job[data-id="${job.id}"]`);
+      await row.waitFor();
+      assert.equal(await row.locator(".id").innerText(), width === 390 ? `…${job.id.slice(-8)}` : `${job.id.slice(0, 8)}…${job.id.slice(-8)}`);
+      assert.ok(await row.locator(".id").evaluate((one) => one.scrollWidth <= one.clientWidth), "the whole of it is seen");
+      assert.equal(await row.locator(".preview").textContent(), job.payload);
+    });
+  }
+});
+
+test("a worker's bar counts what it has, even when it says that it runs nothing", async () => {
+  const own = await start({ jobs: 0, queues: 8, live: false });
+  Object.assign(own.engine.workers[1], { slots: 4, busy: 0, leased: 4 });
+  Object.assign(own.engine.workers[0], { slots: 2, busy: 0, leased: 7 });
+  await visit("#/workers", { of: own }, async (page) => {
+    await page.waitForSelector(".worker .load .n");
+    assert.deepEqual((await page.locator(".worker .load .n").allInnerTexts()).slice(0, 2), ["7/2", "4/4"]);
+    assert.equal(await page.locator(".worker progress.full").count(), 2);
+  });
+  await visit("#/", { of: own }, async (page) => {
+    await page.waitForSelector(".totals");
+    assert.equal(await page.locator('.totals a[href="#/workers"]').getAttribute("title"), "6 of 14 slots");
+  });
   await own.stop();
+});
+
+test("a queue is counted by kind where it has several", async () => {
+  await visit("#/queues/mail", {}, async (page) => {
+    const row = page.locator(".kinds [data-kind='mail.send']");
+    await row.waitFor();
+    const deadMail = many((one) => one.queue === "mail" && one.kind === "mail.send" && one.state === "dead");
+    assert.equal(await row.locator(".s-dead").innerText(), String(deadMail));
+    await row.locator(".s-dead").click();
+    await page.waitForFunction((wanted) => document.querySelectorAll(".joblist .job[data-id]").length === wanted, deadMail);
+  });
+  await visit("#/queues/riders", {}, async (page) => {
+    await page.waitForSelector(".joblist .job[data-id]");
+    assert.equal(await page.locator(".kinds").count(), 0, "one kind is what the states say");
+  });
+});
+
+test("dead letters are grouped by kind and error, and a group leads to its jobs", async () => {
+  await visit("#/jobs?state=dead", {}, async (page) => {
+    const group = page.locator(".dead-groups li").first();
+    await group.waitFor();
+    assert.match((await group.innerText()).replaceAll(/\s+/g, " "), /^40 webhooks webhooks.deliver POST https:\/\/shop.example\/hook: # Service Unavailable, after #.# s/);
+    await group.locator(".many").click();
+    await page.waitForFunction(() => document.querySelector(".joblist .count")?.textContent === "40 jobs");
+    assert.match(await page.inputValue("[name=error]"), /shop\.example/);
+    await page.locator(".job[data-id] input").first().click();
+    await page.getByRole("button", { name: /^all that match/ }).click();
+    await page.locator("[data-action=redrive]").click();
+    await page.waitForSelector("dialog .big[data-changed='40']");
+  });
+  await visit("#/queues/webhooks/dead", {}, async (page) => {
+    await page.waitForSelector(".dead-groups li");
+    assert.equal(await page.locator(".dead-groups li").count(), 1, "all forty have one cause");
+  });
+});
+
+test("a queue shows which jobs ended last", async () => {
+  await visit("#/queues/webhooks", {}, async (page) => {
+    await page.waitForSelector(".ends li");
+    assert.equal(await page.locator(".ends li").count(), 8);
+    const latest = await page.locator(".ends li").first().getAttribute("data-id");
+    const settled = many((one) => one.queue === "webhooks" && one.finished_at);
+    await page.getByRole("button", { name: `Show all ${Math.min(100, settled)}` }).click();
+    assert.equal(await page.locator(".ends li").count(), Math.min(100, settled));
+    await page.locator(".ends a.id").first().click();
+    await page.getByRole("heading", { name: latest }).waitFor();
+  });
+});
+
+test("settings of a queue are changed, and a change by another is not written over", async () => {
+  const own = await start({ jobs: 0, queues: 8, live: false });
+  await visit("#/queues/mail", { of: own }, async (page) => {
+    await page.locator("[data-action=settings]").click();
+    await page.locator("dialog [name=max_pending]:enabled").fill("0");
+    assert.ok(await page.getByRole("button", { name: "Save" }).isDisabled());
+    await page.locator("dialog [name=max_pending]").fill("5000");
+    await page.locator("dialog [name=on_full]").selectOption("dead_letter_oldest");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("at most 5,000 pending").waitFor();
+    assert.deepEqual(own.engine.settings.get("mail"), { on_full: "dead_letter_oldest", max_pending: 5_000, version: 1 });
+    await page.locator("[data-action=settings]").click();
+    await page.locator("dialog [name=max_pending]:enabled").fill("");
+    own.engine.settings.set("mail", { on_full: "refuse", max_pending: 7, version: 2 });
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.locator("dialog").getByText("changed in the meantime").waitFor();
+    await page.waitForFunction(() => document.querySelector("[name=max_pending]").value === "7");
+    await page.locator("dialog [name=max_pending]").fill("");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("no limit of its own").waitFor();
+    assert.deepEqual(own.engine.settings.get("mail"), { on_full: "refuse", version: 3 });
+  }, );
+  await own.stop();
+});
+
+test("the engine page has version, memory, durability and shards; the audit page who changed what", async () => {
+  await visit("#/engine", {}, async (page) => {
+    await page.waitForSelector("[data-ok=true]");
+    const text = await page.locator("main").innerText();
+    for (const part of [/version\s+0\.1\.0/, /durability\s+memory Jobs are lost when the process ends/, /shards\s+1/, /memory of the process\s+71 MB/, /payload_bytes\s+1 MB/]) assert.match(text, part);
+  });
+  await visit("#/audit", {}, async (page) => {
+    await page.waitForSelector(".audit tbody tr");
+    const rows = (await page.locator(".audit tbody tr").allInnerTexts()).map((row) => row.replaceAll(/\s+/g, " "));
+    assert.match(rows[0], /ann redrive jobs queue=webhooks .* 12$/);
+    assert.match(rows[2], /deploy write queue\/orders version_conflict$/);
+    assert.match(rows[3], /cut off\?$/);
+    await page.fill("main input[type=search]", "bob");
+    await page.waitForFunction(() => document.querySelectorAll(".audit tbody tr").length === 1);
+  });
+  const reader = await start({ jobs: 0, queues: 1, live: false, scopes: ["read"] });
+  await visit("#/", { of: reader }, async (page) => {
+    await page.waitForSelector(".totals");
+    await page.waitForFunction(() => !document.querySelector('nav a[href="#/audit"]'));
+  });
+  await reader.stop();
 });
 
 test("a copy has what no field shows, a payload that is no JSON too", async () => {
@@ -291,7 +427,7 @@ test("payloads, errors, keys and headers of others are text and nothing else", a
       await page.waitForSelector(".tree");
       await page.getByRole("button", { name: "text", exact: true }).click();
       const seen = await page.evaluate(() => ({
-        pwned: window.pwned, foreign: document.querySelectorAll("main :is(script, img, svg, iframe, object, embed, style, link)").length, text: document.querySelector("main").innerText,
+        pwned: window.pwned, foreign: document.querySelectorAll("main :is(script, img, svg:not(.icon), iframe, object, embed, style, link)").length, text: document.querySelector("main").innerText,
       }));
       assert.equal(seen.pwned, undefined);
       assert.equal(seen.foreign, 0);
@@ -302,7 +438,7 @@ test("payloads, errors, keys and headers of others are text and nothing else", a
   await visit("#/jobs?queue=mail&state=dead", {}, async (page) => {
     await page.waitForSelector(".joblist .job[data-id]");
     assert.equal(await page.evaluate(() => window.pwned), undefined);
-    assert.equal(await page.locator("main :is(script, img, svg, iframe)").count(), 0);
+    assert.equal(await page.locator("main :is(script, img, svg:not(.icon), iframe)").count(), 0);
   });
 });
 

@@ -33,7 +33,7 @@ const countRedrive = async (page) => {
 const openFirst = (page) => page.locator(".worker .fold").first().click();
 const pages = {
   overview: { path: "#/" }, queue: { path: "#/queues/webhooks" }, jobs: { path: "#/jobs?state=dead", act: chooseSome }, job: { path: `#/jobs/${dead}` }, workers: { path: "#/workers", act: openFirst },
-  enqueue: { path: "#/enqueue?queue=orders" }, bulk: { path: "#/queues/webhooks/dead", act: countRedrive }, login: { path: "#/", token: null }, hostile: { path: `#/jobs/${hostile}`, looks: ["dark"] },
+  enqueue: { path: "#/enqueue?queue=orders" }, engine: { path: "#/engine" }, audit: { path: "#/audit" }, bulk: { path: "#/queues/webhooks/dead", act: countRedrive }, login: { path: "#/", token: null }, hostile: { path: `#/jobs/${hostile}`, looks: ["dark"] },
 };
 const looks = {
   dark: { width: 1360, height: 900, theme: "dark" }, light: { width: 1360, height: 900, theme: "light" }, phone: { width: 390, height: 844, theme: "dark" }, chinese: { width: 1360, height: 900, theme: "dark", language: "zh" },

@@ -1,10 +1,12 @@
 // The routes of docs/http-api.md that the page uses.
 import { learnNow } from "../model/time";
 import { query, request, requestText } from "./http";
-import type { Action, Edited, Filter, Info, Job, JobDetail, Listing, Query, QueueSettings, Receipt, Stats, Target } from "./types";
+import type { Action, AuditEntry, DeadGroups, Edited, Filter, Info, Job, JobDetail, JobEnd, KindLine, Listing, Query, QueueSettings, Receipt, Stats, Target } from "./types";
 
 /** The most jobs that one list, or targets that one edit, may have. */
 export const LIST_MAX = 1_000;
+/** The same where each job shows the begin of its payload. */
+const PREVIEWS_MAX = 200;
 export const TARGETS_MAX = 1_000;
 
 async function timed<T extends { now?: string }>(answer: Promise<T>): Promise<T> {
@@ -29,11 +31,13 @@ export function stats(of: { queues?: string[]; history?: boolean; due?: boolean;
 export interface Page {
   cursor?: string;
   limit?: number;
-  payloads?: boolean;
+  /** That many characters of each payload; without it none. */
+  preview?: number;
 }
 
 export function list(of: Query, page: Page = {}, stop?: AbortSignal): Promise<Listing> {
-  const fields = { ...of, limit: page.limit ?? LIST_MAX, payloads: page.payloads ?? false, cursor: page.cursor };
+  const { preview, limit = preview ? PREVIEWS_MAX : LIST_MAX, cursor } = page;
+  const fields = { ...of, limit, cursor, ...(preview ? { preview } : { payloads: false }) };
   return timed(request<Listing>("GET", `jobs${query(fields)}`, undefined, stop));
 }
 
@@ -61,4 +65,12 @@ export const purgeCount = (queue: string) => request<{ pending: number }>("POST"
 export const purge = (queue: string, cursor?: string) =>
   request<{ examined: number; cancelled: number; cursor?: string }>("POST", "queues/purge", { queue, dry_run: false, ...(cursor && { cursor }) });
 
+export const kinds = (queue: string, stop?: AbortSignal) => timed(request<{ kinds: KindLine[]; exact: boolean; now: string }>("GET", `kinds${query({ queue })}`, undefined, stop));
+/** The last hundred jobs of a queue that ended, the latest first; of a gateway that keeps none, none. */
+export const ends = async (queue: string, stop?: AbortSignal) => (await timed(request<{ ends?: JobEnd[]; now?: string }>("GET", `queues/${encodeURIComponent(queue)}`, undefined, stop))).ends ?? [];
+/** Dead letters by queue, kind and error; of a gateway that cannot group them, none. */
+export const deadGroups = (of: { queue?: string | undefined; kind?: string | undefined }, stop?: AbortSignal) => timed(request<DeadGroups>("GET", `dead-groups${query(of)}`, undefined, stop));
+export const audit = (limit: number, stop?: AbortSignal) => request<{ entries: AuditEntry[] }>("GET", `audit${query({ limit })}`, undefined, stop);
+
+export const setSettings = (wanted: QueueSettings) => request<{ version: number }>("PUT", "queues/settings", wanted);
 export const settings = (queue: string, stop?: AbortSignal) => request<QueueSettings>("GET", `queues/settings${query({ queue })}`, undefined, stop);

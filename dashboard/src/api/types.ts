@@ -114,6 +114,9 @@ export interface Job {
   content_type?: string;
   payload?: unknown;
   payload_base64?: string;
+  /** In lists: the first characters of the payload, if it is text, and how long it is. */
+  preview?: string;
+  payload_bytes?: number;
   result?: unknown;
   result_base64?: string;
   progress?: unknown;
@@ -156,15 +159,16 @@ export interface Filter {
   state?: State;
   kind?: string;
   text?: string;
+  /** Text in the last error. */
+  error?: string;
   due_from?: string;
   due_before?: string;
 }
 
-/** What a list looks for: a filter, a key of one queue, or what a job brought about. */
+/** What a list looks for: a filter, or a key of one queue. */
 export interface Query extends Filter {
   unique?: string;
   group?: string;
-  parent?: string;
 }
 
 export interface Listing {
@@ -198,6 +202,56 @@ export interface Edited {
   now: string;
 }
 
+/** The jobs of one kind; without a name the jobs of every other kind. */
+export interface KindLine extends Counts {
+  kind?: string;
+  failures: number;
+  crashes: number;
+  oldest_due_ms?: number;
+}
+
+/** How a job ended; of the job itself nothing else may be left. */
+export interface JobEnd {
+  id: string;
+  kind: string;
+  state: State;
+  at: string;
+}
+
+/** Dead letters of one cause; numbers and ids within the error are written as `#`. */
+export interface DeadGroup {
+  queue: string;
+  kind: string;
+  error: string;
+  /** What a list looks for to find the jobs of the group. */
+  search?: string;
+  jobs: number;
+  first: string;
+  last: string;
+  example: string;
+}
+
+export interface DeadGroups {
+  groups: DeadGroup[];
+  /** Groups that are not in the answer. */
+  others: number;
+  examined: number;
+  complete: boolean;
+  now: string;
+}
+
+/** One change by a person. */
+export interface AuditEntry {
+  id: string;
+  at: string;
+  who: string;
+  action: string;
+  on: string;
+  phase: "begun" | "done" | "failed";
+  matched?: number;
+  error?: string;
+}
+
 export interface Info {
   engine: string;
   version: string;
@@ -205,7 +259,12 @@ export interface Info {
   durability: string;
   clock_jumps: number;
   store_bytes?: number;
-  health: { ok: boolean; problems: string[] };
+  capabilities?: string[];
+  limits?: Record<string, number>;
+  health: { ok: boolean; problems?: string[]; loops?: { name: string; age_ms: number; restarts: number }[] };
+  /** Only for who runs the server. */
+  shards?: number;
+  process?: { version: string; uptime_ms: number; memory_bytes?: number };
   scopes: string[];
   now: string;
 }

@@ -26,9 +26,10 @@ export interface Walk {
 /** One wish for more goes on until that many jobs were found, or somebody stops it. */
 const WISH = 200;
 
-/** `most` jobs are looked at for one wish, whether they were found or not; `unasked` before there was any. Read again, it goes as
- * far as it had come, and on. */
-export function useWalk(key: string, plan: Query[] | null, concerns: (change: Change) => boolean, most = Infinity, unasked = most): Walk {
+/** How much of each payload a list shows. */
+const PREVIEW = 160;
+
+export function useWalk(key: string, plan: Query[] | null, concerns: (change: Change) => boolean): Walk {
   const [, draw] = useState(0);
   const [round, setRound] = useState(0);
   const walker = useRef<Walker | null>(null);
@@ -38,7 +39,7 @@ export function useWalk(key: string, plan: Query[] | null, concerns: (change: Ch
   useEffect(() => {
     if (!plan) return;
     const old = walker.current?.key === key ? walker.current : null;
-    const own = new Walker(plan, most, old ? old.examined + most : unasked, () => draw((old) => old + 1), old?.jobs ?? []);
+    const own = new Walker(plan, () => draw((old) => old + 1), old?.jobs ?? []);
     own.key = key;
     walker.current = own;
     own.more();
@@ -88,7 +89,7 @@ class Walker {
   private signal = new AbortController();
 
   /** `old` is shown until the first answer, so that a list that is read anew does not blink. */
-  constructor(private plan: Query[], private most: number, private unasked: number, private drawn: () => void, old: Job[]) {
+  constructor(private plan: Query[], private drawn: () => void, old: Job[]) {
     this.jobs = old;
     this.done = !plan.length;
     if (this.done) this.jobs = [];
@@ -101,11 +102,10 @@ class Walker {
     if (this.signal.signal.aborted) this.signal = new AbortController();
     const { signal } = this.signal;
     const goal = (this.first ? 0 : this.jobs.length) + WISH;
-    const end = this.examined + (this.first ? this.unasked : this.most);
     this.drawn();
     try {
       do await this.step(signal);
-      while (!this.done && this.jobs.length < goal && this.examined < end && !signal.aborted);
+      while (!this.done && this.jobs.length < goal && !signal.aborted);
     } catch (error) {
       if (!signal.aborted) this.error = error instanceof ApiError ? error : new ApiError(0, "page", String(error));
     }
@@ -116,7 +116,7 @@ class Walker {
   private async step(signal: AbortSignal) {
     const query = this.plan[this.at];
     if (!query) return void (this.done = true);
-    const answer = await list(query, { cursor: this.cursor, payloads: false }, signal);
+    const answer = await list(query, { cursor: this.cursor, preview: PREVIEW }, signal);
     if (this.first) {
       this.jobs = [];
       this.first = false;

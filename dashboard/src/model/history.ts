@@ -16,9 +16,13 @@ export interface Series {
   run99: (number | null)[];
 }
 
+/** The fewest steps that a chart shows. */
+const STEPS_MIN = 10;
+
 /**
  * The last `minutes` in steps of `step` minutes; counts are per minute, p99 the worst, p50 weighted by claims.
  * The step that is not over yet counts by its full minutes, and is left out while it has none.
+ * Where nothing is known of the time before, the first step is the first with data.
  */
 export function series(histories: (Minute[] | undefined)[], now: number, minutes: number, step: number): Series {
   const width = step * 60_000;
@@ -31,9 +35,11 @@ export function series(histories: (Minute[] | undefined)[], now: number, minutes
   const sums = { enqueued: zeros(), completed: zeros(), failed: zeros(), dead: zeros() };
   const late = quantiles(count);
   const run = quantiles(count);
+  let oldest = Infinity;
   for (const history of histories) {
     for (const minute of history ?? []) {
       const index = Math.floor(Date.parse(minute.minute) / width) - first;
+      oldest = Math.min(oldest, index);
       if (index < 0 || index >= count || Date.parse(minute.minute) >= thisMinute) continue;
       const weight = index === count - 1 && fullMinutes ? fullMinutes : step;
       for (const name of ["enqueued", "completed", "failed", "dead"] as const) sums[name][index]! += minute[name] / weight;
@@ -42,7 +48,27 @@ export function series(histories: (Minute[] | undefined)[], now: number, minutes
     }
   }
   const at = Array.from({ length: count }, (_, index) => ((first + index) * width) / 1_000);
-  return { at, ...sums, late50: late.p50(), late99: late.p99, run50: run.p50(), run99: run.p99 };
+  const all = { at, ...sums, late50: late.p50(), late99: late.p99, run50: run.p50(), run99: run.p99 };
+  const skipped = Math.min(oldest, count - STEPS_MIN);
+  if (skipped <= 0 || oldest === Infinity) return all;
+  return Object.fromEntries(Object.entries(all).map(([name, values]) => [name, values.slice(skipped)])) as unknown as Series;
+}
+
+/** A value stands alone if it is that many times the next one below it. */
+const ALONE = 1_000;
+/** At most that share of the steps may be left above the axis, and one in any case. */
+const ABOVE_SHARE = 0.05;
+
+/** Where a logarithmic axis ends, so that a few false values do not press all others flat; null where it ends at the highest. */
+export function axisTop(lines: (number | null)[][]): number | null {
+  const steps = (lines[0] ?? []).map((_, index) => Math.max(...lines.map((line) => line[index] ?? 0)));
+  const falling = steps.filter((value) => value > 0).sort((a, b) => b - a);
+  const most = Math.max(1, Math.floor(falling.length * ABOVE_SHARE));
+  for (let above = Math.min(most, falling.length - 2); above > 0; above -= 1) {
+    const below = falling[above]!;
+    if (falling[above - 1]! > below * ALONE) return 10 ** Math.ceil(Math.log10(below));
+  }
+  return null;
 }
 
 function quantiles(count: number) {

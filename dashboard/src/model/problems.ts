@@ -69,6 +69,16 @@ export function recentOf(counts: RecentCounts, now: number): Recent {
   };
 }
 
+/** Jobs that a worker has: what it says it runs, or the jobs that it holds a lease of, whichever is more. */
+export const busyOf = (worker: WorkerNow) => Math.max(worker.busy, worker.leased);
+export const freeOf = (worker: WorkerNow) => Math.max(0, worker.slots - busyOf(worker));
+
+/** The slots of some workers, and how many of them are taken. */
+export function loadOf(workers: WorkerNow[]): { slots: number; busy: number } {
+  const slots = workers.reduce((sum, worker) => sum + worker.slots, 0);
+  return { slots, busy: slots - workers.reduce((sum, worker) => sum + freeOf(worker), 0) };
+}
+
 export function problemsOf(queue: QueueNow, workers: WorkerNow[], past: Recent | null, words: Words): Problem[] {
   const say = words.problems;
   const found: Problem[] = [];
@@ -84,8 +94,7 @@ export function problemsOf(queue: QueueNow, workers: WorkerNow[], past: Recent |
     if (!mine.length) {
       found.push({ ...overdue, level: "bad", text: say.noWorker(queue.ready, span(waits)), hint: say.startWorker, command: `punctual work ${name} --exec CMD`, weight: waits * 2 });
     } else {
-      const slots = mine.reduce((sum, worker) => sum + worker.slots, 0);
-      const busy = mine.reduce((sum, worker) => sum + worker.busy, 0);
+      const { slots, busy } = loadOf(mine);
       const full = busy >= slots;
       if (!full || waits > BACKLOG_MS) {
         const hint = full ? say.allBusy(busy, slots) : say.someFree;

@@ -12,12 +12,13 @@ export interface Search {
   state?: string;
   kind?: string;
   text?: string;
+  error?: string;
   unique?: string;
   group?: string;
   from?: string;
   before?: string;
 }
-export const SEARCH_FIELDS = ["queue", "state", "kind", "text", "unique", "group", "from", "before"] as const;
+export const SEARCH_FIELDS = ["queue", "state", "kind", "text", "error", "unique", "group", "from", "before"] as const;
 
 /** `kind:mail state:dead unique:"order 7" refund` into fields; the rest is text in the payload. */
 export function readSearch(text: string): Search {
@@ -35,20 +36,20 @@ export function readSearch(text: string): Search {
 
 /** Fields as the gateway asks for them; null if an instant cannot be read. */
 export function toQuery(search: Search): Query | null {
-  const { queue, state, kind, text, unique, group, from, before } = search;
+  const { queue, state, kind, text, error, unique, group, from, before } = search;
   const dueFrom = from ? readInstant(from) : undefined;
   const dueBefore = before ? readInstant(before) : undefined;
   if (dueFrom === null || dueBefore === null) return null;
   return {
-    ...(queue && { queue }), ...(state && isState(state) && { state }), ...(kind && { kind }), ...(text && { text }),
+    ...(queue && { queue }), ...(state && isState(state) && { state }), ...(kind && { kind }), ...(text && { text }), ...(error && { error }),
     ...(unique && { unique }), ...(group && { group }), ...(dueFrom && { due_from: dueFrom }), ...(dueBefore && { due_before: dueBefore }),
   };
 }
 
 /** A query as the filter of a bulk edit; null if it has none of that kind, or is empty. */
 export function toFilter(query: Query): Filter | null {
-  const { unique, group, parent, ...filter } = query;
-  return unique || group || parent || !Object.keys(filter).length ? null : filter;
+  const { unique, group, ...filter } = query;
+  return unique || group || !Object.keys(filter).length ? null : filter;
 }
 
 /** The order in which a person wants to see the jobs of a queue. */

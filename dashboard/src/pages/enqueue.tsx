@@ -8,7 +8,8 @@ import { withoutParent } from "../model/headers";
 import { rawField } from "../model/json";
 import { clock, readInstant, readSpan } from "../model/time";
 import { keyText } from "../parts/jobrow";
-import { Failure, Panel } from "../parts/small";
+import { Heading } from "../parts/heading";
+import { Failure } from "../parts/small";
 import { useWords } from "../words";
 
 const EMPTY = { queue: "", kind: "", payload: "{}", due: "", priority: "", unique: "", policy: "keep", group: "", max_attempts: "", timeout: "", expires: "", retention: "", wait_for: "" };
@@ -68,7 +69,8 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
   );
   const text = words.enqueue;
   return (
-    <Panel title={text.title} class="enqueue">
+    <section class="panel enqueue">
+      <Heading name={text.title} />
       {gone ? <div class="note bad" role="alert">{text.gone}</div> : null}
       <form onSubmit={send}>
         <div class="grid">
@@ -112,7 +114,7 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
           {receipt.durability ? <span class="dim"> {receipt.durability}</span> : null}
         </div>
       ) : null}
-    </Panel>
+    </section>
   );
 }
 

@@ -7,18 +7,18 @@ import { useRead } from "../app/query";
 import { href, toJob, toJobs, toQueue } from "../app/route";
 import { useStore } from "../app/store";
 import { prepareUndo } from "../model/bulk";
-import { headerPairs } from "../model/headers";
+import { headerPairs, parentOf } from "../model/headers";
 import { rawField } from "../model/json";
 import { clock } from "../model/time";
 import { Attempts } from "../parts/attempts";
 import { type ActionName, Bulk, undoAction } from "../parts/bulk";
 import { tell } from "../parts/dialog";
 import { Explain } from "../parts/explain";
-import { FollowUps } from "../parts/followups";
 import { actionsFor } from "../parts/joblist";
 import { about, keyText } from "../parts/jobrow";
 import { Payload, visible } from "../parts/payload";
-import { Failure, Panel, StateTag, When, shortId } from "../parts/small";
+import { Heading } from "../parts/heading";
+import { Failure, Panel, StateTag, When, idTail, shortId } from "../parts/small";
 import { useWords } from "../words";
 
 export function JobPage({ id }: { id: string }) {
@@ -31,7 +31,8 @@ export function JobPage({ id }: { id: string }) {
   // Forgotten while somebody looks at it: what was read stays, without buttons.
   const isGone = read.error?.status === 404;
   if (!read.data) {
-    if (isGone) return <p class="empty">{words.job.missing}</p>;
+    const heading = <Heading name={`${words.job.title} ${idTail(id)}`}><code>{visible(id)}</code></Heading>;
+    if (isGone) return <><header class="title">{heading}</header><p class="empty">{words.job.missing}</p></>;
     return read.error ? <Failure error={read.error} again={read.again} /> : <p class="empty">{words.list.loading}</p>;
   }
   const { job, source } = read.data;
@@ -55,7 +56,7 @@ export function JobPage({ id }: { id: string }) {
   return (
     <>
       <header class="title">
-        <h1><code>{job.id}</code></h1>
+        <Heading name={`${words.job.title} ${idTail(job.id)}`}><code>{job.id}</code></Heading>
         <StateTag state={job.state} />
         {job.cancel_requested ? <span class="badge">{words.job.cancelRequested}</span> : null}
         <span class="dim"><a href={toQueue(job.queue)}>{job.queue}</a> / {job.kind}</span>
@@ -80,7 +81,6 @@ export function JobPage({ id }: { id: string }) {
           <Headers job={job} />
         </div>
         <div>
-          <FollowUps job={job} />
           <Related job={job} />
           <Fields job={job} />
         </div>
@@ -94,10 +94,9 @@ function Mark({ job, source }: { job: JobDetail; source: string }) {
   const words = useWords();
   return (
     <>
-      <header class="title"><h1><code>{job.id}</code></h1><StateTag state={job.state} /></header>
+      <header class="title"><Heading name={`${words.job.title} ${idTail(job.id)}`}><code>{job.id}</code></Heading><StateTag state={job.state} /></header>
       <p>{words.job.mark} <When at={job.finished_at} /></p>
       {job.result !== undefined || job.result_base64 !== undefined ? <Panel title={words.job.result}><Payload text={rawField(source, "result")} base64={job.result_base64} /></Panel> : null}
-      <FollowUps job={job} />
     </>
   );
 }
@@ -116,6 +115,7 @@ function Related({ job }: { job: Job }) {
     return { keyed: others(keyed?.jobs), grouped: others(grouped?.jobs) };
   });
   const { keyed = [], grouped = [] } = read.data ?? {};
+  const parent = parentOf(job.headers);
   const line = (other: Job, relation: string) => (
     <li key={`${relation}${other.id}`}>
       <a class="id" href={toJob(other.id)}>{shortId(other.id)}</a> <StateTag state={other.state} /> <span class="dim">{relation} · {visible(about(other, words.why).text.slice(0, 80))}</span>
@@ -126,10 +126,24 @@ function Related({ job }: { job: Job }) {
       <ul class="running">
         {keyed.map((other) => line(other, isSettled(job.state) || other.state === "active" ? words.job.holder : words.job.follower))}
         {grouped.map((other) => line(other, words.job.sameGroup))}
-        {read.data && !keyed.length && !grouped.length ? <li class="dim">{words.job.noneRelated}</li> : null}
+        {parent ? <Parent key={parent} id={parent} /> : null}
+        {read.data && !keyed.length && !grouped.length && !parent ? <li class="dim">{words.job.noneRelated}</li> : null}
         {job.state === "dead" ? <li><a href={toJobs({ queue: job.queue, state: "dead", kind: job.kind })}>{words.job.sameKind}</a></li> : null}
       </ul>
     </Panel>
+  );
+}
+
+/** The job whose settlement enqueued this one, as the header of this one names it. */
+function Parent({ id }: { id: string }) {
+  const words = useWords();
+  const read = useRead(`parent ${id}`, (stop) => getJob(id, stop));
+  const parent = read.data?.job;
+  return (
+    <li class="parent">
+      {words.job.followsFrom} <a class="id" href={toJob(id)} title={id}>{shortId(id)}</a> {parent ? <StateTag state={parent.state} /> : null}{" "}
+      <span class="dim">{read.error?.status === 404 ? words.job.parentGone : parent && !parent.mark ? `${parent.queue} / ${parent.kind}` : ""}</span>
+    </li>
   );
 }
 

@@ -4,7 +4,9 @@ import { STATES } from "../api/types";
 import { useRead } from "../app/query";
 import { go, toJobs } from "../app/route";
 import { SEARCH_FIELDS, type Search, expected, isScan, isState, plan, toQuery } from "../model/search";
+import { DeadGroups } from "../parts/deadgroups";
 import { JobList } from "../parts/joblist";
+import { Heading } from "../parts/heading";
 import { Failure, inView, short } from "../parts/small";
 import { sumOf } from "../parts/queuetable";
 import { useWords } from "../words";
@@ -20,6 +22,7 @@ export function Jobs({ params }: { params: URLSearchParams }) {
   const needsQueue = (search.unique || search.group) && !search.queue;
   return (
     <>
+      <header class="title"><Heading name={search.state === "dead" ? words.nav.dead : words.nav.jobs} /></header>
       <nav key={counts.data ? "counted" : ""} class="states-tabs" aria-label={words.list.state} ref={inView}>
         <a aria-current={search.state ? undefined : "true"} href={toJobs({ ...search, state: undefined })}>{words.filter.any}</a>
         {STATES.map((state) => (
@@ -29,6 +32,7 @@ export function Jobs({ params }: { params: URLSearchParams }) {
         ))}
       </nav>
       <Filters search={search} set={set} queues={queues.map((queue) => queue.queue)} />
+      {search.state === "dead" && !search.error && !search.text && !search.from && !search.before && !search.unique && !search.group ? <DeadGroups queue={search.queue} kind={search.kind} /> : null}
       {query && isScan(query) ? <p class="dim scan">{words.list.scan}</p> : null}
       {needsQueue ? <div class="note warn">{words.filter.needsQueue}</div> : null}
       {query ? null : <div class="note warn">{words.filter.badInstant}</div>}
@@ -60,6 +64,7 @@ function Filters({ search, set, queues }: { search: Search; set(next: Search): v
       {field("queue", words.filter.queue, words.filter.anyQueue, "all-queues")}
       {field("kind", words.filter.kind, words.filter.anyKind)}
       {field("text", words.filter.text)}
+      {search.state === "dead" || search.error ? field("error", words.filter.error) : null}
       {open || rest ? (
         <>
           {field("unique", words.filter.unique)}

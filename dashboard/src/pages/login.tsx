@@ -4,6 +4,7 @@ import { ApiError, refused } from "../api/http";
 import { connect } from "../api/live";
 import { known } from "../app/access";
 import { token } from "../app/settings";
+import { Heading } from "../parts/heading";
 import { useWords } from "../words";
 
 export function Login() {
@@ -28,7 +29,7 @@ export function Login() {
   };
   return (
     <form class="panel login" onSubmit={enter}>
-      <h1>{auth.title}</h1>
+      <Heading name={auth.title} />
       <p class="dim">{auth.text}</p>
       <label class="field">
         <span>{auth.token}</span>

@@ -6,8 +6,9 @@ import { known } from "../app/access";
 import { useRead } from "../app/query";
 import { toJobs } from "../app/route";
 import { useStore } from "../app/store";
-import { type Problem, problemsOf, problemsOfEngine, recentOf, sortProblems } from "../model/problems";
+import { type Problem, loadOf, problemsOf, problemsOfEngine, recentOf, sortProblems } from "../model/problems";
 import { span } from "../model/time";
+import { Heading } from "../parts/heading";
 import { Charts, RANGES, type Range } from "../parts/charts";
 import { Problems } from "../parts/problems";
 import { QueueTable, sumOf } from "../parts/queuetable";
@@ -24,7 +25,8 @@ export function Overview() {
   const counts = useRead("stats", (stop) => stats({}, stop), { every: COUNTS_MS, on: () => true });
   const [range, setRange] = useState<Range>("hour");
   const { minutes } = RANGES[range];
-  const read = useRead(`past ${minutes}`, (stop) => stats({ total: true, minutes }, stop), { every: PAST_MS });
+  const read = useRead(`past ${minutes}`, (stop) => stats({ total: true, minutes: Math.min(1_440, minutes * 2) }, stop), { every: PAST_MS });
+  // Twice as far back as is shown: whether there is anything before tells a young server from a quiet hour.
   // Until a longer past has come, what was there stays.
   const last = useRef<Stats | null>(null);
   const past = (last.current = read.data ?? last.current);
@@ -49,6 +51,7 @@ export function Overview() {
   const shown: Problem[] = down === null ? problems : [{ level: "bad", text: words.problems.unreachable(span(Date.now() - down)), weight: 1e15 }, ...problems];
   return (
     <>
+      <Heading name={words.nav.overview} hidden />
       <Problems problems={shown} calm={now.queues.length ? words.problems.noneMore(now.queues.length, now.workers.length) : words.problems.noJobs} />
       <Totals now={now} past={[...recents.values()].reduce((sum, one) => sum + one.completed, 0) / 5} />
       <Charts histories={histories} due={due} now={engineNow} range={range} setRange={setRange} />
@@ -62,8 +65,7 @@ function Totals({ now, past }: { now: Stats; past: number }) {
   const words = useWords();
   const sums = sumOf(now.queues);
   const oldest = Math.max(-1, ...now.queues.filter((queue) => !queue.paused).map((queue) => queue.oldest_due_ms ?? -1));
-  const slots = now.workers.reduce((sum, worker) => sum + worker.slots, 0);
-  const busy = now.workers.reduce((sum, worker) => sum + worker.busy, 0);
+  const { slots, busy } = loadOf(now.workers);
   return (
     <section class="totals">
       {STATES.map((state) => (

@@ -11,7 +11,13 @@ import { span } from "../model/time";
 import { Charts, type Range } from "../parts/charts";
 import { Dialog, tell } from "../parts/dialog";
 import { JobList } from "../parts/joblist";
+import { visible } from "../parts/payload";
 import { Problems } from "../parts/problems";
+import { DeadGroups } from "../parts/deadgroups";
+import { Ends } from "../parts/ends";
+import { Heading } from "../parts/heading";
+import { Kinds } from "../parts/kinds";
+import { Settings } from "../parts/settings";
 import { Failure, count, inView } from "../parts/small";
 import { WorkerTable } from "../parts/workertable";
 import { useWords } from "../words";
@@ -21,12 +27,14 @@ export function QueuePage({ name, state }: { name: string; state: State | undefi
   const access = useStore(known);
   const admin = may(access, "admin");
   const read = useRead(`queue ${name}`, (stop) => stats({ queues: [name], history: true, due: true }, stop), { every: 10_000, on: (change) => change.queue === name });
-  const limit = useRead(`settings ${name}`, (stop) => settings(name, stop)).data;
+  const told = useRead(`settings ${name}`, (stop) => settings(name, stop));
+  const limit = told.data;
+  const [setting, setSetting] = useState(false);
   const [purging, setPurging] = useState(false);
   const [range, setRange] = useState<Range>("hour");
   const queue = read.data?.queues[0];
   if (!read.data) return read.error ? <Failure error={read.error} again={read.again} /> : <p class="empty">{words.list.loading}</p>;
-  if (!queue) return <p class="empty">{words.queue.missing}</p>;
+  if (!queue) return <><header class="title"><Heading name={name}>{visible(name)}</Heading></header><p class="empty">{words.queue.missing}</p></>;
   const { workers, now } = read.data;
   const mine = workers.filter((worker) => worker.queues.includes(name));
   const problems = sortProblems(problemsOf(queue, workers, recent(queue.history, Date.parse(now)), words)).map(({ queue: _, ...problem }) => problem);
@@ -45,12 +53,13 @@ export function QueuePage({ name, state }: { name: string; state: State | undefi
   return (
     <>
       <header class="title">
-        <h1>{name}</h1>
+        <Heading name={name} />
         {queue.paused ? <span class="badge">{words.queues.paused}</span> : null}
         <span class="dim">{queue.oldest_due_ms === undefined ? words.totals.nothingDue : `${words.queues.oldest} ${span(queue.oldest_due_ms)}`} · {limit?.max_pending === undefined ? words.queue.noLimit : words.queue.maxPending(limit.max_pending)}</span>
         <span class="actions">
           {may(access, "enqueue") ? <a class="button" href={href(["enqueue"], { queue: name })}>{words.nav.enqueue}</a> : null}
           {admin ? <button data-action="pause" class={queue.paused ? "main" : ""} onClick={() => pause(!queue.paused)}>{queue.paused ? words.queue.resume : words.queue.pause}</button> : null}
+          {admin ? <button data-action="settings" onClick={() => setSetting(true)}>{words.settings.open}</button> : null}
           {admin ? <button data-action="purge" class="danger" onClick={() => setPurging(true)}>{words.queue.purge}</button> : null}
         </span>
       </header>
@@ -58,6 +67,8 @@ export function QueuePage({ name, state }: { name: string; state: State | undefi
       {queue.paused && !problems.length ? <div class="note warn">{words.queue.pausedNote}</div> : null}
       <Charts histories={[queue.history]} due={[queue.due]} now={Date.parse(now)} range={range} setRange={setRange} queue={name} />
       {mine.length ? <WorkerTable workers={mine} /> : null}
+      <Kinds queue={name} />
+      <Ends queue={name} />
       <nav class="states-tabs" aria-label={words.list.state} ref={inView}>
         {STATES.map((one) => (
           <a key={one} class={`s-${one} ${queue[one] ? "" : "zero"}`} aria-current={one === chosen ? "true" : undefined} href={href(["queues", name, one])} onClick={(event) => (event.preventDefault(), go(href(["queues", name, one]), true))}>
@@ -66,7 +77,9 @@ export function QueuePage({ name, state }: { name: string; state: State | undefi
         ))}
         <a class="side" href={toJobs({ queue: name })}>{words.queue.seeAll}</a>
       </nav>
+      {chosen === "dead" ? <DeadGroups queue={name} /> : null}
       <JobList query={query} plan={plan(query, [queue])} total={expected(query, [queue])} withQueue={false} />
+      {setting ? <Settings queue={name} close={() => (setSetting(false), told.again())} /> : null}
       {purging ? <Purge queue={name} close={() => (setPurging(false), read.again())} /> : null}
     </>
   );

@@ -3,8 +3,9 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { theme } from "../app/settings";
 import { useStore } from "../app/store";
-import type { DueBar } from "../model/history";
+import { type DueBar, axisTop } from "../model/history";
 import { clock, hourMinute } from "../model/time";
+import { useWords } from "../words";
 import { count, short, useMedia } from "./small";
 
 export interface Line {
@@ -29,6 +30,7 @@ interface Props {
 const HEIGHT = 132;
 
 export function Chart({ at, lines, tell, logarithmic, label, empty }: Props) {
+  const words = useWords();
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const data = useRef<uPlot.AlignedData>([[]]);
@@ -36,13 +38,21 @@ export function Chart({ at, lines, tell, logarithmic, label, empty }: Props) {
   telling.current = tell;
   const look = `${useStore(theme)}${useMedia("(prefers-color-scheme: light)")}`;
   const nothing = lines.every((line) => line.values.every((value) => !value));
-  data.current = [at, ...lines.map((line) => (logarithmic ? line.values.map((value) => (value && value > 0 ? value : null)) : line.values))];
+  const top = logarithmic ? axisTop(lines.map((line) => line.values)) : null;
+  const drawn = (value: number | null) => (value && value > 0 ? Math.min(value, top ?? value) : null);
+  data.current = [at, ...lines.map((line) => (logarithmic ? line.values.map(drawn) : line.values))];
+  const above = top === null ? [] : at.flatMap((second, index) => {
+    const most = Math.max(...lines.map((line) => line.values[index] ?? 0));
+    return most > top ? [`${tell(most)} (${hourMinute(new Date(second * 1_000))})`] : [];
+  });
+  const shown = useRef(lines);
+  shown.current = lines;
   const names = lines.map((line) => line.name).join();
 
   useEffect(() => {
     const host = box.current;
     if (!host || nothing) return;
-    const own = new uPlot(options(host, lines, logarithmic ?? false, telling), data.current, host);
+    const own = new uPlot(options(host, shown, logarithmic ?? false, telling), data.current, host);
     plot.current = own;
     const watch = new ResizeObserver(() => own.setSize({ width: host.clientWidth, height: HEIGHT }));
     watch.observe(host);
@@ -66,13 +76,14 @@ export function Chart({ at, lines, tell, logarithmic, label, empty }: Props) {
             </span>
           );
         })}
+        {above.length ? <span class="warn-text above">{words.charts.above(above.slice(0, 3).join(", "))}</span> : null}
       </figcaption>
       {nothing ? <p class="empty">{empty}</p> : <div ref={box} class="plot" />}
     </figure>
   );
 }
 
-function options(host: HTMLElement, lines: Line[], logarithmic: boolean, tell: { current: (value: number) => string }): uPlot.Options {
+function options(host: HTMLElement, shown: { current: Line[] }, logarithmic: boolean, tell: { current: (value: number) => string }): uPlot.Options {
   const style = getComputedStyle(host);
   const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
   const axis = { stroke: colour("dim"), font: "11px system-ui, sans-serif", grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } };
@@ -89,9 +100,9 @@ function options(host: HTMLElement, lines: Line[], logarithmic: boolean, tell: {
     ],
     series: [
       {},
-      ...lines.map((line) => ({ label: line.name, stroke: colour(line.colour), width: 1.5, points: { show: false, filter: lonely, size: 4, fill: colour(line.colour) }, spanGaps: false, ...(line.fill && { fill: `${colour(line.colour)}22` }) })),
+      ...shown.current.map((line) => ({ label: line.name, stroke: colour(line.colour), width: 1.5, points: { show: false, filter: lonely, size: 4, fill: colour(line.colour) }, spanGaps: false, ...(line.fill && { fill: `${colour(line.colour)}22` }) })),
     ],
-    hooks: { setCursor: [hover(lines, tell)] },
+    hooks: { setCursor: [hover(shown, tell)] },
   };
 }
 
@@ -110,7 +121,7 @@ const decades = (_: uPlot, min: number | null, max: number | null): [number, num
 const wholeDecades = (_: uPlot, ticks: number[]) => ticks.map((tick) => (Number.isInteger(Math.round(Math.log10(tick) * 1e6) / 1e6) ? tick : null)) as number[];
 
 /** Under the pointer the values of that minute are told, as text. */
-function hover(lines: Line[], tell: { current: (value: number) => string }) {
+function hover(shown: { current: Line[] }, tell: { current: (value: number) => string }) {
   return (plot: uPlot) => {
     const figure = plot.root.closest("figure");
     if (!figure) return;
@@ -124,7 +135,8 @@ function hover(lines: Line[], tell: { current: (value: number) => string }) {
     told.hidden = index === null || index === undefined;
     if (index === null || index === undefined) return;
     const at = plot.data[0][index];
-    const values = lines.map((line, nth) => [line.name, plot.data[nth + 1]?.[index]] as const);
+    // As they are: what is drawn ends at the top of the axis.
+    const values = shown.current.map((line) => [line.name, line.values[index]] as const);
     told.textContent = [at === undefined ? "" : clock(at * 1_000), ...values.map(([name, value]) => `${name} ${value === null || value === undefined ? "–" : tell.current(value)}`)].join("   ");
   };
 }

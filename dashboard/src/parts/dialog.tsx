@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { store, useStore } from "../app/store";
 import { useWords } from "../words";
+import { Icon } from "./icons";
 
 interface Props {
   title: string;
@@ -75,7 +76,7 @@ export function Notices() {
               {action.text}
             </button>
           ) : null}
-          <button class="plain" aria-label={words.bulk.close} onClick={() => dismiss(key)}>×</button>
+          <button class="plain" aria-label={words.bulk.close} onClick={() => dismiss(key)}><Icon name="cross" /></button>
         </div>
       ))}
     </div>

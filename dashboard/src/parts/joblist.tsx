@@ -108,7 +108,7 @@ export function JobList({ query, plan, total, withQueue }: Props) {
         ) : (
           <>
             <span class="count">{walk.busy && !walk.jobs.length ? words.list.loading : exact}</span>
-            {isScan(query) || query.text || query.kind ? <span class="dim">{words.list.examined(walk.examined)}</span> : null}
+            {isScan(query) || query.text || query.error || query.kind ? <span class="dim">{words.list.examined(walk.examined)}</span> : null}
             {walk.busy && walk.examined > 0 ? <button onClick={walk.stop}>{words.list.stop}</button> : null}
             {walk.stopped && !walk.done && !walk.busy ? <button onClick={walk.more}>{words.list.goOn}</button> : null}
             {changes > 0 && !(resting && scrollY < TOP_PX) ? <button class="fresh" onClick={() => (scrollTo(0, 0), walk.again())}>{words.list.changed(changes)} · {words.list.refresh}</button> : null}

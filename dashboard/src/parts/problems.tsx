@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { toJobs, toQueue } from "../app/route";
 import type { Problem } from "../model/problems";
+import { Icon } from "./icons";
 import { useWords } from "../words";
 
 /** More are shown on demand: the worst come first. */
@@ -23,7 +24,7 @@ export function Problems({ problems, calm }: { problems: Problem[]; calm: string
       <ul>
         {shown.map((problem, index) => (
           <li key={index} class={problem.level}>
-            <span class="sign" aria-hidden="true">{problem.level === "bad" ? "✕" : "!"}</span>
+            <span class="sign" aria-hidden="true"><Icon name={problem.level === "bad" ? "cross" : "warn"} /></span>
             <span class="said">
               {problem.queue ? <a class="queue" href={toQueue(problem.queue)}>{problem.queue}</a> : null}
               {problem.queue && problem.state ? <a class="text" href={toJobs({ queue: problem.queue, state: problem.state })}>{problem.text}</a> : <span class="text">{problem.text}</span>}

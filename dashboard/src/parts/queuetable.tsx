@@ -5,6 +5,7 @@ import { toJobs, toQueue } from "../app/route";
 import type { Problem, Recent } from "../model/problems";
 import { micros, span } from "../model/time";
 import { useWords } from "../words";
+import { Icon } from "./icons";
 import { Panel, count, short, useNarrow } from "./small";
 import { Virtual } from "./virtual";
 
@@ -44,7 +45,7 @@ export function QueueTable({ queues, problems, past }: Props) {
   const head = (name: Sort, label: string) => (
     <span role="columnheader" aria-sort={sort === name ? (name === "name" ? "ascending" : "descending") : "none"}>
       <button class="plain" onClick={() => setSort(sort === name ? "trouble" : name)}>
-        {label}{sort === name ? (name === "name" ? " ↑" : " ↓") : ""}
+        {label}{sort === name ? <Icon name={name === "name" ? "up" : "down"} /> : null}
       </button>
     </span>
   );

@@ -37,10 +37,20 @@ export function inView(row: HTMLElement | null) {
   if (row && chosen) row.scrollLeft = chosen.offsetLeft - row.offsetLeft - (row.clientWidth - chosen.clientWidth) / 2;
 }
 
+/** Ids begin with their time, so jobs of one minute differ only at the end: the command takes these characters. */
+export const idTail = (id: string) => id.slice(-8);
 /** Enough of an id to tell it from others by eye. */
-export const shortId = (id: string) => `${id.slice(0, 8)}…${id.slice(-4)}`;
+export const shortId = (id: string) => `${id.slice(0, 8)}…${idTail(id)}`;
 
 export const count = (value: number) => Math.round(value).toLocaleString("en");
+
+/** `1.2 MB`: in thousands, as disks and memory are sold. */
+export function bytes(value: number): string {
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  const step = Math.min(units.length - 1, value < 1_000 ? 0 : Math.floor(Math.log10(value) / 3));
+  const scaled = value / 1_000 ** step;
+  return `${step && scaled < 100 ? trim(scaled.toFixed(1)) : count(scaled)} ${units[step]}`;
+}
 
 /** `12,345` as `12.3k` where room is short. */
 export function short(value: number): string {
@@ -88,7 +98,7 @@ export function Failure({ error, again }: { error: ApiError; again?: () => void 
 
 interface PanelProps {
   title: ComponentChildren;
-  hint?: string;
+  hint?: string | undefined;
   side?: ComponentChildren;
   children: ComponentChildren;
   class?: string;

@@ -4,6 +4,7 @@ import { list } from "../api/client";
 import type { Job, WorkerNow } from "../api/types";
 import { useRead } from "../app/query";
 import { href, toJob, toQueue } from "../app/route";
+import { busyOf, freeOf } from "../model/problems";
 import { useWords } from "../words";
 import { visible } from "./payload";
 import { Failure, Panel, When, count, shortId } from "./small";
@@ -32,8 +33,8 @@ export function WorkerTable({ workers, open: first }: { workers: WorkerNow[]; op
               <div role="row" class="row worker">
                 <button class="plain fold" aria-expanded={open === worker.id} title={worker.id} onClick={() => setOpen(open === worker.id ? null : worker.id)}>{visible(worker.host) || worker.id.slice(0, 8)}</button>
                 <span class="load" title={`${worker.leased} ${words.workers.leased}`}>
-                  <progress max={Math.max(1, worker.slots)} value={worker.busy} class={worker.busy >= worker.slots ? "full" : ""} />
-                  <span class="n">{worker.busy}/{worker.slots}</span>
+                  <progress max={Math.max(1, worker.slots)} value={busyOf(worker)} class={freeOf(worker) ? "" : "full"} />
+                  <span class="n">{busyOf(worker)}/{worker.slots}</span>
                 </span>
                 <span class="cut">
                   {worker.queues.slice(0, QUEUES_SHOWN).map((queue) => <><a key={queue} href={toQueue(queue)}>{queue}</a> </>)}

@@ -4,7 +4,7 @@ const jobs = (count: number) => (count === 1 ? "1 job" : `${n(count)} jobs`);
 
 export const en = {
   locale: "en",
-  nav: { overview: "Overview", jobs: "Jobs", dead: "Dead letters", workers: "Workers", enqueue: "Enqueue", main: "Main" },
+  nav: { overview: "Overview", jobs: "Jobs", dead: "Dead letters", workers: "Workers", enqueue: "Enqueue", engine: "Engine", audit: "Audit", main: "Main" },
   state: { held: "held", scheduled: "scheduled", ready: "ready", active: "active", completed: "completed", cancelled: "cancelled", dead: "dead" },
   stateMeans: {
     held: "waits for names to be cleared, or for the holder of its unique key",
@@ -21,7 +21,6 @@ export const en = {
     hint: { live: "Changes are shown as they happen", connecting: "Connecting to the change feed", lost: "No change feed; numbers are read every few seconds" },
   },
   theme: { auto: "Theme: as the system", dark: "Theme: dark", light: "Theme: light" },
-  language: "中文",
   otherLanguage: "把页面换成中文",
   problems: {
     title: "What is wrong",
@@ -52,7 +51,7 @@ export const en = {
     latenessHint: "start minus due", runTime: "Run time", runTimeHint: "start to settlement",
     due: "Falls due", enqueued: "enqueued", completed: "completed", failed: "failed", dead: "dead", p50: "p50", p99: "p99",
     hour: "hour", sixHours: "6 hours", day: "day", month: "month", tenMinutes: "10 min", range: "Time range", last: "last", next: "next",
-    empty: "nothing in this time", later: (count: number) => `${jobs(count)} later than that`, bounded: "counted for the first 10,000 jobs of a queue", sum: (count: number) => jobs(count),
+    empty: "nothing in this time", above: (values: string) => `above the axis: ${values}`, later: (count: number) => `${jobs(count)} later than that`, bounded: "counted for the first 10,000 jobs of a queue", sum: (count: number) => jobs(count),
   },
   queues: {
     title: "Queues", name: "queue", filter: "Filter queues", oldest: "oldest due", rate: "done/min", late: "late p99", none: "No queue has that name.",
@@ -72,7 +71,7 @@ export const en = {
     more: "more below", ended: (ago: string) => `ended ${ago}`, now: (state: string) => `now ${state}`,
   },
   filter: {
-    search: "Search: an id, a queue, or  kind:mail state:dead text", title: "Filter", anyQueue: "any queue", anyKind: "any kind", queue: "Queue", kind: "Kind", text: "Text in payload", unique: "Unique key", group: "Group key",
+    search: "Search: an id, a queue, or  kind:mail state:dead text", title: "Filter", anyQueue: "any queue", anyKind: "any kind", queue: "Queue", kind: "Kind", text: "Text in payload", error: "Text in error", unique: "Unique key", group: "Group key",
     dueFrom: "Due from", dueBefore: "Due before", any: "any state", all: "all", clear: "Clear", apply: "Search", needsQueue: "A unique or group key belongs to a queue: name the queue too.", more: "More filters", spanHint: "such as 1h, -30m or 2026-11-21 18:00", badInstant: "not an instant; write 1h, -30m or 2026-11-21 18:00",
   },
   actions: {
@@ -100,7 +99,7 @@ export const en = {
   job: {
     title: "Job", explain: "Why it stands here", payload: "Payload", text: "text", tree: "tree", bytes: (count: number) => `${n(count)} bytes`, noPayload: "Its body was dropped when it settled.", binary: "Bytes that are no text, in base64:", attempts: "Attempts", fields: "Fields", result: "Result", progress: "Progress", headers: "Headers", error: "Last error",
     attemptOf: (attempt: number, failures: number, max: number) => `attempt ${n(attempt)}, ${n(failures)} of ${n(max)} failures`, crashes: (count: number) => (count === 1 ? "1 crash" : `${n(count)} crashes`), suspect: "suspect: it runs alone", never: "It has not run yet.",
-    followUps: "Follow-ups", followsFrom: "Enqueued by the settlement of", parentGone: "no longer kept", noneAmong: (count: number) => `None among the first ${n(count)} jobs.`, noFollowUps: "None of the jobs that are still kept was enqueued by its settlement.", endedSince: "Another attempt has ended since.", lookAgain: "Look again",
+    followsFrom: "Enqueued by the settlement of", parentGone: "no longer kept",
     related: "Related", follower: "follows on its unique key", holder: "holds its unique key", sameGroup: "of its group", noneRelated: "No job shares its unique or group key.", sameKind: "dead of this kind", missing: "No such job. A completed one is forgotten soon after it settled, unless it has a retention.", mark: "Only the mark of this settled job is left.",
     seen: "Seen while this page is open", cancelRequested: "cancel requested", trace: "trace", copyId: "Copy id", copied: "copied", back: "Back", outcome: "outcome", ranFor: "ran", notKept: (from: number, to: number) => (from === to ? `attempt ${n(from)} is not kept` : `attempts ${n(from)} to ${n(to)} are not kept`),
     waited: (span: string) => `started ${span} late`, next: "next attempt",
@@ -132,6 +131,23 @@ export const en = {
     exhausted: "it failed as often as it may", permanent: "its worker said that no retry can mend it", poison: "it ended its worker while it ran alone", overflow: "its queue was full",
     before_start: "before it started", token: "its handler saw the request and ended", aborted: "its handler was aborted", killed: "its process was killed, or its lease ran out",
   } as Record<string, string>,
+  unknown: { title: "No such page", text: "This address leads to no page:" },
+  kinds: { title: "By kind", inexact: "of the first 1,000 jobs of each state", failures: "failures", crashes: "crashes", rest: "other kinds" },
+  settings: {
+    open: "Settings…", of: (queue: string) => `Settings of ${queue}`, limit: "Most held, scheduled and ready jobs", limitMeans: "Empty: no limit.", badLimit: "Write a whole number above 0, or leave it empty.",
+    onFull: "When the queue is full", refuse: "refuse the new job", deadLetterOldest: "make the oldest job a dead letter", save: "Save", saved: "settings saved",
+  },
+  ends: { title: "Ended last", hint: (count: number) => `${n(count)} of at most 100`, all: (count: number) => `Show all ${n(count)}`, fewer: "Show fewer" },
+  groups: { title: "By kind and error", examined: (count: number) => `of the latest ${n(count)}`, show: "Show these jobs", example: "the latest", noError: "no error text" },
+  audit: {
+    title: "Audit", text: "Who changed what in this namespace", filter: "Filter by who, action or jobs", at: "when", who: "who", action: "action", on: "jobs or queue", matched: "jobs", none: "No changes by a person are on record.", more: (count: number) => `Show up to ${n(count)}`,
+    phase: { begun: "cut off?", done: "done", failed: "failed" }, means: { begun: "The server ended before it wrote the result: the change may have been made.", done: "", failed: "The change was refused." },
+  },
+  engine: {
+    title: "Engine", facts: "Facts", engine: "engine", version: "version", gateway: "gateway", durability: "durability", shards: "shards", store: "store", memory: "memory of the process", uptime: "running for", jumps: "clock jumps", now: "engine time", namespace: "namespace", scopes: "scopes of your token",
+    durabilityMeans: { memory: "Jobs are lost when the process ends.", os: "An acknowledged job survives the process, not a power cut.", interval: "A power cut loses the jobs of that span at most.", fsync: "An acknowledged job is on disk.", replica: "An acknowledged job is on so many replicas." } as Record<string, string>,
+    healthy: "The engine is healthy.", operator: "Shards, store and memory are shown to a token with the scope operator.", loops: "Loops", loop: "loop", beat: "last seen", restarts: "restarts", limits: "Limits", capabilities: "Capabilities",
+  },
   workers: {
     title: "Workers", none: "No worker claimed in the last minute.", host: "host", queues: "queues", kinds: "kinds", anyKind: "any", slots: "busy", seen: "seen", version: "version", runs: "What runs now", runsNothing: "Nothing runs.", leased: "leased", unknown: "a worker not seen in the last minute", moreQueues: (count: number) => `+${n(count)}`,
   },
@@ -140,7 +156,7 @@ export const en = {
     send: "Enqueue", sent: "Answer", badJson: "not JSON:", binary: "The copied payload is no JSON: it is sent byte for byte, unless another is typed here.", gone: "That job is settled and its payload was dropped: there is nothing left to copy.", open: "Open the job", another: "Enqueue another", id: "id",
   },
   auth: { title: "This gateway asks for a token", text: "It was printed when the gateway started; or it is in PUNCTUAL_TOKEN or punctual.toml. It is kept for this tab only.", token: "Token", enter: "Enter", wrong: "That token is not accepted.", out: "Forget token", forbidden: "Your token does not allow this" },
-  keys: { title: "Keys", help: "this page", search: "search", down: "next", up: "previous", open: "open", select: "select", overview: "overview", jobs: "jobs", dead: "dead letters", workers: "workers", enqueue: "enqueue", refresh: "read anew", act: "to the buttons of what is selected, or of the page", selectAll: "select all that match", close: "close, or clear the selection" },
+  keys: { title: "Keys", help: "this page", search: "search", down: "next", up: "previous", open: "open", select: "select", overview: "overview", jobs: "jobs", dead: "dead letters", workers: "workers", enqueue: "enqueue", engine: "engine", audit: "audit", refresh: "read anew", act: "to the buttons of what is selected, or of the page", selectAll: "select all that match", close: "close, or clear the selection" },
   error: { title: "Could not be read", again: "Try again", request: "request", said: "The engine says:" },
   time: {
     now: "now", in: (span: string) => `in ${span}`, ago: (span: string) => `${span} ago`, due: (span: string) => `${span} overdue`,

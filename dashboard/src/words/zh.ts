@@ -5,7 +5,7 @@ const jobs = (count: number) => `${n(count)} 个任务`;
 
 export const zh: Words = {
   locale: "zh-CN",
-  nav: { overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", enqueue: "入队", main: "主导航" },
+  nav: { overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", enqueue: "入队", engine: "引擎", audit: "审计", main: "主导航" },
   state: { held: "挂起", scheduled: "未到期", ready: "就绪", active: "执行中", completed: "已完成", cancelled: "已取消", dead: "死信" },
   stateMeans: {
     held: "等待名字被清除，或等待唯一键的持有者",
@@ -22,7 +22,6 @@ export const zh: Words = {
     hint: { live: "变化随时显示", connecting: "正在连接变更流", lost: "没有变更流；每隔几秒读取一次" },
   },
   theme: { auto: "主题：跟随系统", dark: "主题：深色", light: "主题：浅色" },
-  language: "EN",
   otherLanguage: "Show this page in English",
   problems: {
     title: "哪里有问题",
@@ -53,7 +52,7 @@ export const zh: Words = {
     latenessHint: "开始减去到期", runTime: "执行时长", runTimeHint: "从开始到结算",
     due: "即将到期", enqueued: "入队", completed: "完成", failed: "失败", dead: "死信", p50: "p50", p99: "p99",
     hour: "1 小时", sixHours: "6 小时", day: "1 天", month: "1 个月", tenMinutes: "10 分钟", range: "时间范围", last: "最近", next: "今后",
-    empty: "这段时间里没有", later: (count) => `更晚还有 ${jobs(count)}`, bounded: "每个队列只数前 10,000 个", sum: (count) => jobs(count),
+    empty: "这段时间里没有", above: (values) => `超出坐标轴：${values}`, later: (count) => `更晚还有 ${jobs(count)}`, bounded: "每个队列只数前 10,000 个", sum: (count) => jobs(count),
   },
   queues: {
     title: "队列", name: "队列", filter: "筛选队列", oldest: "最早到期", rate: "完成/分", late: "延迟 p99", none: "没有这个名字的队列。",
@@ -73,7 +72,7 @@ export const zh: Words = {
     more: "下面还有", ended: (ago) => `${ago}结束`, now: (state) => `现在${state}`,
   },
   filter: {
-    search: "搜索：id、队列，或  kind:mail state:dead 文本", title: "筛选", anyQueue: "任何队列", anyKind: "任何种类", queue: "队列", kind: "种类", text: "载荷中的文本", unique: "唯一键", group: "组键",
+    search: "搜索：id、队列，或  kind:mail state:dead 文本", title: "筛选", anyQueue: "任何队列", anyKind: "任何种类", queue: "队列", kind: "种类", text: "载荷中的文本", error: "错误中的文本", unique: "唯一键", group: "组键",
     dueFrom: "到期不早于", dueBefore: "到期早于", any: "任何状态", all: "全部", clear: "清除", apply: "搜索", needsQueue: "唯一键和组键属于某个队列：请同时指定队列。", more: "更多条件", spanHint: "例如 1h、-30m 或 2026-11-21 18:00", badInstant: "不是时刻；请写 1h、-30m 或 2026-11-21 18:00",
   },
   actions: {
@@ -101,7 +100,7 @@ export const zh: Words = {
   job: {
     title: "任务", explain: "为什么在这里", payload: "载荷", text: "文本", tree: "树", bytes: (count) => `${n(count)} 字节`, noPayload: "结算时内容已丢弃。", binary: "不是文本的字节，base64：", attempts: "尝试", fields: "字段", result: "结果", progress: "进度", headers: "头部", error: "最近的错误",
     attemptOf: (attempt, failures, max) => `第 ${n(attempt)} 次尝试，失败 ${n(failures)} / ${n(max)}`, crashes: (count) => `${n(count)} 次崩溃`, suspect: "可疑：单独执行", never: "还没有执行过。",
-    followUps: "后续任务", followsFrom: "由此任务的结算入队：", parentGone: "已不再保留", noneAmong: (count) => `前 ${n(count)} 个任务中没有。`, noFollowUps: "在仍保留的任务中，没有由它的结算入队的。", endedSince: "此后又有一次尝试结束。", lookAgain: "再次查看",
+    followsFrom: "由此任务的结算入队：", parentGone: "已不再保留",
     related: "相关", follower: "唯一键的后继", holder: "持有它的唯一键", sameGroup: "同组", noneRelated: "没有任务与它共享唯一键或组键。", sameKind: "同种类的死信", missing: "没有这个任务。已完成的任务除非设置了保留，否则结算后很快被忘记。", mark: "这个已结算的任务只剩标记。",
     seen: "打开本页以来", cancelRequested: "已要求取消", trace: "追踪", copyId: "复制 id", copied: "已复制", back: "返回", outcome: "结局", ranFor: "执行了", notKept: (from, to) => (from === to ? `第 ${n(from)} 次尝试未保留` : `第 ${n(from)} 至 ${n(to)} 次尝试未保留`),
     waited: (span) => `晚 ${span} 开始`, next: "下次尝试",
@@ -133,6 +132,23 @@ export const zh: Words = {
     exhausted: "失败次数用尽", permanent: "工作进程说重试也没用", poison: "单独执行时使工作进程崩溃", overflow: "队列已满",
     before_start: "开始之前", token: "处理函数看到请求后结束", aborted: "处理函数被中止", killed: "进程被杀，或租约到期",
   },
+  unknown: { title: "没有这个页面", text: "这个地址没有对应的页面：" },
+  kinds: { title: "按种类", inexact: "每种状态的前 1,000 个任务", failures: "失败", crashes: "崩溃", rest: "其他种类" },
+  settings: {
+    open: "设置…", of: (queue) => `${queue} 的设置`, limit: "挂起、未到期和就绪任务的上限", limitMeans: "留空：没有上限。", badLimit: "请写大于 0 的整数，或留空。",
+    onFull: "队列已满时", refuse: "拒绝新任务", deadLetterOldest: "最早的任务变为死信", save: "保存", saved: "设置已保存",
+  },
+  ends: { title: "最近结束", hint: (count) => `${n(count)} 个，最多 100 个`, all: (count) => `显示全部 ${n(count)} 个`, fewer: "收起" },
+  groups: { title: "按种类和错误", examined: (count) => `最近 ${n(count)} 个中`, show: "显示这些任务", example: "最近一个", noError: "没有错误文本" },
+  audit: {
+    title: "审计", text: "谁在这个命名空间改了什么", filter: "按人、操作或任务筛选", at: "时间", who: "谁", action: "操作", on: "任务或队列", matched: "任务数", none: "没有人做过的改动。", more: (count) => `最多显示 ${n(count)} 条`,
+    phase: { begun: "中断？", done: "完成", failed: "失败" }, means: { begun: "服务器没写下结果就结束了：改动可能已经生效。", done: "", failed: "改动被拒绝。" },
+  },
+  engine: {
+    title: "引擎", facts: "概况", engine: "引擎", version: "版本", gateway: "网关", durability: "持久性", shards: "分片", store: "存储", memory: "进程内存", uptime: "已运行", jumps: "时钟跳变", now: "引擎时间", namespace: "命名空间", scopes: "令牌的权限",
+    durabilityMeans: { memory: "进程结束，任务就没了。", os: "确认过的任务不怕进程结束，但怕断电。", interval: "断电最多丢失这段时间的任务。", fsync: "确认过的任务已写入磁盘。", replica: "确认过的任务已在这么多副本上。" },
+    healthy: "引擎正常。", operator: "分片、存储和内存只显示给有 operator 权限的令牌。", loops: "循环", loop: "循环", beat: "最近", restarts: "重启", limits: "限制", capabilities: "能力",
+  },
   workers: {
     title: "工作进程", none: "最近一分钟没有工作进程领取。", host: "主机", queues: "队列", kinds: "种类", anyKind: "任何", slots: "占用", seen: "最近", version: "版本", runs: "正在执行", runsNothing: "没有任务在执行。", leased: "租约", unknown: "最近一分钟未见的工作进程", moreQueues: (count) => `+${n(count)}`,
   },
@@ -141,7 +157,7 @@ export const zh: Words = {
     send: "入队", sent: "回执", badJson: "不是 JSON：", binary: "所复制的载荷不是 JSON：将逐字节原样发送，除非在此另行输入。", gone: "该任务已结束，载荷已删除：没有可复制的内容。", open: "打开任务", another: "再入队一个", id: "id",
   },
   auth: { title: "这个网关需要令牌", text: "网关启动时打印过；或在 PUNCTUAL_TOKEN、punctual.toml 中。只在本标签页保留。", token: "令牌", enter: "进入", wrong: "令牌不被接受。", out: "忘记令牌", forbidden: "你的令牌不允许这样做" },
-  keys: { title: "快捷键", help: "本页", search: "搜索", down: "下一个", up: "上一个", open: "打开", select: "选择", overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", enqueue: "入队", refresh: "重新读取", act: "到所选任务或本页的按钮", selectAll: "选择所有符合的", close: "关闭，或清除选择" },
+  keys: { title: "快捷键", help: "本页", search: "搜索", down: "下一个", up: "上一个", open: "打开", select: "选择", overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", enqueue: "入队", engine: "引擎", audit: "审计", refresh: "重新读取", act: "到所选任务或本页的按钮", selectAll: "选择所有符合的", close: "关闭，或清除选择" },
   error: { title: "读取失败", again: "再试", request: "请求", said: "引擎说：" },
   time: {
     now: "现在", in: (span) => `${span}后`, ago: (span) => `${span}前`, due: (span) => `已逾期 ${span}`,

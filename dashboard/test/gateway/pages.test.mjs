@@ -23,7 +23,7 @@ const notice = (page, text) => page.locator(".notices").getByText(text).waitFor(
 test("each page opens, dark and light, in English and Chinese, and fits a phone", async () => {
   const { id } = await gateway.enqueue({ queue: "open", payload: { n: 1 }, delay: "5m" });
   const pages = {
-    "#/": ".totals", "#/queues/open": ".joblist .job[data-id]", "#/jobs?queue=open": ".joblist .job[data-id]", [`#/jobs/${id}`]: ".explain li", "#/workers": ".workers", "#/enqueue": "textarea",
+    "#/": ".totals", "#/queues/open": ".joblist .job[data-id]", "#/jobs?queue=open": ".joblist .job[data-id]", [`#/jobs/${id}`]: ".explain li", "#/workers": ".workers", "#/enqueue": "textarea", "#/engine": "[data-ok]", "#/audit": "main h1", "#/nowhere": ".unknown",
   };
   for (const [theme, language, width] of [["dark", "en", 1360], ["light", "zh", 390]]) {
     const init = `localStorage.setItem("punctual.theme", "${theme}"); localStorage.setItem("punctual.language", "${language}")`;
@@ -226,81 +226,55 @@ test("what a command wrote is shown: as the error of a failed attempt, as the re
   await worker.stop();
 });
 
-test("a job leads to its follow-ups, and each back to it", async () => {
+test("a job leads back to the one whose settlement enqueued it", async () => {
   const { id } = await gateway.enqueue({ queue: "shop", kind: "order.paid", payload: { order: 7 }, retention: "1h" });
-  const stranger = await gateway.enqueue({ queue: "shop", kind: "order.other", payload: {}, delay: "1h" });
-  await onPage(`#/jobs/${id}`, async (page) => {
-    await page.waitForSelector("[data-reason=no_worker], [data-reason=in_line]");
-    assert.equal(await page.locator(".follow-ups").count(), 0, "what never ran has none");
-    const effects = ["receipt", "parcel"].map((kind, n) => ({ enqueue: { queue: "next", kind, payload: { n }, delay: `${n + 1}h` } }));
-    const answer = await gateway.settle(await gateway.claim("shop"), { outcome: "completed", effects });
-    const ids = answer.pages[0].settlements[0].effects.map((effect) => effect.id);
-    await page.waitForSelector(".follow-ups [data-found='2']");
-    assert.deepEqual((await page.locator(".follow-ups li[data-id]").evaluateAll((rows) => rows.map((row) => row.dataset.id))).sort(), ids.sort());
-    assert.ok(!ids.includes(stranger.id));
-    await page.locator(`.follow-ups li[data-id="${ids[0]}"] a`).first().click();
-    await page.getByRole("heading", { name: ids[0] }).waitFor();
-    await page.locator(".follow-ups .parent .s-completed").waitFor();
-    await page.locator(".follow-ups .parent a").click();
+  const effects = [{ enqueue: { queue: "next", kind: "receipt", payload: {}, delay: "1h" } }];
+  const answer = await gateway.settle(await gateway.claim("shop"), { outcome: "completed", effects });
+  const child = answer.pages[0].settlements[0].effects[0].id;
+  await onPage(`#/jobs/${child}`, async (page) => {
+    await page.locator(".parent .s-completed").waitFor();
+    await page.locator(".parent a").click();
     await page.getByRole("heading", { name: id }).waitFor();
-    // A follow-up whose parent is gone still names it.
+    // A job whose parent is gone still names it.
     await gateway.call("DELETE", `jobs/${id}?forget=true`);
-    await page.goto(`${gateway.url}#/jobs/${ids[1]}`);
-    await page.locator(".follow-ups .parent").getByText("no longer kept").waitFor();
+    await page.goto(`${gateway.url}#/jobs/${child}`);
+    await page.locator(".parent").getByText("no longer kept").waitFor();
   });
 });
 
-test("follow-ups are looked for once an attempt has ended, once, and again when somebody asks", async () => {
-  const { id } = await gateway.enqueue({ queue: "steps", payload: {}, retention: "1h", retry: { policy: "fixed", span: "1ms", jitter: false } });
-  const step = { enqueue: { queue: "next", kind: "step", payload: {}, delay: "1h" } };
-  const run = async (outcome) => gateway.settle(await gateway.claim("steps", { wait: "20s" }), { outcome, effects: [step] });
-  await onPage(`#/jobs/${id}`, async (page) => {
-    let looks = 0;
-    page.on("request", (request) => (looks += request.url().includes("parent=") ? 1 : 0));
-    const first = await gateway.claim("steps");
-    await page.waitForSelector("h1 + .s-active");
-    assert.deepEqual([looks, await page.locator(".follow-ups").count()], [0, 0], "an attempt that runs brought about nothing");
-    await gateway.settle(first, { outcome: "retry", error: "again", effects: [step] });
-    await page.waitForSelector(".follow-ups [data-found='1']");
-    const once = looks;
-    await run("retry");
-    await page.getByText("Another attempt has ended since.").waitFor();
-    await run("completed");
-    await page.waitForSelector("h1 + .s-completed");
-    assert.equal(looks, once, "a live update asks for none");
-    await page.getByRole("button", { name: "Look again" }).click();
-    await page.waitForSelector(".follow-ups [data-found='3']");
-    assert.equal(await page.getByRole("button", { name: "Look again" }).count(), 0);
-  });
-});
-
-test("looking again for follow-ups goes as far as one had come, and on", async () => {
+test("kinds, settings, the engine and the audit record are those of the gateway", async () => {
   const own = await serve();
-  const { id } = await own.enqueue({ queue: "a", payload: {}, retention: "1h", retry: { policy: "fixed", span: "1ms", jitter: false } });
-  await own.bulk(Array.from({ length: 2_500 }, () => JSON.stringify({ queue: "many", delay: "1h" })));
-  const step = { enqueue: { queue: "next", kind: "step", payload: {}, delay: "1h" } };
-  const ends = async (outcome) => own.settle(await own.claim("a", { wait: "20s" }), { outcome, effects: [step] });
-  await ends("retry");
-  await visit(browser, own, `#/jobs/${id}`, async (page) => {
-    const panel = page.locator(".follow-ups");
-    await panel.getByText("None among the first 1,000 jobs.").waitFor();
-    await ends("retry");
-    await panel.getByRole("button", { name: "Look again" }).click();
-    await page.waitForSelector(".follow-ups [data-found='2']");
-    await ends("completed");
-    await panel.getByRole("button", { name: "Look again" }).click();
-    await page.waitForSelector(".follow-ups [data-found='3']");
+  await own.enqueue([{ queue: "mail", kind: "send", payload: { to: "ann" } }, { queue: "mail", kind: "send", delay: "1h" }, { queue: "mail", kind: "bounce" }]);
+  await visit(browser, own, "#/queues/mail", async (page) => {
+    await page.locator(".kinds [data-kind=send] .s-ready").waitFor();
+    assert.equal(await page.locator(".kinds [data-kind=send] .s-scheduled").innerText(), "1");
+    await page.locator(".job .preview", { hasText: '{"to":"ann"}' }).waitFor();
+    await page.locator("[data-action=settings]").click();
+    await page.locator("dialog [name=max_pending]:enabled").fill("5");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("at most 5 pending").waitFor();
+    assert.equal((await own.call("GET", "queues/settings?queue=mail")).max_pending, 5);
+  });
+  await visit(browser, own, "#/audit", async (page) => {
+    await page.locator(".audit tbody tr", { hasText: "queue/mail" }).waitFor();
+  });
+  await visit(browser, own, "#/engine", async (page) => {
+    await page.waitForSelector("[data-ok=true]");
+    assert.match(await page.locator("main").innerText(), /engine\s+memory[^]*shards\s+1[^]*memory of the process\s+[\d.]+ MB/);
   });
   await own.stop();
 });
 
-test("the follow-ups of a job of which only its mark is left are found", async () => {
-  const { id } = await gateway.enqueue({ queue: "brief", payload: {} });
-  await gateway.settle(await gateway.claim("brief"), { outcome: "completed", effects: [{ enqueue: { queue: "next", kind: "after", payload: {}, delay: "1h" } }] });
-  await onPage(`#/jobs/${id}`, async (page) => {
-    await page.getByText("Only the mark").waitFor();
-    await page.waitForSelector(".follow-ups [data-found='1']");
+test("four jobs of a worker that never says how busy it is fill its four slots", async () => {
+  const own = await serve();
+  await own.enqueue([1, 2, 3, 4].map((n) => ({ queue: "mail", payload: { n } })));
+  const worker = { id: "0f1e7c3e-8a51-4c3e-8000-3f0f4c1d2b99", host: "example", version: "1", kinds: [], slots: 4 };
+  await own.claim("mail", { limit: 4, lease: "5m", worker });
+  await visit(browser, own, "#/workers", async (page) => {
+    await page.waitForSelector(".worker progress.full");
+    assert.equal(await page.locator(".worker .load .n").innerText(), "4/4");
   });
+  await own.stop();
 });
 
 test("the form enqueues, the job explains itself, is put off and put back, and cancelled", async () => {
