@@ -237,7 +237,7 @@ test("signs are drawn, and no text needs a font that a plain machine has not", a
       await live(page);
       const found = await page.evaluate(() => [document.querySelector("header.bar").innerText, document.querySelector("main h1").parentElement.innerText, ...[...document.querySelectorAll("main *")].flatMap((one) => [getComputedStyle(one, "::before").content])].join(" "));
       assert.doesNotMatch(found, signs, path);
-      assert.equal(await page.locator("header.bar .choices .icon").count(), 1, path);
+      assert.equal(await page.locator("header.bar .choices .icon").count(), 2, path);
     });
   }
 });
@@ -271,18 +271,15 @@ test("a worker's bar counts what it has, even when it says that it runs nothing"
   await own.stop();
 });
 
-test("a queue is counted by kind where it has several", async () => {
+test("a queue is counted by kind", async () => {
   await visit("#/queues/mail", {}, async (page) => {
+    await page.locator("[data-view=kinds]").click();
     const row = page.locator(".kinds [data-kind='mail.send']");
     await row.waitFor();
     const deadMail = many((one) => one.queue === "mail" && one.kind === "mail.send" && one.state === "dead");
     assert.equal(await row.locator(".s-dead").innerText(), String(deadMail));
     await row.locator(".s-dead").click();
     await page.waitForFunction((wanted) => document.querySelectorAll(".joblist .job[data-id]").length === wanted, deadMail);
-  });
-  await visit("#/queues/riders", {}, async (page) => {
-    await page.waitForSelector(".joblist .job[data-id]");
-    assert.equal(await page.locator(".kinds").count(), 0, "one kind is what the states say");
   });
 });
 
@@ -307,11 +304,10 @@ test("dead letters are grouped by kind and error, and a group leads to its jobs"
 
 test("a queue shows which jobs ended last", async () => {
   await visit("#/queues/webhooks", {}, async (page) => {
+    await page.locator("[data-view=ends]").click();
     await page.waitForSelector(".ends li");
-    assert.equal(await page.locator(".ends li").count(), 8);
     const latest = await page.locator(".ends li").first().getAttribute("data-id");
     const settled = many((one) => one.queue === "webhooks" && one.finished_at);
-    await page.getByRole("button", { name: `Show all ${Math.min(100, settled)}` }).click();
     assert.equal(await page.locator(".ends li").count(), Math.min(100, settled));
     await page.locator(".ends a.id").first().click();
     await page.getByRole("heading", { name: latest }).waitFor();

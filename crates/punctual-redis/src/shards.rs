@@ -278,3 +278,6 @@ pub(crate) fn of_token(token: Token, count: usize) -> usize {
         _ => (token.nonce & SHARD_BITS) as usize % count,
     }
 }
+
+#[cfg(test)]
+mod tests;

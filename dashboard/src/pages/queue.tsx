@@ -6,7 +6,7 @@ import { useRead } from "../app/query";
 import { go, href, toJobs } from "../app/route";
 import { useStore } from "../app/store";
 import { problemsOf, recent, sortProblems } from "../model/problems";
-import { expected, plan } from "../model/search";
+import { expected, isState, plan } from "../model/search";
 import { span } from "../model/time";
 import { Charts, type Range } from "../parts/charts";
 import { Dialog, tell } from "../parts/dialog";
@@ -22,7 +22,11 @@ import { Failure, count, inView } from "../parts/small";
 import { WorkerTable } from "../parts/workertable";
 import { useWords } from "../words";
 
-export function QueuePage({ name, state }: { name: string; state: State | undefined }) {
+/** What a tab of the page shows: the jobs of a state, all by kind, or those that ended last. */
+export type View = State | "kinds" | "ends";
+export const isView = (text: string): text is View => isState(text) || text === "kinds" || text === "ends";
+
+export function QueuePage({ name, view }: { name: string; view: View | undefined }) {
   const words = useWords();
   const access = useStore(known);
   const admin = may(access, "admin");
@@ -38,8 +42,10 @@ export function QueuePage({ name, state }: { name: string; state: State | undefi
   const { workers, now } = read.data;
   const mine = workers.filter((worker) => worker.queues.includes(name));
   const problems = sortProblems(problemsOf(queue, workers, recent(queue.history, Date.parse(now)), words)).map(({ queue: _, ...problem }) => problem);
-  const chosen = state ?? first(queue);
-  const query = { queue: name, state: chosen };
+  const chosen = view ?? first(queue);
+  const state = isState(chosen) ? chosen : null;
+  const query = state && { queue: name, state };
+  const tab = (one: View) => ({ "aria-current": one === chosen ? ("true" as const) : undefined, href: href(["queues", name, one]), onClick: (event: Event) => (event.preventDefault(), go(href(["queues", name, one]), true)) });
   const pause = async (paused: boolean) => {
     try {
       await setPaused(name, paused);
@@ -67,28 +73,30 @@ export function QueuePage({ name, state }: { name: string; state: State | undefi
       {queue.paused && !problems.length ? <div class="note warn">{words.queue.pausedNote}</div> : null}
       <Charts histories={[queue.history]} due={[queue.due]} now={Date.parse(now)} range={range} setRange={setRange} queue={name} />
       {mine.length ? <WorkerTable workers={mine} /> : null}
-      <Kinds queue={name} />
-      <Ends queue={name} />
       <nav class="states-tabs" aria-label={words.list.state} ref={inView}>
         {STATES.map((one) => (
-          <a key={one} class={`s-${one} ${queue[one] ? "" : "zero"}`} aria-current={one === chosen ? "true" : undefined} href={href(["queues", name, one])} onClick={(event) => (event.preventDefault(), go(href(["queues", name, one]), true))}>
+          <a key={one} class={`s-${one} ${queue[one] ? "" : "zero"}`} {...tab(one)}>
             {words.state[one]} <b>{count(queue[one])}</b>
           </a>
         ))}
+        <a data-view="ends" {...tab("ends")}>{words.ends.title}</a>
+        <a data-view="kinds" {...tab("kinds")}>{words.kinds.title}</a>
         <a class="side" href={toJobs({ queue: name })}>{words.queue.seeAll}</a>
       </nav>
+      {chosen === "kinds" ? <Kinds queue={name} /> : null}
+      {chosen === "ends" ? <Ends queue={name} /> : null}
       {chosen === "dead" ? <DeadGroups queue={name} /> : null}
-      <JobList query={query} plan={plan(query, [queue])} total={expected(query, [queue])} withQueue={false} />
+      {query ? <JobList query={query} plan={plan(query, [queue])} total={expected(query, [queue])} withQueue={false} /> : null}
       {setting ? <Settings queue={name} close={() => (setSetting(false), told.again())} /> : null}
       {purging ? <Purge queue={name} close={() => (setPurging(false), read.again())} /> : null}
     </>
   );
 }
 
-/** The state that tells most: what is wrong or waits before what is done. */
-function first(queue: QueueNow): State {
+/** The view that says most: what is wrong or waits before what is done; without a job, which jobs there were. */
+function first(queue: QueueNow): View {
   const order: State[] = ["ready", "active", "dead", "scheduled", "held", "cancelled", "completed"];
-  return order.find((state) => queue[state] > 0) ?? "scheduled";
+  return order.find((state) => queue[state] > 0) ?? "ends";
 }
 
 function Purge({ queue, close }: { queue: string; close(): void }) {

@@ -6,19 +6,18 @@ import { toJobs } from "../app/route";
 import { span } from "../model/time";
 import { useWords } from "../words";
 import { visible } from "./payload";
-import { Panel, short } from "./small";
+import { Failure, Panel, short } from "./small";
 
-const KINDS_SHOWN = 20;
+const KINDS_SHOWN = 50;
 
-/** Nothing where the queue has one kind: the counts above say the same. */
 export function Kinds({ queue }: { queue: string }) {
   const words = useWords();
   const read = useRead(`kinds ${queue}`, (stop) => kinds(queue, stop), { every: 30_000, on: (change) => change.queue === queue, atMost: 5_000 });
   const found = read.data?.kinds ?? [];
-  if (found.length < 2) return null;
+  if (!read.data) return read.error ? <Failure error={read.error} again={read.again} /> : <p class="empty">{words.list.loading}</p>;
   const all = [...found].sort((a, b) => weight(b) - weight(a));
   return (
-    <Panel class="kinds" title={words.kinds.title} hint={read.data?.exact ? undefined : words.kinds.inexact}>
+    <Panel class="kinds" title={words.kinds.title} hint={read.data.exact ? undefined : words.kinds.inexact}>
       <div class="wide-table">
         <table class="grid-table">
           <thead>
@@ -37,6 +36,7 @@ export function Kinds({ queue }: { queue: string }) {
           </tbody>
         </table>
       </div>
+      {found.length ? null : <p class="empty">{words.list.none}</p>}
       {all.length > KINDS_SHOWN ? <p class="dim">{words.problems.more(all.length - KINDS_SHOWN)}</p> : null}
     </Panel>
   );

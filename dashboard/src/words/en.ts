@@ -137,7 +137,7 @@ export const en = {
     open: "Settings…", of: (queue: string) => `Settings of ${queue}`, limit: "Most held, scheduled and ready jobs", limitMeans: "Empty: no limit.", badLimit: "Write a whole number above 0, or leave it empty.",
     onFull: "When the queue is full", refuse: "refuse the new job", deadLetterOldest: "make the oldest job a dead letter", save: "Save", saved: "settings saved",
   },
-  ends: { title: "Ended last", hint: (count: number) => `${n(count)} of at most 100`, all: (count: number) => `Show all ${n(count)}`, fewer: "Show fewer" },
+  ends: { title: "Ended last", hint: (count: number) => `${n(count)} of at most 100`, all: (count: number) => `Show all ${n(count)}`, fewer: "Show fewer", none: "No job of this queue has ended yet, or the server keeps no ends." },
   groups: { title: "By kind and error", examined: (count: number) => `of the latest ${n(count)}`, show: "Show these jobs", example: "the latest", noError: "no error text" },
   audit: {
     title: "Audit", text: "Who changed what in this namespace", filter: "Filter by who, action or jobs", at: "when", who: "who", action: "action", on: "jobs or queue", matched: "jobs", none: "No changes by a person are on record.", more: (count: number) => `Show up to ${n(count)}`,

@@ -138,7 +138,7 @@ export const zh: Words = {
     open: "设置…", of: (queue) => `${queue} 的设置`, limit: "挂起、未到期和就绪任务的上限", limitMeans: "留空：没有上限。", badLimit: "请写大于 0 的整数，或留空。",
     onFull: "队列已满时", refuse: "拒绝新任务", deadLetterOldest: "最早的任务变为死信", save: "保存", saved: "设置已保存",
   },
-  ends: { title: "最近结束", hint: (count) => `${n(count)} 个，最多 100 个`, all: (count) => `显示全部 ${n(count)} 个`, fewer: "收起" },
+  ends: { title: "最近结束", hint: (count) => `${n(count)} 个，最多 100 个`, all: (count) => `显示全部 ${n(count)} 个`, fewer: "收起", none: "这个队列还没有任务结束，或服务器不保留结束记录。" },
   groups: { title: "按种类和错误", examined: (count) => `最近 ${n(count)} 个中`, show: "显示这些任务", example: "最近一个", noError: "没有错误文本" },
   audit: {
     title: "审计", text: "谁在这个命名空间改了什么", filter: "按人、操作或任务筛选", at: "时间", who: "谁", action: "操作", on: "任务或队列", matched: "任务数", none: "没有人做过的改动。", more: (count) => `最多显示 ${n(count)} 条`,

@@ -246,9 +246,10 @@ test("kinds, settings, the engine and the audit record are those of the gateway"
   const own = await serve();
   await own.enqueue([{ queue: "mail", kind: "send", payload: { to: "ann" } }, { queue: "mail", kind: "send", delay: "1h" }, { queue: "mail", kind: "bounce" }]);
   await visit(browser, own, "#/queues/mail", async (page) => {
+    await page.locator(".job .preview", { hasText: '{"to":"ann"}' }).waitFor();
+    await page.locator("[data-view=kinds]").click();
     await page.locator(".kinds [data-kind=send] .s-ready").waitFor();
     assert.equal(await page.locator(".kinds [data-kind=send] .s-scheduled").innerText(), "1");
-    await page.locator(".job .preview", { hasText: '{"to":"ann"}' }).waitFor();
     await page.locator("[data-action=settings]").click();
     await page.locator("dialog [name=max_pending]:enabled").fill("5");
     await page.getByRole("button", { name: "Save" }).click();

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 25] = [
+const ROUTES: [(&str, &str); 26] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
     ("get", "/healthz"),
@@ -14,6 +14,7 @@ const ROUTES: [(&str, &str); 25] = [
     ("get", "/v1/jobs"),
     ("get", "/v1/jobs/by-unique"),
     ("get", "/v1/jobs/{id}"),
+    ("get", "/v1/kinds"),
     ("get", "/v1/queues"),
     ("get", "/v1/queues/settings"),
     ("get", "/v1/stats"),

@@ -21,11 +21,11 @@ async fn a_queue_is_counted_by_kind() {
     let under = serve().await;
     let jobs = json!([
         {"queue": "mail", "kind": "send"}, {"queue": "mail", "kind": "send", "delay": "1h"},
-        {"queue": "mail", "kind": "bounce"}, {"queue": "other", "kind": "send"}
+        {"queue": "mail", "kind": "bounce", "priority": 0}, {"queue": "other", "kind": "send"}
     ]);
     enqueue(&under, jobs).await;
     under.clock.advance(seconds(2));
-    let claim = json!({"queues": ["mail"], "worker": {"kinds": ["bounce"]}}).to_string();
+    let claim = json!({"queues": ["mail"], "limit": 1}).to_string();
     let page = under.send("POST", "/v1/claims", claim).await.json()["pages"][0].take();
     let (id, token) = (&page["jobs"][0]["id"], &page["token"]);
     let settle = json!({"pages": [{"token": token, "settlements": [
