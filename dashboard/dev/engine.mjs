@@ -53,7 +53,7 @@ export class FakeEngine {
     };
   }
 
-  stats({ queues = [], history, due, total, minutes = 1_440 }) {
+  stats({ queues = [], history, due, ends, total, minutes = 1_440 }) {
     if (total) return this.#total(queues, minutes);
     const wanted = queues.length ? queues.map((name) => this.queues.get(name)).filter(Boolean) : [...this.queues.values()];
     const buckets = due ? this.#dueBuckets() : null;
@@ -64,7 +64,7 @@ export class FakeEngine {
         return {
           queue: queue.queue, paused: queue.paused, ...(this.counts.get(queue.queue) ?? Object.fromEntries(STATES.map((state) => [state, 0]))),
           ...(waits !== undefined && { oldest_due_ms: this.now() - waits }),
-          ...(history && { history: queue.history }), ...(due && { due: buckets.get(queue.queue) ?? [] }),
+          ...(history && { history: queue.history }), ...(due && { due: buckets.get(queue.queue) ?? [] }), ...(ends && { ends: this.ends(queue.queue) }),
         };
       }),
       workers: this.workers, exact: true,
@@ -227,7 +227,7 @@ export class FakeEngine {
       case "run_now":
         return pending.has(state) ? done("ready", { due: now, wait_for: undefined }) : wrong;
       case "redrive":
-        return state === "dead" ? done("ready", { due: now, failures: 0, crashes: 0, dead: undefined, last_error: undefined, finished_at: undefined }) : wrong;
+        return settled.has(state) ? done("ready", { due: now, failures: 0, crashes: 0, dead: undefined, cancelled: undefined, last_error: undefined, finished_at: undefined }) : wrong;
       case "delete":
         if (!settled.has(state)) return wrong;
         if (!dryRun) {

@@ -66,7 +66,7 @@ function route(state, method, path, params, sent) {
   };
   const body = sent ? readSent(sent) : {};
   if (path === "info") return ok({ ...engine.info(), namespace: "default", scopes });
-  if (path === "stats") return ok(engine.stats({ queues: params.getAll("queue"), history: params.get("history") === "true", due: params.get("due") === "true", total: params.get("total") === "true", minutes: Number(params.get("minutes") ?? 1_440) }));
+  if (path === "stats") return ok(engine.stats({ queues: params.getAll("queue"), history: params.get("history") === "true", due: params.get("due") === "true", ends: params.get("ends") === "true", total: params.get("total") === "true", minutes: Number(params.get("minutes") ?? 1_440) }));
   if (path === "jobs" && method === "GET") {
     const { limit, cursor, payloads, preview, ...query } = Object.fromEntries(params);
     const listing = engine.list(query, { cursor, limit: Number(limit ?? 50) });
@@ -82,6 +82,13 @@ function route(state, method, path, params, sent) {
   if (path.startsWith("jobs/")) {
     const job = engine.jobs.get(path.slice(5));
     if (!job) throw new Refused(404, "not_found", "no such job");
+    if (method === "PATCH") {
+      admin();
+      if (!["held", "scheduled", "ready"].includes(job.state)) throw new Refused(409, job.state === "active" ? "job_active" : "wrong_state", "the job has started");
+      Object.assign(job, { payload: body.payloads[0], payload_base64: undefined });
+      engine.tell(job);
+      return ok({ id: job.id, verdict: "done", state: job.state });
+    }
     const more = JSON.stringify({ explain: engine.explain(job), now: now() });
     return [200, `${writeJob(job, true).slice(0, -1)},${more.slice(1)}`];
   }
@@ -114,8 +121,6 @@ function route(state, method, path, params, sent) {
     return ok({ queue, version: version + 1 });
   }
   if (path === "queues/settings") return [200, JSON.stringify({ queue: params.get("queue"), on_full: "refuse", version: 0, ...engine.settings.get(params.get("queue")) })];
-  const one = /^queues\/([^/]+)$/.exec(path)?.[1];
-  if (one && method === "GET" && one !== "settings") return ok({ queue: decodeURIComponent(one), ends: engine.ends(decodeURIComponent(one)) });
   if (path === "dead-groups") return ok(engine.deadGroups({ queues: params.getAll("queue"), kind: params.get("kind") }));
   if (path === "kinds") return ok(engine.kinds(params.get("queue")));
   if (path === "audit") {

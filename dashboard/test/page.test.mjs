@@ -283,6 +283,39 @@ test("a queue is counted by kind", async () => {
   });
 });
 
+test("the payload of a waiting job is changed, and put back by undo", async () => {
+  const job = find((one) => one.queue === "riders" && one.state === "scheduled");
+  const before = job.payload;
+  await visit(`#/jobs/${job.id}`, {}, async (page) => {
+    await page.locator("[data-action=payload]").click();
+    assert.equal(await page.inputValue("dialog textarea"), before);
+    await page.fill("dialog textarea", "{nope");
+    assert.ok(await page.getByRole("button", { name: "Save" }).isDisabled());
+    const payload = '{"n": 9007199254740993}';
+    await page.fill("dialog textarea", payload);
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.locator(".notices").getByText("payload changed").waitFor();
+    assert.equal(job.payload, payload);
+    await page.locator(".tree").getByText("9007199254740993").waitFor();
+    await page.getByRole("button", { name: "Undo" }).click();
+    await page.locator(".notices").getByText("1 job put back").waitFor();
+    assert.equal(job.payload, before);
+  });
+  await visit(`#/jobs/${find(dead).id}`, {}, async (page) => {
+    await page.waitForSelector("[data-action=redrive]");
+    assert.equal(await page.locator("[data-action=payload]").count(), 0, "it has ended");
+  });
+});
+
+test("a cancelled job that is still kept is redriven", async () => {
+  const job = find((one) => one.queue === "riders" && one.state === "cancelled");
+  await visit(`#/jobs/${job.id}`, {}, async (page) => {
+    await page.locator("[data-action=redrive]").click();
+    await page.waitForSelector(".why.s-ready");
+    assert.equal(job.state, "ready");
+  });
+});
+
 test("dead letters are grouped by kind and error, and a group leads to its jobs", async () => {
   await visit("#/jobs?state=dead", {}, async (page) => {
     const group = page.locator(".dead-groups li").first();

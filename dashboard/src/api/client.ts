@@ -59,6 +59,9 @@ export const editFilter = (action: Action, filter: Filter, dryRun: boolean, curs
 export const enqueueText = (body: string) => timed(request<Receipt & { now?: string }>("POST", "jobs", body));
 export const enqueueMany = (jobs: Partial<Job>[]) => timed(request<{ receipts: Receipt[]; now?: string }>("POST", "jobs", jobs));
 
+/** Changes one job by a body whose text is JSON already. */
+export const patchText = (id: string, body: string) => request<unknown>("PATCH", `jobs/${encodeURIComponent(id)}`, body);
+
 export const setPaused = (queue: string, paused: boolean) =>
   request<{ changed: boolean }>("POST", `queues/${paused ? "pause" : "resume"}`, { queue });
 export const purgeCount = (queue: string) => request<{ pending: number }>("POST", "queues/purge", { queue, dry_run: true });
@@ -66,8 +69,11 @@ export const purge = (queue: string, cursor?: string) =>
   request<{ examined: number; cancelled: number; cursor?: string }>("POST", "queues/purge", { queue, dry_run: false, ...(cursor && { cursor }) });
 
 export const kinds = (queue: string, stop?: AbortSignal) => timed(request<{ kinds: KindLine[]; exact: boolean; now: string }>("GET", `kinds${query({ queue })}`, undefined, stop));
-/** The last hundred jobs of a queue that ended, the latest first; of a gateway that keeps none, none. */
-export const ends = async (queue: string, stop?: AbortSignal) => (await timed(request<{ ends?: JobEnd[]; now?: string }>("GET", `queues/${encodeURIComponent(queue)}`, undefined, stop))).ends ?? [];
+/** The last hundred jobs of a queue that ended, the latest first. */
+export async function ends(queue: string, stop?: AbortSignal): Promise<JobEnd[]> {
+  const answer = await timed(request<Stats>("GET", `stats${query({ queue, ends: true })}`, undefined, stop));
+  return answer.queues[0]?.ends ?? [];
+}
 /** Dead letters by queue, kind and error; of a gateway that cannot group them, none. */
 export const deadGroups = (of: { queue?: string | undefined; kind?: string | undefined }, stop?: AbortSignal) => timed(request<DeadGroups>("GET", `dead-groups${query(of)}`, undefined, stop));
 export const audit = (limit: number, stop?: AbortSignal) => request<{ entries: AuditEntry[] }>("GET", `audit${query({ limit })}`, undefined, stop);

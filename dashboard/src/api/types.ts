@@ -38,6 +38,8 @@ export interface QueueNow extends Counts {
   due?: DueBucket[];
   history?: Minute[];
   recent?: RecentCounts;
+  /** The jobs that ended last, if asked for. */
+  ends?: JobEnd[];
 }
 
 /** The last five full minutes of a queue and the one that runs. */
@@ -100,6 +102,7 @@ export interface Job {
   failures: number;
   crashes: number;
   max_attempts: number;
+  max_crashes?: number;
   enqueued_at: string;
   started_at?: string;
   finished_at?: string;
@@ -163,6 +166,8 @@ export interface Filter {
   error?: string;
   due_from?: string;
   due_before?: string;
+  /** An age: of settled jobs since their end, of others since their enqueue. */
+  older_than?: string;
 }
 
 /** What a list looks for: a filter, or a key of one queue. */

@@ -127,7 +127,7 @@ async function enqueueAgain(ids: string[]) {
   return { back, lost: ids.length - back };
 }
 
-const SENT = ["queue", "kind", "content_type", "headers", "priority", "unique", "group", "max_attempts", "retry", "timeout", "retention", "wait_for", "payload_base64"] as const;
+const SENT = ["queue", "kind", "content_type", "headers", "priority", "unique", "group", "max_attempts", "max_crashes", "retry", "timeout", "retention", "wait_for", "payload_base64"] as const;
 
 /** The body that enqueues a job as it was sent, its payload byte for byte. */
 export function asNew(job: Job, source: string): string {

@@ -133,3 +133,13 @@ class Reader {
     return JSON.parse(this.text.slice(start, this.at)) as string;
   }
 }
+
+/** What is wrong with a text as JSON; empty if nothing is. */
+export function whyNotJson(text: string): string {
+  try {
+    JSON.parse(text);
+    return "";
+  } catch (error) {
+    return (error as Error).message.slice(0, 120) || "?";
+  }
+}

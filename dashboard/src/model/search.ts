@@ -1,6 +1,6 @@
 // What the search box means, and which lists answer a query without looking at every job.
 import { STATES, type Filter, type Query, type QueueNow, type State } from "../api/types";
-import { readInstant } from "./time";
+import { readInstant, readSpan } from "./time";
 
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 export const isId = (text: string) => ID.test(text.trim());
@@ -17,8 +17,9 @@ export interface Search {
   group?: string;
   from?: string;
   before?: string;
+  older?: string;
 }
-export const SEARCH_FIELDS = ["queue", "state", "kind", "text", "error", "unique", "group", "from", "before"] as const;
+export const SEARCH_FIELDS = ["queue", "state", "kind", "text", "error", "unique", "group", "from", "before", "older"] as const;
 
 /** `kind:mail state:dead unique:"order 7" refund` into fields; the rest is text in the payload. */
 export function readSearch(text: string): Search {
@@ -36,13 +37,14 @@ export function readSearch(text: string): Search {
 
 /** Fields as the gateway asks for them; null if an instant cannot be read. */
 export function toQuery(search: Search): Query | null {
-  const { queue, state, kind, text, error, unique, group, from, before } = search;
+  const { queue, state, kind, text, error, unique, group, from, before, older } = search;
   const dueFrom = from ? readInstant(from) : undefined;
   const dueBefore = before ? readInstant(before) : undefined;
-  if (dueFrom === null || dueBefore === null) return null;
+  if (dueFrom === null || dueBefore === null || (older && readSpan(older) === null)) return null;
   return {
     ...(queue && { queue }), ...(state && isState(state) && { state }), ...(kind && { kind }), ...(text && { text }), ...(error && { error }),
     ...(unique && { unique }), ...(group && { group }), ...(dueFrom && { due_from: dueFrom }), ...(dueBefore && { due_before: dueBefore }),
+    ...(older && { older_than: older.replaceAll(/\s/g, "") }),
   };
 }
 

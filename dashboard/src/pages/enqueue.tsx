@@ -5,7 +5,7 @@ import type { Job, Receipt } from "../api/types";
 import { toJob } from "../app/route";
 import { withPayload } from "../model/bulk";
 import { withoutParent } from "../model/headers";
-import { rawField } from "../model/json";
+import { rawField, whyNotJson } from "../model/json";
 import { clock, readInstant, readSpan } from "../model/time";
 import { keyText } from "../parts/jobrow";
 import { Heading } from "../parts/heading";
@@ -15,7 +15,7 @@ import { useWords } from "../words";
 const EMPTY = { queue: "", kind: "", payload: "{}", due: "", priority: "", unique: "", policy: "keep", group: "", max_attempts: "", timeout: "", expires: "", retention: "", wait_for: "" };
 type Form = typeof EMPTY;
 /** What a copy has that no field shows, or only in part. */
-const KEPT = ["content_type", "headers", "retry", "unique", "group", "payload_base64"] as const;
+const KEPT = ["content_type", "headers", "retry", "max_crashes", "unique", "group", "payload_base64"] as const;
 type Kept = Partial<Pick<Job, (typeof KEPT)[number]>>;
 
 export function Enqueue({ params }: { params: URLSearchParams }) {
@@ -43,7 +43,7 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
   }, [copy]);
 
   const bad = {
-    payload: form.payload.trim() !== "" && !isJson(form.payload),
+    payload: form.payload.trim() !== "" && whyNotJson(form.payload) !== "",
     due: form.due !== "" && readSpan(form.due) === null && readInstant(form.due) === null,
     expires: form.expires !== "" && readInstant(form.expires) === null,
   };
@@ -82,7 +82,7 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
           <span>{text.payload}</span>
           <textarea name="payload" rows={8} spellcheck={false} aria-invalid={bad.payload} value={form.payload} onInput={(event) => setForm({ ...form, payload: event.currentTarget.value })} />
           {kept.payload_base64 !== undefined && form.payload.trim() === "" ? <small class="dim">{text.binary}</small> : null}
-          {bad.payload ? <small class="bad-text">{text.badJson} {why(form.payload)}</small> : null}
+          {bad.payload ? <small class="bad-text">{text.badJson} {whyNotJson(form.payload)}</small> : null}
         </label>
         {more ? (
           <div class="grid">
@@ -118,17 +118,6 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
   );
 }
 
-/** What is wrong with it as JSON; empty if nothing is. */
-function why(text: string): string {
-  try {
-    JSON.parse(text);
-    return "";
-  } catch (error) {
-    return (error as Error).message.slice(0, 120) || "?";
-  }
-}
-
-const isJson = (text: string) => why(text) === "";
 
 const policyOf = (unique: Job["unique"]) => (typeof unique === "object" && unique.policy) || "keep";
 

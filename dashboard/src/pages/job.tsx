@@ -1,6 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import { editTargets, job as getJob, list } from "../api/client";
-import { type Job, type JobDetail, isSettled } from "../api/types";
+import { type Job, type JobDetail, isPending, isSettled } from "../api/types";
 import { known, may } from "../app/access";
 import { useKeys } from "../app/keys";
 import { useRead } from "../app/query";
@@ -18,6 +18,7 @@ import { actionsFor } from "../parts/joblist";
 import { about, keyText } from "../parts/jobrow";
 import { Payload, visible } from "../parts/payload";
 import { Heading } from "../parts/heading";
+import { PayloadEdit } from "../parts/payloadedit";
 import { Failure, Panel, StateTag, When, idTail, shortId } from "../parts/small";
 import { useWords } from "../words";
 
@@ -27,7 +28,8 @@ export function JobPage({ id }: { id: string }) {
   const admin = may(access, "admin");
   const read = useRead(`job ${id}`, (stop) => getJob(id, stop), { every: 5_000, on: (change) => change.id === id });
   const [doing, setDoing] = useState<ActionName | null>(null);
-  useKeys({ r: () => read.again(), Escape: () => history.back() }, doing === null);
+  const [typing, setTyping] = useState(false);
+  useKeys({ r: () => read.again(), Escape: () => history.back() }, doing === null && !typing);
   // Forgotten while somebody looks at it: what was read stays, without buttons.
   const isGone = read.error?.status === 404;
   if (!read.data) {
@@ -61,7 +63,8 @@ export function JobPage({ id }: { id: string }) {
         {job.cancel_requested ? <span class="badge">{words.job.cancelRequested}</span> : null}
         <span class="dim"><a href={toQueue(job.queue)}>{job.queue}</a> / {job.kind}</span>
         <span class="actions">
-          {actions.map((name) => <button key={name} data-action={name} class={name === "cancel" || name === "delete" ? "danger" : name === "redrive" ? "main" : ""} onClick={() => act(name)}>{words.actions[name]}</button>)}
+          {actions.map((name) => <button key={name} data-action={name} class={name === "cancel" || name === "delete" ? "danger" : name === "redrive" && job.state === "dead" ? "main" : ""} onClick={() => act(name)}>{words.actions[name]}</button>)}
+          {admin && !isGone && isPending(job.state) ? <button data-action="payload" onClick={() => setTyping(true)}>{words.payloadEdit.open}</button> : null}
           {may(access, "enqueue") && !isGone ? <a class="button" href={href(["enqueue"], { copy: job.id })}>{words.actions.copy}</a> : null}
         </span>
       </header>
@@ -85,6 +88,7 @@ export function JobPage({ id }: { id: string }) {
           <Fields job={job} />
         </div>
       </div>
+      {typing ? <PayloadEdit job={job} text={rawField(source, "payload")} close={() => setTyping(false)} changed={read.again} /> : null}
       {doing ? <Bulk name={doing} scope={{ jobs: [job] }} close={() => setDoing(null)} changed={read.again} /> : null}
     </>
   );
@@ -159,7 +163,7 @@ function Headers({ job }: { job: Job }) {
 }
 
 const INSTANTS = ["due", "enqueued_at", "started_at", "finished_at", "expires_at", "lease_until"] as const;
-const REST = ["priority", "unique", "group", "wait_for", "attempt", "failures", "crashes", "max_attempts", "retry", "timeout", "retention", "cancelled", "dead", "stopped", "worker"] as const;
+const REST = ["priority", "unique", "group", "wait_for", "attempt", "failures", "crashes", "max_attempts", "max_crashes", "retry", "timeout", "retention", "cancelled", "dead", "stopped", "worker"] as const;
 
 function Fields({ job }: { job: JobDetail }) {
   const words = useWords();

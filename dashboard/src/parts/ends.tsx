@@ -10,7 +10,7 @@ export function Ends({ queue }: { queue: string }) {
   const words = useWords();
   const read = useRead(`ends ${queue}`, (stop) => ends(queue, stop), { every: 15_000, on: (change) => change.queue === queue, atMost: 1_000 });
   const found = read.data ?? [];
-  if (!read.data) return read.error && read.error.status !== 404 ? <Failure error={read.error} again={read.again} /> : <p class="empty">{read.error ? words.ends.none : words.list.loading}</p>;
+  if (!read.data) return read.error && read.error.code !== "unsupported" ? <Failure error={read.error} again={read.again} /> : <p class="empty">{read.error ? words.ends.none : words.list.loading}</p>;
   return (
     <Panel class="ends" title={words.ends.title} hint={words.ends.hint(found.length)}>
       <ul>

@@ -31,8 +31,7 @@ const TOP_PX = 400;
 /** What may be done to jobs of a state; without a state, all of it. */
 export function actionsFor(state: State | undefined): ActionName[] {
   if (!state) return ["run_now", "redrive", "reschedule", "reprioritise", "cancel", "delete"];
-  if (state === "dead") return ["redrive", "delete"];
-  if (isSettled(state)) return ["delete"];
+  if (isSettled(state)) return ["redrive", "delete"];
   if (state === "active") return ["cancel"];
   return isPending(state) ? ["run_now", "reschedule", "reprioritise", "cancel"] : [];
 }

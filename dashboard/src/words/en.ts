@@ -72,18 +72,18 @@ export const en = {
   },
   filter: {
     search: "Search: an id, a queue, or  kind:mail state:dead text", title: "Filter", anyQueue: "any queue", anyKind: "any kind", queue: "Queue", kind: "Kind", text: "Text in payload", error: "Text in error", unique: "Unique key", group: "Group key",
-    dueFrom: "Due from", dueBefore: "Due before", any: "any state", all: "all", clear: "Clear", apply: "Search", needsQueue: "A unique or group key belongs to a queue: name the queue too.", more: "More filters", spanHint: "such as 1h, -30m or 2026-11-21 18:00", badInstant: "not an instant; write 1h, -30m or 2026-11-21 18:00",
+    dueFrom: "Due from", dueBefore: "Due before", older: "Older than", any: "any state", all: "all", clear: "Clear", apply: "Search", needsQueue: "A unique or group key belongs to a queue: name the queue too.", more: "More filters", spanHint: "such as 1h, -30m or 2026-11-21 18:00", badInstant: "not an instant; write 1h, -30m or 2026-11-21 18:00",
   },
   actions: {
     cancel: "Cancel", run_now: "Run now", redrive: "Redrive", delete: "Delete", reschedule: "Reschedule…", reprioritise: "Priority…", copy: "Enqueue a copy…",
     rescheduleTo: "New due, from now or as an instant", priorityTo: "New priority, 0 first to 9 last",
   },
   bulk: {
-    title: { cancel: "Cancel jobs", run_now: "Run jobs now", redrive: "Redrive dead letters", delete: "Delete settled jobs", reschedule: "Reschedule jobs", reprioritise: "Change priority" },
+    title: { cancel: "Cancel jobs", run_now: "Run jobs now", redrive: "Redrive jobs", delete: "Delete settled jobs", reschedule: "Reschedule jobs", reprioritise: "Change priority" },
     means: {
       cancel: "Waiting jobs become cancelled; active ones are asked to stop.",
       run_now: "Held and scheduled jobs become ready at once; held ones wait for no name any more.",
-      redrive: "Dead jobs become ready, with failures and crashes back to zero.",
+      redrive: "Settled jobs that are still kept become ready, with failures and crashes back to zero.",
       delete: "Removes settled jobs and their marks. This cannot be undone.",
       reschedule: "Held, scheduled and ready jobs get a new due.",
       reprioritise: "Held, scheduled and ready jobs get a new priority.",
@@ -107,7 +107,7 @@ export const en = {
   outcome: { active: "runs", completed: "completed", retry: "failed", snooze: "snoozed", cancelled: "cancelled", dead: "failed for good", released: "handed back", crashed: "crashed" } as Record<string, string>,
   outcomeMeans: { active: "its handler is at it", completed: "it did its work", retry: "it failed, and is tried again while it may", snooze: "its handler put it off", cancelled: "it was given up on purpose", dead: "its worker said that no retry can mend it", released: "its worker handed it back unrun", crashed: "its lease ran out: its worker was killed, hung, or cut off" } as Record<string, string>,
   field: {
-    id: "id", queue: "queue", kind: "kind", priority: "priority", due: "due", enqueued_at: "enqueued", started_at: "started", finished_at: "ended", expires_at: "expires", unique: "unique key", group: "group key", max_attempts: "max attempts", retry: "retry", timeout: "timeout", retention: "retention", wait_for: "waits for", content_type: "content type", worker: "worker", lease_until: "lease until", cancelled: "cancelled", dead: "dead", stopped: "stopped", attempt: "attempt", failures: "failures", crashes: "crashes", cancel_requested: "cancel requested",
+    id: "id", queue: "queue", kind: "kind", priority: "priority", due: "due", enqueued_at: "enqueued", started_at: "started", finished_at: "ended", expires_at: "expires", unique: "unique key", group: "group key", max_attempts: "max attempts", max_crashes: "max crashes", retry: "retry", timeout: "timeout", retention: "retention", wait_for: "waits for", content_type: "content type", worker: "worker", lease_until: "lease until", cancelled: "cancelled", dead: "dead", stopped: "stopped", attempt: "attempt", failures: "failures", crashes: "crashes", cancel_requested: "cancel requested",
   } as Record<string, string>,
   reason: {
     not_due: (when: string) => `It is due ${when}.`,
@@ -139,6 +139,7 @@ export const en = {
   },
   ends: { title: "Ended last", hint: (count: number) => `${n(count)} of at most 100`, all: (count: number) => `Show all ${n(count)}`, fewer: "Show fewer", none: "No job of this queue has ended yet, or the server keeps no ends." },
   groups: { title: "By kind and error", examined: (count: number) => `of the latest ${n(count)}`, show: "Show these jobs", example: "the latest", noError: "no error text" },
+  payloadEdit: { open: "Payload…", title: "Change the payload", means: "The job keeps its id, its due and its place. It must not have started.", save: "Save", saved: "payload changed" },
   audit: {
     title: "Audit", text: "Who changed what in this namespace", filter: "Filter by who, action or jobs", at: "when", who: "who", action: "action", on: "jobs or queue", matched: "jobs", none: "No changes by a person are on record.", more: (count: number) => `Show up to ${n(count)}`,
     phase: { begun: "cut off?", done: "done", failed: "failed" }, means: { begun: "The server ended before it wrote the result: the change may have been made.", done: "", failed: "The change was refused." },

@@ -73,18 +73,18 @@ export const zh: Words = {
   },
   filter: {
     search: "搜索：id、队列，或  kind:mail state:dead 文本", title: "筛选", anyQueue: "任何队列", anyKind: "任何种类", queue: "队列", kind: "种类", text: "载荷中的文本", error: "错误中的文本", unique: "唯一键", group: "组键",
-    dueFrom: "到期不早于", dueBefore: "到期早于", any: "任何状态", all: "全部", clear: "清除", apply: "搜索", needsQueue: "唯一键和组键属于某个队列：请同时指定队列。", more: "更多条件", spanHint: "例如 1h、-30m 或 2026-11-21 18:00", badInstant: "不是时刻；请写 1h、-30m 或 2026-11-21 18:00",
+    dueFrom: "到期不早于", dueBefore: "到期早于", older: "早于", any: "任何状态", all: "全部", clear: "清除", apply: "搜索", needsQueue: "唯一键和组键属于某个队列：请同时指定队列。", more: "更多条件", spanHint: "例如 1h、-30m 或 2026-11-21 18:00", badInstant: "不是时刻；请写 1h、-30m 或 2026-11-21 18:00",
   },
   actions: {
     cancel: "取消任务", run_now: "立即执行", redrive: "重投", delete: "删除", reschedule: "改期…", reprioritise: "优先级…", copy: "再入队一份…",
     rescheduleTo: "新的到期：从现在起的时长，或时刻", priorityTo: "新的优先级，0 最先，9 最后",
   },
   bulk: {
-    title: { cancel: "取消任务", run_now: "立即执行任务", redrive: "重投死信", delete: "删除已结算的任务", reschedule: "任务改期", reprioritise: "修改优先级" },
+    title: { cancel: "取消任务", run_now: "立即执行任务", redrive: "重投任务", delete: "删除已结算的任务", reschedule: "任务改期", reprioritise: "修改优先级" },
     means: {
       cancel: "等待中的变为已取消；执行中的会被要求停止。",
       run_now: "挂起和未到期的立即就绪；挂起的不再等待任何名字。",
-      redrive: "死信变为就绪，失败和崩溃计数归零。",
+      redrive: "仍保留的已结算任务变为就绪，失败和崩溃计数归零。",
       delete: "删除已结算的任务及其标记，无法撤销。",
       reschedule: "挂起、未到期和就绪的任务得到新的到期时刻。",
       reprioritise: "挂起、未到期和就绪的任务得到新的优先级。",
@@ -108,7 +108,7 @@ export const zh: Words = {
   outcome: { active: "执行中", completed: "完成", retry: "失败", snooze: "推迟", cancelled: "取消", dead: "彻底失败", released: "交还", crashed: "崩溃" },
   outcomeMeans: { active: "处理器正在执行", completed: "已完成工作", retry: "失败了，还有次数就会重试", snooze: "处理器把它推迟了", cancelled: "主动放弃", dead: "工作进程说重试无济于事", released: "工作进程未执行就交还了", crashed: "租约到期：工作进程被杀、卡住或断开" },
   field: {
-    id: "id", queue: "队列", kind: "种类", priority: "优先级", due: "到期", enqueued_at: "入队", started_at: "开始", finished_at: "结束", expires_at: "过期", unique: "唯一键", group: "组键", max_attempts: "最多尝试", retry: "重试", timeout: "超时", retention: "保留", wait_for: "等待", content_type: "内容类型", worker: "工作进程", lease_until: "租约到", cancelled: "取消", dead: "死信", stopped: "停止方式", attempt: "尝试", failures: "失败", crashes: "崩溃", cancel_requested: "已要求取消",
+    id: "id", queue: "队列", kind: "种类", priority: "优先级", due: "到期", enqueued_at: "入队", started_at: "开始", finished_at: "结束", expires_at: "过期", unique: "唯一键", group: "组键", max_attempts: "最多尝试", max_crashes: "最多崩溃", retry: "重试", timeout: "超时", retention: "保留", wait_for: "等待", content_type: "内容类型", worker: "工作进程", lease_until: "租约到", cancelled: "取消", dead: "死信", stopped: "停止方式", attempt: "尝试", failures: "失败", crashes: "崩溃", cancel_requested: "已要求取消",
   },
   reason: {
     not_due: (when) => `${when}到期。`,
@@ -140,6 +140,7 @@ export const zh: Words = {
   },
   ends: { title: "最近结束", hint: (count) => `${n(count)} 个，最多 100 个`, all: (count) => `显示全部 ${n(count)} 个`, fewer: "收起", none: "这个队列还没有任务结束，或服务器不保留结束记录。" },
   groups: { title: "按种类和错误", examined: (count) => `最近 ${n(count)} 个中`, show: "显示这些任务", example: "最近一个", noError: "没有错误文本" },
+  payloadEdit: { open: "载荷…", title: "修改载荷", means: "任务的 id、到期和位置不变。它必须还没有开始。", save: "保存", saved: "载荷已修改" },
   audit: {
     title: "审计", text: "谁在这个命名空间改了什么", filter: "按人、操作或任务筛选", at: "时间", who: "谁", action: "操作", on: "任务或队列", matched: "任务数", none: "没有人做过的改动。", more: (count) => `最多显示 ${n(count)} 条`,
     phase: { begun: "中断？", done: "完成", failed: "失败" }, means: { begun: "服务器没写下结果就结束了：改动可能已经生效。", done: "", failed: "改动被拒绝。" },
