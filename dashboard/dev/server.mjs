@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 import { pathToFileURL } from "node:url";
 import { FakeEngine, Refused } from "./engine.mjs";
+import { STATES } from "./seed.mjs";
 import { readSent, writeJob, writeListed } from "./wire.mjs";
 import { accept } from "./socket.mjs";
 
@@ -112,6 +113,13 @@ function route(state, method, path, params, sent) {
     const part = found.slice(0, 1_000);
     for (const job of part) engine.move(job, "cancelled", { cancelled: "purged", finished_at: now() });
     return ok({ queue, dry_run: false, examined: part.length, cancelled: part.length, ...(found.length > part.length && { cursor: "more" }) });
+  }
+  if (path === "queues/delete") {
+    admin();
+    const { queue } = body.value;
+    if (STATES.some((state) => engine.counts.get(queue)?.[state])) throw new Refused(409, "conflict", "the queue has jobs");
+    engine.queues.delete(queue);
+    return ok({ queue, deleted: true });
   }
   if (path === "queues/settings" && method === "PUT") {
     admin();

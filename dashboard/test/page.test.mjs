@@ -316,6 +316,24 @@ test("a cancelled job that is still kept is redriven", async () => {
   });
 });
 
+test("a queue without jobs is deleted, one with jobs is not", async () => {
+  const own = await start({ jobs: 0, queues: 9, live: false });
+  const empty = [...own.engine.queues.keys()].at(-1);
+  for (const job of [...own.engine.jobs.values()]) if (job.queue === empty) own.engine.edit("delete", { ids: [job.id] });
+  await visit("#/queues/mail", { of: own }, async (page) => {
+    await page.locator("[data-action=delete-queue]").click();
+    await page.getByText("It still has jobs").waitFor();
+    assert.ok(await page.getByRole("button", { name: "Delete the queue" }).isDisabled());
+  });
+  await visit(`#/queues/${empty}`, { of: own }, async (page) => {
+    await page.locator("[data-action=delete-queue]").click();
+    await page.getByRole("button", { name: "Delete the queue" }).click();
+    await page.waitForSelector(".totals");
+    assert.ok(!own.engine.queues.has(empty));
+  });
+  await own.stop();
+});
+
 test("dead letters are grouped by kind and error, and a group leads to its jobs", async () => {
   await visit("#/jobs?state=dead", {}, async (page) => {
     const group = page.locator(".dead-groups li").first();

@@ -78,5 +78,6 @@ export async function ends(queue: string, stop?: AbortSignal): Promise<JobEnd[]>
 export const deadGroups = (of: { queue?: string | undefined; kind?: string | undefined }, stop?: AbortSignal) => timed(request<DeadGroups>("GET", `dead-groups${query(of)}`, undefined, stop));
 export const audit = (limit: number, stop?: AbortSignal) => request<{ entries: AuditEntry[] }>("GET", `audit${query({ limit })}`, undefined, stop);
 
+export const deleteQueue = (queue: string) => request<{ deleted: boolean }>("POST", "queues/delete", { queue });
 export const setSettings = (wanted: QueueSettings) => request<{ version: number }>("PUT", "queues/settings", wanted);
 export const settings = (queue: string, stop?: AbortSignal) => request<QueueSettings>("GET", `queues/settings${query({ queue })}`, undefined, stop);

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { purge, purgeCount, setPaused, settings, stats } from "../api/client";
+import { deleteQueue, purge, purgeCount, setPaused, settings, stats } from "../api/client";
 import { type QueueNow, STATES, type State } from "../api/types";
 import { known, may } from "../app/access";
 import { useRead } from "../app/query";
@@ -35,6 +35,7 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
   const limit = told.data;
   const [setting, setSetting] = useState(false);
   const [purging, setPurging] = useState(false);
+  const [deleting, setDeleting] = useState(false);
   const [range, setRange] = useState<Range>("hour");
   const queue = read.data?.queues[0];
   if (!read.data) return read.error ? <Failure error={read.error} again={read.again} /> : <p class="empty">{words.list.loading}</p>;
@@ -67,6 +68,7 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
           {admin ? <button data-action="pause" class={queue.paused ? "main" : ""} onClick={() => pause(!queue.paused)}>{queue.paused ? words.queue.resume : words.queue.pause}</button> : null}
           {admin ? <button data-action="settings" onClick={() => setSetting(true)}>{words.settings.open}</button> : null}
           {admin ? <button data-action="purge" class="danger" onClick={() => setPurging(true)}>{words.queue.purge}</button> : null}
+          {admin ? <button data-action="delete-queue" class="danger" onClick={() => setDeleting(true)}>{words.deleteQueue.open}</button> : null}
         </span>
       </header>
       {problems.length ? <Problems problems={problems} calm="" /> : null}
@@ -88,6 +90,7 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
       {chosen === "dead" ? <DeadGroups queue={name} /> : null}
       {query ? <JobList query={query} plan={plan(query, [queue])} total={expected(query, [queue])} withQueue={false} /> : null}
       {setting ? <Settings queue={name} close={() => (setSetting(false), told.again())} /> : null}
+      {deleting ? <Delete queue={queue} close={() => setDeleting(false)} /> : null}
       {purging ? <Purge queue={name} close={() => (setPurging(false), read.again())} /> : null}
     </>
   );
@@ -97,6 +100,34 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
 function first(queue: QueueNow): View {
   const order: State[] = ["ready", "active", "dead", "scheduled", "held", "cancelled", "completed"];
   return order.find((state) => queue[state] > 0) ?? "ends";
+}
+
+/** A queue is deleted once it has no job: its name, its settings, its pause and its past go. */
+function Delete({ queue, close }: { queue: QueueNow; close(): void }) {
+  const words = useWords();
+  const say = words.deleteQueue;
+  const [error, setError] = useState<string | null>(null);
+  const left = STATES.filter((state) => queue[state] > 0);
+  const doIt = async () => {
+    try {
+      await deleteQueue(queue.queue);
+      tell({ text: `${queue.queue}: ${say.done}` });
+      go("#/");
+    } catch (failure) {
+      setError((failure as Error).message);
+    }
+  };
+  return (
+    <Dialog title={say.title(queue.queue)} close={close}>
+      <p>{say.means}</p>
+      {left.length ? <p class="warn-text">{say.left} {left.map((state) => `${words.state[state]} ${count(queue[state])}`).join(", ")}</p> : null}
+      {error ? <p class="bad-text" role="alert">{error}</p> : null}
+      <footer>
+        <button onClick={close}>{words.bulk.cancel}</button>
+        <button class="danger" disabled={left.length > 0} onClick={doIt}>{say.doIt}</button>
+      </footer>
+    </Dialog>
+  );
 }
 
 function Purge({ queue, close }: { queue: string; close(): void }) {

@@ -140,6 +140,7 @@ export const en = {
   ends: { title: "Ended last", hint: (count: number) => `${n(count)} of at most 100`, all: (count: number) => `Show all ${n(count)}`, fewer: "Show fewer", none: "No job of this queue has ended yet, or the server keeps no ends." },
   groups: { title: "By kind and error", examined: (count: number) => `of the latest ${n(count)}`, show: "Show these jobs", example: "the latest", noError: "no error text" },
   payloadEdit: { open: "Payload…", title: "Change the payload", means: "The job keeps its id, its due and its place. It must not have started.", save: "Save", saved: "payload changed" },
+  deleteQueue: { open: "Delete…", title: (queue: string) => `Delete ${queue}`, means: "Removes the name, the settings, the pause and the past of a queue without jobs. A worker that claims from it, or a new job, makes it again.", left: "It still has jobs; purge and delete them first:", doIt: "Delete the queue", done: "deleted" },
   audit: {
     title: "Audit", text: "Who changed what in this namespace", filter: "Filter by who, action or jobs", at: "when", who: "who", action: "action", on: "jobs or queue", matched: "jobs", none: "No changes by a person are on record.", more: (count: number) => `Show up to ${n(count)}`,
     phase: { begun: "cut off?", done: "done", failed: "failed" }, means: { begun: "The server ended before it wrote the result: the change may have been made.", done: "", failed: "The change was refused." },

@@ -141,6 +141,7 @@ export const zh: Words = {
   ends: { title: "最近结束", hint: (count) => `${n(count)} 个，最多 100 个`, all: (count) => `显示全部 ${n(count)} 个`, fewer: "收起", none: "这个队列还没有任务结束，或服务器不保留结束记录。" },
   groups: { title: "按种类和错误", examined: (count) => `最近 ${n(count)} 个中`, show: "显示这些任务", example: "最近一个", noError: "没有错误文本" },
   payloadEdit: { open: "载荷…", title: "修改载荷", means: "任务的 id、到期和位置不变。它必须还没有开始。", save: "保存", saved: "载荷已修改" },
+  deleteQueue: { open: "删除…", title: (queue) => `删除 ${queue}`, means: "移除没有任务的队列：名字、设置、暂停和历史。从它领取的工作进程或新任务会让它重新出现。", left: "它还有任务，请先清空并删除：", doIt: "删除队列", done: "已删除" },
   audit: {
     title: "审计", text: "谁在这个命名空间改了什么", filter: "按人、操作或任务筛选", at: "时间", who: "谁", action: "操作", on: "任务或队列", matched: "任务数", none: "没有人做过的改动。", more: (count) => `最多显示 ${n(count)} 条`,
     phase: { begun: "中断？", done: "完成", failed: "失败" }, means: { begun: "服务器没写下结果就结束了：改动可能已经生效。", done: "", failed: "改动被拒绝。" },
