@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use text::{exact_span, format_span, parse_span};
+pub use text::{exact_span, format_local, format_span, parse_local, parse_span};
 
 /// An instant: microseconds since 1970-01-01T00:00:00Z, never after the year 9999.
 ///

@@ -50,6 +50,66 @@ impl FromStr for Timestamp {
     }
 }
 
+/// Reads an instant that names no time zone, such as `2026-12-01 08:00` or `2026-12-01T08:00:30`, in
+/// the system's time zone. One with a zone is read as that.
+///
+/// A time that the clocks skip in spring is moved on by as much; of one that comes twice in autumn
+/// the first is meant.
+///
+/// ```
+/// use punctual::time::{Timestamp, format_local, parse_local};
+///
+/// let at = parse_local("2026-12-01 08:00")?;
+/// assert_eq!(format_local(at)[..19], *"2026-12-01T08:00:00");
+/// assert_eq!(parse_local("2026-12-01T08:00:00Z")?, "2026-12-01T08:00:00Z".parse()?);
+/// # Ok::<(), punctual::Error>(())
+/// ```
+pub fn parse_local(text: &str) -> Result<Timestamp> {
+    parse_in(text, &TimeZone::system())
+}
+
+fn parse_in(text: &str, zone: &TimeZone) -> Result<Timestamp> {
+    let with_zone = text.parse();
+    let Ok(civil) = text.trim().parse::<DateTime>() else {
+        return with_zone;
+    };
+    let after_date = text.trim().get(10..).unwrap_or_default();
+    if with_zone.is_ok() || after_date.contains(['Z', 'z', '+', '-', '[']) {
+        return with_zone;
+    }
+    let micros = civil.to_zoned(zone.clone());
+    let micros = micros.map(|zoned| zoned.timestamp().as_microsecond());
+    match micros.map(u64::try_from) {
+        Ok(Ok(micros)) if micros <= Timestamp::MAX.as_micros() => {
+            Ok(Timestamp::from_micros(micros))
+        }
+        _ => {
+            let message = "instant lies before 1970 or after the year 9999";
+            Err(Error::new(ErrorKind::InvalidDelay, message).with("value", format!("{text:?}")))
+        }
+    }
+}
+
+/// Writes an instant in the system's time zone, with its offset and, where it has one, its name:
+/// `2026-12-01T08:00:00+08:00 (Asia/Shanghai)`.
+pub fn format_local(at: Timestamp) -> String {
+    format_in(at, &TimeZone::system())
+}
+
+fn format_in(at: Timestamp, zone: &TimeZone) -> String {
+    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
+    let Ok(instant) = jiff::Timestamp::from_microsecond(micros) else {
+        return at.to_string();
+    };
+    let zoned = instant.to_zoned(zone.clone());
+    let text = format!("{}{}", zoned.datetime(), zoned.strftime("%:z"));
+    match zone.iana_name() {
+        Some(name) if name != "UTC" && name != "Etc/UTC" => format!("{text} ({name})"),
+        _ if zoned.offset().is_zero() => at.to_string(),
+        _ => text,
+    }
+}
+
 /// The instants of the library end two hours and a day before the year 9999 does, for the sake of
 /// places east and west; its dates do not. So the last ones are read and written two days earlier.
 const SHIFT: SignedDuration = SignedDuration::from_hours(48);
@@ -156,19 +216,32 @@ pub fn format_span(span: Duration) -> String {
     }
 }
 
-/// Writes a span so that it reads back as exactly itself, in its largest whole unit: `30m`, `1500ms`.
+/// Writes a span so that it reads back as exactly itself, in days and its largest whole unit: `30m`,
+/// `1500ms`, `1d12h`.
 ///
 /// ```
 /// use punctual::time::{exact_span, millis, minutes};
 ///
 /// assert_eq!(exact_span(minutes(30)), "30m");
 /// assert_eq!(exact_span(millis(1_500)), "1500ms");
+/// assert_eq!(exact_span(minutes(36 * 60)), "1d12h");
 /// ```
 pub fn exact_span(span: Duration) -> String {
     let micros = span.as_micros();
     if micros == 0 {
         return "0s".into();
     }
+    let (days, rest) = (micros / DAY, micros % DAY);
+    if days > 0 && rest > 0 {
+        return format!("{days}d{}", whole_units(rest));
+    }
+    whole_units(micros)
+}
+
+/// Microseconds of a day.
+const DAY: u128 = UNITS[0].1 as u128;
+
+fn whole_units(micros: u128) -> String {
     let (unit, size) = UNITS
         .into_iter()
         .find(|(_, size)| micros.is_multiple_of(u128::from(*size)))
