@@ -44,7 +44,7 @@ async fn main() -> punctual::Result<()> {
         queue.enqueue(Charge { card }).retry(policy.clone())
     };
     let good = send("visa").await?.id;
-    let bad = send("expired").attempts(5).await?.id;
+    let bad = send("expired").max_attempts(5).await?.id;
 
     let done = {
         let queue = queue.clone();

@@ -60,7 +60,7 @@ macro_rules! options {
             }
 
             /// Is dead after that many failures; 20 by default.
-            pub fn attempts(self, max: u32) -> Self {
+            pub fn max_attempts(self, max: u32) -> Self {
                 self.edit(|job| job.max_attempts = max)
             }
 

@@ -21,7 +21,7 @@ async fn every_option_arrives() {
         .unique_with("ping:7", UniquePolicy::Replace, Hold::UntilStarted)
         .group_with("rider:7", OnRetry::Pass)
         .expires_at(expires)
-        .attempts(3)
+        .max_attempts(3)
         .retry(RetryPolicy::fixed(seconds(5)))
         .timeout(hours(1))
         .retention(days(2))

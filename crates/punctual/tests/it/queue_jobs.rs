@@ -60,7 +60,7 @@ async fn a_job_is_moved_in_time_and_says_why_it_waits() {
 async fn a_dead_job_is_sent_back_or_deleted() {
     let (probe, _clock) = Probe::new();
     let queue = Queue::new(&probe);
-    let id = queue.enqueue(ping(1)).attempts(1).await.unwrap().id;
+    let id = queue.enqueue(ping(1)).max_attempts(1).await.unwrap().id;
     let worker = Worker::new(&probe).handle(|_: Ping| async { Err::<(), _>("no") });
     worker.run_until_idle().await.unwrap();
     assert_eq!(probe.job(id).await.state, State::Dead);

@@ -239,7 +239,7 @@ async fn a_handler_that_blocks_its_thread_loses_its_slot() {
     let id = queue
         .enqueue(ping(1))
         .timeout(millis(20))
-        .attempts(1)
+        .max_attempts(1)
         .await
         .unwrap()
         .id;

@@ -293,7 +293,10 @@ async fn a_suspect_does_not_run_beside_a_handler_that_blocks_its_thread() {
             }
         });
     let (queue, health) = (Queue::new(&probe), worker.health());
-    let blocking = queue.enqueue(ping(LONG)).timeout(millis(20)).attempts(1);
+    let blocking = queue
+        .enqueue(ping(LONG))
+        .timeout(millis(20))
+        .max_attempts(1);
     let blocking = blocking.await.unwrap().id;
     let running = background(&worker);
     assert_eq!(settled(&probe, blocking).await.state, State::Dead);
