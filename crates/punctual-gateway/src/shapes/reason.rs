@@ -1,6 +1,7 @@
 //! Why a job has not run, as JSON and in words.
 
 use punctual::engine::Reason;
+use punctual::job::DeadReason;
 use punctual::time::{Timestamp, format_span, seconds};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -37,6 +38,8 @@ pub(crate) struct ReasonLine {
     since: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 impl ReasonLine {
@@ -56,6 +59,7 @@ impl ReasonLine {
             worker: None,
             since: None,
             why: None,
+            error: None,
         };
         match reason {
             Reason::NotDue { due } => line.due = Some(due.to_string()),
@@ -83,7 +87,10 @@ impl ReasonLine {
                 line.until = Some(until.to_string());
             }
             Reason::Cancelled { reason } => line.why = Some(reason.name()),
-            Reason::Dead { reason } => line.why = Some(reason.name()),
+            Reason::Dead { reason, error } => {
+                line.why = Some(reason.name());
+                line.error.clone_from(error);
+            }
             _ => {}
         }
         line
@@ -162,10 +169,25 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
         ),
         Reason::Completed => "it is done".into(),
         Reason::Cancelled { reason } => format!("it was cancelled: {reason}"),
-        Reason::Dead { reason } => {
-            format!("it is dead: {reason}; `punctual jobs retry ID` sends it back")
+        Reason::Dead { reason, error } => {
+            let cause = match (cause_of(*reason), error) {
+                (cause, Some(error)) => format!("{cause}; its last error: {error}"),
+                (cause, None) => cause.to_owned(),
+            };
+            format!("it is dead ({reason}): {cause}; `punctual jobs redrive ID` sends it back")
         }
         other => format!("{other:?}"),
+    }
+}
+
+/// Why a job is dead, for a person.
+fn cause_of(reason: DeadReason) -> &'static str {
+    match reason {
+        DeadReason::Exhausted => "it failed as often as max_attempts allows",
+        DeadReason::Permanent => "its worker reported an error that no retry mends",
+        DeadReason::Poison => "its worker crashed while it ran alone",
+        DeadReason::Overflow => "its queue was full, and it was the oldest job",
+        _ => "its engine gives no cause",
     }
 }
 

@@ -93,6 +93,7 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
         },
         14 => Reason::Dead {
             reason: job.dead.unwrap_or(DeadReason::Permanent),
+            error: job.last_error.clone(),
         },
         _ => return Err(damaged()),
     })

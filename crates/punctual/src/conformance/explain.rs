@@ -229,6 +229,7 @@ pub(super) async fn settled(case: Case) {
             State::Dead,
             Reason::Dead {
                 reason: DeadReason::Permanent,
+                error: None,
             },
         ),
     ];
@@ -239,6 +240,27 @@ pub(super) async fn settled(case: Case) {
             case.edit(id, Action::Redrive).await;
             assert_claimed(&case, id).await;
         }
+    }
+}
+
+/// A dead job names its cause: why it is dead, and the error of its last failure.
+pub(super) async fn a_dead_job_names_its_cause(case: Case) {
+    let after = Some(seconds(1));
+    for (outcome, reason) in [
+        (Outcome::Dead, DeadReason::Permanent),
+        (Outcome::Retry { after }, DeadReason::Exhausted),
+    ] {
+        let last_attempt = NewJob {
+            max_attempts: 1,
+            ..job()
+        };
+        let attempt = case.active(last_attempt).await;
+        let mut settlement = attempt.ended(outcome);
+        settlement.error = Some("no such customer".into());
+        case.settle_as(attempt.token, settlement).await;
+        let error = Some("no such customer".into());
+        let expected = Reason::Dead { reason, error };
+        assert_eq!(case.reasons(attempt.id()).await, [expected]);
     }
 }
 

@@ -320,6 +320,7 @@ macro_rules! __laws {
                 in_line[Explain],
                 active[Explain],
                 settled[Explain],
+                a_dead_job_names_its_cause[Explain],
                 every_reason_that_holds_is_named[Explain, Delay],
             }
             stats {

@@ -156,6 +156,9 @@ pub enum Reason {
     Dead {
         /// Why.
         reason: DeadReason,
+        /// The error of its last failure, if it failed.
+        #[serde(default)]
+        error: Option<String>,
     },
 }
 

@@ -24,6 +24,7 @@ impl Machine {
             }
             State::Dead => vec![Reason::Dead {
                 reason: status.dead.unwrap_or(DeadReason::Permanent),
+                error: status.last_error.clone(),
             }],
             State::Active => vec![self.why_active(job)],
             State::Held => why_held(job),

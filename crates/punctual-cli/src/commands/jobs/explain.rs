@@ -7,7 +7,7 @@ use super::select::Named;
 use super::show_named;
 use crate::args::Session;
 use crate::failure::Result;
-use crate::output::{Object, ago, object, plain};
+use crate::output::{Object, ago, object};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,8 +36,8 @@ impl Args {
                 }
                 session.out.line(format!("{}  {}", job.id, job.state))?;
                 reasons.iter().try_for_each(|reason| {
-                    let words = plain(&in_words(reason, &job.queue, now)).into_owned();
-                    session.out.line(format!("  {words}"))
+                    let words = in_words(reason, &job.queue, now);
+                    session.out.paragraph(&words)
                 })
             }
             Got::Mark {
@@ -93,7 +93,9 @@ fn as_json(reason: &Reason) -> Object {
         }),
         Reason::Completed => object!({"reason": "completed"}),
         Reason::Cancelled { reason } => object!({"reason": "cancelled", "why": reason.name()}),
-        Reason::Dead { reason } => object!({"reason": "dead", "why": reason.name()}),
+        Reason::Dead { reason, error } => {
+            object!({"reason": "dead", "why": reason.name(), "error": error})
+        }
         other => object!({"reason": format!("{other:?}")}),
     }
 }

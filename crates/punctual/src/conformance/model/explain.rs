@@ -21,6 +21,7 @@ impl Space {
             }],
             State::Dead => vec![Reason::Dead {
                 reason: record.dead.unwrap_or(DeadReason::Permanent),
+                error: record.last_error.clone(),
             }],
             _ => self.why_it_waits(now, job),
         };
