@@ -107,12 +107,12 @@ impl Connections {
     pub(crate) async fn get(
         &self,
         path: &str,
-        namespace: &Namespace,
+        namespace: Option<&Namespace>,
         silence: Duration,
     ) -> Result<Reply> {
         let request = Request::get(path);
         let body = Bytes::new();
-        self.send(request, Some(namespace), body, silence).await
+        self.send(request, namespace, body, silence).await
     }
 
     /// Given up once no byte has moved for `silence`, in either direction, or nobody was reached in it. A

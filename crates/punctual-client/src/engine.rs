@@ -89,13 +89,33 @@ impl HttpEngine {
     pub async fn audit(&self, namespace: &Namespace) -> Result<Bytes> {
         let reply = self
             .connections
-            .get("/v1/audit?limit=1000", namespace, self.deadline)
+            .get("/v1/audit?limit=1000", Some(namespace), self.deadline)
             .await?;
         if reply.status == StatusCode::OK {
             Ok(reply.body)
         } else {
             Err(self.refused(&reply))
         }
+    }
+
+    /// The namespace of the token; the default one where the gateway asks for no token.
+    pub async fn own_namespace(&self) -> Result<Namespace> {
+        let reply = self
+            .connections
+            .get("/v1/info", None, self.deadline)
+            .await?;
+        if reply.status != StatusCode::OK {
+            return Err(self.refused(&reply));
+        }
+        let answer: Option<serde_json::Value> = serde_json::from_slice(&reply.body).ok();
+        let name = answer
+            .as_ref()
+            .and_then(|answer| answer["namespace"].as_str());
+        Namespace::new(name.ok_or_else(|| {
+            let message = "the gateway does not name the token's namespace; \
+                           run the same version on both ends";
+            Error::new(ErrorKind::Unsupported, message)
+        })?)
     }
 
     /// Makes a call. A connection may be dead without a word, so an answer is not waited for for ever.
