@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use punctual::time::{Timestamp, parse_span};
+use punctual::engine::Durability;
+use punctual::time::{Timestamp, parse_local, parse_span};
 use punctual::{Engine, Namespace};
 use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
     audit, backup, bench, completions, demo, doctor, enqueue, export, import, jobs, queues, repair,
-    restore, serve, work,
+    restore, serve, top, work,
 };
 use crate::connect::{self, Address, Connection, Make, Manner};
 use crate::failure::Result;
@@ -32,10 +33,13 @@ Environment: PUNCTUAL_ENGINE, PUNCTUAL_NAMESPACE, PUNCTUAL_OUTPUT stand for the 
 PUNCTUAL_LOG=info (or error, warn, debug, off) tells more or less of what goes on, on stderr.
 
 Exit codes:
-  0  done                            4  refused by a verdict, or the engine is full
-  1  failed                          5  engine unavailable, or locked by another process
-  2  wrong usage or malformed input  6  stored data damaged, or of a newer version
-  3  no such job, queue or file";
+  0  done
+  1  failed
+  2  wrong usage or malformed input
+  3  no such job, queue or file
+  4  refused by a verdict, or the engine is full
+  5  engine unavailable, or locked by another process
+  6  stored data damaged, or of a newer version";
 
 fn help() -> String {
     [EXAMPLES, connect::ADDRESSES, REST].join("\n")
@@ -123,8 +127,12 @@ impl Global {
     }
 
     async fn session_as(&self, make: Make, manner: Manner) -> Result<Session> {
-        let namespace = self.namespace()?;
+        let named = self.namespace()?;
         let connection = self.address()?.open(make, manner).await?;
+        let namespace = match self.namespace {
+            Some(_) => named,
+            None => connection.own_namespace().await?.unwrap_or(named),
+        };
         Ok(Session::new(connection, namespace, self.output()))
     }
 }
@@ -148,6 +156,17 @@ impl Session {
         }
     }
 
+    /// What every acknowledged change has survived.
+    pub(crate) async fn durability(&self) -> Result<Durability> {
+        Ok(self.engine.info().await?.durability)
+    }
+
+    /// Tells a person how safe a stored change is, and warns where nothing is kept.
+    pub(crate) fn tell_durability(&self, durability: Durability) {
+        let ends_here = self.connection.ends_with_process();
+        self.out.note(stored(durability, ends_here));
+    }
+
     /// Ends the engine in good order; so does dropping, but others that ask it are cut off then.
     pub(crate) async fn close(&self) -> Result<()> {
         self.connection.close().await
@@ -163,6 +182,7 @@ pub(crate) enum Command {
     Jobs(jobs::Command),
     #[command(subcommand)]
     Queues(queues::Command),
+    Top(top::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
     #[command(subcommand)]
@@ -193,6 +213,7 @@ impl Command {
             Self::Work(args) => args.run(global).await,
             Self::Jobs(command) => command.run(global).await,
             Self::Queues(command) => command.run(global).await,
+            Self::Top(args) => args.run(global).await,
             Self::Audit(args) => args.run(global).await,
             Self::Doctor(args) => args.run(global).await,
             Self::Bench(command) => command.run(global).await,
@@ -205,6 +226,28 @@ impl Command {
             Self::Completions(args) => args.run(global),
         }
     }
+}
+
+/// How safe a stored change is; `ends_here` where the store ends with this process.
+fn stored(durability: Durability, ends_here: bool) -> String {
+    let means = match durability {
+        Durability::Memory if ends_here => {
+            return "warning: stored in memory:, which ends with this command: nothing is kept; \
+                    use --engine file:DIR or a server"
+                .into();
+        }
+        Durability::Memory => {
+            return "warning: stored by memory: lost when the process that keeps it ends; \
+                    for more, serve file:DIR, or set appendonly yes on Redis"
+                .into();
+        }
+        Durability::Os => "it survives a kill, but no power cut",
+        Durability::Interval(_) => "it survives a kill, and a power cut after that span",
+        Durability::Fsync => "it is on disk",
+        Durability::Replica(_) => "it is on that many replicas",
+        _ => return format!("stored by {durability}"),
+    };
+    format!("stored by {durability}: {means}")
 }
 
 /// Reads a span such as `30m`.
@@ -260,8 +303,10 @@ pub(crate) fn listen_of(text: &str) -> std::result::Result<Listen, String> {
     })
 }
 
-/// Reads an instant such as `2026-12-01T08:00:00Z`.
+/// Reads an instant such as `2026-12-01T08:00:00Z`, or `2026-12-01 08:00` in local time.
 pub(crate) fn instant_of(text: &str) -> std::result::Result<Timestamp, String> {
-    let read = text.parse();
-    read.map_err(|error: punctual::Error| error.message().to_owned())
+    parse_local(text).map_err(|error| match error.message().split_once("; ") {
+        Some((what, remedy)) => format!("{what}; {remedy}, or like 2026-11-21 10:00 in local time"),
+        None => error.message().to_owned(),
+    })
 }

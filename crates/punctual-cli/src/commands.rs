@@ -14,4 +14,5 @@ pub(crate) mod queues;
 pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod serve;
+pub(crate) mod top;
 pub(crate) mod work;

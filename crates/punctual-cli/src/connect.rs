@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use punctual::engine::Durability;
 use punctual::time::{ManualClock, parse_span};
-use punctual::{Engine, Error, ErrorKind, MemoryEngine};
+use punctual::{Engine, Error, ErrorKind, MemoryEngine, Namespace};
 use punctual_client::{HttpEngine, Transport};
 use punctual_embedded::Options;
 use punctual_gateway::Sharer;
@@ -126,6 +126,8 @@ impl RedisAddress {
 pub(crate) struct Connection {
     pub(crate) engine: Arc<dyn Engine>,
     directory: Option<Arc<Directory>>,
+    gateway: Option<HttpEngine>,
+    in_process: bool,
 }
 
 impl Connection {
@@ -133,6 +135,15 @@ impl Connection {
         Self {
             engine,
             directory: None,
+            gateway: None,
+            in_process: false,
+        }
+    }
+
+    fn in_process(engine: MemoryEngine) -> Self {
+        Self {
+            in_process: true,
+            ..Self::to(Arc::new(engine))
         }
     }
 
@@ -148,6 +159,19 @@ impl Connection {
         if let Some(directory) = &self.directory {
             directory.unshare().await;
         }
+    }
+
+    /// The namespace of the token, where the engine wants one.
+    pub(crate) async fn own_namespace(&self) -> Result<Option<Namespace>> {
+        match &self.gateway {
+            Some(gateway) => Ok(Some(gateway.own_namespace().await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether all that is stored ends with this process.
+    pub(crate) fn ends_with_process(&self) -> bool {
+        self.in_process
     }
 
     /// Ends the engine in good order, whoever still has it. Dropping does so too, once nobody has.
@@ -283,14 +307,17 @@ impl Address {
     /// Opens the engine; `make` says whether a directory may be made.
     pub(crate) async fn open(&self, make: Make, manner: Manner) -> Result<Connection> {
         match self {
-            Self::Memory => Ok(Connection::to(Arc::new(MemoryEngine::new()))),
+            Self::Memory => Ok(Connection::in_process(MemoryEngine::new())),
             Self::Gateway {
                 authority,
                 transport,
                 deadline,
             } => {
                 let engine = gateway(authority, transport, *deadline)?;
-                Ok(Connection::to(Arc::new(engine)))
+                Ok(Connection {
+                    gateway: Some(engine.clone()),
+                    ..Connection::to(Arc::new(engine))
+                })
             }
             Self::File {
                 dir,
@@ -308,6 +335,8 @@ impl Address {
                 Ok(Connection {
                     engine: directory.clone(),
                     directory: Some(directory),
+                    gateway: None,
+                    in_process: false,
                 })
             }
             Self::Redis(address) => {
@@ -328,7 +357,7 @@ impl Address {
     /// An engine whose clock moves only when told to, for tests; only in memory.
     pub(crate) fn open_timed(&self, clock: ManualClock) -> Result<Connection> {
         match self {
-            Self::Memory => Ok(Connection::to(Arc::new(MemoryEngine::with_clock(clock)))),
+            Self::Memory => Ok(Connection::in_process(MemoryEngine::with_clock(clock))),
             _ => {
                 Err(Failure::usage("a test clock is for memory: only").hint("add --engine memory:"))
             }

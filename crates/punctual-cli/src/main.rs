@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod connect;
 mod failure;
+mod help;
 mod lines;
 mod log;
 #[cfg(feature = "otel")]
@@ -13,11 +14,12 @@ mod progress;
 mod pushing;
 mod signals;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::Cli;
 use crate::commands::work;
@@ -40,7 +42,7 @@ fn main() -> ExitCode {
         // Alone, the command is a server with a page to look at.
         args.push("serve".into());
     }
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match read(args) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -64,6 +66,12 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => told(&failure, format),
     }
+}
+
+fn read(args: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = help::fitted(Cli::command());
+    let matches = command.try_get_matches_from_mut(args)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 fn told(failure: &Failure, format: Format) -> ExitCode {

@@ -2,17 +2,19 @@
 //! a closed pipe.
 
 mod object;
+mod table;
 mod text;
 
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use crate::failure::Result;
+use crate::help::wrapped;
 
 pub(crate) use object::{Object, object, raw};
+pub(crate) use table::Columns;
 pub(crate) use text::{Histogram, ago, count, counted, cut, ms, plain};
 
 /// How to write what a command answers.
@@ -43,40 +45,28 @@ impl Output {
         Ok(())
     }
 
+    /// Indented text; on a terminal its words are kept whole.
+    pub(crate) fn paragraph(self, text: &str) -> Result<()> {
+        let text = plain(text);
+        if !io::stdout().is_terminal() {
+            return self.line(format!("  {text}"));
+        }
+        let lines = wrapped(&text, (2, 2), usize::from(width()), "");
+        lines.into_iter().try_for_each(|line| self.line(line))
+    }
+
     /// One JSON document on a line of its own; hostile characters inside are escaped.
     pub(crate) fn json(self, value: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(value).map_err(io::Error::other)?;
         self.line(text::json_for_terminal(&text))
     }
 
-    /// A table whose first row is its header; columns of numbers (named) stand right.
-    pub(crate) fn table(
-        self,
-        header: &[&str],
-        numbers: &[&str],
-        rows: Vec<Vec<String>>,
-    ) -> Result<()> {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        if io::stdout().is_terminal() {
-            table.set_content_arrangement(ContentArrangement::Dynamic);
-            table.set_width(width());
-        } else {
-            table.set_content_arrangement(ContentArrangement::Disabled);
+    /// A table whose first row is its header. On a terminal no word is broken to make it fit.
+    pub(crate) fn table(self, columns: Columns<'_>, rows: Vec<Vec<String>>) -> Result<()> {
+        for line in table_lines(columns, rows) {
+            self.line(line)?;
         }
-        table.set_header(header.iter().map(|name| name.to_uppercase()));
-        for row in rows {
-            table.add_row(row.iter().map(|cell| plain(cell).into_owned()));
-        }
-        for (index, name) in header.iter().enumerate() {
-            if let Some(column) = table.column_mut(index) {
-                column.set_padding((0, 2));
-                if numbers.contains(name) {
-                    column.set_cell_alignment(CellAlignment::Right);
-                }
-            }
-        }
-        self.line(table.trim_fmt())
+        Ok(())
     }
 
     /// Names and values, one per line, the values in one column.
@@ -101,7 +91,33 @@ impl Output {
     }
 }
 
-/// The width of the terminal, 80 if there is none.
+/// The lines of a table, as wide as the terminal if the output is one.
+pub(crate) fn table_lines(columns: Columns<'_>, rows: Vec<Vec<String>>) -> Vec<String> {
+    let safe = |row: Vec<String>| row.iter().map(|cell| plain(cell).into_owned()).collect();
+    let rows: Vec<_> = rows.into_iter().map(safe).collect();
+    let fits = chosen_width().is_some() || io::stdout().is_terminal();
+    columns.lines(&rows, fits.then(|| usize::from(width())))
+}
+
+/// The columns of the terminal, 80 if there is none; the variable COLUMNS chooses others.
 pub(crate) fn width() -> u16 {
-    terminal_size::terminal_size().map_or(80, |(width, _)| width.0.max(40))
+    let found = || terminal_size::terminal_size().map(|(width, _)| width.0);
+    chosen_width()
+        .or_else(found)
+        .map_or(80, |width| width.max(40))
+}
+
+/// The columns that clap writes help for: those of the terminal if any stream is one, else COLUMNS.
+pub(crate) fn help_width() -> Option<u16> {
+    let found = terminal_size::terminal_size().map(|(width, _)| width.0);
+    found.or_else(chosen_width)
+}
+
+/// The lines of the terminal, 24 if there is none.
+pub(crate) fn height() -> u16 {
+    terminal_size::terminal_size().map_or(24, |(_, height)| height.0.max(8))
+}
+
+fn chosen_width() -> Option<u16> {
+    std::env::var("COLUMNS").ok()?.parse().ok()
 }

@@ -9,7 +9,7 @@ use punctual_gateway::{Audit, AuditEntry};
 
 use crate::args::Global;
 use crate::failure::{Exit, Failure, Result};
-use crate::output::{Output, ago, count};
+use crate::output::{Columns, Output, ago, count};
 
 /// Tell who changed what: edits of jobs, pauses, purges, settings
 #[derive(Debug, clap::Args)]
@@ -137,6 +137,11 @@ fn show(out: Output, entries: &[AuditEntry], now: Timestamp) -> Result<()> {
             phase,
         ]
     });
-    let header = ["when", "who", "action", "on", "matched", "phase"];
-    out.table(&header, &["matched"], rows.collect())
+    let columns = Columns {
+        names: &["when", "who", "action", "on", "matched", "phase"],
+        numbers: &["matched"],
+        optional: &["on", "matched"],
+        ..Columns::default()
+    };
+    out.table(columns, rows.collect())
 }

@@ -24,9 +24,11 @@ Examples:
   punctual doctor
   punctual doctor --engine file:/var/lib/punctual -o json
 
-Opens the engine, runs one job through it in a namespace of its own, looks at disk, clock, queues and
-workers, and reads all that a directory keeps, which takes a while if that is much. Exit code 1 if
-something is wrong; warnings do not count.")]
+Opens the engine and runs one job through it, in a namespace of its own; over
+HTTP in the queue punctual-doctor of the token's namespace, and the token needs
+the scope admin. Checks disk, clock, queues and workers, and reads all rows of a
+directory, which takes a while if there are many. Exit code 1 if something is
+wrong; warnings do not count.")]
 pub(crate) struct Args {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +104,12 @@ impl Args {
             }
             _ => session.engine.clone(),
         };
-        checks.push(probe(&*engine).await);
+        // A token of a gateway is for one namespace, so the job runs there.
+        let place = match &address {
+            Address::Gateway { .. } => (session.namespace.clone(), "punctual-doctor"),
+            _ => (Namespace::new("punctual-doctor")?, "doctor"),
+        };
+        checks.push(probe(&*engine, &place.0, place.1).await);
         drop(engine);
         checks.extend(disk(&address));
         checks.extend(readers(&address));
@@ -156,9 +163,9 @@ async fn health(session: &Session) -> Result<Vec<Check>> {
 }
 
 /// One job from enqueue to settled, as a stranger would see it.
-async fn probe(engine: &dyn Engine) -> Check {
+async fn probe(engine: &dyn Engine, namespace: &Namespace, queue: &str) -> Check {
     let watch = Stopwatch::start();
-    match run_one(engine).await {
+    match run_one(engine, namespace, queue).await {
         Ok(()) => Check::good(
             "one job",
             format!("through in {}", format_span(watch.elapsed())),
@@ -171,15 +178,14 @@ async fn probe(engine: &dyn Engine) -> Check {
     }
 }
 
-async fn run_one(engine: &dyn Engine) -> punctual::Result<()> {
+async fn run_one(engine: &dyn Engine, namespace: &Namespace, queue: &str) -> punctual::Result<()> {
     let wrong = |what: &str| Err(punctual::Error::new(punctual::ErrorKind::Internal, what));
-    let namespace = Namespace::new("punctual-doctor")?;
-    let job = NewJob::new("doctor", "{}");
+    let job = NewJob::new(queue, "{}");
     let id = job.id;
-    engine.enqueue(&namespace, vec![job]).await?;
+    engine.enqueue(namespace, vec![job]).await?;
     // A doctor that was killed may have left a job: take all that are there.
-    let claim = Claim::new(WorkerId::random(), "doctor", 100);
-    let claimed = engine.claim(&namespace, claim).await?;
+    let claim = Claim::new(WorkerId::random(), queue, 100);
+    let claimed = engine.claim(namespace, claim).await?;
     let mut ran = false;
     for page in claimed.pages {
         ran |= page.jobs.iter().any(|job| job.id == id);
@@ -188,7 +194,7 @@ async fn run_one(engine: &dyn Engine) -> punctual::Result<()> {
         let report = PageReport::new(page.token, page.jobs.iter().map(done).collect());
         let settled = engine
             .settle(
-                &namespace,
+                namespace,
                 Settle {
                     pages: vec![report],
                 },

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use punctual::engine::{EnqueueVerdict, Receipt};
-use punctual::time::Timestamp;
+use punctual::time::{Timestamp, format_local};
 use punctual::{JobId, NewJob};
 
 use crate::args::{Global, Session};
@@ -20,14 +20,14 @@ const EXAMPLES: &str = "\
 Examples:
   punctual enqueue mail '{\"to\":\"ann\"}'                      due at once
   punctual enqueue orders '{\"order\":7}' --delay 30m --unique order:7
-  punctual enqueue reports '{}' --at 2026-12-01T08:00:00+01:00 --attempts 3
+  punctual enqueue reports '{}' --at '2026-12-01 08:00' --max-attempts 3
   ./make-report | punctual enqueue reports -                payload from standard input
   punctual enqueue mail '{\"to\":\"ann\"}' --delay 5m --target https://example.com/hook
   punctual enqueue --from jobs.jsonl                        one job per line
 
 A line of FILE.jsonl is one job; every field is optional but the queue, if none is named here:
-  {\"queue\":\"mail\",\"payload\":{\"to\":\"ann\"},\"delay\":\"30m\",\"unique\":\"mail:7\",\"priority\":3}
-  {\"queue\":\"mail\",\"kind\":\"mail.send\",\"payload_base64\":\"aGk=\",\"at\":\"2026-12-01T08:00:00Z\"}
+  {\"queue\":\"mail\",\"payload\":{\"to\":\"ann\"},\"delay\":\"30m\",\"unique\":\"mail:7\"}
+  {\"queue\":\"mail\",\"payload_base64\":\"aGk=\",\"at\":\"2026-12-01T08:00:00Z\"}
 Options given here hold for lines that do not say otherwise. A line without an id gets one from the
 file's content, its queue and its line number: running the same file again sends nothing twice, as
 long as the jobs are there (and two minutes after they settled). --again makes new jobs.
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(required_unless_present = "from")]
     queue: Option<String>,
 
-    /// The payload: text, or - for standard input; empty if left out
+    /// The payload: JSON or text, or - for standard input; empty if left out
     #[arg(conflicts_with = "from", allow_hyphen_values = true)]
     payload: Option<String>,
 
@@ -82,12 +82,15 @@ impl Args {
                 raw: self.raw,
                 defaults: job,
                 content_type: self.options.content_type.clone(),
+                text: self.options.text,
+                guard: self.options.guard(),
             };
             return file.run(&session).await;
         }
         job.payload = payload(self.payload)?;
         if self.options.content_type.is_none() {
-            job.content_type = content_type_of(&job.payload).into();
+            let found = content_type_of(&job.payload, self.options.text);
+            job.content_type = found.map_err(not_json)?.into();
         }
         // A payload beyond its limit may be beyond that of a call too, which would be no help.
         job.check(&info.limits)?;
@@ -115,15 +118,32 @@ fn payload(argument: Option<String>) -> Result<Bytes> {
     }
 }
 
-/// What a payload is, when nobody says: JSON, text, or bytes.
-fn content_type_of(payload: &[u8]) -> &'static str {
-    if payload.is_empty() || serde_json::from_slice::<serde::de::IgnoredAny>(payload).is_ok() {
-        "application/json"
-    } else if std::str::from_utf8(payload).is_ok() {
-        "text/plain"
-    } else {
-        "application/octet-stream"
+/// What a payload is if no option says it: JSON, text, or bytes. Text that starts as JSON does but is
+/// none is refused: a shell may have taken its quotes.
+fn content_type_of(payload: &[u8], is_text: bool) -> Result<&'static str, serde_json::Error> {
+    let Ok(text) = std::str::from_utf8(payload) else {
+        return Ok("application/octet-stream");
+    };
+    if is_text {
+        return Ok("text/plain");
     }
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        _ if text.is_empty() => Ok("application/json"),
+        Ok(_) => Ok("application/json"),
+        Err(error) if text.trim_start().starts_with(['{', '[', '"']) => Err(error),
+        Err(_) => Ok("text/plain"),
+    }
+}
+
+fn not_json(error: serde_json::Error) -> Failure {
+    Failure::new(
+        Exit::Usage,
+        "invalid_json",
+        format!("the payload is not JSON: {error}"),
+    )
+    .hint(
+        "put names and texts in double quotes, such as '{\"a\":1}', or send it as text with --text",
+    )
 }
 
 async fn send_one(session: &Session, job: NewJob) -> Result<()> {
@@ -153,6 +173,9 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
         session
             .out
             .line(sentence(receipt, &queue, &wait_for, enqueued.now))?;
+        if receipt.verdict.is_accepted() {
+            session.tell_durability(enqueued.durability);
+        }
         if expires_at.is_some_and(|at| at <= receipt.due) && receipt.verdict.is_accepted() {
             let never = "warning: it expires before it is due, so it will be cancelled and not run";
             session.out.note(never);
@@ -180,7 +203,11 @@ fn sentence(receipt: &Receipt, queue: &str, wait_for: &[String], now: Timestamp)
     let due = match (receipt.late, receipt.due <= now) {
         (true, _) => "due now (that instant has passed)".into(),
         (false, true) => "due now".into(),
-        (false, false) => format!("due {} ({})", receipt.due, ago(receipt.due, now)),
+        (false, false) => format!(
+            "due {}, {}",
+            format_local(receipt.due),
+            ago(receipt.due, now)
+        ),
     };
     let held = |names: &str, be: &str| match receipt.due <= now {
         true => format!("held until {names} {be} cleared"),

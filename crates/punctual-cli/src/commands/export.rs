@@ -29,7 +29,7 @@ pub(crate) struct Args {
     file: PathBuf,
 
     /// Only this queue
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use punctual::engine::Durability;
 use punctual::{NewJob, Queue};
 use std::collections::BTreeMap;
 
@@ -69,7 +70,8 @@ impl Args {
                 good,
             )
             .await?;
-        tell(&session, &counts)
+        let durability = session.durability().await?;
+        tell(&session, &counts, durability)
     }
 
     async fn send(
@@ -96,11 +98,16 @@ impl Args {
     }
 }
 
-fn tell(session: &Session, counts: &BTreeMap<&'static str, u64>) -> Result<()> {
+fn tell(
+    session: &Session,
+    counts: &BTreeMap<&'static str, u64>,
+    durability: Durability,
+) -> Result<()> {
     if session.out.is_json() {
-        session
-            .out
-            .json(&object!({"jobs": counts.values().sum::<u64>(), "verdicts": counts}))?;
+        session.out.json(&object!({
+            "jobs": counts.values().sum::<u64>(), "verdicts": counts,
+            "durability": durability.to_string(),
+        }))?;
     } else {
         let parts: Vec<String> = counts
             .iter()
@@ -112,6 +119,9 @@ fn tell(session: &Session, counts: &BTreeMap<&'static str, u64>) -> Result<()> {
             parts.join(", ")
         };
         session.out.line(parts)?;
+        if !counts.is_empty() {
+            session.tell_durability(durability);
+        }
     }
     let taken = ["created", "duplicate"];
     if counts.keys().all(|verdict| taken.contains(verdict)) {

@@ -2,6 +2,7 @@
 
 mod attempts;
 mod edit;
+mod endings;
 mod explain;
 mod list;
 mod select;
@@ -24,7 +25,8 @@ pub(crate) enum Command {
     Explain(explain::Args),
     Cancel(edit::Cancel),
     Reschedule(edit::Reschedule),
-    Retry(edit::Retry),
+    Redrive(edit::Redrive),
+    RunNow(edit::RunNow),
     Delete(edit::Delete),
 }
 
@@ -37,7 +39,8 @@ impl Command {
             Self::Explain(args) => args.run(&session).await,
             Self::Cancel(args) => args.run(&session).await,
             Self::Reschedule(args) => args.run(&session).await,
-            Self::Retry(args) => args.run(&session).await,
+            Self::Redrive(args) => args.run(&session).await,
+            Self::RunNow(args) => args.run(&session).await,
             Self::Delete(args) => args.run(&session).await,
         }
     }
@@ -50,7 +53,7 @@ async fn show_named(
     explain: bool,
     mut show: impl FnMut(Got, Timestamp) -> Result<()>,
 ) -> Result<()> {
-    let targets = named.targets()?;
+    let targets = named.targets(session).await?;
     let info = session.engine.info().await?;
     let mut unknown = Vec::new();
     for batch in targets.chunks(info.limits.batch_items) {

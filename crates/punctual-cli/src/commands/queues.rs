@@ -10,7 +10,8 @@ use punctual::time::format_span;
 use crate::args::{Global, Session};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
-use crate::output::{count, counted, object};
+use crate::output::{Columns, count, counted, object, plain};
+use crate::progress::Progress;
 
 /// Look at queues, pause, resume and empty them
 #[derive(Debug, Subcommand)]
@@ -24,6 +25,9 @@ Examples:
         /// Only these queues
         #[arg(value_name = "QUEUE")]
         queues: Vec<String>,
+        /// Print their names alone, one per line
+        #[arg(long)]
+        names: bool,
     },
     /// Let nothing more of these queues start; what runs goes on, what falls due waits
     #[command(after_help = "\
@@ -62,7 +66,11 @@ impl Command {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let session = global.session(Make::Never).await?;
         match self {
-            Self::List { queues } => list(&session, queues).await,
+            Self::List {
+                queues,
+                names: true,
+            } => names(&session, queues).await,
+            Self::List { queues, .. } => list(&session, queues).await,
             Self::Pause { queues } => {
                 switch(&session, queues, "paused", |queue| Control::Pause { queue }).await
             }
@@ -88,6 +96,18 @@ async fn stats(session: &Session, queues: Vec<String>) -> Result<Vec<QueueStats>
         .stats(&session.namespace, request)
         .await?
         .queues)
+}
+
+/// The names alone: what completions of a shell ask for.
+async fn names(session: &Session, queues: Vec<String>) -> Result<()> {
+    for queue in stats(session, queues).await? {
+        if session.out.is_json() {
+            session.out.json(&queue.queue)?;
+        } else {
+            session.out.line(plain(&queue.queue))?;
+        }
+    }
+    Ok(())
 }
 
 async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
@@ -118,7 +138,7 @@ async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
     }
     let mut header = vec!["queue"];
     header.extend(State::ALL.map(State::name));
-    header.push("waits since");
+    header.push("oldest due");
     let rows = stats
         .iter()
         .map(|queue| {
@@ -129,8 +149,13 @@ async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
             row
         })
         .collect();
-    let numbers = &header[1..];
-    session.out.table(&header, numbers, rows)
+    let columns = Columns {
+        names: &header,
+        numbers: &header[1..],
+        optional: &header[1..],
+        ..Columns::default()
+    };
+    session.out.table(columns, rows)
 }
 
 async fn switch(
@@ -142,16 +167,20 @@ async fn switch(
     // A name that was mistyped pauses nothing that anybody waits for.
     let known = stats(session, Vec::new()).await?;
     let known: HashSet<String> = known.into_iter().map(|queue| queue.queue).collect();
+    let durability = session.durability().await?;
+    let mut any = false;
     for queue in queues {
         let answer = session
             .engine
             .control(&session.namespace, control(queue.clone()))
             .await?;
         let changed = answer == Controlled::Done(true);
+        any |= changed;
         if session.out.is_json() {
-            session
-                .out
-                .json(&object!({"queue": queue, "paused": done == "paused", "changed": changed}))?;
+            session.out.json(&object!({
+                "queue": queue, "paused": done == "paused", "changed": changed,
+                "durability": durability.to_string(),
+            }))?;
         } else if changed {
             session.out.line(format!("{queue} is {done}"))?;
             if done == "paused" && !known.contains(&queue) {
@@ -167,6 +196,9 @@ async fn switch(
             };
             session.out.line(format!("{queue} {so}"))?;
         }
+    }
+    if any {
+        session.tell_durability(durability);
     }
     Ok(())
 }
@@ -190,6 +222,8 @@ async fn purge(session: &Session, queue: String, yes: bool) -> Result<()> {
         session.out.note("nothing was changed; add --yes to do it");
         return Ok(());
     }
+    let durability = session.durability().await?;
+    let progress = Progress::new(session.out, pending, "jobs cancelled");
     let mut cursor = None;
     let mut cancelled = 0;
     loop {
@@ -211,18 +245,25 @@ async fn purge(session: &Session, queue: String, yes: bool) -> Result<()> {
             ));
         };
         cancelled += matched as u64;
+        progress.set(cancelled);
         cursor = next;
         if cursor.is_none() {
             break;
         }
     }
+    progress.finish();
     if session.out.is_json() {
-        return session
-            .out
-            .json(&object!({"queue": queue, "dry_run": false, "cancelled": cancelled}));
+        return session.out.json(&object!({
+            "queue": queue, "dry_run": false, "cancelled": cancelled,
+            "durability": durability.to_string(),
+        }));
     }
     session.out.line(format!(
         "cancelled {} of {queue}",
         counted(cancelled, "job")
-    ))
+    ))?;
+    if cancelled > 0 {
+        session.tell_durability(durability);
+    }
+    Ok(())
 }

@@ -93,12 +93,14 @@ pub(crate) fn counted(n: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// Microseconds as milliseconds with what is worth showing: `0.42 ms`, `12.3 ms`, `1,204 ms`.
+/// Microseconds as milliseconds with what is worth showing: `0.42 ms`, `12.3 ms`, `1,204 ms`; a minute
+/// or more as a span, such as `3d2h`.
 pub(crate) fn ms(micros: u64) -> String {
     let value = micros as f64 / 1_000.0;
     match value {
         v if v < 10.0 => format!("{v:.2} ms"),
         v if v < 100.0 => format!("{v:.1} ms"),
+        v if v >= 60_000.0 => format_span(Duration::from_secs(micros / 1_000_000)),
         v => format!("{} ms", count(v.round() as u64)),
     }
 }

@@ -14,7 +14,7 @@ fn changes_in_a_directory_that_nobody_serves_are_on_record() {
     let punctual = Punctual::with_data();
     let id = punctual.enqueue(&["mail", "{}", "--delay", "1h"]);
     punctual.json(&["jobs", "cancel", &id]);
-    punctual.json(&["jobs", "retry", "--queue", "mail", "--state", "dead"]);
+    punctual.json(&["jobs", "redrive", "--queue", "mail"]);
     punctual.json(&["queues", "pause", "mail"]);
     punctual.json(&["queues", "purge", "mail"]);
     let of_job = format!("local cancel job {id} done");

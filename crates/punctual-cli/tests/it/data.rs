@@ -40,7 +40,7 @@ fn filled() -> Punctual {
     ]);
     let cancelled = punctual.enqueue(&["mail", "{}", "--delay", "1h"]);
     punctual.run(&["jobs", "cancel", &cancelled]).exits(0);
-    punctual.enqueue(&["work", "dead", "--attempts", "1"]);
+    punctual.enqueue(&["work", "dead", "--max-attempts", "1"]);
     punctual.enqueue(&["work", "later", "--retry", "fixed:1h"]);
     punctual.enqueue(&["work", "done", "--retention", "1d"]);
     let command = "read what; echo $what; [ $what = done ]";

@@ -28,7 +28,7 @@ fn a_job_is_kept_with_every_option() {
         "ann",
         "--group-on-retry",
         "pass",
-        "--attempts",
+        "--max-attempts",
         "4",
         "--retry",
         "list:1s,10s",
@@ -133,7 +133,7 @@ fn what_cannot_be_a_job_is_wrong_usage() {
             "2030-01-01T00:00:00Z",
         ],
         &["mail", "{}", "--priority", "10"],
-        &["mail", "{}", "--attempts", "0"],
+        &["mail", "{}", "--max-attempts", "0"],
         &["mail", "{}", "--unique", ""],
         &["mail", "{}", "--header", "no-value"],
         &["mail", "{}", "--retry", "sometimes"],
@@ -156,7 +156,7 @@ fn what_cannot_be_a_job_is_wrong_usage() {
         assert!(message.contains("limit: 262144"), "{error}");
     }
     let told = punctual.run(&["enqueue", "mail", "--priority", "-1"]);
-    assert!(told.exits(2).stderr.contains("0..=9"));
+    assert!(told.exits(2).stderr.contains("0, which runs first"));
     assert_eq!(
         punctual.json(&["queues", "list"]).len(),
         0,
@@ -324,5 +324,139 @@ fn a_job_that_expires_before_it_is_due_is_warned_of() {
     };
     assert!(sends(&["--delay", "1h", "--expires", "30m"]).contains("expires before"));
     assert!(sends(&["--expires", "2020-01-01T00:00:00Z"]).contains("expires before"));
-    assert_eq!(sends(&["--delay", "30m", "--expires", "1h"]), "");
+    assert!(!sends(&["--delay", "30m", "--expires", "1h"]).contains("expires"));
+}
+
+#[test]
+fn text_that_looks_like_json_is_refused_with_the_fix() {
+    let punctual = Punctual::with_data();
+    for broken in ["{a:1}", "[1,", " {\"to\":ann}", "\"open"] {
+        let ran = punctual.run(&["enqueue", "mail", broken]).exits(2);
+        assert!(
+            ran.stderr.contains("--text") && ran.stderr.contains("double quotes"),
+            "{ran:?}"
+        );
+        let input = punctual.run_with_input(&["enqueue", "mail", "-"], broken.as_bytes());
+        input.exits(2);
+        let id = punctual.enqueue(&["mail", broken, "--text"]);
+        assert_eq!(
+            punctual.one(&["jobs", "show", &id])["content_type"],
+            "text/plain"
+        );
+        punctual.enqueue(&["mail", broken, "--content-type", "application/x-mine"]);
+    }
+    let id = punctual.enqueue(&["mail", "hello"]);
+    assert_eq!(
+        punctual.one(&["jobs", "show", &id])["content_type"],
+        "text/plain"
+    );
+    let raw = ["enqueue", "mail", "--from", "-", "--raw", "-o", "json"];
+    let ran = punctual.run_with_input(&raw, b"{a:1}\n").exits(2);
+    assert!(
+        text(&ran.error()["lines"][0]["message"]).contains("--text"),
+        "{ran:?}"
+    );
+    let text = [&raw[..], &["--text"]].concat();
+    punctual.run_with_input(&text, b"{a:1}\n").exits(0);
+}
+
+#[test]
+fn wrong_numbers_say_what_to_write() {
+    let punctual = Punctual::with_data();
+    for (option, value, says) in [
+        ("--priority", "high", "0, which runs first"),
+        ("--priority", "10", "9, which runs last"),
+        ("--max-attempts", "0", "from 1 on"),
+        ("--max-attempts", "many", "from 1 on"),
+    ] {
+        let ran = punctual
+            .run(&["enqueue", "mail", "{}", option, value])
+            .exits(2);
+        assert!(
+            ran.stderr.contains(says) && ran.stderr.contains(option),
+            "{ran:?}"
+        );
+    }
+    // The former names are gone.
+    punctual
+        .run(&["enqueue", "mail", "{}", "--attempts", "1"])
+        .exits(2);
+    punctual.run(&["jobs", "retry", "--queue", "mail"]).exits(2);
+}
+
+#[test]
+fn an_instant_without_a_zone_is_local_and_the_zone_is_shown() {
+    let punctual = Punctual::new();
+    let run = |args: &[&str]| {
+        let mut command = punctual.command(args);
+        // Eight hours east of Greenwich, in the form that needs no files.
+        let output = command.env("TZ", "XST-8").output().expect("it runs");
+        crate::support::Ran::from(output).exits(0)
+    };
+    let told = run(&["enqueue", "mail", "{}", "--at", "2099-12-01 08:00"]).stdout;
+    assert!(told.contains("due 2099-12-01T08:00:00+08:00"), "{told}");
+    let args = [
+        "enqueue",
+        "mail",
+        "{}",
+        "--at",
+        "2099-12-01T08:00",
+        "-o",
+        "json",
+    ];
+    assert_eq!(run(&args).documents()[0]["due"], "2099-12-01T00:00:00Z");
+    let args = [
+        "enqueue",
+        "mail",
+        "{}",
+        "--at",
+        "2099-12-01T08:00Z",
+        "-o",
+        "json",
+    ];
+    assert_eq!(run(&args).documents()[0]["due"], "2099-12-01T08:00:00Z");
+}
+
+#[test]
+fn what_stores_something_prints_the_durability() {
+    let punctual = Punctual::new();
+    let said = |ran: crate::support::Ran| ran.exits(0).stderr;
+    let stored = |stderr: &str| stderr.contains("stored by fsync");
+    assert!(stored(&said(punctual.run(&["enqueue", "mail", "{}"]))));
+    let file = punctual.write("jobs.jsonl", "{}\n");
+    let file = file.to_str().expect("a path");
+    assert!(stored(&said(
+        punctual.run(&["enqueue", "mail", "--from", file])
+    )));
+    let id = punctual.enqueue(&["mail", "{}", "--delay", "1h"]);
+    for args in [
+        &["jobs", "reschedule", &*id, "--delay", "2h"][..],
+        &["jobs", "run-now", &id],
+        &["jobs", "cancel", &id],
+        &["jobs", "delete", &id],
+        &["jobs", "cancel", "--queue", "mail", "--yes"],
+        &["queues", "pause", "mail"],
+        &["queues", "resume", "mail"],
+    ] {
+        assert!(stored(&said(punctual.run(args))), "{args:?}");
+        assert!(!stored(&said(
+            punctual.run(&["jobs", "cancel", "--queue", "mail"])
+        )));
+    }
+    punctual.enqueue(&["mail", "{}"]);
+    assert!(stored(&said(
+        punctual.run(&["queues", "purge", "mail", "--yes"])
+    )));
+    let exported = punctual.run(&["export"]).exits(0).stdout;
+    let exported = punctual.run_with_input(
+        &["import", "-", "--engine", "file:./other"],
+        exported.as_bytes(),
+    );
+    assert!(stored(&said(exported)));
+    let memory = punctual.run(&["enqueue", "mail", "{}", "--engine", "memory:"]);
+    let memory = said(memory);
+    assert!(
+        memory.contains("warning: ") && memory.contains("nothing is kept"),
+        "{memory}"
+    );
 }

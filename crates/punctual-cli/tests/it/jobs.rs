@@ -50,7 +50,10 @@ fn a_list_of_no_jobs_is_wrong_usage() {
     let punctual = Punctual::new();
     punctual.enqueue(&["mail"]);
     let told = punctual.run(&["jobs", "list", "--limit", "0"]).exits(2);
-    assert!(told.stderr.contains("--limit"), "{told:?}");
+    assert!(
+        told.stderr.contains("a number from 1 on, or --all"),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -78,12 +81,111 @@ fn explain_says_why_and_what_to_do() {
 #[test]
 fn a_job_that_does_not_exist_exits_with_3() {
     let punctual = Punctual::with_data();
-    for command in ["show", "explain", "cancel", "retry", "delete"] {
+    for command in ["show", "explain", "cancel", "redrive", "run-now", "delete"] {
         let ran = punctual.run(&["jobs", command, NOBODY]).exits(3);
         assert!((ran.stdout + &ran.stderr).contains(NOBODY), "{command}");
     }
     punctual.run(&["jobs", "show", "seven"]).exits(2);
     punctual.run(&["jobs", "show"]).exits(2);
+}
+
+#[test]
+fn the_end_of_an_id_names_its_job() {
+    let punctual = Punctual::new();
+    let one = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
+    let twin = "01994f2e-8a51-7c3e-8000-aaaa4c1d2b7a";
+    for id in [one, twin, "01994f2e-8a51-7c3e-8000-3f0f00000000"] {
+        punctual.enqueue(&["mail", "{}", "--delay", "1h", "--id", id]);
+    }
+    let shown = punctual.one(&["jobs", "show", "3f0f4c1d2b7a"]);
+    assert_eq!(shown["id"], one);
+    let explained = punctual.one(&["jobs", "explain", "8000-AAAA4C1D2B7A"]);
+    assert_eq!(explained["id"], twin);
+    let ran = punctual.run(&["jobs", "cancel", "4c1d2b7a"]).exits(2);
+    assert!(ran.stderr.contains("2 jobs have an id"), "{ran:?}");
+    assert!(
+        ran.stderr.contains(one) && ran.stderr.contains(twin),
+        "{ran:?}"
+    );
+    let ran = punctual.run(&["jobs", "show", "12345678"]).exits(3);
+    assert!(ran.stderr.contains("ends in 12345678"), "{ran:?}");
+    punctual.run(&["jobs", "show", "1d2b7a"]).exits(2);
+    punctual
+        .run(&["jobs", "cancel", "00000000", "3f0f4c1d2b7a"])
+        .exits(0);
+    assert_eq!(
+        [one, twin].map(|id| punctual.state(id)),
+        ["cancelled", "scheduled"]
+    );
+}
+
+#[test]
+fn at_80_columns_no_id_queue_or_header_is_broken() {
+    let punctual = Punctual::new();
+    let queue = "notifications.of.orders.in.europe/west";
+    let ids = [
+        "{}",
+        r#"{"a":"long payload that does not fit beside the rest"}"#,
+    ]
+    .map(|payload| {
+        punctual.enqueue(&[queue, payload, "--kind", "orders.remind", "--delay", "90d"])
+    });
+    punctual.enqueue(&["mail", "{}", "--delay", "1h"]);
+    for columns in ["40", "80", "100", "140"] {
+        let at = |args: &[&str]| {
+            let mut command = punctual.command(args);
+            let output = command.env("COLUMNS", columns).output().expect("it runs");
+            crate::support::Ran::from(output).exits(0).stdout
+        };
+        let jobs = at(&["jobs", "list"]);
+        for word in [
+            &*ids[0],
+            &ids[1],
+            queue,
+            "orders.remind",
+            "scheduled",
+            "QUEUE",
+            "STATE",
+        ] {
+            assert!(jobs.contains(word), "{word} at {columns}: {jobs}");
+        }
+        let queues = at(&["queues", "list"]);
+        for word in [queue, "SCHEDULED"] {
+            assert!(queues.contains(word), "{word} at {columns}: {queues}");
+        }
+        let verdicts = at(&["jobs", "cancel", &ids[0], &ids[1], "--dry-run"]);
+        assert!(verdicts.contains("done: cancelled"), "{verdicts}");
+        let widest = [jobs, queues, verdicts].concat();
+        let widest = widest.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= columns.parse().ok(), "{widest:?} at {columns}");
+    }
+}
+
+#[test]
+fn explain_of_a_dead_job_gives_its_cause() {
+    let punctual = Punctual::new();
+    let id = punctual.enqueue(&["mail", "{}", "--max-attempts", "1"]);
+    let work = [
+        "work",
+        "mail",
+        "--exec",
+        "echo no such customer; exit 1",
+        "--until-idle",
+    ];
+    punctual.run(&work).exits(0);
+    let reason = punctual.one(&["jobs", "explain", &id])["reasons"][0].clone();
+    assert_eq!(
+        (&reason["reason"], &reason["why"]),
+        (&json!("dead"), &json!("exhausted"))
+    );
+    assert!(
+        text(&reason["error"]).contains("no such customer"),
+        "{reason}"
+    );
+    let told = punctual.run(&["jobs", "explain", &id]).exits(0).stdout;
+    for words in ["max_attempts", "no such customer", "punctual jobs redrive"] {
+        assert!(told.contains(words), "{told}");
+    }
 }
 
 #[test]
@@ -94,7 +196,8 @@ fn jobs_are_changed_by_id_and_by_unique_key() {
         .run(&["jobs", "reschedule", &id, "--delay", "2d"])
         .exits(0);
     assert_eq!(punctual.state(&id), "scheduled");
-    punctual.run(&["jobs", "retry", &id]).exits(0);
+    punctual.run(&["jobs", "redrive", &id]).exits(4);
+    punctual.run(&["jobs", "run-now", &id]).exits(0);
     assert_eq!(
         punctual.state(&id),
         "ready",
@@ -111,7 +214,7 @@ fn jobs_are_changed_by_id_and_by_unique_key() {
     punctual.run(&by_key).exits(0);
     assert_eq!(punctual.state(&id), "cancelled");
     punctual.run(&["jobs", "cancel", &id]).exits(0);
-    punctual.run(&["jobs", "retry", &id]).exits(4);
+    punctual.run(&["jobs", "run-now", &id]).exits(4);
     punctual.run(&["jobs", "delete", &id]).exits(0);
     punctual.run(&["jobs", "show", &id]).exits(3);
 }
@@ -164,7 +267,7 @@ fn jobs_that_a_filter_finds_are_changed_only_with_yes() {
 fn dead_jobs_are_sent_back_together() {
     let punctual = Punctual::new();
     for _ in 0..3 {
-        punctual.enqueue(&["mail", "{}", "--attempts", "1"]);
+        punctual.enqueue(&["mail", "{}", "--max-attempts", "1"]);
     }
     punctual
         .run(&["work", "mail", "--exec", "exit 1", "--until-idle"])
@@ -172,7 +275,7 @@ fn dead_jobs_are_sent_back_together() {
     let dead = ["jobs", "list", "--queue", "mail", "--state", "dead"];
     assert_eq!(punctual.json(&dead).len(), 3);
     punctual
-        .run(&["jobs", "retry", "--queue", "mail", "--yes"])
+        .run(&["jobs", "redrive", "--queue", "mail", "--yes"])
         .exits(0);
     assert_eq!(punctual.json(&dead).len(), 0);
     assert_eq!(

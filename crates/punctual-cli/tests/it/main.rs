@@ -49,6 +49,8 @@ mod support;
 mod tidy;
 /// The server by TLS and by its file of settings.
 mod tls;
+/// Queues and workers, drawn again and again.
+mod top;
 /// Help, exit codes, errors, closed pipes.
 mod usage;
 /// A command per job.

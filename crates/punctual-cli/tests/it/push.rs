@@ -212,10 +212,10 @@ fn a_job_for_a_url_is_posted_by_the_server_and_its_outcome_is_told() {
 fn the_end_of_a_job_that_no_worker_saw_is_told_too() {
     let punctual = Punctual::new();
     let target = Target::start();
-    let asks = ["mail", "{}", "--delay", "1h", "--callback", &target.url()];
-    let id = punctual.enqueue(&asks);
+    let (url, place) = (target.url(), target.address.to_string());
+    let asks = ["mail", "{}", "--delay", "1h", "--callback", &url];
+    let id = punctual.enqueue(&[&asks[..], &["--push-allow", &place]].concat());
     punctual.json(&["jobs", "cancel", &id]);
-    let place = target.address.to_string();
     let server = Server::start(&punctual, &["--push-allow", &place]);
     let told = target.next();
     let said: Value = serde_json::from_str(&told.body).expect("JSON");
@@ -229,7 +229,7 @@ fn the_end_of_a_job_that_no_worker_saw_is_told_too() {
 fn a_dead_letter_is_told_to_the_operator_wherever_that_url_leads() {
     let punctual = Punctual::new();
     let target = Target::start();
-    punctual.enqueue(&["mail", "1", "--attempts", "1"]);
+    punctual.enqueue(&["mail", "1", "--max-attempts", "1"]);
     punctual.json(&["work", "mail", "--exec", "false", "--until-idle"]);
     let server = Server::start(&punctual, &["--alert", &target.url()]);
     let alert = target.next();
@@ -282,6 +282,31 @@ fn a_delivery_whose_worker_is_killed_is_made_by_another() {
     assert_eq!(again.body, "7");
     again.answer("200 OK");
     assert_eq!(settled(&server, &id)["state"], "completed");
+}
+
+#[test]
+fn a_target_that_is_not_public_is_refused_at_creation_with_the_remedy() {
+    let punctual = Punctual::with_data();
+    let line = r#"{"queue":"mail","target":"http://localhost:3000/"}"#;
+    let file = punctual.write("jobs.jsonl", format!("{line}\n"));
+    let local = "http://localhost:3000/";
+    let header = format!("punctual-target={local}");
+    for args in [
+        &["mail", "{}", "--target", local][..],
+        &["mail", "{}", "--callback", local],
+        &["http:mail", "{}", "--header", &header],
+        &["--from", file.to_str().expect("a path")],
+    ] {
+        let args = [&["enqueue"], args].concat();
+        let ran = punctual.run(&args).exits(2);
+        assert!(
+            ran.stderr.contains("--push-allow localhost:3000"),
+            "{ran:?}"
+        );
+        let opened = [&args[..], &["--push-allow", "localhost:3000"]].concat();
+        punctual.run(&opened).exits(0);
+    }
+    assert_eq!(punctual.json(&["jobs", "list"]).len(), 4);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use crate::serve::Server;
 use crate::support::Punctual;
 
 #[test]
@@ -67,7 +68,7 @@ fn the_doctor_finds_what_waits_for_a_person() {
     let punctual = Punctual::with_data();
     let well = punctual.one(&["doctor"]);
     assert_eq!(well["ok"], true, "{well}");
-    punctual.enqueue(&["mail", "{}", "--attempts", "1"]);
+    punctual.enqueue(&["mail", "{}", "--max-attempts", "1"]);
     punctual
         .run(&["work", "mail", "--exec", "false", "--until-idle"])
         .exits(0);
@@ -78,4 +79,28 @@ fn the_doctor_finds_what_waits_for_a_person() {
     assert!(told.contains("punctual queues resume mail"), "{told}");
     // The doctor's own job leaves no trace where the user looks.
     assert_eq!(punctual.json(&["queues", "list"]).len(), 1);
+}
+
+#[test]
+fn the_doctor_is_content_over_http_with_a_token_of_one_namespace() {
+    let punctual = Punctual::new();
+    let token = "a-token-of-the-shop-0123456789";
+    let tokens = format!("{token} shop read,enqueue,work,admin\n");
+    let tokens = punctual.write("tokens", tokens);
+    let tokens = tokens.to_str().expect("a path");
+    let server = Server::start(&punctual, &["--token-file", tokens]);
+    let url = server.url();
+    let run = |args: &[&str]| {
+        let mut command = punctual.command(&[args, &["--engine", &url]].concat());
+        let output = command.env("PUNCTUAL_TOKEN", token).output();
+        crate::support::Ran::from(output.expect("it runs"))
+    };
+    let well = run(&["doctor"]).exits(0);
+    assert!(well.stdout.contains("through in"), "{well:?}");
+    // The namespace is that of the token, unless one is named.
+    run(&["enqueue", "mail", "{}"]).exits(0);
+    let queues = run(&["queues", "list", "--names", "--namespace", "shop"]);
+    assert!(queues.exits(0).stdout.contains("mail\n"));
+    run(&["queues", "list", "--namespace", "other"]).exits(2);
+    assert_eq!(server.end(), Some(0));
 }

@@ -13,12 +13,14 @@ const COMMANDS: &[&[&str]] = &[
     &["jobs", "explain"],
     &["jobs", "cancel"],
     &["jobs", "reschedule"],
-    &["jobs", "retry"],
+    &["jobs", "redrive"],
+    &["jobs", "run-now"],
     &["jobs", "delete"],
     &["queues", "list"],
     &["queues", "pause"],
     &["queues", "resume"],
     &["queues", "purge"],
+    &["top"],
     &["audit"],
     &["doctor"],
     &["bench", "lifecycle"],
@@ -46,15 +48,32 @@ fn every_command_has_help_with_examples() {
             ran.stdout.contains("--output"),
             "{command:?} has no --output"
         );
-        let longest = ran.stdout.lines().map(|line| line.chars().count()).max();
-        assert!(
-            longest <= Some(100),
-            "{command:?} has a line of {longest:?}"
-        );
+        for columns in [80, 100] {
+            let mut help = punctual.command(&[command, &["--help"][..]].concat());
+            let output = help.env("COLUMNS", columns.to_string()).output();
+            let help = crate::support::Ran::from(output.expect("it runs")).stdout;
+            for line in help.lines() {
+                let count = line.chars().count();
+                assert!(count <= columns, "{command:?} at {columns}: {line}");
+            }
+            for example in examples(&ran.stdout) {
+                assert!(
+                    help.contains(example),
+                    "{command:?} at {columns} breaks {example}"
+                );
+            }
+        }
     }
     let top = punctual.run(&["--help"]).exits(0);
     assert!(top.stdout.contains("Exit codes:"));
     punctual.run(&["--version"]).exits(0);
+}
+
+/// The commands of the examples that fit on 80 columns, without their comments.
+fn examples(help: &str) -> Vec<&str> {
+    let lines = help.lines().filter(|line| line.starts_with("  punctual "));
+    let commands = lines.map(|line| line[2..].split("  ").next().unwrap_or_default());
+    commands.filter(|command| command.len() < 78).collect()
 }
 
 #[test]
@@ -174,6 +193,56 @@ fn data_cannot_write_to_the_terminal() {
             .chars()
             .find(|c| c.is_control() && *c != '\n' || *c == '\u{202e}');
         assert_eq!(bad, None, "{args:?}");
+    }
+}
+
+#[test]
+fn completions_know_queues_and_states() {
+    let punctual = Punctual::new();
+    punctual.enqueue(&["mail", "{}"]);
+    punctual.enqueue(&["http:mail", "{}"]);
+    let bash = punctual.run(&["completions", "bash"]).exits(0).stdout;
+    punctual.write("completions.bash", bash);
+    let completed = |line: &str| {
+        let script = format!(
+            "source ./completions.bash; COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}; \
+             COMP_WORDBREAKS=$' \\t\\n:='; COMP_WORDS=({line}); \
+             [[ $COMP_LINE == *' ' ]] && COMP_WORDS+=(''); \
+             COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _punctual_with_queues punctual \"${{COMP_WORDS[COMP_CWORD]}}\" \
+             \"${{COMP_WORDS[COMP_CWORD-1]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        let binary = std::path::Path::new(env!("CARGO_BIN_EXE_punctual"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", binary.parent().expect("a directory").display());
+        let mut command = std::process::Command::new("bash");
+        let command = command.args(["-c", &script]).env("PATH", path);
+        let command = command
+            .current_dir(punctual.path(""))
+            .env_remove("PUNCTUAL_ENGINE");
+        let ran = crate::support::Ran::from(command.output().expect("bash runs"));
+        ran.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(completed("punctual enqueue m"), ["mail"]);
+    assert_eq!(completed("punctual work "), ["http:mail", "mail"]);
+    assert_eq!(
+        completed("punctual queues pause http:m"),
+        ["mail"],
+        "after the colon"
+    );
+    assert_eq!(completed("punctual jobs list --queue m"), ["mail"]);
+    assert_eq!(completed("punctual jobs list --state sch"), ["scheduled"]);
+    assert_eq!(completed("punctual queues pa"), ["pause"]);
+    assert_eq!(
+        completed("punctual enqueue --engine file:./none m").concat(),
+        ""
+    );
+    for (shell, asks) in [
+        ("zsh", ":QUEUE:_punctual_queues'"),
+        ("fish", "-f -a '(__punctual_queues)'"),
+    ] {
+        let script = punctual.run(&["completions", shell]).exits(0).stdout;
+        assert!(script.matches(asks).count() > 5, "{shell}: {script}");
     }
 }
 

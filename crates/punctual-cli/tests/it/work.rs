@@ -70,7 +70,7 @@ fn exit_codes_are_verdicts() {
     let punctual = Punctual::new();
     let failing = punctual.enqueue(&["jobs", "3", "--retry", "fixed:1h"]);
     let snoozing = punctual.enqueue(&["jobs", "75"]);
-    let killed = punctual.enqueue(&["jobs", "9", "--attempts", "1"]);
+    let killed = punctual.enqueue(&["jobs", "9", "--max-attempts", "1"]);
     let command = r#"read code; echo "said $code" >&2; [ $code = 9 ] && kill -9 $$; exit $code"#;
     work(&punctual, command, &["--snooze", "2h"]);
     let show = |id: &str| punctual.one(&["jobs", "show", id]);
@@ -101,7 +101,7 @@ fn exit_codes_are_verdicts() {
 #[test]
 fn every_attempt_is_told_within_80_columns() {
     let punctual = Punctual::new();
-    let attempts = ["--retry", "fixed:1ms", "--attempts", "12"];
+    let attempts = ["--retry", "fixed:1ms", "--max-attempts", "12"];
     let id = punctual.enqueue(&[&["jobs", "x"][..], &attempts].concat());
     for _ in 0..12 {
         let long = "the bank is closed ".repeat(30);
@@ -153,7 +153,7 @@ fn output_is_bounded_and_a_command_may_ignore_its_input() {
 #[test]
 fn a_timeout_kills_the_command_with_its_children() {
     let punctual = Punctual::new();
-    let id = punctual.enqueue(&["jobs", "{}", "--timeout", "300ms", "--attempts", "1"]);
+    let id = punctual.enqueue(&["jobs", "{}", "--timeout", "300ms", "--max-attempts", "1"]);
     // A child in the background, and a shell that ignores SIGTERM: only SIGKILL to all ends them.
     let command = "trap '' TERM; sleep 600 & echo $! > child; wait; sleep 600";
     let attempts = work(&punctual, command, &["--grace", "200ms"]);
@@ -173,7 +173,7 @@ fn a_timeout_kills_the_command_with_its_children() {
 #[test]
 fn a_default_timeout_is_for_jobs_without_one() {
     let punctual = Punctual::new();
-    let id = punctual.enqueue(&["jobs", "{}", "--attempts", "1"]);
+    let id = punctual.enqueue(&["jobs", "{}", "--max-attempts", "1"]);
     work(&punctual, "sleep 600", &["--timeout", "200ms"]);
     let job = punctual.one(&["jobs", "show", &id]);
     assert!(

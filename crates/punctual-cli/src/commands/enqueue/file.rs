@@ -6,7 +6,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 use punctual::engine::Receipt;
-use punctual::{JobId, Limits, NewJob, Queue};
+use punctual::{JobId, Limits, NewJob, Queue, push};
+use punctual_push::Guard;
 
 use super::content_type_of;
 use crate::args::Session;
@@ -30,6 +31,8 @@ pub(super) struct FromFile<'a> {
     pub(super) raw: bool,
     pub(super) defaults: NewJob,
     pub(super) content_type: Option<String>,
+    pub(super) text: bool,
+    pub(super) guard: Guard,
 }
 
 /// What the first reading found.
@@ -68,6 +71,9 @@ impl FromFile<'_> {
         }
         let summary = self.send(session, &file, &checked, &info.limits).await?;
         self.tell(session, &checked, &summary, &info.durability.to_string())?;
+        if summary.sent > 0 {
+            session.tell_durability(info.durability);
+        }
         if summary.refused.is_empty() {
             Ok(())
         } else {
@@ -113,7 +119,9 @@ impl FromFile<'_> {
                 let payload = Bytes::copy_from_slice(text.as_bytes());
                 let content_type = match &self.content_type {
                     Some(given) => given.clone(),
-                    None => content_type_of(&payload).into(),
+                    None => content_type_of(&payload, self.text)
+                        .map_err(|error| format!("is not JSON: {error}; --text sends it as text"))?
+                        .into(),
                 };
                 return Ok((
                     NewJob {
@@ -131,6 +139,11 @@ impl FromFile<'_> {
         })?;
         if job.queue.is_empty() {
             return Err("names no queue, and none is given on the command line".into());
+        }
+        let callback = push::header(&job.headers, push::CALLBACK);
+        for url in push::target(&job.headers).into_iter().chain(callback) {
+            let checked = self.guard.check(url);
+            checked.map_err(|error| error.message().to_owned())?;
         }
         job.check(limits).map_err(|error| error.to_string())?;
         match hash {
@@ -218,9 +231,7 @@ impl FromFile<'_> {
         } else {
             parts.join(", ")
         };
-        session
-            .out
-            .line(format!("{}: {parts} ({durability})", self.name()))?;
+        session.out.line(format!("{}: {parts}", self.name()))?;
         if summary.late > 0 {
             session.out.line(format!(
                 "{} were due in the past: they are due now",

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use punctual::time::{Timestamp, parse_span};
 use punctual::{Due, Group, Hold, JobId, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy, push};
-use punctual_push::Guard;
+use punctual_push::{Allow, Guard};
 
-use clap::{ValueEnum, value_parser};
+use clap::ValueEnum;
 
 use crate::args::{instant_of, span_of};
-use crate::failure::{Failure, Result};
+use crate::failure::{Exit, Failure, Result};
 use punctual_gateway::hold_of;
 
 /// Everything that can be said of a job.
@@ -28,7 +28,7 @@ pub(super) struct Options {
     #[arg(long, short, value_name = "SPAN", value_parser = span_of, conflicts_with = "at", allow_hyphen_values = true)]
     delay: Option<Duration>,
 
-    /// Run at this instant, such as 2026-12-01T08:00:00Z
+    /// Run at this instant: 2026-12-01T08:00:00Z, or 2026-12-01 08:00 in local time
     #[arg(long, value_name = "INSTANT", value_parser = instant_of)]
     at: Option<Timestamp>,
 
@@ -37,7 +37,7 @@ pub(super) struct Options {
     expires: Option<String>,
 
     /// 0 (first) to 9 (last) [default: 5]
-    #[arg(long, short, value_name = "0..9", value_parser = value_parser!(u8).range(0..=9), allow_negative_numbers = true)]
+    #[arg(long, short, value_name = "0..9", value_parser = priority_of, allow_negative_numbers = true)]
     priority: Option<u8>,
 
     /// At most one unsettled job of the queue holds this key
@@ -61,8 +61,8 @@ pub(super) struct Options {
     group_on_retry: Option<GroupRetry>,
 
     /// Failures after which it is dead [default: 20]
-    #[arg(long, value_name = "N")]
-    attempts: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = attempts_of)]
+    max_attempts: Option<u32>,
 
     /// When a failure is tried again: fixed:10s, linear:10s..5m, exponential:1s..1h or list:1s,1m
     /// [default: exponential:1s..1h, with jitter]
@@ -86,12 +86,21 @@ pub(super) struct Options {
     header: Vec<(String, String)>,
 
     /// Post it to this URL when it is due; it then lies in http:QUEUE
-    #[arg(long, value_name = "URL", value_parser = url_of, conflicts_with = "from")]
+    #[arg(long, value_name = "URL", conflicts_with = "from")]
     target: Option<String>,
 
     /// Post how it ended to this URL
-    #[arg(long, value_name = "URL", value_parser = url_of, conflicts_with = "from")]
+    #[arg(long, value_name = "URL", conflicts_with = "from")]
     callback: Option<String>,
+
+    /// Let --target and --callback lead there, as `serve` or `work` does that posts it:
+    /// HOST, HOST:PORT, CIDR or CIDR:PORT
+    #[arg(long, value_name = "PLACE")]
+    push_allow: Vec<Allow>,
+
+    /// Send the payload as text, even if it is not JSON but looks like it
+    #[arg(long, conflicts_with = "content_type")]
+    pub(super) text: bool,
 
     /// What the payload is [default: found by looking at it]
     #[arg(long, value_name = "TYPE")]
@@ -145,7 +154,7 @@ impl Options {
                 Some(GroupRetry::Pass) => OnRetry::Pass,
             },
         });
-        job.max_attempts = self.attempts.unwrap_or(job.max_attempts);
+        job.max_attempts = self.max_attempts.unwrap_or(job.max_attempts);
         if let Some(retry) = &self.retry {
             job.retry = retry.clone();
         }
@@ -159,6 +168,12 @@ impl Options {
         if let Some(url) = &self.callback {
             push::set(job, push::CALLBACK, url);
         }
+        let target = push::target(&job.headers).map(|url| ("--target", url));
+        let callback = push::header(&job.headers, push::CALLBACK).map(|url| ("--callback", url));
+        for (option, url) in target.into_iter().chain(callback) {
+            let checked = self.guard().check(url);
+            checked.map_err(|error| target_refused(option, url, &error))?;
+        }
         if let Some(content_type) = &self.content_type {
             job.content_type.clone_from(content_type);
         }
@@ -166,8 +181,31 @@ impl Options {
     }
 }
 
+impl Options {
+    /// Where jobs may be posted to, as far as their URLs say.
+    pub(super) fn guard(&self) -> Guard {
+        Guard::new().allow(self.push_allow.iter().cloned())
+    }
+}
+
+/// The same answer as over HTTP, with the two commands that open the place.
+fn target_refused(option: &str, url: &str, error: &punctual::Error) -> Failure {
+    let text = error.message();
+    let text = text.split_once(": ").map_or(text, |(_, text)| text);
+    let (what, remedy) = text.split_once("; ").unwrap_or((text, ""));
+    let message = format!("{option} {url} is refused: {what}");
+    let failure = Failure::new(Exit::Usage, "target_refused", message);
+    match remedy.strip_suffix(" to open it") {
+        Some(open) => failure.hint(format!(
+            "{open}: `punctual serve`, which posts the job, and this command take that option"
+        )),
+        None if remedy.is_empty() => failure,
+        None => failure.hint(remedy),
+    }
+}
+
 fn expiry(text: &str, now: Timestamp) -> Result<Timestamp> {
-    if let Ok(at) = text.parse() {
+    if let Ok(at) = instant_of(text) {
         return Ok(at);
     }
     let span = parse_span(text).map_err(|_| {
@@ -206,11 +244,14 @@ fn retry_of(text: &str) -> std::result::Result<RetryPolicy, String> {
     }
 }
 
-/// Where it leads is judged by who posts it, and by what that one was allowed.
-fn url_of(text: &str) -> std::result::Result<String, String> {
-    let checked = Guard::new().trust(text).check(text);
-    checked.map_err(|error| error.message().to_owned())?;
-    Ok(text.to_owned())
+fn priority_of(text: &str) -> std::result::Result<u8, String> {
+    let read = text.parse().ok().filter(|priority| *priority <= 9);
+    read.ok_or_else(|| "write a number from 0, which runs first, to 9, which runs last".into())
+}
+
+fn attempts_of(text: &str) -> std::result::Result<u32, String> {
+    let read = text.parse().ok().filter(|attempts| *attempts > 0);
+    read.ok_or_else(|| "write a number from 1 on".into())
 }
 
 fn header_of(text: &str) -> std::result::Result<(String, String), String> {

@@ -1,4 +1,4 @@
-//! `punctual jobs cancel|reschedule|retry|delete`: the same question, "which jobs?", four verbs.
+//! `punctual jobs cancel|reschedule|redrive|run-now|delete`: the same question, "which jobs?", five verbs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::name_of;
 use super::select::{Named, Where};
 use crate::args::{Session, instant_of, span_of};
 use crate::failure::{Exit, Failure, Result};
-use crate::output::{count, counted, object};
+use crate::output::{Columns, count, counted, object};
 
 /// Cancel jobs; a running one is asked to stop
 #[derive(Debug, clap::Args)]
@@ -46,16 +46,27 @@ pub(crate) struct Reschedule {
     at: Option<Timestamp>,
 }
 
-/// Send dead jobs back, and make waiting ones run now
+/// Send dead jobs back to their queues
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  punctual jobs retry ID
-  punctual jobs retry --queue mail --state dead          says what it would do
-  punctual jobs retry --queue mail --state dead --yes    does it
+  punctual jobs redrive ID
+  punctual jobs redrive --queue mail          says what it would do
+  punctual jobs redrive --queue mail --yes    does it
 
-A dead job is ready again with failures and crashes at zero. A held or scheduled one is due now.")]
-pub(crate) struct Retry {
+A dead job is ready again with failures and crashes at zero.")]
+pub(crate) struct Redrive {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Make held and scheduled jobs due now
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual jobs run-now ID
+  punctual jobs run-now --queue mail --state scheduled --yes")]
+pub(crate) struct RunNow {
     #[command(flatten)]
     which: Which,
 }
@@ -107,20 +118,17 @@ impl Reschedule {
     }
 }
 
-impl Retry {
+impl Redrive {
     pub(super) async fn run(mut self, session: &Session) -> Result<()> {
-        let which = &mut self.which;
-        if which.by_name() {
-            return which.retry_named(session).await;
-        }
-        // What a filter finds is one state's: redrive is for the dead, run now for the rest.
-        let state = *which.filter.state.get_or_insert(State::Dead);
-        let action = if state == State::Dead {
-            Action::Redrive
-        } else {
-            Action::RunNow
-        };
-        which.edit_filtered(session, action, "retry").await
+        let filter = &mut self.which.filter;
+        filter.state.get_or_insert(State::Dead);
+        self.which.edit(session, Action::Redrive, "redrive").await
+    }
+}
+
+impl RunNow {
+    pub(super) async fn run(self, session: &Session) -> Result<()> {
+        self.which.edit(session, Action::RunNow, "run now").await
     }
 }
 
@@ -140,13 +148,13 @@ impl Which {
     async fn edit(&self, session: &Session, action: Action, verb: &str) -> Result<()> {
         if self.by_name() {
             let verdicts = self.edit_named(session, action).await?;
-            return self.tell(session, &verdicts);
+            return self.tell(session, action, &verdicts).await;
         }
         self.edit_filtered(session, action, verb).await
     }
 
     async fn edit_named(&self, session: &Session, action: Action) -> Result<Verdicts> {
-        let targets = self.named.targets()?;
+        let targets = self.named.targets(session).await?;
         let mut verdicts = Vec::new();
         for batch in targets.chunks(session.engine.info().await?.limits.batch_items) {
             let edited = self
@@ -156,24 +164,6 @@ impl Which {
             verdicts.extend(named.map(|(name, (id, verdict))| (name, id, verdict)));
         }
         Ok(verdicts)
-    }
-
-    /// Sends dead jobs back, then makes those that were not dead but waiting run now.
-    async fn retry_named(&self, session: &Session) -> Result<()> {
-        let mut verdicts = self.edit_named(session, Action::Redrive).await?;
-        for (_, id, verdict) in &mut verdicts {
-            let (Some(id), EditVerdict::WrongState(state)) = (*id, *verdict) else {
-                continue;
-            };
-            if state.is_pending() {
-                let select = Select::Targets(vec![id.into()]);
-                let edited = self.send(session, select, Action::RunNow).await?;
-                if let Some((_, now)) = edited.verdicts.first() {
-                    *verdict = *now;
-                }
-            }
-        }
-        self.tell(session, &verdicts)
     }
 
     async fn edit_filtered(&self, session: &Session, action: Action, verb: &str) -> Result<()> {
@@ -203,9 +193,11 @@ impl Which {
         }
         let matched: u64 = counts.values().sum();
         let dry = !self.yes;
+        let durability = session.durability().await?;
         if session.out.is_json() {
             return session.out.json(&object!({
                 "dry_run": dry, "matched": matched, "changed": changes, "verdicts": counts,
+                "durability": durability.to_string(),
             }));
         }
         let would = if dry { "would " } else { "" };
@@ -219,6 +211,9 @@ impl Which {
         }
         if dry && !self.dry_run && changes > 0 {
             session.out.note("nothing was changed; add --yes to do it");
+        }
+        if !dry && changes > 0 {
+            session.tell_durability(durability);
         }
         Ok(())
     }
@@ -234,7 +229,8 @@ impl Which {
         Ok(session.engine.edit(&session.namespace, edit).await?)
     }
 
-    fn tell(&self, session: &Session, verdicts: &Verdicts) -> Result<()> {
+    async fn tell(&self, session: &Session, action: Action, verdicts: &Verdicts) -> Result<()> {
+        let durability = session.durability().await?;
         let mut rows = Vec::new();
         for (name, id, verdict) in verdicts {
             if session.out.is_json() {
@@ -244,17 +240,27 @@ impl Which {
                     "verdict": verdict.name(),
                     "state": state_of(*verdict).map(State::name),
                     "dry_run": self.dry_run,
+                    "durability": durability.to_string(),
                 }))?;
             } else {
                 rows.push(vec![name.clone(), in_words(*verdict)]);
             }
         }
         if !session.out.is_json() {
-            session.out.table(
-                &["job", if self.dry_run { "would be" } else { "verdict" }],
-                &[],
-                rows,
-            )?;
+            let verdict = if self.dry_run { "would be" } else { "verdict" };
+            let columns = Columns {
+                names: &["job", verdict],
+                ..Columns::default()
+            };
+            session.out.table(columns, rows)?;
+        }
+        if verdicts.iter().any(|(_, _, verdict)| verdict.is_change()) && !self.dry_run {
+            session.tell_durability(durability);
+        }
+        let waits = |verdict: &EditVerdict| matches!(verdict, EditVerdict::WrongState(state) if state.is_pending());
+        if action == Action::Redrive && verdicts.iter().any(|(_, _, verdict)| waits(verdict)) {
+            let hint = "hint: `punctual jobs run-now ID` makes a job that waits due now";
+            session.out.note(hint);
         }
         let any = |matches: fn(&EditVerdict) -> bool| {
             verdicts.iter().any(|(_, _, verdict)| matches(verdict))

@@ -1,6 +1,5 @@
 //! `punctual jobs list`.
 
-use clap::builder::RangedU64ValueParser;
 use punctual::engine::{List, ListBy};
 use punctual::time::Timestamp;
 use punctual::{JobRecord, State};
@@ -8,7 +7,7 @@ use punctual::{JobRecord, State};
 use super::select::Where;
 use crate::args::Session;
 use crate::failure::Result;
-use crate::output::{ago, cut};
+use crate::output::{Columns, ago, cut};
 use punctual_gateway::JobLine;
 
 const EXAMPLES: &str = "\
@@ -38,7 +37,7 @@ const STATES: [State; 7] = [
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Only jobs of this queue
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
 
     #[command(flatten)]
@@ -53,7 +52,7 @@ pub(crate) struct Args {
     group: Option<String>,
 
     /// At most that many jobs
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = at_least_one())]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = limit_of)]
     limit: usize,
 
     /// Every job, however many
@@ -61,8 +60,9 @@ pub(crate) struct Args {
     all: bool,
 }
 
-fn at_least_one() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..)
+fn limit_of(text: &str) -> std::result::Result<usize, String> {
+    let read = text.parse().ok().filter(|limit| *limit > 0);
+    read.ok_or_else(|| "write a number from 1 on, or --all for every job".into())
 }
 
 impl Args {
@@ -78,11 +78,15 @@ impl Args {
             session.out.note("no jobs");
             return Ok(());
         }
-        session.out.table(
-            &["id", "queue", "kind", "state", "due", "attempt", "about"],
-            &["attempt"],
-            jobs.iter().map(|job| row(job, now)).collect(),
-        )?;
+        let columns = Columns {
+            names: &["id", "queue", "kind", "state", "due", "attempt", "about"],
+            numbers: &["attempt"],
+            cut: "about",
+            optional: &["kind", "attempt"],
+        };
+        session
+            .out
+            .table(columns, jobs.iter().map(|job| row(job, now)).collect())?;
         if more {
             session.out.note(format!(
                 "there are more; show them with --limit {} or --all",

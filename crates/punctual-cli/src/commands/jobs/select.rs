@@ -1,32 +1,35 @@
 //! Which jobs a command means: ids, a unique key, or a filter.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use punctual::State;
 use punctual::engine::{Filter, Target};
 use punctual::time::Timestamp;
-use punctual::{JobId, State};
 
-use crate::args::instant_of;
+use super::endings::{IdOrEnd, id_or_end, resolve};
+use crate::args::{Session, instant_of};
 use crate::failure::{Failure, Result};
 
 /// Jobs by name.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Named {
-    /// Ids of jobs
-    #[arg(value_name = "ID", value_parser = id_of)]
-    pub(super) ids: Vec<JobId>,
+    /// Ids of jobs, whole or their last 8 or more characters
+    #[arg(value_name = "ID", value_parser = id_or_end)]
+    pub(super) ids: Vec<IdOrEnd>,
 
     /// The job that holds this unique key of --queue
     #[arg(long, value_name = "KEY", requires = "queue")]
     pub(super) unique: Option<String>,
 
     /// The queue
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "QUEUE")]
     pub(super) queue: Option<String>,
 }
 
 impl Named {
     /// The jobs named; at least one.
-    pub(super) fn targets(&self) -> Result<Vec<Target>> {
-        let mut targets: Vec<Target> = self.ids.iter().copied().map(Target::Id).collect();
+    pub(super) async fn targets(&self, session: &Session) -> Result<Vec<Target>> {
+        let ids = resolve(session, &self.ids).await?;
+        let mut targets: Vec<Target> = ids.into_iter().map(Target::Id).collect();
         if let (Some(queue), Some(key)) = (&self.queue, &self.unique) {
             targets.push(Target::Unique {
                 queue: queue.clone(),
@@ -45,8 +48,8 @@ impl Named {
 /// What else must hold for a job.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Where {
-    /// Only jobs in this state: held, scheduled, ready, active, completed, cancelled or dead
-    #[arg(long, value_name = "STATE", value_parser = state_of)]
+    /// Only jobs in this state
+    #[arg(long, value_name = "STATE", value_parser = states())]
     pub(super) state: Option<State>,
 
     /// Only jobs of this kind
@@ -79,11 +82,8 @@ impl Where {
     }
 }
 
-fn state_of(text: &str) -> std::result::Result<State, String> {
-    let read = text.parse();
-    read.map_err(|error: punctual::Error| error.message().to_owned())
-}
-
-fn id_of(text: &str) -> std::result::Result<JobId, String> {
-    text.parse().map_err(|_| "a job's id is a UUID".to_owned())
+/// The states by name, which completions of a shell know too.
+fn states() -> impl TypedValueParser<Value = State> {
+    let parser = PossibleValuesParser::new(State::ALL.map(State::name));
+    parser.try_map(|name| name.parse::<State>())
 }
