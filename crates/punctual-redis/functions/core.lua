@@ -4,7 +4,7 @@
 -- This file: the globals, bound at the first call (none can be reached while the library loads).
 
 -- Grows with each change of the library: a newer one is respected, an older one replaced.
-local VERSION = 17
+local VERSION = 18
 
 local call, sub, byte, char, rep, find, fmt, concat, floor, min, max, pack, unp, mp, unpack_list, tonum
 local BELOW = '\0\0\0\0\0\0\0\0'
@@ -15,7 +15,7 @@ local MINUTE = 60e6
 local Shard, Row, Job, Due, Line, Group, Unique, Place, Settled, Page, Sweep = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
 local Calls, Alarm = {}, {}
 local Enqueue, Claim, Settle, Retry, Edit, Inspect, Explain, Stats, Control, Wait, Text = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
-local Outbox, Sheaf = {}, {}
+local Outbox, Sheaf, Ends = {}, {}, {}
 
 local function bind()
   call = redis.call

@@ -79,14 +79,19 @@ local function read_pages(blob)
     p.has_times = at > p.late + 4
     local form = byte(blob, at)
     at = at + 1
-    if form == 1 or form == 3 then
+    if form > 5 then error('no such form') end
+    if form == 1 or form >= 3 then -- 3 and 5 have cores, 4 and 5 kinds
       p.attempt, p.n = unp('>I4I2', blob, at)
       local bytes = 16 * p.n
       p.ids = sub(blob, at + 6, at + 5 + bytes)
       at = at + 6 + bytes
-      if form == 3 then
+      if form == 3 or form == 5 then
         p.cores = sub(blob, at, at + bytes - 1)
         at = at + bytes
+      end
+      if form >= 4 then
+        p.kinds, at = Ends.read_kinds(blob, at, p.n)
+        if not at then error('kinds are of other jobs') end
       end
     else
       p.n = unp('>I2', blob, at)
@@ -146,12 +151,14 @@ local function is_repeated(id, raw, token, attempt)
 end
 
 -- Marks plain jobs of a page that completed: n ids as a list and a string; `cores`, due and hash of
--- each, if the caller told them; `results` if there are any.
+-- each, if the caller told them; `results` if there are any. Answers the records, if it had to read them.
 local function mark_plain(p, ids, n, all, cores, results)
+  local records
   if not cores or p.runs then
-    local records = Job.raws(ids)
-    for i = 1, n do records[i] = records[i] and sub(records[i], 12, 27) or rep('\0', 16) end -- deleted by somebody else
-    cores = concat(records)
+    records = Job.raws(ids)
+    local read = {}
+    for i = 1, n do read[i] = records[i] and sub(records[i], 12, 27) or rep('\0', 16) end -- deleted by somebody else
+    cores = concat(read)
     for i = 1, n do Sheaf.leave(ids[i]) end
   end
   if n >= 8 and not results then
@@ -166,13 +173,15 @@ local function mark_plain(p, ids, n, all, cores, results)
     call_many('HSET', S.k.b, kv)
     Settled.marks(S.now, all, n)
   end
+  return records
 end
 
--- Counts and tells what plain jobs of a page completed.
-local function completed_plain(p, ids, n)
+-- Counts and tells what plain jobs of a page completed: ids as a list and a string, and their kinds.
+local function completed_plain(p, ids, n, all, kinds)
   local r = Row.of(p.q)
   r.c[ACTIVE] = r.c[ACTIVE] - n
   note(r, 3, n)
+  Ends.completed(r, all, n, kinds)
   if M.watch >= S.now then
     S.settled = S.settled or {}
     for i = 1, n do S.settled[#S.settled + 1] = ids[i] end
@@ -198,12 +207,14 @@ local function settle_plain(p, report)
     end
     runs = Page.runs_at(places)
   end
+  local kinds = report.kinds or (p.runs or report.cores) and Ends.kinds(sent, n)
   if p.runs then
     Sheaf.complete(p, runs)
   else
-    mark_plain(p, ids, n, sent, report.cores)
+    local records = mark_plain(p, ids, n, sent, report.cores)
+    kinds = kinds or Ends.kinds(sent, n, records)
   end
-  completed_plain(p, ids, n)
+  completed_plain(p, ids, n, sent, kinds)
   Page.leave_runs(p, runs)
   return true
 end
@@ -354,8 +365,9 @@ local function settle_items(p, report)
     end
     if #ids > 0 then
       q = p.q
-      mark_plain(p, ids, #ids, concat(ids), nil, results)
-      completed_plain(p, ids, #ids)
+      local all = concat(ids)
+      local records = mark_plain(p, ids, #ids, all, nil, results)
+      completed_plain(p, ids, #ids, all, Ends.kinds(all, #ids, records))
       Page.leave(p, places)
     end
   end
@@ -383,7 +395,9 @@ local function settle_small(blob)
   local size = #blob
   if size < 69 then return nil end
   local pages, token, late, run, form, attempt, n = unp('>I2c16I2I2BI4I2', blob, 9)
-  if pages ~= 1 or form ~= 3 or late > 0 or run > 0 or attempt ~= 1 or n >= 8 or size ~= 37 + 32 * n then return nil end
+  if pages ~= 1 or form ~= 5 or late > 0 or run > 0 or attempt ~= 1 or n >= 8 then return nil end
+  local kinds, at = Ends.read_kinds(blob, 38 + 32 * n, n)
+  if at ~= size + 1 then return nil end
   local page = S.fetched[token]
   if not page or S.fetched['~' .. token] or S.pages and S.pages[token] ~= nil then return nil end
   local flags, of, ql = unp('>BI2I2', page, 49)
@@ -408,6 +422,7 @@ local function settle_small(blob)
   local r = Row.of(q)
   r.c[ACTIVE] = r.c[ACTIVE] - n
   note(r, 3, n)
+  Ends.completed(r, sub(blob, 38, 37 + 16 * n), n, kinds)
   return u8(S.now) .. '\0'
 end
 

@@ -190,6 +190,7 @@ function Settled.as(j, state)
   if j.opts.g then Group.member(r, j, false) end
   Place.forget_expiry(j)
   note(r, NOTED[state], 1)
+  Ends.add(r, state, j.kind ~= j.q and j.kind or '', j.id, 1)
   changed(j.id, j.q, state)
   S.settled = S.settled or {}
   S.settled[#S.settled + 1] = j.id

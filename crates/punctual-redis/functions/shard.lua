@@ -163,7 +163,7 @@ local function not_ours(key)
 end
 
 -- Every command of this library that takes a key.
-local COMMANDS = {'DEL', 'EXISTS', 'EXPIRE', 'GET', 'HDEL', 'HGET', 'HGETALL', 'HINCRBY', 'HKEYS', 'HMGET', 'HSCAN', 'HSET',
+local COMMANDS = {'APPEND', 'DEL', 'EXISTS', 'EXPIRE', 'GET', 'HDEL', 'HGET', 'HGETALL', 'HINCRBY', 'HKEYS', 'HMGET', 'HSCAN', 'HSET',
   'LINDEX', 'LLEN', 'LPOP', 'LPUSH', 'LRANGE', 'LREM', 'LSET', 'LTRIM', 'RPUSH', 'ZADD', 'ZCOUNT', 'ZLEXCOUNT', 'ZRANGE',
   'ZRANGEBYLEX', 'ZRANGEBYSCORE', 'ZREM', 'ZREMRANGEBYRANK', 'ZSCORE'}
 
@@ -186,7 +186,7 @@ function Shard.check(base)
 end
 
 -- What a queue's keys begin with.
-local QUEUE_KEYS = {'n', 'tb', 'ts', 'h', 'g', 'l', 'gm', 'hi', 'hb', 'k:4', 'k:5', 'k:6'}
+local QUEUE_KEYS = {'z', 'n', 'tb', 'ts', 'h', 'g', 'l', 'gm', 'hi', 'hb', 'k:4', 'k:5', 'k:6'}
 for lane = 0, 19 do
   if lane < 10 then QUEUE_KEYS[#QUEUE_KEYS + 1] = 'r:' .. lane end
   QUEUE_KEYS[#QUEUE_KEYS + 1] = 'x:' .. lane
@@ -397,6 +397,7 @@ function Shard.commit()
       end
       r.ring = nil
     end
+    if r.ended then Ends.write(r) end
     local duty = Due.duty(r)
     if duty ~= r.told then Row.tell(r, duty) end
     local raw = write_row(r)

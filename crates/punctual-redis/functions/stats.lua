@@ -220,7 +220,7 @@ local function queue_names(asked)
   return names
 end
 
--- stats. Key: base. Argument: instance, map {q, h, du, any}. Reply: map {q, w, e, n, i}.
+-- stats. Key: base. Argument: instance, map {q, h, du, en, any}. Reply: map {q, w, e, n, i}.
 function Stats.call(base, blob)
   if not call then bind() end
   local map = Inspect.map_of(blob)
@@ -231,7 +231,7 @@ function Stats.call(base, blob)
       local r = Row.find(name)
       local oldest, c = oldest_due(r), r.c
       queues[i] = {name, {c[0], c[1], c[2], c[3], c[4], c[5], c[6]}, flag(r, 2) and 1 or 0, oldest and S.now - oldest or -1,
-        map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}}
+        map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}, map.en == 1 and Ends.of(r) or ''}
     end
     local leased, ends = {}, call('ZRANGE', base .. ':e', 0, -1, 'WITHSCORES')
     Page.look_ahead(ends)

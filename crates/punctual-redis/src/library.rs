@@ -18,6 +18,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/unique.lua"),
     include_str!("../functions/place.lua"),
     include_str!("../functions/page.lua"),
+    include_str!("../functions/ends.lua"),
     include_str!("../functions/settled.lua"),
     include_str!("../functions/sweep.lua"),
     include_str!("../functions/retry.lua"),

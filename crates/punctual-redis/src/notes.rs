@@ -1,9 +1,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use punctual::engine::{PageReport, Token};
+use punctual::JobId;
+use punctual::engine::{ENDS_KEPT, PageReport, Token};
 
-use crate::wire::claim::{Note, PageNotes};
+use crate::wire::claim::{Kinds, PageNotes};
+use crate::wire::settle::Told;
 
 /// What is remembered of the pages that this process claimed, to settle them cheaply. Forgetting
 /// costs the server a look at each job, and nothing else.
@@ -12,44 +14,78 @@ pub(crate) struct Notes(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    pages: BTreeMap<Token, Vec<Note>>,
+    pages: BTreeMap<Token, PageNotes>,
     order: VecDeque<(Token, usize)>,
-    jobs: usize,
+    weight: usize,
 }
 
 /// Jobs that are remembered at the same time, some 40 bytes each.
 const JOBS_MAX: usize = 100_000;
+/// A page itself weighs as much as so many jobs.
+const PAGE_WEIGHT: usize = 4;
 
 impl Notes {
-    pub(crate) fn remember(&self, pages: PageNotes) {
+    pub(crate) fn remember(&self, pages: Vec<(Token, PageNotes)>) {
         let mut known = self.known();
-        for (token, mut notes) in pages {
-            notes.sort_unstable();
-            known.jobs += notes.len();
-            known.order.push_back((token, notes.len()));
-            known.pages.insert(token, notes);
+        for (token, mut page) in pages {
+            page.cores.sort_unstable();
+            let weight = PAGE_WEIGHT + page.cores.len() + page.kinds.weight();
+            known.weight += weight;
+            known.order.push_back((token, weight));
+            known.pages.insert(token, page);
         }
-        while known.jobs > JOBS_MAX {
-            let Some((token, jobs)) = known.order.pop_front() else {
+        while known.weight > JOBS_MAX {
+            let Some((token, weight)) = known.order.pop_front() else {
                 return;
             };
-            known.jobs -= jobs;
+            known.weight -= weight;
             known.pages.remove(&token);
         }
     }
 
-    /// The notes of a report's jobs in their order, if they are all known.
-    pub(crate) fn of(&self, report: &PageReport) -> Option<Vec<[u8; 16]>> {
+    /// What is known of a report's jobs, in their order.
+    pub(crate) fn of(&self, report: &PageReport) -> Told {
         let known = self.known();
-        let notes = known.pages.get(&report.token)?;
-        let note = |id| {
-            let at = notes.binary_search_by_key(&id, |(known, _)| *known).ok()?;
-            Some(notes[at].1)
+        let Some(page) = known.pages.get(&report.token) else {
+            return Told::default();
         };
-        report.settlements.iter().map(|one| note(one.id)).collect()
+        let core = |id: JobId| {
+            let at = page
+                .cores
+                .binary_search_by_key(&id, |(known, _)| *known)
+                .ok()?;
+            Some(page.cores[at].1)
+        };
+        let ids = report.settlements.iter().map(|one| one.id);
+        Told {
+            cores: ids.map(core).collect(),
+            kinds: kinds_of(&page.kinds, report),
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The kinds of the last jobs of a report, as many as are kept of a queue's ends: how many in a row
+/// have which. No entry if all are named after their queue.
+fn kinds_of(kinds: &Kinds, report: &PageReport) -> Option<Vec<(usize, String)>> {
+    let from = report.settlements.len().saturating_sub(ENDS_KEPT);
+    let last = &report.settlements[from..];
+    match kinds {
+        Kinds::OfQueue => Some(Vec::new()),
+        Kinds::One(kind) => Some(vec![(last.len(), kind.clone())]),
+        Kinds::Each(each) => {
+            let mut runs: Vec<(usize, String)> = Vec::new();
+            for settlement in last {
+                let kind = each.get(&settlement.id)?;
+                match runs.last_mut() {
+                    Some((count, known)) if known == kind => *count += 1,
+                    _ => runs.push((1, kind.clone())),
+                }
+            }
+            Some(runs)
+        }
     }
 }

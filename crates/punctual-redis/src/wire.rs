@@ -3,6 +3,7 @@
 pub(crate) mod claim;
 pub(crate) mod control;
 pub(crate) mod edit;
+pub(crate) mod ends;
 pub(crate) mod enqueue;
 pub(crate) mod extend;
 pub(crate) mod inspect;

@@ -29,6 +29,7 @@ mod control;
 mod durable;
 mod edit;
 mod effects;
+mod ends;
 mod enqueue;
 mod expiry;
 mod explain;

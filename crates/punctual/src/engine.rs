@@ -12,6 +12,7 @@
 mod claim;
 mod control;
 mod edit;
+mod ends;
 mod enqueue;
 mod info;
 mod inspect;
@@ -26,6 +27,7 @@ pub use claim::{
 };
 pub use control::{Control, Controlled, OnFull, QueueSettings, RecordValue, VersionedRecord};
 pub use edit::{Action, Edit, EditVerdict, Edited, Select};
+pub use ends::{ENDS_KEPT, JobEnd};
 pub use enqueue::{EnqueueVerdict, Enqueued, Receipt};
 pub use info::{Capability, Durability, Health, Info, LoopHealth, NamespaceProblem};
 pub use inspect::{

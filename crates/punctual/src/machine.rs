@@ -9,6 +9,7 @@ mod codec;
 mod control;
 mod due;
 mod edit;
+mod ends;
 mod enqueue;
 mod explain;
 mod fields;
@@ -38,6 +39,7 @@ use crate::job::{JobId, Limits, State, check_name};
 use crate::time::{Timestamp, days, minutes};
 
 use due::DueIndex;
+use ends::Ends;
 use history::History;
 pub use recover::{Frozen, Recovered};
 use rows::*;
@@ -60,6 +62,7 @@ pub struct Machine {
     counters: Counters,
     signals: Signals,
     history: History,
+    ends: Ends,
 }
 
 /// How long cancelled and dead jobs are kept.
@@ -89,6 +92,7 @@ struct Tables {
     kept: Table<KeptKey, Kept>,
     prune: Table<PruneKey, JobId>,
     records: Table<RecordKey, RecordRow>,
+    ends: Table<EndKey, EndRow>,
 }
 
 #[derive(Debug, Default)]
@@ -178,7 +182,8 @@ impl Machine {
             marks: Table::new(17, base.clone()),
             kept: Table::new(18, base.clone()),
             prune: Table::new(19, base.clone()),
-            records: Table::new(20, base),
+            records: Table::new(20, base.clone()),
+            ends: Table::new(21, base),
         };
         Self {
             limits,
@@ -198,6 +203,7 @@ impl Machine {
             },
             signals: Signals::default(),
             history: History::default(),
+            ends: Ends::default(),
         }
     }
 
@@ -223,6 +229,7 @@ impl Machine {
 
     /// The mutations of the step just done, for the log; empty if it changed nothing.
     pub fn take_step(&mut self) -> Result<Vec<u8>> {
+        self.write_ends()?;
         self.save_changed_queues();
         if self.journal.rows.0.is_empty() {
             return Ok(Vec::new());

@@ -88,8 +88,7 @@ impl Command {
 async fn stats(session: &Session, queues: Vec<String>) -> Result<Vec<QueueStats>> {
     let request = StatsRequest {
         queues,
-        history: false,
-        due: false,
+        ..StatsRequest::default()
     };
     Ok(session
         .engine

@@ -23,6 +23,7 @@ const QUEUES_AT_ONCE: usize = 50;
     params(
         ("queue" = Option<Vec<String>>, Query, description = "only these; all without"),
         ("history" = Option<bool>, Query), ("due" = Option<bool>, Query),
+        ("ends" = Option<bool>, Query, description = "the last 100 jobs of each queue that ended, the newest first, without payloads"),
         ("total" = Option<bool>, Query, description = "history and due of all these queues as one, and the recent past of each"),
         ("minutes" = Option<u64>, Query, description = "how far the history goes back, all it has by default", minimum = 1, maximum = 1440)
     ),
@@ -33,13 +34,14 @@ pub(super) async fn stats(
     Allowed(caller, _): Allowed<Reading>,
     pairs: Pairs,
 ) -> Answer<StatsAnswer> {
-    pairs.only(&["queue", "history", "due", "total", "minutes"])?;
+    pairs.only(&["queue", "history", "due", "ends", "total", "minutes"])?;
     let minutes_told = minutes_of(&pairs)?;
     let total = pairs.is_true("total")?;
     let request = StatsRequest {
         queues: pairs.all("queue"),
         history: pairs.is_true("history")? && !total,
         due: pairs.is_true("due")? || total,
+        ends: pairs.is_true("ends")?,
     };
     let mut stats = shared.engine.stats(&caller.namespace, request).await?;
     if total {
@@ -78,7 +80,7 @@ async fn sum(
         let request = StatsRequest {
             queues: some.iter().map(|queue| queue.queue.clone()).collect(),
             history: true,
-            due: false,
+            ..StatsRequest::default()
         };
         let past = shared.engine.stats(&caller.namespace, request).await?;
         for told in past.queues {

@@ -1,7 +1,7 @@
 //! Queues and workers in numbers.
 
 use punctual::State;
-use punctual::engine::{DueBucket, MinuteStats, QueueStats, Stats, WorkerSeen};
+use punctual::engine::{DueBucket, JobEnd, MinuteStats, QueueStats, Stats, WorkerSeen};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -27,9 +27,34 @@ pub(crate) struct QueueLine {
     due: Vec<DueLine>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     history: Vec<MinuteLine>,
+    /// With `ends`: the last jobs that ended, the newest first; missing if there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ends: Vec<EndLine>,
     /// With `total`; missing if nothing happened.
     #[serde(skip_serializing_if = "Option::is_none")]
     recent: Option<Recent>,
+}
+
+/// A job that ended. The job itself may be gone.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = JobEnd)]
+struct EndLine {
+    id: String,
+    kind: String,
+    /// `completed`, `cancelled` or `dead`.
+    state: String,
+    at: String,
+}
+
+impl From<&JobEnd> for EndLine {
+    fn from(end: &JobEnd) -> Self {
+        Self {
+            id: end.id.to_string(),
+            kind: end.kind.clone(),
+            state: end.state.to_string(),
+            at: end.at.to_string(),
+        }
+    }
 }
 
 /// Jobs that fall due within a span.
@@ -106,6 +131,7 @@ impl From<&QueueStats> for QueueLine {
             oldest_due_ms: stats.oldest_due.map(|span| span.as_millis() as u64),
             due: stats.due.iter().map(Into::into).collect(),
             history: stats.history.iter().map(Into::into).collect(),
+            ends: stats.ends.iter().map(Into::into).collect(),
             recent: None,
         }
     }

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use punctual::engine::{
-    Counts, Got, List, Listing, MinuteStats, QueueStats, Stats, StatsRequest, Target, WorkerSeen,
+    Counts, ENDS_KEPT, Got, List, Listing, MinuteStats, QueueStats, Stats, StatsRequest, Target,
+    WorkerSeen,
 };
 use punctual::time::Timestamp;
 use punctual::{Namespace, Result};
@@ -146,6 +147,9 @@ fn add_queue(queues: &mut Vec<QueueStats>, part: QueueStats) {
         }
     }
     sum.history = minutes.into_values().collect();
+    sum.ends.extend(part.ends);
+    sum.ends.sort_by_key(|end| std::cmp::Reverse(end.at));
+    sum.ends.truncate(ENDS_KEPT);
 }
 
 fn add_minute(sum: &mut MinuteStats, part: &MinuteStats) {

@@ -1,5 +1,7 @@
+use std::collections::BTreeMap;
+
 use punctual::engine::{Claim, ClaimOrder, Claimed, Page, Token, WorkerId, WorkerRecord};
-use punctual::{JobId, Result, State};
+use punctual::{JobId, JobRecord, Result, State};
 
 use super::mp::{MapWriter, Mp};
 use super::record::{Holder, number_32, read_record, texts};
@@ -94,12 +96,51 @@ pub(super) fn read_worker(id: WorkerId, bytes: &[u8]) -> Result<WorkerRecord> {
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) claimed: Claimed,
-    pub(crate) notes: PageNotes,
+    pub(crate) notes: Vec<(Token, PageNotes)>,
     pub(crate) unseen: Option<Unseen>,
 }
 
-/// The notes of each page of an answer.
-pub(crate) type PageNotes = Vec<(Token, Vec<Note>)>;
+/// What is worth knowing of a page until it is settled.
+#[derive(Debug, Default)]
+pub(crate) struct PageNotes {
+    /// Of each job; none of a page of sheaves, where the server needs none.
+    pub(crate) cores: Vec<Note>,
+    pub(crate) kinds: Kinds,
+}
+
+/// The kinds of a page's jobs.
+#[derive(Debug, Default)]
+pub(crate) enum Kinds {
+    /// All are named after their queue.
+    #[default]
+    OfQueue,
+    One(String),
+    Each(BTreeMap<JobId, String>),
+}
+
+impl Kinds {
+    fn of(jobs: &[JobRecord]) -> Self {
+        let Some(first) = jobs.first() else {
+            return Self::OfQueue;
+        };
+        if jobs.iter().all(|job| job.kind == job.queue) {
+            Self::OfQueue
+        } else if jobs.iter().all(|job| job.kind == first.kind) {
+            Self::One(first.kind.clone())
+        } else {
+            let each = jobs.iter().map(|job| (job.id, job.kind.clone()));
+            Self::Each(each.collect())
+        }
+    }
+
+    /// About how many jobs' notes take as much memory.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::Each(each) => 3 * each.len(),
+            _ => 0,
+        }
+    }
+}
 
 /// A page whose records its claimer reads.
 #[derive(Debug)]
@@ -171,19 +212,18 @@ impl Reply {
         records: impl Iterator<Item = Option<&'a [u8]>>,
     ) -> Result<()> {
         let mut jobs = Vec::with_capacity(page.ids.len());
-        let mut notes = Vec::with_capacity(page.ids.len());
+        let mut cores = Vec::with_capacity(page.ids.len());
         let told = page.runs.is_empty();
         for (id, record) in page.ids.into_iter().zip(records) {
             let Some(record) = record else { continue };
             if told {
-                notes.push(note_of(id, record)?);
+                cores.push(note_of(id, record)?);
             }
             jobs.push(read_record(id, State::Active, Some(page.holder), record)?);
         }
         if !jobs.is_empty() {
-            if told {
-                self.notes.push((page.token, notes));
-            }
+            let kinds = Kinds::of(&jobs);
+            self.notes.push((page.token, PageNotes { cores, kinds }));
             self.claimed.pages.push(Page {
                 token: page.token,
                 deadline: page.holder.deadline,

@@ -40,13 +40,19 @@ pub(crate) struct Posted {
     pub(crate) entry: EntryId,
 }
 
-/// `notes` tells what was remembered of a job when it was claimed.
+/// What was remembered of the jobs of a report when they were claimed, where all of it is known.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) cores: Option<Vec<[u8; 16]>>,
+    pub(crate) kinds: Option<Vec<(usize, String)>>,
+}
+
 pub(crate) fn request(
     instance: Instance,
     pages: &[&PageReport],
     error_bytes: usize,
     whither: impl Fn(&Effect) -> Whither,
-    notes: impl Fn(&PageReport) -> Option<Vec<[u8; 16]>>,
+    notes: impl Fn(&PageReport) -> Told,
 ) -> Vec<u8> {
     let mut out = Writer::default();
     let mut effects = 0;
@@ -57,14 +63,26 @@ pub(crate) fn request(
         histogram(&mut out, &page.run_time_us);
         match plain_attempt(&page.settlements) {
             Some(attempt) => {
-                let notes = notes(page);
-                out.u8(if notes.is_some() { 3 } else { 1 });
+                let Told { cores, kinds } = notes(page);
+                let kinds = kinds.filter(|kinds| kinds.len() <= usize::from(u8::MAX));
+                out.u8(match (&cores, &kinds) {
+                    (None, None) => 1,
+                    (Some(_), None) => 3,
+                    (None, Some(_)) => 4,
+                    (Some(_), Some(_)) => 5,
+                });
                 out.u32(attempt as usize).u16(page.settlements.len());
                 for settlement in &page.settlements {
                     out.id(settlement.id);
                 }
-                for note in notes.into_iter().flatten() {
-                    out.bytes(&note);
+                for core in cores.into_iter().flatten() {
+                    out.bytes(&core);
+                }
+                if let Some(kinds) = kinds {
+                    out.u8(kinds.len() as u8);
+                    for (count, kind) in kinds {
+                        out.u16(count).name(&kind);
+                    }
                 }
             }
             None => {

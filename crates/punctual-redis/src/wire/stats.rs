@@ -23,6 +23,9 @@ pub(crate) fn request(request: &StatsRequest) -> MapWriter {
     if request.due {
         map.put("du", 1_u8);
     }
+    if request.ends {
+        map.put("en", 1_u8);
+    }
     map
 }
 
@@ -41,16 +44,18 @@ fn part(parts: &[Mp], index: usize) -> Result<&Mp> {
     parts.get(index).ok_or_else(damaged)
 }
 
-/// `[name, counts of 7, paused, oldest_due span or -1, due, history]`
+/// `[name, counts of 7, paused, oldest_due span or -1, due, history, ends]`
 fn queue(value: &Mp) -> Result<QueueStats> {
     let parts = value.list()?;
+    let name = part(parts, 0)?.text()?;
     let counts = part(parts, 1)?.list()?.iter().map(Mp::number);
     let counts = counts.collect::<Result<Vec<_>>>()?;
     let oldest = part(parts, 3)?.int()?;
     let due = part(parts, 4)?.list()?.iter().map(bucket);
     let history = part(parts, 5)?.list()?.iter().map(minute);
     Ok(QueueStats {
-        queue: part(parts, 0)?.text()?,
+        ends: super::ends::read(&name, part(parts, 6)?.bytes()?)?,
+        queue: name,
         counts: Counts(counts.try_into().map_err(|_| damaged())?),
         paused: part(parts, 2)?.is_set(),
         oldest_due: u64::try_from(oldest).ok().map(Duration::from_micros),

@@ -71,6 +71,7 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
         queues: Vec::new(),
         history: true,
         due: true,
+        ends: true,
     };
     let stats = pile.engine.stats(&here, everything);
     pile.meter.bounded("stats", stats).await.expect("stats");

@@ -151,6 +151,16 @@ async fn use_of(case: &Case, capability: Capability) -> Option<Result<()>> {
                 .await
                 .map(drop)
         }
+        Ends => {
+            let request = StatsRequest {
+                ends: true,
+                ..Default::default()
+            };
+            case.engine()
+                .stats(&case.namespace, request)
+                .await
+                .map(drop)
+        }
         Records => case
             .try_control(Control::Read { name: "a".into() })
             .await

@@ -2,6 +2,7 @@
 
 use super::START;
 use super::case::*;
+pub(super) use super::ends::{ends_outlive_a_close, ends_outlive_a_crash};
 use super::wake::{SOON, assert_claims_at, expiring, in_group, with_key};
 use crate::engine::{
     Action, Claim, Control, Controlled, EnqueueVerdict, Filter, ListBy, QueueSettings, RecordValue,

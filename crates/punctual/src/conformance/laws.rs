@@ -336,6 +336,13 @@ macro_rules! __laws {
                 stats_say_whether_they_are_exact[Delay],
                 health_is_red_while_due_jobs_wait,
             }
+            ends {
+                every_job_that_ends_is_an_end[Ends, Delay, Expiry, UniqueReplace],
+                an_attempt_is_no_end[Ends, Delay],
+                a_queue_keeps_its_last_hundred_ends[Ends],
+                ends_name_the_kind_of_each_job[Ends],
+                ends_are_of_a_queue_and_a_namespace[Ends],
+            }
             control {
                 a_paused_queue_is_not_claimed[Delay],
                 a_pause_is_of_one_queue,
@@ -488,6 +495,8 @@ macro_rules! __durable_laws {
                 what_fell_due_while_down_is_claimed,
                 what_is_gone_stays_gone,
                 what_ends_by_itself_wakes_after_a_close,
+                ends_outlive_a_crash[Ends],
+                ends_outlive_a_close[Ends],
             }
         }
     };

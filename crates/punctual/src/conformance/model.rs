@@ -24,7 +24,7 @@ pub(crate) use claim::Choice;
 pub(crate) use entry::{Entry, Left, Standing};
 pub(crate) use pages::Lease;
 
-use crate::engine::{Namespace, QueueSettings, Token, VersionedRecord, WorkerRecord};
+use crate::engine::{JobEnd, Namespace, QueueSettings, Token, VersionedRecord, WorkerRecord};
 use crate::job::{JobId, Limits, State};
 use crate::time::Timestamp;
 
@@ -124,6 +124,8 @@ pub(crate) struct Space {
     version: u64,
     workers: Vec<(WorkerRecord, Timestamp)>,
     fence: u64,
+    /// Every job that ended, in order, under its queue.
+    ends: Vec<(String, JobEnd)>,
     /// Jobs that the engine was seen to dead-letter for want of room: where the law leaves open
     /// which one goes, it is the first of these that may.
     pub(crate) overflown: Vec<JobId>,
@@ -142,6 +144,7 @@ impl Space {
             version: 0,
             workers: Vec::new(),
             fence: 0,
+            ends: Vec::new(),
             overflown: Vec::new(),
         }
     }

@@ -67,11 +67,12 @@ pub enum Capability {
     Records,
     Import,
     StrictDueOrder,
+    Ends,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Delay,
         Self::Priority,
         Self::UniqueKeep,
@@ -93,6 +94,7 @@ impl Capability {
         Self::Records,
         Self::Import,
         Self::StrictDueOrder,
+        Self::Ends,
     ];
 }
 

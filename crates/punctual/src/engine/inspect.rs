@@ -3,7 +3,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::WorkerRecord;
+use crate::engine::{JobEnd, WorkerRecord};
 use crate::job::{CancelReason, DeadReason, JobId, JobRecord, State};
 use crate::time::Timestamp;
 
@@ -271,6 +271,9 @@ pub struct StatsRequest {
     pub history: bool,
     /// Whether to answer the due histogram.
     pub due: bool,
+    /// Whether to answer the last jobs that ended.
+    #[serde(default)]
+    pub ends: bool,
 }
 
 /// The answer to a stats.
@@ -312,6 +315,9 @@ pub struct QueueStats {
     pub due: Vec<DueBucket>,
     /// The last 24 hours by minutes, oldest first, quiet minutes left out, if asked for.
     pub history: Vec<MinuteStats>,
+    /// The last [`ENDS_KEPT`](super::ENDS_KEPT) jobs that ended, the newest first, if asked for.
+    #[serde(default)]
+    pub ends: Vec<JobEnd>,
 }
 
 /// Jobs by state.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::codec::{Reader, Writer, damaged};
+use super::rows::EndRun;
 use crate::error::Result;
 use crate::job::{
     CancelReason, DeadReason, Group, Hold, JobId, OnRetry, PastAttempt, PastOutcome, State, Stop,
@@ -189,6 +190,24 @@ impl Field for PastAttempt {
     }
     fn heap(&self) -> usize {
         self.error.heap()
+    }
+}
+
+impl Field for EndRun {
+    fn write(&self, to: &mut Writer) {
+        self.state.write(to);
+        to.text(&self.kind);
+        self.ids.write(to);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            state: Field::read(from)?,
+            kind: from.text()?,
+            ids: Field::read(from)?,
+        })
+    }
+    fn heap(&self) -> usize {
+        self.kind.len() + self.ids.heap()
     }
 }
 

@@ -121,6 +121,10 @@ macro_rules! each_table {
             let $table = &mut rows.records;
             $do
         }
+        {
+            let $table = &mut rows.ends;
+            $do
+        }
     }};
 }
 
@@ -160,6 +164,7 @@ impl Machine {
             18 => rows.kept.replay(mutation),
             19 => rows.prune.replay(mutation),
             20 => rows.records.replay(mutation),
+            21 => rows.ends.replay(mutation),
             _ => Err(damaged("step")),
         }
     }
@@ -269,6 +274,7 @@ impl Machine {
     /// The step of an orderly close: leases stay as they are.
     pub fn close(&mut self, now: Timestamp) -> Result<Vec<u8>> {
         self.now = self.now.max(now);
+        self.write_ends()?;
         self.save_changed_queues();
         Ok(self.end_step(true))
     }

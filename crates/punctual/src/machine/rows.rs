@@ -448,6 +448,30 @@ impl Value for RecordRow {
     }
 }
 
+key!(
+    /// A place for the last ends of a queue.
+    EndKey { queue: u32, slot: u8 }
+);
+
+row!(
+    /// Jobs of a queue that ended in one step.
+    EndRow {
+        /// Grows with each row of the queue.
+        seq: u64,
+        at: Timestamp,
+        runs: Vec<EndRun>,
+    }
+);
+
+/// Jobs of one kind that ended the same way.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct EndRun {
+    pub(crate) state: State,
+    /// Empty if it is the queue's name.
+    pub(crate) kind: String,
+    pub(crate) ids: Vec<JobId>,
+}
+
 row!(
     /// What only grows: one row.
     Counters {

@@ -23,6 +23,7 @@ impl Machine {
         self.forget_expiry(&job);
         self.forget_obstacle(&job);
         self.history.settled(job.spec.queue, now, state);
+        self.note_end(&job, state);
         self.changed(&job);
         self.signals.settled(&job.key);
         self.keep(job, state, now)

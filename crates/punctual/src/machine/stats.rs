@@ -94,6 +94,11 @@ impl Machine {
             } else {
                 Vec::new()
             },
+            ends: if request.ends {
+                self.ends_of(id)?
+            } else {
+                Vec::new()
+            },
         })
     }
 

@@ -27,6 +27,7 @@ impl Machine {
 
     /// Begins a step at an instant of engine time.
     pub(super) fn begin(&mut self, now: Timestamp) -> Result<Maintained> {
+        self.write_ends()?;
         let silent_since = self.now;
         self.now = self.now.max(now);
         self.spare_leases_after_silence(silent_since);

@@ -8,7 +8,7 @@ use super::generate::QUEUES;
 use super::replay::Replay;
 use super::request;
 use super::verbs::broken;
-use crate::engine::{Filter, Got, List, ListBy, StatsRequest, Target};
+use crate::engine::{ENDS_KEPT, Filter, Got, JobEnd, List, ListBy, StatsRequest, Target};
 use crate::error::Result;
 use crate::job::{JobId, JobRecord, State};
 
@@ -38,6 +38,7 @@ pub(super) async fn stats(replay: &mut Replay, space: usize) -> Result<(), Diffe
     let name = replay.name(space);
     let request = StatsRequest {
         due: true,
+        ends: true,
         ..StatsRequest::default()
     };
     let answered = replay.engine.stats(&name, request).await;
@@ -64,6 +65,7 @@ pub(super) async fn stats(replay: &mut Replay, space: usize) -> Result<(), Diffe
                 "oldest due of {queue}\n    expected one of {due_for:?}\n    answered {answered:?}"
             ));
         }
+        same_ends(queue, &model.ends(queue), &seen.ends)?;
         for bucket in &seen.due {
             let due = model.due_in(queue, bucket, now);
             same(&format!("due bucket of {queue}"), &due, &bucket.jobs)?;
@@ -74,6 +76,25 @@ pub(super) async fn stats(replay: &mut Replay, space: usize) -> Result<(), Diffe
     expected.sort_by_key(|worker| worker.worker.id);
     seen.sort_by_key(|worker| worker.worker.id);
     same("workers seen", &expected, &seen)
+}
+
+/// The last ends, the latest first. The law leaves open which of those of one instant come first,
+/// and which of the earliest instant are still there.
+fn same_ends(queue: &str, expected: &[JobEnd], answered: &[JobEnd]) -> Result<(), Difference> {
+    let what = format!("ends of {queue}");
+    let kept = expected.len().min(ENDS_KEPT);
+    same(&what, &kept, &answered.len())?;
+    if !answered.iter().rev().is_sorted_by_key(|end| end.at) {
+        return Err(format!(
+            "{what}: the latest does not come first: {answered:?}"
+        ));
+    }
+    let mut answered = answered.to_vec();
+    answered.sort_by_key(|end| (std::cmp::Reverse(end.at), end.id));
+    let open = expected.get(ENDS_KEPT).map(|end| end.at);
+    let is_certain = |end: &&JobEnd| Some(end.at) != open;
+    let certain = |ends: &[JobEnd]| ends.iter().filter(is_certain).cloned().collect::<Vec<_>>();
+    same(&what, &certain(&expected[..kept]), &certain(&answered))
 }
 
 pub(super) async fn get(

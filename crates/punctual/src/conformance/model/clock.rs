@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use crate::engine::JobEnd;
 use crate::job::{CancelReason, DeadReason, PastOutcome, State, Stop};
 use crate::time::{Timestamp, millis};
 
@@ -109,6 +110,13 @@ impl Space {
         entry.record.state = state;
         entry.record.finished_at = Some(now);
         entry.standing = Standing::ByDue;
+        let end = JobEnd {
+            id: entry.record.id,
+            kind: entry.record.kind.clone(),
+            state,
+            at: now,
+        };
+        self.ends.push((entry.record.queue.clone(), end));
         self.leave_what_is_kept(job, now);
         self.pass_key_on(job);
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::engine::{Claim, Counts, DueBucket, WorkerSeen};
+use crate::engine::{Claim, Counts, DueBucket, JobEnd, WorkerSeen};
 use crate::job::State;
 use crate::time::{Timestamp, minutes};
 
@@ -42,6 +42,14 @@ impl Space {
         queues.sort();
         queues.dedup();
         queues
+    }
+
+    /// The jobs of a queue that ended, the latest first; those of one instant by id.
+    pub(crate) fn ends(&self, queue: &str) -> Vec<JobEnd> {
+        let of_queue = self.ends.iter().filter(|(name, _)| name == queue);
+        let mut ends: Vec<JobEnd> = of_queue.map(|(_, end)| end.clone()).collect();
+        ends.sort_by_key(|end| (std::cmp::Reverse(end.at), end.id));
+        ends
     }
 
     /// The workers that claimed in the last minute.

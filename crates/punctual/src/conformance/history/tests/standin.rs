@@ -336,6 +336,7 @@ impl Engine for ModelEngine {
                     oldest_due: space.due_for(&queue, now).into_iter().max(),
                     due: Vec::new(),
                     history: Vec::new(),
+                    ends: space.ends(&queue).into_iter().take(ENDS_KEPT).collect(),
                     queue,
                 }
             };

@@ -1,0 +1,48 @@
+//! The last jobs of a queue that ended, as stats answers them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::job::{JobId, State};
+use crate::time::Timestamp;
+
+/// Ends that each queue keeps.
+pub const ENDS_KEPT: usize = 100;
+
+/// A job that ended: it completed, was cancelled or died. The job itself may be gone.
+///
+/// A retry, a snooze and a release end an attempt, not the job. A delete, a prune and an import
+/// of an ended job are no ends either.
+///
+/// ```
+/// use punctual::engine::{
+///     Claim, Engine, Namespace, PageReport, Settle, Settlement, StatsRequest, WorkerId,
+/// };
+/// use punctual::{MemoryEngine, NewJob, Outcome, State};
+///
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let (engine, namespace) = (MemoryEngine::default(), Namespace::default());
+/// engine.enqueue(&namespace, vec![NewJob::new("mail", "{}")]).await?;
+/// let claim = Claim::new(WorkerId::random(), "mail", 1);
+/// let page = engine.claim(&namespace, claim).await?.pages.remove(0);
+/// let ended = Settlement::new(page.jobs[0].id, 1, Outcome::Completed);
+/// let pages = vec![PageReport::new(page.token, vec![ended])];
+/// engine.settle(&namespace, Settle { pages }).await?;
+///
+/// let request = StatsRequest { ends: true, ..StatsRequest::default() };
+/// let queues = engine.stats(&namespace, request).await?.queues;
+/// let last = &queues[0].ends[0];
+/// assert_eq!((last.id, last.state), (page.jobs[0].id, State::Completed));
+/// # Ok::<(), punctual::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct JobEnd {
+    /// The job.
+    pub id: JobId,
+    /// The name of its handler.
+    pub kind: String,
+    /// How it ended: completed, cancelled or dead.
+    pub state: State,
+    /// When it ended.
+    pub at: Timestamp,
+}
