@@ -20,7 +20,8 @@ const {
 
 const say = (text) => console.log(`${WORKER_NAME}: ${text}`);
 const connect = async () => {
-  const client = createClient({ url: REDIS_URL });
+  // Calls made while the server is away fail at once, and are tried again here.
+  const client = createClient({ url: REDIS_URL, disableOfflineQueue: true });
   client.on("error", (error) => say(`redis: ${error.message}`));
   return client.connect();
 };
@@ -29,7 +30,18 @@ const ear = await connect();
 
 /** One function by hand: words in, one line of JSON out; throws what the server refuses. */
 async function call(name, ...words) {
-  return JSON.parse(await server.sendCommand(["FCALL", `punctual_1_${name}`, "1", PUNCTUAL_KEY, ...words]));
+  const answered = new AbortController();
+  const silence = sleep(5000, undefined, { signal: answered.signal }).then(
+    () => { throw new Error("the server did not answer within 5 s"); },
+    () => {},
+  );
+  const answer = server.sendCommand(["FCALL", `punctual_1_${name}`, "1", PUNCTUAL_KEY, ...words]);
+  try {
+    return JSON.parse(await Promise.race([answer, silence]));
+  } finally {
+    answered.abort();
+    answer.catch(() => {}); // it may still fail, when nothing waits for it any more
+  }
 }
 
 /** The work itself. Ends early when `lost` is aborted: then somebody else runs the job. */
@@ -53,8 +65,9 @@ async function keep(token, done, lost) {
   }
 }
 
-/** Hands in one job of the page, the others stay in it; whether that counted. */
+/** Settles one job of the page, the others stay in it; whether that counted. */
 async function settle(token, job, lost, ...outcome) {
+  let giveUpAt;
   while (!lost.aborted) {
     try {
       const [answer] = (await call("settle", token, job.id, ...outcome)).jobs;
@@ -64,6 +77,13 @@ async function settle(token, job, lost, ...outcome) {
       if (error.message.startsWith("PUNCTUAL ")) { // the words are wrong: its lease will end, and it runs again
         say(`settle of ${job.id} refused: ${error.message}`);
         return false;
+      }
+      if (stopping) { // a worker that is asked to end waits for its server for one lease
+        giveUpAt ??= performance.now() + Number(LEASE_MS);
+        if (performance.now() >= giveUpAt) {
+          say(`settle of ${job.id} given up: ${error.message}`);
+          return false;
+        }
       }
       say(`settle failed, trying again: ${error.message}`);
       await sleep(500); // the same settle again answers `repeated`
@@ -135,11 +155,13 @@ function waitForWork(wakeInMs = 5000) {
 say(`claims from ${QUEUE}`);
 let nonce = randomUUID();
 let heard = false;
+let alone = false;
 while (!stopping) {
   let page;
   try {
     const words = ["LIMIT", "10", "LEASE", LEASE_MS, "WORKER", WORKER_NAME, "NONCE", nonce];
-    page = await call("claim", QUEUE, ...words, ...(heard ? ["RUNG"] : []));
+    // This worker runs nothing between its pages, so it may run a suspect: a job that was in two crashes.
+    page = await call("claim", QUEUE, ...words, ...(heard ? ["RUNG"] : []), ...(alone ? ["ALONE"] : []));
   } catch (error) {
     say(`claim failed, trying again: ${error.message}`);
     await sleep(1000);
@@ -147,7 +169,8 @@ while (!stopping) {
   }
   nonce = randomUUID();
   heard = false;
+  alone = Boolean(page.suspects_wait) && !alone;
   if (page.jobs.length > 0) await run(page);
-  else heard = await waitForWork(page.wake_in_ms);
+  else if (!alone) heard = await waitForWork(page.wake_in_ms);
 }
 process.exit(0);

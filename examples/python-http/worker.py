@@ -72,13 +72,19 @@ def keep(token, done, lost):
 
 
 def settle(token, job, lost, outcome, measured):
-    """Hands in one job of the page, the others stay in it; whether that counted."""
+    """Settles one job of the page, the others stay in it; whether that counted."""
+    give_up_at = None
     settlement = {"id": job["id"], "attempt": job["attempt"], **outcome}
     report = {"token": token, "settlements": [settlement], **measured}
     while not lost.is_set():
         try:
             answer = call("settlements", {"pages": [report]})
         except Unanswered as error:
+            if stopping.is_set():  # a worker that is asked to end waits for the gateway for one lease
+                give_up_at = give_up_at or time.monotonic() + LEASE_MS / 1000
+                if time.monotonic() >= give_up_at:
+                    say(f"settle of {job['id']} given up: {error}")
+                    return False
             say(f"settle failed, trying again: {error}")
             lost.wait(0.5)  # the same settle again answers `repeated`
             continue

@@ -10,9 +10,12 @@ import os
 import signal
 import socket
 import threading
+import time
 import uuid
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
 KEY = os.environ.get("PUNCTUAL_KEY", "punctual:{default/0}")
@@ -21,7 +24,9 @@ LEASE_MS = int(os.environ.get("LEASE_MS", "10000"))
 JOB_SECONDS = float(os.environ.get("JOB_SECONDS", "20"))
 NAME = os.environ.get("WORKER_NAME", f"{socket.gethostname()}-{os.getpid()}")
 
-server = redis.Redis.from_url(URL, decode_responses=True)
+# A server that hangs is one that fails: no call may wait for ever, and it is tried again here.
+LIMITS = {"socket_timeout": 5, "socket_connect_timeout": 5, "retry": Retry(NoBackoff(), 0)}
+server = redis.Redis.from_url(URL, decode_responses=True, **LIMITS)
 stopping, idle, rung = threading.Event(), threading.Event(), threading.Event()
 
 
@@ -52,7 +57,8 @@ def keep(token, done, lost):
 
 
 def settle(token, job, lost, *outcome):
-    """Hands in one job of the page, the others stay in it; whether that counted."""
+    """Settles one job of the page, the others stay in it; whether that counted."""
+    give_up_at = None
     while not lost.is_set():
         try:
             answer = call("settle", token, job["id"], *outcome)["jobs"][0]
@@ -60,6 +66,11 @@ def settle(token, job, lost, *outcome):
             if str(error).startswith("PUNCTUAL "):  # the words are wrong: its lease will end, and it runs again
                 say(f"settle of {job['id']} refused: {error}")
                 return False
+            if stopping.is_set():  # a worker that is asked to end waits for its server for one lease
+                give_up_at = give_up_at or time.monotonic() + LEASE_MS / 1000
+                if time.monotonic() >= give_up_at:
+                    say(f"settle of {job['id']} given up: {error}")
+                    return False
             say(f"settle failed, trying again: {error}")
             lost.wait(0.5)  # the same settle again answers `repeated`
             continue
@@ -114,18 +125,22 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     threading.Thread(target=listen, daemon=True).start()
     say(f"claims from {QUEUE}")
-    nonce, heard = uuid.uuid4().hex, False
+    nonce, heard, alone = uuid.uuid4().hex, False, False
     while not stopping.is_set():
         try:
-            rings = ["RUNG"] if heard else []
-            page = call("claim", QUEUE, "LIMIT", 10, "LEASE", LEASE_MS, "WORKER", NAME, "NONCE", nonce, *rings)
+            # This worker runs nothing between its pages, so it may run a suspect: a job that was in two crashes.
+            flags = ["RUNG"] * heard + ["ALONE"] * alone
+            page = call("claim", QUEUE, "LIMIT", 10, "LEASE", LEASE_MS, "WORKER", NAME, "NONCE", nonce, *flags)
         except redis.RedisError as error:
             say(f"claim failed, trying again: {error}")
             stopping.wait(1)
             continue  # with the same nonce: if the page was opened, it is answered again
-        nonce, heard = uuid.uuid4().hex, False
+        waiting = page.get("suspects_wait", False) and not alone
+        nonce, heard, alone = uuid.uuid4().hex, False, waiting
         if page["jobs"]:
             run(page)
+            continue
+        if waiting:
             continue
         idle.set()  # until wake_at, or the bell; five seconds at most, should a bell be lost
         heard = rung.wait(min(page.get("wake_in_ms", 5000) / 1000, 5))

@@ -95,7 +95,7 @@ async function keep(token: string, done: AbortSignal, lost: AbortController): Pr
   }
 }
 
-/** Hands in one job of the page, the others stay in it; whether that counted. */
+/** Settles one job of the page, the others stay in it; whether that counted. */
 async function settle(
   token: string,
   job: Job,
@@ -104,6 +104,7 @@ async function settle(
   measured: Measured,
 ): Promise<boolean> {
   const settlement = { id: job.id, attempt: job.attempt, ...outcome };
+  let giveUpAt: number | undefined;
   while (!lost.aborted) {
     try {
       const pages = [{ token, settlements: [settlement], ...measured }];
@@ -113,6 +114,13 @@ async function settle(
       return verdict !== "lease_lost";
     } catch (error) {
       if (!(error instanceof Unanswered)) throw error;
+      if (stopping.signal.aborted) { // a worker that is asked to end waits for the gateway for one lease
+        giveUpAt ??= performance.now() + Number(LEASE_MS);
+        if (performance.now() >= giveUpAt) {
+          say(`settle of ${job.id} given up: ${error.message}`);
+          return false;
+        }
+      }
       say(`settle failed, trying again: ${error.message}`);
       await sleep(500); // the same settle again answers `repeated`
     }

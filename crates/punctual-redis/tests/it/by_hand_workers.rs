@@ -1,11 +1,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use punctual::Engine;
 use punctual::engine::{Got, Target};
 use punctual::time::{Stopwatch, millis, seconds};
+use punctual_redis::testing::TestServer;
 
 use crate::client::here;
 use crate::hand::{Hand, text};
@@ -144,6 +145,22 @@ impl Worker {
         writeln!(self.watcher, "{name}").expect("the watcher listens");
     }
 
+    /// Awaits its end.
+    fn ends(&mut self) {
+        let mut last = String::new();
+        let waiting = Stopwatch::start();
+        loop {
+            match self.lines.recv_timeout(millis(100)) {
+                Ok(line) => last = line,
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let waited = waiting.elapsed();
+            assert!(waited < seconds(60), "{} runs on: {last}", self.name);
+        }
+        let _ = self.process.wait();
+    }
+
     /// Ends it as `kill -9` does.
     fn kill(mut self) {
         self.process.kill().expect("it runs");
@@ -262,6 +279,69 @@ async fn a_python_worker_survives_a_refused_settle() {
 #[tokio::test]
 async fn a_node_worker_survives_a_refused_settle() {
     a_refused_settle_is_handed_in_later(Language::Node).await;
+}
+
+/// The server is away when a worker that holds a page is asked to end.
+async fn an_outage_does_not_keep_it(language: Language, outage: fn(&mut TestServer)) {
+    let mut hand = Hand::new().await;
+    let [short, _] = push_two(&hand, r#"{"seconds":1}"#);
+    let mut worker = Worker::start(language, &hand);
+    worker.says(&format!("settled {short} completed: settled"));
+    outage(&mut hand.server);
+    worker.says("settle failed, trying again: ");
+    worker.signal("TERM");
+    worker.ends();
+    if hand.server.is_running() {
+        hand.server.go_on();
+    }
+}
+
+#[tokio::test]
+async fn a_python_worker_ends_while_the_server_is_down() {
+    an_outage_does_not_keep_it(Language::Python, TestServer::kill).await;
+}
+
+#[tokio::test]
+async fn a_python_worker_ends_while_the_server_hangs() {
+    an_outage_does_not_keep_it(Language::Python, TestServer::stop).await;
+}
+
+#[tokio::test]
+async fn a_node_worker_ends_while_the_server_is_down() {
+    an_outage_does_not_keep_it(Language::Node, TestServer::kill).await;
+}
+
+#[tokio::test]
+async fn a_node_worker_ends_while_the_server_hangs() {
+    an_outage_does_not_keep_it(Language::Node, TestServer::stop).await;
+}
+
+/// A job whose lease ended twice without a settlement.
+fn push_suspect(hand: &Hand) -> String {
+    let id = text(&hand.call("push", &["files", r#"{"seconds":0.01}"#]), "id").to_owned();
+    while hand.call("explain", &[&id])["job"]["crashes"] != 2 {
+        // A claim without an id of its own is given no suspect.
+        hand.call("claim", &["files", "LEASE", "1"]);
+    }
+    id
+}
+
+async fn a_suspect_is_run(language: Language) {
+    let hand = Hand::new().await;
+    let id = push_suspect(&hand);
+    let worker = Worker::start(language, &hand);
+    worker.says(&format!("started {id} attempt 3"));
+    worker.says(&format!("settled {id} completed: settled"));
+}
+
+#[tokio::test]
+async fn a_python_worker_runs_a_job_that_crashed_twice() {
+    a_suspect_is_run(Language::Python).await;
+}
+
+#[tokio::test]
+async fn a_node_worker_runs_a_job_that_crashed_twice() {
+    a_suspect_is_run(Language::Node).await;
 }
 
 /// What stands in docs/wire-protocol.md is enough for a client of the packed forms.
