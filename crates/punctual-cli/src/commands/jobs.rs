@@ -3,6 +3,7 @@
 mod attempts;
 mod edit;
 mod endings;
+mod ends;
 mod explain;
 mod list;
 mod select;
@@ -92,5 +93,5 @@ fn missing(names: &[String]) -> Result<()> {
 
 fn not_found(message: String) -> Failure {
     Failure::new(Exit::NotFound, "not_found", message)
-        .hint("a completed job is forgotten after two minutes unless it was sent with --retention; check --engine and --namespace too")
+        .hint("a completed job is kept as long as its retention says (--retention); `punctual jobs list --ended` shows the last ends. Check --engine and --namespace too")
 }

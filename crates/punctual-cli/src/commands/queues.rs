@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use clap::Subcommand;
 use punctual::State;
-use punctual::engine::{Control, Controlled, QueueStats, StatsRequest};
+use punctual::engine::{Capability, Control, Controlled, QueueStats, StatsRequest};
 use punctual::time::format_span;
 
 use crate::args::{Global, Session};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
-use crate::output::{Columns, count, counted, object, plain};
+use crate::output::{Columns, ago, count, counted, object, plain};
 use crate::progress::Progress;
 
 /// Look at queues, pause, resume and empty them
@@ -110,7 +110,14 @@ async fn names(session: &Session, queues: Vec<String>) -> Result<()> {
 }
 
 async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
-    let stats = stats(session, queues).await?;
+    let info = session.engine.info().await?;
+    let request = StatsRequest {
+        queues,
+        ends: info.capabilities.contains(&Capability::Ends),
+        ..StatsRequest::default()
+    };
+    let stats = session.engine.stats(&session.namespace, request).await?;
+    let (stats, now) = (stats.queues, stats.now);
     if session.out.is_json() {
         for queue in &stats {
             let of = |state| queue.counts.of(state);
@@ -125,6 +132,12 @@ async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
                 "cancelled": of(State::Cancelled),
                 "dead": of(State::Dead),
                 "oldest_due_ms": queue.oldest_due.map(|span| span.as_millis()),
+                "last_end": queue.ends.first().map(|end| object!({
+                    "id": end.id.to_string(),
+                    "kind": end.kind,
+                    "state": end.state.name(),
+                    "at": end.at.to_string(),
+                })),
             }))?;
         }
         return Ok(());
@@ -137,7 +150,7 @@ async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
     }
     let mut header = vec!["queue"];
     header.extend(State::ALL.map(State::name));
-    header.push("oldest due");
+    header.extend(["oldest due", "last end"]);
     let rows = stats
         .iter()
         .map(|queue| {
@@ -145,6 +158,9 @@ async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
             let mut row = vec![format!("{}{paused}", queue.queue)];
             row.extend(State::ALL.map(|state| count(queue.counts.of(state))));
             row.push(queue.oldest_due.map(format_span).unwrap_or_default());
+            let end = queue.ends.first();
+            let end = end.map(|end| format!("{} {}", end.state, ago(end.at, now)));
+            row.push(end.unwrap_or_default());
             row
         })
         .collect();

@@ -104,3 +104,35 @@ fn the_doctor_is_content_over_http_with_a_token_of_one_namespace() {
     run(&["queues", "list", "--namespace", "other"]).exits(2);
     assert_eq!(server.end(), Some(0));
 }
+
+#[test]
+fn a_job_that_just_ran_can_be_seen() {
+    let punctual = Punctual::new();
+    let kept = punctual.enqueue(&["mail", "{}"]);
+    let dropped = punctual.enqueue(&["mail", "{}", "--kind", "mail.send", "--retention", "0s"]);
+    punctual
+        .run(&["work", "mail", "--exec", "true", "--until-idle"])
+        .exits(0);
+    assert_eq!(punctual.one(&["jobs", "show", &kept])["retention"], "1h");
+    let ended = punctual.json(&["jobs", "list", "--queue", "mail", "--ended"]);
+    let ended: Vec<_> = ended
+        .iter()
+        .map(|end| (&end["id"], &end["state"]))
+        .collect();
+    let completed = json!("completed");
+    for id in [&kept, &dropped] {
+        assert!(ended.contains(&(&json!(id), &completed)), "{ended:?}");
+    }
+    let listed = punctual.run(&["jobs", "list"]).exits(0).stdout;
+    let (jobs, ends) = listed.split_once("no longer kept").expect("both parts");
+    assert!(jobs.contains(&kept) && !jobs.contains(&dropped), "{listed}");
+    assert!(ends.contains(&dropped) && !ends.contains(&kept), "{listed}");
+    assert!(ends.contains("mail.send"), "{listed}");
+    let queue = punctual.one(&["queues", "list", "mail"]);
+    assert_eq!(queue["last_end"]["state"], "completed");
+    let queues = punctual.run(&["queues", "list"]).exits(0).stdout;
+    assert!(
+        queues.contains("LAST END") && queues.contains("completed "),
+        "{queues}"
+    );
+}

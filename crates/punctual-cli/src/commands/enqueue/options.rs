@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual::time::{Timestamp, parse_span};
+use punctual::time::{Timestamp, hours, parse_span};
 use punctual::{Due, Group, Hold, JobId, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy, push};
 use punctual_push::{Allow, Guard};
 
@@ -73,7 +73,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "SPAN", value_parser = span_of)]
     timeout: Option<Duration>,
 
-    /// How long the job is kept once completed [default: not at all]
+    /// How long the job is kept once completed, 0s for not at all [default: 1h]
     #[arg(long, value_name = "SPAN", value_parser = span_of)]
     retention: Option<Duration>,
 
@@ -106,6 +106,10 @@ pub(super) struct Options {
     #[arg(long, value_name = "TYPE")]
     pub(super) content_type: Option<String>,
 }
+
+/// How long a job that a person sent is kept once completed: it can still be shown then. Libraries and
+/// HTTP keep none by default.
+const RETENTION: Duration = hours(1);
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Policy {
@@ -159,7 +163,7 @@ impl Options {
             job.retry = retry.clone();
         }
         job.timeout = self.timeout;
-        job.retention = self.retention.unwrap_or_default();
+        job.retention = self.retention.unwrap_or(RETENTION);
         job.wait_for.clone_from(&self.wait_for);
         job.headers.clone_from(&self.header);
         if let Some(url) = &self.target {

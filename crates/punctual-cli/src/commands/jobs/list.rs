@@ -1,9 +1,10 @@
 //! `punctual jobs list`.
 
-use punctual::engine::{List, ListBy};
+use punctual::engine::{Filter, List, ListBy};
 use punctual::time::Timestamp;
 use punctual::{JobRecord, State};
 
+use super::ends;
 use super::select::Where;
 use crate::args::Session;
 use crate::failure::Result;
@@ -16,6 +17,7 @@ Examples:
   punctual jobs list --queue mail --state dead    the dead letters of a queue
   punctual jobs list --queue orders --unique order:7
   punctual jobs list --text '\"order\":7' --limit 5
+  punctual jobs list --queue mail --ended         how the last jobs ended
   punctual jobs list -o json | jq .id
 
 Scheduled jobs of a queue come by due, settled ones the latest first. A search without --queue looks
@@ -58,6 +60,10 @@ pub(crate) struct Args {
     /// Every job, however many
     #[arg(long, conflicts_with = "limit")]
     all: bool,
+
+    /// The last ends of each queue, at most 100, whether their jobs are kept or not
+    #[arg(long, conflicts_with_all = ["state", "kind", "text", "due_from", "due_before", "unique", "group"])]
+    ended: bool,
 }
 
 fn limit_of(text: &str) -> std::result::Result<usize, String> {
@@ -68,6 +74,9 @@ fn limit_of(text: &str) -> std::result::Result<usize, String> {
 impl Args {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
         let limit = if self.all { usize::MAX } else { self.limit };
+        if self.ended {
+            return ends::list(session, self.queue.as_deref(), limit).await;
+        }
         let (jobs, now, more) = self.find(session, limit).await?;
         if session.out.is_json() {
             return jobs
@@ -76,7 +85,7 @@ impl Args {
         }
         if jobs.is_empty() {
             session.out.note("no jobs");
-            return Ok(());
+            return self.ends_below(session, &jobs).await;
         }
         let columns = Columns {
             names: &["id", "queue", "kind", "state", "due", "attempt", "about"],
@@ -92,8 +101,19 @@ impl Args {
                 "there are more; show them with --limit {} or --all",
                 limit * 4
             ));
+            return Ok(());
         }
-        Ok(())
+        self.ends_below(session, &jobs).await
+    }
+
+    /// Jobs that ended and are no longer kept, below a list of every job.
+    async fn ends_below(&self, session: &Session, jobs: &[JobRecord]) -> Result<()> {
+        let is_whole = self.filter.filter(None) == Filter::default();
+        if !is_whole || self.unique.is_some() || self.group.is_some() {
+            return Ok(());
+        }
+        let shown = jobs.iter().map(|job| job.id).collect();
+        ends::below(session, self.queue.as_deref(), &shown).await
     }
 
     async fn find(
