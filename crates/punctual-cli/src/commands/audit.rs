@@ -83,7 +83,10 @@ impl When {
 
 impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let namespace = global.namespace()?;
+        let namespace = match (&global.namespace, &self.file) {
+            (None, None) => global.address()?.own_namespace().await?.unwrap_or_default(),
+            _ => global.namespace()?,
+        };
         let entries = match &self.file {
             Some(file) if !file.exists() => {
                 let message = format!("there is no {}", file.display());

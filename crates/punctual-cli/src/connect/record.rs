@@ -16,6 +16,21 @@ struct Answer {
 }
 
 impl Address {
+    /// The namespace of the token that a gateway there knows.
+    pub(crate) async fn own_namespace(&self) -> Result<Option<Namespace>> {
+        match self {
+            Self::Gateway {
+                authority,
+                transport,
+                deadline,
+            } => {
+                let engine = super::gateway(authority, transport, *deadline)?;
+                Ok(Some(engine.own_namespace().await?))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// What whoever serves the engine has on record of a namespace; if nobody does, what is in its
     /// directory. The latest first.
     pub(crate) async fn record(&self, namespace: &Namespace) -> Result<Vec<AuditEntry>> {

@@ -102,6 +102,7 @@ fn the_doctor_is_content_over_http_with_a_token_of_one_namespace() {
     let queues = run(&["queues", "list", "--names", "--namespace", "shop"]);
     assert!(queues.exits(0).stdout.contains("mail\n"));
     run(&["queues", "list", "--namespace", "other"]).exits(2);
+    run(&["audit"]).exits(0);
     assert_eq!(server.end(), Some(0));
 }
 
