@@ -15,7 +15,7 @@ const LEAVES: &str = "setsid sh -c 'setsid sh -c \"echo \\$\\$ > child; echo sta
 #[test]
 fn a_process_that_left_the_session_ends_with_the_timeout() {
     let punctual = with_fifos();
-    punctual.enqueue(&["jobs", "{}", "--attempts", "1"]);
+    punctual.enqueue(&["jobs", "{}", "--max-attempts", "1"]);
     let mut worker = started(&punctual, LEAVES, &["--timeout", "300ms", "--until-idle"]);
     wait_for_start(&punctual);
     assert!(worker.wait().expect("it ends").success());
@@ -50,7 +50,7 @@ fn the_whole_group_gets_the_grace_though_its_shell_ends_first() {
         "trap 'read go < go; echo done > cleaned; exit 0' TERM\n\
          echo started > fifo; sleep 600 & wait\n",
     );
-    let id = punctual.enqueue(&["jobs", "{}", "--attempts", "1"]);
+    let id = punctual.enqueue(&["jobs", "{}", "--max-attempts", "1"]);
     // A shell with more to do stays the parent, and ends on SIGTERM at once.
     let command = "echo $$ > shell; sh job.sh; true";
     let args = ["--timeout", "300ms", "--grace", "1m", "--until-idle"];
@@ -67,7 +67,7 @@ fn the_whole_group_gets_the_grace_though_its_shell_ends_first() {
 #[test]
 fn a_command_that_is_killed_after_its_grace_did_not_end_on_sigterm() {
     let punctual = Punctual::new();
-    let id = punctual.enqueue(&["jobs", "{}", "--attempts", "1", "--timeout", "300ms"]);
+    let id = punctual.enqueue(&["jobs", "{}", "--max-attempts", "1", "--timeout", "300ms"]);
     punctual.write(
         "job.sh",
         "trap '' TERM; echo $$ > child; sleep 600 & wait\n",
@@ -100,7 +100,7 @@ fn a_signal_to_a_guard_harms_no_command() {
 #[test]
 fn a_killed_guard_fails_the_attempt_and_ends_the_command() {
     let punctual = Punctual::new();
-    let id = punctual.enqueue(&["jobs", "{}", "--attempts", "1"]);
+    let id = punctual.enqueue(&["jobs", "{}", "--max-attempts", "1"]);
     work(
         &punctual,
         "echo $$ > command; kill -9 $PPID; sleep 600",
@@ -211,7 +211,7 @@ fn exit_codes_126_and_127_snooze_and_are_reported() {
             "exit status 126, a command could not be executed",
         ),
     ] {
-        let id = punctual.enqueue(&["jobs", "--attempts", "1"]);
+        let id = punctual.enqueue(&["jobs", "--max-attempts", "1"]);
         let args = ["--until-idle", "--snooze", "2h", "--output", "json"];
         let ran = punctual.run(&[&["work", "jobs", "--exec", command][..], &args].concat());
         assert!(ran.stderr.contains(told), "{ran:?}");
