@@ -19,10 +19,9 @@ const dead = find((job) => job.queue === "webhooks" && job.state === "dead");
 const hostile = find((job) => job.payload?.includes("onerror"));
 
 const chooseSome = async (page) => {
-  await page.locator(".job input[type=checkbox]").nth(2).click();
-  const last = page.locator(".job input[type=checkbox]").nth(6);
-  await last.evaluate((one) => one.scrollIntoView({ block: "center" }));
-  await last.click({ modifiers: ["Shift"] });
+  await page.locator(".job input[type=checkbox]").nth(1).click();
+  await page.locator(".job input[type=checkbox]").nth(4).click({ modifiers: ["Shift"] });
+  await page.evaluate(() => scrollTo(0, 0));
 };
 const countRedrive = async (page) => {
   await page.locator(".job[data-id] input").first().click();
