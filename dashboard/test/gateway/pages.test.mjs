@@ -266,6 +266,16 @@ test("kinds, settings, the engine and the audit record are those of the gateway"
   await own.stop();
 });
 
+test("a queue shows the job that just ran, although nothing of it is kept", async () => {
+  const own = await serve();
+  const { id } = await own.enqueue({ queue: "mail", kind: "send", payload: { n: 1 } });
+  await own.settle(await own.claim("mail"), { outcome: "completed" });
+  await visit(browser, own, "#/queues/mail", async (page) => {
+    await page.locator(`.ends li[data-id="${id}"] .s-completed`).waitFor();
+  });
+  await own.stop();
+});
+
 test("four jobs of a worker that never says how busy it is fill its four slots", async () => {
   const own = await serve();
   await own.enqueue([1, 2, 3, 4].map((n) => ({ queue: "mail", payload: { n } })));
