@@ -107,6 +107,10 @@ test("the charts of a young server start with its first data", () => {
   assert.equal(model.series([[minute(90), minute(3)]], now, 60, 1).at.length, 60, "there was a time before: it was quiet");
   assert.equal(model.series([[minute(2)]], now, 60, 1).at.length, 10, "never fewer than ten steps");
   assert.equal(model.series([[]], now, 60, 1).at.length, 60);
+  for (const step of [1, 5]) {
+    const first = model.series([[minute(0)]], now, 60, step);
+    assert.deepEqual([first.at.length, first.completed.at(-1)], [10, 1], "the first minute is shown while it runs");
+  }
 });
 
 test("one false sample of lateness does not press the others flat", () => {

@@ -22,13 +22,16 @@ const STEPS_MIN = 10;
 /**
  * The last `minutes` in steps of `step` minutes; counts are per minute, p99 the worst, p50 weighted by claims.
  * The step that is not over yet counts by its full minutes, and is left out while it has none.
- * Where nothing is known of the time before, the first step is the first with data.
+ * A server whose first minute runs shows that minute. Where nothing is known of the time before, the first step is the first with data.
  */
 export function series(histories: (Minute[] | undefined)[], now: number, minutes: number, step: number): Series {
   const width = step * 60_000;
-  const fullMinutes = Math.floor((now % width) / 60_000);
-  const last = Math.floor(now / width) - (fullMinutes ? 0 : 1);
   const thisMinute = Math.floor(now / 60_000) * 60_000;
+  // A server in its first minute has nothing else to show than that minute.
+  const isNew = !histories.some((history) => history?.some((minute) => Date.parse(minute.minute) < thisMinute));
+  const end = isNew ? thisMinute + 60_000 : thisMinute;
+  const fullMinutes = Math.floor((now % width) / 60_000) + (isNew ? 1 : 0);
+  const last = Math.floor(now / width) - (fullMinutes ? 0 : 1);
   const first = last - Math.ceil(minutes / step) + 1;
   const count = last - first + 1;
   const zeros = () => new Array<number>(count).fill(0);
@@ -40,7 +43,7 @@ export function series(histories: (Minute[] | undefined)[], now: number, minutes
     for (const minute of history ?? []) {
       const index = Math.floor(Date.parse(minute.minute) / width) - first;
       oldest = Math.min(oldest, index);
-      if (index < 0 || index >= count || Date.parse(minute.minute) >= thisMinute) continue;
+      if (index < 0 || index >= count || Date.parse(minute.minute) >= end) continue;
       const weight = index === count - 1 && fullMinutes ? fullMinutes : step;
       for (const name of ["enqueued", "completed", "failed", "dead"] as const) sums[name][index]! += minute[name] / weight;
       if (minute.lateness_us) late.add(index, minute.lateness_us.p50, minute.lateness_us.p99, minute.claimed);
