@@ -11,6 +11,10 @@ test:
 deep *seed:
     scripts/deep {{seed}}
 
+# The README's Rust program in a project of its own, and what the compiler says of two mistakes
+readme:
+    scripts/readme
+
 # What a change must pass before anything else
 check:
     cargo fmt --all --check

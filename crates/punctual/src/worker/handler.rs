@@ -14,7 +14,8 @@ use crate::worker::{Context, FromContext, IntoVerdict, States, Verdict};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no handler",
     note = "a handler is an `async fn(payload: impl Job, ..)` whose other arguments are `Context` or `State<T>`",
-    note = "it returns `()`, `Outcome`, or a `Result` of one of them with any error"
+    note = "it returns `()`, `Outcome`, or a `Result` of one of them with an error that is `Send + Sync`",
+    note = "write `Box<dyn std::error::Error + Send + Sync>` for `Box<dyn std::error::Error>`"
 )]
 pub trait Handler<Args>: Send + Sync + 'static {
     /// The payload that it takes.

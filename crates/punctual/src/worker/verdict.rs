@@ -135,7 +135,8 @@ fn causes<'a>(
 /// An error means retry by the job's policy; [`Error::permanent`] anywhere among its causes means dead.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
-    note = "return `()`, `Outcome` or `Verdict`, or a `Result` of one of them with any error type"
+    note = "return `()`, `Outcome` or `Verdict`, or a `Result` of one of them with any error type",
+    note = "write `Box<dyn std::error::Error + Send + Sync>` for `Box<dyn std::error::Error>`"
 )]
 pub trait IntoVerdict {
     /// The verdict.
@@ -160,6 +161,7 @@ impl IntoVerdict for Outcome {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: IntoVerdict, E: Into<BoxError>> IntoVerdict for Result<T, E> {
     fn into_verdict(self) -> Verdict {
         match self {
