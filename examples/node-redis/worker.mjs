@@ -160,7 +160,7 @@ while (!stopping) {
   let page;
   try {
     const words = ["LIMIT", "10", "LEASE", LEASE_MS, "WORKER", WORKER_NAME, "NONCE", nonce];
-    // This worker runs nothing between its pages, so it may run a suspect: a job that was in two crashes.
+    // Nothing runs between two pages, so a suspect may come: a job that crashed twice.
     page = await call("claim", QUEUE, ...words, ...(heard ? ["RUNG"] : []), ...(alone ? ["ALONE"] : []));
   } catch (error) {
     say(`claim failed, trying again: ${error.message}`);

@@ -128,7 +128,7 @@ def main():
     nonce, heard, alone = uuid.uuid4().hex, False, False
     while not stopping.is_set():
         try:
-            # This worker runs nothing between its pages, so it may run a suspect: a job that was in two crashes.
+            # Nothing runs between two pages, so a suspect may come: a job that crashed twice.
             flags = ["RUNG"] * heard + ["ALONE"] * alone
             page = call("claim", QUEUE, "LIMIT", 10, "LEASE", LEASE_MS, "WORKER", NAME, "NONCE", nonce, *flags)
         except redis.RedisError as error:
