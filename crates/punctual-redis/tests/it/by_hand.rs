@@ -3,6 +3,7 @@ use punctual::time::{Timestamp, millis, seconds};
 use punctual::{
     Due, Engine, Group, Hold, JobId, JobRecord, NewJob, OnRetry, State, Unique, UniquePolicy,
 };
+use punctual_redis::testing::TestServer;
 
 use crate::client::{QUEUE, here};
 use crate::hand::{Hand, SHARD, bytes_of, text};
@@ -122,6 +123,15 @@ async fn a_pushed_job_is_what_the_library_sends() {
         ..job
     };
     assert_eq!(verdict(&hand, &changed).await, EnqueueVerdict::IdConflict);
+}
+
+#[tokio::test]
+async fn a_push_names_its_durability() {
+    for (setting, durability) in [("no", "memory"), ("yes", "os")] {
+        let server = TestServer::with(&["--appendonly", setting]);
+        let pushed = Hand::at(server).await.call("push", &["mail", "x"]);
+        assert_eq!(pushed["durability"], durability);
+    }
 }
 
 #[tokio::test]

@@ -22,7 +22,10 @@ pub(crate) struct Hand {
 
 impl Hand {
     pub(crate) async fn new() -> Self {
-        let server = TestServer::start();
+        Self::at(TestServer::start()).await
+    }
+
+    pub(crate) async fn at(server: TestServer) -> Self {
         let engine = connect(&server.address()).await;
         // The first call brings the library.
         let nobody = vec![Target::Id(JobId::new())];

@@ -113,7 +113,8 @@ pub struct NewJob {
     pub max_attempts: u32,
     /// When a failed attempt is due again.
     pub retry: RetryPolicy,
-    /// How long one attempt may run; `None` for as long as its lease is extended.
+    /// How long one attempt may run; `None` for as long as its lease is extended. The worker
+    /// enforces it: engines store it and prolong a lease for as long as a worker extends it.
     pub timeout: Option<Duration>,
     /// How long a completed job is kept, zero (the body is dropped at once) by default.
     pub retention: Duration,

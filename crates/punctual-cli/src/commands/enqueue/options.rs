@@ -69,7 +69,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "POLICY", value_parser = retry_of)]
     retry: Option<RetryPolicy>,
 
-    /// How long one attempt may run
+    /// How long one attempt may run; the worker enforces it
     #[arg(long, value_name = "SPAN", value_parser = span_of)]
     timeout: Option<Duration>,
 
