@@ -5,7 +5,7 @@
 pub const ACL_RULES: &str = "~punctual:* resetchannels -@all \
      +info +select +role +config|get +bgrewriteaof +cluster|slots +function|load +fcall +fcall_ro \
      +bzpopmin +zmpop +pexpire +sadd +smembers +wait +hmget +zadd \
-     +del +exists +expire +get +hdel +hget +hgetall +hincrby +hkeys +hscan +hset +lindex +llen \
+     +append +del +exists +expire +get +hdel +hget +hgetall +hincrby +hkeys +hscan +hset +lindex +llen \
      +lpop +lpush +lrange +lrem +lset +ltrim +rpush +time +zcount +zlexcount +zrange \
      +zrangebylex +zrangebyscore +zrem +zremrangebyrank +zscore";
 
