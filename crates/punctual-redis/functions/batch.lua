@@ -44,35 +44,60 @@ local function line_up(batch, part, lanes)
   end
 end
 
--- Adds the jobs of a call to a batch: ids and records as they would be stored.
-local function add_uniform(batch, blob, k, n, at)
-  local ids, kv, size, from = batch.ids, batch.kv, #blob, batch.n
-  local prefix = '\1' .. u8(S.now) .. S.sub .. batch.due8
+-- Reads n jobs that have the head of their batch: into its ids and records as they would be stored.
+local function read_alike(batch, blob, n, at)
+  local ids, kv, size, from, front, has_opts = batch.ids, batch.kv, #blob, batch.n, nil, false
+  local prefix, part, length_of_front = '\1' .. u8(S.now) .. S.sub .. batch.due8, batch.parts[1], 0
   for i = from + 1, from + n do
     local length, id = unp('>I4c16', blob, at)
     local last = at + 3 + length
-    if length < 31 or last > size then
-      for undone = from + 1, i do ids[undone], kv[2 * undone - 1], kv[2 * undone] = nil, nil, nil end
-      refuse('invalid_input', 'a job is cut short index=' .. i - from - 1)
+    if length < 31 or last > size then refuse('invalid_input', 'a job is cut short index=' .. i - from - 1) end
+    local first = at + 30 + length_of_front -- behind the front, if that is the one of the job before
+    if first <= last + 1 and front and sub(blob, at + 30, first - 1) == front then
+      if has_opts then Check.opts(blob, first, last, false, i - from - 1) end
+    else
+      Check.front(blob, at + 30, last, i - from - 1)
+      local prio, sflags, ql = byte(blob, at + 30, at + 32)
+      if prio ~= part.prio or sflags > 1 or sub(blob, at + 33, at + 32 + ql) ~= part.q then
+        refuse('invalid_input', 'a job is not as the head of its call says index=' .. i - from - 1)
+      end
+      length_of_front, has_opts = 4 + ql + byte(blob, at + 33 + ql), sflags == 1
+      front = sub(blob, at + 30, at + 29 + length_of_front)
     end
     ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 20, last)
     at = last + 1
+  end
+end
+
+-- Adds the jobs of a call to a batch, all of them or none.
+local function add_uniform(batch, blob, k, n, at)
+  local ids, kv, from = batch.ids, batch.kv, batch.n
+  local ok, refused = pcall(reading, read_alike, batch, blob, n, at)
+  if not ok then
+    for i = #ids, from + 1, -1 do ids[i], kv[2 * i - 1], kv[2 * i] = nil, nil, nil end
+    error(refused, 0)
   end
   batch.n, batch.sub = from + n, S.sub -- of the last call: in line nothing stands before it was put in
   batch.parts[1].n = batch.n
   batch.calls[#batch.calls + 1] = {k, from, n, S.sub}
 end
 
+-- The head of a call whose jobs are of one due, priority and queue.
+local function head_of(blob)
+  local ql = byte(blob, 22)
+  if not ql or #blob < 22 + ql then refuse('invalid_input', 'the call is cut short') end
+  return sub(blob, 12, 22 + ql), ql
+end
+
 -- Reads a call whose jobs are all plain, of one due, priority and queue, as its head says; into the batch before if
 -- that has the same head.
 local function read_uniform(blob, k, n, last)
-  local ql = byte(blob, 22)
-  local head = sub(blob, 12, 22 + ql)
+  local head, ql = head_of(blob)
   local batch = last and last.head == head and last or nil
   if not batch then
     local due8, late, due = Enqueue.due_of(byte(head), sub(head, 2, 9), u8(S.now), 0)
     batch = {ids = {}, kv = {}, n = 0, sub = S.sub, plain = not late, head = head, due8 = due8, late = late, calls = {},
-      parts = {{prio = byte(head, 10), q = sub(head, 12), due = due, later = due > S.now, n = 0}}}
+      parts = {{prio = byte(head, 10), q = Check.name('queue', sub(head, 12)), due = due, later = due > S.now, n = 0}}}
   end
   add_uniform(batch, blob, k, n, 23 + ql)
   return batch
@@ -80,13 +105,19 @@ end
 
 -- Reads a call whose jobs are in sheaves, as its head says; each is two arguments. Its only part is of one lane.
 local function read_sheaves(args, at, k, n)
-  local blob = args[at]
-  local ql = byte(blob, 22)
+  local blob, shared = args[at], nil
+  local head, ql = head_of(blob)
   local count = byte(blob, 23 + ql)
   if byte(blob, 12) ~= 0 or not count or count == 0 or not args[at + 2 * count] then refuse('invalid_input', 'the call is cut short') end
   local batch = {sheaves = {}, ids = {}, n = 0, sub = S.sub, plain = true, due8 = u8(S.now), late = false, calls = {{k, 0, n, S.sub}}}
   for i = 1, count do
-    local sheaf = Sheaf.sent(args[at + 2 * i - 1], args[at + 2 * i], i - 1)
+    local sheaf, front = Sheaf.sent(args[at + 2 * i - 1], args[at + 2 * i], i - 1)
+    if front ~= shared then
+      if Check.front(front, 1, #front, batch.n) ~= #front + 1 or byte(front, 2) > 1 or sub(front, 1, 1) .. sub(front, 3, 3 + ql) ~= sub(head, 10) then
+        refuse('invalid_input', 'a job is not as the head of its call says index=' .. batch.n)
+      end
+      shared = front
+    end
     batch.sheaves[i], batch.n = sheaf, batch.n + sheaf.n
   end
   if batch.n ~= n then refuse('invalid_input', 'the sheaves have not as many jobs as the call says') end
@@ -112,6 +143,8 @@ end
 local function read_jobs(args, at, k, last)
   local blob = args[at]
   local flags, n = unp('>BI2', blob, 9)
+  if flags > 3 and flags ~= 6 then refuse('invalid_input', 'flags are out of range; use 0 to 3, or 6') end
+  Check.count(n)
   if flags == 6 then return read_sheaves(args, at, k, n) end
   if flags == 2 then return read_uniform(blob, k, n, last) end
   local batch = {ids = {}, kv = {}, parts = {}, n = n, sub = S.sub, plain = flags % 2 == 0, calls = {{k, 0, n, S.sub}}}
@@ -125,7 +158,7 @@ local function read_jobs(args, at, k, last)
   local now, now8, size = S.now, u8(S.now), #blob
   at = 12
   local seq = '\1' .. now8 .. S.sub
-  local last_kind, last_told8, last_lane, due8, late, due, later, prefix, part, places, parts = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}
+  local last_kind, last_told8, last_lane, due8, late, due, later, prefix, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
   for i = 1, n do
     local length, id, kind, told8 = unp('>I4c16Bc8', blob, at)
     local last = at + 3 + length
@@ -136,15 +169,22 @@ local function read_jobs(args, at, k, last)
       if due > now ~= later then last_lane, later = nil, due > now end
       if late then batch.plain = false end
     end
-    local lane = sub(blob, at + 39, at + 41 + byte(blob, at + 41))
-    if lane ~= last_lane then
+    local ql = byte(blob, at + 41)
+    local front = at + 43 + ql + (byte(blob, at + 42 + ql) or size)
+    if front > last + 1 then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
+    local lane = sub(blob, at + 39, front - 1)
+    if lane == last_lane then
+      if flags_of % 2 == 1 then Check.opts(blob, front, last, flags_of > 1, i - 1) end
+    else
+      Check.front(blob, at + 39, last, i - 1)
+      flags_of = byte(lane, 2)
       if part then part.n = places end
       last_lane = lane
-      if byte(lane, 2) > 1 then batch.plain = false end
-      local key = later and sub(lane, 4) or sub(lane, 1, 1) .. sub(lane, 3)
+      if flags_of > 1 then batch.plain = false end
+      local key = later and sub(lane, 4, 3 + ql) or sub(lane, 1, 1) .. sub(lane, 3, 3 + ql)
       part = parts[key]
       if not part then
-        part = {prio = byte(lane, 1), q = sub(lane, 4), later = later, at = {}, n = 0}
+        part = {prio = byte(lane, 1), q = sub(lane, 4, 3 + ql), later = later, at = {}, n = 0}
         parts[key] = part
         batch.parts[#batch.parts + 1] = part
       end
@@ -160,6 +200,11 @@ local function read_jobs(args, at, k, last)
   return batch
 end
 
+-- The same; what is no such call is refused in words.
+local function read_call(args, at, k, last)
+  return reading(read_jobs, args, at, k, last)
+end
+
 -- Whether every queue of the batches has room for their jobs.
 local function have_room(batches)
   local more = {}
@@ -169,6 +214,7 @@ local function have_room(batches)
       local part = parts[k]
       local r = Row.of(part.q)
       part.row = r
+      Shard.may_count(r)
       if flag(r, 8) then
         more[r] = (more[r] or 0) + part.n
         if Enqueue.pending(r) + more[r] > r.max then return false end
@@ -260,6 +306,7 @@ end
 
 -- Stores a call's jobs one by one; its answer from the form on.
 local function store_each(batch)
+  Shard.may_all()
   if batch.sheaves then untie(batch) end
   local out, form, sub_ = {}, 0, S.sub
   local known = Job.raws(batch.ids)
@@ -316,7 +363,7 @@ local function open(base, blob)
   if not call then bind() end
   if #blob < 11 then refuse('invalid_input', 'the call is cut short') end
   local q = first_queue(blob)
-  Shard.open(base, sub(blob, 1, 8), q and {q})
+  Shard.open(base, sub(blob, 1, 8), q and {q}, nil, nil, Shard.ENQUEUES)
 end
 
 -- How many arguments a call is that begins with this one.
@@ -334,7 +381,7 @@ function Enqueue.call(base, args)
     refuse('invalid_input', 'enqueue takes one packed call, as in docs/wire-protocol.md; for functions by hand see punctual_1_help')
   end
   open(base, blob)
-  local batch, answers = read_jobs(args, 1, 1), {}
+  local batch, answers = read_call(args, 1, 1), {}
   Sweep.run()
   Row.stay()
   store_all({batch}, answers)
@@ -353,7 +400,7 @@ function Enqueue.calls(base, args, starts)
   local waiting, answers, last = {}, {}, nil
   for k = 1, #starts do
     if k > 1 then Shard.step() end
-    local ok, batch = pcall(read_jobs, args, starts[k], k, last)
+    local ok, batch = pcall(read_call, args, starts[k], k, last)
     if not ok then
       answers[k] = {err = type(batch) == 'table' and batch.err or tostring(batch)}
     elseif batch ~= last then

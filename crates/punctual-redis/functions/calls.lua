@@ -47,8 +47,13 @@ function Calls.call(base, args)
   for k = 1, #blobs do
     if #blobs[k] < 10 then refuse('invalid_input', 'a call is cut short') end
   end
+  local jobs = 0
+  for k = 1, #blobs do -- a claim says how many jobs it wants; others are read in turn
+    if byte(verbs, k) == 67 and #blobs[k] >= 42 then jobs = jobs + unp('>I2', blobs[k], 41) end
+  end
+  Check.count(jobs)
   local fetched, queues = look_ahead(base, verbs, blobs)
-  Shard.open(base, sub(blobs[1], 1, 8), queues)
+  Shard.open(base, sub(blobs[1], 1, 8), queues, nil, nil, Shard.LEASES)
   S.fetched = fetched
   Sweep.run()
   local replies, claims, places, steps = {}, {}, {}, 0
@@ -84,12 +89,14 @@ end
 -- enqueues. Key: base. Arguments: enqueue calls, all of one instance. Reply: as Calls.answer.
 function Calls.enqueues(base, args)
   if not call then bind() end
-  local starts, at = {}, 1
+  local starts, at, jobs = {}, 1, 0
   while at <= #args do
     if #args[at] < 11 then refuse('invalid_input', 'a call is cut short') end
+    jobs = jobs + unp('>I2', args[at], 10)
     starts[#starts + 1], at = at, at + Enqueue.length(args[at])
   end
   if #starts == 0 or #starts > 1000 or at ~= #args + 1 then refuse('invalid_input', 'enqueues takes 1 to 1,000 calls') end
+  Check.count(jobs)
   return Calls.answer(Enqueue.calls(base, args, starts))
 end
 

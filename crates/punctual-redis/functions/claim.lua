@@ -9,6 +9,9 @@ local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
 -- those that it meets expired, and settles.
 local LOOKED_MAX, EXPIRED_MAX = 250, 125
 
+-- Bytes that a worker may say of itself.
+local RECORD_MAX = 65536
+
 -- What a claim has taken: ids, records, and the queue rows they came from.
 local function new_take(limit, bytes)
   return {limit = limit, bytes = bytes, n = 0, ids = {}, records = {}, rows = {}, size = 0, expired = 0, full = false, plain = true}
@@ -67,7 +70,7 @@ end
 local function take_listed(take, r, id, raw)
   if ends(take) then return false end
   if not raw then -- its record was deleted by somebody else
-    r.c[READY] = r.c[READY] - 1
+    r.c[READY], S.lost = max(0, r.c[READY] - 1), true
     return true
   end
   if byte(raw) == 1 then
@@ -93,6 +96,7 @@ local function take_side(take, r, lane, member)
   local raw = id and Job.raw(id)
   if not raw or byte(raw) > 2 then -- its record was deleted by somebody else: its place goes too, and holds up no others
     Line.side_remove(r, lane, member)
+    S.lost = true
     if kind == 'J' or Group.lost(r, rest, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
     return true
   end
@@ -301,7 +305,7 @@ local function page_again(token)
       kept[n], out[n], lengths[n] = ids[i], records[i], pack('>I4', #records[i])
     end
   end
-  return {token, pack('>I8I8I2', Page.deadline(p), p.started, n), concat(kept), concat(lengths), concat(out), full = true}
+  return {token, pack('>I8I8I2', Page.deadline(p), p.started, n), concat(kept), concat(lengths), concat(out), full = true, alone = p.alone}
 end
 
 -- Reads a call before anything is changed.
@@ -312,21 +316,24 @@ local function read_call(blob)
   for _ = 1, count do
     local length = byte(blob, at)
     if not length then refuse('invalid_input', 'the call is cut short') end
-    local q = sub(blob, at + 1, at + length)
+    local q = Check.name('queue', sub(blob, at + 1, at + length))
     if not seen[q] then seen[q], queues[#queues + 1] = true, q end
     at = at + 1 + length
   end
   if count == 0 or count > 64 or limit == 0 or limit > 1000 then
     refuse('invalid_input', 'claim takes 1 to 64 queues and a limit of 1 to 1,000')
   end
+  if at > #blob + 1 or #blob - at >= RECORD_MAX then refuse('invalid_input', 'the call is cut short, or its worker record is over 64 KiB') end
+  Check.lease(lease)
   local is_small = limit < UNSEEN_MIN and #queues == 1 and floor(flags / 8) % 2 == 1 and flags % 4 == 0
   return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease = lease, limit = limit, max_bytes = max_bytes,
     flags = flags, woken = floor(flags / 4) % 2 == 1, stays = floor(flags / 16) % 2 == 1,
-    queues = queues, record = sub(blob, at), asks = is_small and queues[1] or nil}
+    may_be_alone = floor(flags / 64) % 2 == 1, queues = queues, record = sub(blob, at), asks = is_small and flags < 64 and queues[1] or nil}
 end
 
 -- Takes what a call asks for, by priority and turn: its page.
 local function page_of_any(rows, call_, alone, turns)
+  Shard.may_all()
   Line.let_go()
   local limit = min(call_.limit, LOOKED_MAX)
   local take = new_take(limit, call_.max_bytes)
@@ -347,20 +354,60 @@ local function page_of_any(rows, call_, alone, turns)
     end
   end
   local page = take.n > 0 and open_page(take, suspect, call_) or nil
-  if page then page.full = alone or take.full or take.n >= limit end
+  if page then page.full, page.alone = alone or take.full or take.n >= limit, suspect end
   Line.hold()
   return page
+end
+
+-- What a worker that may be given suspects holds, `a` and its id to tokens in `BASE:s`: those of its leases that have not
+-- ended, and the end of one that is of a suspect alone.
+local function held_by(call_)
+  local raw, tokens, out, ends = call('HGET', S.k.s, 'a' .. call_.worker) or '', {}, {}, nil
+  for at = 1, #raw, 16 do tokens[#tokens + 1] = sub(raw, at, at + 15) end
+  for _, token in ipairs(tokens) do
+    local p = Page.load(token)
+    if p then
+      out[#out + 1] = token
+      if p.alone then ends = Page.deadline(p) end
+    end
+  end
+  return out, ends
+end
+
+-- Whether a shard is all there is of its namespace: of others it does not know what a worker holds there.
+local function is_whole() return (tonum(call('HGET', S.k.s, 'n') or nil) or 1) == 1 end
+
+-- The page of a claim whose worker may be given a suspect, and when its lease of one ends: so long it is given nothing.
+-- One that holds nothing is given a suspect before anything else.
+local function page_of_own(rows, call_, alone, turns)
+  local tokens, ends = held_by(call_)
+  local page, unseen
+  if not ends then
+    local waits = false
+    for _, r in ipairs(rows) do waits = waits or not flag(r, 2) and Line.has_suspects(r) end
+    alone = alone or #tokens == 0 and waits and is_whole()
+    if not alone and not turns and #rows == 1 then page, unseen = page_of_plain(rows[1], call_) end
+    page = page or page_of_any(rows, call_, alone, turns)
+    tokens[#tokens + 1] = page and page[1]
+  end
+  S.fields['a' .. call_.worker] = concat(tokens)
+  return page, unseen, ends
 end
 
 -- One claim: the head of its answer, and its page if there is one.
 local function claim(call_)
   local rows, flags = {}, call_.flags
-  for i = 1, #call_.queues do rows[i] = Row.of(call_.queues[i]) end
+  for i = 1, #call_.queues do
+    rows[i] = Row.of(call_.queues[i])
+    Shard.may_count(rows[i])
+  end
   local alone, turns = flags % 2 == 1, floor(flags / 2) % 2 == 1
   local again = S.fetched['n' .. call_.worker .. call_.nonce]
-  local page, unseen
+  local page, unseen, ends
   if again and Page.load(again) then
     page = page_again(again)
+  elseif call_.may_be_alone then
+    page, unseen, ends = page_of_own(rows, call_, alone, turns)
   else
     if not alone and not turns and #rows == 1 then
       page, unseen = page_of_plain(rows[1], call_)
@@ -373,11 +420,13 @@ local function claim(call_)
     if not flag(r, 2) then
       open[#open + 1] = r
       if Line.has_suspects(r) then suspects = true end
-      if Line.has_work(r, alone) then left, r.ring = true, 2 end
+      if not ends and Line.has_work(r, alone) then left, r.ring = true, 2 end
     end
   end
   local wake, another_wakes = left and S.now or Alarm.wake_at(open), false
-  if left or page and page.full then
+  if ends then
+    wake = ends
+  elseif left or page and page.full then
     Alarm.leave(call_.worker, open, left and 0 or wake)
   elseif wake > 0 then
     another_wakes = Alarm.hand_to(call_, open, wake)
@@ -389,7 +438,7 @@ local function claim(call_)
     end
   end
   S.fields['w' .. call_.worker] = u8(S.now) .. call_.record
-  return {pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0) + (another_wakes and 4 or 0) + (page and page.sheaves and 8 or 0), page and 1 or 0), page}
+  return {pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0) + (another_wakes and 4 or 0) + (page and page.sheaves and 8 or 0) + (page and page.alone and 16 or 0), page and 1 or 0), page}
 end
 
 -- Claims of a few plain jobs of the same queue, one after the other, as one: their pages share a range of dues. Answers
@@ -398,7 +447,10 @@ local function claim_alike(calls, first, heads, pages)
   local lead = calls[first]
   local r = lead.asks and Row.find(lead.asks) and Row.of(lead.asks)
   local lane, live = nil, 0
-  if r then lane, live = plain_lane(r, lead.limit) end
+  if r then
+    Shard.may_count(r)
+    lane, live = plain_lane(r, lead.limit)
+  end
   if not lane then return 0 end
   local total, bytes, last = 0, lead.max_bytes, first - 1
   for k = first, #calls do
@@ -466,7 +518,7 @@ Claim.read = read_call
 function Claim.call(base, blob)
   if not call then bind() end
   local call_, replies = read_call(blob), {}
-  Shard.open(base, sub(blob, 1, 8), call_.queues)
+  Shard.open(base, sub(blob, 1, 8), call_.queues, nil, nil, Shard.LEASES)
   Sweep.run()
   S.fetched = Page.fetch(base, {Claim.known_as(blob)})
   Claim.run({call_}, {1}, replies)

@@ -6,7 +6,7 @@ local function obey(name, value)
   local settings = value and byte(value) == 0 and mp.unpack(sub(value, 2)) or {}
   set_flag(r, 8, settings.mp ~= nil)
   set_flag(r, 4, settings.of == 1)
-  r.max, r.rest = settings.mp or 0, nil
+  r.max, r.rest = min(settings.mp or 0, 2 ^ 53), nil
 end
 
 local function write_record(map)
@@ -38,7 +38,7 @@ local ACTIONS = {
     return {d = was and 1 or 0}
   end,
   function(map)
-    local examined, matched, cursor = Edit.purge(map.q, Inspect.limit(map.li or 1000), map.cu)
+    local examined, matched, cursor = Edit.purge(map.q, Inspect.limit(map.li or 1000, true), map.cu)
     return {ex = examined, ma = matched, cu = cursor}
   end,
   function(map)
@@ -64,9 +64,10 @@ local ACTIONS = {
 -- control. Key: base. Argument: instance, map {c, ...}. Reply: map.
 function Control.call(base, blob)
   if not call then bind() end
-  local map = Inspect.map_of(blob)
+  local map = Check.map('control', blob)
   local act = ACTIONS[map.c]
   if not act then refuse('invalid_input', 'no such control') end
+  Check.control(map)
   Shard.open(base, sub(blob, 1, 8))
   if act ~= write_record then Sweep.run() end
   local ok, answer = attempt(act, map)

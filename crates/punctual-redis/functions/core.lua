@@ -13,7 +13,7 @@ local MINUTE = 60e6
 
 -- The parts of the library, each in the file of its name.
 local Shard, Row, Job, Due, Line, Group, Unique, Place, Settled, Page, Sweep = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
-local Calls, Alarm = {}, {}
+local Calls, Alarm, Check, Heal = {}, {}, {}, {}
 local Enqueue, Claim, Settle, Retry, Edit, Inspect, Explain, Stats, Control, Wait, Text = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
 local Outbox, Sheaf, Ends = {}, {}, {}
 
@@ -34,6 +34,15 @@ local function attempt(f, argument)
   local ok, answer = pcall(f, argument)
   if ok then return true, answer end
   return false, {err = type(answer) == 'table' and answer.err or tostring(answer)} -- the server makes it a text
+end
+
+-- Reads a call: its answer, its refusal as it is, or that it is no such call.
+local function reading(f, ...)
+  local ok, answer = pcall(f, ...)
+  if ok then return answer end
+  local said = type(answer) == 'table' and answer.err or tostring(answer) -- the server makes it a text
+  if find(said, '^%-?%u+ ') and not find(said, '^%-?ERR ') then error({err = (said:gsub('^%-', ''))}) end
+  refuse('invalid_input', 'the call is cut short')
 end
 
 local function u8(n) return pack('>I8', n) end

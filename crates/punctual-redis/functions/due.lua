@@ -178,6 +178,8 @@ local function spread(r, now_)
         items[2 * live + 1] = fmt('%d', due)
         items[2 * live + 2] = sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] .. manner(byte(raw), byte(raw, 30), #raw)
         live = live + 1
+      elseif not raw then -- its record was deleted by somebody else
+        r.c[SCHEDULED], S.lost = max(0, r.c[SCHEDULED] - 1), true
       end
     end
   end
@@ -263,7 +265,7 @@ function Due.move(r, limit)
         lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
         if not in_order then Line.up(r, j) end
       else -- its record was deleted by somebody else: one lost job is no reason to stop all others
-        in_order, lost = false, lost + 1
+        in_order, lost, S.lost = false, lost + 1, true
       end
     end
     if in_order then

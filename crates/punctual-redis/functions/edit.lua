@@ -116,12 +116,14 @@ local CHANGES_MAX = 50
 -- edit. Key: base. Argument: instance, map {t or f, cu, li, a, v, dk, d}. Reply: map {v, ex, ma, cu, n, i}.
 function Edit.call(base, blob)
   if not call then bind() end
-  local map = Inspect.map_of(blob)
+  local map = Check.map('edit', blob)
   local action, dry = map.a or 0, map.d == 1
+  if not map.t and not map.f then refuse('invalid_input', 'edit names no targets and no filter') end
+  if action == 1 and map.v ~= nil and (type(map.v) ~= 'string' or #map.v ~= 8) then refuse('invalid_input', 'due is not of 8 bytes') end
   Shard.open(base, sub(blob, 1, 8))
   local limit = min(Inspect.limit(map.li or CHANGES_MAX), CHANGES_MAX)
   if action == 1 then map.due8 = Enqueue.due_of(map.dk or 0, map.v or BELOW, u8(S.now), 0) end
-  if action == 3 and not (tonum(map.v) and map.v >= 0 and map.v <= 9) then
+  if action == 3 and not (type(map.v) == 'number' and map.v >= 0 and map.v <= 9 and floor(map.v) == map.v) then
     refuse('invalid_input', 'priority is out of range; use 0 (first) to 9 (last)')
   end
   Sweep.run()
@@ -151,37 +153,6 @@ function Edit.call(base, blob)
   Shard.commit() -- what the sweep has moved too
   if not ok then error(refused) end
   return mp.pack({v = out, ex = examined, ma = matched, cu = cursor, n = S.now, i = M.instance})
-end
-
-local PURGED = {HELD, SCHEDULED, READY}
-
--- Cancels pending jobs of a queue, held ones first so that no follower starts, as many as one call changes; the cursor
--- says how far it came. Answers examined, matched, cursor.
-function Edit.purge(q, limit, cursor)
-  local examined, matched, first, after = 0, 0, 1, nil
-  limit = min(limit, CHANGES_MAX)
-  if cursor then
-    first, after = byte(cursor), sub(cursor, 2)
-    if not first or first < 1 or first > 3 then
-      refuse('invalid_input', 'cursor is not of this request; start again without one')
-    end
-  end
-  local r = Row.find(q)
-  if not r then return 0, 0 end
-  for nth = first, 3 do
-    local found = Inspect.by_state(r, PURGED[nth], after, limit - examined, true)
-    after = nil
-    examined = examined + #found
-    for _, one in ipairs(found) do
-      local j = Job.load(one[1])
-      if j and j.tag <= 3 then
-        matched = matched + 1
-        Settled.cancel_waiting(j, 3)
-      end
-    end
-    if examined == limit and #found > 0 then return examined, matched, char(nth) .. found[#found][2] end
-  end
-  return examined, matched
 end
 
 end

@@ -64,6 +64,7 @@ function Ends.read_kinds(blob, at, n)
   for k = 1, 2 * count, 2 do
     if at + 2 > #blob then return nil end
     local m, length = unp('>I2B', blob, at)
+    if length > 0 then Check.name('kind', sub(blob, at + 3, at + 2 + length)) end
     runs[k], runs[k + 1] = m, sub(blob, at + 3, at + 2 + length)
     at, left = at + 3 + length, left - m
   end
@@ -71,14 +72,15 @@ function Ends.read_kinds(blob, at, n)
   return runs, at
 end
 
--- Notes n jobs of a page that completed, ids in a string, and their kinds.
-function Ends.completed(r, ids, n, runs)
+-- Notes n jobs that ended alike, most often completed, ids in a string, and their kinds.
+function Ends.completed(r, ids, n, runs, state)
   local from = max(0, n - KEPT)
-  if #runs == 0 then return Ends.add(r, COMPLETED, '', from > 0 and sub(ids, 16 * from + 1) or ids, n - from) end
+  state = state or COMPLETED
+  if #runs == 0 then return Ends.add(r, state, '', from > 0 and sub(ids, 16 * from + 1) or ids, n - from) end
   local at = 16 * from
   for k = 1, #runs, 2 do
     local m, kind = runs[k], runs[k + 1]
-    Ends.add(r, COMPLETED, kind ~= r.name and kind or '', sub(ids, at + 1, at + 16 * m), m)
+    Ends.add(r, state, kind ~= r.name and kind or '', sub(ids, at + 1, at + 16 * m), m)
     at = at + 16 * m
   end
 end

@@ -15,12 +15,14 @@ end
 local function due_of(kind, told8, now8, index)
   if kind == 0 then return now8, false, S.now end
   local told = unp('>I8', told8)
+  if kind > 2 then refuse('invalid_input', 'due kind is out of range; use 0 to 2 index=' .. index) end
   if kind == 1 then
     local due8 = told < DUE_MAX and plus(S.now, told8)
     local due = due8 and unp('>I8', due8)
     if not due or due > DUE_MAX then refuse('invalid_delay', 'delay reaches beyond the year 9999 index=' .. index) end
     return due8, false, due
   end
+  if told > DUE_MAX then refuse('invalid_delay', 'due is beyond the year 9999 index=' .. index) end
   if told < S.now then return now8, true, S.now end
   return told8, false, told
 end
@@ -177,12 +179,6 @@ function Enqueue.one(id, due8, late, spec, bounded)
 end
 
 Enqueue.plus, Enqueue.due_of = plus, due_of
-
--- Refuses an effect whose delay reaches too far, before anything is changed.
-function Enqueue.check_due(bytes, index)
-  if #bytes < 29 then refuse('invalid_input', 'an effect is cut short index=' .. index) end
-  due_of(byte(bytes, 17), sub(bytes, 18, 25), u8(S.now), index)
-end
 
 -- One job of a text or an effect: id | due kind | due | spec. Answers as Enqueue.one.
 function Enqueue.effect(bytes)

@@ -55,13 +55,19 @@ function Group.head(r, group, prio)
   if found then return sub(found, -16), byte(found, -17) == 1 end
 end
 
+-- Whether a job that is there waits or runs in a group.
+local function is_of(j, r, group) return j and j.tag < 3 and j.q == r.name and j.opts.g == group end
+
 local function wanted_lanes(r, group, row)
   local lanes = {}
   if row.a then return lanes end
   if row.h then
     local j = Job.load(row.h)
-    if j and j.tag < 3 and call('ZSCORE', S.base .. ':l:' .. r.name, line_member(j)) then lanes[lane_of(j)] = true end
-    return lanes
+    if is_of(j, r, group) then
+      if call('ZSCORE', S.base .. ':l:' .. r.name, line_member(j)) then lanes[lane_of(j)] = true end
+      return lanes
+    end
+    S.lost, row.h = true, nil -- its record is gone: it holds nothing any more
   end
   for prio in pairs(row.r) do
     local id, suspect = Group.head(r, group, prio)
@@ -82,8 +88,8 @@ function Group.refresh(r, group, row)
     end
   end
   for lane in pairs(lanes) do
-    S.part = S.part + 1
-    local member = '\1' .. u8(S.now) .. u8(S.now) .. S.sub .. pack('>I2', S.part % 65536) .. 'G' .. group
+    S.part = min(S.part + 1, 65535) -- behind the jobs of this step; so many groups are in no order
+    local member = '\1' .. u8(S.now) .. u8(S.now) .. S.sub .. pack('>I2', S.part) .. 'G' .. group
     Line.side_add(r, lane, member)
     row.p[lane] = member
   end
@@ -144,9 +150,30 @@ function Group.lost(r, group, lane, id)
   if stood then
     call('ZREM', line, first)
     add_ready(row, prio, -1)
+    if call('ZREM', S.base .. ':gm:' .. r.name, group .. '\0' .. sub(first, -29, -18) .. id) == 1 then row.m = max(0, row.m - 1) end
   end
+  S.lost = true
   Group.refresh(r, group, row)
   return stood
+end
+
+-- Members of a group that one step of the walk looks at.
+local MEMBERS = 500
+
+-- Lets go of a group whose active or holding job has no record any more, and forgets members without one.
+function Group.heal(r, group)
+  local row, members, ids = Group.row(r, group), S.base .. ':gm:' .. r.name, {}
+  if row.a and not is_of(Job.load(row.a), r, group) then row.a = nil end
+  local found = call('ZRANGEBYLEX', members, '[' .. group .. '\0', '(' .. group .. '\1', 'LIMIT', 0, MEMBERS)
+  for i, member in ipairs(found) do ids[i] = sub(member, -16) end
+  local raws = Job.raws(ids)
+  for i, member in ipairs(found) do
+    if not raws[i] then
+      call('ZREM', members, member)
+      row.m = max(0, row.m - 1)
+    end
+  end
+  Group.refresh(r, group, row)
 end
 
 -- The attempt of an active job is over and the job waits again; `holds` keeps the others back.

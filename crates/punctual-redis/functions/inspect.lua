@@ -2,15 +2,6 @@
 -- answered as the sweep will leave it.
 do
 
--- The map after the instance.
-local function map_of(blob)
-  if #blob < 8 then refuse('invalid_input', 'the call is cut short') end
-  local ok, map = pcall(mp.unpack, sub(blob, 9))
-  if not ok or type(map) ~= 'table' then refuse('invalid_input', 'the call is no MessagePack map; for calls by hand see punctual_1_help') end
-  return map
-end
-Inspect.map_of = map_of
-
 local function seen_state(j)
   if j.tag > 3 then return j.tag end
   local p = j.tag < 3 and j.due <= S.now and Page.of(j) or nil
@@ -39,7 +30,7 @@ end
 -- get. Key: base. Argument: instance, map {t, x, any}. Reply: map {j, x, n, i}.
 function Inspect.get(base, blob)
   if not call then bind() end
-  local map = map_of(blob)
+  local map = Check.map('get', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
   local views, why = {}, {}
   for i, target in ipairs(map.t or {}) do
@@ -304,9 +295,9 @@ end
 local LOOKS_MAX = 200
 
 -- How many a call looks at that is to look at so many.
-function Inspect.limit(limit)
+function Inspect.limit(limit, purges)
   if limit < 1 or limit > 1000 then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
-  return min(limit, LOOKS_MAX)
+  return purges and limit or min(limit, LOOKS_MAX)
 end
 
 -- Looks through an index: jobs with their states and pages, how many were looked at, where to go on.
@@ -352,7 +343,10 @@ end
 -- list. Key: base. Argument: instance, map {by, q, s, k, f, cu, li, p, any}. Reply: map {j, ex, cu, n, i}.
 function Inspect.list(base, blob)
   if not call then bind() end
-  local map = map_of(blob)
+  local map = Check.map('list', blob)
+  if map.by and map.by < 4 and not map.q or map.by == 1 and not map.s or (map.by == 2 or map.by == 3) and not map.k then
+    refuse('invalid_input', 'list by state needs q and s, by unique or group key q and k')
+  end
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
   local views, jobs, examined, cursor = {}, {}, 0, nil
   if not S.empty then

@@ -38,7 +38,7 @@ function Line.push(r, lane, ids, kind, sizes, lo, hi)
     if kind == 2 and byte(head, 11) == 2 then head = head .. lo .. hi end
     packs[#packs + 1] = head .. (from == last and ids[from] or concat(ids, '', from, last))
   end
-  call('RPUSH', list_of(r, lane), unpack_list(packs))
+  call_many('RPUSH', list_of(r, lane), packs)
   r.L[lane] = (r.L[lane] or 0) + n
   ring(r)
 end
@@ -51,7 +51,7 @@ function Line.push_sheaves(r, lane, sheaves)
     packs[k] = sub(sheaf.no, 1, 10) .. '\3' .. pack('>I3', sheaf.size) .. sub(sheaf.no, 11) .. pack('>I2I2I2', 1, sheaf.n, sheaf.n)
     n = n + sheaf.n
   end
-  call('RPUSH', list_of(r, lane), unpack_list(packs))
+  call_many('RPUSH', list_of(r, lane), packs)
   r.L[lane] = (r.L[lane] or 0) + n
   ring(r)
 end

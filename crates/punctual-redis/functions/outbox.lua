@@ -72,7 +72,7 @@ end
 -- Key: base. Argument: instance, map {st ids, t ids or li}. Reply: map {e, old, n, i}.
 function Outbox.call(base, blob)
   if not call then bind() end
-  local map = Inspect.map_of(blob)
+  local map = Check.map('outbox', blob)
   Shard.open(base, sub(blob, 1, 8))
   local settled_for = {}
   if map.st then
@@ -110,16 +110,18 @@ end
 -- Reply: map {v list of [verdict, id], st 1 if read too long ago, n, i}. Verdict 253: no such job here.
 function Outbox.deliver(base, blob)
   if not call then bind() end
-  local map = Inspect.map_of(blob)
-  if type(map.f) ~= 'string' or type(map.t) ~= 'number' or type(map.e) ~= 'table' then
-    refuse('invalid_input', 'deliver names no source, instant or effects')
-  end
+  local map = Check.map('deliver', blob)
+  Check.shard(map.f)
+  if not map.t or not map.e then refuse('invalid_input', 'deliver names no source, instant or effects') end
   Shard.open(base, sub(blob, 1, 8))
   for i, one in ipairs(map.e) do
-    if type(one) ~= 'table' or #(one[1] or '') ~= 16 or type(one[3]) ~= 'string' or #one[3] < 17 then
+    if type(one[1]) ~= 'string' or #one[1] ~= 16 or type(one[3]) ~= 'string' or one[2] ~= ENQUEUE and one[2] ~= CLEAR then
       refuse('invalid_input', 'an effect is cut short index=' .. i - 1)
     end
-    if one[2] == ENQUEUE then Enqueue.check_due(one[3], i - 1) end
+    if one[2] == ENQUEUE then Check.job(one[3], i - 1) else Check.clear(one[3], i - 1) end
+  end
+  for _, one in ipairs(map.e) do -- a queue whose keys are not ours is told before anything is changed
+    if one[2] == ENQUEUE then Row.of(sub(one[3], 39, 38 + byte(one[3], 38))) end
   end
   Sweep.run()
   local floor_ = tonum(call('HGET', base .. ':of', map.f) or 0)

@@ -189,6 +189,7 @@ function Page.close(p)
   closed[#closed + 1] = page_member(p)
   S.gone_fields, S.closed = gone, closed
   S.pages[p.token] = false
+  if p.alone then ring(Row.of(Page.queue_of(p.blob))) end -- its worker may be given other jobs again
   S.ends = nil
 end
 
@@ -430,9 +431,12 @@ function Page.rescue(limit)
         local j = Job.load(ids[i])
         if j then
           crash(j, p, tonum(first[2]))
-        elseif p.plain and not Job.raw(ids[i]) then -- its record was deleted by somebody else
-          local r = Row.of(p.q)
-          r.c[ACTIVE] = r.c[ACTIVE] - 1
+        elseif not Job.raw(ids[i]) then -- its record was deleted by somebody else
+          S.lost = true
+          if not find(p.q, '\0', 1, true) then
+            local r = Row.of(p.q)
+            r.c[ACTIVE] = max(0, r.c[ACTIVE] - 1)
+          end
         end
       end
       rescued = rescued + n

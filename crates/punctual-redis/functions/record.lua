@@ -50,6 +50,14 @@ function Job.parse(id, raw)
   return j
 end
 
+-- Bytes of the payload of a record whose queue's length stands at a place.
+function Job.payload_bytes(raw, at, sflags)
+  at = at + 1 + byte(raw, at)
+  at = at + 1 + byte(raw, at)
+  if sflags % 2 == 1 then at = at + 4 + unp('>I4', raw, at) end
+  return #raw - at + 1
+end
+
 local function due_from(j, now)
   j.due = now
   j.due8 = u8(now)

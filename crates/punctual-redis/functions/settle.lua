@@ -1,57 +1,66 @@
 -- extend and settle: what workers say of the jobs they hold.
 do
 
--- Prolongs the leases that a call names; its answer.
-function Settle.prolong(blob)
-  Settle.flush()
-  local count, at, out = unp('>I2', blob, 9), 11, {}
-  for _ = 1, count do
-    local token, lease, notes = unp('>c16I8I2', blob, at)
+-- Reads an extend before anything is changed.
+local function read_extends(blob)
+  local count, at, pages = unp('>I2', blob, 9), 11, {}
+  Check.count(count)
+  for k = 1, count do
+    local p = {notes = {}}
+    local notes, jobs
+    p.token, p.lease, notes = unp('>c16I8I2', blob, at)
+    Check.lease(p.lease)
     at = at + 26
-    local p = Page.load(token)
-    if p then
-      local deadline = max(Page.deadline(p), S.now + lease)
-      if p.lease ~= lease or (p.map and p.map.sp) then
-        p.map = p.map or {}
-        p.map.ls, p.map.sp = lease, nil
-        p.lease = lease
-        Page.save(p)
-        if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
-      end
-      Page.end_at(p, deadline)
-      p.deadline = deadline
-    end
-    for _ = 1, notes do
+    for i = 1, notes do
       local id, length = unp('>c16I4', blob, at)
-      local place = p and Page.place(p, id)
-      local j = place and Job.load(id)
-      if j then
-        j.ext.po = sub(blob, at + 20, at + 19 + length)
-        Job.save(j)
-        Page.spoil(p)
-      end
-      at = at + 20 + length
+      p.notes[i], at = {id, sub(blob, at + 20, at + 19 + length)}, at + 20 + length
     end
-    local jobs = unp('>I2', blob, at)
-    at = at + 2
-    local lost = {}
-    for i = 1, jobs do
-      local id = sub(blob, at, at + 15)
-      if p and not Page.place(p, id, i) then lost[#lost + 1] = id end
-      at = at + 16
-    end
-    if p then
-      local asked = {}
-      for _, id in ipairs(p.map and p.map.c or {}) do
-        asked[#asked + 1] = Page.place(p, id) or nil
-      end
-      table.sort(asked)
-      for i, place in ipairs(asked) do asked[i] = sub(p.blob, p.at + 16 * place - 16, p.at + 16 * place - 1) end
-      out[#out + 1] = '\1' .. u8(p.deadline) .. pack('>I2', #lost) .. concat(lost) .. pack('>I2', #asked) .. concat(asked)
-    else
-      out[#out + 1] = '\0'
+    jobs, at = unp('>I2', blob, at)
+    Check.count(notes + jobs)
+    p.jobs, p.at, at = jobs, at, at + 16 * jobs
+    if at > #blob + 1 then error('it ends within a page') end
+    pages[k] = p
+  end
+  return pages
+end
+
+-- Prolongs one lease; its answer.
+local function prolong(extend, blob)
+  local p, lease, lost, asked = Page.load(extend.token), extend.lease, {}, {}
+  if not p then return '\0' end
+  local deadline = max(Page.deadline(p), S.now + lease)
+  if p.lease ~= lease or (p.map and p.map.sp) then
+    p.map = p.map or {}
+    p.map.ls, p.map.sp = lease, nil
+    p.lease = lease
+    Page.save(p)
+    if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
+  end
+  Page.end_at(p, deadline)
+  p.deadline = deadline
+  for _, note_ in ipairs(extend.notes) do
+    local j = Page.place(p, note_[1]) and Job.load(note_[1])
+    if j then
+      j.ext.po = note_[2]
+      Job.save(j)
+      Page.spoil(p)
     end
   end
+  for i = 1, extend.jobs do
+    local id = sub(blob, extend.at + 16 * i - 16, extend.at + 16 * i - 1)
+    if not Page.place(p, id, i) then lost[#lost + 1] = id end
+  end
+  for _, id in ipairs(p.map and p.map.c or {}) do asked[#asked + 1] = Page.place(p, id) or nil end
+  table.sort(asked)
+  for i, place in ipairs(asked) do asked[i] = sub(p.blob, p.at + 16 * place - 16, p.at + 16 * place - 1) end
+  return '\1' .. u8(p.deadline) .. pack('>I2', #lost) .. concat(lost) .. pack('>I2', #asked) .. concat(asked)
+end
+
+-- Prolongs the leases that a call names; its answer.
+function Settle.prolong(blob)
+  local pages, out = reading(read_extends, blob), {}
+  Settle.flush()
+  for k, extend in ipairs(pages) do out[k] = prolong(extend, blob) end
   return u8(S.now) .. concat(out)
 end
 
@@ -59,7 +68,7 @@ end
 -- Reply: now 8, per page 0, or 1 | deadline 8 | lost | cancel.
 function Settle.extend(base, blob)
   if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
-  Shard.open(base, sub(blob, 1, 8))
+  Shard.open(base, sub(blob, 1, 8), nil, nil, nil, Shard.LEASES)
   Sweep.run()
   local reply = Settle.prolong(blob)
   Shard.commit()
@@ -69,17 +78,28 @@ end
 local OUTCOMES = {[0] = 'completed', 'retry', 'snooze', 'cancelled', 'dead', 'released'}
 local NUMBERS = {retry = 1, snooze = 2, cancelled = 3, dead = 4, released = 5}
 
+-- Refuses an effect that could not be brought about.
+local function check_effect(kind, bytes, index)
+  if kind == 0 then return Check.job(bytes, index) end
+  if kind == 1 or kind == 3 then return Check.clear(bytes, index) end
+  if kind ~= 2 then refuse('invalid_input', 'no such effect; use 0 to 3 index=' .. index) end
+  local length = byte(bytes) or 0
+  Check.shard(sub(bytes, 2, 1 + length))
+  Check.job(sub(bytes, 2 + length), index)
+end
+
 -- Reads the call before anything is changed.
 local function read_pages(blob)
-  local count, at, pages, jobs = unp('>I2', blob, 9), 11, {}, 0
+  local count, at, pages, jobs, more = unp('>I2', blob, 9), 11, {}, 0, 0
+  Check.count(count)
   for k = 1, count do
     local p = {token = sub(blob, at, at + 15), late = at + 16}
     p.run = p.late + 2 + 6 * unp('>I2', blob, p.late)
     at = p.run + 2 + 6 * unp('>I2', blob, p.run)
     p.has_times = at > p.late + 4
-    local form = byte(blob, at)
+    local form = unp('>B', blob, at)
     at = at + 1
-    if form > 5 then error('no such form') end
+    if form > 5 then refuse('invalid_input', 'no such form of a settlement; use 1 to 5') end
     if form == 1 or form >= 3 then -- 3 and 5 have cores, 4 and 5 kinds
       p.attempt, p.n = unp('>I4I2', blob, at)
       local bytes = 16 * p.n
@@ -93,6 +113,8 @@ local function read_pages(blob)
         p.kinds, at = Ends.read_kinds(blob, at, p.n)
         if not at then error('kinds are of other jobs') end
       end
+    elseif form ~= 2 then
+      refuse('invalid_input', 'no such form of a settlement; use 1 to 5')
     else
       p.n = unp('>I2', blob, at)
       at = at + 2
@@ -102,6 +124,7 @@ local function read_pages(blob)
         local outcome, has
         s.id, s.attempt, outcome, has = unp('>c16I4BB', blob, at)
         s.outcome = OUTCOMES[outcome] or refuse('invalid_input', 'no such outcome index=' .. jobs + i - 1)
+        if has > 31 then refuse('invalid_input', 'a settlement says more than it may index=' .. jobs + i - 1) end
         at = at + 22
         if has % 2 == 1 then
           s.span8 = sub(blob, at, at + 7)
@@ -117,16 +140,20 @@ local function read_pages(blob)
         if floor(has / 4) % 2 == 1 then
           local length = unp('>I4', blob, at)
           s.error, at = sub(blob, at + 4, at + 3 + length), at + 4 + length
+          if not Check.is_utf8(s.error) then refuse('invalid_input', 'error is no UTF-8; send text index=' .. jobs + i - 1) end
         end
-        if floor(has / 8) % 2 == 1 then s.stopped, at = byte(blob, at), at + 1 end
+        if floor(has / 8) % 2 == 1 then
+          s.stopped, at = unp('>B', blob, at)
+          if s.stopped > 3 then refuse('invalid_input', 'stopped is out of range; use 0 to 3 index=' .. jobs + i - 1) end
+        end
         if floor(has / 16) % 2 == 1 then
           local n = unp('>I2', blob, at)
-          s.effects, at = {}, at + 2
+          s.effects, at, more = {}, at + 2, more + n
+          Check.count(jobs + p.n + more)
           for e = 1, n do
             local kind, length = unp('>BI4', blob, at)
             s.effects[e], at = {kind, sub(blob, at + 5, at + 4 + length)}, at + 5 + length
-            if kind == 0 then Enqueue.check_due(s.effects[e][2], jobs + i - 1) end
-            if kind == 2 then Enqueue.check_due(sub(s.effects[e][2], 2 + byte(s.effects[e][2])), jobs + i - 1) end
+            check_effect(kind, s.effects[e][2], jobs + i - 1)
           end
         end
         p.items[i] = s
@@ -134,6 +161,7 @@ local function read_pages(blob)
     end
     if at > #blob + 1 then error('it ends within a page') end
     jobs = jobs + p.n
+    Check.count(jobs + more)
     pages[k] = p
   end
   return pages
@@ -161,7 +189,7 @@ local function mark_plain(p, ids, n, all, cores, results)
     cores = concat(read)
     for i = 1, n do Sheaf.leave(ids[i]) end
   end
-  if n >= 8 and not results then
+  if n >= 8 and not results and Settled.has_block() then
     Settled.mark_many(ids, n, all, cores, 1, p.token)
   else
     local kv = {}
@@ -194,6 +222,7 @@ end
 -- A whole plain page, or a part of it, completed without anything to say.
 local function settle_plain(p, report)
   local n, sent = report.n, report.ids
+  Shard.may_count(Row.of(p.q))
   local ids, runs = {}, Page.runs_of(p, sent, n)
   if not runs or not p.runs or M.watch >= S.now or M.feed >= S.now then
     for i = 1, n do ids[i] = sub(sent, 16 * i - 15, 16 * i) end
@@ -338,6 +367,7 @@ end
 
 -- Settles a page item by item; plain ones that completed together.
 local function settle_items(p, report)
+  Shard.may_all()
   local items, out = report.items, {}
   if not items then
     items = {}
@@ -404,6 +434,7 @@ local function settle_small(blob)
   if flags ~= 2 or of ~= n or sub(page, 54 + ql) ~= sub(blob, 38, 37 + 16 * n) then return nil end
   if M.watch >= S.now or M.feed >= S.now then return nil end
   local q = sub(page, 54, 53 + ql)
+  Shard.may_count(Row.of(q))
   local kv, k = S.small, S.small_n
   if not kv then
     kv, k = {}, 0
@@ -438,12 +469,7 @@ function Settle.run(blob)
   local answer = settle_small(blob)
   if answer then return answer end
   Settle.flush()
-  local ok, reports = pcall(read_pages, blob)
-  if not ok then
-    if type(reports) == 'table' then error(reports) end
-    refuse('invalid_input', 'the call is cut short')
-  end
-  local more = {}
+  local reports, more = reading(read_pages, blob), {}
   for k = 2, #reports do
     local token = reports[k].token
     if S.fetched[token] == nil then more[#more + 1], more[#more + 2] = token, '~' .. token end
@@ -471,7 +497,7 @@ function Settle.call(base, blob)
   if not call then bind() end
   local token = sub(blob, 11, 26)
   local fetched = Page.fetch(base, {token, '~' .. token})
-  Shard.open(base, sub(blob, 1, 8), fetched[token] and {Page.queue_of(fetched[token])})
+  Shard.open(base, sub(blob, 1, 8), fetched[token] and {Page.queue_of(fetched[token])}, nil, nil, Shard.LEASES)
   S.fetched = fetched
   Sweep.run()
   local reply = Settle.run(blob)

@@ -34,11 +34,17 @@ function Settled.mark(id, raw)
   return '\7' .. sub(all, core, core + 15) .. char(COMPLETED) .. sub(raw, 2, 9) .. sub(all, 1, 16)
 end
 
+-- Blocks of marks that one step of a call may have: their number is one byte.
+local BLOCKS_MAX = 256
+
+-- Whether one more block may be written in this step.
+function Settled.has_block() return (S.blocks or 0) < BLOCKS_MAX end
+
 -- Marks jobs that completed together: ids as a list and a string, cores as a string; all of one
--- attempt under one token.
+-- attempt under one token. No other thing counts these blocks: two of one number would be one.
 function Settled.mark_many(ids, n, all, cores, attempt, token)
-  S.part = S.part + 1
-  local no = u8(S.now) .. S.sub .. char(S.part % 256)
+  S.blocks = (S.blocks or 0) + 1
+  local no = u8(S.now) .. S.sub .. char(S.blocks - 1)
   local mark, kv = '\8' .. no, {}
   for i = 1, n do kv[2 * i - 1], kv[2 * i] = ids[i], mark end
   call_many('HSET', S.k.b, kv)
@@ -144,6 +150,12 @@ end
 
 local function kept_bytes(j) return j.payload + 256 end
 
+-- A kept job's record is gone, and its entry too: nobody knows how many bytes it had.
+function Settled.unkept(r, state)
+  r.c[state], r.rest, S.lost = max(0, r.c[state] - 1), nil, true
+  if r.c[state] == 0 then r.b[state] = 0 end
+end
+
 -- Takes a kept job out of the orders it stands in.
 function Settled.unkeep(j)
   local r, state = Row.of(j.q), j.tag
@@ -159,6 +171,51 @@ function Settled.forget(j)
   Settled.drop(j, j.ext.fi or 0)
 end
 
+-- Forgets the oldest kept jobs of a queue in a state while there are more, or more bytes of them, than are kept. Those of one
+-- look are forgotten together.
+function Settled.forget_oldest(r, state)
+  local key, limits = kept_set(r.name, state), S.limits
+  while r.c[state] > limits.retained or r.b[state] > limits.retained_bytes do
+    local over = min(max(1, r.c[state] - limits.retained), 250)
+    local oldest, ids = call('ZRANGE', key, 0, over - 1), {}
+    if #oldest == 0 then break end
+    for i, member in ipairs(oldest) do ids[i] = sub(member, 13) end
+    local raws, kv, marked, gone = Job.raws(ids), {}, {}, {}
+    local last, e, width
+    for i, id in ipairs(ids) do
+      local raw = raws[i]
+      local length = raw and byte(raw) == state and unp('>I4', raw, 32)
+      local ql = length and byte(raw, 36 + length)
+      if ql and sub(raw, 37 + length, 36 + length + ql) == r.name then
+        local ext = sub(raw, 36, 35 + length)
+        if ext ~= last then last, e = ext, length > 0 and mp.unpack(ext) or {} end -- jobs that ended together say the same
+        width = Job.payload_bytes(raw, 36 + length, byte(raw, 31)) + 256
+        r.c[state], r.b[state] = r.c[state] - 1, max(0, r.b[state] - width)
+        Sheaf.leave(id)
+        local finished = e.fi or 0
+        if finished + WINDOW > S.now then
+          kv[#kv + 1], kv[#kv + 2] = id, mark_of((e.rd or sub(raw, 12, 19)) .. sub(raw, 20, 27), state, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re)
+          marked[finished] = marked[finished] or {}
+          table.insert(marked[finished], id)
+        else
+          gone[#gone + 1] = id
+        end
+      else -- its record is gone, or is of another job
+        Settled.unkept(r, state)
+        ids[i] = false
+      end
+    end
+    r.rest = nil
+    local orders = {}
+    for i = 1, #oldest do if ids[i] then orders[#orders + 1] = ids[i] end end
+    call_many('ZREM', key, oldest)
+    call_many('ZREM', S.k.kp, orders)
+    call_many('HSET', S.k.b, kv)
+    call_many('HDEL', S.k.b, gone)
+    for finished, all in pairs(marked) do Settled.marks(finished, concat(all), #all) end
+  end
+end
+
 function Settled.keep(j, finished)
   local state, r = j.tag, Row.of(j.q)
   local retention = RETENTION[state] or j.opts.rn or 0
@@ -170,12 +227,7 @@ function Settled.keep(j, finished)
   duty_at('kept', till)
   r.c[state], r.rest = r.c[state] + 1, nil
   r.b[state] = r.b[state] + kept_bytes(j)
-  while r.c[state] > S.limits.retained or r.b[state] > S.limits.retained_bytes do
-    local oldest = call('ZRANGE', kept_set(j.q, state), 0, 0)[1]
-    local job = oldest and Job.load(sub(oldest, 13))
-    if not job then break end
-    Settled.forget(job)
-  end
+  Settled.forget_oldest(r, state)
 end
 
 local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
@@ -219,7 +271,12 @@ function Settled.prune_kept(limit)
   local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
   for i = 1, #ids do
     local j = Job.load(ids[i])
-    if j and j.tag > 3 then Settled.forget(j) else call('ZREM', key, ids[i]) end
+    if j and j.tag > 3 then
+      Settled.forget(j)
+    else
+      call('ZREM', key, ids[i])
+      if not Job.raw(ids[i]) then S.lost = true end
+    end
   end
   return #ids
 end

@@ -167,14 +167,39 @@ local COMMANDS = {'APPEND', 'DEL', 'EXISTS', 'EXPIRE', 'GET', 'HDEL', 'HGET', 'H
   'LINDEX', 'LLEN', 'LPOP', 'LPUSH', 'LRANGE', 'LREM', 'LSET', 'LTRIM', 'RPUSH', 'ZADD', 'ZCOUNT', 'ZLEXCOUNT', 'ZRANGE',
   'ZRANGEBYLEX', 'ZRANGEBYSCORE', 'ZREM', 'ZREMRANGEBYRANK', 'ZSCORE'}
 
--- Refuses a user who may not all of them, and a shard one of whose keys is somebody else's, before anything is changed:
--- a call that is denied its second write has made its first.
-function Shard.check(base)
-  for _, command in ipairs(COMMANDS) do
-    if not redis.acl_check_cmd(command, base .. ':s') then
-      error({err = "NOPERM The user executing the script can't run '" .. command .. "'"})
+-- Those that calls of plain jobs give behind their first write: enqueues, and claims, extends and settles. Others, and
+-- what they meet that is not plain, need all of them (`Shard.may_all`).
+local ENQUEUES = {'HSET', 'HDEL', 'RPUSH', 'ZADD'}
+local LEASES = {'APPEND', 'DEL', 'GET', 'HSET', 'HDEL', 'HINCRBY', 'RPUSH', 'LPUSH', 'LPOP', 'LINDEX', 'ZADD', 'ZREM', 'ZRANGE', 'ZRANGEBYSCORE',
+  'ZSCORE', 'EXISTS'}
+Shard.ENQUEUES, Shard.LEASES = ENQUEUES, LEASES
+
+-- Refuses a user who may not all of these, before anything is changed: a call that is denied its second write has made
+-- its first.
+local function may(commands, base)
+  local key, check = base .. ':s', redis.acl_check_cmd
+  for i = 1, #commands do
+    if not check(commands[i], key) then
+      error({err = "NOPERM The user executing the script can't run '" .. commands[i] .. "'"})
     end
   end
+end
+
+-- Refuses a user who may not all that this library does; once a call.
+function Shard.may_all()
+  if S.may_all then return end
+  may(COMMANDS, S.base)
+  S.may_all = true
+end
+
+-- The same where one of these rows has a minute that is over: its counts are moved.
+function Shard.may_count(r)
+  if r.minute > 0 and r.minute ~= S.now - S.now % MINUTE then Shard.may_all() end
+end
+
+-- Refuses a shard one of whose keys is somebody else's, before anything is changed.
+function Shard.check(base)
+  may(COMMANDS, base)
   for probe, names in pairs(PROBES) do
     for _, name in ipairs(names) do
       local key = base .. ':' .. name
@@ -257,8 +282,8 @@ function Row.tell(r, duty)
 end
 
 -- Opens the shard for a call. `queues` are read with it. A read changes nothing, and asks for
--- `maintain` first (touch) where a write would have swept.
-function Shard.open(base, instance, queues, is_read, any)
+-- `maintain` first (touch) where a write would have swept. `commands`: what a call of plain jobs gives, else all.
+function Shard.open(base, instance, queues, is_read, any, commands)
   if not call then bind() end
   local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, looked = 0, limits = LIMITS,
     sheaves = {}, sheaf_of = {}}
@@ -297,7 +322,9 @@ function Shard.open(base, instance, queues, is_read, any)
     s.now = max(now, M.last)
     return s.now
   end
+  if commands then may(commands, base) else Shard.may_all() end
   if not M then M = new_shard(base, now) end
+  if M.feed >= now or M.watch >= now then Shard.may_all() end
   s.limits = limits_of(M)
   local last = M.last
   local behind = now < last and (M.behind == 1 or last - now >= 1000) and 1 or 0
@@ -323,7 +350,7 @@ end
 -- Begins one more write within a call: later than those before it, at the same instant.
 function Shard.step()
   M.sub = M.sub + 1
-  S.sub, S.part = pack('>I2', M.sub), 61440
+  S.sub, S.part, S.blocks = pack('>I2', M.sub), 61440, 0
 end
 
 -- Something of that kind is to be done at that instant.
@@ -385,6 +412,7 @@ function Shard.commit()
   if S.changed_groups then Group.flush() end
   if S.settled and M.watch >= S.now then settle_bells() end
   if S.changes then write_changes() end
+  if S.lost and not S.heals then Heal.note() end
   local kv = {'m', ''}
   for i = 1, #S.dirty do
     local r = S.dirty[i]

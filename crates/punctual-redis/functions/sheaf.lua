@@ -251,6 +251,21 @@ function Sheaf.flush()
 end
 
 local forms = {} -- ids of so many, by count
+local good_offsets, good_count = {}, 0 -- largest, and where payloads begin, that were checked before
+
+-- Whether payloads follow one another from the first to the end, and none is larger than the largest.
+local function check_offsets(data, n, idx)
+  local told = sub(data, 5, 2 * n + 8)
+  if good_offsets[told] then return end
+  local largest, before = unp('>I2I2', told)
+  for i = 1, n do
+    local next_one = unp('>I2', told, 3 + 2 * i)
+    if next_one < before or next_one - before > largest then refuse('invalid_input', 'a payload of a sheaf is out of place index=' .. idx + i - 1) end
+    before = next_one
+  end
+  if good_count > 500 then good_offsets, good_count = {}, 0 end
+  good_offsets[told], good_count = true, good_count + 1
+end
 
 -- Reads a sheaf as it is sent: its number (which `no` of its call it is), count, ids; before anything is changed.
 function Sheaf.sent(head, data, no)
@@ -260,10 +275,11 @@ function Sheaf.sent(head, data, no)
   end
   local idx, count, largest, first = unp('>I2I2I2I2', data)
   if count ~= n or first < 2 * n + 8 or unp('>I2', data, 2 * n + 7) ~= #data then refuse('invalid_input', 'a sheaf is cut short index=' .. idx) end
+  check_offsets(data, n, idx)
   if not forms[n] then forms[n] = rep('c16', n) end
   local ids = {unp(forms[n], head)}
   ids[n + 1] = nil
-  return {no = u8(S.now) .. S.sub .. char(no), n = n, ids = ids, head = head, data = data, size = n * (21 + first - 2 * n + largest)}
+  return {no = u8(S.now) .. S.sub .. char(no), n = n, ids = ids, head = head, data = data, size = n * (21 + first - 2 * n + largest)}, sub(data, 2 * n + 9, first)
 end
 
 -- The record that a job of a sheaf that was just sent would have.

@@ -3,6 +3,7 @@
 do
 
 local HISTORY = 1440
+local BUCKET_MAX = 3100 -- some 300 years
 
 -- The largest value of a bucket of times.
 local function value_of(bucket)
@@ -86,7 +87,7 @@ local function add_times(of, blob, at)
     forms[n] = forms[n] or '>' .. rep('I2I4', n)
     local times = {unp(forms[n], blob, at)}
     for i = 1, 2 * n, 2 do
-      local bucket = times[i]
+      local bucket = min(times[i], BUCKET_MAX)
       of[bucket] = (of[bucket] or 0) + times[i + 1]
     end
     at, left = at + 6 * n, left - n
@@ -113,6 +114,8 @@ local function everything()
   return S.all
 end
 
+local NOTHING = '\128' -- an empty map
+
 -- Workers that claimed in the last minute.
 function Stats.workers()
   if S.workers then return S.workers end
@@ -120,12 +123,19 @@ function Stats.workers()
   for i = 1, #all, 2 do
     if sub(all[i], 1, 1) == 'w' and at8(all[i + 1]) + MINUTE >= S.now then
       local raw = sub(all[i + 1], 9)
-      local ok, record = pcall(mp.unpack, raw)
-      out[#out + 1] = {id = sub(all[i], 2), seen = at8(all[i + 1]), raw = raw, record = ok and type(record) == 'table' and record or {}}
+      local record = Check.worker(raw)
+      out[#out + 1] = {id = sub(all[i], 2), seen = at8(all[i + 1]), raw = record and raw or NOTHING, record = record or {}}
     end
   end
   S.workers = out
   return out
+end
+
+-- Whether one of these leases has not ended.
+local function holds_any(tokens)
+  for at = 1, #tokens, 16 do
+    if Page.load(sub(tokens, at, at + 15)) then return true end
+  end
 end
 
 -- Forgets workers that nobody is told of any more, if that was last done so long ago: who claims under another id
@@ -137,7 +147,8 @@ function Stats.forget_workers(span)
   S.all = nil -- this call may have seen some of them again
   local all, gone = everything(), {}
   for i = 1, #all, 2 do
-    if sub(all[i], 1, 1) == 'w' and at8(all[i + 1]) + MINUTE < S.now then gone[#gone + 1] = all[i] end
+    local kind = sub(all[i], 1, 1)
+    if kind == 'w' and at8(all[i + 1]) + MINUTE < S.now or kind == 'a' and not holds_any(all[i + 1]) then gone[#gone + 1] = all[i] end
   end
   call_many('HDEL', S.k.s, gone)
 end
@@ -223,7 +234,7 @@ end
 -- stats. Key: base. Argument: instance, map {q, h, du, en, any}. Reply: map {q, w, e, n, i}.
 function Stats.call(base, blob)
   if not call then bind() end
-  local map = Inspect.map_of(blob)
+  local map = Check.map('stats', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
   local queues, workers = {}, {}
   if not S.empty then
@@ -268,7 +279,7 @@ end
 -- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, n, i}.
 function Stats.info(base, blob)
   if not call then bind() end
-  local map = Inspect.map_of(blob)
+  local map = Check.map('info', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
   return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), ob = not S.empty and {Outbox.waiting()} or nil, n = S.now, i = M.instance, ma = M.marks})
 end

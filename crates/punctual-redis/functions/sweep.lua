@@ -80,12 +80,16 @@ function Sweep.run(all)
   local now, m, limit = S.now, M, S.limits.sweep
   local moved, expired, rescued, pruned = 0, 0, 0, 0
   local gap = now - S.since
-  if m.lease > 0 and S.since > 0 and gap >= 1000 and gap * 2 > m.lease then Page.spare(gap) end
+  if m.lease > 0 and S.since > 0 and gap >= 1000 and gap * 2 > m.lease then
+    Shard.may_all()
+    Page.spare(gap)
+  end
   if all then -- lower bounds become true ones
     m.expiry, m.ends, m.due, m.period, m.kept = 0, 0, 0, 0, 0
   elseif now < next_duty(m) then
     return 0, 0, 0, 0
   end
+  Shard.may_all()
   m.rest, S.swept = nil, true
   if now >= m.expiry then
     m.expiry = NEVER
@@ -127,15 +131,18 @@ function Sweep.maintain(base, args)
   if not call then bind() end
   local instance = args and sub(args, 1, 8) or BELOW
   if not call then bind() end
-  local map = args and #args > 8 and Inspect.map_of(args) or {}
+  local map = args and #args > 8 and Check.map('maintain', args) or {}
   Shard.check(base)
   Shard.open(base, instance)
   local cut = map.sh and Shard.cut(map.sh, map.ss == 1) or nil
   local moved, expired, rescued, pruned = Sweep.run(true)
   Stats.forget_workers(MINUTE)
+  if S.lost then Heal.note() end
+  S.heals = true -- what the walk meets begins no other
+  local heals = Heal.walk()
   Shard.commit()
   local oldest = call('LINDEX', base .. ':mp', 0)
-  local soon = min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER)
+  local soon = heals and S.now or min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER)
   return mp.pack({mo = moved, xp = expired, rs = rescued, pr = pruned, n = S.now, i = M.instance, nx = soon < NEVER and soon or nil, sh = cut, ob = Outbox.waiting(), sp = S.spread > 0 and S.spread or nil})
 end
 

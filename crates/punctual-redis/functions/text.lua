@@ -3,50 +3,9 @@
 -- stands in the packed verbs only. This file: how words are read, and how a call runs.
 do
 
-local NAME_MAX, KEY_MAX = 128, 256
 local MS_MAX = 253402300799999 -- the end of the year 9999, ms since 1970
 
--- Words of somebody else in an error: printable, in quotes, at most 64 characters.
-local function shown(word)
-  local text = sub(word, 1, 64):gsub('["\\]', '\\%0'):gsub('[^ -~]', function(c) return fmt('\\x%02x', byte(c)) end)
-  return '"' .. text .. (#word > 64 and '"...' or '"')
-end
-
--- Whether bytes are well-formed UTF-8.
-local function is_utf8(s)
-  local size, _, last = #s, find(s, '^[%z\1-\127]*')
-  local at = last + 1
-  while at <= size do
-    local a, b, c, d = byte(s, at, at + 3)
-    local n = a >= 0xc2 and a < 0xe0 and 1 or a >= 0xe0 and a < 0xf0 and 2 or a >= 0xf0 and a < 0xf5 and 3
-    if not n or not b or b < 0x80 or b > 0xbf then return false end
-    if n > 1 and (not c or c < 0x80 or c > 0xbf) or n > 2 and (not d or d < 0x80 or d > 0xbf) then return false end
-    if a == 0xe0 and b < 0xa0 or a == 0xed and b > 0x9f or a == 0xf0 and b < 0x90 or a == 0xf4 and b > 0x8f then return false end
-    _, last = find(s, '^[%z\1-\127]*', at + n + 1)
-    at = (last or at + n) + 1
-  end
-  return true
-end
-
--- Control characters and marks that reverse or break a line of text.
-local function is_hostile(s)
-  return find(s, '[%c\127]') or find(s, '\194[\128-\159]') or find(s, '\226\128[\168-\174]') or find(s, '\226\129[\166-\169]')
-end
-
-local function check_name(what, name)
-  local wrong = name == '' and 'is empty' or #name > NAME_MAX and 'is too long'
-    or find(name, '[^%w._:/-]') and 'has a character that is not allowed'
-    or find('/' .. name .. '/', '/%.%.?/') and 'has a path step'
-  if wrong then refuse('invalid_name', what .. ' name ' .. wrong .. '; use 1 to 128 of a-z A-Z 0-9 . _ - : / (name: ' .. shown(name) .. ')') end
-  return name
-end
-
-local function check_key(what, key)
-  local wrong = key == '' and 'is empty' or #key > KEY_MAX and 'is too long'
-    or (is_hostile(key) or not is_utf8(key)) and 'has a control character or is no UTF-8'
-  if wrong then refuse('invalid_name', what .. ' ' .. wrong .. '; use 1 to 256 bytes of printable text (key: ' .. shown(key) .. ')') end
-  return key
-end
+local shown, is_utf8, is_hostile, check_name, check_key = Check.shown, Check.is_utf8, Check.is_hostile, Check.name, Check.key
 
 -- The bytes of hexadecimal digits.
 local function unhex(digits)

@@ -17,7 +17,10 @@ local PAGES = {
   {'claim', 'QUEUE', 'takes due jobs under a lease (10 s); answers its token and the jobs', Text.claim_options, {
     'LIMIT is 1 unless told; a page ends before MAX_BYTES of payload (65536), but has one job at least. QUEUE and KIND may stand more than once; KIND says which kinds this worker knows.',
     'Nothing due: come again at wake_at, or when BZPOPMIN punctual:{default/0}:d:QUEUE 0 rings; then claim with RUNG.',
-    'NONCE: the same WORKER and NONCE again answer the same page, after a lost reply. ALONE: suspect jobs too.',
+    'NONCE: the same WORKER and NONCE again answer the same page, after a lost reply.',
+    'A suspect is a job that crashed twice: it runs alone, and dies (poison) if it crashes again. "suspects_wait": one waits in these queues.',
+    'With a WORKER name that no other process has, a worker that holds no lease gets a suspect first, as its only job ("alone": true), and nothing else until that lease ends.',
+    'ALONE: this worker runs nothing else now; answers one suspect if there is one. For workers that always hold a lease, that have no WORKER name, or that claim from several shards: settle all, then claim ALONE.',
     "FCALL %sclaim 1 'punctual:{default/0}' mail LIMIT 10 LEASE 30000 WORKER my-host",
   }},
   {'extend', 'TOKEN', 'prolongs the lease; tells which jobs are lost and which are asked to stop', Text.extend_options, {

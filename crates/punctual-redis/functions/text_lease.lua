@@ -53,6 +53,7 @@ end
 function Text.claim(base, args)
   if #args == 0 then refuse('invalid_input', 'claim takes QUEUE, then options; none was given; see punctual_1_help') end
   local first, o = Text.check_name('queue', args[1]), Text.read_options('claim', CLAIM, args, 2)
+  if #(o.KIND or {}) > 1000 then refuse('batch_too_large', 'claim names too many kinds; use at most 1,000') end
   local queues = {first}
   for _, q in ipairs(o.QUEUE or {}) do queues[#queues + 1] = q end
   if #queues > QUEUES_MAX then refuse('invalid_input', 'claim names too many queues; use at most 64') end
@@ -63,7 +64,7 @@ function Text.claim(base, args)
   local out = {}
   for i, q in ipairs(queues) do out[i] = char(#q) .. q end
   local record = mp.pack({h = name, v = 'by hand', q = queues, k = o.KIND or {}, s = limit, b = 0})
-  local flags = (o.ALONE and 1 or 0) + (o.RUNG and 4 or 0)
+  local flags = (o.ALONE and 1 or 0) + (o.RUNG and 4 or 0) + (o.WORKER and 64 or 0)
   local reply = Claim.call(base, BELOW .. nonce .. worker .. u8((o.LEASE or 10000) * 1000)
     .. pack('>I2I4BB', limit, o.MAX_BYTES or BYTES_DEFAULT, flags, #queues) .. concat(out) .. record)
   local now, wake, suspects, pages = unp('>I8I8BB', reply)
@@ -76,6 +77,7 @@ function Text.claim(base, args)
     {'suspects_wait', suspects % 2 == 1 and 'true'},
     {'token', token},
     {'lease_until', till},
+    {'alone', floor(suspects / 16) % 2 == 1 and 'true'},
     {'jobs', jobs},
   })
 end

@@ -55,7 +55,10 @@ function Unique.end_period(field, row)
   call('HDEL', S.k.u, field)
 end
 
--- Who holds a key now; one whose period or job has expired does not.
+-- Whether a job that is there holds a key: it has not settled, and its id is no other job's.
+local function is_held_by(j, q, key) return j and j.tag <= 3 and j.q == q and j.opts.u == key end
+
+-- Who holds a key now; one whose period or job has expired does not, nor one whose record is gone.
 function Unique.holder(q, key)
   local field = key_field(q, key)
   local row = raw_holder(field)
@@ -66,6 +69,11 @@ function Unique.holder(q, key)
   end
   local j = Job.load(row.id)
   if j and Settled.expire_if_late(j) then return raw_holder(field) end
+  if not row['until'] and not is_held_by(j, q, key) then
+    S.lost = true
+    Unique.end_period(field, row)
+    return Unique.holder(q, key)
+  end
   return row
 end
 

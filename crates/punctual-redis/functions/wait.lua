@@ -5,7 +5,7 @@ do
 -- listen. Key: base. Argument: instance, map {q, any}. Reply: map {w, wk, n, i}.
 function Wait.listen(base, blob)
   if not call then bind() end
-  local map = Inspect.map_of(blob)
+  local map = Check.map('listen', blob)
   Shard.open(base, sub(blob, 1, 8), map.q, true, map.any)
   local work, open = 0, {}
   for _, name in ipairs(map.q or {}) do
@@ -24,7 +24,7 @@ end
 -- Key: base. Argument: instance, map {t, p, un}. Reply: map {o, n, i}.
 function Wait.watch(base, blob)
   if not call then bind() end
-  local map = Inspect.map_of(blob)
+  local map = Check.map('watch', blob)
   Shard.open(base, sub(blob, 1, 8))
   Sweep.run()
   local open, key = {}, base .. ':ws'
@@ -55,7 +55,7 @@ local NUMBERS = 2 ^ 40
 -- Key: base. Argument: instance, map {p, af}. Reply: map {c, cu, g, n, i}.
 function Wait.changes(base, blob)
   if not call then bind() end
-  local map = Inspect.map_of(blob)
+  local map = Check.map('changes', blob)
   Shard.open(base, sub(blob, 1, 8))
   local recorded = M.feed >= S.now
   M.feed, M.rest = S.now + MINUTE, nil

@@ -10,6 +10,7 @@ use crate::refusal::{Remedy, passing, remedy};
 const FILES: &[&str] = &[
     include_str!("../functions/core.lua"),
     include_str!("../functions/shard.lua"),
+    include_str!("../functions/check.lua"),
     include_str!("../functions/record.lua"),
     include_str!("../functions/sheaf.lua"),
     include_str!("../functions/due.lua"),
@@ -20,6 +21,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/page.lua"),
     include_str!("../functions/ends.lua"),
     include_str!("../functions/settled.lua"),
+    include_str!("../functions/heal.lua"),
     include_str!("../functions/sweep.lua"),
     include_str!("../functions/retry.lua"),
     include_str!("../functions/enqueue.lua"),
@@ -32,6 +34,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/explain.lua"),
     include_str!("../functions/inspect.lua"),
     include_str!("../functions/edit.lua"),
+    include_str!("../functions/purge.lua"),
     include_str!("../functions/stats.lua"),
     include_str!("../functions/control.lua"),
     include_str!("../functions/wait.lua"),

@@ -83,12 +83,13 @@ pub(super) fn read_worker(id: WorkerId, bytes: &[u8]) -> Result<WorkerRecord> {
     let map = Mp::read(bytes)?;
     Ok(WorkerRecord {
         id,
-        host: map.get("h").text()?,
-        version: map.get("v").text()?,
+        // What a worker leaves out is as if it had said nothing of it.
+        host: map.get("h").some(Mp::text)?.unwrap_or_default(),
+        version: map.get("v").some(Mp::text)?.unwrap_or_default(),
         queues: texts(map.get("q"))?,
         kinds: texts(map.get("k"))?,
-        slots: number_32(map.get("s"))?,
-        busy: number_32(map.get("b"))?,
+        slots: map.get("s").some(number_32)?.unwrap_or_default(),
+        busy: map.get("b").some(number_32)?.unwrap_or_default(),
     })
 }
 

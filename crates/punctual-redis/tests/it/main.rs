@@ -8,6 +8,8 @@ mod bells;
 mod by_hand;
 /// What the verbs in words refuse.
 mod by_hand_refusals;
+/// Workers by hand and jobs that crashed twice.
+mod by_hand_suspects;
 /// Workers in other languages, killed and stopped.
 mod by_hand_workers;
 /// Encryption.
@@ -42,6 +44,8 @@ mod guarded;
 mod hand;
 /// Makes engines for all of them.
 mod harness;
+/// Records that are lost one by one.
+mod heals;
 /// What changes about servers while an engine runs.
 mod health;
 /// Many who sleep until the same due.
@@ -66,10 +70,16 @@ mod midway;
 mod moves;
 /// Effects for other shards.
 mod outbox;
+/// Packed calls by hand.
+mod packed;
+/// Makes packed calls.
+mod packer;
 /// Many jobs due in the same minute.
 mod pile;
 /// Masters of a cluster that others take the place of.
 mod promoted;
+/// Queues that are emptied.
+mod purge;
 /// Workers that were there all the time.
 mod recovery;
 /// Users who may do little, wherever their servers stand.

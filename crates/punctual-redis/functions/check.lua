@@ -1,0 +1,290 @@
+-- Checks of what is sent, before anything is changed: a call is refused, or each of its fields works.
+do
+
+local NAME_MAX, KEY_MAX = 128, 256
+local INSTANT_MAX = 253402300799999999 -- the end of the year 9999
+local COUNT_MAX = 4294967295
+-- Jobs of one call, or of several calls at once: no list of theirs is too long for one command.
+local JOBS_MAX = 10000
+
+-- Words of somebody else in an error: printable, in quotes, at most 64 characters.
+function Check.shown(word)
+  local text = sub(word, 1, 64):gsub('["\\]', '\\%0'):gsub('[^ -~]', function(c) return fmt('\\x%02x', byte(c)) end)
+  return '"' .. text .. (#word > 64 and '"...' or '"')
+end
+local shown = Check.shown
+
+-- Whether bytes are well-formed UTF-8.
+local function is_utf8(s)
+  local size, _, last = #s, find(s, '^[%z\1-\127]*')
+  local at = last + 1
+  while at <= size do
+    local a, b, c, d = byte(s, at, at + 3)
+    local n = a >= 0xc2 and a < 0xe0 and 1 or a >= 0xe0 and a < 0xf0 and 2 or a >= 0xf0 and a < 0xf5 and 3
+    if not n or not b or b < 0x80 or b > 0xbf then return false end
+    if n > 1 and (not c or c < 0x80 or c > 0xbf) or n > 2 and (not d or d < 0x80 or d > 0xbf) then return false end
+    if a == 0xe0 and b < 0xa0 or a == 0xed and b > 0x9f or a == 0xf0 and b < 0x90 or a == 0xf4 and b > 0x8f then return false end
+    _, last = find(s, '^[%z\1-\127]*', at + n + 1)
+    at = (last or at + n) + 1
+  end
+  return true
+end
+
+-- Control characters and marks that reverse or break a line of text.
+local function is_hostile(s)
+  return find(s, '[%c\127]') or find(s, '\194[\128-\159]') or find(s, '\226\128[\168-\174]') or find(s, '\226\129[\166-\169]')
+end
+Check.is_utf8, Check.is_hostile = is_utf8, is_hostile
+
+local good_names, good_count = {}, 0 -- names that were checked before
+
+function Check.name(what, name)
+  if good_names[name] then return name end
+  local wrong = type(name) ~= 'string' and 'is no text' or name == '' and 'is empty' or #name > NAME_MAX and 'is too long'
+    or find(name, '[^%w._:/-]') and 'has a character that is not allowed'
+    or find('/' .. name .. '/', '/%.%.?/') and 'has a path step'
+  if wrong then
+    refuse('invalid_name', what .. ' name ' .. wrong .. '; use 1 to 128 of a-z A-Z 0-9 . _ - : / (name: ' .. shown(tostring(name)) .. ')')
+  end
+  if good_count > 1000 then good_names, good_count = {}, 0 end
+  good_names[name], good_count = true, good_count + 1
+  return name
+end
+
+function Check.key(what, key)
+  local wrong = type(key) ~= 'string' and 'is no text' or key == '' and 'is empty' or #key > KEY_MAX and 'is too long'
+    or (is_hostile(key) or not is_utf8(key)) and 'has a control character or is no UTF-8'
+  if wrong then refuse('invalid_name', what .. ' ' .. wrong .. '; use 1 to 256 bytes of printable text (key: ' .. shown(tostring(key)) .. ')') end
+  return key
+end
+
+-- Refuses more jobs than one call may carry.
+function Check.count(n)
+  if n > JOBS_MAX then refuse('batch_too_large', fmt('call carries %.0f jobs; use at most 10,000, or 1,000 to keep it short', n)) end
+end
+
+function Check.lease(lease)
+  if lease < 1000 or lease > 86400e6 then refuse('invalid_input', 'lease is out of range; use 1 ms to 1 day') end
+end
+
+local function is_number(v, low, high) return type(v) == 'number' and v >= low and v <= high end
+local function is_whole(v, low, high) return is_number(v, low, high) and floor(v) == v end
+local function is_text(v, most) return type(v) == 'string' and #v <= most and is_utf8(v) end
+local function is_bytes8(v) return type(v) == 'string' and #v == 8 end
+local function is_instant8(v) return is_bytes8(v) and at8(v) <= INSTANT_MAX end
+local function is_instant(v) return is_number(v, 0, INSTANT_MAX) or is_instant8(v) end
+local function is_flag(v) return v == 0 or v == 1 end
+local function is_string(v) return type(v) == 'string' end
+
+-- Whether a table is a list of at most so many items that all pass.
+local function is_list(v, most, passes)
+  if type(v) ~= 'table' or #v > most then return false end
+  local n = 0
+  for i in pairs(v) do
+    if type(i) ~= 'number' then return false end
+    n = n + 1
+  end
+  if n ~= #v then return false end
+  for i = 1, n do if not passes(v[i]) then return false end end
+  return true
+end
+
+local function is_key(v) return pcall(Check.key, 'key', v) end
+local function is_name(v) return pcall(Check.name, '', v) end
+
+local function is_header(v) return is_string(v) and not is_hostile(v) and is_utf8(v) end
+local function are_headers(v)
+  if not is_list(v, 2000, is_header) or #v % 2 == 1 then return false end
+  for i = 1, #v, 2 do if #v[i] > NAME_MAX or not find(v[i], '^[%w._-]+$') then return false end end
+  return true
+end
+
+local function is_span(v) return is_number(v, 0, INSTANT_MAX) end
+
+-- The parameters of each kind of retry policy.
+local RETRY = {
+  {is_span, function(v) return is_number(v, 1, 100) end, is_span, is_flag},
+  {is_span, is_flag},
+  {is_span, is_span, is_flag},
+}
+
+local function is_retry(v)
+  if type(v) ~= 'table' then return false end
+  if v[1] == 4 then return #v > 1 and is_list(v, 65, is_span) end
+  local wanted = RETRY[v[1]]
+  if not wanted or #v ~= #wanted + 1 then return false end
+  for i, passes in ipairs(wanted) do if not passes(v[i + 1]) then return false end end
+  return true
+end
+
+local function is_past_attempt(v)
+  return type(v) == 'table' and is_whole(v[1], 0, 1e9) and is_number(v[2], 0, INSTANT_MAX) and is_number(v[3], 0, INSTANT_MAX)
+    and is_whole(v[4], 1, 6) and is_string(v[5]) and (#v[5] == 0 or #v[5] == 16) and (v[6] == nil or is_text(v[6], 1024))
+end
+
+local function is_count(v) return is_whole(v, 0, 1e9) end
+local function are_keys(v) return is_list(v, 1000, is_key) end
+local function up_to(most) return function(v) return is_whole(v, 0, most) end end
+
+-- What an import tells of a job's past; `st`, `du` and `en` are always there.
+local PAST = {st = up_to(6), du = is_instant8, en = is_instant8, a = is_count, f = is_count, c = is_count, s = is_instant,
+  fi = is_instant, er = function(v) return is_text(v, 4194304) end, re = is_string, po = is_string, cr = is_flag, cd = up_to(3),
+  dr = up_to(3), sp = up_to(3), w = are_keys, at = function(v) return is_list(v, 10, is_past_attempt) end,
+  ex = function(v) return v == '' or is_instant8(v) end}
+
+-- The first field of a map, by name, that does not pass; keys of later versions are kept as they are.
+local function wrong_in(map, fields)
+  for name, passes in pairs(fields) do
+    if map[name] ~= nil and not passes(map[name]) then return name end
+  end
+end
+
+local function is_past(v)
+  return type(v) == 'table' and v.st and v.du and v.en and not wrong_in(v, PAST)
+end
+
+local FIRST = {ct = function(v) return is_header(v) and #v > 0 and #v <= 128 end, hd = are_headers,
+  ma = function(v) return is_whole(v, 1, COUNT_MAX) end, rt = is_retry, to = function(v) return is_number(v, 1, 31536000e6) end}
+local SECOND = {ex = is_instant8, u = is_key, up = up_to(2), uh = function(v) return is_number(v, 0, INSTANT_MAX + 1) end,
+  g = is_key, gp = function(v) return v == 1 end, rn = is_span, w = are_keys, hi = is_past}
+
+-- One MessagePack map and nothing behind it; nil if the bytes are none.
+local function read_map(bytes)
+  local ok, map, more = pcall(mp.unpack, bytes)
+  if ok and type(map) == 'table' and more == nil then return map end
+end
+
+local good_opts, good_opts_count = {}, 0 -- opts that were checked before, without and with those of the second group
+
+local function check_opts(bytes, is_looked_into, index)
+  local seen = good_opts[bytes]
+  if seen == 1 or seen == 2 and is_looked_into then return end
+  local opts = read_map(bytes)
+  if not opts then refuse('invalid_input', 'opts are no MessagePack map index=' .. index) end
+  local wrong, second = wrong_in(opts, FIRST) or wrong_in(opts, SECOND), false
+  for name in pairs(SECOND) do second = second or opts[name] ~= nil end
+  if wrong then refuse('invalid_input', 'opts have a `' .. wrong .. '` that is out of range index=' .. index) end
+  if second and not is_looked_into then refuse('invalid_input', 'opts have a key of the second group; set 2 in sflags index=' .. index) end
+  if opts.hi == nil and #bytes <= 256 then
+    if good_opts_count > 500 then good_opts, good_opts_count = {}, 0 end
+    good_opts[bytes], good_opts_count = second and 2 or 1, good_opts_count + 1
+  end
+end
+
+local function cut_short(index) refuse('invalid_input', 'a job is cut short index=' .. index) end
+
+-- Checks a spec from its priority on, in bytes that end at `last`; where its payload begins.
+function Check.front(bytes, at, last, index)
+  local prio, sflags, ql = byte(bytes, at, at + 2)
+  local kl = ql and byte(bytes, at + 3 + ql)
+  local from = kl and at + 4 + ql + kl
+  if not from or from > last + 1 then cut_short(index) end
+  if prio > 9 then refuse('invalid_input', 'priority is out of range; use 0 (first) to 9 (last) index=' .. index) end
+  if sflags > 3 then refuse('invalid_input', 'sflags are out of range; use 0 to 3 index=' .. index) end
+  Check.name('queue', sub(bytes, at + 3, at + 2 + ql))
+  if kl > 0 then Check.name('kind', sub(bytes, at + 4 + ql, from - 1)) end
+  return sflags % 2 == 1 and Check.opts(bytes, from, last, sflags >= 2, index) or from
+end
+
+-- Checks the opts that begin there; where the payload begins.
+function Check.opts(bytes, from, last, is_looked_into, index)
+  if from + 3 > last then cut_short(index) end
+  local length = unp('>I4', bytes, from)
+  if from + 3 + length > last then cut_short(index) end
+  check_opts(sub(bytes, from + 4, from + 3 + length), is_looked_into, index)
+  return from + 4 + length
+end
+
+-- Checks `id | due kind | due | spec`.
+function Check.job(bytes, index)
+  if #bytes < 39 then cut_short(index) end
+  Enqueue.due_of(byte(bytes, 17), sub(bytes, 18, 25), u8(S.now), index)
+  Check.front(bytes, 36, #bytes, index)
+end
+
+-- Checks `id | name to clear`.
+function Check.clear(bytes, index)
+  if #bytes < 17 then refuse('invalid_input', 'an effect is cut short index=' .. index) end
+  Check.key('name to clear', sub(bytes, 17))
+end
+
+-- Checks NAMESPACE/SHARD.
+function Check.shard(text)
+  local namespace, number = tostring(text):match('^(.+)/(%d%d?%d?%d?)$')
+  if not namespace or tonum(number) > 1023 then refuse('invalid_input', 'shard is out of range; write NAMESPACE/NUMBER (shard: ' .. shown(tostring(text)) .. ')') end
+  Check.name('namespace', namespace)
+end
+
+local function is_id(v) return is_string(v) and #v == 16 end
+-- An id that is none names no job.
+local function is_target(v) return type(v) == 'table' and (#v == 1 and is_string(v[1]) or #v == 2 and is_name(v[1]) and is_key(v[2])) end
+local function many(passes)
+  return function(v)
+    if type(v) == 'table' then Check.count(#v) end
+    return is_list(v, JOBS_MAX, passes)
+  end
+end
+local function is_limit(v) return is_number(v, 0, 2 ^ 64) end -- the verb says what its limit may be
+local FILTER = {q = is_name, s = up_to(6), k = is_name, te = is_string, df = is_bytes8, db = is_bytes8}
+local function is_filter(v) return type(v) == 'table' and not wrong_in(v, FILTER) end
+local function is_queue_settings(v)
+  local map = read_map(sub(v, 2))
+  return map and (map.mp == nil or is_number(map.mp, 0, 2 ^ 53)) and (map.of == nil or is_flag(map.of))
+end
+local LIMITS_OF = {sweep = is_limit, marks = is_span, retained = is_span, retained_bytes = is_span, feed = is_span}
+
+-- The fields of each verb's map.
+local MAPS = {
+  get = {t = many(is_target), x = is_flag, any = is_flag},
+  list = {by = function(v) return is_whole(v, 1, 4) end, q = is_name, s = up_to(6), k = is_key, f = is_filter, cu = is_string,
+    li = is_limit, p = is_flag, any = is_flag},
+  edit = {t = many(is_target), f = is_filter, cu = is_string, li = is_limit, a = up_to(255), dk = up_to(2), d = is_flag},
+  stats = {q = many(is_name), h = is_flag, du = is_flag, en = is_flag, any = is_flag},
+  control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end},
+  maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag},
+  info = {any = is_flag},
+  listen = {q = many(is_name), any = is_flag},
+  watch = {t = many(is_id), p = is_bytes8, un = is_span},
+  changes = {p = is_bytes8, af = function(v) return is_number(v, 0, 2 ^ 53) end},
+  outbox = {st = many(is_id), t = many(is_id), li = function(v) return is_number(v, 0, JOBS_MAX) end},
+  deliver = {t = is_span, k = function(v) return is_list(v, 2, is_span) and #v == 2 end, e = many(function(v) return type(v) == 'table' end)},
+}
+
+local function is_name_of_worker(v) return is_text(v, 65536) end
+local WORKER = {h = is_name_of_worker, v = is_name_of_worker, q = function(v) return is_list(v, 1000, is_name_of_worker) end,
+  k = function(v) return is_list(v, 1000, is_name_of_worker) end,
+  s = function(v) return is_whole(v, 0, COUNT_MAX) end, b = function(v) return is_whole(v, 0, COUNT_MAX) end}
+
+-- What a worker said of itself; nil if it cannot be read.
+function Check.worker(bytes)
+  local map = read_map(bytes)
+  if map and not wrong_in(map, WORKER) then return map end
+end
+
+-- Reads the map behind a call's instance.
+function Check.map(verb, blob)
+  if #blob < 8 then refuse('invalid_input', 'the call is cut short') end
+  local map = read_map(sub(blob, 9))
+  if not map then refuse('invalid_input', 'the call is no MessagePack map; for calls by hand see punctual_1_help') end
+  local wrong = wrong_in(map, MAPS[verb])
+  if wrong then refuse('invalid_input', verb .. ' has a `' .. wrong .. '` that is out of range; see docs/wire-protocol.md') end
+  return map
+end
+
+-- Refuses a control that lacks what it needs; nothing of `v` is looked at but what the functions read of it.
+function Check.control(map)
+  local c, v = map.c, map.v
+  if c == nil then refuse('invalid_input', 'no such control') end
+  if c < 3 then Check.name('queue', map.q) end
+  if c == 3 or c == 5 then Check.name('record', map.na) end
+  if c == 4 and map.na ~= nil and map.na ~= '' then Check.name('record', map.na) end
+  if c == 5 and v ~= nil then
+    local kind = is_string(v) and byte(v)
+    local of_queue = sub(map.na, 1, 6) == 'queue/'
+    if kind ~= (of_queue and 0 or 1) or of_queue and not is_queue_settings(v) then refuse('invalid_input', 'record is not of its kind; see docs/wire-protocol.md') end
+  end
+  if c == 5 and sub(map.na, 1, 6) == 'queue/' then Check.name('queue', sub(map.na, 7)) end
+  if c == 6 and v ~= nil and (type(v) ~= 'table' or wrong_in(v, LIMITS_OF)) then refuse('invalid_input', 'limits are out of range') end
+end
+
+end

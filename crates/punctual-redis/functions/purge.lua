@@ -1,0 +1,159 @@
+-- purge: cancels what waits in a queue. Plain jobs go together, taken off the front of where they stand: a call of many costs
+-- a few commands; others go one by one.
+do
+
+-- Jobs that one call cancels, and those of them that go one by one.
+local PURGED_MAX, EACH_MAX = 250, 50
+
+-- Cancels plain jobs that stand nowhere any more: ids and their records.
+local function cancel_plain(r, ids, records)
+  local n, now8, ext = #ids, u8(S.now), mp.pack({cd = 3, fi = S.now})
+  local kv, order, ends, bytes = {}, {}, {}, 0
+  local middle = pack('>I4', #ext) .. ext
+  local finished, till = fmt('%d', S.now), fmt('%d', S.now + 86400e6)
+  for i = 1, n do
+    local id, raw = ids[i], records[i]
+    Sheaf.leave(id)
+    kv[2 * i - 1], kv[2 * i] = id, '\5' .. sub(raw, 2, 31) .. middle .. sub(raw, 32)
+    order[2 * i - 1], order[2 * i] = finished, sub(raw, 2, 11) .. sub(raw, 28, 29) .. id
+    ends[2 * i - 1], ends[2 * i] = till, id
+    bytes = bytes + Job.payload_bytes(raw, 32, byte(raw, 31)) + 256
+    changed(id, r.name, CANCELLED)
+  end
+  call_many('HSET', S.k.b, kv)
+  call_many('ZADD', S.base .. ':k:5:' .. r.name, order)
+  call_many('ZADD', S.k.kp, ends)
+  duty_at('kept', S.now + 86400e6)
+  if M.watch >= S.now then
+    S.settled = S.settled or {}
+    for i = 1, n do S.settled[#S.settled + 1] = ids[i] end
+  end
+  local all = concat(ids)
+  Ends.completed(r, all, n, Ends.kinds(all, n, records), CANCELLED)
+  note(r, 6, n)
+  r.c[CANCELLED], r.b[CANCELLED], r.rest = r.c[CANCELLED] + n, r.b[CANCELLED] + bytes, nil
+  Settled.forget_oldest(r, CANCELLED)
+end
+
+-- Takes plain jobs apart from others and from those that are gone.
+local function apart(ids, records)
+  local plain, raws, others, gone = {}, {}, {}, 0
+  for i = 1, #ids do
+    local raw = records[i]
+    if not raw or byte(raw) > 2 then
+      gone = gone + 1
+    elseif byte(raw) == 1 and byte(raw, 31) < 2 then
+      plain[#plain + 1], raws[#raws + 1] = ids[i], raw
+    else
+      others[#others + 1] = ids[i]
+    end
+  end
+  return plain, raws, others, gone
+end
+
+-- Cancels scheduled jobs that are near, the earliest first; far ones come near when no others are. How many were looked at, and
+-- how many cancelled.
+local function scheduled(r, want, each)
+  if r.c[SCHEDULED] == 0 then return 0, 0 end
+  local key = S.base .. ':n:' .. r.name
+  local members = call('ZRANGE', key, 0, want - 1)
+  if #members == 0 then
+    Due.refresh(r) -- spreads some of the far ones
+    members = call('ZRANGE', key, 0, want - 1)
+  end
+  local ids, of = {}, {}
+  for i, member in ipairs(members) do
+    ids[i] = sub(member, 13, 28)
+    of[ids[i]] = member
+  end
+  local plain, raws, others, gone = apart(ids, Job.raws(ids))
+  local out = {}
+  for i, id in ipairs(plain) do out[i] = of[id] end
+  local looked, matched = #plain + gone, #plain
+  for i = 1, min(#others, each) do
+    local j = Job.load(others[i])
+    looked, matched = looked + 1, matched + 1
+    Settled.cancel_waiting(j, 3)
+  end
+  if gone > 0 then
+    S.lost = true
+    for _, id in ipairs(ids) do if not Job.raw(id) then out[#out + 1] = of[id] end end
+  end
+  local removed = call_many('ZREM', key, out)
+  r.c[SCHEDULED], r.rest = max(0, r.c[SCHEDULED] - removed), nil
+  if #plain > 0 then cancel_plain(r, plain, raws) end
+  Due.refresh(r)
+  return looked, matched
+end
+
+-- Cancels jobs of the lists of a queue, lane by lane.
+local function listed(r, want, each)
+  for lane = 0, 9 do
+    if (r.L[lane] or 0) > 0 then
+      local ids, records, stamps, n = Line.pop(r, lane, want)
+      local plain, raws, others, gone = apart(ids, records)
+      local at = 0
+      for i = 1, #others do
+        if i > each then -- stays where it was
+          at = at + 1
+        else
+          local j = Job.load(others[i])
+          r.c[READY], j.ext.cd = r.c[READY] - 1, 3
+          Settled.as(j, CANCELLED)
+        end
+      end
+      if at > 0 then
+        local back, of, place = {}, {}, {}
+        for i = 1, n do place[ids[i]] = i end
+        for i = each + 1, #others do back[#back + 1], of[#of + 1] = others[i], stamps[place[others[i]]] end
+        Line.unpop(r, lane, back, of, 1)
+      end
+      if gone > 0 then S.lost = true end
+      r.c[READY] = max(0, r.c[READY] - #plain - gone)
+      if #plain > 0 then cancel_plain(r, plain, raws) end
+      if n > 0 then return n - at, n - at - gone end
+    end
+  end
+  return 0, 0
+end
+
+-- Cancels pending jobs of a queue: held ones first, so that no follower starts, then scheduled ones, then ready ones. The cursor
+-- says in which state it goes on, and behind which one of those that are looked at where they stand.
+-- Answers examined, matched, cursor.
+function Edit.purge(q, limit, cursor)
+  local first, after = 1, nil
+  if cursor then
+    first, after = byte(cursor), #cursor > 1 and sub(cursor, 2) or nil
+    if not first or first < 1 or first > 3 then
+      refuse('invalid_input', 'cursor is not of this request; start again without one')
+    end
+  end
+  if not Row.find(q) then return 0, 0 end
+  local r, examined, matched = Row.of(q), 0, 0
+  local most, each = min(limit, PURGED_MAX), min(limit, EACH_MAX)
+  for nth = first, 3 do
+    if nth == 2 or nth == 3 and not after then
+      local looked, gone
+      if nth == 2 then looked, gone = scheduled(r, most, each) else looked, gone = listed(r, most, each) end
+      if looked > 0 then return looked, gone, char(nth) end
+    end
+    if nth ~= 2 then -- one by one: held ones; of ready ones those out of order, and of groups
+      local found = Inspect.by_state(r, nth == 1 and HELD or READY, after, each, true)
+      for _, one in ipairs(found) do
+        local j = Job.load(one[1])
+        if j and j.tag <= 3 then
+          matched = matched + 1
+          Settled.cancel_waiting(j, 3)
+        elseif not j then
+          S.lost = true
+        end
+      end
+      examined = #found
+      if examined > 0 then return examined, matched, char(nth) .. found[examined][2] end
+    end
+    after = nil
+  end
+  return 0, 0
+end
+
+end

@@ -1,0 +1,84 @@
+//! A worker by hand that knows nothing of suspects makes progress, and one that runs alone stays alone.
+
+use punctual::Engine;
+use serde_json::Value;
+
+use crate::hand::{Hand, SHARD, text};
+
+/// Every lease is over now, and its jobs are back.
+async fn leases_end(hand: &Hand) {
+    let script = "for _, it in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, it) end
+        return redis.call('ZCARD', KEYS[1])";
+    let ended = hand
+        .server
+        .cli(&["EVAL", script, "1", &format!("{SHARD}:e")]);
+    assert_ne!(ended, "0", "there are leases");
+    hand.engine.maintain().await.expect("maintain");
+}
+
+fn push(hand: &Hand) -> String {
+    text(&hand.call("push", &["orders", "{}"]), "id").to_owned()
+}
+
+fn claim(hand: &Hand, more: &[&str]) -> (Value, Vec<String>) {
+    let words = [&["orders", "LIMIT", "10"], more].concat();
+    let page = hand.call("claim", &words);
+    let jobs = page["jobs"].as_array().expect("a list");
+    let ids = jobs.iter().map(|job| text(job, "id").to_owned()).collect();
+    (page, ids)
+}
+
+fn completes(hand: &Hand, page: &Value, id: &str) {
+    let settled = hand.call("settle", &[text(page, "token"), id, "completed"]);
+    assert_eq!(settled["jobs"][0]["verdict"], "settled", "{settled}");
+}
+
+/// A job that was in two leases that ran out.
+async fn suspect(hand: &Hand) -> String {
+    let id = push(hand);
+    for _ in 0..2 {
+        assert_eq!(claim(hand, &[]).1, [id.clone()]);
+        leases_end(hand).await;
+    }
+    id
+}
+
+#[tokio::test]
+async fn a_worker_without_a_lease_gets_a_suspect_and_nothing_beside_it() {
+    let hand = Hand::new().await;
+    let (suspect, other) = (suspect(&hand).await, push(&hand));
+    // Who shares its name with others may run something already.
+    let (page, ids) = claim(&hand, &[]);
+    assert_eq!(ids, [other.clone()]);
+    assert_eq!(page["suspects_wait"], true);
+    hand.call("settle", &[text(&page, "token"), &other, "released"]);
+    let (alone, ids) = claim(&hand, &["WORKER", "ann"]);
+    assert_eq!(ids, [suspect.clone()], "the suspect comes first");
+    assert_eq!(alone["alone"], true);
+    let (nothing, ids) = claim(&hand, &["WORKER", "ann"]);
+    assert!(ids.is_empty(), "{nothing}");
+    assert_eq!(nothing["wake_at"], alone["lease_until"]);
+    completes(&hand, &alone, &suspect);
+    let (page, ids) = claim(&hand, &["WORKER", "ann"]);
+    assert_eq!(ids, [other.clone()]);
+    assert!(page["alone"].is_null());
+    completes(&hand, &page, &other);
+}
+
+#[tokio::test]
+async fn a_worker_with_a_lease_gets_no_suspect() {
+    let hand = Hand::new().await;
+    let (suspect, other) = (suspect(&hand).await, push(&hand));
+    let (alone, _) = claim(&hand, &["WORKER", "ann"]);
+    let (held, ids) = claim(&hand, &["WORKER", "bob"]);
+    assert_eq!(ids, [other.clone()]);
+    hand.call("settle", &[text(&alone, "token"), &suspect, "released"]);
+    let (page, ids) = claim(&hand, &["WORKER", "bob"]);
+    assert!(ids.is_empty() && page["suspects_wait"] == true, "{page}");
+    completes(&hand, &held, &other);
+    assert_eq!(claim(&hand, &["WORKER", "bob"]).1, [suspect.clone()]);
+    // It counts as alone: one more crash is its last.
+    leases_end(&hand).await;
+    let state = hand.call("explain", &[&suspect])["state"].clone();
+    assert_eq!(state, "dead");
+}

@@ -1,0 +1,434 @@
+//! Packed calls by hand: whatever a field holds, the call is refused, or what it asks for works.
+
+use punctual::engine::{
+    Action, Claim, Edit, EnqueueVerdict, Filter, PageReport, Select, Settle, SettleVerdict,
+    Settlement, StatsRequest, WorkerId,
+};
+use punctual::{Engine, Namespace, NewJob, Outcome};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::TestServer;
+
+use crate::client::{Claimed, QUEUE, claim_as, connect, drain, here};
+use crate::hand::raw;
+use crate::packer::{
+    ANY, base_of, call, enqueue, every_option, front, good_calls, map, packed_job, sheaf, uniform,
+};
+
+/// Whatever was stored is run and settled, every look at it is answered, and nothing is left that keeps workers awake.
+async fn works(engine: &RedisEngine, namespace: &Namespace, what: &str) {
+    let queues = engine
+        .stats(
+            namespace,
+            StatsRequest {
+                history: true,
+                due: true,
+                ..StatsRequest::default()
+            },
+        )
+        .await;
+    let queues = queues
+        .unwrap_or_else(|error| panic!("{what}: stats: {error}"))
+        .queues;
+    for queue in &queues {
+        let queue = queue.queue.clone();
+        let resumed = engine
+            .control(namespace, punctual::engine::Control::Resume { queue })
+            .await;
+        resumed.unwrap_or_else(|error| panic!("{what}: resume: {error}"));
+    }
+    for _ in 0..3 {
+        let select = Select::Filter {
+            filter: Filter::default(),
+            cursor: None,
+            limit: 100,
+        };
+        let edit = Edit {
+            select,
+            action: Action::RunNow,
+            dry_run: false,
+        };
+        let edited = engine.edit(namespace, edit).await;
+        edited.unwrap_or_else(|error| panic!("{what}: edit: {error}"));
+        for queue in &queues {
+            for alone in [false, true] {
+                let claim = Claim {
+                    alone,
+                    ..Claim::new(WorkerId::random(), queue.queue.clone(), 10)
+                };
+                let claimed = engine.claim(namespace, claim).await;
+                let claimed = claimed.unwrap_or_else(|error| panic!("{what}: claim: {error}"));
+                for page in claimed.pages {
+                    let end = |job: &punctual::JobRecord| {
+                        Settlement::new(job.id, job.attempt, Outcome::Completed)
+                    };
+                    let pages = vec![PageReport::new(
+                        page.token,
+                        page.jobs.iter().map(end).collect(),
+                    )];
+                    let settled = engine.settle(namespace, Settle { pages }).await;
+                    let settled = settled.unwrap_or_else(|error| panic!("{what}: settle: {error}"));
+                    let good = |it: &SettleVerdict| matches!(it, SettleVerdict::Settled { .. });
+                    assert!(
+                        settled.verdicts.concat().iter().all(good),
+                        "{what}: {settled:?}"
+                    );
+                }
+            }
+        }
+    }
+    for queue in &queues {
+        let claim = Claim::new(WorkerId::random(), queue.queue.clone(), 10);
+        let claimed = engine.claim(namespace, claim).await.expect("claim");
+        assert!(
+            claimed.wake_at.is_none_or(|at| at > claimed.now),
+            "{what}: workers spin: {claimed:?}"
+        );
+    }
+    let left = engine
+        .stats(namespace, StatsRequest::default())
+        .await
+        .expect("stats");
+    for queue in left.queues {
+        let open = queue.counts.pending() + queue.counts.of(punctual::State::Active);
+        assert_eq!(open, 0, "{what}: {queue:?}");
+    }
+}
+
+/// The same in words, many times as fast: of the thousands that are tried, few are looked at as the engine does it.
+fn works_in_words(server: &TestServer, namespace: &Namespace, what: &str) {
+    let base = base_of(namespace);
+    let said = |function: &str, words: &[&[u8]]| {
+        let words: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();
+        let said = call(server, &base, function, &words);
+        assert!(!said.starts_with('-'), "{what}: {function}: {said}");
+        said
+    };
+    let read = |function: &str, words: &[&[u8]]| -> serde_json::Value {
+        serde_json::from_str(said(function, words)[1..].trim_end()).expect("one line of JSON")
+    };
+    let queues = read("stats", &[])["queues"].clone();
+    let queues: Vec<&str> = queues
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|it| it["queue"].as_str())
+        .collect();
+    for queue in &queues {
+        let name = [&[0xd9, queue.len() as u8][..], queue.as_bytes()].concat();
+        said(
+            "control",
+            &[&[&ANY[..], &map(&[("c", &[1]), ("q", &name)])].concat()],
+        );
+    }
+    for _ in 0..3 {
+        let run_now = map(&[("f", &map(&[])), ("a", &[2]), ("li", &[50])]);
+        said("edit", &[&[&ANY[..], &run_now].concat()]);
+        for queue in &queues {
+            for more in [&[][..], &[b"ALONE".as_slice()]] {
+                let words = [&[queue.as_bytes(), b"LIMIT", b"10"][..], more].concat();
+                let page = read("claim", &words);
+                let token = page["token"].as_str().unwrap_or_default();
+                for job in page["jobs"].as_array().into_iter().flatten() {
+                    let id = job["id"].as_str().expect("an id");
+                    let settled = read("settle", &[token.as_bytes(), id.as_bytes(), b"completed"]);
+                    assert_eq!(settled["jobs"][0]["verdict"], "settled", "{what}");
+                }
+            }
+        }
+    }
+    for queue in &queues {
+        let page = read("claim", &[queue.as_bytes()]);
+        assert_ne!(page["wake_in_ms"], 0, "{what}: workers spin: {page}");
+    }
+    for queue in read("stats", &[])["queues"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        for state in ["held", "scheduled", "ready", "active"] {
+            assert_eq!(queue[state], 0, "{what}: {queue}");
+        }
+    }
+}
+
+/// Values that a byte may have instead: those beside the bounds, its neighbours, and none of the good ones.
+fn others(byte: u8) -> Vec<u8> {
+    let mut out = vec![0, 10, 128, 255, byte.wrapping_add(1)];
+    out.sort_unstable();
+    out.dedup();
+    out.retain(|it| *it != byte);
+    out
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_byte_of_a_packed_call_is_refused_or_works() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    drain(&engine).await;
+    let (mut refused, mut taken) = (0, 0);
+    let calls = good_calls();
+    for (nth, (function, arguments)) in calls.iter().enumerate() {
+        let namespace = Namespace::new(format!("good{nth}")).expect("a good name");
+        let said = call(&server, &base_of(&namespace), function, arguments);
+        assert!(!said.starts_with('-'), "{nth} {function}: {said}");
+        works(&engine, &namespace, function).await;
+        for (part, bytes) in arguments.iter().enumerate() {
+            // The instance is anybody's: another one is refused as data that is gone.
+            for at in if part == 0 { 8 } else { 0 }..bytes.len() {
+                for other in others(bytes[at]) {
+                    let mut wrong = arguments.clone();
+                    wrong[part][at] = other;
+                    let what = format!("{function} {nth}: argument {part}, byte {at} is {other}");
+                    let namespace =
+                        Namespace::new(format!("n{nth}-{part}-{at}-{other}")).expect("a good name");
+                    let said = call(&server, &base_of(&namespace), function, &wrong);
+                    if said.starts_with('-') {
+                        refused += 1;
+                        let records = format!("{}:b", base_of(&namespace));
+                        let left = raw(server.port(), &[b"EXISTS", records.as_bytes()]);
+                        assert_eq!(left, b":0\r\n", "{what}: {said}");
+                    } else if ["enqueue", "claim", "control"].contains(function) {
+                        taken += 1;
+                        if taken % 32 == 0 {
+                            works(&engine, &namespace, &what).await;
+                        } else {
+                            works_in_words(&server, &namespace, &what);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(
+        refused > 1_000 && taken > 1_000,
+        "{refused} refused, {taken} taken"
+    );
+}
+
+/// Each call of this kind once carried a priority that no lane has: its queue never came to rest.
+#[tokio::test]
+async fn a_priority_of_10_to_255_is_refused_in_every_form() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    drain(&engine).await;
+    let base = base_of(&here());
+    for priority in 10..=255 {
+        let mut front = front(0, "mail", &[]);
+        front[0] = priority;
+        let mut head_and_job = uniform(1, &[]);
+        head_and_job[20] = priority;
+        let at = head_and_job.len() - (front.len() + 2);
+        head_and_job[at] = priority;
+        let mut sheaf = sheaf();
+        (sheaf[0][20], sheaf[2][12]) = (priority, priority);
+        let one = enqueue(&[packed_job(1, &front, b"{}")]);
+        for call_ in [vec![one], vec![head_and_job], sheaf.to_vec()] {
+            let said = call(&server, &base, "enqueue", &call_);
+            assert!(
+                said.starts_with("-PUNCTUAL invalid_input priority"),
+                "{said}"
+            );
+        }
+    }
+    works(&engine, &here(), "nothing").await;
+}
+
+#[tokio::test]
+async fn too_many_jobs_of_one_call_are_refused_before_anything_is_written() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    drain(&engine).await;
+    let base = base_of(&here());
+    let calls = |count: u16| -> Vec<Vec<u8>> {
+        let jobs = |of: u16| (0..1_000_u128).map(move |nth| u128::from(of) * 1_000 + nth + 1);
+        let job = |id| packed_job(id, &front(0, "mail", &[]), b"{}");
+        (0..count)
+            .map(|of| enqueue(&jobs(of).map(job).collect::<Vec<_>>()))
+            .collect()
+    };
+    let digest = server.cli(&["DEBUG", "DIGEST"]);
+    for (function, arguments) in [
+        ("enqueues", calls(11)),
+        ("enqueue", vec![uniform(10_001, &[])]),
+        (
+            "extend",
+            vec![[&ANY[..], &[0xff, 0xff], &[7; 2_000]].concat()],
+        ),
+        (
+            "settle",
+            vec![
+                [
+                    &ANY[..],
+                    &[0, 1],
+                    &[7; 16],
+                    &[0, 0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0xff],
+                    &[8; 1 << 20],
+                ]
+                .concat(),
+            ],
+        ),
+        (
+            "edit",
+            vec![
+                [
+                    &ANY[..],
+                    b"\x82\xa1a\0\xa1t\xdc\x27\x11",
+                    &b"\x91\xa1x".repeat(10_001),
+                ]
+                .concat(),
+            ],
+        ),
+    ] {
+        let said = call(&server, &base, function, &arguments);
+        assert!(
+            said.starts_with("-PUNCTUAL batch_too_large"),
+            "{function}: {said}"
+        );
+        assert_eq!(server.cli(&["DEBUG", "DIGEST"]), digest, "{function}");
+    }
+    let said = call(&server, &base, "enqueues", &calls(10));
+    assert!(said.starts_with('*'), "{said}");
+    assert_eq!(drain(&engine).await.len(), 10_000);
+}
+
+/// Marks of jobs that completed together have numbers that nothing else counts.
+#[tokio::test]
+async fn a_settled_job_is_known_whatever_was_settled_beside_it() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let plain = |queue: &str| (0..8).map(|_| NewJob::new(queue, "{}")).collect::<Vec<_>>();
+    let (first, last) = (plain("first"), plain("last"));
+    let grouped = (0..510).map(|nth| NewJob {
+        group: Some(punctual::Group {
+            key: format!("group {}", nth % 255),
+            on_retry: punctual::OnRetry::Hold,
+        }),
+        ..NewJob::new("grouped", "{}")
+    });
+    let all = [first.clone(), grouped.collect(), last.clone()].concat();
+    engine.enqueue(&here(), all).await.expect("enqueue");
+    let mut pages: Vec<Claimed> = Vec::new();
+    for queue in ["first", "grouped", "last"] {
+        loop {
+            let wants = Claim::new(WorkerId::random(), queue, 200);
+            let claimed = claim_as(&engine, wants).await.expect("claim");
+            if claimed.is_empty() {
+                break;
+            }
+            pages.extend(claimed);
+        }
+    }
+    let reports = pages
+        .iter()
+        .flat_map(|page| page.ends(Outcome::Completed).pages);
+    let settle = Settle {
+        pages: reports.collect(),
+    };
+    let settled = engine.settle(&here(), settle).await.expect("settle");
+    assert_eq!(settled.verdicts.concat().len(), 271);
+    for jobs in [first, last] {
+        let again = engine.enqueue(&here(), jobs).await.expect("enqueue");
+        let verdicts = again.receipts.iter().map(|receipt| receipt.verdict);
+        assert!(
+            verdicts.clone().all(|it| it == EnqueueVerdict::Duplicate),
+            "{:?}",
+            verdicts.collect::<Vec<_>>()
+        );
+    }
+}
+
+/// A user without one of the rights is refused before the first write, whatever form a call has.
+#[tokio::test]
+async fn a_user_without_all_rights_writes_nothing() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    engine.maintain().await.expect("maintain");
+    drain(&engine).await;
+    let base = base_of(&here());
+    let one = enqueue(&[packed_job(1, &front(0, "mail", &[]), b"{}")]);
+    let looked_into = enqueue(&[packed_job(1, &front(3, "mail", &every_option()), b"{}")]);
+    let words = |words: &[&str]| {
+        words
+            .iter()
+            .map(|word| word.as_bytes().to_vec())
+            .collect::<Vec<_>>()
+    };
+    let id = "00000000-0000-0000-0000-000000000001";
+    for denied in ["hset", "rpush", "zadd"] {
+        server.cli(&[
+            "ACL",
+            "SETUSER",
+            "some",
+            "reset",
+            "on",
+            "nopass",
+            "~*",
+            "+@all",
+            &format!("-{denied}"),
+        ]);
+        for (function, arguments) in [
+            ("enqueue", vec![one.clone()]),
+            ("enqueues", vec![one.clone()]),
+            ("enqueue", vec![looked_into.clone()]),
+            ("enqueue", sheaf().to_vec()),
+            ("push", words(&[QUEUE, "{}", "ID", id])),
+            ("push", words(&[QUEUE, "{}", "ID", id, "UNIQUE", "key"])),
+        ] {
+            let digest = server.cli(&["DEBUG", "DIGEST"]);
+            let name = format!("punctual_1_{function}");
+            let mut parts: Vec<&[u8]> = vec![b"FCALL", name.as_bytes(), b"1", base.as_bytes()];
+            parts.extend(arguments.iter().map(Vec::as_slice));
+            let said = as_user(&server, "some", &parts);
+            assert!(
+                said.contains("NOPERM"),
+                "{function} without {denied}: {said}"
+            );
+            assert_eq!(
+                server.cli(&["DEBUG", "DIGEST"]),
+                digest,
+                "{function} without {denied}"
+            );
+        }
+    }
+    let said = call(&server, &base, "enqueue", &[one]);
+    assert!(said.starts_with('$'), "{said}");
+    assert_eq!(drain(&engine).await.len(), 1);
+}
+
+/// What a user is answered, on a connection of his own.
+fn as_user(server: &TestServer, user: &str, parts: &[&[u8]]) -> String {
+    use std::io::{BufRead, BufReader, Write};
+    let mut stream =
+        std::net::TcpStream::connect(("127.0.0.1", server.port())).expect("it listens");
+    let login: [&[u8]; 3] = [b"AUTH", user.as_bytes(), b""];
+    for words in [&login[..], parts] {
+        let mut command = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            command.extend(format!("${}\r\n", word.len()).bytes());
+            command.extend(*word);
+            command.extend(b"\r\n");
+        }
+        stream.write_all(&command).expect("it reads");
+    }
+    let mut lines = BufReader::new(&stream).split(b'\n');
+    let login = lines.next().expect("it answers").expect("a line");
+    assert!(
+        login.starts_with(b"+OK"),
+        "{}",
+        String::from_utf8_lossy(&login)
+    );
+    // Of calls that leave together: a line each, of how they went and of the refusal.
+    let mut said = String::new();
+    for _ in 0..6 {
+        let line = lines.next().expect("it answers").expect("a line");
+        said.push_str(&String::from_utf8_lossy(&line));
+        if said.starts_with('-')
+            || said.starts_with('+')
+            || said.contains("-NOPERM")
+            || said.contains("-PUNCTUAL")
+        {
+            break;
+        }
+    }
+    said
+}
