@@ -1,5 +1,5 @@
 """The packed forms, made from docs/wire-protocol.md alone: the life of three jobs in six calls, then a job for later, two
-with the same key, and one that a doorbell tells of."""
+with the same key, one that a doorbell tells of, and a suspect, whose lease ended twice without a settlement."""
 
 import os
 import struct
@@ -14,7 +14,7 @@ BASE, ANY_INSTANCE = b"punctual:{default/0}", bytes(8)
 ALL_64 = (1 << 64) - 1
 MERGED = 2  # a verdict
 SETTLED, COMPLETED = b"\0", b"\4"  # a verdict and a state
-WOKEN, COMES_BY_ITSELF = 4, 16  # flags of a claim
+WOKEN, COMES_BY_ITSELF, SUSPECTS_TOO = 4, 16, 64  # flags of a claim
 
 
 def call(verb, body, instance=ANY_INSTANCE):
@@ -128,5 +128,15 @@ if __name__ == "__main__":
     asleep = lambda: rung or rung.append(enqueue(b"rung", b"{}")[0])
     page, jobs = claim_when_there_is_something(b"rung", me, shard, asleep)
     assert jobs == rung and complete(page, jobs, shard), "the bell told of it"
+    done += jobs
+    suspect, _ = enqueue(b"doubted", b"{}")
+    for _ in range(2):  # two workers take it and never settle it
+        while not claim(b"doubted", uuid.uuid4().bytes, shard, lease_us=1_000)[1]:
+            pass
+    for _ in range(1_000):  # until the second lease has ended
+        page, jobs, _ = claim(b"doubted", me, shard, flags=SUSPECTS_TOO)
+        if jobs:
+            break
+    assert jobs == [suspect] and complete(page, jobs, shard, attempt=3), "it comes to a worker without a lease"
     done += jobs
     print("completed", *(uuid.UUID(bytes=job) for job in done))
