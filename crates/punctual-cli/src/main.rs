@@ -15,7 +15,7 @@ mod pushing;
 mod signals;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -76,6 +76,8 @@ fn read(args: Vec<OsString>) -> Result<Cli, clap::Error> {
 
 fn told(failure: &Failure, format: Format) -> ExitCode {
     if let Some(text) = failure.text(format) {
+        let is_terminal = format == Format::Table && std::io::stderr().is_terminal();
+        let text = output::fitted_lines(&text, 2, is_terminal);
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
     ExitCode::from(failure.exit_code())

@@ -86,9 +86,23 @@ impl Output {
     /// A remark for a person, on standard error; programs do not get it.
     pub(crate) fn note(self, text: impl AsRef<str>) {
         if !self.is_json() {
-            let _ = writeln!(io::stderr().lock(), "{}", text.as_ref());
+            let text = fitted_lines(text.as_ref(), 2, io::stderr().is_terminal());
+            let _ = writeln!(io::stderr().lock(), "{text}");
         }
     }
+}
+
+/// The text with its lines wrapped between words, if it goes to a terminal that is too narrow for them.
+pub(crate) fn fitted_lines(text: &str, hanging: usize, is_terminal: bool) -> String {
+    let width = usize::from(width());
+    let fit = |line: &str| {
+        if !is_terminal || line.chars().count() <= width {
+            return vec![line.to_owned()];
+        }
+        let first = line.len() - line.trim_start().len();
+        wrapped(line, (first, first + hanging), width, "")
+    };
+    text.lines().flat_map(fit).collect::<Vec<_>>().join("\n")
 }
 
 /// The lines of a table, as wide as the terminal if the output is one.

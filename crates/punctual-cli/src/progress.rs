@@ -22,7 +22,7 @@ impl Progress {
             ),
             _ => (
                 ProgressBar::new(total),
-                "[{bar:30}] {human_pos} of {human_len} {msg}  {rate}, {eta} left",
+                "[{bar:16}] {human_pos} of {human_len} {msg}  {rate}, {eta} left",
             ),
         };
         let style = ProgressStyle::with_template(template)

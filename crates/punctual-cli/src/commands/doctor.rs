@@ -2,6 +2,7 @@
 
 mod servers;
 
+use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
 
 use punctual::engine::{
@@ -328,6 +329,14 @@ fn queue_checks(queue: &QueueStats, stats: &Stats) -> Vec<Check> {
     checks
 }
 
+/// The text behind its start; on a narrow terminal its further lines begin below its first word.
+fn hanging(start: &str, text: &str) -> String {
+    let is_terminal = std::io::stdout().is_terminal();
+    let indented = format!("{:1$}{text}", "", start.chars().count());
+    let lines = crate::output::fitted_lines(&indented, 0, is_terminal);
+    format!("{start}{}", lines.trim_start())
+}
+
 fn tell(out: Output, checks: &[Check]) -> Result<()> {
     let wrong = checks.iter().any(|check| check.status == Status::Wrong);
     let word = |status| match status {
@@ -349,13 +358,11 @@ fn tell(out: Output, checks: &[Check]) -> Result<()> {
     } else {
         for check in checks {
             let finding = crate::output::plain(&check.finding);
-            out.line(format!(
-                "{:<8} {:<8} {finding}",
-                word(check.status),
-                check.name
-            ))?;
+            let start = format!("{:<8} {:<8} ", word(check.status), check.name);
+            out.line(hanging(&start, &finding))?;
             if let Some(remedy) = &check.remedy {
-                out.line(format!("{:17} -> {}", "", crate::output::plain(remedy)))?;
+                let start = format!("{:17} -> ", "");
+                out.line(hanging(&start, &crate::output::plain(remedy)))?;
             }
         }
     }
