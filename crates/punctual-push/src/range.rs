@@ -13,11 +13,17 @@ pub(crate) fn why_refused(address: IpAddr) -> Option<&'static str> {
 }
 
 /// Network, prefix length, and what it is (RFC 6890 and its registry).
-const V4: [(Ipv4Addr, u32, &str); 15] = [
+const V4: [(Ipv4Addr, u32, &str); 16] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8, "unspecified"),
     (Ipv4Addr::new(10, 0, 0, 0), 8, "private"),
     (Ipv4Addr::new(100, 64, 0, 0), 10, "carrier-grade NAT"),
     (Ipv4Addr::new(127, 0, 0, 0), 8, "loopback"),
+    // Public by its number; only machines of that cloud reach it, and it serves their secrets.
+    (
+        Ipv4Addr::new(168, 63, 129, 16),
+        32,
+        "the host of an Azure machine",
+    ),
     (Ipv4Addr::new(169, 254, 0, 0), 16, "link-local"),
     (Ipv4Addr::new(172, 16, 0, 0), 12, "private"),
     (Ipv4Addr::new(192, 0, 0, 0), 24, "reserved"),
