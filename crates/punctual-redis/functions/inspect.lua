@@ -55,6 +55,7 @@ end
 local function passes(f, j, state)
   if f.q and f.q ~= j.q or f.s and f.s ~= state or f.k and f.k ~= j.kind then return false end
   if f.df and below(j.due8, f.df) or f.db and not below(j.due8, f.db) then return false end
+  if f.er and not (j.ext.er and find(j.ext.er, f.er, 1, true)) then return false end
   return not f.te or f.te == '' or find(j.tail, f.te, j.cut + 1, true) ~= nil
 end
 

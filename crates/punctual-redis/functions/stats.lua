@@ -3,13 +3,15 @@
 do
 
 local HISTORY = 1440
-local BUCKET_MAX = 3100 -- some 300 years
+
+-- Longer times count as an hour, which is in this bucket; a histogram of a call has at most so many.
+local TIME_MAX, BUCKET_MAX, TIMES_MAX = 3600e6, 1707, 1000
 
 -- The largest value of a bucket of times.
 local function value_of(bucket)
   if bucket < 64 then return bucket end
   local scale = 2 ^ (floor(bucket / 64) - 1)
-  return (bucket % 64 + 65) * scale - 1
+  return min((bucket % 64 + 65) * scale - 1, TIME_MAX)
 end
 
 -- Times are gathered here, by bucket, and written each second: two commands a bucket and call would cost more than
@@ -80,15 +82,16 @@ local forms = {} -- by count
 
 -- Adds a histogram as it was sent: count 2, then bucket 2 and times 4 each.
 local function add_times(of, blob, at)
-  local left = unp('>I2', blob, at)
+  local left, room = unp('>I2', blob, at), TIMES_MAX
   at = at + 2
-  while left > 0 do
+  while left > 0 and room > 0 do
     local n = min(left, 50)
     forms[n] = forms[n] or '>' .. rep('I2I4', n)
     local times = {unp(forms[n], blob, at)}
     for i = 1, 2 * n, 2 do
-      local bucket = min(times[i], BUCKET_MAX)
-      of[bucket] = (of[bucket] or 0) + times[i + 1]
+      local bucket, n_times = min(times[i], BUCKET_MAX), min(times[i + 1], room)
+      if n_times > 0 then of[bucket] = (of[bucket] or 0) + n_times end
+      room = room - n_times
     end
     at, left = at + 6 * n, left - n
   end

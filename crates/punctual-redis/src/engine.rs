@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -137,6 +137,36 @@ impl RedisEngine {
             standings,
             calls,
         })
+    }
+
+    /// Those queues that wait while workers are free, with what these have leased in every shard.
+    async fn late_queues(&self, late: Vec<stats::Late>) -> Vec<NamespaceProblem> {
+        let mut longest: BTreeMap<(Namespace, String), stats::Late> = BTreeMap::new();
+        for one in late {
+            let key = (one.namespace.clone(), one.queue.clone());
+            match longest.get_mut(&key) {
+                Some(known) => known.waits = known.waits.max(one.waits),
+                None => drop(longest.insert(key, one)),
+            }
+        }
+        let mut known: BTreeMap<Namespace, HashMap<String, usize>> = BTreeMap::new();
+        let mut problems = Vec::new();
+        for ((namespace, queue), late) in longest {
+            if !known.contains_key(&namespace) {
+                // Workers are answered whatever the queues.
+                let request = StatsRequest {
+                    queues: vec![queue.clone()],
+                    ..StatsRequest::default()
+                };
+                // A shard that does not answer is a problem of its own.
+                let stats = self.calls.stats(&namespace, &request).await;
+                let free = stats.map(|stats| free_workers(&stats.workers, stats.now));
+                known.insert(namespace.clone(), free.unwrap_or_default());
+            }
+            let free = known.get(&namespace).and_then(|free| free.get(&queue));
+            problems.extend(free.map(|free| late.problem(*free)));
+        }
+        problems
     }
 
     /// The servers as they described themselves: for the last [`info`](Engine::info), or at most a minute ago.
@@ -358,9 +388,10 @@ impl Engine for RedisEngine {
         problems.extend(self.keeper.problem());
         let mut seen = BTreeSet::new();
         problems.retain(|problem| seen.insert(problem.clone()));
-        let of_namespaces = infos.iter().flat_map(|info| info.problems.iter().cloned());
-        let of_namespaces = of_namespaces.chain(self.calls.unbegun().await);
-        let of_namespaces: Vec<_> = of_namespaces.collect();
+        let late = infos.iter().flat_map(|info| info.late.iter().cloned());
+        let mut of_namespaces = self.late_queues(late.collect()).await;
+        of_namespaces.extend(infos.iter().flat_map(|info| info.problems.iter().cloned()));
+        of_namespaces.extend(self.calls.unbegun().await);
         let now = infos.iter().map(|info| info.now).max();
         Ok(Info {
             engine: "redis",
@@ -374,7 +405,7 @@ impl Engine for RedisEngine {
             shards: self.calls.shards.most(),
             store_bytes: Some(standings.iter().map(|it| it.used_memory).sum()),
             health: Health {
-                ok: problems.is_empty() && of_namespaces.is_empty(),
+                ok: problems.is_empty(),
                 problems,
                 of_namespaces,
                 loops: vec![self.keeper.health()],

@@ -381,8 +381,7 @@ impl Waiting {
 /// gone, however many of them there were, and who runs all that it can looks for nothing.
 fn crowd_of(stats: &Stats) -> u32 {
     let is_there = |worker: &WorkerSeen| stats.now - worker.seen_at <= SEEN_WITHIN;
-    let is_free =
-        |seen: &WorkerSeen| seen.worker.slots == 0 || seen.leased < seen.worker.slots as usize;
+    let is_free = |seen: &WorkerSeen| seen.worker.slots == 0 || seen.free() > 0;
     let waits = |seen: &&WorkerSeen| is_there(seen) && is_free(seen);
     (stats.workers.iter().filter(waits).count() as u32).max(1)
 }

@@ -32,9 +32,9 @@ pub use enqueue::{EnqueueVerdict, Enqueued, Receipt};
 pub use info::{Capability, Durability, Health, Info, LoopHealth, NamespaceProblem};
 pub use inspect::{
     Counts, Cursor, DueBucket, Explanation, Filter, Got, List, ListBy, Listing, MinuteStats,
-    QueueStats, Reason, Stats, StatsRequest, Target, WorkerSeen,
+    QueueStats, Reason, Stats, StatsRequest, Target, WorkerSeen, free_workers,
 };
-pub use settle::{PageReport, Settle, SettleVerdict, Settled, Settlement};
+pub use settle::{PageReport, SAMPLE_US_MAX, Settle, SettleVerdict, Settled, Settlement};
 pub use wait::{Change, WaitFor, Waited};
 
 use async_trait::async_trait;

@@ -6,6 +6,7 @@
 pub mod backoff;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod dead_letters;
 pub mod engine;
 pub mod error;
 pub mod job;

@@ -142,7 +142,7 @@ async fn engine(session: &Session) -> Result<Check> {
 async fn health(session: &Session) -> Result<Vec<Check>> {
     let info = session.engine.info().await?;
     let mut checks = Vec::new();
-    if info.health.ok {
+    if info.health.is_well() {
         checks.push(Check::good("health", "does its duties"));
     } else {
         for problem in info.health.told() {

@@ -35,6 +35,8 @@ pub(super) struct ListQuery {
     kind: Option<String>,
     /// Text that the payload contains.
     text: Option<String>,
+    /// Text that the last error contains.
+    error: Option<String>,
     #[param(value_type = Option<String>)]
     due_from: Option<InstantText>,
     #[param(value_type = Option<String>)]
@@ -98,6 +100,7 @@ pub(super) async fn list(
         state: query.state,
         kind: query.kind,
         text: query.text,
+        error: query.error,
         due_from: query.due_from,
         due_before: query.due_before,
     }
@@ -115,6 +118,7 @@ pub(super) async fn list(
     let searches = matches!(place.walk, Walk::One(ListBy::All))
         || filter.kind.is_some()
         || filter.text.is_some()
+        || filter.error.is_some()
         || filter.due_from.is_some()
         || filter.due_before.is_some()
         || parent.is_some();

@@ -104,6 +104,7 @@ fn jobs_in_words(select: &Select) -> String {
             words.extend(filter.state.iter().map(|state| format!("state={state}")));
             words.extend(filter.kind.iter().map(|kind| format!("kind={kind}")));
             words.extend(filter.text.iter().map(|_| "text=(not shown)".to_owned()));
+            words.extend(filter.error.iter().map(|_| "error=(not shown)".to_owned()));
             words.extend(filter.due_from.iter().map(|at| format!("due_from={at}")));
             words.extend(
                 filter

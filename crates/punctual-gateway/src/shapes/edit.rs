@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::words::{Id, Name};
 use crate::job_line::{InstantText, SpanText};
 use crate::problem::{Problem, Result};
+use crate::request::bounded_some;
 
 /// What to do to one job: exactly one of these.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -130,6 +131,8 @@ pub(crate) struct FilterLine {
     pub(crate) kind: Option<String>,
     /// Text that the payload contains.
     pub(crate) text: Option<String>,
+    /// Text that the last error contains.
+    pub(crate) error: Option<String>,
     pub(crate) due_from: Option<InstantText>,
     pub(crate) due_before: Option<InstantText>,
 }
@@ -148,6 +151,7 @@ impl FilterLine {
             text: self.text,
             due_from: self.due_from.map(|at| at.0),
             due_before: self.due_before.map(|at| at.0),
+            error: self.error,
         })
     }
 }
@@ -157,7 +161,9 @@ impl FilterLine {
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditRequest {
     pub(crate) action: ActionLine,
+    #[serde(default, deserialize_with = "bounded_some")]
     pub(crate) ids: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "bounded_some")]
     pub(crate) targets: Option<Vec<TargetLine>>,
     pub(crate) filter: Option<FilterLine>,
     /// Jobs to examine in this call, 1 to 1,000.

@@ -36,7 +36,7 @@ fn nobody_moves_the_clock_of_the_library_that_serves() {
 }
 
 /// The number of the library, and a digest of the functions that have it.
-const NUMBERED: (i64, u64) = (18, 0x878f_a27d_1a6d_18a6);
+const NUMBERED: (i64, u64) = (18, 0x758e_f53e_38b6_8599);
 
 #[test]
 fn functions_that_changed_have_another_number() {

@@ -57,7 +57,7 @@ pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool, reads: Rea
     for queue in &claim.queues {
         out.name(queue);
     }
-    out.bytes(&worker_record(&claim.worker));
+    out.bytes(&worker_record(&claim.worker, claim.limit));
     out.0
 }
 
@@ -66,14 +66,14 @@ pub(crate) fn cost_us(claim: &Claim) -> usize {
     CALL_US + claim.limit / 2
 }
 
-fn worker_record(worker: &WorkerRecord) -> Vec<u8> {
+fn worker_record(worker: &WorkerRecord, limit: usize) -> Vec<u8> {
     let names = |names: &[String]| names.iter().map(Mp::from).collect::<Vec<_>>();
     let mut map = MapWriter::default();
     map.put("h", &worker.host);
     map.put("v", &worker.version);
     map.put("q", names(&worker.queues));
     map.put("k", names(&worker.kinds));
-    map.put("s", worker.slots);
+    map.put("s", worker.slots_for(limit));
     map.put("b", worker.busy);
     map.packed()
 }

@@ -143,6 +143,7 @@ pub(crate) fn filter(filter: &Filter) -> Option<Mp> {
     put("te", filter.text.as_ref().map(Mp::from));
     put("df", filter.due_from.map(instant));
     put("db", filter.due_before.map(instant));
+    put("er", filter.error.as_ref().map(Mp::from));
     (!pairs.is_empty()).then_some(Mp::Map(pairs))
 }
 

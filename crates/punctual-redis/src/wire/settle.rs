@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 
-use punctual::engine::{EnqueueVerdict, PageReport, SettleVerdict, Settled, Settlement};
+use punctual::engine::{
+    EnqueueVerdict, PageReport, SAMPLE_US_MAX, SettleVerdict, Settled, Settlement,
+};
 use punctual::{Effect, Outcome, Result, State};
 
 use super::enqueue::verdict_of;
@@ -204,7 +206,8 @@ fn bounded(text: &str, bytes: usize) -> &str {
 fn histogram(out: &mut Writer, measured: &[u64]) {
     let mut buckets = BTreeMap::<u16, u32>::new();
     for value in measured {
-        *buckets.entry(bucket(*value)).or_default() += 1;
+        let value = (*value).min(SAMPLE_US_MAX);
+        *buckets.entry(bucket(value)).or_default() += 1;
     }
     out.u16(buckets.len());
     for (bucket, times) in buckets {

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use punctual::Result;
 use punctual::engine::{
     Counts, DueBucket, Maintained, MinuteStats, NamespaceProblem, QueueStats, Stats, StatsRequest,
     WorkerId, WorkerSeen,
 };
 use punctual::time::{format_span, seconds};
+use punctual::{Namespace, Result};
 
 use super::claim::read_worker;
 use super::damaged;
@@ -128,21 +128,44 @@ pub(crate) fn maintained(reply: &Mp) -> Result<Maintained> {
 pub(crate) struct ShardInfo {
     pub(crate) clock_jumps: u64,
     pub(crate) problems: Vec<NamespaceProblem>,
+    pub(crate) late: Vec<Late>,
     pub(crate) now: punctual::time::Timestamp,
 }
 
+/// A queue whose oldest due job waits in a shard although workers that claim from it say that they
+/// have free slots. What they have leased, in all shards, is not counted there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Late {
+    pub(crate) namespace: Namespace,
+    pub(crate) queue: String,
+    pub(crate) waits: Duration,
+}
+
+impl Late {
+    /// The problem, as so many workers are free indeed.
+    pub(crate) fn problem(self, free: usize) -> NamespaceProblem {
+        let (name, waits) = (&self.queue, format_span(self.waits));
+        let text = format!(
+            "queue {name}: the oldest due job has waited {waits} while {free} workers are free; \
+             restart the workers, and ask `punctual jobs explain` about the job"
+        );
+        let namespace = self.namespace;
+        NamespaceProblem { namespace, text }
+    }
+}
+
 pub(crate) fn info(reply: &Mp, shard: &Shard) -> Result<ShardInfo> {
-    let problems = reply.get("pr").list()?.iter();
-    let problems = problems.map(problem);
-    let mut problems = problems.collect::<Result<Vec<_>>>()?;
-    problems.extend(outbox_problem(reply.get("ob"), shard)?);
+    let late = reply.get("pr").list()?.iter();
+    let late = late.map(|value| late_queue(value, &shard.namespace));
     let of_namespace = |text| NamespaceProblem {
         namespace: shard.namespace.clone(),
         text,
     };
+    let outbox = outbox_problem(reply.get("ob"), shard)?;
     Ok(ShardInfo {
         clock_jumps: reply.get("ju").some(Mp::number)?.unwrap_or(0),
-        problems: problems.into_iter().map(of_namespace).collect(),
+        problems: outbox.into_iter().map(of_namespace).collect(),
+        late: late.collect::<Result<_>>()?,
         now: read_instant(reply.get("n"))?,
     })
 }
@@ -166,13 +189,12 @@ fn outbox_problem(waiting: &Mp, shard: &Shard) -> Result<Option<String>> {
 /// How long an effect may be on its way before somebody should look.
 const OUTBOX_WAITS: Duration = seconds(15);
 
-/// `[queue, span, free workers]`
-fn problem(value: &Mp) -> Result<String> {
+/// `[queue, span, workers that say they are free]`
+fn late_queue(value: &Mp, namespace: &Namespace) -> Result<Late> {
     let parts = value.list()?;
-    let waits = format_span(Duration::from_micros(part(parts, 1)?.number()?));
-    let (name, free) = (part(parts, 0)?.text()?, part(parts, 2)?.number()?);
-    Ok(format!(
-        "queue {name}: the oldest due job has waited {waits} while {free} workers are free; \
-         restart the workers, and ask `punctual jobs explain` about the job"
-    ))
+    Ok(Late {
+        namespace: namespace.clone(),
+        queue: part(parts, 0)?.text()?,
+        waits: Duration::from_micros(part(parts, 1)?.number()?),
+    })
 }

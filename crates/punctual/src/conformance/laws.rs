@@ -302,6 +302,7 @@ macro_rules! __laws {
                 a_key_lists_holder_and_follower[ListByState, UniqueKeep, UniqueAfter],
                 a_group_lists_its_unsettled_jobs[ListByState, Groups],
                 a_filter_finds_by_each_field[ListByState, Delay],
+                a_filter_finds_by_the_last_error[ListByState, EditByFilter],
                 a_get_answers_in_the_order_asked[Delay, UniqueKeep],
                 a_state_is_of_the_instant_asked[Delay, ListByState],
             }
@@ -332,9 +333,11 @@ macro_rules! __laws {
                 the_due_histogram_counts_what_is_to_come[Delay],
                 the_history_counts_by_minute[History, ListByState],
                 reported_times_come_back[History],
+                reported_times_are_at_most_an_hour[History],
                 workers_of_the_last_minute_are_told,
                 stats_say_whether_they_are_exact[Delay],
                 health_is_red_while_due_jobs_wait,
+                leases_count_against_free_slots,
             }
             ends {
                 every_job_that_ends_is_an_end[Ends, Delay, Expiry, UniqueReplace],

@@ -2,7 +2,7 @@
 
 use super::START;
 use super::case::*;
-use crate::engine::{Filter, List, ListBy, Target};
+use crate::engine::{Action, Edit, Filter, List, ListBy, PageReport, Select, Settle, Target};
 use crate::job::{Group, JobId, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy};
 use crate::time::{hours, seconds};
 
@@ -185,6 +185,55 @@ pub(super) async fn a_group_lists_its_unsettled_jobs(case: Case) {
     listed.sort_unstable();
     expected.sort_unstable();
     assert_eq!(listed, expected);
+}
+
+/// A filter finds by the text of the last error, whatever the state; a job without one never matches.
+pub(super) async fn a_filter_finds_by_the_last_error(case: Case) {
+    case.enqueue_all(vec![job(), job(), job(), job()]).await;
+    let attempts = case.claim(3).await;
+    let errors = [
+        Some("timeout after 30 s (a.b)"),
+        Some("refused; twice"),
+        None,
+    ];
+    for (attempt, error) in attempts.iter().zip(errors) {
+        let mut settlement = attempt.ended(Outcome::Dead);
+        settlement.error = error.map(Into::into);
+        let report = PageReport::new(attempt.token, vec![settlement]);
+        let settle = Settle {
+            pages: vec![report],
+        };
+        let settled = case.engine().settle(&case.namespace, settle).await;
+        settled.expect("settle");
+    }
+    let found = async |error: &str| {
+        let filter = Filter {
+            error: Some(error.into()),
+            ..Filter::default()
+        };
+        let found = case.list_by(ListBy::All, filter, 2).await;
+        found.iter().map(|job| job.id).collect::<Vec<_>>()
+    };
+    assert_eq!(found("timeout").await, [attempts[0].job.id]);
+    assert_eq!(found("(a.b)").await, [attempts[0].job.id], "no pattern");
+    assert_eq!(found("; twice").await, [attempts[1].job.id]);
+    assert_eq!(found("a-b").await, []);
+    assert_eq!(found("").await.len(), 2, "those that have an error");
+    let edit = Edit {
+        select: Select::Filter {
+            filter: Filter {
+                error: Some("refused".into()),
+                ..Filter::default()
+            },
+            cursor: None,
+            limit: 100,
+        },
+        action: Action::Redrive,
+        dry_run: false,
+    };
+    let edited = case.engine().edit(&case.namespace, edit).await;
+    assert_eq!(edited.expect("edit").matched, 1);
+    assert_eq!(case.listed(State::Dead).await.len(), 2);
 }
 
 /// A filter finds by queue, state, kind, text and due, each alone.

@@ -43,10 +43,31 @@ pub struct WorkerRecord {
     pub queues: Vec<String>,
     /// The kinds it has handlers for; empty if it takes any.
     pub kinds: Vec<String>,
-    /// Jobs it can run at the same time.
+    /// Jobs it can run at the same time; 0 if it does not say: then a claim's `limit` counts.
     pub slots: u32,
-    /// Jobs it runs now.
+    /// Jobs it runs now, if it says so; what it has leased counts all the same.
     pub busy: u32,
+}
+
+impl WorkerRecord {
+    /// The slots that engines count: a worker that does not report any has as many as it claims for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use punctual::engine::WorkerRecord;
+    ///
+    /// let silent = WorkerRecord::default();
+    /// assert_eq!(silent.slots_for(10), 10);
+    /// let worker = WorkerRecord { slots: 4, ..WorkerRecord::default() };
+    /// assert_eq!(worker.slots_for(10), 4);
+    /// ```
+    pub fn slots_for(&self, limit: usize) -> u32 {
+        match self.slots {
+            0 => u32::try_from(limit).unwrap_or(u32::MAX),
+            slots => slots,
+        }
+    }
 }
 
 /// The name of a lease: what claim answers and extend and settle must show.
@@ -115,7 +136,6 @@ impl Claim {
             worker: WorkerRecord {
                 id: worker,
                 queues: queues.clone(),
-                slots: 1,
                 ..WorkerRecord::default()
             },
             queues,

@@ -139,11 +139,13 @@ const fn one() -> u32 {
 /// Whether an engine does its duties.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Health {
-    /// Everything is in order.
+    /// The engine as a whole is in order. Late queues of a namespace do not change this:
+    /// [`is_well`](Self::is_well) includes them.
     pub ok: bool,
     /// What is not, of the engine as a whole, in words with the remedy.
     pub problems: Vec<String>,
-    /// What is not, of what one namespace has.
+    /// What is not, of what one namespace has, such as a queue whose due jobs wait although
+    /// workers have free slots.
     #[serde(default)]
     pub of_namespaces: Vec<NamespaceProblem>,
     /// The loops of the process, with their heartbeats.
@@ -151,6 +153,22 @@ pub struct Health {
 }
 
 impl Health {
+    /// Whether nothing is wrong, neither with the engine nor in any namespace.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use punctual::engine::{Health, NamespaceProblem};
+    ///
+    /// let namespace = punctual::Namespace::default();
+    /// let late = NamespaceProblem { namespace, text: "queue mail is late".to_owned() };
+    /// let health = Health { ok: true, of_namespaces: vec![late], ..Health::default() };
+    /// assert!(health.ok && !health.is_well());
+    /// ```
+    pub fn is_well(&self) -> bool {
+        self.ok && self.problems.is_empty() && self.of_namespaces.is_empty()
+    }
+
     /// Every problem in words, those of a namespace under its name: for who may see all of them.
     pub fn told(&self) -> impl Iterator<Item = String> {
         let of_namespaces = self.of_namespaces.iter().map(ToString::to_string);

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -224,6 +225,9 @@ pub struct Filter {
     pub due_from: Option<Timestamp>,
     /// Due before this instant.
     pub due_before: Option<Timestamp>,
+    /// Text that its last error contains; a job without an error does not match.
+    #[serde(default)]
+    pub error: Option<String>,
 }
 
 impl Filter {
@@ -238,6 +242,10 @@ impl Filter {
                 .text
                 .as_ref()
                 .is_none_or(|text| contains(&job.payload, text.as_bytes()))
+            && self.error.as_ref().is_none_or(|text| {
+                let told = job.last_error.as_ref();
+                told.is_some_and(|error| error.contains(text))
+            })
     }
 }
 
@@ -299,6 +307,65 @@ pub struct WorkerSeen {
     /// Jobs it holds leases of.
     pub leased: usize,
 }
+
+impl WorkerSeen {
+    /// Jobs it runs: what it reported with its last claim, or what it has leased if that is more.
+    pub fn busy(&self) -> usize {
+        self.leased.max(self.worker.busy as usize)
+    }
+
+    /// Slots that run no job; never below 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use punctual::engine::{WorkerRecord, WorkerSeen};
+    /// use punctual::time::Timestamp;
+    ///
+    /// // It reports nothing of what it runs.
+    /// let worker = WorkerRecord { slots: 4, busy: 0, ..WorkerRecord::default() };
+    /// let mut seen = WorkerSeen { worker, seen_at: Timestamp::ZERO, leased: 3 };
+    /// assert_eq!(seen.free(), 1);
+    /// seen.leased = 9;
+    /// assert_eq!(seen.free(), 0);
+    /// ```
+    pub fn free(&self) -> usize {
+        (self.worker.slots as usize).saturating_sub(self.busy())
+    }
+}
+
+/// How many workers with a free slot claimed from each queue in the last five seconds.
+///
+/// A queue is late if its due jobs wait although such a worker is there.
+///
+/// # Examples
+///
+/// ```
+/// use punctual::engine::{WorkerRecord, WorkerSeen, free_workers};
+/// use punctual::time::{Timestamp, seconds};
+///
+/// let queues = vec!["mail".to_owned()];
+/// let worker = WorkerRecord { queues, slots: 4, ..WorkerRecord::default() };
+/// let seen = [WorkerSeen { worker, seen_at: Timestamp::ZERO, leased: 3 }];
+/// let now = Timestamp::ZERO + seconds(5);
+/// assert_eq!(free_workers(&seen, now).get("mail"), Some(&1));
+/// assert!(free_workers(&seen, now + seconds(1)).is_empty());
+/// ```
+pub fn free_workers(workers: &[WorkerSeen], now: Timestamp) -> HashMap<String, usize> {
+    let is_free = |seen: &&WorkerSeen| now - seen.seen_at <= SEEN_JUST_NOW && seen.free() > 0;
+    let mut free: HashMap<String, usize> = HashMap::new();
+    for seen in workers.iter().filter(is_free) {
+        for queue in &seen.worker.queues {
+            match free.get_mut(queue) {
+                Some(count) => *count += 1,
+                None => drop(free.insert(queue.clone(), 1)),
+            }
+        }
+    }
+    free
+}
+
+const SEEN_JUST_NOW: Duration = Duration::from_secs(5);
 
 /// One queue in numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

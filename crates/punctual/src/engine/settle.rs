@@ -16,6 +16,10 @@ pub struct Settle {
     pub pages: Vec<PageReport>,
 }
 
+/// The longest lateness or run time that engines tell apart from longer ones: an hour, in
+/// microseconds. A longer sample counts as that.
+pub const SAMPLE_US_MAX: u64 = 3_600_000_000;
+
 /// How some or all jobs of one page ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PageReport {

@@ -65,7 +65,8 @@ impl Machine {
             .iter()
             .map(|queue| self.queue_or_new(namespace, queue))
             .collect();
-        self.history.seen(namespace, &claim.worker, self.now);
+        self.history
+            .seen(namespace, &claim.worker, claim.limit, self.now);
         let page = match self
             .derived
             .claims

@@ -5,13 +5,11 @@ use std::fmt;
 
 use hdrhistogram::Histogram;
 
-use crate::engine::{MinuteStats, WorkerRecord, WorkerSeen};
+use crate::engine::{MinuteStats, SAMPLE_US_MAX, WorkerRecord, WorkerSeen};
 use crate::job::State;
-use crate::time::{Timestamp, minutes, seconds};
+use crate::time::{Timestamp, minutes};
 
 const MINUTE_US: u64 = 60_000_000;
-/// The longest lateness or run time told apart from longer ones: an hour.
-const MEASURED_US_MAX: u64 = 60 * MINUTE_US;
 /// Minutes kept per queue.
 const MINUTES: usize = 24 * 60;
 /// Workers remembered per namespace.
@@ -120,20 +118,33 @@ impl History {
         minutes
     }
 
-    /// A worker has claimed.
-    pub(super) fn seen(&mut self, namespace: u32, worker: &WorkerRecord, now: Timestamp) {
+    /// A worker has claimed that many jobs at most.
+    pub(super) fn seen(
+        &mut self,
+        namespace: u32,
+        worker: &WorkerRecord,
+        limit: usize,
+        now: Timestamp,
+    ) {
         let workers = self.workers.entry(namespace).or_default();
         match workers.get_mut(&worker.id.0) {
             Some((known, at)) => {
                 *at = now;
+                known.slots = worker.slots;
                 if known != worker {
-                    *known = worker.clone();
+                    known.clone_from(worker);
                 }
+                known.slots = worker.slots_for(limit);
             }
             None => {
                 workers.retain(|_, (_, at)| now - *at <= minutes(1));
                 if workers.len() < WORKERS_MAX {
-                    workers.insert(worker.id.0, (worker.clone(), now));
+                    let slots = worker.slots_for(limit);
+                    let known = WorkerRecord {
+                        slots,
+                        ..worker.clone()
+                    };
+                    workers.insert(worker.id.0, (known, now));
                 }
             }
         }
@@ -161,21 +172,7 @@ impl History {
         here.fold((false, false), |(_, takes), this| (true, takes || this))
     }
 
-    /// Workers with free slots that claim from a queue and were seen just now.
-    pub(super) fn free_workers(&self, namespace: u32, queue: &str, now: Timestamp) -> usize {
-        let workers = self
-            .workers
-            .get(&namespace)
-            .into_iter()
-            .flat_map(BTreeMap::values);
-        let free = |(worker, at): &&(WorkerRecord, Timestamp)| {
-            now - *at <= seconds(5)
-                && worker.busy < worker.slots
-                && worker.queues.iter().any(|name| name == queue)
-        };
-        workers.filter(free).count()
-    }
-
+    /// Workers of the last minute, without what they have leased.
     pub(super) fn workers(&self, namespace: u32, now: Timestamp) -> Vec<WorkerSeen> {
         let workers = self
             .workers
@@ -224,7 +221,7 @@ fn record(histogram: &mut Option<Histogram<u64>>, samples: &[u64]) {
     if let Some(histogram) = histogram {
         for sample in samples {
             // It grows up to that value, so no sample is out of its range.
-            let _ = histogram.record((*sample).min(MEASURED_US_MAX));
+            let _ = histogram.record((*sample).min(SAMPLE_US_MAX));
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Stats: counts, the due histogram, the history, workers seen, liveness.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Machine;
 use super::rows::*;
 use crate::engine::{
-    Counts, DueBucket, Namespace, NamespaceProblem, QueueStats, Stats, StatsRequest,
+    Counts, DueBucket, Namespace, NamespaceProblem, QueueStats, Stats, StatsRequest, WorkerSeen,
+    free_workers,
 };
 use crate::error::Result;
 use crate::time::{Timestamp, days, format_span, hours, minutes, seconds};
@@ -48,24 +50,30 @@ impl Machine {
             .into_iter()
             .map(|(name, id)| self.queue_stats(name, id, request))
             .collect::<Result<_>>()?;
-        let mut workers = namespace
-            .map(|namespace| self.history.workers(namespace, self.now))
+        let workers = namespace
+            .map(|namespace| self.workers(namespace))
             .unwrap_or_default();
-        for seen in &mut workers {
-            let pages = self
-                .derived
-                .pages
-                .values()
-                .filter(|page| Some(page.namespace) == namespace)
-                .filter(|page| page.worker == seen.worker.id.0);
-            seen.leased = pages.map(|page| page.remaining as usize).sum();
-        }
         Ok(Stats {
             queues,
             workers,
             exact,
             now: self.now,
         })
+    }
+
+    /// Workers of the last minute, with what each has leased.
+    fn workers(&self, namespace: u32) -> Vec<WorkerSeen> {
+        let mut leased: HashMap<u128, usize> = HashMap::new();
+        for page in self.derived.pages.values() {
+            if page.namespace == namespace {
+                *leased.entry(page.worker).or_default() += page.remaining as usize;
+            }
+        }
+        let mut workers = self.history.workers(namespace, self.now);
+        for seen in &mut workers {
+            seen.leased = leased.get(&seen.worker.id.0).copied().unwrap_or(0);
+        }
+        workers
     }
 
     fn queue_stats(
@@ -130,13 +138,19 @@ impl Machine {
         };
         let waiting: Vec<_> = self.derived.queues.iter().filter_map(open).collect();
         let mut problems = Vec::new();
+        let mut known: HashMap<u32, HashMap<String, usize>> = HashMap::new();
         for (id, namespace, name) in waiting {
             let Some(due) = self.oldest_ready_due(id)? else {
                 continue;
             };
-            let free = self.history.free_workers(namespace, &name, self.now);
             let waits = self.now - due;
-            if waits > WAITS_MAX && free > 0 {
+            if waits <= WAITS_MAX {
+                continue;
+            }
+            let free = known
+                .entry(namespace)
+                .or_insert_with(|| free_workers(&self.workers(namespace), self.now));
+            if let Some(free) = free.get(&*name) {
                 let waits = format_span(waits);
                 let text = format!(
                     "queue {name}: the oldest due job has waited {waits} while {free} workers are free; \

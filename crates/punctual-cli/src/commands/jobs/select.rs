@@ -60,6 +60,10 @@ pub(super) struct Where {
     #[arg(long, value_name = "TEXT")]
     pub(super) text: Option<String>,
 
+    /// Only jobs whose last error contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(super) error: Option<String>,
+
     /// Only jobs due at or after this instant
     #[arg(long, value_name = "INSTANT", value_parser = instant_of)]
     pub(super) due_from: Option<Timestamp>,
@@ -78,6 +82,7 @@ impl Where {
             text: self.text.clone(),
             due_from: self.due_from,
             due_before: self.due_before,
+            error: self.error.clone(),
         }
     }
 }

@@ -1,0 +1,112 @@
+//! Tests of how errors become groups.
+
+use super::*;
+use crate::engine::{Claim, PageReport, Settle, Settlement, WorkerId};
+use crate::job::{NewJob, Outcome};
+use crate::memory::MemoryEngine;
+
+#[test]
+fn errors_that_differ_in_numbers_and_ids_are_one() {
+    let rows = [
+        (
+            "timeout after 30 ms",
+            "timeout after # ms",
+            Some("timeout after"),
+        ),
+        ("HTTP 503: busy", "HTTP #: busy", Some(": busy")),
+        (
+            "order 0f1e7c3e-8a51-4c3e-8000-3f0f4c1d2b7a is gone",
+            "order # is gone",
+            Some("is gone"),
+        ),
+        (
+            "commit 9fceb02d0ae598e9 lost",
+            "commit # lost",
+            Some("commit"),
+        ),
+        (
+            "panicked at src/main.rs:12:7",
+            "panicked at src/main.rs:#:#",
+            Some("panicked at src/main.rs:"),
+        ),
+        (
+            "\n  first line 1\nsecond",
+            "first line #",
+            Some("first line"),
+        ),
+        ("12", "#", None),
+        ("", "", None),
+        ("é 7 ü", "é # ü", None),
+        ("utf-8 is no x1y2", "utf-# is no x#y#", Some("is no x")),
+    ];
+    for (error, shape, search) in rows {
+        let (told, found) = shape_of(error);
+        assert_eq!((&*told, found.as_deref()), (shape, search), "{error}");
+        assert!(found.is_none_or(|part| error.contains(&part)), "{error}");
+    }
+    let long = shape_of(&"é".repeat(1_000)).0;
+    assert_eq!(long.chars().count(), ERROR_CHARS_MAX);
+}
+
+/// Dead letters with these errors, in that order.
+async fn dead(engine: &MemoryEngine, queue: &str, errors: &[String]) {
+    let namespace = Namespace::default();
+    for errors in errors.chunks(1_000) {
+        let jobs = errors.iter().map(|_| NewJob::new(queue, "{}")).collect();
+        engine.enqueue(&namespace, jobs).await.expect("enqueue");
+        let claim = Claim::new(WorkerId::random(), queue, errors.len());
+        let claimed = engine.claim(&namespace, claim).await.expect("claim");
+        for page in claimed.pages {
+            let settlements = page.jobs.iter().zip(errors).map(|(job, error)| {
+                let mut settlement = Settlement::new(job.id, job.attempt, Outcome::Dead);
+                settlement.error = (!error.is_empty()).then(|| error.clone());
+                settlement
+            });
+            let report = PageReport::new(page.token, settlements.collect());
+            let settle = Settle {
+                pages: vec![report],
+            };
+            engine.settle(&namespace, settle).await.expect("settle");
+        }
+    }
+}
+
+#[tokio::test]
+async fn groups_are_the_largest_first_and_bounded_and_say_whether_all_were_examined() {
+    let engine = MemoryEngine::new();
+    let namespace = Namespace::default();
+    let timeouts: Vec<_> = (0..3).map(|n| format!("timeout after {n} ms")).collect();
+    dead(&engine, "mail", &timeouts).await;
+    dead(&engine, "mail", &["refused".to_owned(), String::new()]).await;
+    dead(&engine, "bills", &["refused".to_owned()]).await;
+    let groups = async |search: DeadSearch| {
+        dead_groups(&engine, &namespace, &search)
+            .await
+            .expect("groups")
+    };
+    let all = groups(DeadSearch::default()).await;
+    let shown: Vec<_> = (all.groups.iter())
+        .map(|group| (&*group.queue, &*group.error, group.jobs))
+        .collect();
+    assert_eq!(shown[0], ("mail", "timeout after # ms", 3));
+    assert_eq!(shown.len(), 4, "{shown:?}");
+    assert!(shown.contains(&("mail", "permanent", 1)), "{shown:?}");
+    assert_eq!((all.examined, all.others, all.complete), (6, 0, true));
+    let one = groups(DeadSearch {
+        groups: 1,
+        ..DeadSearch::default()
+    });
+    let one = one.await;
+    assert_eq!((one.groups.len(), one.others), (1, 3));
+    let found = groups(DeadSearch {
+        queues: vec!["mail".into()],
+        error: all.groups[0].search.clone(),
+        ..DeadSearch::default()
+    });
+    assert_eq!(found.await.groups, all.groups[..1]);
+
+    let many: Vec<_> = (0..EXAMINED_MAX).map(|_| "boom".to_owned()).collect();
+    dead(&engine, "mail", &many).await;
+    let many = groups(DeadSearch::default()).await;
+    assert_eq!((many.examined, many.complete), (EXAMINED_MAX, false));
+}
