@@ -92,6 +92,11 @@ impl Failure {
         self
     }
 
+    /// What is wrong, without the remedy.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }

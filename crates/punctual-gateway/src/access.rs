@@ -4,6 +4,7 @@ mod failures;
 mod token;
 
 use std::marker::PhantomData;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -17,26 +18,54 @@ use crate::doors::Peer;
 use crate::problem::{Problem, Result, Trail};
 use crate::state::Shared;
 
-/// All tokens of a gateway.
-#[derive(Debug)]
+/// All tokens of a gateway. Clones are the same tokens.
+#[derive(Debug, Clone)]
 pub struct Tokens {
-    known: Vec<Token>,
+    known: Arc<RwLock<Vec<Token>>>,
     open: bool,
-    failures: Failures,
+    failures: Arc<Failures>,
 }
 
 impl Tokens {
     /// Only who shows one of these may ask.
     pub fn new(known: Vec<Token>) -> Self {
         Self {
-            known,
+            known: Arc::new(RwLock::new(known)),
             open: false,
-            failures: Failures::default(),
+            failures: Arc::default(),
         }
     }
 
-    pub(crate) fn failures_max(mut self, max: u32) -> Self {
-        self.failures.max = max;
+    /// From now on these are good, and no others: what a token that is gone began ends. A socket that it opened is closed
+    /// within half a minute.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use punctual_gateway::{Token, Tokens};
+    ///
+    /// let old = Token::parse("0123456789abcdef shop read")?;
+    /// let new = Token::parse("fedcba9876543210 shop read")?;
+    /// let tokens = Tokens::new(vec![old]);
+    /// // A gateway was given a clone of `tokens`.
+    /// tokens.replace(vec![new]);
+    /// # Ok::<(), punctual::Error>(())
+    /// ```
+    pub fn replace(&self, known: Vec<Token>) {
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Vec<Token>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a token that was good is so still.
+    fn has_still(&self, token: &Token) -> bool {
+        !token.has_expired(self.failures.now()) && self.known().contains(token)
+    }
+
+    pub(crate) fn failures_max(self, max: u32) -> Self {
+        self.failures.max(max);
         self
     }
 
@@ -55,28 +84,35 @@ impl Tokens {
 
     /// Whether they are of several namespaces, which see nothing of each other.
     pub(crate) fn are_of_many(&self) -> bool {
-        let mut namespaces = self.known.iter().map(Token::namespace);
+        let known = self.known();
+        let mut namespaces = known.iter().map(Token::namespace);
         let first = namespaces.next();
         namespaces.any(|namespace| Some(namespace) != first)
     }
 
     /// The token of that text; as slow for a wrong one as for a right one. For an address that has
     /// shown too many wrong ones only those are compared that were good there before.
-    pub(crate) fn find(&self, text: &str, peer: Peer) -> Result<&Token> {
+    pub(crate) fn find(&self, text: &str, peer: Peer) -> Result<Token> {
         let blocked = self.failures.block(peer);
         let hash: [u8; 32] = Sha256::digest(text).into();
         let mut found = None;
-        for (place, token) in self.known.iter().enumerate() {
-            let is_looked_at = blocked.is_none() || self.failures.is_at_home(peer, place);
+        for token in self.known().iter() {
+            let is_looked_at = blocked.is_none() || self.failures.is_at_home(peer, token);
             if is_looked_at && token.has(&hash) {
-                found = Some((place, token));
+                found = Some(token.clone());
             }
         }
-        if let Some((place, token)) = found {
-            self.failures.is_good(peer, place);
-            return Ok(token);
+        match found {
+            Some(token) if token.has_expired(self.failures.now()) => {
+                tracing::info!(name = token.name(), "a token that has expired was shown");
+                Err(failures::expired())
+            }
+            Some(token) => {
+                self.failures.is_good(peer, &token);
+                Ok(token)
+            }
+            None => Err(blocked.unwrap_or_else(|| self.failures.count(peer))),
         }
-        Err(blocked.unwrap_or_else(|| self.failures.count(peer)))
     }
 }
 
@@ -119,9 +155,15 @@ impl Caller {
         }
         Ok(Self {
             namespace: token.namespace().clone(),
-            token: Some(token.clone()),
+            token: Some(token),
             is_local: false,
         })
+    }
+
+    /// Whether its token is good still; for what goes on after it was shown.
+    pub(crate) fn may_go_on(&self, shared: &Shared) -> bool {
+        let token = self.token.as_ref();
+        token.is_none_or(|token| shared.tokens.has_still(token))
     }
 
     /// A process of the same user.
@@ -150,6 +192,11 @@ impl Caller {
             None if self.is_local => "local",
             None => "anybody",
         }
+    }
+
+    /// Whom its bodies are counted for.
+    pub(crate) fn owner(&self) -> Arc<str> {
+        format!("{}/{}", self.namespace, self.who()).into()
     }
 
     pub(crate) fn allows(&self, scope: Scope) -> bool {

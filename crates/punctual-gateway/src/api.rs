@@ -2,6 +2,7 @@
 
 mod bulk;
 pub(crate) mod claims;
+mod dead;
 mod edits;
 mod jobs;
 mod kinds;
@@ -69,6 +70,7 @@ fn described() -> OpenApiRouter<Shared> {
         ))
         .routes(routes!(jobs::get, jobs::patch, jobs::delete))
         .routes(routes!(bulk::bulk))
+        .routes(routes!(dead::groups))
         .routes(routes!(edits::edit))
         .routes(routes!(claims::claim))
         .routes(routes!(claims::extend))
@@ -83,6 +85,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(others::info))
         .routes(routes!(others::audit_record))
         .routes(routes!(others::healthz))
+        .routes(routes!(others::readyz))
         .routes(routes!(metrics::metrics))
         .routes(routes!(events::events))
 }

@@ -7,7 +7,7 @@ mod upgrade;
 pub(crate) use self::patience::Carrier;
 use self::patience::Patient;
 pub(crate) use self::stay::Stay;
-pub(crate) use self::upgrade::Upgrade;
+pub(crate) use self::upgrade::{TOO_MANY, TOO_SLOW, Upgrade};
 
 use std::future::Future;
 use std::io;

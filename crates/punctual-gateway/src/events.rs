@@ -19,7 +19,8 @@ use self::watch::{Told, Watch};
 use crate::access::{Caller, Scope, caller_of};
 use crate::api::Undelivered;
 use crate::api::claims::{claim_for, extend_for, settle_for};
-use crate::doors::{Peer, Stay, Upgrade};
+use crate::bodies::BodySeat;
+use crate::doors::{Peer, Stay, TOO_MANY, TOO_SLOW, Upgrade};
 use crate::problem::{ErrorAnswer, Problem, Result, Trail};
 use crate::request::{BODY_BYTES_MAX, parse};
 use crate::state::Shared;
@@ -112,6 +113,7 @@ pub(crate) async fn events(
 struct End(u16, &'static str);
 
 const ENDING: End = End(close_code::AWAY, "the gateway is ending");
+const GONE: End = End(UNAUTHORIZED, "the token has expired or was revoked");
 const TOO_LONG: End = End(close_code::SIZE, "a frame is too long");
 
 type Talk<T> = std::result::Result<T, End>;
@@ -188,9 +190,12 @@ impl Socket {
                 }
                 Some(Ok(Message::Close(_))) | None => return Err(End(close_code::NORMAL, "")),
                 Some(Err(error)) => {
-                    return Err(match error.to_string().contains("too long") {
-                        true => TOO_LONG,
-                        false => End(close_code::PROTOCOL, "a frame could not be read"),
+                    let said = error.to_string();
+                    return Err(match () {
+                        () if said.contains("too long") => TOO_LONG,
+                        () if said.contains(TOO_SLOW) => End(close_code::AGAIN, TOO_SLOW),
+                        () if said.contains(TOO_MANY) => End(close_code::AGAIN, TOO_MANY),
+                        () => End(close_code::PROTOCOL, "a frame could not be read"),
                     });
                 }
             }
@@ -233,6 +238,8 @@ async fn converse(
         () = shared.ending() => return Err(ENDING),
     };
     socket.trail.is_of(&caller);
+    let seat = shared.bodies.begin(caller.owner());
+    socket.coming.counts(seat.another(), shared.limits.body);
     socket.allow(match caller.allows(Scope::Work) {
         true => BODY_BYTES_MAX,
         false => WATCH_BYTES_MAX,
@@ -251,18 +258,19 @@ async fn converse(
     let mut ping = Box::pin(pause(shared.limits.ping));
     loop {
         tokio::select! {
-            text = socket.text_during(&mut ping) => match text?.map(|text| parse(text.as_bytes())) {
+            text = socket.text_during(&mut ping) => match text?.map(|text| framed(&seat, &text)) {
+                _ if !caller.may_go_on(shared) => return Err(GONE),
                 None => {
                     socket.ping().await?;
                     ping = Box::pin(pause(shared.limits.ping));
                 }
-                Some(Err(problem)) => socket.refuse(None, problem).await?,
-                Some(Ok(Frame::Ping {})) => socket.reply(&Reply::Pong {}).await?,
-                Some(Ok(Frame::Hello { .. })) => {
+                Some((_, Err(problem))) => socket.refuse(None, problem).await?,
+                Some((_, Ok(Frame::Ping {}))) => socket.reply(&Reply::Pong {}).await?,
+                Some((_, Ok(Frame::Hello { .. }))) => {
                     let problem = Problem::invalid("hello was said before");
                     socket.refuse(None, problem).await?;
                 }
-                Some(Ok(Frame::Watch(wish))) => {
+                Some((_, Ok(Frame::Watch(wish)))) => {
                     let answer = match caller.need(Scope::Read) {
                         Ok(()) => watch.start(wish).await,
                         Err(problem) => Err(problem),
@@ -272,17 +280,23 @@ async fn converse(
                         Err(problem) => socket.refuse(None, problem).await?,
                     }
                 }
-                Some(Ok(frame)) if work.len() >= REQUESTS_MAX => {
+                Some((_, Ok(frame))) if work.len() >= REQUESTS_MAX => {
                     let problem = Problem::invalid("too many requests are under way on this socket");
                     socket.refuse(frame.reference(), problem).await?;
                 }
-                Some(Ok(frame)) => {
+                Some((taken, Ok(frame))) => {
                     let trail = socket.trail.clone();
-                    work.spawn(answer(shared.clone(), caller.clone(), trail, frame));
+                    let answering = answer(shared.clone(), caller.clone(), trail, frame);
+                    work.spawn(async move {
+                        let answered = answering.await;
+                        drop(taken);
+                        answered
+                    });
                 }
             },
             Some(answered) = work.join_next() => deliver(socket, answered).await?,
             told = watch.next() => match told {
+                _ if !caller.may_go_on(shared) => return Err(GONE),
                 Told::Reply(reply) => socket.reply(&reply).await?,
                 Told::Nothing => {}
             },
@@ -294,6 +308,15 @@ async fn converse(
         deliver(socket, answered).await?;
     }
     Err(ENDING)
+}
+
+/// A frame, and the place of its bytes until it is answered.
+fn framed(seat: &BodySeat, text: &str) -> (BodySeat, Result<Frame>) {
+    let mut taken = seat.another();
+    let frame = taken
+        .takes(text.len())
+        .and_then(|()| parse(text.as_bytes()));
+    (taken, frame)
 }
 
 type Answered = (Reply, Option<Undelivered>);

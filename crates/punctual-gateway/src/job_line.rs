@@ -199,6 +199,11 @@ impl JobLine {
         Ok(job)
     }
 
+    /// Without what only its sender and its readers may see.
+    pub(crate) fn without_payload(&mut self) {
+        (self.payload, self.payload_base64, self.headers) = (None, None, None);
+    }
+
     fn payload_bytes(&self) -> Result<Option<Bytes>, LineError> {
         either(&self.payload, &self.payload_base64, "payload")
     }

@@ -6,6 +6,7 @@ mod access;
 mod alarms;
 mod api;
 mod audit;
+mod bodies;
 mod crowd;
 mod doors;
 mod etag;

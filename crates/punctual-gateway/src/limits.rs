@@ -17,8 +17,12 @@ pub struct GatewayLimits {
     /// How long a head may take to arrive before its connection is closed, and a connection be silent
     /// that waits for one, at least 1 ms. 10 s.
     pub head: Duration,
-    /// How long a sender may be silent within a body before it is given up. 30 s.
+    /// How long a body may take to arrive, a line of `/v1/bulk` and a frame of a socket too. 30 s.
     pub body: Duration,
+    /// Bytes that bodies on their way may take at the same time; 16 KiB of each are not counted. 160 MiB.
+    pub body_bytes: usize,
+    /// Those of one token among them. 64 MiB.
+    pub body_bytes_per_token: usize,
     /// How long the reader of an answer may take nothing of it, and that of a socket take for one frame,
     /// before it is dropped. 10 s.
     pub reader: Duration,
@@ -45,6 +49,8 @@ impl Default for GatewayLimits {
             connections_per_address: None,
             head: seconds(10),
             body: seconds(30),
+            body_bytes: 160 << 20,
+            body_bytes_per_token: 64 << 20,
             reader: seconds(10),
             ping: seconds(30),
             round: seconds(60),

@@ -27,6 +27,7 @@ pub(crate) struct Meters {
     registry: Registry,
     requests: [Counter; 5],
     pub(crate) sockets: metrics::Gauge,
+    pub(crate) body_bytes: metrics::Gauge,
     claimed: Mutex<HashMap<Namespace, Claims>>,
     settled: [Counter; OUTCOMES.len()],
     retries: Counter,
@@ -67,6 +68,7 @@ impl Meters {
                 registry.count("punctual_http_requests_total", &[("status", status)])
             }),
             sockets: registry.gauge("punctual_sockets"),
+            body_bytes: registry.gauge("punctual_body_bytes"),
             claimed: Mutex::default(),
             settled: OUTCOMES
                 .map(|outcome| registry.count("punctual_settled_total", &[("outcome", outcome)])),

@@ -1,16 +1,18 @@
 //! The one form of errors: `{"error":{"code","message","hint","request_id"}}`.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use punctual::time::Timestamp;
 use punctual::{Error, ErrorKind};
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::access::Caller;
+use crate::bodies::BodySeat;
 use crate::spells::Spells;
 use crate::unread::{Unread, Why};
 
@@ -46,6 +48,11 @@ pub(crate) struct ProblemBody {
     /// The item at fault, counted from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<usize>,
+    /// Engine time, of what the engine refused to change.
+    // In a box, as most errors have none.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    #[schema(value_type = Option<String>)]
+    now: Option<Box<Timestamp>>,
     /// The request, as in `X-Request-Id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -66,6 +73,10 @@ pub(crate) struct Trail {
     pub(crate) path: Arc<str>,
     /// Whether who asks may know what the engine says; not before its token was looked at.
     is_operators: Arc<AtomicBool>,
+    /// Whose bytes its body are; not before its token was looked at.
+    owner: Arc<OnceLock<Arc<str>>>,
+    /// What its body takes until it is answered.
+    body: Arc<Mutex<Option<BodySeat>>>,
 }
 
 impl Trail {
@@ -75,6 +86,8 @@ impl Trail {
             method,
             path: path.into(),
             is_operators: Arc::default(),
+            owner: Arc::default(),
+            body: Arc::default(),
         }
     }
 
@@ -82,6 +95,17 @@ impl Trail {
     pub(crate) fn is_of(&self, caller: &Caller) {
         let sees = caller.sees_engine();
         self.is_operators.store(sees, Ordering::Relaxed);
+        let _ = self.owner.set(caller.owner());
+    }
+
+    /// Whose bytes its body are.
+    pub(crate) fn owner(&self) -> Arc<str> {
+        self.owner.get().cloned().unwrap_or_default()
+    }
+
+    /// Its body is counted until it is answered.
+    pub(crate) fn keeps(&self, body: BodySeat) {
+        *self.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
     }
 
     fn is_operators(&self) -> bool {
@@ -105,6 +129,7 @@ impl Problem {
                 hint: None,
                 cause: None,
                 index: None,
+                now: None,
                 request_id: None,
             },
             retry_after: (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
@@ -137,6 +162,13 @@ impl Problem {
     #[must_use]
     pub(crate) fn index(mut self, index: usize) -> Self {
         self.body.index = Some(index);
+        self
+    }
+
+    /// Under that engine time.
+    #[must_use]
+    pub(crate) fn at(mut self, now: Timestamp) -> Self {
+        self.body.now = Some(Box::new(now));
         self
     }
 
@@ -204,6 +236,13 @@ impl Problem {
         }
         ErrorAnswer { error: self.body }
     }
+}
+
+fn as_text<S: Serializer>(
+    now: &Option<Box<Timestamp>>,
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    now.as_ref().map(|now| now.to_string()).serialize(to)
 }
 
 fn in_words<S: Serializer>(

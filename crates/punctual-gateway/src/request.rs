@@ -1,24 +1,27 @@
 //! Bodies and queries, read within bounds.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::StreamExt;
-use punctual::time::{Timestamp, exact_span, parse_span, seconds, within};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use punctual::time::{Stopwatch, Timestamp, exact_span, parse_span, seconds, within};
+use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, Trail};
 use crate::state::Shared;
 use crate::unread::{self, shown};
 
 /// The largest body that is read as a whole.
 pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;
+/// What a body that has begun takes.
+const BODY_BYTES_MIN: usize = 1 << 10;
 /// The longest wait that a request may ask for.
 pub(crate) const WAIT_SECONDS_MAX: u64 = 60;
 
@@ -37,7 +40,7 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Read<T> {
 /// The bytes of a body that says it is JSON.
 pub(crate) async fn json_bytes(shared: &Shared, request: Request) -> Result<Bytes> {
     expect_type(request.headers(), &["application/json"])?;
-    body_bytes(shared, request.into_body()).await
+    body_bytes(shared, request).await
 }
 
 /// Refuses a body of another type; forms of other sites cannot send these.
@@ -58,30 +61,55 @@ pub(crate) fn expect_type(headers: &HeaderMap, types: &[&str]) -> Result<()> {
     .hint(format!("send the header Content-Type: {}", types[0])))
 }
 
-/// A body as a whole.
-pub(crate) async fn body_bytes(shared: &Shared, body: Body) -> Result<Bytes> {
-    let mut stream = body.into_data_stream();
-    let mut bytes = BytesMut::new();
-    while let Some(part) = next_part(&mut stream, shared.limits.body).await? {
-        if bytes.len() + part.len() > BODY_BYTES_MAX {
-            return Err(Problem::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "body_too_large",
-                format!("the body is over {BODY_BYTES_MAX} bytes"),
-            )
-            .hint("send fewer jobs per call, or all of them to /v1/bulk"));
+/// A body as a whole. Its bytes are counted until the request is answered.
+pub(crate) async fn body_bytes(shared: &Shared, request: Request) -> Result<Bytes> {
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if length.is_some_and(|length| length > BODY_BYTES_MAX) {
+        return Err(too_large());
+    }
+    let trail = request.extensions().get::<Trail>().cloned();
+    let owner = trail.as_ref().map(Trail::owner).unwrap_or_default();
+    let mut seat = shared.bodies.begin(owner);
+    let (watch, limit) = (Stopwatch::start(), shared.limits.body);
+    let mut stream = request.into_body().into_data_stream();
+    let mut bytes: Vec<u8> = Vec::new();
+    while let Some(part) =
+        next_part(&mut stream, limit, limit.saturating_sub(watch.elapsed())).await?
+    {
+        let length = bytes.len() + part.len();
+        if length > BODY_BYTES_MAX {
+            return Err(too_large());
+        }
+        if length > bytes.capacity() {
+            let room = length.next_power_of_two().max(BODY_BYTES_MIN);
+            seat.takes(room)?;
+            bytes.reserve_exact(room - bytes.len());
         }
         bytes.extend_from_slice(&part);
     }
-    Ok(bytes.freeze())
+    if let Some(trail) = trail {
+        trail.keeps(seat);
+    }
+    Ok(bytes.into())
 }
 
-/// The next part of a body, if its sender is not silent for longer than that.
+fn too_large() -> Problem {
+    Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "body_too_large",
+        format!("the body is over {BODY_BYTES_MAX} bytes"),
+    )
+    .hint("send fewer jobs per call, or all of them to /v1/bulk")
+}
+
+/// The next part of a body that may take `limit` to arrive, if it comes within what is left of that.
 pub(crate) async fn next_part(
     stream: &mut axum::body::BodyDataStream,
-    silence: Duration,
+    limit: Duration,
+    left: Duration,
 ) -> Result<Option<Bytes>> {
-    match within(silence, stream.next()).await {
+    match within(left, stream.next()).await {
         Some(None) => Ok(None),
         Some(Some(Ok(part))) => Ok(Some(part)),
         Some(Some(Err(_))) => Err(Problem::new(
@@ -92,14 +120,62 @@ pub(crate) async fn next_part(
         None => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
             "request_timeout",
-            format!("no more of the body came for {}", exact_span(silence)),
-        )),
+            format!("the body did not arrive within {}", exact_span(limit)),
+        )
+        .hint("send smaller bodies, or raise body under [limits] of punctual.toml")),
     }
 }
 
 /// Reads a JSON object; says what is wrong with it, and where.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     Ok(unread::read_object(bytes)?)
+}
+
+/// What is kept of a list: one more than any call may carry, so that the engine refuses it.
+const ITEMS_KEPT: usize = 1_001;
+
+/// A list of which no more is kept than tells that it is too long.
+pub(crate) struct Bounded<T>(pub(crate) Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Items<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
+            type Value = Vec<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+                let mut items = Vec::new();
+                while items.len() < ITEMS_KEPT {
+                    match list.next_element()? {
+                        Some(item) => items.push(item),
+                        None => return Ok(items),
+                    }
+                }
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(items)
+            }
+        }
+        deserializer.deserialize_seq(Items(PhantomData)).map(Self)
+    }
+}
+
+/// A field that is a bounded list.
+pub(crate) fn bounded<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    Bounded::deserialize(deserializer).map(|list| list.0)
+}
+
+/// The same of one that may be `null`.
+pub(crate) fn bounded_some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let list: Option<Bounded<T>> = Option::deserialize(deserializer)?;
+    Ok(list.map(|list| list.0))
 }
 
 /// The fields of a query.
@@ -140,6 +216,15 @@ impl Pairs {
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         let values = self.0.iter().filter(|(known, _)| known == name);
         values.map(|(_, value)| value.clone()).collect()
+    }
+
+    /// The value of a name that may be there once.
+    pub(crate) fn one(&self, name: &str) -> Result<Option<String>> {
+        let mut all = self.all(name);
+        match all.len() {
+            0 | 1 => Ok(all.pop()),
+            _ => Err(Problem::invalid(format!("{name} stands there twice")).hint("name it once")),
+        }
     }
 
     /// Whether a name is told to be true; it may be told once.
@@ -199,3 +284,6 @@ pub(crate) fn wait_until(now: Timestamp, wait: Option<&str>) -> Result<Timestamp
 
 /// An answer of a shape.
 pub(crate) type Answer<T> = Result<Json<T>>;
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::access::Tokens;
 use crate::audit::Audit;
+use crate::bodies::Bodies;
 use crate::doors::Doors;
 use crate::limits::GatewayLimits;
 use crate::local::LocalDoor;
@@ -183,11 +184,12 @@ impl Gateway {
             proxies: Proxies(self.proxies),
             hosts: self.hosts,
             clock: self.clock,
-            meters,
+            meters: meters.clone(),
             guard: self.guard,
             doorbell: self.doorbell,
             spells: Default::default(),
             started: Stopwatch::start(),
+            bodies: Bodies::new(&self.limits, meters.body_bytes.clone()),
             ending: watch::Sender::new(false),
         })
     }

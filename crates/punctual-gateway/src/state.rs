@@ -11,6 +11,7 @@ use tokio::sync::{OnceCell, watch};
 use crate::access::Tokens;
 use crate::alarms::Alarms;
 use crate::audit::Audit;
+use crate::bodies::Bodies;
 use crate::limits::GatewayLimits;
 use crate::meters::Meters;
 use crate::problem::{Problem, Result};
@@ -47,6 +48,8 @@ pub(crate) struct Inner {
     pub(crate) spells: Spells,
     /// Since the gateway was made.
     pub(crate) started: Stopwatch,
+    /// What bodies on their way take.
+    pub(crate) bodies: Arc<Bodies>,
     pub(crate) ending: watch::Sender<bool>,
 }
 

@@ -1,6 +1,7 @@
 //! `punctual jobs`: look at jobs and change them.
 
 mod attempts;
+mod dead;
 mod edit;
 mod endings;
 mod ends;
@@ -22,6 +23,7 @@ use select::Named;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     List(list::Args),
+    Dead(dead::Args),
     Show(show::Args),
     Explain(explain::Args),
     Cancel(edit::Cancel),
@@ -36,6 +38,7 @@ impl Command {
         let session = global.session(Make::Never).await?;
         match self {
             Self::List(args) => args.run(&session).await,
+            Self::Dead(args) => args.run(&session).await,
             Self::Show(args) => args.run(&session).await,
             Self::Explain(args) => args.run(&session).await,
             Self::Cancel(args) => args.run(&session).await,

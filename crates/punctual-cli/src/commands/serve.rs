@@ -26,15 +26,16 @@ Examples:
   punctual                                          the same as punctual serve
   punctual serve                                    ./punctual-data on 127.0.0.1:4180
   PUNCTUAL_TOKEN=$(openssl rand -hex 24) punctual serve --listen 0.0.0.0:4180 --host jobs.example
-  punctual serve --token-file tokens.txt            one per line: TOKEN NAMESPACE SCOPE[,SCOPE]
+  punctual serve --token-file tokens.txt            one per line: TOKEN NAMESPACE SCOPE[,SCOPE] [until=INSTANT]
   punctual serve --trusted-proxy 10.0.0.7           what it writes into X-Forwarded-For is believed
   punctual serve --push-allow hooks.internal:9000 --alert https://example.com/alerts
   punctual serve --config punctual.toml             all of it from a file, options of this line first
-  punctual serve --tls-cert chain.pem --tls-key key.pem    https; SIGHUP reads both again
+  punctual serve --tls-cert chain.pem --tls-key key.pem    https
   punctual jobs list --engine http://127.0.0.1:4180 from another shell, with PUNCTUAL_TOKEN set
 
 Without PUNCTUAL_TOKEN and --token-file a token is made and printed, another one each time. A token
-has at least 16 characters. Scopes are read, enqueue, work, admin, which includes these, and operator,
+has at least 16 characters. SIGHUP reads the files of tokens, the certificate and its key again: a token that is
+gone from its file is good no more. Scopes are read, enqueue, work, admin, which includes these, and operator,
 which is shown what is of no one namespace.
 Jobs with a target are posted there when they are due, and outcomes to callbacks, signed with
 --secret-file or PUNCTUAL_PUSH_SECRET. Nothing is posted to addresses that are not public, unless
@@ -72,7 +73,7 @@ pub(crate) struct Args {
     )]
     trusted_proxies: Vec<Proxy>,
 
-    /// Tokens, one per line: TOKEN NAMESPACE SCOPES, the scopes with commas between
+    /// Tokens, one per line: TOKEN NAMESPACE SCOPES [until=INSTANT]; SIGHUP reads it again
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
@@ -119,7 +120,12 @@ impl Args {
         } = told.unwrap_or(USUAL.into());
         let access = match self.no_auth {
             true => Access::open(namespace.clone()),
-            false => Access::by(self.token_file.as_deref(), &config, &namespace)?,
+            false => Access::by(
+                self.token_file.clone(),
+                self.config.clone(),
+                &config,
+                &namespace,
+            )?,
         };
         if access.made.is_some() && !listen.ip().is_loopback() {
             return Err(Failure::usage(format!(
@@ -135,6 +141,12 @@ impl Args {
             }
             None => None,
         };
+        for name in access.weak_at(listen.ip(), tls.is_some()) {
+            tracing::warn!(
+                "the token {name} is easy to guess, and {listen} can be reached by others without TLS; \
+                 use one that `openssl rand -hex 24` makes, and --tls-cert"
+            );
+        }
         let address = match (&global.engine, &config.engine) {
             (None, Some(engine)) => Address::parse(engine)?,
             _ => global.address()?,
@@ -149,7 +161,7 @@ impl Args {
         };
         let doorbell = Doorbell::default();
         let mut duties = Duties::new();
-        let mut gateway = Gateway::new(connection.engine.clone(), access.tokens)
+        let mut gateway = Gateway::new(connection.engine.clone(), access.tokens.clone())
             .hosts(self.names(&config, name))
             .limits(config.limits())
             .trusted_proxies(self.proxies(&config))
@@ -196,7 +208,7 @@ impl Args {
         loop {
             tokio::select! {
                 () = signals.next() => break,
-                _ = hangups.recv() => read_again(out, tls.as_ref()),
+                _ = hangups.recv() => read_again(out, tls.as_ref(), &access),
             }
         }
         out.note("ending: running requests may end; once more ends at once");
@@ -232,11 +244,23 @@ impl Args {
 }
 
 /// What a file has newly; what cannot be read changes nothing.
-fn read_again(out: Output, tls: Option<&Tls>) {
-    match tls.map(Tls::reload) {
-        None => out.note("there is nothing to read again: no certificate was named"),
+fn read_again(out: Output, tls: Option<&Tls>, access: &Access) {
+    let (tls, tokens) = (tls.map(Tls::reload), access.read_again());
+    if tls.is_none() && tokens.is_none() {
+        out.note("there is nothing to read again: no certificate and no file of tokens was named");
+    }
+    match tls {
+        None => {}
         Some(Ok(())) => out.note("the certificate and its key were read again"),
         Some(Err(error)) => tracing::error!(%error, "the certificate stays as it was"),
+    }
+    match tokens {
+        None => {}
+        Some(Ok(count)) => out.note(format!("the tokens were read again: {count} are good")),
+        Some(Err(failure)) => {
+            let error = failure.message();
+            tracing::error!(error, "the tokens stay as they were");
+        }
     }
 }
 
@@ -261,13 +285,15 @@ fn announce(
             "url": url, "engine": engine.to_string(), "dashboard": dashboard, "token": token,
         }));
     }
-    let shown = match token {
-        Some(token) => format!(" -H 'Authorization: Bearer {token}'"),
-        None if is_open => String::new(),
-        None => format!(" -H \"Authorization: Bearer ${TOKEN}\""),
+    let shown = match is_open {
+        true => String::new(),
+        false => format!(" -H \"Authorization: Bearer ${TOKEN}\""),
     };
     out.line(format!("serving {engine} on {url}"))?;
     out.line(format!("\n  look      {dashboard}"))?;
+    if let Some(token) = token {
+        out.line(format!("  token     export {TOKEN}={token}"))?;
+    }
     out.line(format!(
         "  schedule  curl -sS {url}/v1/jobs{shown} -H 'Content-Type: application/json' \
          -d '{{\"queue\":\"mail\",\"payload\":{{\"to\":\"ann\"}},\"delay\":\"30s\"}}'"
@@ -280,14 +306,12 @@ fn announce(
         out.line(format!(
             "  command   punctual jobs list{named}    in a second shell"
         ))?;
-    } else if let Some(token) = token {
-        out.line(format!(
-            "  command   {TOKEN}={token} punctual jobs list --engine {url}"
-        ))?;
+    } else if token.is_some() {
+        out.line(format!("  command   punctual jobs list --engine {url}"))?;
     }
     if token.is_some() {
         out.line(format!(
-            "\nThe token is new each time; set {TOKEN} to one of yours to keep it."
+            "\nIn a second shell paste the token's line first. The token is new each time; set {TOKEN} to one of yours to keep it."
         ))?;
     }
     out.line("Ctrl-C ends it.")

@@ -2,11 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::StatusCode;
 use punctual::time::{Clock, SystemClock, Timestamp, minutes};
 
+use super::Token;
 use crate::crowd::site;
 use crate::doors::Peer;
 use crate::limits::GatewayLimits;
@@ -17,18 +19,25 @@ use crate::problem::Problem;
 pub(super) struct Failures {
     clock: Arc<dyn Clock>,
     /// Wrong tokens of one address in a minute that are told to be wrong.
-    pub(super) max: u32,
+    max: AtomicU32,
     minute: Mutex<Minute>,
-    /// Tokens, by their place, and addresses from which they were shown: whoever guesses there too is no reason to
+    /// Tokens, by their hash, and addresses from which they were shown: whoever guesses there too is no reason to
     /// lock these out.
-    at_home: Mutex<HashSet<(IpAddr, usize)>>,
+    at_home: Mutex<HashSet<(IpAddr, [u8; 32])>>,
 }
 
 #[derive(Debug, Default)]
 struct Minute {
     since: Timestamp,
     by_address: HashMap<Option<IpAddr>, u32>,
+    /// Addresses that the log names.
+    logged: usize,
+    /// Wrong tokens beyond those in the log.
+    unlogged: u64,
 }
+
+/// Addresses that the log names in a minute; more are counted there.
+const LOGGED_MAX: usize = 20;
 
 /// Addresses that are counted; more are counted as one.
 const ADDRESSES_MAX: usize = 4_096;
@@ -43,28 +52,36 @@ impl Failures {
     pub(super) fn by(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
-            max: GatewayLimits::default().failures,
+            max: AtomicU32::new(GatewayLimits::default().failures),
             minute: Mutex::default(),
             at_home: Mutex::default(),
         }
     }
 
+    pub(super) fn max(&self, max: u32) {
+        self.max.store(max, Ordering::Relaxed);
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// A token that was good, from there.
-    pub(super) fn is_good(&self, peer: Peer, place: usize) {
+    pub(super) fn is_good(&self, peer: Peer, token: &Token) {
         let Some(address) = peer.address().map(site) else {
             return;
         };
         let mut at_home = self.at_home.lock().unwrap_or_else(PoisonError::into_inner);
         if at_home.len() < ADDRESSES_MAX {
-            at_home.insert((address, place));
+            at_home.insert((address, token.hash()));
         }
     }
 
     /// Whether it was good from there before.
-    pub(super) fn is_at_home(&self, peer: Peer, place: usize) -> bool {
+    pub(super) fn is_at_home(&self, peer: Peer, token: &Token) -> bool {
         let at_home = self.at_home.lock().unwrap_or_else(PoisonError::into_inner);
         peer.address()
-            .is_some_and(|address| at_home.contains(&(site(address), place)))
+            .is_some_and(|address| at_home.contains(&(site(address), token.hash())))
     }
 
     /// The answer to whoever has shown so many wrong tokens that no new one of his is looked at.
@@ -80,7 +97,7 @@ impl Failures {
             "wait {left} s: until then no token that is new from this address is looked at; if many share a proxy, \
              name it in trusted_proxies of punctual.toml"
         );
-        (wrong >= self.max).then(|| too_many(left, hint))
+        (wrong >= self.max.load(Ordering::Relaxed)).then(|| too_many(left, hint))
     }
 
     /// Counts a wrong one; the answer to it.
@@ -91,7 +108,9 @@ impl Failures {
         let counted = address.filter(|known| !is_crowded || minute.by_address.contains_key(known));
         let wrong = minute.by_address.entry(counted.flatten()).or_default();
         *wrong = wrong.saturating_add(1);
-        if *wrong > self.max {
+        let (wrong, max) = (*wrong, self.max.load(Ordering::Relaxed));
+        minute.log(counted.flatten(), wrong, max);
+        if wrong > max {
             let hint = format!(
                 "wait {left} s, or send the right token; if many share a proxy, \
                  name it in trusted_proxies of punctual.toml"
@@ -107,6 +126,10 @@ impl Failures {
         let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
         // A clock that was set back begins another one.
         if now < minute.since || now.since(minute.since) >= minutes(1) {
+            if minute.unlogged > 0 {
+                let (more, addresses) = (minute.unlogged, minute.by_address.len());
+                tracing::warn!(more, addresses, "more wrong tokens were shown in a minute");
+            }
             *minute = Minute {
                 since: now,
                 ..Minute::default()
@@ -120,6 +143,37 @@ impl Failures {
     pub(super) fn addresses(&self) -> usize {
         self.minute().0.by_address.len()
     }
+}
+
+impl Minute {
+    /// Logs the first wrong token of an address, and the one from which on it is refused.
+    fn log(&mut self, address: Option<IpAddr>, wrong: u32, max: u32) {
+        let is_first = wrong == 1 && self.logged < LOGGED_MAX;
+        let address = address.map_or_else(|| "others".to_owned(), |it| it.to_string());
+        if is_first {
+            self.logged += 1;
+            tracing::warn!(address, "a wrong token was shown");
+        } else if wrong == max && self.logged < 2 * LOGGED_MAX {
+            self.logged += 1;
+            tracing::warn!(
+                address,
+                wrong,
+                "too many wrong tokens were shown: more are refused"
+            );
+        } else {
+            self.unlogged += 1;
+        }
+    }
+}
+
+/// The answer to who shows a token that was good until it expired.
+pub(super) fn expired() -> Problem {
+    Problem::new(
+        StatusCode::UNAUTHORIZED,
+        "unauthorized",
+        "the token that was shown has expired",
+    )
+    .hint("ask who runs the gateway for a new one")
 }
 
 /// The answer to who shows no token that is good here.

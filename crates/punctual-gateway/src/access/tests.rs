@@ -1,11 +1,12 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use punctual::time::{ManualClock, Timestamp, seconds};
+use punctual::time::{Clock, ManualClock, Timestamp, seconds};
 use punctual::{MemoryEngine, Namespace};
 
 use super::{Caller, Failures, Scope, Token, Tokens};
 use crate::doors::Peer;
+use crate::log::Log;
 use crate::{Gateway, GatewayLimits};
 
 fn token(line: &str) -> Token {
@@ -59,7 +60,7 @@ const WRONG: &str = "0123456789abcdeg";
 fn guarded() -> (Tokens, ManualClock) {
     let clock = ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000));
     let mut tokens = Tokens::new(vec![token(&format!("{RIGHT} shop read"))]);
-    tokens.failures = Failures::by(Arc::new(clock.clone()));
+    tokens.failures = Arc::new(Failures::by(Arc::new(clock.clone())));
     (tokens.failures_max(5), clock)
 }
 
@@ -173,4 +174,89 @@ fn however_many_guess_a_bounded_number_is_remembered_and_others_pass() {
     assert_eq!(shown(&tokens, RIGHT, "203.0.0.0"), "too_many_requests");
     clock.advance(seconds(60));
     assert_eq!(tokens.failures.addresses(), 0);
+}
+
+#[test]
+fn a_token_is_good_until_it_expires_or_is_replaced() {
+    let clock = ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000));
+    let until = clock.now() + seconds(60);
+    let lines = [
+        format!("{RIGHT} shop read until={until}"),
+        format!("{OTHER} shop read"),
+    ];
+    let mut tokens = Tokens::new(lines.iter().map(|line| token(line)).collect());
+    tokens.failures = Arc::new(Failures::by(Arc::new(clock.clone())));
+    let here = Peer::Network([203, 0, 113, 7].into());
+    let found = tokens.find(RIGHT, here).expect("it is good");
+    assert!(tokens.has_still(&found));
+    clock.advance(seconds(60));
+    assert!(!tokens.has_still(&found));
+    let refused = tokens.find(RIGHT, here).expect_err("it has expired");
+    assert_eq!(refused.status.as_u16(), 401);
+    assert!(refused.message().contains("expired"), "{refused:?}");
+    // Who shows it guesses nothing.
+    assert_eq!(tokens.failures.addresses(), 0);
+
+    let other = tokens.find(OTHER, here).expect("it never expires");
+    tokens.replace(vec![token(&lines[0])]);
+    assert!(!tokens.has_still(&other));
+    assert_eq!(shown(&tokens, OTHER, "203.0.113.8"), "unauthorized");
+    // One that may do less than it might is another one.
+    tokens.replace(vec![token(&format!("{OTHER} shop enqueue"))]);
+    assert!(!tokens.has_still(&other));
+    assert_eq!(shown(&tokens, OTHER, "203.0.113.8"), "found");
+}
+
+const OTHER: &str = "fedcba9876543210";
+
+#[test]
+fn an_end_of_a_token_that_is_none_is_refused() {
+    for end in ["2027-01-01T00:00:00Z", "until=tomorrow", "until="] {
+        let line = format!("{RIGHT} shop read {end}");
+        let said = Token::parse(&line).expect_err(end).to_string();
+        assert!(said.contains("until=2027"), "{said}");
+    }
+}
+
+#[test]
+fn short_tokens_and_those_of_few_characters_are_weak() {
+    let strong = Token::generate();
+    for (text, is_weak) in [
+        (RIGHT, true),
+        ("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true),
+        ("passwordpasswordpassword", true),
+        (&*strong, false),
+        ("5f2b0c9d4e7a1b8c3d6e9f0a", false),
+    ] {
+        let token = Token::new(text, Namespace::default(), &Scope::ALL);
+        assert_eq!(token.expect("16 characters").is_weak(), is_weak, "{text}");
+    }
+}
+
+#[test]
+fn wrong_tokens_are_in_the_log_with_their_address_and_bounded() {
+    let log = Log::default();
+    let _keeps = log.keep();
+    let (tokens, clock) = guarded();
+    for _ in 0..1_000 {
+        shown(&tokens, WRONG, "203.0.113.7");
+    }
+    for of in 0..1_000_u32 {
+        let address = Ipv4Addr::from(0xc633_0000 + of).to_string();
+        shown(&tokens, WRONG, &address);
+    }
+    clock.advance(seconds(60));
+    shown(&tokens, WRONG, "203.0.113.9");
+    let lines = log.lines();
+    let told = lines.join("\n");
+    assert!(lines[0].contains("203.0.113.7"), "{told}");
+    assert!(told.contains("too many wrong tokens"), "{told}");
+    assert!(told.contains("more wrong tokens were shown"), "{told}");
+    assert!(
+        lines
+            .last()
+            .is_some_and(|line| line.contains("203.0.113.9"))
+    );
+    assert!(!told.contains(WRONG), "{told}");
+    assert!(lines.len() < 50, "{told}");
 }

@@ -1,9 +1,11 @@
 //! Tokens and their scopes.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use punctual::time::Timestamp;
 use punctual::{Error, ErrorKind, Namespace, Result};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -61,16 +63,21 @@ impl FromStr for Scope {
 }
 
 /// One token: kept as its hash, good for one namespace.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     name: Arc<str>,
     hash: [u8; 32],
     namespace: Namespace,
     scopes: u8,
+    expires: Option<Timestamp>,
+    is_weak: bool,
 }
 
 /// The least characters of a token that somebody chose.
 const TOKEN_CHARS_MIN: usize = 16;
+/// One with fewer characters, or with fewer different ones, can be guessed over a network in time.
+const STRONG_CHARS_MIN: usize = 24;
+const STRONG_KINDS_MIN: usize = 8;
 
 impl Token {
     /// A token with these scopes in that namespace; refused if it is easy to guess.
@@ -81,11 +88,10 @@ impl Token {
                            use at least 16 visible characters, such as `openssl rand -hex 24` gives";
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
-        Ok(Self::of_hash(
-            Sha256::digest(text).into(),
-            namespace,
-            scopes,
-        ))
+        let mut token = Self::of_hash(Sha256::digest(text).into(), namespace, scopes);
+        let kinds = text.bytes().collect::<BTreeSet<_>>().len();
+        token.is_weak = text.len() < STRONG_CHARS_MIN || kinds < STRONG_KINDS_MIN;
+        Ok(token)
     }
 
     /// The token that has this SHA-256, for files that shall not have the token itself.
@@ -96,7 +102,32 @@ impl Token {
             hash,
             namespace,
             scopes: scopes.iter().fold(0, |bits, scope| bits | *scope as u8),
+            expires: None,
+            is_weak: false,
         }
+    }
+
+    /// Good until that instant.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use punctual::Namespace;
+    /// use punctual_gateway::{Scope, Token};
+    ///
+    /// let token = Token::new("0123456789abcdef", Namespace::default(), &[Scope::Read])?;
+    /// let token = token.until("2027-01-01T00:00:00Z".parse()?);
+    /// # Ok::<(), punctual::Error>(())
+    /// ```
+    #[must_use]
+    pub fn until(mut self, instant: Timestamp) -> Self {
+        self.expires = Some(instant);
+        self
+    }
+
+    /// Whether it is short or made of few different characters. Of one that is known by its hash nothing is known.
+    pub fn is_weak(&self) -> bool {
+        self.is_weak
     }
 
     /// Calls it so in the audit record, instead of by the begin of its SHA-256.
@@ -106,20 +137,45 @@ impl Token {
         self
     }
 
-    /// Reads `TOKEN NAMESPACE SCOPE[,SCOPE]`.
+    /// Reads `TOKEN NAMESPACE SCOPE[,SCOPE] [until=INSTANT]`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use punctual_gateway::Token;
+    ///
+    /// Token::parse("0123456789abcdef shop read,work")?;
+    /// Token::parse("0123456789abcdef shop read until=2027-01-01T00:00:00Z")?;
+    /// # Ok::<(), punctual::Error>(())
+    /// ```
     pub fn parse(line: &str) -> Result<Self> {
         let wrong = |message: &str| Error::new(ErrorKind::InvalidInput, message);
         let mut words = line.split_whitespace();
-        let (Some(text), Some(namespace), Some(scopes), None) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
+        let (Some(text), Some(namespace), Some(scopes), until, None) = (
+            words.next(),
+            words.next(),
+            words.next(),
+            words.next(),
+            words.next(),
+        ) else {
             return Err(wrong(
                 "a line needs TOKEN NAMESPACE SCOPE[,SCOPE], with scopes of read, enqueue, work, admin and operator",
             ));
         };
+        let until = until.map(|word| {
+            let instant = word.strip_prefix("until=").and_then(|at| at.parse().ok());
+            instant.ok_or_else(|| {
+                wrong("the fourth word is no end; write until=INSTANT, such as until=2027-01-01T00:00:00Z")
+            })
+        });
+        let until: Option<Timestamp> = until.transpose()?;
         let scopes: Result<Vec<Scope>> = scopes.split(',').map(str::parse).collect();
         let scopes = scopes?;
-        Self::new(text, Namespace::new(namespace)?, &scopes)
+        let token = Self::new(text, Namespace::new(namespace)?, &scopes)?;
+        Ok(match until {
+            Some(instant) => token.until(instant),
+            None => token,
+        })
     }
 
     /// A fresh text for a token, with more bits than anybody can try.
@@ -133,8 +189,16 @@ impl Token {
         self.hash.ct_eq(hash).into()
     }
 
+    pub(super) fn hash(&self) -> [u8; 32] {
+        self.hash
+    }
+
+    pub(super) fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+
     /// What the audit record calls it.
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 

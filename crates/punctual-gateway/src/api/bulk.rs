@@ -9,10 +9,12 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
+use punctual::time::Stopwatch;
 use punctual::{JobId, Limits, NewJob};
 use serde::Serialize;
 
 use crate::access::{Allowed, Caller, Enqueuing};
+use crate::bodies::BodySeat;
 use crate::problem::{ErrorAnswer, Problem, Result, Trail};
 use crate::request::{expect_type, next_part, parse};
 use crate::shapes::job::ReceiptLine;
@@ -45,7 +47,8 @@ pub(super) async fn bulk(
 ) -> Result<Response> {
     expect_type(request.headers(), &[LINES, "application/jsonl"])?;
     let limits = shared.engine.info().await?.limits;
-    let silence = shared.limits.body;
+    let limit = shared.limits.body;
+    let seat = shared.bodies.begin(caller.owner());
     let trace = RequestTrace::of(request.headers(), &shared).await;
     let bulk = Bulk {
         shared,
@@ -53,7 +56,7 @@ pub(super) async fn bulk(
         trail,
         trace,
         limits,
-        lines: Lines::new(request.into_body().into_data_stream(), silence),
+        lines: Lines::new(request.into_body().into_data_stream(), limit, seat),
         accepted: 0,
         refused: 0,
         is_done: false,
@@ -104,6 +107,16 @@ impl Bulk {
         if self.is_done {
             return None;
         }
+        if !self.caller.may_go_on(&self.shared) {
+            self.is_done = true;
+            let gone = Problem::new(
+                axum::http::StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                "the token has expired or was revoked; the lines from here on are not stored",
+            );
+            let error = serde_json::to_string(&gone.answer(None)).unwrap_or_default();
+            return Some(error + "\n");
+        }
         let mut verdicts: Vec<(u64, Result<JobId>)> = Vec::new();
         let mut jobs: Vec<NewJob> = Vec::new();
         let mut bytes = 0;
@@ -118,6 +131,7 @@ impl Bulk {
                     if let Ok(job) = job {
                         bytes += job.payload.len();
                         jobs.push(job);
+                        self.lines.batched = bytes;
                     }
                 }
                 Ok(Found::NotYet) => break,
@@ -133,6 +147,7 @@ impl Bulk {
             }
         }
         let mut text = self.send(verdicts, jobs).await;
+        self.lines.batched = 0;
         match (self.is_done, cut) {
             (true, None) => {
                 let (accepted, refused) = (self.accepted, self.refused);
@@ -215,8 +230,13 @@ impl Bulk {
 /// The lines of a body.
 struct Lines {
     stream: BodyDataStream,
-    /// How long the sender may be silent.
-    silence: Duration,
+    /// How long the sender may take for a line.
+    limit: Duration,
+    /// Of the line that comes.
+    watch: Stopwatch,
+    seat: BodySeat,
+    /// Bytes of lines that are not sent yet.
+    batched: usize,
     buffer: BytesMut,
     /// Bytes of the buffer in which no line feed was found.
     searched: usize,
@@ -235,10 +255,13 @@ enum Found {
 }
 
 impl Lines {
-    fn new(stream: BodyDataStream, silence: Duration) -> Self {
+    fn new(stream: BodyDataStream, limit: Duration, seat: BodySeat) -> Self {
         Self {
             stream,
-            silence,
+            limit,
+            watch: Stopwatch::start(),
+            seat,
+            batched: 0,
             buffer: BytesMut::new(),
             searched: 0,
             number: 0,
@@ -267,6 +290,7 @@ impl Lines {
             };
             if let Some(line) = line {
                 self.number += 1;
+                self.watch = Stopwatch::start();
                 if std::mem::take(&mut self.skipping) {
                     return Ok(Found::Line(self.number, Err(too_long())));
                 }
@@ -289,8 +313,17 @@ impl Lines {
             if !wait {
                 return Ok(Found::NotYet);
             }
-            match next_part(&mut self.stream, self.silence).await? {
-                Some(part) => self.buffer.extend_from_slice(&part),
+            if self.buffer.is_empty() && !self.skipping {
+                // Between two lines it may be silent for as long as one may take.
+                self.watch = Stopwatch::start();
+            }
+            let left = self.limit.saturating_sub(self.watch.elapsed());
+            match next_part(&mut self.stream, self.limit, left).await? {
+                Some(part) => {
+                    let length = self.buffer.len() + part.len();
+                    self.seat.takes(self.batched + length.next_power_of_two())?;
+                    self.buffer.extend_from_slice(&part);
+                }
                 None => self.ended = true,
             }
         }

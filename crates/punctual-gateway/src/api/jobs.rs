@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::IntoParams;
 
-use crate::access::{Administering, Allowed, Asking, Caller, Enqueuing};
+use crate::access::{Administering, Allowed, Asking, Caller, Enqueuing, Scope};
 use crate::audit;
 use crate::job_line::JobLine;
 use crate::problem::{ErrorAnswer, Problem, Result};
-use crate::request::{Answer, Asked, Read, json_bytes, parse, wait_until};
+use crate::request::{Answer, Asked, Bounded, Read, json_bytes, parse, wait_until};
 use crate::shapes::edit::{OneEdited, Patch, state_of};
 use crate::shapes::job::{JobAnswer, ManyEnqueued, OneEnqueued};
 use crate::shapes::new_job::new_job;
@@ -49,8 +49,8 @@ pub(super) async fn enqueue(
         shared.ring(&caller.namespace, &job);
         return enqueue_one(&shared, &caller, job).await;
     }
-    let lines: Vec<&RawValue> = unread::read(&bytes)?;
-    let jobs = lines.iter().enumerate().map(|(index, line)| {
+    let lines: Bounded<&RawValue> = unread::read(&bytes)?;
+    let jobs = lines.0.iter().enumerate().map(|(index, line)| {
         let job = parse(line.get().as_bytes()).and_then(new);
         job.map_err(|problem| problem.index(index))
     });
@@ -181,9 +181,11 @@ async fn get_target(
             now = engine.info().await?.now;
         }
     }
-    JobAnswer::new(got, now)
-        .map(Json)
-        .ok_or_else(Problem::not_found)
+    let answer = JobAnswer::new(got, now).ok_or_else(Problem::not_found)?;
+    Ok(Json(match caller.allows(Scope::Read) {
+        true => answer,
+        false => answer.without_payload(),
+    }))
 }
 
 /// Changes one job
@@ -245,9 +247,12 @@ async fn edit_target(
         dry_run: false,
     };
     let edited = audit::edit(shared, caller, edit).await?;
-    let (id, verdict) = *edited.verdicts.first().ok_or_else(Problem::not_found)?;
+    let now = edited.now;
+    let unknown = || Problem::not_found().at(now);
+    let (id, verdict) = *edited.verdicts.first().ok_or_else(unknown)?;
     let conflict = |message: &str, hint: &str| {
-        Err(Problem::new(StatusCode::CONFLICT, verdict.name(), message).hint(hint))
+        let problem = Problem::new(StatusCode::CONFLICT, verdict.name(), message);
+        Err(problem.hint(hint).at(now))
     };
     match verdict {
         EditVerdict::Done(_) | EditVerdict::CancelRequested | EditVerdict::AlreadyCancelled => {
@@ -270,7 +275,7 @@ async fn edit_target(
             let message = format!("{holder} holds the job's unique key now");
             conflict(&message, "cancel that one, or wait until it is settled")
         }
-        _ => Err(Problem::not_found()),
+        _ => Err(unknown()),
     }
 }
 

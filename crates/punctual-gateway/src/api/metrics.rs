@@ -1,19 +1,23 @@
 //! `/metrics`: numbers for Prometheus, with bounded labels.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use punctual::State as JobState;
-use punctual::engine::{Info, QueueStats, Stats, StatsRequest};
-use punctual::time::within;
+use punctual::engine::{Info, QueueStats, Stats, StatsRequest, free_workers};
+use punctual::time::{seconds, within};
 
 use super::others::{ENGINE_ANSWERS_WITHIN, seen_by};
 use crate::access::{Allowed, Reading, Scope};
 use crate::meters::{OTHER, Page, Shown};
 use crate::problem::{ErrorAnswer, Result};
 use crate::state::Shared;
+
+/// A queue is late if its oldest due job waits longer although a worker has a free slot.
+const LATE: Duration = seconds(5);
 
 /// Queues that are told apart by name, those with most jobs; the rest are added up.
 const QUEUES_TOLD_APART: usize = 100;
@@ -57,8 +61,8 @@ pub(super) async fn metrics(
 }
 
 fn write_engine(page: &mut Page, stats: Stats, info: &Info) {
-    write_queues(page, stats.queues);
     page.gauge("punctual_workers", stats.workers.len());
+    write_queues(page, stats);
     page.gauge("punctual_healthy", u8::from(info.health.ok));
     page.family("punctual_clock_jumps_total", "counter");
     page.sample("punctual_clock_jumps_total", "", info.clock_jumps);
@@ -67,7 +71,9 @@ fn write_engine(page: &mut Page, stats: Stats, info: &Info) {
     }
 }
 
-fn write_queues(page: &mut Page, mut queues: Vec<QueueStats>) {
+fn write_queues(page: &mut Page, stats: Stats) {
+    let free = free_workers(&stats.workers, stats.now);
+    let mut queues = stats.queues;
     let waits = |queue: &QueueStats| queue.counts.pending() + queue.counts.of(JobState::Active);
     queues.sort_by(|a, b| (Reverse(waits(a)), &a.queue).cmp(&(Reverse(waits(b)), &b.queue)));
     // A queue of that name would otherwise stand there twice.
@@ -108,5 +114,14 @@ fn write_queues(page: &mut Page, mut queues: Vec<QueueStats>) {
             &format!("queue=\"{name}\""),
             paused,
         );
+    }
+    page.family("punctual_queue_late", "gauge");
+    for (name, queues) in &told {
+        let is_late = |queue: &&QueueStats| {
+            let waits = queue.oldest_due.filter(|_| !queue.paused);
+            waits.is_some_and(|span| span > LATE) && free.contains_key(&queue.queue)
+        };
+        let late = queues.iter().filter(is_late).count();
+        page.sample("punctual_queue_late", &format!("queue=\"{name}\""), late);
     }
 }

@@ -162,21 +162,21 @@ pub(super) fn seen_by(caller: &Caller, mut info: Info) -> Info {
         return info;
     }
     let health = &mut info.health;
-    let known = health.problems.len() + health.of_namespaces.len();
     let is_own = |it: &NamespaceProblem| it.namespace == caller.namespace;
     health.of_namespaces.retain(is_own);
     if !caller.sees_engine() {
         info.store_bytes = None;
         health.problems.clear();
     }
-    if health.problems.len() + health.of_namespaces.len() < known {
+    // What is wrong elsewhere, and leaves the engine as it is, concerns this caller in nothing.
+    if !health.ok && health.problems.is_empty() && health.of_namespaces.is_empty() {
         health.problems.push(UNSEEN.to_owned());
     }
     info
 }
 
 /// Instead of what a token may not see.
-const UNSEEN: &str = "something is wrong with the engine, or in another namespace; \
+const UNSEEN: &str = "something is wrong with the engine or the server; \
                       `punctual doctor` beside the server says what";
 
 fn snake(name: &str) -> String {
@@ -190,15 +190,43 @@ fn snake(name: &str) -> String {
     text
 }
 
-/// Whether all is well, for whoever asks
+/// Liveness: the process, its loops and the engine work. Late queues do not change it
 #[utoipa::path(
     get, path = "/healthz", tag = "gateway", security(()),
     responses((status = 200, body = HealthLine), (status = 503, body = HealthLine))
 )]
 pub(super) async fn healthz(State(shared): State<Shared>, request: Request) -> Response {
+    let health = health_of(&shared, request).await;
+    (status_of(&health), Json(health)).into_response()
+}
+
+/// Readiness: it is alive and takes new work; a server that ends does not
+#[utoipa::path(
+    get, path = "/readyz", tag = "gateway", security(()),
+    responses((status = 200, body = HealthLine), (status = 503, body = HealthLine))
+)]
+pub(super) async fn readyz(State(shared): State<Shared>, request: Request) -> Response {
+    let mut health = health_of(&shared, request).await;
+    if shared.is_ending() {
+        health.ok = false;
+        if let Some(problems) = &mut health.problems {
+            problems.push("the server ends and takes no new work; use another one".to_owned());
+        }
+    }
+    (status_of(&health), Json(health)).into_response()
+}
+
+fn status_of(health: &HealthLine) -> StatusCode {
+    match health.ok {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+async fn health_of(shared: &Shared, request: Request) -> HealthLine {
     let (parts, _) = request.into_parts();
     let shows = parts.headers.contains_key(header::AUTHORIZATION) || shared.tokens.is_open();
-    let caller = shows.then(|| caller_of(&parts, &shared).ok()).flatten();
+    let caller = shows.then(|| caller_of(&parts, shared).ok()).flatten();
     let reader = caller.filter(|caller| caller.allows(Scope::Read));
     let silent = || {
         let message =
@@ -206,7 +234,7 @@ pub(super) async fn healthz(State(shared): State<Shared>, request: Request) -> R
         Err(Error::new(ErrorKind::EngineUnavailable, message))
     };
     let answered = within(ENGINE_ANSWERS_WITHIN, shared.engine.info()).await;
-    let health = match answered.unwrap_or_else(silent) {
+    match answered.unwrap_or_else(silent) {
         Ok(info) => match &reader {
             Some(reader) => HealthLine::new(&seen_by(reader, info), Some(reader)),
             None => HealthLine::new(&info, None),
@@ -219,13 +247,7 @@ pub(super) async fn healthz(State(shared): State<Shared>, request: Request) -> R
             }),
             loops: None,
         },
-    };
-    let status = if health.ok {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
-    (status, Json(health)).into_response()
+    }
 }
 
 /// What was changed, the latest first.
@@ -267,7 +289,7 @@ pub(super) async fn calls(
     request: Request,
 ) -> Result<Response> {
     expect_type(request.headers(), &[wire::CONTENT_TYPE])?;
-    let bytes = body_bytes(&shared, request.into_body()).await?;
+    let bytes = body_bytes(&shared, request).await?;
     let call: Call = wire::decode(&bytes).map_err(|error| {
         Problem::new(StatusCode::BAD_REQUEST, "invalid_request", error.message())
     })?;

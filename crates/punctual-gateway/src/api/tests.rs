@@ -3,11 +3,13 @@ use std::collections::BTreeSet;
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 26] = [
+const ROUTES: [(&str, &str); 28] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
     ("get", "/healthz"),
+    ("get", "/v1/dead-groups"),
     ("get", "/metrics"),
+    ("get", "/readyz"),
     ("get", "/v1/audit"),
     ("get", "/v1/events"),
     ("get", "/v1/info"),

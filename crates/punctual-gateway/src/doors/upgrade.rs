@@ -1,8 +1,13 @@
 //! What a connection is once it is a WebSocket, and how much may come over it then.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use punctual::time::Stopwatch;
+
+use crate::bodies::BodySeat;
 
 /// Whether one connection was upgraded. From then on so many bytes may come as its owner allowed: the
 /// library of WebSockets has one bound of frames for whoever sends them, and puts a frame together first.
@@ -13,7 +18,22 @@ pub(crate) struct Upgrade(Arc<Upgraded>);
 struct Upgraded {
     is: AtomicBool,
     left: AtomicUsize,
+    frame: Mutex<Option<Coming>>,
 }
+
+/// The frame that comes, once it is known who sends it.
+#[derive(Debug)]
+struct Coming {
+    seat: BodySeat,
+    bytes: usize,
+    /// Since its first bytes came.
+    watch: Option<Stopwatch>,
+    limit: Duration,
+}
+
+/// What is said of a frame that came too slowly, and of one that there is no room for.
+pub(crate) const TOO_SLOW: &str = "a frame did not arrive in time";
+pub(crate) const TOO_MANY: &str = "too many bytes are on their way";
 
 impl Upgrade {
     pub(crate) fn is(&self) -> bool {
@@ -24,9 +44,29 @@ impl Upgrade {
         self.0.is.store(true, Ordering::Relaxed);
     }
 
-    /// From now on that many may come.
+    /// From now on frames are counted there, and may take so long each.
+    pub(crate) fn counts(&self, seat: BodySeat, limit: Duration) {
+        let coming = Coming {
+            seat,
+            bytes: 0,
+            watch: None,
+            limit,
+        };
+        *self.frame() = Some(coming);
+    }
+
+    fn frame(&self) -> std::sync::MutexGuard<'_, Option<Coming>> {
+        self.0.frame.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A frame is there: from now on that many may come.
     pub(crate) fn allow(&self, bytes: usize) {
         self.0.left.store(bytes, Ordering::Relaxed);
+        if let Some(coming) = &mut *self.frame() {
+            (coming.bytes, coming.watch) = (0, None);
+            // To take less is never refused.
+            let _ = coming.seat.takes(0);
+        }
     }
 
     /// That many more.
@@ -47,6 +87,17 @@ impl Upgrade {
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         };
         self.0.left.store(left, Ordering::Relaxed);
-        Ok(())
+        let mut frame = self.frame();
+        let Some(coming) = &mut *frame else {
+            return Ok(());
+        };
+        let over = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+        let watch = coming.watch.get_or_insert_with(Stopwatch::start);
+        if watch.elapsed() > coming.limit {
+            return Err(over(TOO_SLOW));
+        }
+        coming.bytes += bytes;
+        let taken = coming.seat.takes(coming.bytes);
+        taken.map_err(|_| over(TOO_MANY))
     }
 }

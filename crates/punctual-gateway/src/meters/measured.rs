@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use metrics::Histogram;
 use punctual::engine::{
     Claim, Claimed, Control, Controlled, Edit, Edited, Enqueued, Extend, ExtendVerdict, Extended,
-    Got, Info, List, Listing, Maintained, Settle, Settled, Stats, StatsRequest, Target, WaitFor,
-    Waited,
+    Got, Info, List, Listing, Maintained, SAMPLE_US_MAX, Settle, Settled, Stats, StatsRequest,
+    Target, WaitFor, Waited,
 };
 use punctual::time::{Stopwatch, Timestamp};
 use punctual::{Engine, Namespace, NewJob, Outcome, Result};
@@ -106,7 +106,7 @@ impl Engine for Measured {
         for (outcome, verdict) in outcomes.iter().zip(settled.verdicts.iter().flatten()) {
             self.meters.settled(outcome, verdict);
         }
-        let seconds = |us: u64| us as f64 / 1e6;
+        let seconds = |us: u64| us.min(SAMPLE_US_MAX) as f64 / 1e6;
         for (lateness, run_time) in measured {
             for us in lateness {
                 self.meters.lateness.record(seconds(us));

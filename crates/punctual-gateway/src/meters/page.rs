@@ -32,7 +32,7 @@ impl Page {
     }
 }
 
-const HELP: [(&str, &str); 19] = [
+const HELP: [(&str, &str); 21] = [
     (
         "punctual_jobs",
         "Jobs by queue and state, the queues with most jobs by name.",
@@ -42,6 +42,10 @@ const HELP: [(&str, &str); 19] = [
         "How long the oldest job that could be claimed has been due.",
     ),
     ("punctual_queue_paused", "Whether a queue is paused."),
+    (
+        "punctual_queue_late",
+        "Whether due jobs of a queue wait although a worker has a free slot.",
+    ),
     (
         "punctual_workers",
         "Workers that claimed in the last minute.",
@@ -63,6 +67,10 @@ const HELP: [(&str, &str); 19] = [
         "Requests by the class of their status.",
     ),
     ("punctual_sockets", "WebSockets that are open."),
+    (
+        "punctual_body_bytes",
+        "Bytes that bodies on their way in take.",
+    ),
     ("punctual_claimed_total", "Attempts that began."),
     ("punctual_settled_total", "Attempts that ended, by outcome."),
     (

@@ -42,6 +42,14 @@ pub(crate) enum JobAnswer {
 }
 
 impl JobAnswer {
+    /// Without its payload and headers, for a caller without the scope `read`.
+    pub(crate) fn without_payload(mut self) -> Self {
+        if let Self::Job { job, .. } = &mut self {
+            job.without_payload();
+        }
+        self
+    }
+
     /// `None` for something of an engine that knows more.
     pub(crate) fn new(got: Got, now: Timestamp) -> Option<Self> {
         let at = now;

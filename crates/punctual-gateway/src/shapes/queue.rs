@@ -199,8 +199,12 @@ struct WorkerSeenLine {
     queues: Vec<String>,
     kinds: Vec<String>,
     slots: u32,
-    busy: u32,
+    /// Jobs it runs: what it reported, or what it has leased if that is more.
+    busy: usize,
+    /// Slots that run no job; never below 0.
+    free: usize,
     seen_at: String,
+    /// Jobs it holds leases of.
     leased: usize,
 }
 
@@ -214,7 +218,8 @@ impl From<&WorkerSeen> for WorkerSeenLine {
             queues: worker.queues.clone(),
             kinds: worker.kinds.clone(),
             slots: worker.slots,
-            busy: worker.busy,
+            busy: seen.busy(),
+            free: seen.free(),
             seen_at: seen.seen_at.to_string(),
             leased: seen.leased,
         }

@@ -190,3 +190,29 @@ async fn too_many_wrong_tokens_are_told_when_to_ask_again() {
     assert!(hint.starts_with(&format!("wait {seconds} s")), "{hint}");
     assert_eq!(under.get("/v1/info").await.status, 200);
 }
+
+#[tokio::test]
+async fn a_token_that_is_revoked_is_refused_at_once_and_its_socket_is_closed() {
+    let token =
+        |text: &str, scopes: &str| Token::parse(&format!("{text} shop {scopes}")).expect("a token");
+    let tokens = Tokens::new(vec![token(ADMIN, "admin"), token(OTHER, "read,work")]);
+    let theirs = tokens.clone();
+    let under = serving(|engine| Gateway::new(engine, theirs)).await;
+    let mut sockets = [under.socket().await, under.socket().await];
+    for (socket, token) in sockets.iter_mut().zip([OTHER, ADMIN]) {
+        socket.say(json!({"type": "hello", "token": token})).await;
+        assert_eq!(socket.json().await["type"], "welcome");
+    }
+    assert_eq!(
+        under.send_as(OTHER, "GET", "/v1/queues", "").await.status,
+        200
+    );
+    tokens.replace(vec![token(ADMIN, "admin")]);
+    let refused = under.send_as(OTHER, "GET", "/v1/queues", "").await;
+    assert_eq!(refused.status, 401, "{refused:?}");
+    let [mut gone, mut kept] = sockets;
+    gone.say(json!({"type": "ping"})).await;
+    assert_eq!(gone.closed().await, 4401);
+    kept.say(json!({"type": "ping"})).await;
+    assert_eq!(kept.json().await["type"], "pong");
+}

@@ -1,6 +1,6 @@
 //! What those who begin get wrong, and what they copy from the pages.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{ADMIN, Reply, Under, serve};
 
@@ -201,4 +201,40 @@ async fn the_requests_of_the_page_work_as_they_are_printed() {
     assert_eq!(put.status, 201, "{put:?}");
     let claimed = works(&under, "### POST /v1/claims\n").await;
     assert_eq!(claimed["pages"][0]["jobs"][0]["kind"], "mail.send");
+}
+
+#[tokio::test]
+async fn a_refused_change_of_one_job_says_when_it_was_refused() {
+    let under = serve().await;
+    let id = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
+    let job = json!({"queue": "mail", "id": id, "unique": "k"}).to_string();
+    under.send("POST", "/v1/jobs", job).await;
+    let claim = json!({"queues": ["mail"], "lease": "10m"}).to_string();
+    under.send("POST", "/v1/claims", claim).await;
+    let unknown = "01994f2e-8a51-7c3e-8000-ffffffffffff";
+    let now = under.get("/v1/queues").await.json()["now"].clone();
+    for (method, path, status) in [
+        ("PATCH", format!("/v1/jobs/{id}"), 409),
+        (
+            "PATCH",
+            "/v1/jobs/by-unique?queue=mail&key=k".to_owned(),
+            409,
+        ),
+        ("PATCH", format!("/v1/jobs/{unknown}"), 404),
+        ("DELETE", format!("/v1/jobs/{id}?forget=true"), 409),
+        ("DELETE", format!("/v1/jobs/{unknown}"), 404),
+    ] {
+        let body = if method == "PATCH" {
+            r#"{"priority":1}"#
+        } else {
+            ""
+        };
+        let told = under.send(method, &path, body).await;
+        assert_eq!(told.status, status, "{method} {path}: {told:?}");
+        assert_eq!(
+            told.json()["error"]["now"],
+            now,
+            "{method} {path}: {told:?}"
+        );
+    }
 }

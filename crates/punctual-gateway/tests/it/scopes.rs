@@ -25,8 +25,9 @@ const SCOPES: [(&str, &str); 5] = [
 
 /// Route, query, body, and the scopes that allow it; `nobody` needs no token.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, &str, &str, &str); 29] = [
+const TABLE: [(&str, &str, &str, &str, &str); 31] = [
     ("GET", "/healthz", "", "", "nobody"),
+    ("GET", "/readyz", "", "", "nobody"),
     ("GET", "/openapi.json", "", "", "nobody"),
     ("GET", "/", "", "", "nobody"),
     ("GET", "/metrics", "", "", "read admin"),
@@ -42,6 +43,7 @@ const TABLE: [(&str, &str, &str, &str, &str); 29] = [
     ("GET", "/v1/queues/settings", "?queue=mail", "", "read admin"),
     ("PUT", "/v1/queues/settings", "", r#"{"queue":"p","on_full":"refuse","version":0}"#, "admin"),
     ("GET", "/v1/jobs", "", "", "read admin"),
+    ("GET", "/v1/dead-groups", "", "", "read admin"),
     ("POST", "/v1/jobs", "", r#"{"queue":"new"}"#, "enqueue admin"),
     ("POST", "/v1/bulk", "", r#"{"queue":"new"}"#, "enqueue admin"),
     ("GET", "/v1/jobs/{id}", "", "", "read enqueue admin"),
@@ -108,6 +110,67 @@ fn the_table_names_every_route_and_no_other() {
         .collect();
     assert_eq!(named, described);
 }
+
+#[tokio::test]
+async fn the_scope_enqueue_is_answered_no_payload_and_no_header_by_any_route() {
+    let under = shop().await;
+    let marked = json!({
+        "queue": "mail", "id": MARKED, "unique": "marked", "delay": "1h",
+        "payload": {"secret": MARK}, "headers": {"x-secret": MARK},
+    });
+    let sent = under.send("POST", "/v1/jobs", marked.to_string()).await;
+    assert_eq!(sent.status, 201, "{sent:?}");
+    let paths = [
+        (
+            "GET",
+            "/v1/jobs/by-unique",
+            "?queue=mail&key=marked&explain=true",
+            "",
+        ),
+        ("GET", "/v1/jobs/by-unique", "?queue=mail&key=marked", ""),
+        ("GET", "/v1/jobs/{id}", "?explain=true", ""),
+    ];
+    let rows = TABLE.map(|(method, path, query, body, _)| (method, path, query, body));
+    for (method, path, query, body) in paths.into_iter().chain(rows) {
+        let place = path.replace("{id}", MARKED);
+        let query = query.replace("key=u", "key=marked");
+        let told = ask(&under, Some(PRODUCER), (method, &place), (&query, body)).await;
+        assert!(
+            !told.body.contains(MARK),
+            "{method} {place}{query}: {told:?}"
+        );
+    }
+    // Sent again as it is, and with other content under its id and its key.
+    for id in [MARKED, MISSING] {
+        for payload in [MARK, "other"] {
+            let again = json!({"queue": "mail", "id": id, "unique": "marked", "payload": payload});
+            for path in ["/v1/jobs", "/v1/bulk"] {
+                let body = again.to_string();
+                let told = ask(&under, Some(PRODUCER), ("POST", path), ("", &body)).await;
+                assert!(!told.body.contains(MARK), "{path}: {told:?}");
+            }
+        }
+    }
+    let mut socket = under.socket().await;
+    for frame in [
+        json!({"type": "hello", "token": PRODUCER}),
+        json!({"type": "watch", "stats": "1s"}),
+        json!({"type": "claim", "ref": 1, "request": {"queues": ["mail"]}}),
+        json!({"type": "settle", "ref": 2, "request": {"pages": []}}),
+    ] {
+        socket.say(frame.clone()).await;
+        let told = socket.json().await;
+        assert!(!told.to_string().contains(MARK), "{frame}: {told}");
+        assert!(["welcome", "error"].contains(&told["type"].as_str().unwrap_or_default()));
+    }
+    let read = under
+        .send_as(READER, "GET", &format!("/v1/jobs/{MARKED}"), "")
+        .await;
+    assert_eq!(read.json()["payload"]["secret"], MARK, "{read:?}");
+}
+
+const MARKED: &str = "01994f2e-8a51-7c3e-8000-000000000002";
+const MARK: &str = "s3cr3t-mark";
 
 #[tokio::test]
 async fn every_route_is_for_the_scopes_of_the_table_and_no_other() {

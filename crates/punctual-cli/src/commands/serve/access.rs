@@ -1,7 +1,8 @@
 //! Who may ask a server: tokens from files, the environment and `punctual.toml`, or a new one.
 
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use punctual::Namespace;
 use punctual_gateway::{Scope, Token, Tokens};
@@ -17,6 +18,18 @@ pub(super) struct Access {
     pub(super) made: Option<String>,
     /// Whose jobs there are, as far as tokens tell.
     pub(super) namespaces: Vec<Namespace>,
+    /// Names of tokens that are easy to guess.
+    weak: Vec<String>,
+    /// The files and the variable that they came from; `None` where no token is needed.
+    sources: Option<Sources>,
+}
+
+/// Where tokens are read from.
+pub(super) struct Sources {
+    file: Option<PathBuf>,
+    config: Option<PathBuf>,
+    /// Of the environment, or made: they do not change.
+    fixed: Vec<Token>,
 }
 
 impl Access {
@@ -26,16 +39,20 @@ impl Access {
             tokens: Tokens::open(),
             made: None,
             namespaces: vec![namespace],
+            weak: Vec::new(),
+            sources: None,
         }
     }
 
     /// Those in the file, in the environment and in the configuration; a new one if there is none.
-    pub(super) fn by(file: Option<&Path>, config: &Config, namespace: &Namespace) -> Result<Self> {
-        let mut known = config.tokens()?;
-        if let Some(path) = file {
-            warn_if_others_can_read(path);
-            known.extend(read_tokens(path)?);
-        }
+    pub(super) fn by(
+        file: Option<PathBuf>,
+        config_file: Option<PathBuf>,
+        config: &Config,
+        namespace: &Namespace,
+    ) -> Result<Self> {
+        let mut known = tokens_of(file.as_deref(), config)?;
+        let in_files = known.len();
         let chosen = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
         if let Some(text) = &chosen {
             let token = Token::new(text, namespace.clone(), &Scope::ALL)?;
@@ -52,12 +69,56 @@ impl Access {
         let mut namespaces: Vec<_> = theirs.chain([namespace]).cloned().collect();
         namespaces.sort();
         namespaces.dedup();
+        let weak = known.iter().filter(|token| token.is_weak());
         Ok(Self {
+            weak: weak.map(|token| token.name().to_owned()).collect(),
+            sources: Some(Sources {
+                file,
+                config: config_file,
+                fixed: known[in_files..].to_vec(),
+            }),
             tokens: Tokens::new(known),
             made,
             namespaces,
         })
     }
+
+    /// Names of tokens that anybody may guess who reaches that address.
+    pub(super) fn weak_at(&self, address: IpAddr, is_secure: bool) -> &[String] {
+        match address.is_loopback() || is_secure {
+            true => &[],
+            false => &self.weak,
+        }
+    }
+
+    /// Reads the files again: tokens that are there now are good, and those that are gone are not. How many there are;
+    /// nothing if none of them came from a file.
+    pub(super) fn read_again(&self) -> Option<Result<usize>> {
+        let sources = self.sources.as_ref()?;
+        sources.file.as_ref().or(sources.config.as_ref())?;
+        let read = || {
+            let config = match &sources.config {
+                Some(path) => Config::read(path)?,
+                None => Config::default(),
+            };
+            let mut known = tokens_of(sources.file.as_deref(), &config)?;
+            known.extend_from_slice(&sources.fixed);
+            let count = known.len();
+            self.tokens.replace(known);
+            Ok(count)
+        };
+        Some(read())
+    }
+}
+
+/// Those of the file and of the configuration.
+fn tokens_of(file: Option<&Path>, config: &Config) -> Result<Vec<Token>> {
+    let mut known = config.tokens()?;
+    if let Some(path) = file {
+        warn_if_others_can_read(path);
+        known.extend(read_tokens(path)?);
+    }
+    Ok(known)
 }
 
 /// Says so if a file with a secret is open to other users of this machine.
@@ -84,7 +145,10 @@ fn read_tokens(path: &Path) -> Result<Vec<Token>> {
     }
     if tokens.is_empty() {
         return Err(Failure::usage(format!("{} has no token", path.display()))
-            .hint("write one per line: TOKEN NAMESPACE SCOPE[,SCOPE]"));
+            .hint("write one per line: TOKEN NAMESPACE SCOPE[,SCOPE] [until=INSTANT]"));
     }
     Ok(tokens)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punctual::Namespace;
-use punctual::time::parse_span;
+use punctual::time::{Timestamp, parse_span};
 use punctual_gateway::{GatewayLimits, Proxy, Scope, Token};
 use serde::{Deserialize, Deserializer};
 
@@ -47,6 +47,8 @@ struct Limits {
     connections_per_address: Option<usize>,
     head: Option<Span>,
     body: Option<Span>,
+    body_bytes: Option<usize>,
+    body_bytes_per_token: Option<usize>,
     reader: Option<Span>,
     failures: Option<u32>,
 }
@@ -61,6 +63,8 @@ struct TokenEntry {
     sha256: Option<String>,
     file: Option<PathBuf>,
     env: Option<String>,
+    /// Good until then.
+    expires: Option<Written<Timestamp>>,
 }
 
 /// Something that stands there as text.
@@ -77,6 +81,13 @@ trait Text: Sized {
 impl Text for Duration {
     fn read(text: &str) -> std::result::Result<Self, String> {
         parse_span(text).map_err(|error| error.message().to_owned())
+    }
+}
+
+impl Text for Timestamp {
+    fn read(text: &str) -> std::result::Result<Self, String> {
+        text.parse()
+            .map_err(|error: punctual::Error| error.message().to_owned())
     }
 }
 
@@ -155,6 +166,9 @@ impl Config {
         limits.connections_per_address = told.connections_per_address;
         limits.head = told.head.as_ref().map_or(limits.head, |span| span.0);
         limits.body = told.body.as_ref().map_or(limits.body, |span| span.0);
+        limits.body_bytes = told.body_bytes.unwrap_or(limits.body_bytes);
+        let each = told.body_bytes_per_token;
+        limits.body_bytes_per_token = each.unwrap_or(limits.body_bytes_per_token);
         limits.reader = told.reader.as_ref().map_or(limits.reader, |span| span.0);
         limits.failures = told.failures.unwrap_or(limits.failures);
         limits
@@ -164,7 +178,11 @@ impl Config {
         let named = |entry: &TokenEntry| {
             let wrong = |what: String| Failure::usage(format!("token {:?}: {what}", entry.name));
             let token = entry.token(&self.dir).map_err(wrong)?;
-            Ok(token.named(&entry.name))
+            let token = token.named(&entry.name);
+            Ok(match &entry.expires {
+                Some(instant) => token.until(instant.0),
+                None => token,
+            })
         };
         self.tokens.iter().map(named).collect()
     }

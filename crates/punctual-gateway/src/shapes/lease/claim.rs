@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::token::hex;
 use crate::job_line::{JobLine, SpanText};
 use crate::problem::{Problem, Result};
-use crate::request::in_range;
+use crate::request::{bounded, in_range};
 use crate::shapes::words::{Id, Name};
 use crate::unread::shown;
 
@@ -17,6 +17,7 @@ use crate::unread::shown;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClaimRequest {
     /// 1 to 64, in this order.
+    #[serde(deserialize_with = "bounded")]
     #[schema(value_type = Vec<Name>, min_items = 1, max_items = 64)]
     queues: Vec<String>,
     /// 1 to 1,000, 1 by default.
@@ -67,7 +68,8 @@ impl ClaimRequest {
             version: self.worker.version,
             queues: self.queues.clone(),
             kinds: self.worker.kinds,
-            slots: self.worker.slots.unwrap_or(1),
+            // The engine takes the limit of the claim then.
+            slots: self.worker.slots.unwrap_or(0),
             busy: self.worker.busy,
         };
         claim.queues = self.queues;
@@ -99,8 +101,10 @@ pub(crate) struct WorkerLine {
     version: String,
     /// The kinds it has handlers for; empty if it takes any.
     kinds: Vec<String>,
+    /// Jobs it can run at the same time; the `limit` of the claim if it is missing.
     #[schema(value_type = Option<u64>, maximum = 4294967295i64)]
     slots: Option<u32>,
+    /// Jobs it runs now; what it has leased counts all the same.
     #[schema(value_type = u64, maximum = 4294967295i64)]
     busy: u32,
 }

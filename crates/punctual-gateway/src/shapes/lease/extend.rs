@@ -12,12 +12,14 @@ use utoipa::ToSchema;
 use super::token::token_of;
 use crate::job_line::SpanText;
 use crate::problem::{Problem, Result};
+use crate::request::bounded;
 use crate::shapes::words::{Id, PageToken};
 
 /// Pages to extend.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExtendRequest {
+    #[serde(deserialize_with = "bounded")]
     pages: Vec<ExtendLine>,
 }
 
@@ -53,7 +55,7 @@ struct ExtendLine {
     /// 10s by default.
     lease: Option<SpanText>,
     /// The jobs still worked on.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded")]
     #[schema(value_type = Vec<Id>)]
     jobs: Vec<String>,
     /// By job, any JSON.

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use super::token::token_of;
 use crate::job_line::{JobLine, SpanText, either, raw};
 use crate::problem::{Problem, Result};
+use crate::request::bounded;
 use crate::shapes::new_job::new_job;
 use crate::shapes::words::{Count, Id, PageToken};
 use crate::unread::shown;
@@ -20,6 +21,7 @@ use crate::unread::shown;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettleRequest {
+    #[serde(deserialize_with = "bounded")]
     pages: Vec<ReportLine>,
 }
 
@@ -54,13 +56,14 @@ impl SettleRequest {
 struct ReportLine {
     #[schema(value_type = PageToken)]
     token: String,
+    #[serde(deserialize_with = "bounded")]
     settlements: Vec<SettlementLine>,
     /// Handler start minus due, in microseconds.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded")]
     #[schema(value_type = Vec<Count>)]
     lateness_us: Vec<u64>,
     /// Run times in microseconds.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded")]
     #[schema(value_type = Vec<Count>)]
     run_time_us: Vec<u64>,
 }
@@ -83,7 +86,7 @@ struct SettlementLine {
     result: Option<Box<RawValue>>,
     result_base64: Option<String>,
     error: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded")]
     effects: Vec<EffectLine>,
     /// How a cancel was obeyed: `token`, `aborted` or `killed`.
     stopped: Option<String>,
