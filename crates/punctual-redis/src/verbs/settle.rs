@@ -11,6 +11,9 @@ use crate::calls::Calls;
 use crate::shards::{Shard, of_job, of_token};
 use crate::wire::settle::{self, Posted, Whither};
 
+/// The functions that read the kinds of what completed.
+const KINDS_SINCE: i64 = 18;
+
 impl Calls {
     /// Settles every shard's part at once: one that is away keeps no other from its turn. Effects for other shards are posted in the same step and delivered
     /// right after, by this process if it can, else by whoever keeps that shard.
@@ -52,7 +55,13 @@ impl Calls {
     ) -> Result<Settled> {
         let longest = self.limits().result_bytes;
         let whither = |effect: &Effect| whither(effect, shard, count);
-        let notes = |page: &PageReport| self.notes.of(page);
+        // Functions that an earlier program brought know no form that tells kinds.
+        let tells_kinds = self.library.version() >= KINDS_SINCE;
+        let notes = |page: &PageReport| {
+            let told = self.notes.of(page);
+            let kinds = told.kinds.filter(|_| tells_kinds);
+            settle::Told { kinds, ..told }
+        };
         let pack = |instance| settle::request(instance, part, longest, whither, notes);
         let cost_us = settle::cost_us(part);
         let answer = self.write_noting(shard, "settle", cost_us, pack).await?;

@@ -54,7 +54,11 @@ fn queue(value: &Mp) -> Result<QueueStats> {
     let due = part(parts, 4)?.list()?.iter().map(bucket);
     let history = part(parts, 5)?.list()?.iter().map(minute);
     Ok(QueueStats {
-        ends: super::ends::read(&name, part(parts, 6)?.bytes()?)?,
+        // Earlier functions answer none.
+        ends: match parts.get(6) {
+            Some(ends) => super::ends::read(&name, ends.bytes()?)?,
+            None => Default::default(),
+        },
         queue: name,
         counts: Counts(counts.try_into().map_err(|_| damaged())?),
         paused: part(parts, 2)?.is_set(),
