@@ -22,7 +22,7 @@ use crate::unread::{self, Unread, shown};
 use parts::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
 pub(crate) use parts::{Instant as InstantText, Span as SpanText};
 pub use parts::{base64_of, hold_of};
-use past::PastLine;
+use past::{LoggedLine, PastLine};
 pub use record::is_hostile;
 pub(crate) use record::json_or_base64;
 
@@ -130,6 +130,9 @@ pub struct JobLine {
     /// The attempts that ended in anything but its completion, the oldest first, ten at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<Vec<PastLine>>,
+    /// The last lines that its attempts logged, the oldest first: 100 lines and 16 KiB at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<Vec<LoggedLine>>,
 }
 
 /// Why a line is no job, in words for the person who wrote it.

@@ -204,6 +204,7 @@ impl<'a> Walk<'a> {
         let extend = Extend {
             token: self.tokens[worker].expect("it claimed"),
             lease: HALF * 2,
+            log: Vec::new(),
             progress: Vec::new(),
             jobs: held.map(|job| self.jobs[job]).collect(),
         };

@@ -126,11 +126,17 @@ local function is_count(v) return is_whole(v, 0, 1e9) end
 local function are_keys(v) return is_list(v, 1000, is_key) end
 local function up_to(most) return function(v) return is_whole(v, 0, most) end end
 
+local LOG_LINES_MAX, LOG_BYTES_MAX = 100, 16384
+
+local function is_log_line(v)
+  return type(v) == 'table' and #v == 3 and is_number(v[1], 0, INSTANT_MAX) and is_whole(v[2], 0, 1e9) and is_text(v[3], LOG_BYTES_MAX)
+end
+
 -- What an import tells of a job's past; `st`, `du` and `en` are always there.
 local PAST = {st = up_to(6), du = is_instant8, en = is_instant8, a = is_count, f = is_count, c = is_count, s = is_instant,
   fi = is_instant, er = function(v) return is_text(v, 4194304) end, re = is_string, po = is_string, cr = is_flag, cd = up_to(3),
   dr = up_to(3), sp = up_to(3), w = are_keys, at = function(v) return is_list(v, 10, is_past_attempt) end,
-  ex = function(v) return v == '' or is_instant8(v) end}
+  lg = function(v) return is_list(v, LOG_LINES_MAX, is_log_line) end, ex = function(v) return v == '' or is_instant8(v) end}
 
 -- The first field of a map, by name, that does not pass; keys of later versions are kept as they are.
 local function wrong_in(map, fields)
@@ -152,6 +158,17 @@ local SECOND = {ex = is_instant8, u = is_key, up = up_to(2), uh = function(v) re
 local function read_map(bytes)
   local ok, map, more = pcall(mp.unpack, bytes)
   if ok and type(map) == 'table' and more == nil then return map end
+end
+
+-- The lines to log of a packed list.
+function Check.lines(bytes)
+  local lines, total = read_map(bytes), 0
+  if not lines or not is_list(lines, LOG_LINES_MAX, function(v) return is_text(v, LOG_BYTES_MAX) end) then
+    refuse('invalid_input', 'lines to log are no list of at most 100 texts; send the last ones')
+  end
+  for i = 1, #lines do total = total + #lines[i] end
+  if total > LOG_BYTES_MAX then refuse('payload_too_large', 'lines to log are over 16 KiB; send the last ones') end
+  return lines
 end
 
 local good_opts, good_opts_count = {}, 0 -- opts that were checked before, without and with those of the second group

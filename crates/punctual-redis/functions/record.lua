@@ -134,6 +134,19 @@ function Job.remember(j, p, ended, outcome, error_text)
   j.ext.at = past
 end
 
+local LOG_LINES_KEPT, LOG_BYTES_KEPT = 100, 16384
+
+-- Appends lines to what a job's attempts logged; the oldest give way. Each is at, attempt, text.
+function Job.log(j, attempt, lines)
+  local log, bytes, first = j.ext.lg or {}, 0, 1
+  for _, text in ipairs(lines) do log[#log + 1] = {S.now, attempt, text} end
+  for _, line in ipairs(log) do bytes = bytes + #line[3] end
+  while #log - first >= LOG_LINES_KEPT or bytes > LOG_BYTES_KEPT do
+    bytes, first = bytes - #log[first][3], first + 1
+  end
+  j.ext.lg = first > 1 and slice(log, first, #log) or log
+end
+
 -- The order within a line: 20 bytes.
 function Job.key(j)
   return j.due8 .. j.enq8 .. j.sub2 .. j.idx2

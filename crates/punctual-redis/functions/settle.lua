@@ -13,7 +13,10 @@ local function read_extends(blob)
     at = at + 26
     for i = 1, notes do
       local id, length = unp('>c16I4', blob, at)
-      p.notes[i], at = {id, sub(blob, at + 20, at + 19 + length)}, at + 20 + length
+      local is_log = length >= 2147483648
+      if is_log then length = length - 2147483648 end
+      local note_ = sub(blob, at + 20, at + 19 + length)
+      p.notes[i], at = {id, is_log and Check.lines(note_) or note_, is_log}, at + 20 + length
     end
     jobs, at = unp('>I2', blob, at)
     Check.count(notes + jobs)
@@ -41,7 +44,7 @@ local function prolong(extend, blob)
   for _, note_ in ipairs(extend.notes) do
     local j = Page.place(p, note_[1]) and Job.load(note_[1])
     if j then
-      j.ext.po = note_[2]
+      if note_[3] then Job.log(j, (j.ext.a or 0) + 1, note_[2]) else j.ext.po = note_[2] end
       Job.save(j)
       Page.spoil(p)
     end
@@ -124,7 +127,7 @@ local function read_pages(blob)
         local outcome, has
         s.id, s.attempt, outcome, has = unp('>c16I4BB', blob, at)
         s.outcome = OUTCOMES[outcome] or refuse('invalid_input', 'no such outcome index=' .. jobs + i - 1)
-        if has > 31 then refuse('invalid_input', 'a settlement says more than it may index=' .. jobs + i - 1) end
+        if has > 63 then refuse('invalid_input', 'a settlement says more than it may index=' .. jobs + i - 1) end
         at = at + 22
         if has % 2 == 1 then
           s.span8 = sub(blob, at, at + 7)
@@ -155,6 +158,10 @@ local function read_pages(blob)
             s.effects[e], at = {kind, sub(blob, at + 5, at + 4 + length)}, at + 5 + length
             check_effect(kind, s.effects[e][2], jobs + i - 1)
           end
+        end
+        if floor(has / 32) % 2 == 1 then
+          local length = unp('>I4', blob, at)
+          s.log, at = Check.lines(sub(blob, at + 4, at + 3 + length)), at + 4 + length
         end
         p.items[i] = s
       end
@@ -288,6 +295,7 @@ local function end_attempt(j, p, s)
   e.a, e.s = s.attempt, p.started
   e.sa, e.sk = s.attempt, sub(p.token, 1, 12)
   if s.error then e.er = s.error end
+  if s.log then Job.log(j, s.attempt, s.log) end
   local outcome = s.outcome
   if outcome ~= 'completed' then Job.remember(j, p, S.now, NUMBERS[outcome], s.error) end
   local failed = outcome == 'retry' or outcome == 'dead'
@@ -383,7 +391,7 @@ local function settle_items(p, report)
   if once and p and p.plain and not p.spoilt then
     local ids, places, results, hint, seen = {}, {}, {}, 1, {}
     for i, s in ipairs(items) do
-      if s.outcome == 'completed' and s.attempt == 1 and not s.effects and not s.error then
+      if s.outcome == 'completed' and s.attempt == 1 and not s.effects and not s.error and not s.log then
         local place = Page.place(p, s.id, hint)
         if place and not seen[place] then
           seen[place] = true

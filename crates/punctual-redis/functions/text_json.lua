@@ -149,6 +149,15 @@ local function unique(o)
   return object({{'key', quote(o.u)}, {'policy', quote(POLICIES[o.up or 0])}, {'hold', hold}})
 end
 
+local function log_lines(list)
+  local out = {}
+  for i, line in ipairs(list) do
+    out[i] = object({{'at', instant(line[1])}, {'attempt', number(line[2])},
+      {'text', quote(Text.is_utf8(line[3]) and line[3] or base64(line[3]))}})
+  end
+  return array(out)
+end
+
 local function past_attempts(list)
   local out = {}
   for i, one in ipairs(list) do
@@ -200,6 +209,7 @@ local function job(id, raw, state, lease)
     {'lease_until', lease and instant(lease.deadline)},
     {'lease_ended', lease and lease.deadline <= S.now and 'true'},
     {'attempts', e.at and past_attempts(e.at)},
+    {'log', e.lg and log_lines(e.lg)},
   }) do fields[#fields + 1] = one end
   return object(fields), j
 end

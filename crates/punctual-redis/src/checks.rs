@@ -6,7 +6,7 @@ use punctual::engine::{
     Action, Claim, Control, Edit, Extend, List, ListBy, PageReport, RecordValue, Select, Settle,
     Settlement, StatsRequest, Target,
 };
-use punctual::job::{check_key, check_name};
+use punctual::job::{check_key, check_log, check_name};
 use punctual::time::{Timestamp, days, millis};
 use punctual::{Due, Effect, Error, ErrorKind, Limits, NewJob, Outcome, Result};
 
@@ -55,7 +55,11 @@ impl Checks<'_> {
         self.batch(pages.len())?;
         for page in pages {
             lease(page.lease)?;
-            self.batch(page.jobs.len().max(page.progress.len()))?;
+            let notes = page.progress.len().max(page.log.len());
+            self.batch(page.jobs.len().max(notes))?;
+            for (id, lines) in &page.log {
+                check_log(lines.iter().map(String::as_str)).map_err(|e| e.with("id", id))?;
+            }
             for (id, progress) in &page.progress {
                 if progress.len() > self.limits.result_bytes {
                     let message = "progress is over the limit";
@@ -108,6 +112,7 @@ impl Checks<'_> {
                 .with("bytes", bytes)
                 .with("limit", self.limits.result_bytes));
         }
+        check_log(settlement.log.iter().map(String::as_str))?;
         match settlement.outcome {
             Outcome::Retry { after: Some(span) } | Outcome::Snooze { after: span } => {
                 self.span("span", span)?;

@@ -37,6 +37,7 @@ mod groups;
 mod import;
 mod lease;
 mod list;
+mod log;
 mod names;
 mod namespaces;
 mod order;

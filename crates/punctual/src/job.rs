@@ -4,6 +4,7 @@
 
 mod id;
 mod limits;
+mod log;
 mod past;
 mod record;
 mod spec;
@@ -11,6 +12,8 @@ mod state;
 
 pub use id::JobId;
 pub use limits::{Limits, check_header, check_key, check_name};
+pub(crate) use log::append_log;
+pub use log::{LOG_BYTES_KEPT, LOG_LINES_KEPT, LogLine, check_log};
 pub(crate) use past::remember;
 pub use past::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, PastAttempt, PastOutcome};
 pub use record::{CancelReason, DeadReason, JobRecord, Stop};

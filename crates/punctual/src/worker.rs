@@ -14,6 +14,7 @@ mod handler;
 mod health;
 mod layer;
 mod lease;
+mod log;
 mod meters;
 mod queues;
 mod runner;

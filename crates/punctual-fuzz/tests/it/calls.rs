@@ -25,6 +25,7 @@ fn calls_over_the_wire_are_read_or_refused() {
     let extend = Extend {
         token,
         lease: seconds(10),
+        log: Vec::new(),
         progress: Vec::new(),
         jobs: vec![job().id],
     };

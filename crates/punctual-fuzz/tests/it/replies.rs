@@ -40,6 +40,7 @@ fn recorded() -> Vec<Vec<u8>> {
         let extend = Extend {
             token: page.token,
             lease: seconds(10),
+            log: Vec::new(),
             progress: Vec::new(),
             jobs: Vec::new(),
         };

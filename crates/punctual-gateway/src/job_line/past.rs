@@ -1,7 +1,7 @@
 //! How an attempt ended, as JSON.
 
 use punctual::engine::WorkerId;
-use punctual::job::{PastAttempt, PastOutcome};
+use punctual::job::{LogLine, PastAttempt, PastOutcome};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -63,6 +63,38 @@ impl PastLine {
             worker,
             error: self.error,
         })
+    }
+}
+
+/// A line that an attempt logged.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = LogLine)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LoggedLine {
+    at: Instant,
+    /// The attempt that logged it.
+    #[schema(value_type = u64, maximum = 4294967295i64)]
+    attempt: u32,
+    text: String,
+}
+
+impl From<&LogLine> for LoggedLine {
+    fn from(line: &LogLine) -> Self {
+        Self {
+            at: line.at.into(),
+            attempt: line.attempt,
+            text: line.text.clone(),
+        }
+    }
+}
+
+impl LoggedLine {
+    pub(super) fn into_line(self) -> LogLine {
+        LogLine {
+            at: self.at.0,
+            attempt: self.attempt,
+            text: self.text,
+        }
     }
 }
 

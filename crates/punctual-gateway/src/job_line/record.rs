@@ -1,13 +1,13 @@
 //! Between a line and a job as the engine keeps it.
 
 use punctual::engine::WorkerId;
-use punctual::job::{CancelReason, DeadReason, PastAttempt, Stop};
+use punctual::job::{CancelReason, DeadReason, LogLine, PastAttempt, Stop};
 use punctual::time::Timestamp;
 use punctual::{Due, JobRecord, NewJob, State};
 use serde_json::value::RawValue;
 
 use super::parts::{Headers, base64_of};
-use super::past::PastLine;
+use super::past::{LoggedLine, PastLine};
 use super::{JobLine, LineError, RetryLine, either};
 
 impl From<&JobRecord> for JobLine {
@@ -72,6 +72,7 @@ impl JobLine {
             lease_until: job.lease_until.map(Into::into),
             attempts: (!job.attempts.is_empty())
                 .then(|| job.attempts.iter().map(Into::into).collect()),
+            log: (!job.log.is_empty()).then(|| job.log.iter().map(Into::into).collect()),
         }
     }
 }
@@ -89,6 +90,7 @@ impl JobLine {
         let due = self.due.ok_or_else(|| missing("due"))?.0;
         let enqueued_at = self.enqueued_at.ok_or_else(|| missing("enqueued_at"))?.0;
         let attempts = self.attempts.take().unwrap_or_default();
+        let log = self.log.take().unwrap_or_default();
         let past = Past {
             state,
             due,
@@ -113,6 +115,7 @@ impl JobLine {
             attempts: (attempts.into_iter())
                 .map(PastLine::into_past)
                 .collect::<Result<_, _>>()?,
+            log: log.into_iter().map(LoggedLine::into_line).collect(),
         };
         let (Some(queue), Some(_)) = (self.queue.clone(), &self.id) else {
             return Err(missing("id or queue"));
@@ -146,6 +149,7 @@ struct Past {
     dead: Option<DeadReason>,
     stopped: Option<Stop>,
     attempts: Vec<PastAttempt>,
+    log: Vec<LogLine>,
 }
 
 impl Past {
@@ -185,6 +189,7 @@ impl Past {
             worker: None,
             lease_until: None,
             attempts: self.attempts,
+            log: self.log,
         }
     }
 }

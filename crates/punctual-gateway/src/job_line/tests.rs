@@ -1,5 +1,5 @@
 use super::*;
-use punctual::job::{CancelReason, DeadReason, PastAttempt, PastOutcome, Stop};
+use punctual::job::{CancelReason, DeadReason, LogLine, PastAttempt, PastOutcome, Stop};
 use punctual::time::{days, hours, millis, minutes, seconds};
 use punctual::{Group, Hold, JobId, JobRecord, OnRetry, RetryPolicy, State, Unique, UniquePolicy};
 
@@ -48,6 +48,11 @@ fn record() -> JobRecord {
         stopped: None,
         worker: None,
         lease_until: None,
+        log: vec![LogLine {
+            at: at(4),
+            attempt: 1,
+            text: "half\tdone".into(),
+        }],
         attempts: vec![
             PastAttempt {
                 attempt: 1,

@@ -1,16 +1,31 @@
 use punctual::Result;
 use punctual::engine::{Extend, ExtendVerdict, Extended};
 
+use super::mp::Mp;
 use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
+
+/// In the length of a note: it is lines to log, as a packed list.
+const LINES: usize = 1 << 31;
+
+/// Lines to log, as a list.
+pub(super) fn packed_lines(lines: &[String]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Mp::List(lines.iter().map(Mp::from).collect()).write(&mut out);
+    out
+}
 
 pub(crate) fn request(instance: Instance, pages: &[&Extend]) -> Vec<u8> {
     let mut out = Writer::default();
     out.bytes(&instance).u16(pages.len());
     for page in pages {
         out.token(page.token).u64(micros(page.lease));
-        out.u16(page.progress.len());
+        out.u16(page.progress.len() + page.log.len());
         for (id, progress) in &page.progress {
             out.id(*id).long(progress);
+        }
+        for (id, lines) in &page.log {
+            let lines = packed_lines(lines);
+            out.id(*id).u32(LINES | lines.len()).bytes(&lines);
         }
         out.u16(page.jobs.len());
         for id in &page.jobs {
@@ -22,7 +37,8 @@ pub(crate) fn request(instance: Instance, pages: &[&Extend]) -> Vec<u8> {
 
 /// About how long the call keeps the server, in microseconds.
 pub(crate) fn cost_us(pages: &[&Extend]) -> usize {
-    let cost = |page: &&Extend| CALL_US + 20 * page.progress.len() + page.jobs.len();
+    let cost =
+        |page: &&Extend| CALL_US + 20 * (page.progress.len() + page.log.len()) + page.jobs.len();
     pages.iter().map(cost).sum()
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual::engine::{Got, WorkerId};
-use punctual::job::{CancelReason, DeadReason, PastAttempt, PastOutcome, Stop};
+use punctual::job::{CancelReason, DeadReason, LogLine, PastAttempt, PastOutcome, Stop};
 use punctual::time::Timestamp;
 use punctual::{
     Group, Hold, JobId, JobRecord, OnRetry, Result, RetryPolicy, State, Unique, UniquePolicy,
@@ -145,6 +145,7 @@ pub(crate) fn read_record(
         worker: holder.map(|holder| holder.worker.0),
         lease_until: holder.map(|holder| holder.deadline),
         attempts: past_attempts(ext.get("at"))?,
+        log: log_lines(ext.get("lg"))?,
     })
 }
 
@@ -168,6 +169,19 @@ fn past_attempts(value: &Mp) -> Result<Vec<PastAttempt>> {
         })
     });
     attempts.collect()
+}
+
+/// `[at, attempt, text]` of each
+fn log_lines(value: &Mp) -> Result<Vec<LogLine>> {
+    let lines = value.list()?.iter().map(|line| match line.list()? {
+        [at, attempt, text] => Ok(LogLine {
+            at: read_instant(at)?,
+            attempt: number_32(attempt)?,
+            text: text.text()?,
+        }),
+        _ => Err(damaged()),
+    });
+    lines.collect()
 }
 
 pub(crate) fn state_of(number: usize) -> Result<State> {

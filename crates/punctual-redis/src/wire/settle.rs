@@ -6,6 +6,7 @@ use punctual::engine::{
 use punctual::{Effect, Outcome, Result, State};
 
 use super::enqueue::verdict_of;
+use super::extend::packed_lines;
 use super::outbox::EntryId;
 use super::record::state_of;
 use super::spec::write_job;
@@ -17,6 +18,7 @@ const RESULT: u8 = 2;
 const ERROR: u8 = 4;
 const STOPPED: u8 = 8;
 const EFFECTS: u8 = 16;
+const LOG: u8 = 32;
 
 /// The verdict of a clear.
 pub(super) const CLEARED: u8 = 255;
@@ -120,6 +122,7 @@ fn plain_attempt(settlements: &[Settlement]) -> Option<u32> {
             && one.error.is_none()
             && one.stopped.is_none()
             && one.effects.is_empty()
+            && one.log.is_empty()
     };
     settlements.iter().all(plain).then_some(attempt)
 }
@@ -146,6 +149,7 @@ fn write_settlement(
         (one.error.is_some(), ERROR),
         (one.stopped.is_some(), STOPPED),
         (!one.effects.is_empty(), EFFECTS),
+        (!one.log.is_empty(), LOG),
     ];
     let has = has.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum();
     out.id(one.id).u32(one.attempt as usize).u8(outcome).u8(has);
@@ -167,6 +171,9 @@ fn write_settlement(
             write_effect(out, effect, whither(effect), *effects);
             *effects += 1;
         }
+    }
+    if !one.log.is_empty() {
+        out.long(&packed_lines(&one.log));
     }
 }
 

@@ -1,7 +1,7 @@
 //! A job as sent.
 
 use bytes::Bytes;
-use punctual::job::{PastAttempt, content_headers};
+use punctual::job::{LogLine, PastAttempt, content_headers};
 use punctual::{
     Due, Group, Hold, JobRecord, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
 };
@@ -221,6 +221,13 @@ fn history(past: &JobRecord) -> Mp {
     }
     if let Some(stopped) = past.stopped {
         put("sp", (stopped as u8).into());
+    }
+    if !past.log.is_empty() {
+        let line = |line: &LogLine| {
+            let at = line.at.as_micros();
+            Mp::List(vec![at.into(), line.attempt.into(), (&line.text).into()])
+        };
+        put("lg", Mp::List(past.log.iter().map(line).collect()));
     }
     if !past.attempts.is_empty() {
         put(

@@ -129,6 +129,7 @@ impl Claimed {
         Extend {
             token: self.token,
             lease: seconds(30),
+            log: Vec::new(),
             progress: Vec::new(),
             jobs: Vec::new(),
         }

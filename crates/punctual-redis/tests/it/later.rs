@@ -104,6 +104,7 @@ async fn what_nobody_knows_of_a_record_outlives_each_rewrite() {
     is_kept("run now", true);
     let page = claim(&engine, 1).await.expect("claim").remove(0);
     let extend = Extend {
+        log: Vec::new(),
         progress: vec![(job.id, "half".into())],
         ..page.extension()
     };

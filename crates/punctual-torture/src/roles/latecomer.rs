@@ -91,6 +91,7 @@ async fn act_late(begun: &Begun, random: &mut Rng, page: &Page) -> punctual::Res
     let extend = Extend {
         token: page.token,
         lease: LEASE,
+        log: Vec::new(),
         progress: Vec::new(),
         jobs: page.jobs.iter().map(|job| job.id).collect(),
     };
@@ -127,6 +128,7 @@ async fn forge(begun: &Begun, page: &Page) -> punctual::Result<()> {
     let extend = Extend {
         token,
         lease,
+        log: Vec::new(),
         progress,
         jobs,
     };

@@ -356,6 +356,7 @@ pub(super) async fn an_extend_out_of_range_is_refused(case: Case) {
     let extend = |lease, progress: usize| Extend {
         token: attempt.token,
         lease,
+        log: Vec::new(),
         progress: vec![(attempt.id(), vec![b'.'; progress].into())],
         jobs: vec![],
     };

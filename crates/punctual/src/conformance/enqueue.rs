@@ -98,6 +98,7 @@ fn untouched() -> JobRecord {
         worker: None,
         lease_until: None,
         attempts: Vec::new(),
+        log: Vec::new(),
     }
 }
 

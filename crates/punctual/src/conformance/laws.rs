@@ -339,6 +339,13 @@ macro_rules! __laws {
                 health_is_red_while_due_jobs_wait,
                 leases_count_against_free_slots,
             }
+            log {
+                lines_are_kept_in_order,
+                a_job_that_is_not_kept_may_log,
+                an_old_token_logs_nothing,
+                the_oldest_lines_give_way,
+                too_many_lines_are_refused,
+            }
             ends {
                 every_job_that_ends_is_an_end[Ends, Delay, Expiry, UniqueReplace],
                 an_attempt_is_no_end[Ends, Delay],

@@ -46,6 +46,7 @@ pub(super) async fn an_extension_never_shortens(case: Case) {
     let short = Extend {
         token: attempt.token,
         lease: millis(1),
+        log: Vec::new(),
         progress: vec![],
         jobs: vec![],
     };
@@ -164,6 +165,7 @@ pub(super) async fn progress_is_kept(case: Case) {
     let extend = Extend {
         token: attempt.token,
         lease: LEASE,
+        log: Vec::new(),
         progress: vec![(attempt.id(), bytes("40 %"))],
         jobs: vec![],
     };

@@ -125,6 +125,7 @@ impl Case {
         self.extend_as(Extend {
             token,
             lease: LEASE,
+            log: Vec::new(),
             progress: Vec::new(),
             jobs: jobs.to_vec(),
         })

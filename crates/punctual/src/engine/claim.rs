@@ -188,6 +188,10 @@ pub struct Extend {
     pub lease: Duration,
     /// What handlers said of their progress since the last time.
     pub progress: Vec<(JobId, Bytes)>,
+    /// Lines that handlers logged since the last time, a job at most once. Each job's are at most as
+    /// many as a job [keeps](crate::job::LOG_LINES_KEPT).
+    #[serde(default)]
+    pub log: Vec<(JobId, Vec<String>)>,
     /// The jobs the worker still works on; answers name those it lost. Empty asks about none.
     pub jobs: Vec<JobId>,
 }

@@ -62,6 +62,10 @@ pub struct Settlement {
     pub effects: Vec<Effect>,
     /// How the attempt was stopped, if its cancel was requested.
     pub stopped: Option<Stop>,
+    /// Lines that it logged since the last heartbeat: at most as many as a job
+    /// [keeps](crate::job::LOG_LINES_KEPT).
+    #[serde(default)]
+    pub log: Vec<String>,
 }
 
 impl Settlement {
@@ -75,6 +79,7 @@ impl Settlement {
             error: None,
             effects: Vec::new(),
             stopped: None,
+            log: Vec::new(),
         }
     }
 }

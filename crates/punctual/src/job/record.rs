@@ -4,7 +4,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Group, JobId, PastAttempt, State, Unique};
+use super::{Group, JobId, LogLine, PastAttempt, State, Unique};
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
 
@@ -82,6 +82,9 @@ pub struct JobRecord {
     /// [kept](super::ATTEMPTS_KEPT).
     #[serde(default)]
     pub attempts: Vec<PastAttempt>,
+    /// The last lines that its handlers logged, the oldest first.
+    #[serde(default)]
+    pub log: Vec<LogLine>,
 }
 
 impl JobRecord {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, check_header, check_key, check_name};
+use super::log::check_log;
 use super::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, JobId, JobRecord};
 use crate::error::{Error, ErrorKind, Result};
 use crate::retry::RetryPolicy;
@@ -263,6 +264,7 @@ fn check_past(past: &JobRecord, limits: &Limits) -> Result<()> {
                 .with("limit", limits.result_bytes));
         }
     }
+    check_log(past.log.iter().map(|line| line.text.as_str()))?;
     if past.attempts.len() > ATTEMPTS_KEPT {
         return Err(out_of_range(
             "number of attempts of the history",

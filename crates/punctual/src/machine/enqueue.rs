@@ -337,6 +337,7 @@ fn import(status: &mut Status, past: &JobRecord, now: Timestamp) {
     status.dead = past.dead;
     status.stopped = past.stopped;
     status.attempts = past.attempts.clone();
+    status.log = past.log.clone();
 }
 
 /// The hash of what makes two sends of one id the same.

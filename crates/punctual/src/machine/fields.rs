@@ -8,8 +8,8 @@ use super::codec::{Reader, Writer, damaged};
 use super::rows::EndRun;
 use crate::error::Result;
 use crate::job::{
-    CancelReason, DeadReason, Group, Hold, JobId, OnRetry, PastAttempt, PastOutcome, State, Stop,
-    Unique, UniquePolicy,
+    CancelReason, DeadReason, Group, Hold, JobId, LogLine, OnRetry, PastAttempt, PastOutcome,
+    State, Stop, Unique, UniquePolicy,
 };
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
@@ -193,6 +193,24 @@ impl Field for PastAttempt {
     }
 }
 
+impl Field for LogLine {
+    fn write(&self, to: &mut Writer) {
+        to.time(self.at);
+        to.u32(self.attempt);
+        to.text(&self.text);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            at: from.time()?,
+            attempt: from.u32()?,
+            text: from.text()?,
+        })
+    }
+    fn heap(&self) -> usize {
+        self.text.len()
+    }
+}
+
 impl Field for EndRun {
     fn write(&self, to: &mut Writer) {
         self.state.write(to);
@@ -347,48 +365,58 @@ macro_rules! key {
     };
 }
 
-/// Makes a value of a table: a version byte, then the fields in order. A list after `then` is of
-/// version 2; while it is empty the row is written as version 1, without it.
+/// Makes a value of a table: a version byte, then the fields in order. The first field after `then` is of
+/// version 2, the next of version 3: while the last ones are empty the row is written without them.
 macro_rules! row {
     (
         $(#[$doc:meta])*
         $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)? }
-        $(then { $(#[$list_doc:meta])* $list:ident: $list_type:ty })?
+        $(then { $(#[$list_doc:meta])* $list:ident: $list_type:ty })*
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq)]
         pub(crate) struct $name {
             $($(#[$field_doc])* pub(crate) $field: $type,)*
-            $($(#[$list_doc])* pub(crate) $list: $list_type,)?
+            $($(#[$list_doc])* pub(crate) $list: $list_type,)*
         }
         impl $crate::machine::table::Value for $name {
             fn write(&self, to: &mut $crate::machine::codec::Writer) {
-                let has_list = false $(|| !self.$list.is_empty())?;
-                to.u8(1 + u8::from(has_list));
+                let lists: &[bool] = &[$(!self.$list.is_empty()),*];
+                let written = lists.iter().rposition(|has| *has).map_or(0, |at| at as u8 + 1);
+                to.u8(1 + written);
                 $($crate::machine::fields::Field::write(&self.$field, to);)*
-                $(if has_list {
+                #[allow(unused_mut, unused_variables)]
+                let mut left = written;
+                $(if left > 0 {
+                    left -= 1;
                     $crate::machine::fields::Field::write(&self.$list, to);
-                })?
+                })*
+                let _ = left;
             }
             fn read(from: &mut $crate::machine::codec::Reader<'_>) -> $crate::error::Result<Self> {
-                let version = from.u8()?;
-                match version {
-                    1 => {}
-                    $(2 if !stringify!($list).is_empty() => {})?
-                    _ => return Err($crate::machine::codec::damaged(stringify!($name))),
+                let lists: &[&str] = &[$(stringify!($list)),*];
+                #[allow(unused_mut, unused_variables)]
+                let mut left = match from.u8()? {
+                    0 => return Err($crate::machine::codec::damaged(stringify!($name))),
+                    version => version - 1,
+                };
+                if usize::from(left) > lists.len() {
+                    return Err($crate::machine::codec::damaged(stringify!($name)));
                 }
                 Ok(Self {
                     $($field: $crate::machine::fields::Field::read(from)?,)*
-                    $($list: match version {
-                        1 => Default::default(),
-                        _ => $crate::machine::fields::Field::read(from)?,
-                    },)?
+                    $($list: if left > 0 {
+                        left -= 1;
+                        $crate::machine::fields::Field::read(from)?
+                    } else {
+                        Default::default()
+                    },)*
                 })
             }
             fn weight(&self) -> usize {
                 size_of::<Self>()
                     $(+ $crate::machine::fields::Field::heap(&self.$field))*
-                    $(+ $crate::machine::fields::Field::heap(&self.$list))?
+                    $(+ $crate::machine::fields::Field::heap(&self.$list))*
             }
         }
     };

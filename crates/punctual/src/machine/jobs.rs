@@ -229,6 +229,7 @@ impl Machine {
             worker: lease.map(|page| page.worker),
             lease_until: lease.map(|page| page.deadline),
             attempts: status.attempts.clone(),
+            log: status.log.clone(),
         })
     }
 }

@@ -7,7 +7,8 @@ use super::{Derived, Machine, OpenPage};
 use crate::engine::{Extend, ExtendVerdict, Namespace, Token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
-    CancelReason, DeadReason, JobId, PastAttempt, PastOutcome, State, Stop, remember,
+    CancelReason, DeadReason, JobId, PastAttempt, PastOutcome, State, Stop, append_log, check_log,
+    remember,
 };
 use crate::planted::{Bug, is_planted};
 use crate::time::Timestamp;
@@ -23,7 +24,11 @@ impl Machine {
         self.check_batch(pages.len())?;
         for page in &pages {
             check_lease(page.lease)?;
-            self.check_batch(page.jobs.len().max(page.progress.len()))?;
+            let notes = page.progress.len().max(page.log.len());
+            self.check_batch(page.jobs.len().max(notes))?;
+            for (id, lines) in &page.log {
+                check_log(lines.iter().map(String::as_str)).map_err(|e| e.with("id", id))?;
+            }
             if let Some((id, progress)) = page
                 .progress
                 .iter()
@@ -67,6 +72,14 @@ impl Machine {
         for (id, progress) in extend.progress {
             if let Some(mut job) = self.leased(lease.namespace, id, fence)? {
                 job.status_mut().progress = Some(progress);
+                self.save(&job);
+            }
+        }
+        let now = self.now;
+        for (id, lines) in extend.log {
+            if let Some(mut job) = self.leased(lease.namespace, id, fence)? {
+                let status = job.status_mut();
+                append_log(&mut status.log, now, status.attempt, lines);
                 self.save(&job);
             }
         }

@@ -10,7 +10,9 @@ use super::fields::{Field, key, row};
 use super::table::Value;
 use crate::engine::{OnFull, QueueSettings, RecordValue, Token};
 use crate::error::Result;
-use crate::job::{CancelReason, DeadReason, Group, JobId, PastAttempt, State, Stop, Unique};
+use crate::job::{
+    CancelReason, DeadReason, Group, JobId, LogLine, PastAttempt, State, Stop, Unique,
+};
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
 
@@ -79,6 +81,10 @@ row!(
         /// Past attempts, the oldest first; not there in rows of before there were any.
         attempts: Vec<PastAttempt>
     }
+    then {
+        /// The last lines logged; not there in rows without any.
+        log: Vec<LogLine>
+    }
 );
 
 impl Status {
@@ -110,6 +116,7 @@ impl Status {
             fence: 0,
             settled: None,
             attempts: Vec::new(),
+            log: Vec::new(),
         }
     }
 

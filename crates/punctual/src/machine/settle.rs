@@ -9,7 +9,8 @@ use crate::engine::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
-    CancelReason, DeadReason, Effect, JobId, OnRetry, Outcome, PastOutcome, State, Stop, check_key,
+    CancelReason, DeadReason, Effect, JobId, OnRetry, Outcome, PastOutcome, State, Stop,
+    append_log, check_key, check_log,
 };
 use crate::planted::{Bug, is_planted};
 use crate::time::Timestamp;
@@ -102,6 +103,7 @@ impl Machine {
                 .with("bytes", result.len())
                 .with("limit", self.limits.result_bytes));
         }
+        check_log(settlement.log.iter().map(String::as_str))?;
         let span = match settlement.outcome {
             Outcome::Retry { after: Some(span) } | Outcome::Snooze { after: span } => span,
             _ => std::time::Duration::ZERO,
@@ -223,6 +225,9 @@ impl Machine {
         let (now, id, queue) = (self.now, job.key.id, job.spec.queue);
         let spec = job.spec.clone();
         let status = job.status_mut();
+        if !settlement.log.is_empty() {
+            append_log(&mut status.log, now, settlement.attempt, settlement.log);
+        }
         status.fence = 0;
         status.settled = Some((settlement.attempt, seal(token)));
         if error.is_some() {

@@ -11,6 +11,7 @@ use crate::job::{Effect, JobId, JobRecord, Limits, NewJob};
 use crate::push;
 use crate::time::Timestamp;
 use crate::trace;
+use crate::worker::log::Unsent;
 use crate::worker::state::States;
 
 /// One attempt as its handler sees it. Cheap to clone.
@@ -148,6 +149,25 @@ impl Context {
         Ok(())
     }
 
+    /// Logs a line to the job, for those who look at it later; more lines if it holds line breaks.
+    ///
+    /// Lines go to the engine with the next heartbeat, or with the settlement. The job keeps the
+    /// last [`LOG_LINES_KEPT`](crate::job::LOG_LINES_KEPT) lines and
+    /// [`LOG_BYTES_KEPT`](crate::job::LOG_BYTES_KEPT) bytes for as long as its record is kept.
+    ///
+    /// ```
+    /// use punctual::{Context, Outcome};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Upload;
+    ///
+    /// async fn upload(_job: Upload, ctx: Context) -> Outcome {
+    ///     ctx.log("sent 3 of 7 parts");
+    ///     Outcome::Completed
+    /// }
+    /// ```
+    pub fn log(&self, text: impl AsRef<str>) {
+        self.0.lock().log.add(text.as_ref());
+    }
+
     /// Keeps a small result with the job, should it complete.
     pub fn result(&self, bytes: impl Into<Bytes>) -> Result<()> {
         let bytes = bytes.into();
@@ -252,6 +272,7 @@ pub(super) struct Output {
     pub(super) result: Option<Bytes>,
     progress: Option<Bytes>,
     progress_sent: bool,
+    pub(super) log: Unsent,
 }
 
 impl Attempt {
@@ -307,7 +328,24 @@ impl Attempt {
     }
 
     pub(super) fn repeat_progress(&self) {
-        self.lock().progress_sent = false;
+        let mut output = self.lock();
+        output.progress_sent = false;
+        output.log.repeat();
+    }
+
+    /// The lines logged since the last heartbeat; none if there are none.
+    pub(super) fn log_to_send(&self) -> Option<Vec<String>> {
+        Some(self.lock().log.send()).filter(|lines| !lines.is_empty())
+    }
+
+    /// The last heartbeat has arrived, with the lines that it carried.
+    pub(super) fn log_arrived(&self) {
+        self.lock().log.arrived();
+    }
+
+    /// The lines that no heartbeat brought for sure, for the settlement.
+    pub(super) fn log_left(&self) -> Vec<String> {
+        self.lock().log.take()
     }
 
     pub(super) fn take_output(&self) -> Output {

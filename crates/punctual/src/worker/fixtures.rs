@@ -53,6 +53,7 @@ pub(crate) fn record() -> JobRecord {
         stopped: None,
         worker: None,
         attempts: Vec::new(),
+        log: Vec::new(),
         lease_until: None,
     }
 }

@@ -95,6 +95,7 @@ async fn extend(
     {
         let mut board = rt.board();
         let beat = Beat::new(sent, rt.lease());
+        board.logs_arrived(&keys);
         for (key, verdict) in keys.iter().zip(&extended.verdicts) {
             lost += board.extended(*key, verdict, beat, rt.now());
         }
@@ -122,6 +123,7 @@ impl Board {
                 lease,
                 progress: Vec::new(),
                 jobs: Vec::new(),
+                log: Vec::new(),
             })
             .collect();
         for waiting in &self.ahead {
@@ -137,6 +139,10 @@ impl Board {
                 extends[at]
                     .progress
                     .extend(note.map(|note| (attempt.job.id, note)));
+                let lines = attempt.log_to_send();
+                extends[at]
+                    .log
+                    .extend(lines.map(|lines| (attempt.job.id, lines)));
             }
         }
         keys.into_iter().zip(extends).collect()
@@ -146,6 +152,13 @@ impl Board {
     fn repeat_progress(&self, pages: &[u64]) {
         for run in self.runs.values().filter(|run| pages.contains(&run.page)) {
             run.ctx.shared().repeat_progress();
+        }
+    }
+
+    /// The lines that these pages' heartbeat carried are with the engine.
+    fn logs_arrived(&mut self, pages: &[u64]) {
+        for run in self.runs.values().filter(|run| pages.contains(&run.page)) {
+            run.ctx.shared().log_arrived();
         }
     }
 

@@ -111,6 +111,7 @@ async fn send_notes(rt: &Runtime, ended: &[Ended]) -> Result<()> {
                 lease: rt.lease(),
                 progress: vec![note],
                 jobs: Vec::new(),
+                log: Vec::new(),
             }),
         }
     }

@@ -370,18 +370,25 @@ impl Board {
         let cause = run.stopping.map(|stopping| stopping.cause);
         let attempt = run.ctx.shared();
         let note = attempt.progress_to_send();
+        let log = attempt.log_left();
         match settlement(attempt, verdict, cause) {
-            Some(settlement) => self.end(Ended {
-                lease: attempt.lease.clone(),
-                page: run.page,
-                nth: run.nth,
-                labels: run.labels,
-                bytes: size(&settlement),
-                items: items(&attempt.job, &settlement),
-                note: note.filter(|_| is_kept(&attempt.job, &settlement.outcome)),
-                settlement,
-                measured: Some((run.lateness, run_time)),
-            }),
+            Some(mut settlement) => {
+                // A job that is not kept keeps no lines either.
+                if is_kept(&attempt.job, &settlement.outcome) {
+                    settlement.log = log;
+                }
+                self.end(Ended {
+                    lease: attempt.lease.clone(),
+                    page: run.page,
+                    nth: run.nth,
+                    labels: run.labels,
+                    bytes: size(&settlement),
+                    items: items(&attempt.job, &settlement),
+                    note: note.filter(|_| is_kept(&attempt.job, &settlement.outcome)),
+                    settlement,
+                    measured: Some((run.lateness, run_time)),
+                })
+            }
             None => self.close(run.page),
         }
         Over {
@@ -532,7 +539,8 @@ fn size(settlement: &Settlement) -> usize {
         crate::job::Effect::Clear { name, .. } => name.len(),
     });
     let result = settlement.result.as_ref().map_or(0, Bytes::len);
-    result + settlement.error.as_ref().map_or(0, String::len) + effects.sum::<usize>()
+    let log: usize = settlement.log.iter().map(String::len).sum();
+    result + settlement.error.as_ref().map_or(0, String::len) + log + effects.sum::<usize>()
 }
 
 /// As how many items of a call a settlement counts. One that writes the job again, or takes it out of what it stands in,

@@ -170,6 +170,39 @@ async fn progress_goes_with_the_heartbeat() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn log_lines_go_with_the_heartbeat_and_the_outcome() {
+    let (probe, _clock) = Probe::new();
+    let sent = Queue::new(&probe).enqueue(ping(1)).retention(days(1));
+    let id = sent.await.unwrap().id;
+    let finish = Arc::new(tokio::sync::Notify::new());
+    let finishing = finish.clone();
+    let worker = Worker::new(&probe)
+        .lease(seconds(2))
+        .handle(move |_: Ping, ctx: Context| {
+            let finish = finishing.clone();
+            async move {
+                ctx.log("one\ntwo");
+                finish.notified().await;
+                ctx.log("three");
+                done()
+            }
+        });
+    let running = background(&worker);
+    let texts = |job: &punctual::JobRecord| -> Vec<String> {
+        job.log.iter().map(|line| line.text.clone()).collect()
+    };
+    let job = until(&probe, id, |job| !job.log.is_empty()).await;
+    assert_eq!(texts(&job), ["one", "two"]);
+    finish.notify_one();
+    let job = settled(&probe, id).await;
+    // The answer to the heartbeat may still be on its way: then its lines are sent again.
+    let logged = texts(&job);
+    assert_eq!(logged[..2], ["one", "two"]);
+    assert_eq!(logged.last().map(String::as_str), Some("three"));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_effects_are_handed_in_by_as_many_calls_as_they_need() {
     let clock = punctual::time::ManualClock::default();
     let mut probe = Probe::on(clock);

@@ -120,6 +120,7 @@ fn fields(job: &JobRecord, now: Timestamp) -> Vec<(&'static str, String)> {
             .map(|error| cut(error, TEXT_SHOWN)),
     );
     add("attempts", attempts::shown(job, now));
+    add("log", logged(job, now));
     add("progress", job.progress.as_deref().map(shown));
     add("result", job.result.as_deref().map(shown));
     for (name, value) in &job.headers {
@@ -157,6 +158,27 @@ fn state(job: &JobRecord) -> String {
     }
     text
 }
+
+/// The last lines that its attempts logged; -o json shows all that is kept.
+fn logged(job: &JobRecord, now: Timestamp) -> Option<String> {
+    let hidden = job.log.len().saturating_sub(LOG_SHOWN);
+    let mut lines = Vec::new();
+    if hidden > 0 {
+        lines.push(format!("({hidden} earlier lines: -o json shows them)"));
+    }
+    for line in &job.log[hidden..] {
+        let when = ago(line.at, now);
+        lines.push(format!(
+            "#{} {when}: {}",
+            line.attempt,
+            cut(&line.text, TEXT_SHOWN)
+        ));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Log lines that a card shows.
+const LOG_SHOWN: usize = 20;
 
 /// Bytes as text where they are text; else how many they are.
 fn shown(bytes: &[u8]) -> String {

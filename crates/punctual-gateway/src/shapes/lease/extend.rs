@@ -32,7 +32,10 @@ impl ExtendRequest {
                 .progress
                 .into_iter()
                 .map(|(id, note)| Ok((id.parse()?, String::from(Box::<str>::from(note)).into())));
+            let log = line.log.into_iter();
+            let log = log.map(|(id, lines)| Ok((id.parse()?, lines)));
             Ok(Extend {
+                log: log.collect::<punctual::Result<_>>()?,
                 token: token_of(&line.token)?,
                 lease: line.lease.map_or(seconds(10), |lease| lease.0),
                 progress: progress.collect::<punctual::Result<_>>()?,
@@ -62,6 +65,9 @@ struct ExtendLine {
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, serde_json::Value>)]
     progress: BTreeMap<String, Box<RawValue>>,
+    /// By job, lines to append to its log: at most 100 lines and 16 KiB each.
+    #[serde(default)]
+    log: BTreeMap<String, Vec<String>>,
 }
 
 /// The answer to an extension, one per page in order.

@@ -90,6 +90,9 @@ struct SettlementLine {
     effects: Vec<EffectLine>,
     /// How a cancel was obeyed: `token`, `aborted` or `killed`.
     stopped: Option<String>,
+    /// Lines to append to its log: at most 100 lines and 16 KiB.
+    #[serde(default)]
+    log: Vec<String>,
 }
 
 impl SettlementLine {
@@ -137,6 +140,7 @@ impl SettlementLine {
             result: either(&self.result, &self.result_base64, "result")
                 .map_err(|why| Problem::invalid(format!("a settlement {why}")))?,
             error: self.error,
+            log: self.log,
             stopped: stopped.transpose()?,
             ..Settlement::new(settled, self.attempt, outcome)
         })

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use super::action::*;
 use crate::engine::{Action as EditAction, Claim, ClaimOrder, Filter, ListBy, Target, WorkerId};
 use crate::job::{
-    CancelReason, DeadReason, Due, Group, JobRecord, NewJob, PastAttempt, PastOutcome, State, Stop,
-    Unique,
+    CancelReason, DeadReason, Due, Group, JobRecord, LogLine, NewJob, PastAttempt, PastOutcome,
+    State, Stop, Unique,
 };
 use crate::time::Timestamp;
 
@@ -114,6 +114,13 @@ fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobR
         stopped: is(State::Cancelled).then_some(Stop::Token),
         worker: None,
         lease_until: None,
+        log: (0..u32::from(past.attempt).min(3))
+            .map(|nth| LogLine {
+                at: Timestamp::from_micros(u64::from(nth)),
+                attempt: nth + 1,
+                text: "tried".into(),
+            })
+            .collect(),
         attempts: (1..=u32::from(past.attempt).min(10))
             .map(|attempt| attempt_before(attempt, past, age(past.age)))
             .collect(),

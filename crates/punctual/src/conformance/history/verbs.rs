@@ -95,6 +95,7 @@ impl Replay {
         let extend = Extend {
             token,
             lease: plan.lease,
+            log: Vec::new(),
             progress: (plan.progress.into_iter())
                 .zip(ids.clone())
                 .map(|(n, id)| (id, vec![n].into()))

@@ -310,6 +310,7 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
         worker: None,
         lease_until: None,
         attempts: Vec::new(),
+        log: Vec::new(),
     }
 }
 

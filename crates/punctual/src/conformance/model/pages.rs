@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::engine::{Extend, ExtendVerdict, Token, WorkerId};
-use crate::job::JobId;
+use crate::job::{JobId, LogLine};
 use crate::time::Timestamp;
 
 use super::Space;
@@ -30,6 +30,22 @@ impl Space {
             .collect()
     }
 
+    /// Lines of a job's attempt, one after the other; the oldest give way.
+    pub(super) fn log(&mut self, job: usize, now: Timestamp, lines: &[String]) {
+        let record = &mut self.jobs[job].record;
+        for text in lines {
+            record.log.push(LogLine {
+                at: now,
+                attempt: record.attempt,
+                text: text.clone(),
+            });
+            let bytes = |log: &[LogLine]| log.iter().map(|line| line.text.len()).sum::<usize>();
+            while record.log.len() > 100 || bytes(&record.log) > 16_384 {
+                record.log.remove(0);
+            }
+        }
+    }
+
     fn extend_one(&mut self, now: Timestamp, extend: &Extend) -> ExtendVerdict {
         let Some(at) = self.lease(extend.token) else {
             return ExtendVerdict::LeaseLost;
@@ -44,6 +60,11 @@ impl Space {
         for (id, progress) in extend.progress.iter().filter(|(id, _)| of_page(id)) {
             if let Some(job) = self.find_whole(*id) {
                 self.jobs[job].record.progress = Some(progress.clone());
+            }
+        }
+        for (id, lines) in extend.log.iter().filter(|(id, _)| of_page(id)) {
+            if let Some(job) = self.find_whole(*id) {
+                self.log(job, now, lines);
             }
         }
         let asked_to_stop = |id: &JobId| {

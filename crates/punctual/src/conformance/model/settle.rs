@@ -91,6 +91,7 @@ impl Space {
     fn apply(&mut self, job: usize, now: Timestamp, settlement: &Settlement) {
         // The errors of a history are of one byte per character.
         let kept = self.limits.result_bytes;
+        self.log(job, now, &settlement.log);
         let record = &mut self.jobs[job].record;
         if let Some(error) = &settlement.error {
             record.last_error = Some(error.chars().take(kept).collect());

@@ -1,0 +1,51 @@
+//! What the handlers of a job logged, kept with its record within bounds.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::time::Timestamp;
+
+/// Log lines that a job keeps: the last ones.
+pub const LOG_LINES_KEPT: usize = 100;
+/// Bytes of log lines that a job keeps, and that one call may append to a job.
+pub const LOG_BYTES_KEPT: usize = 16 << 10;
+
+/// One line that an attempt of a job logged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// When the engine took it.
+    pub at: Timestamp,
+    /// The attempt that logged it.
+    pub attempt: u32,
+    /// The line.
+    pub text: String,
+}
+
+/// Refuses more lines, or bytes of them, than a job keeps.
+pub fn check_log<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let (mut count, mut bytes) = (0, 0);
+    for line in lines {
+        count += 1;
+        bytes += line.len();
+    }
+    if count > LOG_LINES_KEPT || bytes > LOG_BYTES_KEPT {
+        let message = "log lines of a job are over the limit; send the last ones";
+        return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+            .with("lines", count)
+            .with("bytes", bytes)
+            .with("limit", LOG_BYTES_KEPT));
+    }
+    Ok(())
+}
+
+/// Appends lines of an attempt; the oldest give way.
+pub(crate) fn append_log(log: &mut Vec<LogLine>, at: Timestamp, attempt: u32, lines: Vec<String>) {
+    log.extend(lines.into_iter().map(|text| LogLine { at, attempt, text }));
+    let mut bytes: usize = log.iter().map(|line| line.text.len()).sum();
+    let mut gone = 0;
+    while log.len() - gone > LOG_LINES_KEPT || bytes > LOG_BYTES_KEPT {
+        bytes -= log[gone].text.len();
+        gone += 1;
+    }
+    log.drain(..gone);
+}
