@@ -35,6 +35,7 @@ local function redrive(j, dry)
   j.tag, j.due8, j.due = 2, u8(S.now), S.now
   if Job.has_expired(j) then e.ex = '' end
   e.f, e.c, e.fi, e.er, e.re, e.dr, e.cr, e.w = nil, nil, nil, nil, nil, nil, nil, nil
+  e.cd, e.sp, e.fo = nil, nil, nil
   Job.save(j)
   Unique.take(j)
   if o.g then Group.member(Row.of(j.q), j, true) end
@@ -98,7 +99,7 @@ function Edit.one(id, action, map, dry)
   elseif action == 3 and pending then
     if not dry then move(j, function() j.prio = map.v end) end
     return DONE, state
-  elseif action == 4 and state == DEAD then
+  elseif action == 4 and state > ACTIVE then
     return redrive(j, dry)
   elseif action == 5 and state > ACTIVE then
     if not dry then

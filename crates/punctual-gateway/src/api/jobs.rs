@@ -287,7 +287,9 @@ fn what_can_be_done(state: punctual::State) -> &'static str {
             "cancel, reschedule, reprioritise or run it now; a follower runs once its holder is settled"
         }
         Dead => "redrive it, or forget it by DELETE with forget=true",
-        _ => "forget it by DELETE with forget=true, and put a new one in",
+        _ => {
+            "redrive it while it is kept, or forget it by DELETE with forget=true and put a new one in"
+        }
     }
 }
 

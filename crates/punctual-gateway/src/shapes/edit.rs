@@ -25,7 +25,7 @@ pub(crate) struct Patch {
     run_now: Option<bool>,
     /// 0 (first) to 9 (last).
     priority: Option<u8>,
-    /// Send a dead job back.
+    /// Send a settled job that is still kept back to its queue.
     redrive: Option<bool>,
     /// Cancel it.
     cancel: Option<bool>,

@@ -19,7 +19,10 @@ async fn assert_by_state(case: &Case, action: Action, expected: [EditVerdict; 7]
             "{action:?} of a {state} job"
         );
         match verdict {
-            Done(after) => assert_eq!(case.state(id).await, after, "{action:?}, {state} before"),
+            Done(after) => {
+                assert_eq!(case.state(id).await, after, "{action:?}, {state} before");
+                case.cancel(id).await;
+            }
             _ => assert_eq!(
                 case.get(id).await,
                 before,
@@ -151,20 +154,87 @@ pub(super) async fn reprioritise_by_state(case: Case) {
     assert_eq!(case.get(id).await.priority, 2);
 }
 
-/// Redrive sends back what is dead, and nothing else.
+/// Redrive sends back every settled job that is kept, and nothing else.
 pub(super) async fn redrive_by_state(case: Case) {
     let wrong = WrongState;
-    let [completed, cancelled, _] = SETTLED;
     let expected = [
         wrong(State::Held),
         wrong(State::Scheduled),
         wrong(State::Ready),
         JobActive,
-        completed,
-        cancelled,
+        Done(State::Ready),
+        Done(State::Ready),
         Done(State::Ready),
     ];
     assert_by_state(&case, Action::Redrive, expected).await;
+}
+
+/// A completed or cancelled job that is redriven shows nothing of its end, runs, and ends again.
+pub(super) async fn a_redriven_job_of_any_end_runs_again(case: Case) {
+    for outcome in [Outcome::Completed, Outcome::Cancelled] {
+        let kept = NewJob {
+            retention: hours(1),
+            ..job()
+        };
+        let attempt = case.active(kept).await;
+        let mut settlement = attempt.ended(outcome.clone());
+        settlement.result = Some(bytes("seven"));
+        case.end_as(&attempt, settlement).await;
+        let id = attempt.id();
+        assert_eq!(case.edit(id, Action::Redrive).await, Done(State::Ready));
+        let back = case.get(id).await;
+        assert_eq!((back.finished_at, back.result), (None, None), "{outcome:?}");
+        assert_eq!((back.cancelled, back.stopped), (None, None), "{outcome:?}");
+        let counts = case.counts().await;
+        let settled = [State::Completed, State::Cancelled].map(|state| counts.of(state));
+        assert_eq!((settled, counts.of(State::Ready)), ([0, 0], 1));
+        let again = case.claim_one().await;
+        assert_eq!((again.id(), again.job.attempt), (id, 2));
+        case.complete(&again).await;
+        assert_eq!(case.edit(id, Action::Delete).await, Done(State::Completed));
+    }
+}
+
+/// A job that was cancelled while it was held waits for nothing once it is redriven.
+pub(super) async fn a_redriven_held_job_waits_for_nothing(case: Case) {
+    let (key, hold) = (String::from("k"), Default::default());
+    let with_key = |policy| NewJob {
+        unique: Some(Unique {
+            key: key.clone(),
+            policy,
+            hold,
+        }),
+        ..job()
+    };
+    let named = case.job_in_state(State::Held).await;
+    case.cancel(named).await;
+    let holder = case.active(with_key(UniquePolicy::Keep)).await;
+    let follower = case.enqueue(with_key(UniquePolicy::After)).await;
+    case.cancel(follower).await;
+    let held = EditVerdict::UniqueHeld(holder.id());
+    assert_eq!(case.edit(follower, Action::Redrive).await, held);
+    case.end(&holder, Outcome::Completed).await;
+    for id in [named, follower] {
+        assert_eq!(case.edit(id, Action::Redrive).await, Done(State::Ready));
+        assert_eq!(case.get(id).await.wait_for.len(), 0);
+        assert_eq!(case.drain().await, [id]);
+    }
+}
+
+/// An expired job that is redriven expires no more.
+pub(super) async fn a_redriven_expired_job_runs(case: Case) {
+    let expires_at = Some(START + minutes(1));
+    let id = case
+        .enqueue(NewJob {
+            expires_at,
+            ..job()
+        })
+        .await;
+    case.advance(minutes(2)).await;
+    assert_eq!(case.state(id).await, State::Cancelled);
+    assert_eq!(case.edit(id, Action::Redrive).await, Done(State::Ready));
+    assert_eq!(case.get(id).await.expires_at, None);
+    assert_eq!(case.drain().await, [id]);
 }
 
 /// A redriven job starts over: no failures, no crashes, no error, no expiry that has passed.

@@ -53,7 +53,7 @@ pub enum Action {
         /// 0 to 9.
         u8,
     ),
-    /// Send a dead one back: ready, failures and crashes zero.
+    /// Send a settled one that is still kept back to its queue: ready, failures and crashes zero.
     Redrive,
     /// Remove a settled one and its mark.
     Delete,

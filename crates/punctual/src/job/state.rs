@@ -120,7 +120,7 @@ pub enum Event {
     Replace,
     /// The queue was full and told to dead-letter its oldest.
     Overflow,
-    /// A person sent it back.
+    /// A person or program sent it back to its queue.
     Redrive,
 }
 
@@ -200,6 +200,8 @@ pub const TRANSITIONS: &[Transition] = {
         step(Active, Cancel, Cancelled),
         counted(Active, Rescue, Cancelled, &["crashes"]),
         step(Active, Expire, Cancelled),
+        step(Completed, Redrive, Ready),
+        step(Cancelled, Redrive, Ready),
         step(Dead, Redrive, Ready),
     ]
 };

@@ -148,7 +148,7 @@ impl Machine {
                 }
                 Ok(EditVerdict::Done(state))
             }
-            Action::Redrive if state == State::Dead => self.redrive(job, dry_run),
+            Action::Redrive if state.is_settled() => self.redrive(job, dry_run),
             Action::Delete if state.is_settled() => {
                 if !dry_run {
                     self.delete(&job)?;
@@ -264,8 +264,11 @@ impl Machine {
         status.last_error = None;
         status.result = None;
         status.dead = None;
+        status.cancelled = None;
+        status.stopped = None;
         status.cancel_requested = false;
         status.wait_for.clear();
+        status.follows = None;
         self.save(&job);
         self.take_key(&job)?;
         self.change_members(&job, true)?;

@@ -46,15 +46,17 @@ pub(crate) struct Reschedule {
     at: Option<Timestamp>,
 }
 
-/// Send dead jobs back to their queues
+/// Send settled jobs that are still kept back to their queues
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   punctual jobs redrive ID
   punctual jobs redrive --queue mail          says what it would do
   punctual jobs redrive --queue mail --yes    does it
+  punctual jobs redrive --queue mail --state cancelled --yes
 
-A dead job is ready again with failures and crashes at zero.")]
+A dead, cancelled or completed job that is still kept is ready again, with failures and crashes at
+zero. Without --state a filter means dead jobs.")]
 pub(crate) struct Redrive {
     #[command(flatten)]
     which: Which,

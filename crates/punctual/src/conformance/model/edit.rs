@@ -95,7 +95,9 @@ impl Space {
                 self.jobs[job].record.priority = priority;
                 Done(state)
             }
-            Action::Redrive if state == State::Dead => self.redrive(job, now),
+            Action::Redrive if state.is_settled() && self.jobs[job].left == Left::Whole => {
+                self.redrive(job, now)
+            }
             Action::Delete if state.is_settled() => {
                 self.jobs[job].left = Left::Nothing;
                 Done(state)
@@ -115,14 +117,19 @@ impl Space {
         let entry = &mut self.jobs[job];
         entry.holds_key = entry.record.unique.is_some();
         entry.standing = Standing::ByDue;
+        entry.follows = None;
         let record = &mut entry.record;
         record.state = State::Scheduled;
+        record.wait_for.clear();
         record.due = now;
         record.failures = 0;
         record.crashes = 0;
         record.last_error = None;
         record.cancel_requested = false;
+        record.result = None;
         record.dead = None;
+        record.cancelled = None;
+        record.stopped = None;
         record.finished_at = None;
         if record.expires_at.is_some_and(|at| at <= now) {
             record.expires_at = None;
