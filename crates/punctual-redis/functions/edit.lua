@@ -1,4 +1,4 @@
--- edit: cancel, reschedule, run now, reprioritise, redrive, delete; purge.
+-- edit: cancel, reschedule, run now, reprioritise, redrive, delete, update of a payload; purge.
 do
 
 local DONE, CANCEL_REQUESTED, NOT_FOUND, JOB_ACTIVE, WRONG_STATE, UNIQUE_HELD, ALREADY = 0, 1, 2, 3, 4, 5, 6
@@ -99,6 +99,9 @@ function Edit.one(id, action, map, dry)
   elseif action == 3 and pending then
     if not dry then move(j, function() j.prio = map.v end) end
     return DONE, state
+  elseif action == 6 and pending then
+    if not dry then move(j, function() Job.set_payload(j, map.p) end) end
+    return DONE, state
   elseif action == 4 and state > ACTIVE then
     return redrive(j, dry)
   elseif action == 5 and state > ACTIVE then
@@ -114,7 +117,7 @@ end
 -- Jobs that one call changes, or would, of those that it finds itself: each costs some ten commands.
 local CHANGES_MAX = 50
 
--- edit. Key: base. Argument: instance, map {t or f, cu, li, a, v, dk, d}. Reply: map {v, ex, ma, cu, n, i}.
+-- edit. Key: base. Argument: instance, map {t or f, cu, li, a, v, dk, p, d}. Reply: map {v, ex, ma, cu, n, i}.
 function Edit.call(base, blob)
   if not call then bind() end
   local map = Check.map('edit', blob)
@@ -126,6 +129,9 @@ function Edit.call(base, blob)
   if action == 1 then map.due8 = Enqueue.due_of(map.dk or 0, map.v or BELOW, u8(S.now), 0) end
   if action == 3 and not (type(map.v) == 'number' and map.v >= 0 and map.v <= 9 and floor(map.v) == map.v) then
     refuse('invalid_input', 'priority is out of range; use 0 (first) to 9 (last)')
+  end
+  if action == 6 and (type(map.p) ~= 'string' or not map.t) then
+    refuse('invalid_input', 'a payload update needs a payload and names its jobs')
   end
   Sweep.run()
   local out, examined, matched, cursor = {}, 0, 0, nil

@@ -58,6 +58,11 @@ function Job.payload_bytes(raw, at, sflags)
   return #raw - at + 1
 end
 
+-- Gives a job another payload. Its hash stays: a resend is compared with what was sent first.
+function Job.set_payload(j, payload)
+  j.tail, j.payload = sub(j.tail, 1, j.cut) .. payload, #payload
+end
+
 local function due_from(j, now)
   j.due = now
   j.due8 = u8(now)

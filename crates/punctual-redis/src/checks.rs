@@ -160,12 +160,13 @@ impl Checks<'_> {
     }
 
     pub(crate) fn edit(&self, edit: &Edit) -> Result<()> {
-        match edit.action {
-            Action::Reprioritise(priority) if priority > 9 => {
+        edit.check_payload(self.limits)?;
+        match &edit.action {
+            Action::Reprioritise(priority) if *priority > 9 => {
                 let message = "priority is out of range; use 0 (first) to 9 (last)";
                 return Err(Error::new(ErrorKind::InvalidInput, message).with("priority", priority));
             }
-            Action::Reschedule(due) => self.due(due)?,
+            Action::Reschedule(due) => self.due(*due)?,
             _ => {}
         }
         match &edit.select {

@@ -41,6 +41,7 @@ mod log;
 mod names;
 mod namespaces;
 mod order;
+mod payload;
 mod retry;
 mod settle;
 mod settled;

@@ -17,6 +17,7 @@ pub use log::{LOG_BYTES_KEPT, LOG_LINES_KEPT, LogLine, check_log};
 pub(crate) use past::remember;
 pub use past::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, PastAttempt, PastOutcome};
 pub use record::{CancelReason, DeadReason, JobRecord, Stop};
+pub(crate) use spec::check_payload;
 pub use spec::{
     Due, Group, Hold, NewJob, OnRetry, PARENT_HEADER, Unique, UniquePolicy, content_headers,
 };

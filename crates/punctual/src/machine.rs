@@ -18,6 +18,7 @@ mod inspect;
 mod jobs;
 mod lanes;
 mod lease;
+mod rare;
 mod recover;
 mod rows;
 mod settle;

@@ -98,7 +98,8 @@ impl Args {
     }
 }
 
-fn payload(argument: Option<String>) -> Result<Bytes> {
+/// The bytes of an argument, or those of standard input for `-`.
+pub(super) fn payload(argument: Option<String>) -> Result<Bytes> {
     match argument.as_deref() {
         Some("-") => {
             let mut bytes = Vec::new();

@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Reschedule(edit::Reschedule),
     Redrive(edit::Redrive),
     RunNow(edit::RunNow),
+    Update(edit::Update),
     Delete(edit::Delete),
 }
 
@@ -45,6 +46,7 @@ impl Command {
             Self::Reschedule(args) => args.run(&session).await,
             Self::Redrive(args) => args.run(&session).await,
             Self::RunNow(args) => args.run(&session).await,
+            Self::Update(args) => args.run(&session).await,
             Self::Delete(args) => args.run(&session).await,
         }
     }

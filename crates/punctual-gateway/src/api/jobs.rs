@@ -284,7 +284,7 @@ fn what_can_be_done(state: punctual::State) -> &'static str {
     use punctual::State::{Dead, Held, Ready, Scheduled};
     match state {
         Held | Scheduled | Ready => {
-            "cancel, reschedule, reprioritise or run it now; a follower runs once its holder is settled"
+            "cancel, reschedule, reprioritise, update or run it now; a follower runs once its holder is settled"
         }
         Dead => "redrive it, or forget it by DELETE with forget=true",
         _ => {

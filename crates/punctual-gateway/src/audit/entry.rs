@@ -1,6 +1,6 @@
 //! One change, as it is written down.
 
-use punctual::engine::{Action, Control, Edit, Select, Target};
+use punctual::engine::{Control, Edit, Select, Target};
 use punctual::time::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -49,16 +49,7 @@ impl Entry {
     }
 
     pub(super) fn of_edit(caller: &Caller, edit: &Edit) -> Self {
-        let action = match edit.action {
-            Action::Cancel => "cancel",
-            Action::Reschedule(_) => "reschedule",
-            Action::RunNow => "run_now",
-            Action::Reprioritise(_) => "reprioritise",
-            Action::Redrive => "redrive",
-            Action::Delete => "delete",
-            _ => "edit",
-        };
-        Self::begun(caller, action, jobs_in_words(&edit.select))
+        Self::begun(caller, edit.action.name(), jobs_in_words(&edit.select))
     }
 
     /// Of a control that only reads there is none.

@@ -6,10 +6,11 @@ use punctual::engine::{Action, EditVerdict, Edited, Filter, Target};
 use punctual::job::check_name;
 use punctual::{Due, State};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::words::{Id, Name};
-use crate::job_line::{InstantText, SpanText};
+use crate::job_line::{InstantText, SpanText, either, raw};
 use crate::problem::{Problem, Result};
 use crate::request::bounded_some;
 
@@ -29,6 +30,12 @@ pub(crate) struct Patch {
     redrive: Option<bool>,
     /// Cancel it.
     cancel: Option<bool>,
+    /// The new payload of a waiting job, if that is JSON, byte for byte.
+    #[serde(deserialize_with = "raw")]
+    #[schema(value_type = serde_json::Value, required = false)]
+    payload: Option<Box<RawValue>>,
+    /// The new payload, if that is no JSON.
+    payload_base64: Option<String>,
 }
 
 impl Patch {
@@ -42,16 +49,24 @@ impl Patch {
             self.priority.map(Action::Reprioritise),
             flag(self.redrive, Action::Redrive),
             flag(self.cancel, Action::Cancel),
+            update_of(&self.payload, &self.payload_base64)?,
         ];
         let mut asked = asked.into_iter().flatten();
         match (asked.next(), asked.next()) {
             (Some(action), None) => Ok(action),
             _ => Err(
                 Problem::invalid("a patch names no change, or more than one")
-                    .hint("send one of delay, at, run_now, priority, redrive, cancel"),
+                    .hint("send one of delay, at, run_now, priority, redrive, cancel, payload"),
             ),
         }
     }
+}
+
+/// The update that a new payload asks for.
+fn update_of(json: &Option<Box<RawValue>>, base64: &Option<String>) -> Result<Option<Action>> {
+    let bytes = either(json, base64, "payload")
+        .map_err(|why| Problem::invalid(format!("the request {why}")))?;
+    Ok(bytes.map(Action::UpdatePayload))
 }
 
 /// What to do to many jobs.
@@ -65,6 +80,20 @@ pub(crate) enum ActionLine {
     Reschedule(NewDue),
     /// 0 (first) to 9 (last).
     Reprioritise(u8),
+    /// Of jobs that are named, not of those that a filter finds.
+    UpdatePayload(NewPayload),
+}
+
+/// A payload: one of these.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct NewPayload {
+    /// If that is JSON, byte for byte.
+    #[serde(deserialize_with = "raw")]
+    #[schema(value_type = serde_json::Value, required = false)]
+    payload: Option<Box<RawValue>>,
+    /// If that is no JSON.
+    payload_base64: Option<String>,
 }
 
 /// A due: one of these.
@@ -83,6 +112,11 @@ impl ActionLine {
             Self::Redrive => Action::Redrive,
             Self::Delete => Action::Delete,
             Self::Reprioritise(priority) => Action::Reprioritise(*priority),
+            Self::UpdatePayload(new) => {
+                update_of(&new.payload, &new.payload_base64)?.ok_or_else(|| {
+                    Problem::invalid("update_payload needs payload or payload_base64")
+                })?
+            }
             Self::Reschedule(due) => match (due.delay, due.at) {
                 (Some(span), None) => Action::Reschedule(Due::After(span.0)),
                 (None, Some(at)) => Action::Reschedule(Due::At(at.0)),

@@ -26,19 +26,23 @@ pub(crate) fn of_filter(
 
 fn of_action(edit: &Edit) -> MapWriter {
     let mut map = MapWriter::default();
-    let number: u8 = match edit.action {
+    let number: u8 = match &edit.action {
         Action::Cancel => 0,
         Action::Reschedule(due) => {
-            let (kind, value) = due_of(due);
+            let (kind, value) = due_of(*due);
             map.put("dk", kind).put("v", value.to_be_bytes().as_slice());
             1
         }
         Action::RunNow => 2,
         Action::Reprioritise(priority) => {
-            map.put("v", priority);
+            map.put("v", *priority);
             3
         }
         Action::Redrive => 4,
+        Action::UpdatePayload(payload) => {
+            map.put("p", payload.as_ref());
+            6
+        }
         // The last that there is: the contract and this crate are of one version.
         _ => 5,
     };

@@ -93,7 +93,7 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
                     &here,
                     Edit {
                         select: select.next(),
-                        action,
+                        action: action.clone(),
                         dry_run,
                     },
                 );

@@ -274,3 +274,14 @@ pub(super) async fn what_ends_by_itself_wakes_after_a_close(mut case: Case) {
     assert_claims_at(&case, at, next).await;
     assert_claims_at(&case, at + seconds(1), follower).await;
 }
+
+/// An updated payload is there after a crash, and a resend of what was sent first is a duplicate.
+pub(super) async fn a_payload_update_outlives_a_crash(mut case: Case) {
+    let sent = job_in(hours(1));
+    case.send(sent.clone()).await;
+    case.edit(sent.id, Action::UpdatePayload(bytes("new")))
+        .await;
+    case.crash().await;
+    assert_eq!(case.get(sent.id).await.payload, bytes("new"));
+    assert_eq!(case.verdict(sent).await, EnqueueVerdict::Duplicate);
+}

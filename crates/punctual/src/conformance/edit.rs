@@ -14,7 +14,7 @@ async fn assert_by_state(case: &Case, action: Action, expected: [EditVerdict; 7]
         let id = case.job_in_state(state).await;
         let before = case.get(id).await;
         assert_eq!(
-            case.edit(id, action).await,
+            case.edit(id, action.clone()).await,
             verdict,
             "{action:?} of a {state} job"
         );
@@ -351,9 +351,10 @@ pub(super) async fn a_mark_is_only_deleted(case: Case) {
         Action::Redrive,
         Action::Reprioritise(1),
         Action::Reschedule(Due::Now),
+        Action::UpdatePayload(bytes("new")),
     ] {
         assert_eq!(
-            case.edit(id, action).await,
+            case.edit(id, action.clone()).await,
             WrongState(State::Completed),
             "{action:?}"
         );
@@ -401,14 +402,15 @@ pub(super) async fn a_dry_run_changes_nothing(case: Case) {
         Action::Reprioritise(1),
         Action::Redrive,
         Action::Delete,
+        Action::UpdatePayload(bytes("new")),
     ];
     for state in State::ALL {
         let id = case.job_in_state(state).await;
         let before = case.get(id).await;
-        for action in actions {
+        for action in actions.clone() {
             let select = Select::Targets(vec![id.into()]);
             let dry = case
-                .edit_as(select.clone(), action, true)
+                .edit_as(select.clone(), action.clone(), true)
                 .await
                 .expect("edit");
             assert_eq!(
@@ -418,7 +420,7 @@ pub(super) async fn a_dry_run_changes_nothing(case: Case) {
             );
             assert_eq!(dry.verdicts[0].0, Some(id));
             let other = case.job_in_state(state).await;
-            let wet = case.edit(other, action).await;
+            let wet = case.edit(other, action.clone()).await;
             assert_eq!(dry.verdicts[0].1, wet, "{action:?} of a {state} job");
             case.cancel(other).await;
         }

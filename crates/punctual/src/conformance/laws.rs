@@ -294,6 +294,14 @@ macro_rules! __laws {
                 a_malformed_edit_is_refused,
                 a_redrive_is_not_refused_by_a_full_queue[MaxPending],
             }
+            payload {
+                update_by_state[Delay, HeldJobs],
+                a_resend_is_compared_with_what_was_sent_first[Delay],
+                an_updated_job_keeps_its_place[Delay, StrictDueOrder, Groups],
+                an_updated_job_stays_in_front,
+                a_far_job_is_updated[Delay],
+                an_update_has_the_bounds_of_an_enqueue,
+            }
             list {
                 every_state_lists_its_jobs[ListByState, Delay, HeldJobs],
                 scheduled_jobs_are_listed_by_due[ListByState, Delay, StrictDueOrder],
@@ -497,6 +505,7 @@ macro_rules! __durable_laws {
                 acknowledged_is_kept_over_a_crash,
                 acknowledged_is_kept_over_a_close,
                 a_mark_outlives_a_crash,
+                a_payload_update_outlives_a_crash[Delay],
                 effects_outlive_a_crash,
                 leases_in_process_are_crashes_after_a_crash,
                 leases_elsewhere_outlive_a_crash,

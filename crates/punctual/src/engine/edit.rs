@@ -1,7 +1,9 @@
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Cursor, Filter, Target};
-use crate::job::{Due, JobId, State};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{Due, JobId, Limits, State, check_payload};
 use crate::time::Timestamp;
 
 /// A change to jobs that are named or found.
@@ -36,7 +38,7 @@ pub enum Select {
 }
 
 /// What to do to a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Action {
     /// Cancel it; an active one is asked to stop (`cancel_requested`).
@@ -57,6 +59,15 @@ pub enum Action {
     Redrive,
     /// Remove a settled one and its mark.
     Delete,
+    /// Give a held, scheduled or ready one another payload; it keeps its place in line. For jobs that are
+    /// named, not for a filter. The call carries the payload once for each of them, so that
+    /// [`Limits::batch_bytes`](crate::job::Limits::batch_bytes) bounds both together.
+    ///
+    /// A resend of the job is compared with what was sent first, not with this payload.
+    UpdatePayload(
+        /// The new payload, bounded as in an enqueue.
+        Bytes,
+    ),
 }
 
 /// The answer to an edit.
@@ -101,6 +112,43 @@ pub enum EditVerdict {
     ),
     /// Cancel: it was settled as cancelled before.
     AlreadyCancelled,
+}
+
+impl Action {
+    /// The name on the wire, in the shell and in logs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Reschedule(_) => "reschedule",
+            Self::RunNow => "run_now",
+            Self::Reprioritise(_) => "reprioritise",
+            Self::Redrive => "redrive",
+            Self::Delete => "delete",
+            Self::UpdatePayload(_) => "update_payload",
+        }
+    }
+}
+
+impl Edit {
+    /// Checks a new payload against the limits; engines call it for each edit.
+    pub fn check_payload(&self, limits: &Limits) -> Result<()> {
+        let Action::UpdatePayload(payload) = &self.action else {
+            return Ok(());
+        };
+        check_payload(payload, limits)?;
+        let Select::Targets(targets) = &self.select else {
+            let message = "a filter cannot update payloads; name the jobs by id or unique key";
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        };
+        let bytes = payload.len().saturating_mul(targets.len());
+        if bytes > limits.batch_bytes {
+            let message = "the jobs would take too many bytes of payload; name fewer jobs";
+            return Err(Error::new(ErrorKind::BatchTooLarge, message)
+                .with("bytes", bytes)
+                .with("limit", limits.batch_bytes));
+        }
+        Ok(())
+    }
 }
 
 impl EditVerdict {

@@ -167,13 +167,7 @@ impl NewJob {
     pub fn check(&self, limits: &Limits) -> Result<()> {
         check_name("queue", &self.queue)?;
         check_name("kind", &self.kind)?;
-        if self.payload.len() > limits.payload_bytes {
-            let message =
-                "payload is over the limit; store the blob elsewhere and send a reference";
-            return Err(Error::new(ErrorKind::PayloadTooLarge, message)
-                .with("bytes", self.payload.len())
-                .with("limit", limits.payload_bytes));
-        }
+        check_payload(&self.payload, limits)?;
         self.check_headers(limits)?;
         if let Due::After(span) = self.due {
             check_span("delay", span)?;
@@ -235,6 +229,17 @@ impl NewJob {
         }
         Ok(())
     }
+}
+
+/// Checks the size of a payload.
+pub(crate) fn check_payload(payload: &Bytes, limits: &Limits) -> Result<()> {
+    if payload.len() > limits.payload_bytes {
+        let message = "payload is over the limit; store the blob elsewhere and send a reference";
+        return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+            .with("bytes", payload.len())
+            .with("limit", limits.payload_bytes));
+    }
+    Ok(())
 }
 
 fn check_held_names(names: &[String], limits: &Limits) -> Result<()> {

@@ -1,6 +1,11 @@
-//! Edit: cancel, reschedule, run now, reprioritise, redrive, delete; purge.
+//! Edit: cancel, reschedule, run now, reprioritise, redrive, delete, update of a payload; purge.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
 
 use super::Machine;
+use super::enqueue::content_of;
 use super::inspect::bad_cursor;
 use super::jobs::Loaded;
 use super::rows::*;
@@ -19,12 +24,14 @@ const PURGED: [State; 3] = [State::Held, State::Scheduled, State::Ready];
 impl Machine {
     /// Changes jobs; see [`Engine::edit`](crate::Engine::edit).
     pub fn edit(&mut self, now: Timestamp, namespace: &Namespace, edit: Edit) -> Result<Edited> {
-        self.check_action(now, edit.action)?;
+        self.check_action(now, &edit.action)?;
+        edit.check_payload(&self.limits)?;
+        let (action, dry_run) = (edit.action, edit.dry_run);
         match edit.select {
             Select::Targets(targets) => {
                 self.check_targets(&targets)?;
                 self.begin(now)?;
-                self.edit_targets(namespace, targets, edit.action, edit.dry_run)
+                self.edit_targets(namespace, targets, &action, dry_run)
             }
             Select::Filter {
                 filter,
@@ -33,19 +40,19 @@ impl Machine {
             } => {
                 self.check_limit(limit)?;
                 self.begin(now)?;
-                self.edit_filter(namespace, filter, cursor, limit, edit.action, edit.dry_run)
+                self.edit_filter(namespace, filter, cursor, limit, &action, dry_run)
             }
         }
     }
 
-    fn check_action(&self, now: Timestamp, action: Action) -> Result<()> {
+    fn check_action(&self, now: Timestamp, action: &Action) -> Result<()> {
         match action {
-            Action::Reprioritise(priority) if priority > 9 => {
+            Action::Reprioritise(priority) if *priority > 9 => {
                 let message = "priority is out of range; use 0 (first) to 9 (last)";
                 Err(Error::new(ErrorKind::InvalidInput, message).with("priority", priority))
             }
             Action::Reschedule(Due::After(span))
-                if now.max(self.now).checked_add(span).is_none() =>
+                if now.max(self.now).checked_add(*span).is_none() =>
             {
                 let message = "delay reaches beyond the year 9999";
                 Err(Error::new(ErrorKind::InvalidDelay, message).with("delay", format!("{span:?}")))
@@ -58,7 +65,7 @@ impl Machine {
         &mut self,
         namespace: &Namespace,
         targets: Vec<Target>,
-        action: Action,
+        action: &Action,
         dry_run: bool,
     ) -> Result<Edited> {
         let examined = targets.len();
@@ -92,7 +99,7 @@ impl Machine {
         filter: Filter,
         cursor: Option<Cursor>,
         limit: usize,
-        action: Action,
+        action: &Action,
         dry_run: bool,
     ) -> Result<Edited> {
         // What moves a job within the order that is walked would meet it again, further on.
@@ -120,7 +127,7 @@ impl Machine {
         })
     }
 
-    fn edit_one(&mut self, key: JobKey, action: Action, dry_run: bool) -> Result<EditVerdict> {
+    fn edit_one(&mut self, key: JobKey, action: &Action, dry_run: bool) -> Result<EditVerdict> {
         let Some(job) = self.load(&key)? else {
             return self.edit_mark(&key, action, dry_run);
         };
@@ -140,11 +147,17 @@ impl Machine {
                 }
                 Ok(EditVerdict::Done(State::Cancelled))
             }
-            Action::Reschedule(due) if pending => self.reschedule(job, due, dry_run),
+            Action::Reschedule(due) if pending => self.reschedule(job, *due, dry_run),
             Action::RunNow if pending && job.status.follows.is_none() => self.run_now(job, dry_run),
             Action::Reprioritise(priority) if pending => {
                 if !dry_run {
-                    self.move_job(job, |status, _| status.priority = priority)?;
+                    self.move_job(job, |status, _| status.priority = *priority)?;
+                }
+                Ok(EditVerdict::Done(state))
+            }
+            Action::UpdatePayload(payload) if pending => {
+                if !dry_run {
+                    self.update_payload(job, payload)?;
                 }
                 Ok(EditVerdict::Done(state))
             }
@@ -159,7 +172,7 @@ impl Machine {
         }
     }
 
-    fn edit_mark(&mut self, key: &JobKey, action: Action, dry_run: bool) -> Result<EditVerdict> {
+    fn edit_mark(&mut self, key: &JobKey, action: &Action, dry_run: bool) -> Result<EditVerdict> {
         let Some(mark) = self.rows.marks.get(key)? else {
             return Ok(EditVerdict::NotFound);
         };
@@ -181,10 +194,10 @@ impl Machine {
     fn edit_active(
         &mut self,
         mut job: Loaded,
-        action: Action,
+        action: &Action,
         dry_run: bool,
     ) -> Result<EditVerdict> {
-        if action != Action::Cancel {
+        if *action != Action::Cancel {
             return Ok(EditVerdict::JobActive);
         }
         if !dry_run && !job.status.cancel_requested {
@@ -238,6 +251,20 @@ impl Machine {
             })?;
         }
         Ok(EditVerdict::Done(State::Ready))
+    }
+
+    /// Gives a waiting job another payload and remembers what was sent first: a resend is compared with that.
+    fn update_payload(&mut self, mut job: Loaded, payload: &Bytes) -> Result<()> {
+        let queue = self.queue_state(job.spec.queue)?.name.clone();
+        let sent = content_of(&queue, &job.spec);
+        let spec = Arc::make_mut(&mut job.spec);
+        spec.payload = payload.clone();
+        spec.rare.set_sent(sent);
+        self.rows
+            .specs
+            .put(&mut self.journal, job.key.clone(), job.spec.clone());
+        self.changed(&job);
+        Ok(())
     }
 
     fn redrive(&mut self, mut job: Loaded, dry_run: bool) -> Result<EditVerdict> {

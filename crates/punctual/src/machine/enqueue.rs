@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Machine;
 use super::jobs::Loaded;
 use super::lanes::SUSPECT_LANE;
+use super::rare::Rare;
 use super::rows::*;
 use super::unique::KeyVerdict;
 use crate::engine::{EnqueueVerdict, Namespace, OnFull, Receipt};
@@ -146,6 +147,9 @@ impl Machine {
     }
 
     fn same_content(&self, spec: &Spec, job: &NewJob) -> Result<bool> {
+        if let Some(sent) = spec.rare.sent() {
+            return Ok(sent == content_of_new(job));
+        }
         Ok(*self.queue_state(spec.queue)?.name == *job.queue
             && spec.kind == job.kind
             && spec.payload == job.payload
@@ -239,6 +243,7 @@ impl Machine {
             timeout: job.timeout,
             retention: job.retention,
             wait_for,
+            rare: Rare::default(),
         };
         let mut status = Status::of(&spec);
         if follows.is_some() {
@@ -340,15 +345,18 @@ fn import(status: &mut Status, past: &JobRecord, now: Timestamp) {
     status.log = past.log.clone();
 }
 
-/// The hash of what makes two sends of one id the same.
+/// The hash of what makes two sends of one id the same, with the payload that was sent first.
 pub(super) fn content_of(queue: &str, spec: &Spec) -> RandomBits {
-    content(
-        queue,
-        &spec.kind,
-        &spec.payload,
-        &spec.content_type,
-        &spec.headers,
-    )
+    let as_it_is = || {
+        content(
+            queue,
+            &spec.kind,
+            &spec.payload,
+            &spec.content_type,
+            &spec.headers,
+        )
+    };
+    spec.rare.sent().unwrap_or_else(as_it_is)
 }
 
 fn content_of_new(job: &NewJob) -> RandomBits {

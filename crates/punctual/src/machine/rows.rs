@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::codec::{Reader, Writer, damaged};
 use super::fields::{Field, key, row};
+use super::rare::Rare;
 use super::table::Value;
 use crate::engine::{OnFull, QueueSettings, RecordValue, Token};
 use crate::error::Result;
@@ -22,7 +23,7 @@ key!(
 );
 
 row!(
-    /// What was sent, and what the engine made of it once: never changes.
+    /// What was sent, and what the engine made of it once: only an edit of the payload changes it.
     Spec {
         queue: u32,
         /// Grows with each enqueue; the tie-break of order.
@@ -44,6 +45,10 @@ row!(
         timeout: Option<Duration>,
         retention: Duration,
         wait_for: Vec<String>,
+    }
+    then {
+        /// What few jobs have; not there in rows of the others.
+        rare: Rare
     }
 );
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::engine::{Action, Edit, EditVerdict, Explanation, Got, Select, Target, WaitFor, Waited};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Due, Job, JobId};
@@ -61,6 +63,31 @@ impl Queue {
         self.edit(target.into(), Action::Redrive).await
     }
 
+    /// Gives a job that has not started another payload: the bytes that its handler reads.
+    ///
+    /// A resend of the job is still a duplicate: it is compared with what was sent first.
+    ///
+    /// ```
+    /// # use punctual::{MemoryEngine, NewJob, Queue, time::minutes};
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let queue = Queue::new(MemoryEngine::new());
+    /// let job = NewJob::new("mail", r#"{"to":"ann"}"#).delay(minutes(5));
+    /// let receipt = queue.enqueue_job(job).await?;
+    /// queue.update_payload(receipt.id, r#"{"to":"bob"}"#).await?;
+    /// # let got = queue.get(receipt.id).await?.unwrap();
+    /// # assert_eq!(got.job().unwrap().payload, r#"{"to":"bob"}"#);
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn update_payload(
+        &self,
+        target: impl Into<Target>,
+        payload: impl Into<Bytes>,
+    ) -> Result<EditVerdict> {
+        let action = Action::UpdatePayload(payload.into());
+        self.edit(target.into(), action).await
+    }
+
     /// Removes a settled job and its mark.
     pub async fn delete(&self, target: impl Into<Target>) -> Result<EditVerdict> {
         self.edit(target.into(), Action::Delete).await
@@ -100,6 +127,7 @@ impl Queue {
 
     async fn edit(&self, target: Target, action: Action) -> Result<EditVerdict> {
         let inner = &*self.0;
+        let name = action.name();
         let edit = Edit {
             select: Select::Targets(vec![target]),
             action,
@@ -107,7 +135,11 @@ impl Queue {
         };
         let edited = inner.engine.edit(&inner.namespace, edit).await?;
         let verdict = edited.verdicts.first().map(|(_, verdict)| *verdict);
-        tracing::debug!(?action, verdict = verdict.map(EditVerdict::name), "edited");
+        tracing::debug!(
+            action = name,
+            verdict = verdict.map(EditVerdict::name),
+            "edited"
+        );
         Ok(verdict.unwrap_or(EditVerdict::NotFound))
     }
 }

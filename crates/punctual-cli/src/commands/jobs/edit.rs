@@ -1,4 +1,5 @@
-//! `punctual jobs cancel|reschedule|redrive|run-now|delete`: the same question, "which jobs?", five verbs.
+//! `punctual jobs cancel|reschedule|redrive|run-now|update|delete`: the same question, "which
+//! jobs?", six verbs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use punctual::{Due, JobId, State};
 use super::name_of;
 use super::select::{Named, Where};
 use crate::args::{Session, instant_of, span_of};
+use crate::commands::enqueue::payload;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Columns, count, counted, object};
 
@@ -73,6 +75,28 @@ pub(crate) struct RunNow {
     which: Which,
 }
 
+/// Give jobs that have not started another payload
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual jobs update ID --payload '{\"to\":\"bob\"}'
+  punctual jobs update --queue orders --unique order:7 --payload '{\"order\":7,\"total\":12}'
+  ./make-report | punctual jobs update ID --payload -
+
+A job that runs is refused (job_active). Sending the job again as it was sent first is still a duplicate.")]
+pub(crate) struct Update {
+    #[command(flatten)]
+    named: Named,
+
+    /// The new payload: text, or - for standard input
+    #[arg(long, value_name = "PAYLOAD", allow_hyphen_values = true)]
+    payload: String,
+
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
 /// Remove settled jobs for good
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -103,7 +127,7 @@ struct Which {
 
 impl Cancel {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
-        self.which.edit(session, Action::Cancel, "cancel").await
+        self.which.edit(session, &Action::Cancel, "cancel").await
     }
 }
 
@@ -115,7 +139,7 @@ impl Reschedule {
             (None, None) => Due::Now,
         };
         self.which
-            .edit(session, Action::Reschedule(due), "reschedule")
+            .edit(session, &Action::Reschedule(due), "reschedule")
             .await
     }
 }
@@ -124,19 +148,34 @@ impl Redrive {
     pub(super) async fn run(mut self, session: &Session) -> Result<()> {
         let filter = &mut self.which.filter;
         filter.state.get_or_insert(State::Dead);
-        self.which.edit(session, Action::Redrive, "redrive").await
+        self.which.edit(session, &Action::Redrive, "redrive").await
     }
 }
 
 impl RunNow {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
-        self.which.edit(session, Action::RunNow, "run now").await
+        self.which.edit(session, &Action::RunNow, "run now").await
+    }
+}
+
+impl Update {
+    pub(super) async fn run(self, session: &Session) -> Result<()> {
+        let payload = payload(Some(self.payload))?;
+        let which = Which {
+            named: self.named,
+            filter: Where::default(),
+            yes: false,
+            dry_run: self.dry_run,
+        };
+        let action = Action::UpdatePayload(payload);
+        let verdicts = which.edit_named(session, &action).await?;
+        which.tell(session, &action, &verdicts).await
     }
 }
 
 impl Delete {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
-        self.which.edit(session, Action::Delete, "delete").await
+        self.which.edit(session, &Action::Delete, "delete").await
     }
 }
 
@@ -147,7 +186,7 @@ impl Which {
         !self.named.ids.is_empty() || self.named.unique.is_some()
     }
 
-    async fn edit(&self, session: &Session, action: Action, verb: &str) -> Result<()> {
+    async fn edit(&self, session: &Session, action: &Action, verb: &str) -> Result<()> {
         if self.by_name() {
             let verdicts = self.edit_named(session, action).await?;
             return self.tell(session, action, &verdicts).await;
@@ -155,7 +194,7 @@ impl Which {
         self.edit_filtered(session, action, verb).await
     }
 
-    async fn edit_named(&self, session: &Session, action: Action) -> Result<Verdicts> {
+    async fn edit_named(&self, session: &Session, action: &Action) -> Result<Verdicts> {
         let targets = self.named.targets(session).await?;
         let mut verdicts = Vec::new();
         for batch in targets.chunks(session.engine.info().await?.limits.batch_items) {
@@ -168,7 +207,7 @@ impl Which {
         Ok(verdicts)
     }
 
-    async fn edit_filtered(&self, session: &Session, action: Action, verb: &str) -> Result<()> {
+    async fn edit_filtered(&self, session: &Session, action: &Action, verb: &str) -> Result<()> {
         let filter = self.filter.filter(self.named.queue.as_deref());
         if filter == Default::default() {
             return Err(Failure::usage("no job is named")
@@ -220,18 +259,18 @@ impl Which {
         Ok(())
     }
 
-    async fn send(&self, session: &Session, select: Select, action: Action) -> Result<Edited> {
+    async fn send(&self, session: &Session, select: Select, action: &Action) -> Result<Edited> {
         // Jobs that are named are meant; jobs that are found are meant once somebody says so.
         let dry_run = self.dry_run || (matches!(select, Select::Filter { .. }) && !self.yes);
         let edit = Edit {
             select,
-            action,
+            action: action.clone(),
             dry_run,
         };
         Ok(session.engine.edit(&session.namespace, edit).await?)
     }
 
-    async fn tell(&self, session: &Session, action: Action, verdicts: &Verdicts) -> Result<()> {
+    async fn tell(&self, session: &Session, action: &Action, verdicts: &Verdicts) -> Result<()> {
         let durability = session.durability().await?;
         let mut rows = Vec::new();
         for (name, id, verdict) in verdicts {
@@ -260,7 +299,7 @@ impl Which {
             session.tell_durability(durability);
         }
         let waits = |verdict: &EditVerdict| matches!(verdict, EditVerdict::WrongState(state) if state.is_pending());
-        if action == Action::Redrive && verdicts.iter().any(|(_, _, verdict)| waits(verdict)) {
+        if *action == Action::Redrive && verdicts.iter().any(|(_, _, verdict)| waits(verdict)) {
             let hint = "hint: `punctual jobs run-now ID` makes a job that waits due now";
             session.out.note(hint);
         }

@@ -46,7 +46,7 @@ impl Named {
 }
 
 /// What else must hold for a job.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Where {
     /// Only jobs in this state
     #[arg(long, value_name = "STATE", value_parser = states())]

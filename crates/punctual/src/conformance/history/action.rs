@@ -210,6 +210,8 @@ pub(super) enum EditPlan {
     Reprioritise(u8),
     Redrive,
     Delete,
+    /// To the payload of another content.
+    UpdatePayload(u8),
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]

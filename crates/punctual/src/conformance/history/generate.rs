@@ -132,7 +132,10 @@ impl Generator {
             }
             Draw::EditWhere => Action::EditWhere {
                 filter: self.filter(),
-                edit: self.edit(),
+                edit: match self.edit() {
+                    EditPlan::UpdatePayload(_) => EditPlan::Cancel,
+                    edit => edit,
+                },
                 limit: self.limit(),
                 dry_run: self.random.percent(30),
             },
@@ -400,7 +403,8 @@ impl Generator {
     }
 
     fn edit(&mut self) -> EditPlan {
-        match self.random.below(14) {
+        match self.random.below(16) {
+            14..=15 => EditPlan::UpdatePayload(self.random.small(4)),
             0..=4 => EditPlan::Cancel,
             5..=6 => EditPlan::Reschedule(self.when()),
             7..=8 => EditPlan::RunNow,

@@ -30,12 +30,13 @@ pub(super) fn name(name: u8) -> String {
     format!("name {name}")
 }
 
+fn payload(content: u8) -> Bytes {
+    Bytes::from(vec![b'a' + content; 20 * usize::from(content)])
+}
+
 pub(super) fn job(seed: u64, plan: &JobPlan, reading: Timestamp) -> NewJob {
     let n = plan.content;
-    let mut job = NewJob::new(
-        queue(plan.queue),
-        Bytes::from(vec![b'a' + n; 20 * usize::from(n)]),
-    );
+    let mut job = NewJob::new(queue(plan.queue), payload(n));
     job.id = id_of(seed, plan.no);
     job.kind = kind(plan.kind);
     if n > 0 {
@@ -209,6 +210,7 @@ pub(super) fn edit(plan: EditPlan, reading: Timestamp) -> EditAction {
         EditPlan::Reprioritise(priority) => EditAction::Reprioritise(priority),
         EditPlan::Redrive => EditAction::Redrive,
         EditPlan::Delete => EditAction::Delete,
+        EditPlan::UpdatePayload(n) => EditAction::UpdatePayload(payload(n)),
     }
 }
 

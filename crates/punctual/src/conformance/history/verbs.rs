@@ -183,13 +183,13 @@ impl Replay {
         match self.engine.edit(&name, edit.clone()).await {
             Ok(answered) => {
                 let model = self.at(space, answered.now)?;
-                let expected = model.edit(answered.now, targets, edit.action, edit.dry_run);
+                let expected = model.edit(answered.now, targets, &edit.action, edit.dry_run);
                 let expected = expected.map_err(|error| unrefused("edit", &error))?;
                 same_items("edit's verdict", &expected, &answered.verdicts)
             }
             Err(error) => {
                 let now = self.unsaid();
-                let expected = self.aside(space).edit(now, targets, edit.action, true);
+                let expected = self.aside(space).edit(now, targets, &edit.action, true);
                 refused("edit", expected, &error)
             }
         }
@@ -215,14 +215,14 @@ impl Replay {
                     cursor,
                     limit,
                 },
-                action,
+                action: action.clone(),
                 dry_run,
             };
             let answered = match self.engine.edit(&name, edit).await {
                 Ok(answered) => answered,
                 Err(error) => {
                     let now = self.unsaid();
-                    let expected = self.aside(space).edit(now, &[], action, true);
+                    let expected = self.aside(space).edit(now, &[], &action, true);
                     return refused("edit by filter", expected, &error);
                 }
             };
@@ -238,7 +238,7 @@ impl Replay {
                         "edit by filter: visits {id}, which does not match now"
                     ));
                 }
-                let expected = model.edit(now, &[Target::Id(id)], action, dry_run);
+                let expected = model.edit(now, &[Target::Id(id)], &action, dry_run);
                 let expected = expected.map_err(|error| unrefused("edit by filter", &error))?;
                 same("edit's verdict", &expected[0], &(Some(id), *verdict))?;
             }

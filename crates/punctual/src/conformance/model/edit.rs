@@ -12,10 +12,13 @@ impl Space {
         &mut self,
         now: Timestamp,
         targets: &[Target],
-        action: Action,
+        action: &Action,
         dry_run: bool,
     ) -> Result<Vec<(Option<JobId>, EditVerdict)>> {
         check(action, now)?;
+        if let Action::UpdatePayload(payload) = action {
+            self.check_payloads(payload.len(), targets.len())?;
+        }
         let verdict = |target: &Target| {
             let Some(job) = self.target(target, now) else {
                 return (self.named(target, now), EditVerdict::NotFound);
@@ -29,6 +32,16 @@ impl Space {
             (Some(id), verdict)
         };
         Ok(targets.iter().map(verdict).collect())
+    }
+
+    fn check_payloads(&self, bytes: usize, jobs: usize) -> Result<()> {
+        let limits = &self.limits;
+        let refused = |kind| Err(Error::new(kind, "payload is out of bounds"));
+        match bytes {
+            bytes if bytes > limits.payload_bytes => refused(ErrorKind::PayloadTooLarge),
+            bytes if bytes * jobs > limits.batch_bytes => refused(ErrorKind::BatchTooLarge),
+            _ => Ok(()),
+        }
     }
 
     /// The ids that a filter finds now.
@@ -59,7 +72,7 @@ impl Space {
         }
     }
 
-    fn edit_one(&mut self, job: usize, now: Timestamp, action: Action) -> EditVerdict {
+    fn edit_one(&mut self, job: usize, now: Timestamp, action: &Action) -> EditVerdict {
         use EditVerdict::{AlreadyCancelled, CancelRequested, Done, JobActive, WrongState};
         let state = self.jobs[job].state(now);
         let pending = state.is_pending();
@@ -77,7 +90,7 @@ impl Space {
             _ if state == State::Active => JobActive,
             Action::Reschedule(due) if pending => {
                 let entry = &mut self.jobs[job];
-                entry.record.due = due_of(due, now).unwrap_or(now);
+                entry.record.due = due_of(*due, now).unwrap_or(now);
                 if entry.standing == Standing::Front {
                     entry.standing = Standing::ByDue;
                 }
@@ -92,7 +105,11 @@ impl Space {
                 Done(State::Ready)
             }
             Action::Reprioritise(priority) if pending => {
-                self.jobs[job].record.priority = priority;
+                self.jobs[job].record.priority = *priority;
+                Done(state)
+            }
+            Action::UpdatePayload(payload) if pending => {
+                self.jobs[job].record.payload = payload.clone();
                 Done(state)
             }
             Action::Redrive if state.is_settled() && self.jobs[job].left == Left::Whole => {
@@ -138,10 +155,10 @@ impl Space {
     }
 }
 
-fn check(action: Action, now: Timestamp) -> Result<()> {
+fn check(action: &Action, now: Timestamp) -> Result<()> {
     match action {
-        Action::Reschedule(due) => due_of(due, now).map(|_| ()),
-        Action::Reprioritise(priority) if priority > 9 => Err(Error::new(
+        Action::Reschedule(due) => due_of(*due, now).map(|_| ()),
+        Action::Reprioritise(priority) if *priority > 9 => Err(Error::new(
             ErrorKind::InvalidInput,
             "priority is out of range",
         )),

@@ -311,7 +311,7 @@ impl Engine for ModelEngine {
                     ids.into_iter().map(Target::Id).collect()
                 }
             };
-            let verdicts = space.edit(now, &targets, edit.action, edit.dry_run)?;
+            let verdicts = space.edit(now, &targets, &edit.action, edit.dry_run)?;
             Ok(Edited {
                 examined,
                 matched: verdicts.len(),
