@@ -51,8 +51,15 @@ function Inspect.get(base, blob)
   return mp.pack({j = views, x = map.x and why or nil, n = S.now, i = M.instance})
 end
 
+-- Whether a job is as old as that: a settled one counts from its end, any other from its enqueue.
+local function is_older(j, state, span)
+  local since = state > ACTIVE and j.ext.fi or unp('>I8', j.ext.en or j.enq8)
+  return S.now - since >= span
+end
+
 -- Whether a job passes a filter.
 local function passes(f, j, state)
+  if f.ol and not is_older(j, state, f.ol) then return false end
   if f.q and f.q ~= j.q or f.s and f.s ~= state or f.k and f.k ~= j.kind then return false end
   if f.df and below(j.due8, f.df) or f.db and not below(j.due8, f.db) then return false end
   if f.er and not (j.ext.er and find(j.ext.er, f.er, 1, true)) then return false end

@@ -1,13 +1,16 @@
 //! `punctual queues`: counts, pause, resume, purge.
 
+mod clean;
+
 use std::collections::HashSet;
+use std::time::Duration;
 
 use clap::Subcommand;
 use punctual::State;
 use punctual::engine::{Capability, Control, Controlled, QueueStats, StatsRequest};
 use punctual::time::format_span;
 
-use crate::args::{Global, Session};
+use crate::args::{Global, Session, span_of};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Columns, ago, count, counted, object, plain};
@@ -51,11 +54,20 @@ Examples:
 Examples:
   punctual queues purge mail          says how many jobs it would cancel
   punctual queues purge mail --yes    cancels them
+  punctual queues purge mail --older-than 7d --yes            cancels those put in 7 days ago or earlier
+  punctual queues purge mail --settled --older-than 1d --yes  deletes those that ended a day ago or earlier
 
-Running jobs go on. Purged jobs are kept for a day as cancelled: purged.")]
+Running jobs go on. Purged jobs are kept for a day as cancelled: purged, or with --older-than as
+cancelled: requested. Deleted jobs are gone.")]
     Purge {
         #[arg(value_name = "QUEUE")]
         queue: String,
+        /// Only jobs of at least this age
+        #[arg(long, value_name = "SPAN", value_parser = span_of)]
+        older_than: Option<Duration>,
+        /// Delete the completed, cancelled and dead jobs that are kept, instead of cancelling those that wait
+        #[arg(long)]
+        settled: bool,
         /// Do it; without this it only says what it would do
         #[arg(long)]
         yes: bool,
@@ -80,7 +92,18 @@ impl Command {
                 })
                 .await
             }
-            Self::Purge { queue, yes } => purge(&session, queue, yes).await,
+            Self::Purge {
+                queue,
+                older_than: None,
+                settled: false,
+                yes,
+            } => purge(&session, queue, yes).await,
+            Self::Purge {
+                queue,
+                older_than,
+                settled,
+                yes,
+            } => clean::run(&session, &queue, older_than, settled, yes).await,
         }
     }
 }

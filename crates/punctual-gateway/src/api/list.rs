@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 
 use crate::access::{Allowed, Reading};
 use crate::follow_ups::is_of;
-use crate::job_line::InstantText;
+use crate::job_line::{InstantText, SpanText};
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, in_range};
 use crate::shapes::edit::FilterLine;
@@ -41,6 +41,9 @@ pub(super) struct ListQuery {
     due_from: Option<InstantText>,
     #[param(value_type = Option<String>)]
     due_before: Option<InstantText>,
+    /// Of at least this age, such as `7d`: a settled job counts from its end, any other from its enqueue.
+    #[param(value_type = Option<String>)]
+    older_than: Option<SpanText>,
     /// The unique key, with `queue`.
     unique: Option<String>,
     /// The group key, with `queue`.
@@ -103,6 +106,7 @@ pub(super) async fn list(
         error: query.error,
         due_from: query.due_from,
         due_before: query.due_before,
+        older_than: query.older_than,
     }
     .filter()?;
     let parent = query.parent.as_deref().map(parent_of).transpose()?;
@@ -121,6 +125,7 @@ pub(super) async fn list(
         || filter.error.is_some()
         || filter.due_from.is_some()
         || filter.due_before.is_some()
+        || filter.older_than.is_some()
         || parent.is_some();
     let step = if searches { SCAN_STEP } else { limit };
     let watch = Stopwatch::start();

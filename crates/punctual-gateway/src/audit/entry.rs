@@ -1,7 +1,7 @@
 //! One change, as it is written down.
 
 use punctual::engine::{Control, Edit, Select, Target};
-use punctual::time::{Clock, SystemClock};
+use punctual::time::{Clock, SystemClock, format_span};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -102,6 +102,11 @@ fn jobs_in_words(select: &Select) -> String {
                     .due_before
                     .iter()
                     .map(|at| format!("due_before={at}")),
+            );
+            words.extend(
+                filter
+                    .older_than
+                    .map(|span| format!("older_than={}", format_span(span))),
             );
             words.join(" ")
         }

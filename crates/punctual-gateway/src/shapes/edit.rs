@@ -169,6 +169,8 @@ pub(crate) struct FilterLine {
     pub(crate) error: Option<String>,
     pub(crate) due_from: Option<InstantText>,
     pub(crate) due_before: Option<InstantText>,
+    /// Of at least this age: a settled job counts from its end, any other from its enqueue.
+    pub(crate) older_than: Option<SpanText>,
 }
 
 impl FilterLine {
@@ -186,6 +188,7 @@ impl FilterLine {
             due_from: self.due_from.map(|at| at.0),
             due_before: self.due_before.map(|at| at.0),
             error: self.error,
+            older_than: self.older_than.map(|span| span.0),
         })
     }
 }

@@ -4,9 +4,9 @@ use punctual::engine::{
 use punctual::job::{CancelReason, DeadReason};
 use punctual::{JobId, JobRecord, Result, State};
 
-use super::damaged;
 use super::mp::{MapWriter, Mp, instant, read_instant};
 use super::record::{number_32, read_job_view, read_view};
+use super::{damaged, micros};
 
 pub(crate) fn targets(targets: &[&Target]) -> Vec<Mp> {
     let target = |target: &&Target| {
@@ -144,6 +144,7 @@ pub(crate) fn filter(filter: &Filter) -> Option<Mp> {
     put("df", filter.due_from.map(instant));
     put("db", filter.due_before.map(instant));
     put("er", filter.error.as_ref().map(Mp::from));
+    put("ol", filter.older_than.map(|span| micros(span).into()));
     (!pairs.is_empty()).then_some(Mp::Map(pairs))
 }
 

@@ -312,6 +312,8 @@ macro_rules! __laws {
                 payloads_are_listed_when_asked_for[ListByState, Delay],
                 a_key_lists_holder_and_follower[ListByState, UniqueKeep, UniqueAfter],
                 a_group_lists_its_unsettled_jobs[ListByState, Groups],
+                a_filter_finds_by_age[ListByState, Delay],
+                a_clean_by_age_spares_what_is_younger[ListByState, Delay, EditByFilter],
                 a_filter_finds_by_each_field[ListByState, Delay],
                 a_filter_finds_by_the_last_error[ListByState, EditByFilter],
                 a_get_answers_in_the_order_asked[Delay, UniqueKeep],

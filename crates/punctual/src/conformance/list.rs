@@ -4,7 +4,7 @@ use super::START;
 use super::case::*;
 use crate::engine::{Action, Edit, Filter, List, ListBy, PageReport, Select, Settle, Target};
 use crate::job::{Group, JobId, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy};
-use crate::time::{hours, seconds};
+use crate::time::{hours, minutes, seconds};
 
 fn in_state(state: State) -> ListBy {
     let queue = QUEUE.into();
@@ -290,6 +290,93 @@ pub(super) async fn a_filter_finds_by_each_field(case: Case) {
         ..Filter::default()
     };
     assert_eq!(case.list_by(ListBy::All, before, 2).await.len(), 3);
+}
+
+/// An age is counted by engine time: of a settled job from its end, of any other from its enqueue.
+pub(super) async fn a_filter_finds_by_age(case: Case) {
+    let older_than = |span| Filter {
+        older_than: Some(span),
+        ..Filter::default()
+    };
+    let waits = case.enqueue(job_in(hours(9))).await;
+    let kept = NewJob {
+        retention: hours(9),
+        ..job()
+    };
+    case.advance(minutes(10)).await;
+    let attempt = case.active(kept).await;
+    case.advance_awake(seconds(4)).await;
+    case.complete(&attempt).await;
+    let ended = attempt.id();
+    case.advance(minutes(5)).await;
+    let found = async |span| -> Vec<JobId> {
+        let jobs = case.list_by(ListBy::All, older_than(span), 1).await;
+        jobs.iter().map(|job| job.id).collect()
+    };
+    assert_eq!(found(minutes(15) + seconds(5)).await, []);
+    assert_eq!(found(minutes(15)).await, [waits]);
+    assert_eq!(found(minutes(5) + TICK).await, [waits]);
+    assert_eq!(found(minutes(5)).await.len(), 2);
+    for (state, id) in [(State::Scheduled, waits), (State::Completed, ended)] {
+        let by = ListBy::State {
+            queue: QUEUE.into(),
+            state,
+        };
+        let jobs = case.list_by(by, older_than(minutes(5)), 10).await;
+        assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [id]);
+    }
+}
+
+/// A clean by age deletes what ended long ago, and cancels what has waited long, a bounded number per call.
+pub(super) async fn a_clean_by_age_spares_what_is_younger(case: Case) {
+    let kept = || NewJob {
+        retention: hours(9),
+        ..job()
+    };
+    let mut ended = Vec::new();
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        waiting.extend(
+            case.enqueue_all((0..20).map(|_| job_in(hours(9))).collect())
+                .await,
+        );
+        for _ in 0..20 {
+            ended.push(case.ended_job(kept(), Outcome::Completed).await);
+        }
+        case.advance(minutes(10)).await;
+    }
+    for (state, action) in [
+        (State::Completed, Action::Delete),
+        (State::Scheduled, Action::Cancel),
+    ] {
+        let filter = Filter {
+            queue: Some(QUEUE.into()),
+            state: Some(state),
+            older_than: Some(minutes(15)),
+            ..Filter::default()
+        };
+        let (mut cursor, mut matched) = (None, 0);
+        loop {
+            let select = Select::Filter {
+                filter: filter.clone(),
+                cursor,
+                limit: 7,
+            };
+            let part = case.edit_as(select, action.clone(), false).await;
+            let part = part.expect("edit");
+            assert!(part.examined <= 7, "{} examined", part.examined);
+            matched += part.matched;
+            cursor = part.cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(matched, 20, "{state}");
+    }
+    let mut left = case.listed(State::Completed).await;
+    left.reverse();
+    assert_eq!(left, ended[20..]);
+    assert_eq!(case.listed(State::Scheduled).await, waiting[20..]);
 }
 
 /// A get answers in the order asked, with nothing for what is unknown.

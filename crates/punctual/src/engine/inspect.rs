@@ -228,16 +228,22 @@ pub struct Filter {
     /// Text that its last error contains; a job without an error does not match.
     #[serde(default)]
     pub error: Option<String>,
+    /// Of at least this age, by engine time: a settled job counts from its end, any other from its
+    /// enqueue.
+    #[serde(default)]
+    pub older_than: Option<Duration>,
 }
 
 impl Filter {
-    /// Whether a job passes.
-    pub fn matches(&self, job: &JobRecord) -> bool {
+    /// Whether a job passes at that engine time.
+    pub fn matches(&self, job: &JobRecord, now: Timestamp) -> bool {
+        let since = job.finished_at.unwrap_or(job.enqueued_at);
         self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
             && self.state.is_none_or(|state| state == job.state)
             && self.kind.as_ref().is_none_or(|kind| *kind == job.kind)
             && self.due_from.is_none_or(|from| job.due >= from)
             && self.due_before.is_none_or(|before| job.due < before)
+            && self.older_than.is_none_or(|span| now.since(since) >= span)
             && self
                 .text
                 .as_ref()

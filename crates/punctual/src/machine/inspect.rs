@@ -150,7 +150,7 @@ impl Machine {
             if matches!(by, ListBy::State { state, .. } if *state != job.status.state(self.now)) {
                 continue;
             }
-            if filter.matches(&self.record(&job)?) {
+            if filter.matches(&self.record(&job)?, self.now) {
                 jobs.push(job);
             }
         }

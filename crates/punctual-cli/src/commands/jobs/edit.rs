@@ -102,7 +102,8 @@ pub(crate) struct Update {
 #[command(after_help = "\
 Examples:
   punctual jobs delete ID
-  punctual jobs delete --queue mail --state dead --yes")]
+  punctual jobs delete --queue mail --state dead --yes
+  punctual jobs delete --queue mail --state dead --older-than 7d --yes")]
 pub(crate) struct Delete {
     #[command(flatten)]
     which: Which,
@@ -211,7 +212,7 @@ impl Which {
         let filter = self.filter.filter(self.named.queue.as_deref());
         if filter == Default::default() {
             return Err(Failure::usage("no job is named")
-                .hint("name jobs by ID, or find them with --queue, --state, --kind or --text"));
+                .hint("name jobs by ID, or find them with --queue, --state, --kind, --text or --older-than"));
         }
         let mut cursor = None;
         let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();

@@ -1,12 +1,14 @@
 //! Which jobs a command means: ids, a unique key, or a filter.
 
+use std::time::Duration;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use punctual::State;
 use punctual::engine::{Filter, Target};
 use punctual::time::Timestamp;
 
 use super::endings::{IdOrEnd, id_or_end, resolve};
-use crate::args::{Session, instant_of};
+use crate::args::{Session, instant_of, span_of};
 use crate::failure::{Failure, Result};
 
 /// Jobs by name.
@@ -71,6 +73,10 @@ pub(super) struct Where {
     /// Only jobs due before this instant
     #[arg(long, value_name = "INSTANT", value_parser = instant_of)]
     pub(super) due_before: Option<Timestamp>,
+
+    /// Only jobs of at least this age, such as 7d: settled ones count from their end, others from their enqueue
+    #[arg(long, value_name = "SPAN", value_parser = span_of)]
+    pub(super) older_than: Option<Duration>,
 }
 
 impl Where {
@@ -83,6 +89,7 @@ impl Where {
             due_from: self.due_from,
             due_before: self.due_before,
             error: self.error.clone(),
+            older_than: self.older_than,
         }
     }
 }

@@ -220,6 +220,7 @@ pub(super) struct FilterPlan {
     pub(super) state: Option<State>,
     pub(super) kind: Option<u8>,
     pub(super) content: Option<u8>,
+    pub(super) older_than: Option<Duration>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -420,6 +420,7 @@ impl Generator {
             state: self.random.maybe(60, |random| random.one(&State::ALL)),
             kind: self.random.maybe(20, |random| random.small(2)),
             content: self.random.maybe(20, |random| random.small(2)),
+            older_than: self.random.maybe(20, |random| random.span(&SPANS)),
         }
     }
 

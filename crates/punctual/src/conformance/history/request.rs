@@ -219,6 +219,7 @@ pub(super) fn filter(plan: &FilterPlan) -> Filter {
         queue: plan.queue.map(queue),
         state: plan.state,
         kind: plan.kind.map(kind),
+        older_than: plan.older_than,
         text: (plan.content).map(|n| char::from(b'a' + n).to_string()),
         ..Filter::default()
     }

@@ -47,7 +47,7 @@ impl Space {
     /// The ids that a filter finds now.
     pub(crate) fn found_by(&self, now: Timestamp, filter: &Filter) -> Vec<JobId> {
         (self.jobs.iter())
-            .filter(|job| job.left == Left::Whole && filter.matches(&job.seen(now)))
+            .filter(|job| job.left == Left::Whole && filter.matches(&job.seen(now), now))
             .map(|job| job.record.id)
             .collect()
     }

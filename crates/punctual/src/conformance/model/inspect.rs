@@ -23,7 +23,7 @@ impl Space {
         let all = *filter == Filter::default();
         let mut jobs: Vec<&Entry> = (self.jobs.iter())
             .filter(|job| job.left == Left::Whole && self.is_of(job, by, now))
-            .filter(|job| all || filter.matches(&job.seen(now)))
+            .filter(|job| all || filter.matches(&job.seen(now), now))
             .collect();
         match by {
             ListBy::State { state, .. } if state.is_settled() => {

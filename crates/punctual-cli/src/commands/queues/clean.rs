@@ -1,0 +1,87 @@
+//! `punctual queues purge --older-than|--settled`: what is old or has ended goes, by edits with a filter.
+
+use std::time::Duration;
+
+use punctual::State;
+use punctual::engine::{Action, Edit, Filter, Select};
+
+use crate::args::Session;
+use crate::failure::Result;
+use crate::output::{counted, object};
+
+/// Held jobs first, so that no follower starts because its holder goes.
+const WAITING: [State; 3] = [State::Held, State::Scheduled, State::Ready];
+const SETTLED: [State; 3] = [State::Completed, State::Cancelled, State::Dead];
+
+/// Cancels the waiting jobs of a queue, or deletes its settled ones; says how many.
+pub(super) async fn run(
+    session: &Session,
+    queue: &str,
+    older_than: Option<Duration>,
+    settled: bool,
+    yes: bool,
+) -> Result<()> {
+    let (states, action, verb) = match settled {
+        true => (SETTLED, Action::Delete, "delete"),
+        false => (WAITING, Action::Cancel, "cancel"),
+    };
+    let mut changed = 0;
+    for state in states {
+        let filter = Filter {
+            queue: Some(queue.to_owned()),
+            state: Some(state),
+            older_than,
+            ..Filter::default()
+        };
+        changed += edit_all(session, filter, &action, !yes).await?;
+    }
+    let durability = session.durability().await?;
+    if session.out.is_json() {
+        return session.out.json(&object!({
+            "queue": queue, "dry_run": !yes, "settled": settled, "changed": changed,
+            "durability": durability.to_string(),
+        }));
+    }
+    let jobs = counted(changed, "job");
+    if yes {
+        let done = if settled { "deleted" } else { "cancelled" };
+        session.out.line(format!("{done} {jobs} of {queue}"))?;
+        session.tell_durability(durability);
+        return Ok(());
+    }
+    session
+        .out
+        .line(format!("would {verb} {jobs} of {queue}"))?;
+    session.out.note("nothing was changed; add --yes to do it");
+    Ok(())
+}
+
+/// Walks to the end of what a filter finds; answers how many jobs it changed, or would.
+async fn edit_all(
+    session: &Session,
+    filter: Filter,
+    action: &Action,
+    dry_run: bool,
+) -> Result<u64> {
+    let mut changed = 0;
+    let mut cursor = None;
+    loop {
+        let select = Select::Filter {
+            filter: filter.clone(),
+            cursor,
+            limit: 1_000,
+        };
+        let edit = Edit {
+            select,
+            action: action.clone(),
+            dry_run,
+        };
+        let edited = session.engine.edit(&session.namespace, edit).await?;
+        let changes = edited.verdicts.iter().filter(|(_, v)| v.is_change());
+        changed += changes.count() as u64;
+        cursor = edited.cursor;
+        if cursor.is_none() {
+            return Ok(changed);
+        }
+    }
+}
