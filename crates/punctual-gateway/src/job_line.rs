@@ -77,6 +77,10 @@ pub struct JobLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>, maximum = 4294967295i64)]
     max_attempts: Option<u32>,
+    /// Crashes after which it is dead, 3 by default; with 1 it runs alone from its first attempt on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 4294967295i64)]
+    max_crashes: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry: Option<RetryLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,6 +193,7 @@ impl JobLine {
         set_some(&mut job.unique, self.unique.map(UniqueLine::into_unique));
         set_some(&mut job.group, self.group.map(GroupLine::into_group));
         set(&mut job.max_attempts, self.max_attempts);
+        set_some(&mut job.max_crashes, self.max_crashes);
         set(&mut job.retry, self.retry.map(RetryLine::into_policy));
         set_some(&mut job.timeout, self.timeout.map(|span| span.0));
         set(&mut job.retention, self.retention.map(|span| span.0));

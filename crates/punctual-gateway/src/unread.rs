@@ -225,7 +225,7 @@ fn use_of(name: &str, expected: &str) -> Option<String> {
         }
         "priority" | "reprioritise" => "a whole number from 0 (first) to 9 (last)",
         "limit" => "a whole number from 1 to 1000",
-        "max_attempts" => "a whole number from 1 to 4294967295",
+        "max_attempts" | "max_crashes" => "a whole number from 1 to 4294967295",
         "headers" => "an object of texts, or an array of pairs of texts",
         "unique" => {
             "a text, or {\"key\", \"policy\": \"keep\", \"replace\" or \"after\", \"hold\": \"settled\", \"started\" or a span}"

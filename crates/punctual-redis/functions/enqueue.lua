@@ -123,7 +123,7 @@ local function store(j, late, follows)
     Unique.take(j)
   end
   Place.watch_expiry(j)
-  if j.tag == 3 or past or o.g or j.due > S.now then
+  if j.tag == 3 or past or o.g or j.due > S.now or is_suspect(j) then
     Place.put(j)
   elseif r.head > 0 and r.head <= S.now then -- a pile is being moved: behind it
     Due.add(r, j)

@@ -74,7 +74,7 @@ local function why_ready(j)
       out[#out + 1] = {6, row.h, holding and holding.due or S.now}
     end
   end
-  if is_suspect(j) then out[#out + 1] = {7, j.ext.c} end
+  if is_suspect(j) then out[#out + 1] = {7, j.ext.c or 0} end
   local here, takes = takers(j.q, j.kind)
   if not here then out[#out + 1] = {8} elseif not takes then out[#out + 1] = {9} end
   local ahead = ahead_of(r, j)

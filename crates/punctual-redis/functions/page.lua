@@ -389,7 +389,7 @@ local function crash(j, p, ended)
     e.cd = 1
     return Settled.as(j, CANCELLED)
   end
-  if p.alone then
+  if p.alone and e.c >= (tonum(j.opts.mc) or 0) then
     e.dr = 2
     return Settled.as(j, DEAD)
   end

@@ -173,7 +173,11 @@ function Job.has_expired(j)
   return at and at <= S.now
 end
 
-local function is_suspect(j) return (j.ext.c or 0) >= 2 end
+-- Whether a job runs alone: after two crashes, or after one less than it may have.
+local function is_suspect(j)
+  local most = tonum(j.opts.mc)
+  return (j.ext.c or 0) >= (most and min(2, most - 1) or 2)
+end
 local function lane_of(j) return is_suspect(j) and j.prio + 10 or j.prio end
 
 -- Tells whoever watches that a job's state is new.

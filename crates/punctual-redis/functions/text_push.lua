@@ -16,6 +16,7 @@ local OPTIONS = {
   {'GROUP', 'key', 'KEY'},
   {'ON_RETRY', {'hold', 'pass'}, 'hold|pass'},
   {'MAX_ATTEMPTS', {1, 4294967295}, 'N'},
+  {'MAX_CRASHES', {1, 4294967295}, 'N'},
   {'TIMEOUT', {1, TIMEOUT_MAX}, 'MS'},
   {'EXPIRES_AT', 'ms', 'MS_SINCE_1970'},
   {'RETENTION', 'ms', 'MS'},
@@ -111,6 +112,7 @@ local function opts_of(o, headers)
     g = o.GROUP, gp = o.GROUP and o.ON_RETRY == 'pass' and 1 or nil,
     rn = o.RETENTION and o.RETENTION > 0 and o.RETENTION or nil,
     w = o.WAIT_FOR and once(o.WAIT_FOR),
+    mc = o.MAX_CRASHES,
   }
   local look = next(looked) ~= nil
   for key, value in pairs(looked) do opts[key] = value end

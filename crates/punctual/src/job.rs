@@ -16,6 +16,7 @@ pub(crate) use log::append_log;
 pub use log::{LOG_BYTES_KEPT, LOG_LINES_KEPT, LogLine, check_log};
 pub(crate) use past::remember;
 pub use past::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, PastAttempt, PastOutcome};
+pub(crate) use record::suspect_after;
 pub use record::{CancelReason, DeadReason, JobRecord, Stop};
 pub(crate) use spec::check_payload;
 pub use spec::{

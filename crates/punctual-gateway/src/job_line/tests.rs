@@ -27,6 +27,7 @@ fn record() -> JobRecord {
             on_retry: OnRetry::Pass,
         }),
         max_attempts: 4,
+        max_crashes: Some(2),
         retry: RetryPolicy::List(vec![seconds(1), millis(1_500)]),
         timeout: Some(seconds(30)),
         retention: days(1),

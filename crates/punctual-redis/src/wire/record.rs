@@ -119,6 +119,7 @@ pub(crate) fn read_record(
         unique: unique(&options)?,
         group: group(&options)?,
         max_attempts: options.get("ma").some(number_32)?.unwrap_or(MAX_ATTEMPTS),
+        max_crashes: options.get("mc").some(number_32)?,
         retry: options.get("rt").some(retry)?.unwrap_or_default(),
         timeout: options.get("to").some(span)?,
         retention: options.get("rn").some(span)?.unwrap_or_default(),

@@ -41,6 +41,7 @@ pub(super) fn is_plain(job: &NewJob) -> bool {
         && job.group.is_none()
         && job.retention.is_zero()
         && job.wait_for.is_empty()
+        && job.max_crashes.is_none()
         && job.history.is_none()
 }
 
@@ -135,6 +136,7 @@ fn second_group(options: &mut MapWriter, job: &NewJob) {
     if !job.retention.is_zero() {
         options.put("rn", micros(job.retention));
     }
+    options.put_some("mc", job.max_crashes);
     if !job.wait_for.is_empty() {
         options.put("w", names(&job.wait_for));
     }

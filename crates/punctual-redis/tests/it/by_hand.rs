@@ -24,6 +24,7 @@ fn job_in_words() -> (NewJob, Vec<String>) {
         on_retry: OnRetry::Pass,
     });
     job.max_attempts = 7;
+    job.max_crashes = Some(4);
     job.timeout = Some(seconds(9));
     job.expires_at = Some("2031-01-01T00:00:00Z".parse().expect("an instant"));
     job.retention = seconds(60);
@@ -56,6 +57,8 @@ fn job_in_words() -> (NewJob, Vec<String>) {
         "pass",
         "MAX_ATTEMPTS",
         "7",
+        "MAX_CRASHES",
+        "4",
         "TIMEOUT",
         "9000",
         "EXPIRES_AT",

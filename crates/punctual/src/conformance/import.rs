@@ -22,6 +22,7 @@ pub(super) fn import_of(record: &JobRecord) -> NewJob {
         unique: record.unique.clone(),
         group: record.group.clone(),
         max_attempts: record.max_attempts,
+        max_crashes: record.max_crashes,
         retry: record.retry.clone(),
         timeout: record.timeout,
         retention: record.retention,

@@ -398,6 +398,9 @@ macro_rules! __laws {
                 a_result_can_be_read_after_the_end,
             }
             suspects {
+                a_job_of_one_crash_dies_at_its_first[Suspects, Delay],
+                a_crash_limit_is_kept[Suspects],
+                a_redriven_job_of_one_crash_runs_alone[Suspects],
                 one_aborting_among_63_innocent_dies_alone[Suspects],
                 a_suspect_is_claimed_only_alone[Suspects],
                 a_claim_alone_answers_one_suspect[Suspects],

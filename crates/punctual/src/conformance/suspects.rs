@@ -2,7 +2,7 @@
 
 use super::case::*;
 use crate::engine::Claim;
-use crate::job::{DeadReason, Group, JobId, NewJob, OnRetry, Outcome, State};
+use crate::job::{DeadReason, Due, Group, JobId, NewJob, OnRetry, Outcome, State};
 use crate::time::{minutes, seconds};
 
 /// One job that aborts its process among 63 innocent ones in one page: exactly that one dies.
@@ -206,4 +206,82 @@ pub(super) async fn a_suspect_wakes_nobody_who_is_not_alone(case: Case) {
         "{} more wait",
         suspects.len()
     );
+}
+
+/// A job with `max_crashes` 1 runs alone from its first attempt on, and its first crash ends it.
+pub(super) async fn a_job_of_one_crash_dies_at_its_first(case: Case) {
+    let fragile = || NewJob {
+        max_crashes: Some(1),
+        ..job()
+    };
+    let now = case.enqueue(fragile()).await;
+    let later = case
+        .enqueue(NewJob {
+            due: Due::After(seconds(1)),
+            ..fragile()
+        })
+        .await;
+    let other = case.enqueue(job()).await;
+    case.advance(seconds(1)).await;
+    assert!(case.get(now).await.is_suspect());
+    let claimed = case.claim_as(case.wants(10)).await;
+    assert!(claimed.suspects, "jobs wait that run alone");
+    let ids: Vec<_> = attempts(&claimed).iter().map(Attempt::id).collect();
+    assert_eq!(ids, [other]);
+    case.complete(&attempts(&claimed)[0]).await;
+    for id in [now, later] {
+        let alone = case.claim_alone().await;
+        assert_eq!(alone.iter().map(Attempt::id).collect::<Vec<_>>(), [id]);
+        case.leases_run_out().await;
+        let dead = case.get(id).await;
+        assert_eq!(
+            (dead.state, dead.dead, dead.crashes),
+            (State::Dead, Some(DeadReason::Poison), 1)
+        );
+    }
+}
+
+/// A job runs alone after one crash less than it may have, after two at the latest, and dies at its limit.
+pub(super) async fn a_crash_limit_is_kept(case: Case) {
+    for (max, shared) in [(2, 1), (3, 2), (5, 2)] {
+        let limited = NewJob {
+            max_crashes: Some(max),
+            ..job()
+        };
+        let id = case.enqueue(limited).await;
+        for crash in 1..=max {
+            assert_eq!(case.get(id).await.is_suspect(), crash > shared, "{max}");
+            let page = if crash > shared {
+                assert_eq!(case.claim_ids(10).await, [], "crash {crash} of {max}");
+                case.claim_alone().await
+            } else {
+                case.claim(10).await
+            };
+            assert_eq!(page.iter().map(Attempt::id).collect::<Vec<_>>(), [id]);
+            case.leases_run_out().await;
+            let seen = case.get(id).await;
+            let state = if crash == max {
+                State::Dead
+            } else {
+                State::Ready
+            };
+            assert_eq!((seen.state, seen.crashes), (state, crash), "of {max}");
+        }
+    }
+}
+
+/// A redriven job of one crash runs alone again; one that completes alone is completed.
+pub(super) async fn a_redriven_job_of_one_crash_runs_alone(case: Case) {
+    let fragile = NewJob {
+        max_crashes: Some(1),
+        ..job()
+    };
+    let id = case.enqueue(fragile).await;
+    case.claim_alone().await;
+    case.leases_run_out().await;
+    case.edit(id, crate::engine::Action::Redrive).await;
+    assert_eq!(case.claim_ids(10).await, []);
+    let alone = case.claim_alone().await;
+    case.complete(&alone[0]).await;
+    assert_eq!(case.state(id).await, State::Completed);
 }

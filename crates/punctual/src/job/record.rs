@@ -35,6 +35,9 @@ pub struct JobRecord {
     pub group: Option<Group>,
     /// Failures after which it is dead.
     pub max_attempts: u32,
+    /// Crashes after which it is dead, if it has a limit of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_crashes: Option<u32>,
     /// When a failed attempt is due again.
     pub retry: RetryPolicy,
     /// How long one attempt may run.
@@ -88,10 +91,16 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
-    /// Whether its next claim must be alone: it was active in two or more leases that ran out.
+    /// Whether its next claim must be alone: it was active in two leases that ran out, or in one less
+    /// than it may crash.
     pub fn is_suspect(&self) -> bool {
-        self.crashes >= 2 && !self.state.is_settled()
+        self.crashes >= suspect_after(self.max_crashes) && !self.state.is_settled()
     }
+}
+
+/// Crashes after which a job with that limit runs alone.
+pub(crate) fn suspect_after(max_crashes: Option<u32>) -> u32 {
+    max_crashes.map_or(2, |max| max.saturating_sub(1).min(2))
 }
 
 /// Why a job is cancelled.

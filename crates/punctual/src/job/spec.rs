@@ -112,6 +112,11 @@ pub struct NewJob {
     pub group: Option<Group>,
     /// Failures after which it is dead, at least 1; 20 by default.
     pub max_attempts: u32,
+    /// Crashes after which it is dead (poison), at least 1; `None` for three. Only a crash of a lease that
+    /// had this job alone ends it, so it runs alone after two crashes, or after `max_crashes` less one:
+    /// with 1 it runs alone from its first attempt on, and its first crash ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_crashes: Option<u32>,
     /// When a failed attempt is due again.
     pub retry: RetryPolicy,
     /// How long one attempt may run; `None` for as long as its lease is extended. The worker
@@ -155,6 +160,7 @@ impl NewJob {
             unique: None,
             group: None,
             max_attempts: 20,
+            max_crashes: None,
             retry: RetryPolicy::default(),
             timeout: None,
             retention: Duration::ZERO,
@@ -190,6 +196,9 @@ impl NewJob {
         }
         if self.max_attempts == 0 {
             return Err(out_of_range("max_attempts", 0, "at least 1"));
+        }
+        if self.max_crashes == Some(0) {
+            return Err(out_of_range("max_crashes", 0, "at least 1"));
         }
         self.retry.check()?;
         let allowed = |timeout: &Duration| !timeout.is_zero() && *timeout <= days(365);

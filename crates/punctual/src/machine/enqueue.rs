@@ -243,7 +243,7 @@ impl Machine {
             timeout: job.timeout,
             retention: job.retention,
             wait_for,
-            rare: Rare::default(),
+            rare: Rare::of(job.max_crashes),
         };
         let mut status = Status::of(&spec);
         if follows.is_some() {
@@ -280,7 +280,7 @@ impl Machine {
             _ => self.take_key(&loaded)?,
         }
         self.watch_expiry(&loaded);
-        if loaded.status.is_suspect() {
+        if loaded.is_suspect() {
             self.note_expiry(&loaded);
         }
         self.place(&loaded)?;

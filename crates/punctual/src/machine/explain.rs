@@ -74,7 +74,7 @@ impl Machine {
                 });
             }
         }
-        if job.status.is_suspect() {
+        if job.is_suspect() {
             reasons.push(Reason::Suspect {
                 crashes: job.status.crashes,
             });
@@ -98,7 +98,7 @@ impl Machine {
     /// Jobs that would be claimed before it, counted up to a bound.
     fn ahead_of(&self, job: &Loaded) -> Result<usize> {
         let queue = job.spec.queue;
-        let own = lane_of(job.status.priority, job.status.is_suspect());
+        let own = lane_of(job.status.priority, job.is_suspect());
         let first = if own >= SUSPECT_LANE { SUSPECT_LANE } else { 0 };
         let mut ahead = 0;
         for lane in first..=own {

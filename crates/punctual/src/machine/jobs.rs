@@ -6,7 +6,7 @@ use super::Machine;
 use super::rows::*;
 use crate::engine::Change;
 use crate::error::Result;
-use crate::job::{Event, JobRecord, State, TRANSITIONS};
+use crate::job::{Event, JobRecord, State, TRANSITIONS, suspect_after};
 use crate::time::Timestamp;
 
 /// A job in hand: its two rows.
@@ -32,6 +32,11 @@ impl Loaded {
 
     pub(super) fn group(&self) -> Option<&str> {
         self.spec.group.as_ref().map(|group| group.key.as_str())
+    }
+
+    /// Whether it runs alone.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.status.crashes >= suspect_after(self.spec.rare.max_crashes())
     }
 
     pub(super) fn expires_by(&self, now: Timestamp) -> bool {
@@ -207,6 +212,7 @@ impl Machine {
             unique: spec.unique.clone(),
             group: spec.group.clone(),
             max_attempts: spec.max_attempts,
+            max_crashes: spec.rare.max_crashes(),
             retry: spec.retry.clone(),
             timeout: spec.timeout,
             retention: spec.retention,

@@ -24,7 +24,7 @@ pub(super) fn lane_of(priority: u8, suspect: bool) -> u8 {
 fn place_key(job: &Loaded) -> PlaceKey {
     PlaceKey {
         queue: job.spec.queue,
-        lane: lane_of(job.status.priority, job.status.is_suspect()),
+        lane: lane_of(job.status.priority, job.is_suspect()),
         rank: u8::from(!job.status.front),
         at: job.status.due,
         seq: job.spec.seq,
@@ -71,7 +71,7 @@ impl Machine {
         };
         let entry = LineEntry {
             id: job.key.id,
-            suspect: job.status.is_suspect(),
+            suspect: job.is_suspect(),
         };
         self.rows
             .lines
@@ -311,7 +311,7 @@ impl Machine {
             })?;
             let in_line = job.status.place == State::Scheduled
                 && self.rows.lines.get(&line_key(&job, group))?.is_some();
-            let lane = lane_of(job.status.priority, job.status.is_suspect());
+            let lane = lane_of(job.status.priority, job.is_suspect());
             return Ok(if in_line { vec![lane] } else { Vec::new() });
         }
         let mut lanes = Vec::new();

@@ -202,6 +202,7 @@ impl Machine {
         }
         tracing::warn!(id = %job.key.id, attempt = job.status.attempt, "lease ran out");
         let expired = job.expires_by(self.now);
+        let max_crashes = job.spec.rare.max_crashes();
         let status = job.status_mut();
         status.crashes += 1;
         if is_planted(Bug::CrashCountedAsFailure) {
@@ -217,7 +218,7 @@ impl Machine {
             status.cancelled = Some(CancelReason::Expired);
             return self.settle_as(job, State::Cancelled);
         }
-        if alone {
+        if alone && max_crashes.is_none_or(|max| status.crashes >= max) {
             status.dead = Some(DeadReason::Poison);
             return self.settle_as(job, State::Dead);
         }

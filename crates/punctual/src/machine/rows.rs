@@ -135,10 +135,6 @@ impl Status {
     pub(crate) fn is_waiting(&self) -> bool {
         self.place == State::Scheduled
     }
-
-    pub(crate) fn is_suspect(&self) -> bool {
-        self.crashes >= 2
-    }
 }
 
 impl<V: Value> Value for Arc<V> {

@@ -114,7 +114,7 @@ impl Machine {
         }
         let (queue, id) = (job.spec.queue, job.key.id);
         if let Some(group) = job.group()
-            && (job.status.is_suspect() || self.group_row(queue, group)?.holding == Some(id))
+            && (job.is_suspect() || self.group_row(queue, group)?.holding == Some(id))
         {
             return Ok(true);
         }

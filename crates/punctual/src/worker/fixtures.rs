@@ -32,6 +32,7 @@ pub(crate) fn record() -> JobRecord {
         unique: None,
         group: None,
         max_attempts: 20,
+        max_crashes: None,
         retry: RetryPolicy::default(),
         timeout: None,
         retention: Duration::ZERO,

@@ -64,6 +64,11 @@ pub(super) struct Options {
     #[arg(long, value_name = "N", value_parser = attempts_of)]
     max_attempts: Option<u32>,
 
+    /// Crashes after which it is dead; with 1 it runs alone, and its first crash ends it [default:
+    /// 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_crashes: Option<u32>,
+
     /// When a failure is tried again: fixed:10s, linear:10s..5m, exponential:1s..1h or list:1s,1m
     /// [default: exponential:1s..1h, with jitter]
     #[arg(long, value_name = "POLICY", value_parser = retry_of)]
@@ -159,6 +164,7 @@ impl Options {
             },
         });
         job.max_attempts = self.max_attempts.unwrap_or(job.max_attempts);
+        job.max_crashes = self.max_crashes;
         if let Some(retry) = &self.retry {
             job.retry = retry.clone();
         }

@@ -94,6 +94,7 @@ pub(super) struct JobPlan {
     pub(super) unique: Option<(u8, UniquePolicy, Hold)>,
     pub(super) group: Option<(u8, OnRetry)>,
     pub(super) max_attempts: u32,
+    pub(super) max_crashes: Option<u8>,
     pub(super) retry: RetryPolicy,
     pub(super) retention: Duration,
     /// How many names it waits for; the first one twice.
@@ -128,6 +129,7 @@ impl JobPlan {
             unique: None,
             group: None,
             max_attempts: 20,
+            max_crashes: None,
             retry: RetryPolicy::fixed(Duration::ZERO),
             retention: Duration::ZERO,
             names: 0,
@@ -273,6 +275,9 @@ impl fmt::Debug for JobPlan {
         }
         if self.max_attempts != plain.max_attempts {
             write!(f, " max_attempts {}", self.max_attempts)?;
+        }
+        if let Some(max) = self.max_crashes {
+            write!(f, " max_crashes {max}")?;
         }
         if self.retry != plain.retry {
             write!(f, " retry {:?}", self.retry)?;

@@ -192,6 +192,7 @@ impl Generator {
             max_attempts: random.weighted(&[(4, 20), (2, 1), (2, 2), (2, 3)]),
             ..JobPlan::plain(no)
         };
+        job.max_crashes = random.maybe(8, |random| random.one(&[1, 2, 3, 5]));
         job.unique = random.maybe(30, |random| {
             let policy = random.one(&[
                 UniquePolicy::Keep,

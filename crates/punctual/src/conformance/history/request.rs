@@ -55,6 +55,7 @@ pub(super) fn job(seed: u64, plan: &JobPlan, reading: Timestamp) -> NewJob {
         on_retry,
     });
     job.max_attempts = plan.max_attempts;
+    job.max_crashes = plan.max_crashes.map(u32::from);
     job.retry = plan.retry.clone();
     job.retention = plan.retention;
     job.wait_for = (0..plan.names).map(name).collect();
@@ -87,6 +88,7 @@ fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobR
         unique: job.unique.clone(),
         group: job.group.clone(),
         max_attempts: job.max_attempts,
+        max_crashes: job.max_crashes,
         retry: job.retry.clone(),
         timeout: job.timeout,
         retention: job.retention,

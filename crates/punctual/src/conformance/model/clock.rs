@@ -71,7 +71,7 @@ impl Space {
             self.cancel(job, now, CancelReason::Requested, Some(Stop::Killed));
         } else if record.expires_at.is_some_and(|at| at <= now) {
             self.cancel(job, now, CancelReason::Expired, None);
-        } else if lease.alone {
+        } else if lease.alone && record.max_crashes.is_none_or(|max| record.crashes >= max) {
             self.bury(job, now, DeadReason::Poison);
         } else {
             self.wait_again(job, Standing::Front);

@@ -288,6 +288,7 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
         unique: job.unique.clone(),
         group: job.group.clone(),
         max_attempts: job.max_attempts,
+        max_crashes: job.max_crashes,
         retry: job.retry.clone(),
         timeout: job.timeout,
         retention: job.retention,
