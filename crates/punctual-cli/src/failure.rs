@@ -169,7 +169,7 @@ fn exit_for(kind: ErrorKind) -> Exit {
         InvalidInput | InvalidName | InvalidDelay | PayloadTooLarge | BatchTooLarge
         | Unsupported => Exit::Usage,
         NotFound => Exit::NotFound,
-        EngineFull | LeaseLost | VersionConflict => Exit::Refused,
+        EngineFull | LeaseLost | Conflict | VersionConflict => Exit::Refused,
         EngineUnavailable | DurabilityUnavailable | DataLocked | Io | ShuttingDown => {
             Exit::Unavailable
         }

@@ -3,6 +3,7 @@
 mod bulk;
 pub(crate) mod claims;
 mod dead;
+mod delete;
 mod edits;
 mod jobs;
 mod kinds;
@@ -41,7 +42,7 @@ use crate::{etag, events, guard, page};
     tags(
         (name = "jobs", description = "Put jobs in, look at them, change them"),
         (name = "work", description = "Claim, extend, settle"),
-        (name = "queues", description = "Counts, pause, purge, settings"),
+        (name = "queues", description = "Counts, pause, purge, delete, settings"),
         (name = "gateway", description = "The gateway itself")
     )
 )]
@@ -79,6 +80,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
         .routes(routes!(queues::purge))
+        .routes(routes!(delete::delete))
         .routes(routes!(queues::settings, queues::set_settings))
         .routes(routes!(kinds::kinds))
         .routes(routes!(stats::stats))

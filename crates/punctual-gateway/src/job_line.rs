@@ -77,7 +77,8 @@ pub struct JobLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>, maximum = 4294967295i64)]
     max_attempts: Option<u32>,
-    /// Crashes after which it is dead, 3 by default; with 1 it runs alone from its first attempt on.
+    /// Crashes after which it is dead, 3 by default; with 1 it runs alone from its first attempt
+    /// on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>, minimum = 1, maximum = 4294967295i64)]
     max_crashes: Option<u32>,

@@ -1,4 +1,5 @@
--- control: pause, resume, purge, and named versioned records, `BASE:rec`: name to version 8 | value.
+-- control: pause, resume, purge, delete, and named versioned records, `BASE:rec`: name to version 8
+-- | value.
 do
 
 local function obey(name, value)
@@ -21,6 +22,47 @@ local function write_record(map)
   if sub(map.na, 1, 6) == 'queue/' then obey(sub(map.na, 7), map.v) end
   if map.v then call('HSET', key, map.na, u8(M.version) .. map.v) else call('HDEL', key, map.na) end
   return {ve = M.version}
+end
+
+-- Fields of unique keys that one step of a delete looks at.
+local KEYS_MAX = 500
+
+-- Jobs of a queue by state; nil if it has none.
+local function jobs_of(r)
+  local counts, all = {}, 0
+  for state = HELD, DEAD do
+    counts[#counts + 1] = r.c[state]
+    all = all + r.c[state]
+  end
+  return all > 0 and counts or nil
+end
+
+-- Frees the unique keys that settled jobs of a queue hold for a period, a bounded number; where to
+-- go on.
+local function free_keys(q, cursor)
+  local answer = call('HSCAN', S.k.u, cursor, 'COUNT', KEYS_MAX)
+  local fields, prefix = answer[2], q .. '\0'
+  for i = 1, #fields, 2 do
+    if sub(fields[i], 1, #prefix) == prefix then
+      call('HDEL', S.k.u, fields[i])
+      call('ZREM', S.k.up, fields[i])
+    end
+  end
+  return answer[1] ~= '0' and answer[1] or nil
+end
+
+-- Deletes a queue that has no jobs, in steps (`st`): 0 looks whether it has any, 1 frees keys from
+-- `cu` on, 2 deletes.
+-- Answers its jobs by state if it has any.
+local function delete_queue(map)
+  local r, record = Row.find(map.q), 'queue/' .. map.q
+  local jobs = r and jobs_of(r)
+  if jobs or map.st == 0 then return {c = jobs} end
+  if map.st == 1 then return {cu = free_keys(map.q, map.cu or '0')} end
+  local has_settings = call('HDEL', S.k.rec, record) > 0
+  if has_settings then M.version, M.rest = M.version + 1, nil end
+  if r then Row.forget(r) end
+  return {d = (r or has_settings) and 1 or 0}
 end
 
 local ACTIONS = {
@@ -59,6 +101,7 @@ local ACTIONS = {
     S.limits = limits_of(M)
     return {}
   end,
+  delete_queue,
 }
 
 -- control. Key: base. Argument: instance, map {c, ...}. Reply: map.

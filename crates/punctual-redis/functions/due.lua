@@ -42,6 +42,13 @@ local function is_stale(r, number, left, id)
   return true
 end
 
+-- The keys of a queue's far lists.
+function Due.far_keys(r)
+  local keys = {}
+  for i, number in ipairs(call('ZRANGE', far_numbers(r), 0, -1)) do keys[i] = far_list(r, tonum(number)) end
+  return keys
+end
+
 local LOOK = '\255\0\0'
 
 -- How a job of a record moves: plain ones unseen.

@@ -117,7 +117,8 @@ end
 -- Jobs that one call changes, or would, of those that it finds itself: each costs some ten commands.
 local CHANGES_MAX = 50
 
--- edit. Key: base. Argument: instance, map {t or f, cu, li, a, v, dk, p, d}. Reply: map {v, ex, ma, cu, n, i}.
+-- edit. Key: base. Argument: instance, map {t or f, cu, li, a, v, dk, p, d}. Reply: map {v, ex, ma,
+-- cu, n, i}.
 function Edit.call(base, blob)
   if not call then bind() end
   local map = Check.map('edit', blob)

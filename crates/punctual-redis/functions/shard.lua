@@ -275,6 +275,20 @@ function Row.let_go()
   S.dirty = dirty
 end
 
+-- Forgets a queue that has no jobs: its row and every key of it.
+function Row.forget(r)
+  local keys = Due.far_keys(r)
+  for _, kind in ipairs(QUEUE_KEYS) do keys[#keys + 1] = S.base .. ':' .. kind .. ':' .. r.name end
+  keys[#keys + 1] = S.base .. ':d:' .. r.name
+  for _, key in ipairs(keys) do call('DEL', key) end
+  call('ZREM', S.k.w, r.name)
+  call('HDEL', S.k.s, 'q' .. r.name)
+  Stats.forget_queue(r.name)
+  local dirty = {}
+  for _, other in ipairs(S.dirty) do if other ~= r then dirty[#dirty + 1] = other end end
+  S.dirty, S.rows[r.name] = dirty, false
+end
+
 -- Tells the sweep when to look at a queue.
 function Row.tell(r, duty)
   if duty > 0 then call('ZADD', S.k.w, fmt('%d', duty), r.name) else call('ZREM', S.k.w, r.name) end

@@ -38,6 +38,9 @@ local function write_gathered(q)
   for field, n in pairs(times) do call('HINCRBY', key, field, n) end
 end
 
+-- The queue is deleted: what was gathered of it is of no queue.
+function Stats.forget_queue(q) gathered[S.base .. ':hb:' .. q] = nil end
+
 -- Median and 99th percentile of a kind of the minute that runs; -1 if nothing was measured.
 local function quantiles(times, kind)
   local buckets, total = {}, 0

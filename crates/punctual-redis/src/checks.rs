@@ -183,7 +183,9 @@ impl Checks<'_> {
 
     pub(crate) fn control(&self, control: &Control) -> Result<()> {
         match control {
-            Control::Pause { queue } | Control::Resume { queue } => check_name("queue", queue),
+            Control::Pause { queue }
+            | Control::Resume { queue }
+            | Control::DeleteQueue { queue } => check_name("queue", queue),
             Control::Purge { queue, limit, .. } => {
                 check_name("queue", queue)?;
                 self.limit(*limit)

@@ -7,6 +7,7 @@
 mod claim;
 mod codec;
 mod control;
+mod delete;
 mod due;
 mod edit;
 mod ends;

@@ -1,6 +1,7 @@
-//! `punctual queues`: counts, pause, resume, purge.
+//! `punctual queues`: counts, pause, resume, purge, delete.
 
 mod clean;
+mod delete;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -65,9 +66,28 @@ cancelled: requested. Deleted jobs are gone.")]
         /// Only jobs of at least this age
         #[arg(long, value_name = "SPAN", value_parser = span_of)]
         older_than: Option<Duration>,
-        /// Delete the completed, cancelled and dead jobs that are kept, instead of cancelling those that wait
+        /// Delete the completed, cancelled and dead jobs that are kept, instead of cancelling those
+        /// that wait
         #[arg(long)]
         settled: bool,
+        /// Do it; without this it only says what it would do
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Delete a queue that has no jobs: its pause, settings and history go with it
+    #[command(after_help = "\
+Examples:
+  punctual queues delete mail --yes          deletes it, if it has no jobs
+  punctual queues delete mail --purge        says how many jobs would go
+  punctual queues delete mail --purge --yes  cancels what waits, deletes what is kept, then deletes the queue
+
+A queue with running jobs is refused (conflict). A job or a worker that names it makes it again.")]
+    Delete {
+        #[arg(value_name = "QUEUE")]
+        queue: String,
+        /// Cancel the jobs that wait and delete those that are kept first
+        #[arg(long)]
+        purge: bool,
         /// Do it; without this it only says what it would do
         #[arg(long)]
         yes: bool,
@@ -92,6 +112,7 @@ impl Command {
                 })
                 .await
             }
+            Self::Delete { queue, purge, yes } => delete::run(&session, &queue, purge, yes).await,
             Self::Purge {
                 queue,
                 older_than: None,

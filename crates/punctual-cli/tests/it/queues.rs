@@ -64,6 +64,78 @@ fn queues_are_counted_paused_resumed_and_purged() {
 }
 
 #[test]
+fn what_is_old_or_has_ended_is_cleaned() {
+    let punctual = Punctual::new();
+    punctual.enqueue(&["mail", "{}", "--retention", "1h"]);
+    punctual
+        .run(&["work", "mail", "--exec", "true", "--until-idle"])
+        .exits(0);
+    punctual.enqueue(&["mail", "{}", "--delay", "1h"]);
+    let purge = |args: &[&str]| punctual.one(&[&["queues", "purge", "mail"], args].concat());
+    assert_eq!(purge(&["--older-than", "1d"])["changed"], 0);
+    assert_eq!(purge(&["--older-than", "0s"])["changed"], 1);
+    assert_eq!(
+        purge(&["--settled", "--older-than", "1d", "--yes"])["changed"],
+        0
+    );
+    assert_eq!(punctual.one(&["queues", "list", "mail"])["completed"], 1);
+    assert_eq!(purge(&["--settled", "--yes"])["changed"], 1);
+    assert_eq!(purge(&["--older-than", "0s", "--yes"])["changed"], 1);
+    let mail = punctual.one(&["queues", "list", "mail"]);
+    assert_eq!(
+        (&mail["completed"], &mail["scheduled"], &mail["cancelled"]),
+        (&json!(0), &json!(0), &json!(1))
+    );
+}
+
+#[test]
+fn a_queue_is_deleted_with_its_jobs_if_that_is_asked() {
+    let punctual = Punctual::new();
+    punctual.enqueue(&["mail", "{}", "--delay", "1h"]);
+    punctual.run(&["queues", "pause", "mail"]).exits(0);
+    let refused = punctual
+        .run(&["queues", "delete", "mail", "--yes"])
+        .exits(4);
+    assert!(refused.stderr.contains("1 waits"), "{refused:?}");
+    let refused = punctual.run(&["queues", "delete", "mail"]).exits(4);
+    assert!(refused.stderr.contains("--purge"), "{refused:?}");
+    let dry = punctual.one(&["queues", "delete", "mail", "--purge"]);
+    assert_eq!((&dry["dry_run"], &dry["jobs"]), (&json!(true), &json!(1)));
+    assert_eq!(punctual.one(&["queues", "list", "mail"])["scheduled"], 1);
+    let done = punctual.one(&["queues", "delete", "mail", "--purge", "--yes"]);
+    assert_eq!(done["deleted"], true);
+    assert_eq!(punctual.json(&["queues", "list"]).len(), 0);
+    punctual
+        .run(&["queues", "delete", "mail", "--yes"])
+        .exits(3);
+}
+
+#[test]
+fn a_waiting_job_gets_another_payload() {
+    let punctual = Punctual::new();
+    let id = punctual.enqueue(&[
+        "mail",
+        r#"{"to":"ann"}"#,
+        "--delay",
+        "1h",
+        "--max-crashes",
+        "1",
+    ]);
+    let update = ["jobs", "update", &id, "--payload", r#"{"to":"bob"}"#];
+    punctual
+        .run(&[&update[..], &["--dry-run"]].concat())
+        .exits(0);
+    let payload = || punctual.one(&["jobs", "show", &id])["payload"].clone();
+    assert_eq!(payload(), json!({"to": "ann"}));
+    assert_eq!(punctual.one(&update)["verdict"], "done");
+    assert_eq!(payload(), json!({"to": "bob"}));
+    assert_eq!(punctual.one(&["jobs", "show", &id])["max_crashes"], 1);
+    punctual.run(&["jobs", "cancel", &id]).exits(0);
+    punctual.run(&update).exits(4);
+    assert_eq!(punctual.one(&["jobs", "redrive", &id])["state"], "ready");
+}
+
+#[test]
 fn the_doctor_finds_what_waits_for_a_person() {
     let punctual = Punctual::with_data();
     let well = punctual.one(&["doctor"]);

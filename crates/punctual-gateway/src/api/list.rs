@@ -41,7 +41,8 @@ pub(super) struct ListQuery {
     due_from: Option<InstantText>,
     #[param(value_type = Option<String>)]
     due_before: Option<InstantText>,
-    /// Of at least this age, such as `7d`: a settled job counts from its end, any other from its enqueue.
+    /// Of at least this age, such as `7d`: a settled job counts from its end, any other from its
+    /// enqueue.
     #[param(value_type = Option<String>)]
     older_than: Option<SpanText>,
     /// The unique key, with `queue`.

@@ -41,7 +41,7 @@ pub(super) async fn list(
 #[serde(deny_unknown_fields)]
 pub(super) struct QueueRequest {
     #[schema(value_type = Name)]
-    queue: String,
+    pub(super) queue: String,
 }
 
 /// Whether a queue is paused now.

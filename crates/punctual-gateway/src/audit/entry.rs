@@ -58,6 +58,7 @@ impl Entry {
             Control::Pause { queue } => ("pause", queue),
             Control::Resume { queue } => ("resume", queue),
             Control::Purge { queue, .. } => ("purge", queue),
+            Control::DeleteQueue { queue } => ("delete_queue", queue),
             Control::Write { name, .. } => ("write", name),
             _ => return None,
         };

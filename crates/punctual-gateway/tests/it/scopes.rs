@@ -25,7 +25,7 @@ const SCOPES: [(&str, &str); 5] = [
 
 /// Route, query, body, and the scopes that allow it; `nobody` needs no token.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, &str, &str, &str); 31] = [
+const TABLE: [(&str, &str, &str, &str, &str); 32] = [
     ("GET", "/healthz", "", "", "nobody"),
     ("GET", "/readyz", "", "", "nobody"),
     ("GET", "/openapi.json", "", "", "nobody"),
@@ -40,6 +40,7 @@ const TABLE: [(&str, &str, &str, &str, &str); 31] = [
     ("POST", "/v1/queues/resume", "", r#"{"queue":"p"}"#, "admin"),
     ("POST", "/v1/queues/purge", "", r#"{"queue":"p","dry_run":true}"#, "admin"),
     ("POST", "/v1/queues/purge", "", r#"{"queue":"p","dry_run":false}"#, "admin"),
+    ("POST", "/v1/queues/delete", "", r#"{"queue":"p"}"#, "admin"),
     ("GET", "/v1/queues/settings", "?queue=mail", "", "read admin"),
     ("PUT", "/v1/queues/settings", "", r#"{"queue":"p","on_full":"refuse","version":0}"#, "admin"),
     ("GET", "/v1/jobs", "", "", "read admin"),

@@ -214,6 +214,7 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
             json!({"redrive": true}),
             json!({"cancel": true}),
             json!({"priority": 0}),
+            json!({"payload": {"new": 1}}),
         ],
         ("post", "/v1/edits") => {
             let mut edits = Vec::new();
@@ -238,7 +239,7 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
             json!({"queue": "mail", "dry_run": true}),
             json!({"queue": "mail", "dry_run": false}),
         ],
-        ("post", "/v1/queues/pause" | "/v1/queues/resume") => vec![queue],
+        ("post", "/v1/queues/pause" | "/v1/queues/resume" | "/v1/queues/delete") => vec![queue],
         ("put", "/v1/queues/settings") => {
             vec![json!({"queue": "mail", "max_pending": 1, "version": 0})]
         }

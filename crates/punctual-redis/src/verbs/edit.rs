@@ -131,6 +131,7 @@ impl Calls {
                 let walk = Walk::from(cursor.as_ref(), &request, count)?;
                 self.purge(&shards, queue, walk, *limit).await
             }
+            Control::DeleteQueue { queue } => self.delete_queue(namespace, queue).await,
             Control::Write { .. } => {
                 // A second sending would meet the version that the first has made.
                 let told = self

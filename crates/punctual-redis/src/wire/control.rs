@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use punctual::engine::{
-    Control, Controlled, Cursor, OnFull, QueueSettings, RecordValue, VersionedRecord,
+    Control, Controlled, Counts, Cursor, OnFull, QueueSettings, RecordValue, VersionedRecord,
 };
 use punctual::{Limits, Result};
 
@@ -56,6 +56,50 @@ pub(crate) fn limits(limits: &Limits) -> MapWriter {
     map.put("c", 6_u8);
     map.put("v", Mp::Map(bounds.map(pair).into()));
     map
+}
+
+/// A step of the delete of a queue.
+pub(crate) enum DeleteStep {
+    /// Whether it has jobs.
+    Look,
+    /// Frees unique keys, from a cursor on.
+    FreeKeys(Option<Vec<u8>>),
+    /// Deletes it.
+    Delete,
+}
+
+/// What a step of the delete of a queue answered.
+pub(crate) struct Deleted {
+    /// The jobs that the queue still has: then the step did nothing.
+    pub(crate) jobs: Counts,
+    pub(crate) cursor: Option<Vec<u8>>,
+    pub(crate) deleted: bool,
+}
+
+pub(crate) fn delete(queue: &str, step: &DeleteStep) -> MapWriter {
+    let mut map = MapWriter::default();
+    map.put("c", 7_u8).put("q", queue);
+    match step {
+        DeleteStep::Look => map.put("st", 0_u8),
+        DeleteStep::FreeKeys(cursor) => {
+            map.put("st", 1_u8);
+            map.put_some("cu", cursor.as_deref())
+        }
+        DeleteStep::Delete => map.put("st", 2_u8),
+    };
+    map
+}
+
+pub(crate) fn deleted(reply: &Mp) -> Result<Deleted> {
+    let mut jobs = Counts::default();
+    for (count, value) in jobs.0.iter_mut().zip(reply.get("c").list()?) {
+        *count = value.number()?;
+    }
+    Ok(Deleted {
+        jobs,
+        cursor: reply.get("cu").some(|at| at.bytes().map(<[u8]>::to_vec))?,
+        deleted: reply.get("d").is_set(),
+    })
 }
 
 fn packed(value: &RecordValue) -> Mp {

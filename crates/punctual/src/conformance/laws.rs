@@ -294,6 +294,11 @@ macro_rules! __laws {
                 a_malformed_edit_is_refused,
                 a_redrive_is_not_refused_by_a_full_queue[MaxPending],
             }
+            delete {
+                a_queue_with_jobs_is_not_deleted[Delay, HeldJobs, ListByState],
+                a_deleted_queue_leaves_nothing[Delay, Records, MaxPending, History, ListByState, Ends],
+                a_deleted_queue_frees_its_keys[UniqueKeep, ListByState],
+            }
             payload {
                 update_by_state[Delay, HeldJobs],
                 a_resend_is_compared_with_what_was_sent_first[Delay],

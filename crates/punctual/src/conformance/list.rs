@@ -327,7 +327,8 @@ pub(super) async fn a_filter_finds_by_age(case: Case) {
     }
 }
 
-/// A clean by age deletes what ended long ago, and cancels what has waited long, a bounded number per call.
+/// A clean by age deletes what ended long ago, and cancels what has waited long, a bounded number
+/// per call.
 pub(super) async fn a_clean_by_age_spares_what_is_younger(case: Case) {
     let kept = || NewJob {
         retention: hours(9),

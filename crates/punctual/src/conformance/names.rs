@@ -87,6 +87,9 @@ pub(super) async fn a_hostile_name_is_refused(case: Case) {
             Control::Resume {
                 queue: name.clone(),
             },
+            Control::DeleteQueue {
+                queue: name.clone(),
+            },
             Control::Purge {
                 queue: name.clone(),
                 cursor: None,

@@ -39,7 +39,8 @@ pub(super) async fn update_by_state(case: Case) {
     assert_eq!(case.edit(JobId::new(), update("new")).await, NotFound);
 }
 
-/// A resend of what was sent first is a duplicate after an update, while the job waits and once it has
+/// A resend of what was sent first is a duplicate after an update, while the job waits and once it
+/// has
 /// settled; a send of the new payload under that id is another content.
 pub(super) async fn a_resend_is_compared_with_what_was_sent_first(case: Case) {
     let sent = NewJob {
@@ -141,7 +142,8 @@ pub(super) async fn a_far_job_is_updated(case: Case) {
     assert_eq!(case.drain().await, [id]);
 }
 
-/// A payload over its limit, too many bytes for all jobs, and a filter are refused and change nothing.
+/// A payload over its limit, too many bytes for all jobs, and a filter are refused and change
+/// nothing.
 pub(super) async fn an_update_has_the_bounds_of_an_enqueue(case: Case) {
     let case = case
         .limited(|limits| {

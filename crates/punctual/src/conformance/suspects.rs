@@ -241,7 +241,8 @@ pub(super) async fn a_job_of_one_crash_dies_at_its_first(case: Case) {
     }
 }
 
-/// A job runs alone after one crash less than it may have, after two at the latest, and dies at its limit.
+/// A job runs alone after one crash less than it may have, after two at the latest, and dies at its
+/// limit.
 pub(super) async fn a_crash_limit_is_kept(case: Case) {
     for (max, shared) in [(2, 1), (3, 2), (5, 2)] {
         let limited = NewJob {

@@ -1,7 +1,9 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Cursor;
+use crate::engine::{Counts, Cursor};
+use crate::error::{Error, ErrorKind};
+use crate::job::State;
 
 /// A change to a queue or a named record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +27,16 @@ pub enum Control {
         cursor: Option<Cursor>,
         /// Jobs to examine, 1 to 1,000.
         limit: usize,
+    },
+    /// Deletes a queue that has no jobs: its pause, settings, history and the unique keys that its
+    /// settled
+    /// jobs held for a period go with it. Answers `Done(false)` if there is no such queue, and
+    /// [`Conflict`](crate::ErrorKind::Conflict) while it has jobs, kept ones too. An enqueue makes
+    /// the queue
+    /// again, and so does a claim.
+    DeleteQueue {
+        /// The queue.
+        queue: String,
     },
     /// Reads a record.
     Read {
@@ -80,6 +92,38 @@ pub enum Controlled {
         /// Larger than any before.
         u64,
     ),
+}
+
+impl Control {
+    /// The error for a delete of a queue that still has jobs; engines answer it.
+    ///
+    /// ```
+    /// use punctual::engine::{Control, Counts};
+    ///
+    /// let error = Control::queue_has_jobs("mail", &Counts([0, 2, 0, 1, 0, 0, 3]));
+    /// assert!(error.to_string().contains("2 wait, 1 is active, 3 are kept"), "{error}");
+    /// ```
+    pub fn queue_has_jobs(queue: &str, counts: &Counts) -> Error {
+        let active = counts.of(State::Active);
+        let kept = [State::Completed, State::Cancelled, State::Dead];
+        let kept: u64 = kept.map(|state| counts.of(state)).iter().sum();
+        let count = |n: u64, one: &str, many: &str| match n {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            n => Some(format!("{n} {many}")),
+        };
+        let parts = [
+            count(counts.pending(), "waits", "wait"),
+            count(active, "is active", "are active"),
+            count(kept, "is kept", "are kept"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let message = format!(
+            "queue \"{queue}\" still has jobs: {}; purge it, delete the kept ones, wait for the active ones",
+            parts.join(", ")
+        );
+        Error::new(ErrorKind::Conflict, message)
+    }
 }
 
 /// A record with its version.

@@ -59,7 +59,8 @@ pub enum Action {
     Redrive,
     /// Remove a settled one and its mark.
     Delete,
-    /// Give a held, scheduled or ready one another payload; it keeps its place in line. For jobs that are
+    /// Give a held, scheduled or ready one another payload; it keeps its place in line. For jobs
+    /// that are
     /// named, not for a filter. The call carries the payload once for each of them, so that
     /// [`Limits::batch_bytes`](crate::job::Limits::batch_bytes) bounds both together.
     ///

@@ -91,7 +91,8 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
-    /// Whether its next claim must be alone: it was active in two leases that ran out, or in one less
+    /// Whether its next claim must be alone: it was active in two leases that ran out, or in one
+    /// less
     /// than it may crash.
     pub fn is_suspect(&self) -> bool {
         self.crashes >= suspect_after(self.max_crashes) && !self.state.is_settled()

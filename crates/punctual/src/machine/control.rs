@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 /// Bytes of one opaque record.
 const RECORD_BYTES_MAX: usize = 64 << 10;
 /// Records whose name begins so are the settings of a queue.
-const QUEUE_PREFIX: &str = "queue/";
+pub(super) const QUEUE_PREFIX: &str = "queue/";
 
 impl Machine {
     /// Changes a queue or a record; see [`Engine::control`](crate::Engine::control).
@@ -33,6 +33,7 @@ impl Machine {
                 cursor,
                 limit,
             } => self.purge(namespace, &queue, cursor.as_ref(), limit),
+            Control::DeleteQueue { queue } => self.delete_queue(namespace, &queue),
             Control::Read { name } => {
                 let key = self
                     .namespace(namespace)
@@ -153,9 +154,10 @@ impl Machine {
 
 fn check_control(control: &Control) -> Result<()> {
     match control {
-        Control::Pause { queue } | Control::Resume { queue } | Control::Purge { queue, .. } => {
-            check_name("queue", queue)
-        }
+        Control::Pause { queue }
+        | Control::Resume { queue }
+        | Control::Purge { queue, .. }
+        | Control::DeleteQueue { queue } => check_name("queue", queue),
         Control::Read { name } => check_name("record", name),
         Control::Names { prefix } if prefix.is_empty() => Ok(()),
         Control::Names { prefix } => check_name("record", prefix),

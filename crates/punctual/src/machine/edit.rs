@@ -253,7 +253,8 @@ impl Machine {
         Ok(EditVerdict::Done(State::Ready))
     }
 
-    /// Gives a waiting job another payload and remembers what was sent first: a resend is compared with that.
+    /// Gives a waiting job another payload and remembers what was sent first: a resend is compared
+    /// with that.
     fn update_payload(&mut self, mut job: Loaded, payload: &Bytes) -> Result<()> {
         let queue = self.queue_state(job.spec.queue)?.name.clone();
         let sent = content_of(&queue, &job.spec);

@@ -84,6 +84,19 @@ impl Machine {
         }
     }
 
+    /// The queue is deleted: its ends go with it.
+    pub(super) fn forget_ends(&mut self, queue: u32) -> Result<()> {
+        self.ends.step.remove(&queue);
+        self.ends.slots.remove(&queue);
+        let key = |queue| EndKey { queue, slot: 0 };
+        let (first, end) = (key(queue), key(queue + 1));
+        let (from, to) = (Bound::Included(&first), Bound::Excluded(&end));
+        for (key, _) in self.rows.ends.scan(from, to, false, ENDS_KEPT)? {
+            self.rows.ends.remove(&mut self.journal, &key);
+        }
+        Ok(())
+    }
+
     /// Writes the ends of the step, one row per queue.
     pub(super) fn write_ends(&mut self) -> Result<()> {
         while let Some((queue, step)) = self.ends.step.pop_first() {

@@ -40,6 +40,11 @@ impl History {
         self.minute(queue, now).enqueued += 1;
     }
 
+    /// The queue is deleted.
+    pub(super) fn forget(&mut self, queue: u32) {
+        self.queues.remove(&queue);
+    }
+
     pub(super) fn claimed(&mut self, queue: u32, now: Timestamp) {
         self.minute(queue, now).claimed += 1;
     }

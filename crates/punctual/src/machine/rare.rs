@@ -1,4 +1,5 @@
-//! What few jobs have, kept out of the way of all others: eight bytes in memory, none in a stored row.
+//! What few jobs have, kept out of the way of all others: eight bytes in memory, none in a stored
+//! row.
 
 use super::codec::{Reader, Writer, damaged};
 use super::fields::Field;

@@ -213,7 +213,9 @@ impl Machine {
             .scan(from, Bound::Excluded(&end), false, limit)?;
         for (period, ()) in found {
             self.forget_period(&period);
-            self.holder(period.queue, &period.key)?;
+            if !self.free_orphan(&period) {
+                self.holder(period.queue, &period.key)?;
+            }
         }
         let next = self
             .rows

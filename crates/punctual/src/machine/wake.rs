@@ -49,6 +49,13 @@ impl Obstacles {
         }
     }
 
+    /// Its queue is deleted.
+    pub(super) fn forget(&mut self, queue: u32) {
+        while let Some((at, what)) = self.first(queue) {
+            self.ends.remove(&(queue, at, what));
+        }
+    }
+
     fn first(&self, queue: u32) -> Option<(Timestamp, Obstacle)> {
         let start = (queue, Timestamp::ZERO, Obstacle::Job(NIL));
         let (of, at, what) = self.ends.range(start..).next()?;

@@ -56,9 +56,11 @@ impl Queue {
             .await
     }
 
-    /// Sends a settled job that is still kept back to its queue, with its failures and crashes at zero.
+    /// Sends a settled job that is still kept back to its queue, with its failures and crashes at
+    /// zero.
     ///
-    /// Dead jobs are kept for 30 days, cancelled ones for a day, completed ones for their `retention`.
+    /// Dead jobs are kept for 30 days, cancelled ones for a day, completed ones for their
+    /// `retention`.
     pub async fn redrive(&self, target: impl Into<Target>) -> Result<EditVerdict> {
         self.edit(target.into(), Action::Redrive).await
     }

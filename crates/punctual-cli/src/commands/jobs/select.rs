@@ -74,7 +74,8 @@ pub(super) struct Where {
     #[arg(long, value_name = "INSTANT", value_parser = instant_of)]
     pub(super) due_before: Option<Timestamp>,
 
-    /// Only jobs of at least this age, such as 7d: settled ones count from their end, others from their enqueue
+    /// Only jobs of at least this age, such as 7d: settled ones count from their end, others from
+    /// their enqueue
     #[arg(long, value_name = "SPAN", value_parser = span_of)]
     pub(super) older_than: Option<Duration>,
 }

@@ -1,4 +1,5 @@
-//! `punctual queues purge --older-than|--settled`: what is old or has ended goes, by edits with a filter.
+//! `punctual queues purge --older-than|--settled`: what is old or has ended goes, by edits with a
+//! filter.
 
 use std::time::Duration;
 
@@ -53,6 +54,21 @@ pub(super) async fn run(
         .out
         .line(format!("would {verb} {jobs} of {queue}"))?;
     session.out.note("nothing was changed; add --yes to do it");
+    Ok(())
+}
+
+/// Cancels every waiting job of a queue, and deletes every settled one.
+pub(super) async fn all(session: &Session, queue: &str) -> Result<()> {
+    let waiting = WAITING.map(|state| (state, Action::Cancel));
+    let settled = SETTLED.map(|state| (state, Action::Delete));
+    for (state, action) in waiting.into_iter().chain(settled) {
+        let filter = Filter {
+            queue: Some(queue.to_owned()),
+            state: Some(state),
+            ..Filter::default()
+        };
+        edit_all(session, filter, &action, false).await?;
+    }
     Ok(())
 }
 

@@ -39,6 +39,7 @@ pub(super) enum Action {
         queue: u8,
         limit: usize,
     },
+    DeleteQueue(u8),
     Settings {
         queue: u8,
         max_pending: Option<u8>,

@@ -427,7 +427,8 @@ impl Generator {
 
     fn queue(&mut self) -> Action {
         let queue = self.random.weighted(&[(1, 0), (1, 1), (1, 2)]);
-        match self.random.below(10) {
+        match self.random.below(11) {
+            10 => Action::DeleteQueue(queue),
             0..=1 => Action::Pause(queue),
             2..=4 => Action::Resume(queue),
             5 => Action::Purge {

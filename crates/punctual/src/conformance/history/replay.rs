@@ -181,6 +181,7 @@ impl Replay {
             }
             Action::Pause(queue) => self.pause(space, *queue, true).await,
             Action::Resume(queue) => self.pause(space, *queue, false).await,
+            Action::DeleteQueue(queue) => self.delete_queue(space, *queue).await,
             Action::Purge { queue, limit } => self.purge(space, *queue, *limit).await,
             Action::Settings {
                 queue,

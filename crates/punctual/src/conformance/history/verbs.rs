@@ -325,6 +325,23 @@ impl Replay {
         Err("purge: comes to no end".into())
     }
 
+    pub(super) async fn delete_queue(&mut self, space: usize, queue: u8) -> Result<(), Difference> {
+        let queue = request::queue(queue);
+        let name = self.name(space);
+        let now = self.unsaid();
+        let control = Control::DeleteQueue {
+            queue: queue.clone(),
+        };
+        let deleted = match self.engine.control(&name, control).await {
+            Ok(Controlled::Done(_)) => true,
+            Ok(other) => return Err(format!("delete of a queue: answers {other:?}")),
+            Err(error) if error.kind() == ErrorKind::Conflict => false,
+            Err(error) => return Err(broken("delete of a queue", &error)),
+        };
+        let expected = self.at(space, now)?.delete_queue(&queue);
+        same("queue deleted", &expected, &deleted)
+    }
+
     pub(super) async fn write_settings(
         &mut self,
         space: usize,

@@ -39,6 +39,21 @@ impl Space {
         pending.len()
     }
 
+    /// Deletes a queue without jobs; whether it has none.
+    pub(crate) fn delete_queue(&mut self, queue: &str) -> bool {
+        if self.jobs.iter().any(|job| job.is_in(queue)) {
+            return false;
+        }
+        for job in &mut self.jobs {
+            if job.record.queue == queue {
+                job.holds_key = false;
+            }
+        }
+        self.resume(queue);
+        self.records.remove(&format!("queue/{queue}"));
+        true
+    }
+
     /// The record of a name.
     pub(crate) fn record(&self, name: &str) -> Option<&VersionedRecord> {
         self.records.get(name)

@@ -364,6 +364,10 @@ impl Engine for ModelEngine {
                     cursor: (matched == limit).then(|| Cursor(Default::default())),
                 })
             }
+            Control::DeleteQueue { queue } => match space.delete_queue(&queue) {
+                true => Ok(Controlled::Done(true)),
+                false => Err(Error::new(ErrorKind::Conflict, "the queue has jobs")),
+            },
             Control::Read { name } => Ok(Controlled::Record(space.record(&name).cloned())),
             Control::Names { prefix } => Ok(Controlled::Names(space.names(&prefix))),
             Control::Write {

@@ -1,0 +1,66 @@
+//! Delete of a queue that has no jobs: nothing of it is left.
+
+use super::Machine;
+use super::control::QUEUE_PREFIX;
+use super::rows::*;
+use crate::engine::{Control, Controlled, Counts, Namespace};
+use crate::error::Result;
+
+impl Machine {
+    /// Deletes a queue without jobs, with its pause, settings, history and last ends.
+    ///
+    /// Unique keys that its settled jobs held for a period are free at once: a queue that is made
+    /// again has
+    /// another number. Their rows go when their periods end.
+    pub(super) fn delete_queue(
+        &mut self,
+        namespace: &Namespace,
+        queue: &str,
+    ) -> Result<Controlled> {
+        let namespace = self.namespace(namespace);
+        let id = namespace.and_then(|namespace| self.queue(namespace, queue));
+        let (Some(namespace), Some(id)) = (namespace, id) else {
+            return Ok(Controlled::Done(false));
+        };
+        let mut counts = Counts::default();
+        counts.0.copy_from_slice(&self.queue_state(id)?.row.counts);
+        if counts.0.iter().any(|jobs| *jobs > 0) {
+            return Err(Control::queue_has_jobs(queue, &counts));
+        }
+        let record = RecordKey {
+            namespace,
+            name: format!("{QUEUE_PREFIX}{queue}"),
+        };
+        if self.rows.records.get(&record)?.is_some() {
+            self.counters.version += 1;
+            self.rows.records.remove(&mut self.journal, &record);
+        }
+        let name = QueueName {
+            namespace,
+            queue: queue.to_owned(),
+        };
+        self.rows.queues.remove(&mut self.journal, &name);
+        self.forget_ends(id)?;
+        let derived = &mut self.derived;
+        derived.queue_ids.remove(&(namespace, queue.to_owned()));
+        derived.queues.remove(&id);
+        derived.dirty.remove(&id);
+        derived.lane_lows.retain(|(queue, _), _| *queue != id);
+        derived.obstacles.forget(id);
+        self.history.forget(id);
+        Ok(Controlled::Done(true))
+    }
+
+    /// Frees a key that was held for a period in a queue that is deleted since; whether it is one.
+    pub(super) fn free_orphan(&mut self, period: &PeriodKey) -> bool {
+        let is_orphan = !self.derived.queues.contains_key(&period.queue);
+        if is_orphan {
+            let key = QueueText {
+                queue: period.queue,
+                text: period.key.clone(),
+            };
+            self.rows.unique.remove(&mut self.journal, &key);
+        }
+        is_orphan
+    }
+}
