@@ -393,6 +393,7 @@ macro_rules! row {
                 })*
                 let _ = left;
             }
+            #[allow(unused_assignments, reason = "the last field counts down in vain")]
             fn read(from: &mut $crate::machine::codec::Reader<'_>) -> $crate::error::Result<Self> {
                 let lists: &[&str] = &[$(stringify!($list)),*];
                 #[allow(unused_mut, unused_variables)]
