@@ -75,6 +75,10 @@ pub(crate) fn request(
                     (None, Some(_)) => 4,
                     (Some(_), Some(_)) => 5,
                 });
+                if kinds.is_some() {
+                    // Functions before 18 read a count of settlements here and refuse the call.
+                    out.u16(usize::from(u16::MAX));
+                }
                 out.u32(attempt as usize).u16(page.settlements.len());
                 for settlement in &page.settlements {
                     out.id(settlement.id);
