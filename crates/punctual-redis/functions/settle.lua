@@ -346,10 +346,15 @@ end
 
 -- The bytes of one verdict that was taken: the state after its effects, and their verdicts.
 local function verdict_of(j, effects)
-  local now_is = j
-  if #effects > 0 then now_is = Job.load(j.id) or j end
-  local state, due8 = j.tag, BELOW
-  if now_is and now_is.tag <= 3 then
+  local now_is, state, due8 = j, j.tag, BELOW
+  if #effects > 0 then -- they may have ended it, as a replaced job or one too many
+    local raw = Job.raw(j.id)
+    local mark = raw and byte(raw) >= 7 and Settled.mark(j.id, raw)
+    if mark then state = byte(mark, 18) % 8
+    elseif raw then now_is = Job.parse(j.id, raw) end
+    if now_is.tag > 3 then state = now_is.tag end
+  end
+  if now_is.tag <= 3 and state <= ACTIVE then
     state = now_is.tag == 3 and HELD or now_is.due > S.now and SCHEDULED or READY
     due8 = now_is.due8
   end

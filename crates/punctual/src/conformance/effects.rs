@@ -261,3 +261,55 @@ pub(super) async fn effects_go_in_order(case: Case) {
     case.advance(seconds(1)).await;
     assert_eq!(case.drain().await, [other.id]);
 }
+
+/// The verdict of a settlement is of the instant after its effects: a retried job that an effect
+/// replaces is cancelled, and waits for nothing.
+pub(super) async fn a_settle_reports_the_state_after_its_effects(case: Case) {
+    let key = || Unique {
+        key: "k".into(),
+        policy: UniquePolicy::Replace,
+        hold: Default::default(),
+    };
+    let keyed = || NewJob {
+        unique: Some(key()),
+        ..job()
+    };
+    for after in [seconds(0), minutes(5)] {
+        let attempt = case.active(keyed()).await;
+        let successor = keyed();
+        let retry = Settlement {
+            effects: vec![enqueues(successor.clone())],
+            ..attempt.ended(Outcome::Retry { after: Some(after) })
+        };
+        let verdict = case.settle_as(attempt.token, retry).await;
+        let expected = SettleVerdict::Settled {
+            state: State::Cancelled,
+            due: None,
+            effects: vec![Some(EnqueueVerdict::Replaced(attempt.id()))],
+        };
+        assert_eq!(verdict, expected, "a retry after {after:?}");
+        assert_eq!(case.state(attempt.id()).await, State::Cancelled);
+        case.cancel(successor.id).await;
+    }
+}
+
+/// A retried job that an effect pushes out of a full queue is reported dead.
+pub(super) async fn a_settle_reports_its_job_dead_of_overflow(case: Case) {
+    let attempt = case.active(job()).await;
+    let settings = QueueSettings {
+        max_pending: Some(1),
+        on_full: OnFull::DeadLetterOldest,
+    };
+    case.configure(settings, 0).await;
+    let after = Some(seconds(0));
+    let retry = Settlement {
+        effects: vec![enqueues(job())],
+        ..attempt.ended(Outcome::Retry { after })
+    };
+    let verdict = case.settle_as(attempt.token, retry).await;
+    let SettleVerdict::Settled { state, due, .. } = verdict else {
+        panic!("the lease is valid, got {verdict:?}");
+    };
+    let is = case.state(attempt.id()).await;
+    assert_eq!((state, due.is_some()), (is, is.is_pending()));
+}

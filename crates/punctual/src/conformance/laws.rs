@@ -233,6 +233,8 @@ macro_rules! __laws {
                 an_effect_into_a_full_queue_is_taken[Effects, MaxPending],
                 an_effect_may_take_the_key_of_its_job[Effects, UniqueKeep],
                 an_effect_for_elsewhere_arrives_once[Effects],
+                a_settle_reports_the_state_after_its_effects[Effects, UniqueReplace],
+                a_settle_reports_its_job_dead_of_overflow[Effects, MaxPending],
                 a_held_job_is_not_claimed[HeldJobs],
                 the_last_name_lets_a_held_job_run[HeldJobs, Effects],
                 a_cleared_job_is_not_early[HeldJobs, Effects, Delay],

@@ -161,7 +161,12 @@ impl Machine {
                 job.status.state(self.now),
                 job.status.place.is_pending().then_some(job.status.due),
             ),
-            None => (State::Completed, None),
+            None if is_gone => (State::Completed, None),
+            // Its own effects may have ended it, as a replaced job or one too many, and it is not kept.
+            None => {
+                let mark = self.rows.marks.get(&key)?;
+                (mark.map_or(State::Completed, |mark| mark.state), None)
+            }
         };
         Ok(SettleVerdict::Settled {
             state,
