@@ -82,6 +82,32 @@ local function why_ready(j)
   return out
 end
 
+-- The id that a name of a held job is, in the form with hyphens; nil if it is none.
+local function named(name)
+  if #name ~= 36 or not find(name, '^%x+%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x+$') then return nil end
+  local hex = string.gsub(name, '%-', '')
+  if #hex ~= 32 then return nil end
+  return (string.gsub(hex, '%x%x', function(two) return char(tonum(two, 16)) end))
+end
+
+-- The jobs of this shard that ended without clearing their name: nothing releases who waits for them.
+local function never_released(names, out)
+  for i = 1, #names do
+    local id = named(names[i])
+    local raw = id and Job.raw(id)
+    local state = nil
+    if raw and byte(raw) >= 7 then
+      raw = Settled.mark(id, raw)
+      if raw and Settled.mark_counts(raw) then state = byte(raw, 18) % 8 end
+    elseif raw then
+      local parent = Job.parse(id, raw)
+      state = parent.tag
+      if state <= 3 and Job.has_expired(parent) and not (state < 3 and parent.due <= S.now and Page.of(parent)) then state = CANCELLED end
+    end
+    if state and state > ACTIVE then out[#out + 1] = {15, id, state} end
+  end
+end
+
 -- The reasons of a job in a state.
 function Explain.reasons(j, state)
   if state == ACTIVE then return {{11}} end
@@ -89,8 +115,9 @@ function Explain.reasons(j, state)
   if state == READY then return why_ready(j) end
   local out = {}
   if state == HELD then
-    if j.ext.fo then out[1] = {3, j.ext.fo} end
     local names = j.ext.w or {}
+    never_released(names, out)
+    if j.ext.fo then out[#out + 1] = {3, j.ext.fo} end
     if #names > 0 then
       local reason = {2}
       for i = 1, #names do reason[i + 1] = names[i] end

@@ -50,6 +50,9 @@ local REASONS = {
   function() return 'completed', 'it is done' end,
   function(_, j) return 'cancelled', 'it was cancelled', {'why', Text.quote(Text.CANCELLED_FOR[j.ext.cd] or 'requested')} end,
   function(_, j) return 'dead', 'it is dead and waits for a person', {'why', Text.quote(Text.DEAD_FOR[j.ext.dr] or 'permanent')} end,
+  function(r)
+    return 'never_released', 'nothing will release it: the job that it waits for has ended without clearing its name; run it now, or cancel it', {'by', Text.id(r[2])}
+  end,
 }
 
 local function reasons_json(reasons, j, lease)

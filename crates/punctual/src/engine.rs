@@ -32,7 +32,7 @@ pub use enqueue::{EnqueueVerdict, Enqueued, Receipt};
 pub use info::{Capability, Durability, Health, Info, LoopHealth, NamespaceProblem};
 pub use inspect::{
     Counts, Cursor, DueBucket, Explanation, Filter, Got, List, ListBy, Listing, MinuteStats,
-    QueueStats, Reason, Stats, StatsRequest, Target, WorkerSeen, free_workers,
+    QueueStats, Reason, Stats, StatsRequest, Target, WorkerSeen, free_workers, job_named,
 };
 pub use settle::{PageReport, SAMPLE_US_MAX, Settle, SettleVerdict, Settled, Settlement};
 pub use wait::{Change, WaitFor, Waited};

@@ -40,6 +40,8 @@ pub(crate) struct ReasonLine {
     why: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
 }
 
 impl ReasonLine {
@@ -60,6 +62,7 @@ impl ReasonLine {
             since: None,
             why: None,
             error: None,
+            state: None,
         };
         match reason {
             Reason::NotDue { due } => line.due = Some(due.to_string()),
@@ -91,6 +94,10 @@ impl ReasonLine {
                 line.why = Some(reason.name());
                 line.error.clone_from(error);
             }
+            Reason::NeverReleased { by, state } => {
+                line.by = Some(by.to_string());
+                line.state = Some(state.name());
+            }
             _ => {}
         }
         line
@@ -114,6 +121,7 @@ fn name_of(reason: &Reason) -> &'static str {
         Reason::Completed => "completed",
         Reason::Cancelled { .. } => "cancelled",
         Reason::Dead { .. } => "dead",
+        Reason::NeverReleased { .. } => "never_released",
         _ => "other",
     }
 }
@@ -176,6 +184,10 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
             };
             format!("it is dead ({reason}): {cause}; `punctual jobs redrive ID` sends it back")
         }
+        Reason::NeverReleased { by, state } => format!(
+            "nothing will release it: job {by}, for which it waits, is {state} and did not clear it; \
+             `punctual jobs run-now ID` lets it run, `punctual jobs cancel ID` ends it"
+        ),
         other => format!("{other:?}"),
     }
 }

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use punctual::engine::{
-    Counts, ENDS_KEPT, Got, List, Listing, MinuteStats, QueueStats, Stats, StatsRequest, Target,
-    WorkerSeen,
+    Counts, ENDS_KEPT, Got, List, Listing, MinuteStats, QueueStats, Reason, Stats, StatsRequest,
+    Target, WorkerSeen, job_named,
 };
 use punctual::time::Timestamp;
 use punctual::{Namespace, Result};
@@ -47,7 +47,50 @@ impl Calls {
                 }
             }
         }
+        if explain && count > 1 {
+            self.look_for_parents(namespace, &mut found).await?;
+        }
         Ok(found)
+    }
+
+    /// Adds that nothing releases a held job whose parent has ended in another shard.
+    async fn look_for_parents(
+        &self,
+        namespace: &Namespace,
+        found: &mut [Option<Got>],
+    ) -> Result<()> {
+        let mut parents = Vec::new();
+        for (place, got) in found.iter().enumerate() {
+            let Some(Got::Job(_, Some(explanation))) = got else {
+                continue;
+            };
+            let named = explanation
+                .reasons
+                .iter()
+                .filter_map(|reason| match reason {
+                    Reason::WaitsForNames { names } => Some(names),
+                    _ => None,
+                });
+            let named = named.flatten().filter_map(|name| job_named(name));
+            parents.extend(named.map(|id| (place, id)));
+        }
+        if parents.is_empty() {
+            return Ok(());
+        }
+        let targets: Vec<Target> = parents.iter().map(|(_, id)| Target::Id(*id)).collect();
+        let ended = Box::pin(self.get(namespace, &targets, false)).await?;
+        for ((place, by), parent) in parents.into_iter().zip(ended) {
+            let state = parent.map(|parent| parent.state());
+            let state = state.filter(|state| state.is_settled());
+            if let (Some(state), Some(Got::Job(_, Some(explanation)))) = (state, &mut found[place])
+            {
+                let never = Reason::NeverReleased { by, state };
+                if !explanation.reasons.contains(&never) {
+                    explanation.reasons.insert(0, never);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Walks shard after shard; one that has nothing is passed over at once.

@@ -5,7 +5,7 @@ use punctual::job::{CancelReason, DeadReason};
 use punctual::{JobId, JobRecord, Result, State};
 
 use super::mp::{MapWriter, Mp, instant, read_instant};
-use super::record::{number_32, read_job_view, read_view};
+use super::record::{number_32, read_job_view, read_view, state_of};
 use super::{damaged, micros};
 
 pub(crate) fn targets(targets: &[&Target]) -> Vec<Mp> {
@@ -94,6 +94,10 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
         14 => Reason::Dead {
             reason: job.dead.unwrap_or(DeadReason::Permanent),
             error: job.last_error.clone(),
+        },
+        15 => Reason::NeverReleased {
+            by: id(at(0)?)?,
+            state: state_of(at(1)?.number()? as usize)?,
         },
         _ => return Err(damaged()),
     })

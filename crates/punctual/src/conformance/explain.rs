@@ -90,6 +90,51 @@ pub(super) async fn waits_for_names(case: Case) {
     assert_claimed(&case, id).await;
 }
 
+/// Nothing releases a job that waits for another one by id, once that has ended without clearing
+/// it: told before the name. Run now lets it run.
+pub(super) async fn never_released_after_a_parent_that_ended(case: Case) {
+    let waits_for = |parent: JobId| NewJob {
+        wait_for: vec![parent.to_string()],
+        ..job()
+    };
+    let expires = NewJob {
+        expires_at: Some(case.clock() + seconds(1)),
+        ..job_in(seconds(60))
+    };
+    let waiting = |parent: JobId| Reason::WaitsForNames {
+        names: vec![parent.to_string()],
+    };
+    let (cancelled, expired) = (job_in(seconds(60)), expires);
+    let (cancelled, expired) = (case.enqueue(cancelled).await, case.enqueue(expired).await);
+    let (dead, completed) = (case.active(job()).await, case.active(job()).await);
+    let parents = [cancelled, expired, dead.id(), completed.id()];
+    let mut held = Vec::new();
+    for parent in parents {
+        let id = case.enqueue(waits_for(parent)).await;
+        assert_reason(&case, id, waiting(parent)).await;
+        held.push(id);
+    }
+    let unknown = JobId::new();
+    let of_unknown = case.enqueue(waits_for(unknown)).await;
+    assert_reason(&case, of_unknown, waiting(unknown)).await;
+    case.cancel(cancelled).await;
+    case.end(&dead, Outcome::Dead).await;
+    case.end(&completed, Outcome::Completed).await;
+    case.advance(seconds(1)).await;
+    let states = [
+        State::Cancelled,
+        State::Cancelled,
+        State::Dead,
+        State::Completed,
+    ];
+    for ((by, id), state) in parents.into_iter().zip(&held).zip(states) {
+        let never = Reason::NeverReleased { by, state };
+        assert_eq!(case.reasons(*id).await, [never, waiting(by)], "{state}");
+    }
+    case.edit(held[0], Action::RunNow).await;
+    assert_claimed(&case, held[0]).await;
+}
+
 /// Waits for the holder of its key: the holder settles.
 pub(super) async fn waits_for_holder(case: Case) {
     let with_key = |policy| {

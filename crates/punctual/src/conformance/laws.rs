@@ -331,6 +331,7 @@ macro_rules! __laws {
                 waits_for_retry[Explain],
                 waits_after_a_snooze[Explain],
                 waits_for_names[Explain, HeldJobs, Effects],
+                never_released_after_a_parent_that_ended[Explain, HeldJobs, Delay, Expiry],
                 waits_for_holder[Explain, UniqueKeep, UniqueAfter],
                 queue_paused[Explain],
                 group_active[Explain, Groups],

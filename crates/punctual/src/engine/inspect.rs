@@ -161,6 +161,26 @@ pub enum Reason {
         #[serde(default)]
         error: Option<String>,
     },
+    /// Nothing will release it: it waits for a name that is the id of a job, and that job has ended
+    /// without clearing it. Only a settlement by a worker clears names; a job that is cancelled,
+    /// purged, expired, replaced, or dead of poison or overflow clears none. Run it now, or cancel it.
+    NeverReleased {
+        /// The job that has ended.
+        by: JobId,
+        /// How it ended.
+        state: State,
+    },
+}
+
+/// The job that a name in `wait_for` stands for: its id in the form with hyphens.
+///
+/// ```
+/// let id = punctual::JobId::new();
+/// assert_eq!(punctual::engine::job_named(&id.to_string()), Some(id));
+/// assert_eq!(punctual::engine::job_named("paid"), None);
+/// ```
+pub fn job_named(name: &str) -> Option<JobId> {
+    (name.len() == 36).then(|| name.parse().ok()).flatten()
 }
 
 /// What to list.

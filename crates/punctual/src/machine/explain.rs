@@ -4,7 +4,7 @@ use super::Machine;
 use super::jobs::Loaded;
 use super::lanes::{SUSPECT_LANE, lane_of};
 use super::rows::*;
-use crate::engine::{Explanation, Reason, WorkerId};
+use crate::engine::{Explanation, Reason, WorkerId, job_named};
 use crate::error::Result;
 use crate::job::{CancelReason, DeadReason, State};
 
@@ -27,7 +27,7 @@ impl Machine {
                 error: status.last_error.clone(),
             }],
             State::Active => vec![self.why_active(job)],
-            State::Held => why_held(job),
+            State::Held => self.why_held(job)?,
             State::Scheduled if status.attempt > 0 => {
                 vec![Reason::WaitsForRetry {
                     due: status.due,
@@ -134,17 +134,43 @@ impl Machine {
             .position(|(_, entry)| entry.id == job.key.id)
             .unwrap_or(0))
     }
-}
 
-fn why_held(job: &Loaded) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    if let Some(holder) = job.status.follows {
-        reasons.push(Reason::WaitsForHolder { holder });
+    fn why_held(&self, job: &Loaded) -> Result<Vec<Reason>> {
+        let mut reasons = Vec::new();
+        for by in job
+            .status
+            .wait_for
+            .iter()
+            .filter_map(|name| job_named(name))
+        {
+            let ended = self.ended_as(&JobKey {
+                namespace: job.key.namespace,
+                id: by,
+            })?;
+            reasons.extend(ended.map(|state| Reason::NeverReleased { by, state }));
+        }
+        if let Some(holder) = job.status.follows {
+            reasons.push(Reason::WaitsForHolder { holder });
+        }
+        if !job.status.wait_for.is_empty() {
+            reasons.push(Reason::WaitsForNames {
+                names: job.status.wait_for.clone(),
+            });
+        }
+        Ok(reasons)
     }
-    if !job.status.wait_for.is_empty() {
-        reasons.push(Reason::WaitsForNames {
-            names: job.status.wait_for.clone(),
-        });
+
+    /// How a job ended, if it has, and its record or its mark is left.
+    fn ended_as(&self, key: &JobKey) -> Result<Option<State>> {
+        if let Some(job) = self.load(key)? {
+            let late = job.status.place.is_pending() && job.expires_by(self.now);
+            let state = if late {
+                State::Cancelled
+            } else {
+                job.status.place
+            };
+            return Ok(Some(state).filter(|state| state.is_settled()));
+        }
+        Ok(self.rows.marks.get(key)?.map(|mark| mark.state))
     }
-    reasons
 }

@@ -96,6 +96,9 @@ fn as_json(reason: &Reason) -> Object {
         Reason::Dead { reason, error } => {
             object!({"reason": "dead", "why": reason.name(), "error": error})
         }
+        Reason::NeverReleased { by, state } => object!({
+            "reason": "never_released", "by": by.to_string(), "state": state.name(),
+        }),
         other => object!({"reason": format!("{other:?}")}),
     }
 }
