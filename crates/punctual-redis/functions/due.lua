@@ -329,8 +329,8 @@ function Due.far_page(r, cursor, limit, takes)
   if cursor then
     local bar = find(cursor, '|', 1, true)
     kind, rest = sub(cursor, 1, 1), bar and sub(cursor, bar + 1)
-    number = bar and tonum(sub(cursor, kind == 'p' and 2 or #letter + 1, bar - 1))
-    if not number then refuse('invalid_input', 'cursor is not of this request; start again without one') end
+    number = Inspect.digits(bar and sub(cursor, kind == 'p' and 2 or #letter + 1, bar - 1))
+    if kind == 'p' then rest = Inspect.digits(rest) end
     if kind ~= 'p' then due, number = number, floor(number / WIDTH) end
   end
   for _, text in ipairs(call('ZRANGEBYSCORE', far_numbers(r), number, '+inf')) do
@@ -340,7 +340,8 @@ function Due.far_page(r, cursor, limit, takes)
     if by_place or call('LLEN', key) > SORTED then
       local function put(one, place) if #out < limit then out[#out + 1] = {sub(one[2], 13), 'p' .. text .. '|' .. fmt('%d', place)} end end
       if takes then
-        local place = by_place and tonum(rest) or call('LLEN', key)
+        local length = call('LLEN', key)
+        local place = by_place and min(rest, length) or length
         while place > 0 and #out < limit do
           local from = max(0, place - SLICE)
           local found = entries(r, this, from, place - 1)
@@ -348,7 +349,7 @@ function Due.far_page(r, cursor, limit, takes)
           place = from
         end
       else
-        local place, looked = by_place and tonum(rest) or 0, nil
+        local place, looked = by_place and min(rest, call('LLEN', key)) or 0, nil
         repeat
           local found
           found, looked = entries(r, this, place, place + SLICE - 1)

@@ -2,6 +2,16 @@
 -- answered as the sweep will leave it.
 do
 
+-- Refuses a cursor: what a caller made up is their mistake, and no damage.
+local function bad_cursor() refuse('invalid_input', 'cursor is not of this request; start again without one') end
+Inspect.bad_cursor = bad_cursor
+
+-- A number of a cursor, as engines write them: digits, few enough to be exact.
+function Inspect.digits(text)
+  if not text or #text > 16 or not find(text, '^%d+$') then bad_cursor() end
+  return tonum(text)
+end
+
 local function seen_state(j)
   if j.tag > 3 then return j.tag end
   local p = j.tag < 3 and j.due <= S.now and Page.of(j) or nil
@@ -85,7 +95,7 @@ local function by_score(key, after, limit, down)
   if after then
     local bar = find(after, '|', 1, true)
     local score, member = bar and sub(after, 1, bar - 1), bar and sub(after, bar + 1)
-    if not tonum(score) then refuse('invalid_input', 'cursor is not of this request; start again without one') end
+    Inspect.digits(score)
     rank = down and call('ZCOUNT', key, '(' .. score, '+inf') or call('ZCOUNT', key, '-inf', '(' .. score)
     local high = rank + call('ZCOUNT', key, score, score)
     while rank < high do -- the first one of the same score behind it, by halving
@@ -108,6 +118,7 @@ end
 local function ready_ids(r, cursor, limit)
   local part, after = 0, nil
   if cursor then part, after = byte(cursor), #cursor > 1 and sub(cursor, 2) or nil end
+  if not part or part > 41 then bad_cursor() end
   local out = {}
   local function put(id, at, raw) out[#out + 1] = {id, char(part) .. at, raw} end
   while part <= 41 and #out < limit do
@@ -227,10 +238,8 @@ local function all_ids(cursor, limit)
   local out, at, seen, answered, passed = {}, '0', {}, {}, 0
   if cursor then
     local bar = find(cursor, ':', 1, true)
-    if not bar or not tonum(sub(cursor, 1, bar - 1)) then
-      refuse('invalid_input', 'cursor is not of this request; start again without one')
-    end
-    at = sub(cursor, 1, bar - 1)
+    at = bar and sub(cursor, 1, bar - 1)
+    Inspect.digits(at)
     for i = bar + 1, #cursor, 16 do
       answered[#answered + 1] = sub(cursor, i, i + 15)
       seen[answered[#answered]] = true
@@ -324,6 +333,7 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
     end
   elseif by == 3 then
     local from, to = key .. '\0', '(' .. key .. '\1'
+    if cursor and sub(cursor, 1, #from) ~= from then bad_cursor() end
     local members = call('ZRANGEBYLEX', S.base .. ':gm:' .. q, cursor and '(' .. cursor or '[' .. from, to, 'LIMIT', 0, limit)
     for i, member in ipairs(members) do found[i] = {sub(member, -16), member} end
   else

@@ -26,6 +26,7 @@ mod cancel;
 mod capabilities;
 mod claim;
 mod control;
+mod cursors;
 mod delete;
 mod durable;
 mod edit;

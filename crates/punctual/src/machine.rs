@@ -7,6 +7,7 @@
 mod claim;
 mod codec;
 mod control;
+mod cursor;
 mod delete;
 mod due;
 mod edit;
@@ -269,10 +270,13 @@ impl Machine {
         }
     }
 
-    /// The next number that only grows.
-    fn next_seq(&mut self) -> u64 {
-        self.counters.seq += 1;
-        self.counters.seq
+    /// The next number of a queue, which only grows. Each queue counts its own, so that no number in
+    /// a cursor depends on what another tenant does.
+    fn next_seq(&mut self, queue: u32) -> Result<u64> {
+        let shared = self.counters.seq;
+        let row = &mut self.queue_mut(queue)?.row;
+        row.seq = row.seq.max(shared) + 1;
+        Ok(row.seq)
     }
 
     /// The number of a namespace, if anything was ever put in it.
@@ -322,6 +326,7 @@ impl Machine {
             counts: vec![0; 7],
             kept_bytes: vec![0; 7],
             lanes: vec![0; 20],
+            seq: 0,
         };
         self.add_queue(namespace, name, row);
         self.derived.dirty.insert(id);

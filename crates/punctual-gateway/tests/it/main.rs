@@ -4,6 +4,7 @@ mod access;
 mod audit;
 mod bounds_frames;
 mod bulk;
+mod cursors;
 mod drain;
 mod events;
 mod figures;

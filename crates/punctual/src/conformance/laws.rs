@@ -488,6 +488,13 @@ macro_rules! __laws {
                 a_past_that_is_to_come_ends_now[Import],
                 a_settled_import_needs_no_room[Import, MaxPending],
             }
+            cursors {
+                a_cursor_of_another_request_is_refused[ListByState, Delay, EditByFilter],
+                another_tenant_changes_no_answer[
+                    ListByState, Delay, HeldJobs, Groups, UniqueKeep, UniqueAfter, Priority, EditByFilter
+                ],
+                a_feed_counts_the_changes_of_its_namespace[ChangeFeed],
+            }
             namespaces {
                 a_job_is_seen_in_its_namespace_only[UniqueKeep, ListByState],
                 ids_and_keys_are_of_a_namespace[UniqueKeep],

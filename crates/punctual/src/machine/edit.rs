@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Machine;
+use super::cursor::{Request, bad_cursor};
 use super::enqueue::content_of;
-use super::inspect::bad_cursor;
 use super::jobs::Loaded;
 use super::rows::*;
 use crate::engine::{
@@ -39,8 +39,14 @@ impl Machine {
                 limit,
             } => {
                 self.check_limit(limit)?;
+                let request = Request::of(format_args!("edit {namespace} {filter:?} {action:?}"));
+                let position = request.position(cursor.as_ref())?;
                 self.begin(now)?;
-                self.edit_filter(namespace, filter, cursor, limit, &action, dry_run)
+                let edited =
+                    self.edit_filter(namespace, filter, position, limit, &action, dry_run);
+                let (mut edited, position) = edited?;
+                edited.cursor = position.map(|position| request.cursor(&position));
+                Ok(edited)
             }
         }
     }
@@ -97,11 +103,11 @@ impl Machine {
         &mut self,
         namespace: &Namespace,
         filter: Filter,
-        cursor: Option<Cursor>,
+        position: Option<&[u8]>,
         limit: usize,
         action: &Action,
         dry_run: bool,
-    ) -> Result<Edited> {
+    ) -> Result<(Edited, Option<Vec<u8>>)> {
         // What moves a job within the order that is walked would meet it again, further on.
         let moves = matches!(action, Action::Reschedule(_) | Action::Reprioritise(_));
         let by = match (&filter.queue, filter.state) {
@@ -111,20 +117,21 @@ impl Machine {
             },
             _ => ListBy::All,
         };
-        let found = self.find(namespace, &by, &filter, cursor.as_ref(), limit)?;
+        let found = self.find(namespace, &by, &filter, position, limit)?;
         let mut verdicts = Vec::with_capacity(found.jobs.len());
         for job in found.jobs {
             let id = job.key.id;
             verdicts.push((Some(id), self.edit_one(job.key, action, dry_run)?));
         }
         let (examined, matched) = (found.examined, verdicts.len());
-        Ok(Edited {
+        let edited = Edited {
             verdicts,
             examined,
             matched,
-            cursor: found.cursor,
+            cursor: None,
             now: self.now,
-        })
+        };
+        Ok((edited, found.position))
     }
 
     fn edit_one(&mut self, key: JobKey, action: &Action, dry_run: bool) -> Result<EditVerdict> {
@@ -325,7 +332,8 @@ impl Machine {
         limit: usize,
     ) -> Result<Controlled> {
         self.check_limit(limit)?;
-        let (first, mut after) = match cursor.map(|cursor| cursor.0.as_ref()) {
+        let request = Request::of(format_args!("purge {namespace} {queue}"));
+        let (first, mut after) = match request.position(cursor)? {
             None => (0, None),
             Some([nth, after @ ..]) if usize::from(*nth) < PURGED.len() => {
                 (usize::from(*nth), Some(after))
@@ -354,11 +362,11 @@ impl Machine {
                 }
             }
             if let (true, Some(last)) = (examined == limit, last) {
-                let cursor = [vec![nth as u8], last].concat();
+                let position = [vec![nth as u8], last].concat();
                 return Ok(Controlled::Purged {
                     examined,
                     matched,
-                    cursor: Some(Cursor(cursor.into())),
+                    cursor: Some(request.cursor(&position)),
                 });
             }
         }

@@ -226,7 +226,7 @@ impl Machine {
         let history = job.history;
         let spec = Spec {
             queue,
-            seq: self.next_seq(),
+            seq: self.next_seq(queue)?,
             enqueued_at: history.as_ref().map_or(self.now, |past| past.enqueued_at),
             due,
             late,

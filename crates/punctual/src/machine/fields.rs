@@ -366,7 +366,7 @@ macro_rules! key {
 }
 
 /// Makes a value of a table: a version byte, then the fields in order. The first field after `then` is of
-/// version 2, the next of version 3: while the last ones are empty the row is written without them.
+/// version 2, the next of version 3: while the last ones have their defaults the row is written without them.
 macro_rules! row {
     (
         $(#[$doc:meta])*
@@ -381,7 +381,7 @@ macro_rules! row {
         }
         impl $crate::machine::table::Value for $name {
             fn write(&self, to: &mut $crate::machine::codec::Writer) {
-                let lists: &[bool] = &[$(!self.$list.is_empty()),*];
+                let lists: &[bool] = &[$(self.$list != <$list_type>::default()),*];
                 let written = lists.iter().rposition(|has| *has).map_or(0, |at| at as u8 + 1);
                 to.u8(1 + written);
                 $($crate::machine::fields::Field::write(&self.$field, to);)*

@@ -5,12 +5,12 @@ use std::ops::Bound;
 use bytes::Bytes;
 
 use super::codec::{Reader, Writer};
+use super::cursor::{Fixed, Request, bad_cursor};
 use super::jobs::Loaded;
 use super::rows::*;
-use super::table::Key;
 use super::{Machine, check_queues};
-use crate::engine::{Cursor, Filter, Got, List, ListBy, Listing, Namespace, Target};
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::{Filter, Got, List, ListBy, Listing, Namespace, Target};
+use crate::error::Result;
 use crate::job::{JobId, State, check_key};
 use crate::time::Timestamp;
 
@@ -18,10 +18,11 @@ use crate::time::Timestamp;
 pub(super) struct Found {
     pub(super) jobs: Vec<Loaded>,
     pub(super) examined: usize,
-    pub(super) cursor: Option<Cursor>,
+    /// Where the search goes on.
+    pub(super) position: Option<Vec<u8>>,
 }
 
-/// Entries of an index, each with the cursor that goes on after it; one that stands for no job of
+/// Entries of an index, each with the position after it; one that stands for no job of
 /// the search is examined all the same, so that a call is bounded.
 pub(super) type Candidates = Vec<(Option<JobId>, Vec<u8>)>;
 
@@ -87,14 +88,11 @@ impl Machine {
             }
             ListBy::All => {}
         }
+        let (by, filter) = (&list.by, &list.filter);
+        let request = Request::of(format_args!("list {namespace} {by:?} {filter:?}"));
+        let position = request.position(list.cursor.as_ref())?;
         self.begin(now)?;
-        let found = self.find(
-            namespace,
-            &list.by,
-            &list.filter,
-            list.cursor.as_ref(),
-            list.limit,
-        )?;
+        let found = self.find(namespace, by, filter, position, list.limit)?;
         let mut jobs = Vec::with_capacity(found.jobs.len());
         for job in &found.jobs {
             let mut record = self.record(job)?;
@@ -106,7 +104,7 @@ impl Machine {
         Ok(Listing {
             jobs,
             examined: found.examined,
-            cursor: found.cursor,
+            cursor: found.position.map(|position| request.cursor(&position)),
             now: self.now,
         })
     }
@@ -117,29 +115,24 @@ impl Machine {
         namespace: &Namespace,
         by: &ListBy,
         filter: &Filter,
-        cursor: Option<&Cursor>,
+        position: Option<&[u8]>,
         limit: usize,
     ) -> Result<Found> {
         let nothing = Found {
             jobs: Vec::new(),
             examined: 0,
-            cursor: None,
+            position: None,
         };
         let Some(namespace) = self.namespace(namespace) else {
             return Ok(nothing);
         };
-        let cursor = cursor.map(|cursor| cursor.0.as_ref());
-        let candidates = self.candidates(namespace, by, cursor, limit)?;
+        let candidates = self.candidates(namespace, by, position, limit)?;
         let Some(candidates) = candidates else {
             return Ok(nothing);
         };
         let examined = candidates.len();
-        let cursor = (examined == limit)
-            .then(|| {
-                candidates
-                    .last()
-                    .map(|(_, after)| Cursor(Bytes::from(after.clone())))
-            })
+        let position = (examined == limit)
+            .then(|| candidates.last().map(|(_, after)| after.clone()))
             .flatten();
         let mut jobs = Vec::new();
         for (id, _) in candidates {
@@ -157,7 +150,7 @@ impl Machine {
         Ok(Found {
             jobs,
             examined,
-            cursor,
+            position,
         })
     }
 
@@ -183,7 +176,11 @@ impl Machine {
                     .into_iter()
                     .flat_map(|holder| [Some(holder.id), holder.follower])
                     .flatten();
-                let seen = cursor.and_then(<[u8]>::first).copied().unwrap_or(0);
+                let seen = match cursor {
+                    None => 0,
+                    Some([nth]) => *nth,
+                    Some(_) => return Err(bad_cursor()),
+                };
                 let numbered = ids.zip(1..).skip(usize::from(seen)).take(limit);
                 numbered.map(|(id, nth)| (Some(id), vec![nth])).collect()
             }
@@ -202,7 +199,8 @@ impl Machine {
             namespace: namespace + 1,
             id: JobId::from_bytes([0; 16]),
         };
-        let after: Option<JobKey> = read_cursor(cursor)?;
+        let fixed = Fixed::first(&start, 4);
+        let after: Option<JobKey> = fixed.read(cursor)?;
         let from = after
             .as_ref()
             .map_or(Bound::Included(&start), Bound::Excluded);
@@ -212,7 +210,7 @@ impl Machine {
             .scan(from, Bound::Excluded(&end), false, limit)?;
         Ok(found
             .into_iter()
-            .map(|(key, _)| (Some(key.id), write_cursor(&key)))
+            .map(|(key, _)| (Some(key.id), fixed.write(&key)))
             .collect())
     }
 
@@ -232,7 +230,8 @@ impl Machine {
                         seq: 0,
                     },
                 );
-                let after: Option<SeqKey> = read_cursor(cursor)?;
+                let fixed = Fixed::first(&start, 4);
+                let after: Option<SeqKey> = fixed.read(cursor)?;
                 let from = after
                     .as_ref()
                     .map_or(Bound::Included(&start), Bound::Excluded);
@@ -242,18 +241,19 @@ impl Machine {
                     .scan(from, Bound::Excluded(&end), false, limit)?;
                 Ok(found
                     .into_iter()
-                    .map(|(key, id)| (Some(id), write_cursor(&key)))
+                    .map(|(key, id)| (Some(id), fixed.write(&key)))
                     .collect())
             }
             State::Scheduled => {
-                let after: Option<DueKey> = read_cursor(cursor)?;
+                let fixed = Fixed::first(&DueKey::start_of(queue), 4);
+                let after: Option<DueKey> = fixed.read(cursor)?;
                 let found =
                     self.rows
                         .due
                         .page(queue, after.map(|key| (key.due, key.seq)), limit)?;
                 Ok(found
                     .into_iter()
-                    .map(|(key, id)| (Some(id), write_cursor(&key)))
+                    .map(|(key, id)| (Some(id), fixed.write(&key)))
                     .collect())
             }
             State::Ready => self.ready_jobs(queue, cursor, limit),
@@ -279,7 +279,8 @@ impl Machine {
             seq: 0,
         };
         let (start, end) = (key(state as u8), key(state as u8 + 1));
-        let before: Option<KeptKey> = read_cursor(cursor)?;
+        let fixed = Fixed::first(&start, 5);
+        let before: Option<KeptKey> = fixed.read(cursor)?;
         let to = before
             .as_ref()
             .map_or(Bound::Excluded(&end), Bound::Excluded);
@@ -289,7 +290,7 @@ impl Machine {
             .scan(Bound::Included(&start), to, true, limit)?;
         Ok(found
             .into_iter()
-            .map(|(key, kept)| (Some(kept.id), write_cursor(&key)))
+            .map(|(key, kept)| (Some(kept.id), fixed.write(&key)))
             .collect())
     }
 
@@ -302,7 +303,8 @@ impl Machine {
     ) -> Result<Candidates> {
         let (mut part, mut rest) = match cursor {
             None | Some([]) => (0, None),
-            Some([part, rest @ ..]) => (*part, (!rest.is_empty()).then_some(rest)),
+            Some([part @ 0..=21, rest @ ..]) => (*part, (!rest.is_empty()).then_some(rest)),
+            Some(_) => return Err(bad_cursor()),
         };
         let mut found: Candidates = Vec::new();
         while found.len() < limit && part <= 21 {
@@ -329,7 +331,8 @@ impl Machine {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Candidates> {
-        let after: Option<PlaceKey> = read_cursor(after)?;
+        let fixed = Fixed::first(&PlaceKey::start_of(queue, lane), 5);
+        let after: Option<PlaceKey> = fixed.read(after)?;
         let places = self.places_after(queue, lane, after.as_ref(), limit)?;
         let job = |place| match place {
             Place::Job(id) => Some(id),
@@ -338,14 +341,15 @@ impl Machine {
         };
         let found = places.into_iter();
         Ok(found
-            .map(|(key, place)| (job(place), write_cursor(&key)))
+            .map(|(key, place)| (job(place), fixed.write(&key)))
             .collect())
     }
 
     fn line_jobs(&self, queue: u32, after: Option<&[u8]>, limit: usize) -> Result<Candidates> {
         let key = |queue| LineKey::start_of(queue, "", 0);
         let (start, end) = (key(queue), key(queue + 1));
-        let after: Option<LineKey> = read_cursor(after)?;
+        let fixed = Fixed::first(&start, 4);
+        let after: Option<LineKey> = fixed.read(after)?;
         let from = after
             .as_ref()
             .map_or(Bound::Included(&start), Bound::Excluded);
@@ -355,7 +359,7 @@ impl Machine {
             .scan(from, Bound::Excluded(&end), false, limit)?;
         Ok(found
             .into_iter()
-            .map(|(key, entry)| (Some(entry.id), write_cursor(&key)))
+            .map(|(key, entry)| (Some(entry.id), fixed.write(&key)))
             .collect())
     }
 
@@ -365,15 +369,14 @@ impl Machine {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Candidates> {
-        let after: Option<DueKey> = read_cursor(after)?;
+        let fixed = Fixed::first(&DueKey::start_of(queue), 4);
+        let after: Option<DueKey> = fixed.read(after)?;
         let found = self
             .rows
             .due
             .page(queue, after.map(|key| (key.due, key.seq)), limit)?;
         let due = found.into_iter().take_while(|(key, _)| key.due <= self.now);
-        Ok(due
-            .map(|(key, id)| (Some(id), write_cursor(&key)))
-            .collect())
+        Ok(due.map(|(key, id)| (Some(id), fixed.write(&key))).collect())
     }
 
     /// Active jobs, page by page in the order of their fences.
@@ -383,10 +386,12 @@ impl Machine {
             Some(bytes) => {
                 let mut reader = Reader(bytes);
                 let bad = |_| bad_cursor();
-                (
-                    reader.u64().map_err(bad)?,
-                    reader.u32().map_err(bad)? as usize + 1,
-                )
+                let fence = reader.u64().map_err(bad)?;
+                let place = reader.u32().map_err(bad)?;
+                if !reader.0.is_empty() {
+                    return Err(bad_cursor());
+                }
+                (fence, place as usize + 1)
             }
         };
         let mut found = Vec::new();
@@ -424,7 +429,8 @@ impl Machine {
             seq,
         };
         let (start, end) = (key(0), key(u64::MAX));
-        let after: Option<MemberKey> = read_cursor(cursor)?;
+        let fixed = Fixed::but_last(&start, size_of::<u64>());
+        let after: Option<MemberKey> = fixed.read(cursor)?;
         let from = after
             .as_ref()
             .map_or(Bound::Included(&start), Bound::Excluded);
@@ -434,26 +440,7 @@ impl Machine {
             .scan(from, Bound::Included(&end), false, limit)?;
         Ok(found
             .into_iter()
-            .map(|(key, id)| (Some(id), write_cursor(&key)))
+            .map(|(key, id)| (Some(id), fixed.write(&key)))
             .collect())
     }
-}
-
-fn write_cursor<K: Key>(key: &K) -> Vec<u8> {
-    let mut writer = Writer::default();
-    key.write(&mut writer);
-    writer.0
-}
-
-fn read_cursor<K: Key>(cursor: Option<&[u8]>) -> Result<Option<K>> {
-    cursor
-        .map(|bytes| K::read(&mut Reader(bytes)).map_err(|_| bad_cursor()))
-        .transpose()
-}
-
-pub(super) fn bad_cursor() -> Error {
-    Error::new(
-        ErrorKind::InvalidInput,
-        "cursor is not of this request; start again without one",
-    )
 }

@@ -107,8 +107,9 @@ impl Machine {
                 state,
                 at: self.now,
             };
-            self.signals
-                .change(job.key.namespace, change, self.limits.feed);
+            if let Some(namespace) = self.derived.namespace_names.get(&job.key.namespace) {
+                self.signals.change(namespace, change, self.limits.feed);
+            }
         }
     }
 

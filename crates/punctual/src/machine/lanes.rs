@@ -282,7 +282,7 @@ impl Machine {
         }
         for lane in wanted {
             if row.places.iter().all(|(placed, _)| *placed != lane) {
-                let turn = (self.now, self.next_seq());
+                let turn = (self.now, self.next_seq(queue)?);
                 self.add_place(place(lane, turn), Place::Group(group.to_owned()))?;
                 row.places.push((lane, turn));
             }

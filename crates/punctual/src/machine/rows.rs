@@ -401,6 +401,10 @@ row!(
         /// Places by lane.
         lanes: Vec<u32>,
     }
+    then {
+        /// The last number that the queue gave out; not there in rows of before queues counted.
+        seq: u64
+    }
 );
 
 key!(
@@ -483,6 +487,7 @@ pub(crate) struct EndRun {
 row!(
     /// What only grows: one row.
     Counters {
+        /// The last number given out before each queue counted its own: theirs are above it.
         seq: u64,
         fence: u64,
         version: u64,

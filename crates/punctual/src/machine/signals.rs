@@ -1,8 +1,9 @@
 //! What a step means for those who wait: doorbells, settled jobs, the change feed.
 
+mod feed;
 mod waiting;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -12,19 +13,17 @@ use super::rows::JobKey;
 use crate::engine::{Change, Namespace};
 use crate::error::Result;
 use crate::job::JobId;
-use crate::time::{Timestamp, minutes};
+use crate::time::Timestamp;
+use feed::Feeds;
 
 /// What the last steps mean for waiters.
 #[derive(Debug, Default)]
 pub struct Signals {
     rung: Vec<u32>,
     settled: Vec<JobKey>,
-    feed: VecDeque<(u32, u64, Change)>,
-    next_change: u64,
-    /// The last change that watchers were woken for.
+    feeds: Feeds,
+    /// The changes recorded when watchers were last woken.
     told_change: u64,
-    /// Changes are recorded until then: while somebody watches.
-    watched_until: Timestamp,
 }
 
 impl Signals {
@@ -44,15 +43,11 @@ impl Signals {
     }
 
     pub(super) fn watched(&self, now: Timestamp) -> bool {
-        now <= self.watched_until
+        self.feeds.are_watched(now)
     }
 
-    pub(super) fn change(&mut self, namespace: u32, change: Change, bound: usize) {
-        self.next_change += 1;
-        self.feed.push_back((namespace, self.next_change, change));
-        if self.feed.len() > bound {
-            self.feed.pop_front();
-        }
+    pub(super) fn change(&mut self, namespace: &str, change: Change, bound: usize) {
+        self.feeds.record(change.at, namespace, change, bound);
     }
 
     pub(super) fn take(&mut self) -> Self {
@@ -63,9 +58,6 @@ impl Signals {
         }
     }
 }
-
-/// How long a feed is recorded after somebody last asked for changes.
-const WATCHED_FOR: std::time::Duration = minutes(1);
 
 impl Machine {
     /// Whether a claim of these queues could answer something, alone or not: for one who waits, in
@@ -94,34 +86,8 @@ impl Machine {
         after: Option<u64>,
     ) -> (Vec<Change>, u64, bool) {
         self.now = self.now.max(now);
-        let recorded = self.signals.watched(self.now);
-        self.signals.watched_until = self.now + WATCHED_FOR;
-        let latest = self.signals.next_change;
-        let Some(after) = after else {
-            return (Vec::new(), latest, false);
-        };
-        if !recorded {
-            self.signals.feed.clear();
-        }
-        let oldest = self
-            .signals
-            .feed
-            .front()
-            .map_or(latest + 1, |(_, number, _)| *number);
-        let gap = !recorded || after + 1 < oldest || after > latest;
-        let namespace = self.namespace(namespace);
-        let mut cursor = if gap { oldest - 1 } else { after };
-        let mut changes = Vec::new();
-        for (of, number, change) in &self.signals.feed {
-            if *number <= cursor || changes.len() == self.limits.batch_items {
-                continue;
-            }
-            if Some(*of) == namespace {
-                changes.push(change.clone());
-            }
-            cursor = *number;
-        }
-        (changes, cursor, gap)
+        let most = self.limits.batch_items;
+        (self.signals.feeds).after(self.now, namespace.as_str(), after, most)
     }
 
     /// The bells that the last steps rang, with the names of their queues.
@@ -138,7 +104,7 @@ impl Machine {
     /// Rings for what the last steps did; engines call it after each step that is done.
     pub fn deliver(&mut self, bells: &Bells) {
         let signals = self.take_signals();
-        let latest = self.signals.next_change;
+        let latest = self.signals.feeds.recorded;
         // Looking is a step too: it must not wake those who look.
         let changed = std::mem::replace(&mut self.signals.told_change, latest) != latest;
         if signals.rung.is_empty() && signals.settled.is_empty() && !changed {

@@ -65,7 +65,11 @@ async fn whoever_waits_for_changes_of_a_quiet_engine_rests() {
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(wakes.clone());
     // The first wait makes the engine record; the second one waits while it does.
-    for after in [None, Some(0)] {
+    let begun = engine.wait(&namespace, WaitFor::Changes(None), Timestamp::ZERO);
+    let Ok(Waited::Changes { cursor, .. }) = begun.await else {
+        panic!("a feed begins");
+    };
+    for after in [None, Some(cursor)] {
         let mut waiting = wait(after);
         let first = waiting.as_mut().poll(&mut Context::from_waker(&waker));
         assert!(first.is_pending());
