@@ -39,7 +39,8 @@ Exit codes:
   3  no such job, queue or file
   4  refused by a verdict, or the engine is full
   5  engine unavailable, or locked by another process
-  6  stored data damaged, or of a newer version";
+  6  stored data damaged, or of a newer version
+  7  the engine stopped itself: start it again";
 
 fn help() -> String {
     [EXAMPLES, connect::ADDRESSES, REST].join("\n")

@@ -174,6 +174,14 @@ impl Connection {
         self.in_process
     }
 
+    /// Completes when the engine of this process stops itself, with the reason.
+    pub(crate) async fn stopped(&self) -> Error {
+        match &self.directory {
+            Some(directory) => directory.stopped().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Ends the engine in good order, whoever still has it. Dropping does so too, once nobody has.
     pub(crate) async fn close(&self) -> Result<()> {
         match &self.directory {

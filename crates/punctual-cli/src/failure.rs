@@ -22,6 +22,8 @@ pub(crate) enum Exit {
     Unavailable = 5,
     /// Stored data is damaged, or written by a newer version.
     Damaged = 6,
+    /// The engine stopped itself: started again, it goes on.
+    Stopped = 7,
 }
 
 /// A failed command.
@@ -174,6 +176,7 @@ fn exit_for(kind: ErrorKind) -> Exit {
             Exit::Unavailable
         }
         DataDamaged | DataNewer => Exit::Damaged,
+        EngineStopped => Exit::Stopped,
         _ => Exit::Failed,
     }
 }
@@ -191,6 +194,7 @@ fn remedy_for(kind: ErrorKind) -> Option<&'static str> {
             "see that it runs and can be reached; whether this took effect is unknown, \
              and the same ids may be sent again"
         }
+        EngineStopped => "start it again; the log says why it stopped",
         Internal => "this is a bug in punctual; please report it with the command",
         _ => return None,
     })

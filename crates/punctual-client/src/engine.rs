@@ -130,7 +130,7 @@ impl HttpEngine {
             return Err(self.refused(reply));
         }
         match wire::decode(&reply.body)? {
-            Answer::Failed(failed) => Err(failed.into()),
+            Answer::Failed(failed) => Err(seen_from_here(failed.into())),
             answer => Ok(answer),
         }
     }
@@ -188,6 +188,14 @@ impl fmt::Debug for HttpEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HttpEngine({})", self.connections.place())
     }
+}
+
+/// An engine that stopped elsewhere is started again there: from here it is away for a while.
+fn seen_from_here(error: Error) -> Error {
+    if error.kind() != ErrorKind::EngineStopped {
+        return error;
+    }
+    Error::new(ErrorKind::EngineUnavailable, error.message()).operation(error.operation_name())
 }
 
 /// What a gateway calls its refusal; what stands before one has other words.

@@ -101,8 +101,10 @@ impl Broken {
         Self { kind, why }
     }
 
+    /// What every call answers from now on.
     pub(crate) fn error(&self) -> Error {
-        Error::new(self.kind, self.why.clone())
+        let error = Error::new(ErrorKind::EngineStopped, self.why.clone());
+        error.with("cause", self.kind.code())
     }
 }
 

@@ -108,6 +108,35 @@ impl EmbeddedEngine {
         }
     }
 
+    /// Completes when the engine stops itself, with the error that every call answers then: a
+    /// disk that fails, damaged data, a panic. It never completes after [`close`](Self::close).
+    ///
+    /// The library never ends the process; a server ends it then, to be started again.
+    ///
+    /// ```
+    /// # async fn example() -> punctual::Result<()> {
+    /// # use punctual_embedded::{EmbeddedEngine, Options};
+    /// # let parent = tempfile::tempdir().unwrap();
+    /// let engine = EmbeddedEngine::open(parent.path().join("data"), Options::default())?;
+    /// tokio::select! {
+    ///     error = engine.stopped() => return Err(error),
+    ///     () = async { /* serve */ } => {}
+    /// }
+    /// # engine.close().await
+    /// # }
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
+    /// ```
+    pub fn stopped(&self) -> impl Future<Output = Error> + Send + use<> {
+        let mut ended = self.ended.clone();
+        async move {
+            let ended = ended.wait_for(Option::is_some).await;
+            match ended.map(|ended| (*ended).clone().flatten()) {
+                Ok(Some(broken)) => broken.error(),
+                _ => std::future::pending().await,
+            }
+        }
+    }
+
     fn start(parts: Parts, options: Options, lock: Option<Lock>) -> Result<Self> {
         let Parts {
             disk,
@@ -178,6 +207,48 @@ impl EmbeddedEngine {
         let verb = move |machine: &mut Machine, now| Ok((verb(machine, now)?, now));
         let answer = self.calls.send(kind, bytes, verb).await;
         answer.map_err(|error| error.operation(operation))
+    }
+
+    async fn wait_for(
+        &self,
+        namespace: &Namespace,
+        what: WaitFor,
+        until: Timestamp,
+    ) -> Result<Waited> {
+        match what {
+            WaitFor::Work(queues) => {
+                let look = || async {
+                    let (namespace, queues) = (namespace.clone(), queues.clone());
+                    let look =
+                        move |machine: &mut Machine, now| machine.listen(now, &namespace, &queues);
+                    Ok(self.call("wait", Kind::Read, 0, look).await?.0)
+                };
+                self.bells
+                    .work(namespace, &queues, &self.clock, until, look)
+                    .await
+            }
+            WaitFor::Settled(ids) => {
+                let look = || self.are_settled(namespace, &ids);
+                self.bells
+                    .settled(namespace, &ids, &self.clock, until, look)
+                    .await
+            }
+            WaitFor::Changes(after) => {
+                let look = |after| async move {
+                    let namespace = namespace.clone();
+                    let look = move |machine: &mut Machine, now| {
+                        Ok(machine.changes(now, &namespace, after))
+                    };
+                    Ok(self.call("wait", Kind::Read, 0, look).await?.0)
+                };
+                self.bells.feed(after, &self.clock, until, look).await
+            }
+            _ => {
+                let message =
+                    "embedded engine does not know what to wait for; update punctual-embedded";
+                Err(Error::new(ErrorKind::Unsupported, message).operation("wait"))
+            }
+        }
     }
 
     async fn are_settled(&self, namespace: &Namespace, ids: &[JobId]) -> Result<bool> {
@@ -263,39 +334,10 @@ impl Engine for EmbeddedEngine {
 
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
         what.check().map_err(|error| error.operation("wait"))?;
-        match what {
-            WaitFor::Work(queues) => {
-                let look = || async {
-                    let (namespace, queues) = (namespace.clone(), queues.clone());
-                    let look =
-                        move |machine: &mut Machine, now| machine.listen(now, &namespace, &queues);
-                    Ok(self.call("wait", Kind::Read, 0, look).await?.0)
-                };
-                self.bells
-                    .work(namespace, &queues, &self.clock, until, look)
-                    .await
-            }
-            WaitFor::Settled(ids) => {
-                let look = || self.are_settled(namespace, &ids);
-                self.bells
-                    .settled(namespace, &ids, &self.clock, until, look)
-                    .await
-            }
-            WaitFor::Changes(after) => {
-                let look = |after| async move {
-                    let namespace = namespace.clone();
-                    let look = move |machine: &mut Machine, now| {
-                        Ok(machine.changes(now, &namespace, after))
-                    };
-                    Ok(self.call("wait", Kind::Read, 0, look).await?.0)
-                };
-                self.bells.feed(after, &self.clock, until, look).await
-            }
-            _ => {
-                let message =
-                    "embedded engine does not know what to wait for; update punctual-embedded";
-                Err(Error::new(ErrorKind::Unsupported, message).operation("wait"))
-            }
+        tokio::select! {
+            biased;
+            error = self.stopped() => Err(error.operation("wait")),
+            waited = self.wait_for(namespace, what, until) => waited,
         }
     }
 
@@ -340,7 +382,7 @@ impl Engine for EmbeddedEngine {
         Ok(self.call("maintain", Kind::Claim, 0, verb).await?.0)
     }
 
-    /// Answers even when nothing else is answered any more: its health says why.
+    /// Answers after [`close`](EmbeddedEngine::close) too; an engine that stopped itself says so.
     async fn info(&self) -> Result<Info> {
         let look = |machine: &mut Machine, now| {
             machine.touch(now)?;
@@ -351,6 +393,7 @@ impl Engine for EmbeddedEngine {
         let ((silences, recent_bytes, waiting), now) =
             match self.call("info", Kind::Read, 0, look).await {
                 Ok(facts) => facts,
+                Err(error) if error.kind() == ErrorKind::EngineStopped => return Err(error),
                 Err(error) => {
                     health.ok = false;
                     health.problems.push(error.to_string());

@@ -311,6 +311,7 @@ fn outward(kind: ErrorKind) -> Option<(&'static str, &'static str)> {
     let message = match kind {
         ErrorKind::ShuttingDown => return None,
         ErrorKind::EngineUnavailable => "the engine does not answer as it should",
+        ErrorKind::EngineStopped => "the engine has stopped, and is to be started again",
         ErrorKind::DurabilityUnavailable => "the engine cannot keep jobs as safe as it was told to",
         ErrorKind::DataLocked => "another process holds the data of the engine",
         ErrorKind::EngineFull => {
@@ -347,7 +348,7 @@ fn status_of(kind: ErrorKind) -> StatusCode {
         NotFound => StatusCode::NOT_FOUND,
         LeaseLost | Conflict | VersionConflict => StatusCode::CONFLICT,
         EngineFull => StatusCode::INSUFFICIENT_STORAGE,
-        EngineUnavailable | DurabilityUnavailable | DataLocked | ShuttingDown => {
+        EngineUnavailable | EngineStopped | DurabilityUnavailable | DataLocked | ShuttingDown => {
             StatusCode::SERVICE_UNAVAILABLE
         }
         _ => StatusCode::INTERNAL_SERVER_ERROR,

@@ -44,6 +44,9 @@ pub enum ErrorKind {
     EngineFull,
     /// The engine cannot be reached or has stopped; whether a change took place is unknown.
     EngineUnavailable,
+    /// The engine has stopped itself, because of a failure that it cannot go on after: every later
+    /// call answers this. Open it again, or end the process so that it is started again.
+    EngineStopped,
     /// The engine cannot keep the durability asked for.
     DurabilityUnavailable,
     /// Another process holds the data directory.
@@ -88,6 +91,7 @@ impl ErrorKind {
             Self::Unsupported => "unsupported",
             Self::EngineFull => "engine_full",
             Self::EngineUnavailable => "engine_unavailable",
+            Self::EngineStopped => "engine_stopped",
             Self::DurabilityUnavailable => "durability_unavailable",
             Self::DataLocked => "data_locked",
             Self::DataDamaged => "data_damaged",

@@ -386,7 +386,8 @@ impl Worker {
     /// Runs until the shutdown: a future, or [`shutdown_signal`].
     ///
     /// An error is a mistake in its set-up, told before anything is claimed: no queue, two
-    /// handlers of one kind, a state that was not given.
+    /// handlers of one kind, a state that was not given. Or the engine stopped itself
+    /// (`engine_stopped`): handlers are aborted then, and their jobs run again once it is open again.
     pub fn run_until(&self, shutdown: impl Into<Shutdown>) -> BoxFuture<'static, Result<()>> {
         runtime::run(Arc::new(self.0.clone()), shutdown.into()).boxed()
     }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use punctual::time::{ManualClock, Timestamp, seconds};
+use punctual::time::{ManualClock, Timestamp, seconds, within};
 use punctual_gateway::{Audit, Gateway, Proxy, Registry, Tls};
 use punctual_push::{Doorbell, Duties};
 use tokio::signal::unix::SignalKind;
@@ -40,12 +40,16 @@ which is shown what is of no one namespace.
 Jobs with a target are posted there when they are due, and outcomes to callbacks, signed with
 --secret-file or PUNCTUAL_PUSH_SECRET. Nothing is posted to addresses that are not public, unless
 --push-allow opens them. docs/push.md tells what targets see.
-SIGTERM and Ctrl-C let requests and deliveries end, then close the engine. docs/http-api.md tells every route.";
+SIGTERM and Ctrl-C let requests and deliveries end, then close the engine. An engine that stops itself, such
+as on a disk that fails, ends it with exit status 7: start it again, as deploy/punctual.service does.
+docs/http-api.md tells every route.";
 
 /// Where it listens unless told otherwise.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4180);
 /// How long running requests may take to end unless told otherwise.
 const DRAIN: Duration = seconds(25);
+/// How long requests may take to be answered that the engine has stopped.
+const LAST_ANSWERS: Duration = seconds(1);
 
 /// Serve jobs over HTTP, with a page to look at
 #[derive(Debug, clap::Args)]
@@ -205,11 +209,18 @@ impl Args {
             self.no_auth,
         )?;
         let out = global.output();
-        loop {
+        let stopped = loop {
             tokio::select! {
-                () = signals.next() => break,
+                () = signals.next() => break None,
+                error = connection.stopped() => break Some(error),
                 _ = hangups.recv() => read_again(out, tls.as_ref(), &access),
             }
+        };
+        if let Some(error) = stopped {
+            // Every call answers this error by now: the rest is to be told so, and cut off.
+            let ended = async { tokio::join!(serving.drain(LAST_ANSWERS), connection.unshare()) };
+            within(LAST_ANSWERS, ended).await;
+            return Err(error.into());
         }
         out.note("ending: running requests may end; once more ends at once");
         tokio::select! {

@@ -65,7 +65,8 @@ starts on request (docker, systemd-run, at). Every job has a process of its own.
 A job with a target of its own goes there, if that is public or opened by --push-allow. With secrets
 (--secret-file, or PUNCTUAL_PUSH_SECRET) each is signed; docs/push.md tells how to verify that.
 
-SIGTERM or Ctrl-C: no new jobs; running ones may end (25 s). A second one hands them back at once.";
+SIGTERM or Ctrl-C: no new jobs; running ones may end (25 s). A second one hands them back at once.
+Exit status 7: the engine in this process stopped itself; start the worker again.";
 
 /// Run a command per job, or post it
 #[derive(Debug, clap::Args)]

@@ -16,7 +16,7 @@ use punctual::{Engine, Error, ErrorKind, Namespace, NewJob, Result};
 use punctual_client::HttpEngine;
 use punctual_embedded::{EmbeddedEngine, Options};
 use punctual_gateway::{Audit, Gateway, Sharer, Sharing, Tokens};
-use tokio::sync::OnceCell;
+use tokio::sync::{Notify, OnceCell};
 
 use super::{AUDIT, Manner};
 
@@ -34,6 +34,8 @@ pub(super) struct Directory {
     /// By whom others are answered, if not by a gateway of our own.
     sharer: OnceLock<Sharer>,
     present: Mutex<Present>,
+    /// The directory is held here now.
+    came: Notify,
     /// Where changes made here are written down, by who answers nobody else.
     record: OnceCell<Option<Audit>>,
     /// Whoever changes `present` has it; counts the attempts.
@@ -57,6 +59,7 @@ impl Directory {
             manner,
             sharer,
             present: Mutex::new(present),
+            came: Notify::new(),
             record: OnceCell::new(),
             attempts: tokio::sync::Mutex::default(),
         })
@@ -78,6 +81,17 @@ impl Directory {
         };
         if let Some(sharing) = sharing {
             sharing.drain(DRAIN).await;
+        }
+    }
+
+    /// Completes when the engine stops itself while it is held here.
+    pub(super) async fn stopped(&self) -> Error {
+        loop {
+            let came = self.came.notified();
+            match self.here() {
+                Some(engine) => return engine.stopped().await,
+                None => came.await,
+            }
         }
     }
 
@@ -137,7 +151,10 @@ impl Directory {
             tracing::info!(directory = %shown, "the process that held the directory is gone");
             let found = find(&self.dir, &self.options, self.manner, &self.sharer).await;
             match found {
-                Ok(present) => *self.present() = present,
+                Ok(present) => {
+                    *self.present() = present;
+                    self.came.notify_waiters();
+                }
                 Err(_) => return Err(error),
             }
         }

@@ -44,6 +44,7 @@ mod serve;
 /// Two commands on one directory.
 mod shared;
 /// Runs the binary in a directory of its own.
+mod stopped;
 mod support;
 /// What no compiler checks about this repository.
 mod tidy;

@@ -24,3 +24,5 @@ mod opening;
 mod reopening;
 /// What a version wrote, every later one reads.
 mod samples;
+/// An engine that stopped itself says so to every call.
+mod stopped;

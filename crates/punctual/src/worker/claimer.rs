@@ -123,7 +123,7 @@ impl Claimer {
                 }
                 let pause = self.backoff.pause();
                 tracing::warn!(%error, ?pause, "claim failed; trying again");
-                self.rt.vitals.trouble(Loop::Claimer, &error);
+                self.rt.trouble(Loop::Claimer, &error);
                 self.rt.pause(pause, Phase::Draining).await;
             }
         }
@@ -274,7 +274,7 @@ impl Claimer {
             Some(Err(error)) => {
                 let pause = self.backoff.pause();
                 tracing::warn!(%error, ?pause, "wait failed; trying again");
-                rt.vitals.trouble(Loop::Claimer, &error);
+                rt.trouble(Loop::Claimer, &error);
                 rt.pause(pause, Phase::Draining).await;
             }
         }

@@ -50,7 +50,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
             Err(error) => {
                 // The watch stops the handlers if this goes on for too long.
                 tracing::warn!(%error, "leases are not prolonged; trying again");
-                rt.vitals.trouble(Loop::Leases, &error);
+                rt.trouble(Loop::Leases, &error);
                 let pause = backoff.pause().min(rt.lease() / 12);
                 rt.pause(pause, Phase::Over).await;
             }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -35,7 +35,8 @@ pub(super) enum Phase {
     Draining,
     Releasing,
     Over,
-    /// Ended from outside, as a process that is killed: nothing more is handed in.
+    /// Ended from outside, as a process that is killed, or by an engine that stopped: nothing more
+    /// is handed in.
     Dropped,
 }
 
@@ -70,6 +71,8 @@ pub(super) struct Runtime {
     /// Whether to end with the work, and what is known when it does.
     until_idle: bool,
     idle: Mutex<Option<Idle>>,
+    /// The error of an engine that stopped itself.
+    stopped: OnceLock<Error>,
     board: Mutex<Board>,
     changed: Notify,
     phase: watch::Sender<Phase>,
@@ -80,17 +83,23 @@ pub(super) struct Runtime {
 /// Runs a worker until it is told to end.
 pub(super) async fn run(setup: Arc<Setup>, shutdown: Shutdown) -> Result<()> {
     let running = Running::start(setup, false).await?;
-    shutdown.drain.await;
-    running.0.wind_down(shutdown.release).await;
-    Ok(())
+    let rt = &running.0;
+    let ended = async {
+        shutdown.drain.await;
+        rt.wind_down(shutdown.release).await;
+    };
+    rt.unless_stopped(ended).await
 }
 
 /// Runs a worker until there is nothing more to do at the engine's present time.
 pub(super) async fn run_until_idle(setup: Arc<Setup>) -> Result<Idle> {
     let running = Running::start(setup, true).await?;
     let rt = &running.0;
-    rt.reached(Phase::Draining).await;
-    rt.wind_down(std::future::pending().boxed()).await;
+    let ended = async {
+        rt.reached(Phase::Draining).await;
+        rt.wind_down(std::future::pending().boxed()).await;
+    };
+    rt.unless_stopped(ended).await?;
     let idle = *rt.idle.lock().unwrap_or_else(PoisonError::into_inner);
     idle.ok_or_else(|| Error::new(ErrorKind::Internal, "worker ended before it was idle"))
 }
@@ -107,6 +116,7 @@ impl Running {
         // Without an answer the defaults will do: the loops go on until the engine is there.
         let limits = match within(seconds(5), setup.engine.info()).await {
             Some(Ok(info)) => Some(info.limits),
+            Some(Err(error)) if error.kind() == ErrorKind::EngineStopped => return Err(error),
             _ => None,
         };
         let rt = Arc::new(Runtime::new(setup, limits, until_idle));
@@ -185,6 +195,7 @@ impl Runtime {
             watch: Notify::new(),
             until_idle,
             idle: Mutex::new(None),
+            stopped: OnceLock::new(),
             board: Mutex::new(board),
             changed: Notify::new(),
             phase: watch::Sender::new(Phase::Claiming),
@@ -226,6 +237,31 @@ impl Runtime {
         self.settle.notify_one();
         self.beats.notify_one();
         self.watch.notify_one();
+    }
+
+    /// The engine answers a loop's calls with errors; one that has stopped ends the run.
+    pub(super) fn trouble(&self, of: Loop, error: &Error) {
+        self.vitals.trouble(of, error);
+        if error.kind() == ErrorKind::EngineStopped {
+            let stopped = Error::new(error.kind(), error.message());
+            let _ = self.stopped.set(stopped.operation(error.operation_name()));
+            self.enter(Phase::Dropped);
+        }
+    }
+
+    /// Waits for an end, or for the engine to stop, which is an error.
+    async fn unless_stopped(&self, ended: impl Future<Output = ()>) -> Result<()> {
+        tokio::select! {
+            () = ended => {}
+            () = self.reached(Phase::Dropped) => {}
+        }
+        match self.stopped.get() {
+            None => Ok(()),
+            Some(error) => {
+                let stopped = Error::new(error.kind(), error.message());
+                Err(stopped.operation(error.operation_name()))
+            }
+        }
     }
 
     pub(super) async fn reached(&self, phase: Phase) {

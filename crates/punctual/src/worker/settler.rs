@@ -73,7 +73,7 @@ fn take(rt: &Runtime, outbox: &mut Outbox, place: usize, answer: Result<Vec<Sett
         Err(error) => {
             let jobs = outbox.at(place).ended.len();
             tracing::warn!(%error, jobs, "settle is sent again");
-            rt.vitals.trouble(Loop::Settler, &error);
+            rt.trouble(Loop::Settler, &error);
             outbox.unanswered(place, rt.now());
         }
     }
