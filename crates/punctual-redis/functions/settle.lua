@@ -351,7 +351,7 @@ local function verdict_of(j, effects)
     local raw = Job.raw(j.id)
     local mark = raw and byte(raw) >= 7 and Settled.mark(j.id, raw)
     if mark then state = byte(mark, 18) % 8
-    elseif raw then now_is = Job.parse(j.id, raw) end
+    elseif raw and byte(raw) < 7 then now_is = Job.parse(j.id, raw) end
     if now_is.tag > 3 then state = now_is.tag end
   end
   if now_is.tag <= 3 and state <= ACTIVE then
