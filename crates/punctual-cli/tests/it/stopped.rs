@@ -1,6 +1,6 @@
 //! An engine that stops itself ends `serve` and `work` with a status of its own.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::support::Punctual;
 
@@ -20,35 +20,39 @@ fn with_short_files(punctual: &Punctual, args: &str) -> Command {
     command
 }
 
-/// Puts jobs in until that fails, through the process that holds the directory.
-fn enqueue_until_refused(punctual: &Punctual) {
-    let line = format!(
-        "{{\"queue\":\"mail\",\"payload\":\"{}\"}}\n",
-        "x".repeat(1000)
-    );
-    punctual.write("jobs.jsonl", line.repeat(1_000));
-    for _ in 0..20 {
-        if punctual.run(&["import", "jobs.jsonl"]).code != 0 {
+/// Stores jobs through the process that holds the directory, until that ends. A command that asks it
+/// in that moment takes its place, and succeeds.
+fn enqueue_until_ended(punctual: &Punctual, child: &mut Child) {
+    let payload = "x".repeat(1000);
+    for round in 0..40 {
+        if child.try_wait().expect("a process").is_some() {
             return;
         }
+        let line =
+            |nth| format!("{{\"queue\":\"mail\",\"payload\":\"{round} {nth} {payload}\"}}\n");
+        punctual.write("jobs.jsonl", (0..500).map(line).collect::<String>());
+        punctual.run(&["enqueue", "--from", "jobs.jsonl"]);
     }
-    panic!("the log never grew to its limit");
+    let _ = child.kill();
+    panic!("it goes on without a log");
 }
 
 fn ends_with_seven(args: &str) {
     let punctual = Punctual::with_data();
     let mut command = with_short_files(&punctual, args);
-    let child = command.spawn().expect("it starts");
+    let mut child = command.spawn().expect("it starts");
     // Held by the child from here on: others ask it, until its log cannot grow.
     while !punctual.path("punctual-data").join("socket").exists() {
+        let ended = child.try_wait().expect("a process");
+        assert_eq!(ended, None, "{args} ended before it answered");
         std::thread::yield_now();
     }
-    enqueue_until_refused(&punctual);
+    enqueue_until_ended(&punctual, &mut child);
     let ended = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(7), "{args}: {stderr}");
     assert!(stderr.contains("log could not be written"), "{stderr}");
-    // Started again it goes on.
+    // The directory is whole, and opens again.
     let listed = punctual.run(&["jobs", "list", "--queue", "mail", "--limit", "1"]);
     assert_eq!(listed.code, 0, "{listed:?}");
 }

@@ -392,8 +392,12 @@ pub(super) async fn a_feed_counts_the_changes_of_its_namespace(case: Case) {
     }
     for case in [&both, &alone] {
         for after in [None, Some(0), Some(1), Some(u64::MAX)] {
-            match changes(case, after).await.expect("changes") {
-                Waited::Changes { cursor, gap, .. } => numbers.push((after, cursor, gap)),
+            match changes(case, after).await {
+                Ok(Waited::Changes { cursor, gap, .. }) => numbers.push((after, cursor, gap)),
+                // An engine may have a bound for such numbers.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                    numbers.push((after, 0, true));
+                }
                 other => panic!("{other:?}"),
             }
         }
