@@ -42,8 +42,7 @@ impl Machine {
                 let request = Request::of(format_args!("edit {namespace} {filter:?} {action:?}"));
                 let position = request.position(cursor.as_ref())?;
                 self.begin(now)?;
-                let edited =
-                    self.edit_filter(namespace, filter, position, limit, &action, dry_run);
+                let edited = self.edit_filter(namespace, filter, position, limit, &action, dry_run);
                 let (mut edited, position) = edited?;
                 edited.cursor = position.map(|position| request.cursor(&position));
                 Ok(edited)
