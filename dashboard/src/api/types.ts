@@ -132,6 +132,8 @@ export interface Job {
   worker?: string;
   lease_until?: string;
   attempts?: PastAttempt[];
+  /** Lines that workers logged, the oldest first. */
+  log?: { at: string; attempt: number; text: string }[];
   /** Only a mark is left: most fields above are not there. */
   mark?: boolean;
 }

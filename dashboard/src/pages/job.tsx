@@ -15,6 +15,7 @@ import { type ActionName, Bulk, undoAction } from "../parts/bulk";
 import { tell } from "../parts/dialog";
 import { Explain } from "../parts/explain";
 import { actionsFor } from "../parts/joblist";
+import { JobLog } from "../parts/joblog";
 import { about, keyText } from "../parts/jobrow";
 import { Payload, visible } from "../parts/payload";
 import { Heading } from "../parts/heading";
@@ -76,6 +77,7 @@ export function JobPage({ id }: { id: string }) {
             <Panel title={words.job.error} class="error"><pre class={job.state === "dead" ? "bad-text" : ""}>{visible(job.last_error)}</pre></Panel>
           ) : null}
           <Attempts job={job} />
+          <JobLog job={job} />
           <Panel title={words.job.payload} hint={job.content_type}>
             <Payload text={rawField(source, "payload")} base64={job.payload_base64} />
           </Panel>

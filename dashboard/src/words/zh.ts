@@ -98,7 +98,7 @@ export const zh: Words = {
     created: "已创建", duplicate: "重复：已经存在", merged: "合并：唯一键被别的任务持有", replaced: "已创建，并替换了唯一键的持有者", id_conflict: "拒绝：id 属于别的任务", unique_active: "拒绝：唯一键被执行中的任务持有", full: "拒绝：队列已满",
   },
   job: {
-    title: "任务", explain: "为什么在这里", payload: "载荷", text: "文本", tree: "树", bytes: (count) => `${n(count)} 字节`, noPayload: "结算时内容已丢弃。", binary: "不是文本的字节，base64：", attempts: "尝试", fields: "字段", result: "结果", progress: "进度", headers: "头部", error: "最近的错误",
+    title: "任务", explain: "为什么在这里", payload: "载荷", text: "文本", tree: "树", bytes: (count) => `${n(count)} 字节`, noPayload: "结算时内容已丢弃。", binary: "不是文本的字节，base64：", attempts: "尝试", fields: "字段", result: "结果", progress: "进度", headers: "头部", error: "最近的错误", log: "日志", logHint: "时间、尝试、内容",
     attemptOf: (attempt, failures, max) => `第 ${n(attempt)} 次尝试，失败 ${n(failures)} / ${n(max)}`, crashes: (count) => `${n(count)} 次崩溃`, suspect: "可疑：单独执行", never: "还没有执行过。",
     followsFrom: "由此任务的结算入队：", parentGone: "已不再保留",
     related: "相关", follower: "唯一键的后继", holder: "持有它的唯一键", sameGroup: "同组", noneRelated: "没有任务与它共享唯一键或组键。", sameKind: "同种类的死信", missing: "没有这个任务。已完成的任务除非设置了保留，否则结算后很快被忘记。", mark: "这个已结算的任务只剩标记。",

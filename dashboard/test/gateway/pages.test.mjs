@@ -332,3 +332,64 @@ test("a queue is paused, resumed by undo, and purged; every search is answered",
     });
   }
 });
+
+test("dead letters of one cause are one group, which leads to a redrive of them", async () => {
+  const own = await serve();
+  await own.enqueue([1, 2, 3].map((n) => ({ queue: "mail", kind: "send", payload: { n } })));
+  const { token, jobs } = await own.claim("mail", { limit: 3 });
+  const settlements = jobs.map(({ id, attempt }, n) => ({ id, attempt, outcome: "dead", error: `smtp said ${550 + n}` }));
+  await own.call("POST", "settlements", { pages: [{ token, settlements }] });
+  await visit(browser, own, "#/jobs?state=dead", async (page) => {
+    const group = page.locator(".dead-groups li");
+    await group.waitFor();
+    assert.match((await group.innerText()).replaceAll(/\s+/g, " "), /^3 mail send smtp said #/);
+    await group.locator(".many").click();
+    await page.locator(".listbar .count").getByText("3 jobs").waitFor();
+    await page.locator(".job[data-id] input").first().click();
+    await page.getByRole("button", { name: /^all that match/ }).click();
+    await page.locator("[data-action=redrive]").click();
+    await page.getByRole("button", { name: "Redrive 3 jobs" }).click();
+    await page.waitForSelector(".notice");
+    assert.equal((await own.counts("mail")).ready, 3);
+  });
+  await own.stop();
+});
+
+test("a payload is changed, a cancelled job is redriven, and an empty queue is deleted", async () => {
+  const own = await serve();
+  const { id } = await own.enqueue({ queue: "mail", payload: { n: 1 }, delay: "1h" });
+  await visit(browser, own, `#/jobs/${id}`, async (page) => {
+    await page.locator("[data-action=payload]").click();
+    await page.fill("dialog textarea", '{"n":2}');
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.locator(".notices").getByText("payload changed").waitFor();
+    assert.deepEqual((await own.job(id)).payload, { n: 2 });
+    await page.getByRole("button", { name: "Undo" }).click();
+    await page.locator(".notices").getByText("1 job put back").waitFor();
+    assert.deepEqual((await own.job(id)).payload, { n: 1 });
+    await own.call("DELETE", `jobs/${id}`);
+    await page.locator("[data-action=redrive]").click();
+    await page.waitForSelector(".why.s-ready");
+    await own.call("DELETE", `jobs/${id}`);
+    await own.call("DELETE", `jobs/${id}?forget=true`);
+    await page.goto(`${own.url}#/queues/mail`);
+    await page.locator("[data-action=delete-queue]").click();
+    await page.getByRole("button", { name: "Delete the queue" }).click();
+    await page.waitForSelector(".totals");
+  });
+  assert.deepEqual((await own.call("GET", "queues")).queues, []);
+  await own.stop();
+});
+
+test("lines that a worker logged are on the page of their job", async () => {
+  const own = await serve();
+  const { id } = await own.enqueue({ queue: "mail", payload: { n: 1 }, retention: "1h" });
+  const { token, jobs } = await own.claim("mail");
+  const settlements = jobs.map(({ id, attempt }) => ({ id, attempt, outcome: "completed", log: ["connected to smtp", "<b>sent</b>"] }));
+  await own.call("POST", "settlements", { pages: [{ token, settlements }] });
+  await visit(browser, own, `#/jobs/${id}`, async (page) => {
+    const text = await page.locator(".joblog pre").innerText();
+    assert.match(text, /  1  connected to smtp\n.*  1  <b>sent<\/b>$/);
+  });
+  await own.stop();
+});
