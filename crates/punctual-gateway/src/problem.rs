@@ -46,8 +46,10 @@ pub(crate) struct ProblemBody {
     #[schema(value_type = Option<String>)]
     cause: Option<Arc<Error>>,
     /// The item at fault, counted from 0.
+    // 32 bits keep an error small; a call has far fewer items.
     #[serde(skip_serializing_if = "Option::is_none")]
-    index: Option<usize>,
+    #[schema(value_type = Option<usize>)]
+    index: Option<u32>,
     /// Engine time, of what the engine refused to change.
     // In a box, as most errors have none.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
@@ -161,7 +163,7 @@ impl Problem {
 
     #[must_use]
     pub(crate) fn index(mut self, index: usize) -> Self {
-        self.body.index = Some(index);
+        self.body.index = u32::try_from(index).ok();
         self
     }
 

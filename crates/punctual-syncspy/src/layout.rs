@@ -8,9 +8,9 @@
 #![allow(dead_code, reason = "each side uses its half")]
 
 /// Names the control directory, in the environment of a watched process.
-pub(crate) const CONTROL_DIRECTORY: &str = "PUNCTUAL_SYNCSPY";
+pub(crate) const CONTROL_DIRECTORY: &str = "SYNCSPY_CONTROL";
 /// Names the directory below which files are watched.
-pub(crate) const WATCHED_DIRECTORY: &str = "PUNCTUAL_SYNCSPY_WATCH";
+pub(crate) const WATCHED_DIRECTORY: &str = "SYNCSPY_WATCH";
 
 pub(crate) const CONTROL: &str = "control";
 pub(crate) const BOOT_ID: &str = "boot_id";

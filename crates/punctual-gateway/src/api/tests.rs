@@ -27,6 +27,7 @@ const ROUTES: [(&str, &str); 28] = [
     ("post", "/v1/edits"),
     ("post", "/v1/extensions"),
     ("post", "/v1/jobs"),
+    ("post", "/v1/queues/delete"),
     ("post", "/v1/queues/pause"),
     ("post", "/v1/queues/purge"),
     ("post", "/v1/queues/resume"),

@@ -37,7 +37,7 @@ fn completes(hand: &Hand, page: &Value, id: &str) {
 async fn suspect(hand: &Hand) -> String {
     let id = push(hand);
     for _ in 0..2 {
-        assert_eq!(claim(hand, &[]).1, [id.clone()]);
+        assert_eq!(claim(hand, &[]).1, std::slice::from_ref(&id));
         leases_end(hand).await;
     }
     id
@@ -49,18 +49,22 @@ async fn a_worker_without_a_lease_gets_a_suspect_and_nothing_beside_it() {
     let (suspect, other) = (suspect(&hand).await, push(&hand));
     // Who shares its name with others may run something already.
     let (page, ids) = claim(&hand, &[]);
-    assert_eq!(ids, [other.clone()]);
+    assert_eq!(ids, std::slice::from_ref(&other));
     assert_eq!(page["suspects_wait"], true);
     hand.call("settle", &[text(&page, "token"), &other, "released"]);
     let (alone, ids) = claim(&hand, &["WORKER", "ann"]);
-    assert_eq!(ids, [suspect.clone()], "the suspect comes first");
+    assert_eq!(
+        ids,
+        std::slice::from_ref(&suspect),
+        "the suspect comes first"
+    );
     assert_eq!(alone["alone"], true);
     let (nothing, ids) = claim(&hand, &["WORKER", "ann"]);
     assert!(ids.is_empty(), "{nothing}");
     assert_eq!(nothing["wake_at"], alone["lease_until"]);
     completes(&hand, &alone, &suspect);
     let (page, ids) = claim(&hand, &["WORKER", "ann"]);
-    assert_eq!(ids, [other.clone()]);
+    assert_eq!(ids, std::slice::from_ref(&other));
     assert!(page["alone"].is_null());
     completes(&hand, &page, &other);
 }
@@ -71,12 +75,15 @@ async fn a_worker_with_a_lease_gets_no_suspect() {
     let (suspect, other) = (suspect(&hand).await, push(&hand));
     let (alone, _) = claim(&hand, &["WORKER", "ann"]);
     let (held, ids) = claim(&hand, &["WORKER", "bob"]);
-    assert_eq!(ids, [other.clone()]);
+    assert_eq!(ids, std::slice::from_ref(&other));
     hand.call("settle", &[text(&alone, "token"), &suspect, "released"]);
     let (page, ids) = claim(&hand, &["WORKER", "bob"]);
     assert!(ids.is_empty() && page["suspects_wait"] == true, "{page}");
     completes(&hand, &held, &other);
-    assert_eq!(claim(&hand, &["WORKER", "bob"]).1, [suspect.clone()]);
+    assert_eq!(
+        claim(&hand, &["WORKER", "bob"]).1,
+        std::slice::from_ref(&suspect)
+    );
     // It counts as alone: one more crash is its last.
     leases_end(&hand).await;
     let state = hand.call("explain", &[&suspect])["state"].clone();

@@ -62,7 +62,7 @@ async fn a_lost_job_frees_its_unique_key() {
         lose(&hand, &first);
         let second = push(&hand, &["UNIQUE", "key", "POLICY", "replace"]);
         let (page, ids) = claimed(&hand);
-        assert_eq!(ids, [second.clone()], "{more:?}");
+        assert_eq!(ids, std::slice::from_ref(&second), "{more:?}");
         hand.call("settle", &[text(&page, "token"), &second, "completed"]);
     }
 }
@@ -71,7 +71,7 @@ async fn a_lost_job_frees_its_unique_key() {
 async fn the_follower_of_a_lost_job_starts() {
     let hand = Hand::new().await;
     let first = push(&hand, &["UNIQUE", "key"]);
-    assert_eq!(claimed(&hand).1, [first.clone()]);
+    assert_eq!(claimed(&hand).1, std::slice::from_ref(&first));
     let follower = push(&hand, &["UNIQUE", "key", "POLICY", "after"]);
     lose(&hand, &first);
     leases_end(&hand);

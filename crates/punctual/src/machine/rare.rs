@@ -42,10 +42,6 @@ impl Rare {
     pub(crate) fn max_crashes(&self) -> Option<u32> {
         self.0.as_ref()?.max_crashes
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
 }
 
 /// The bits that tell which fields follow.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::engine::{Claim, Counts, DueBucket, JobEnd, WorkerSeen};
+use crate::engine::{Claim, Counts, DueBucket, JobEnd, WorkerRecord, WorkerSeen};
 use crate::job::State;
 use crate::time::{Timestamp, minutes};
 
@@ -70,6 +70,11 @@ impl Space {
     pub(super) fn saw_worker(&mut self, now: Timestamp, claim: &Claim) {
         self.workers
             .retain(|(worker, _)| worker.id != claim.worker.id);
-        self.workers.push((claim.worker.clone(), now));
+        let slots = claim.worker.slots_for(claim.limit);
+        let worker = WorkerRecord {
+            slots,
+            ..claim.worker.clone()
+        };
+        self.workers.push((worker, now));
     }
 }
