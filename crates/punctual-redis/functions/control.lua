@@ -56,7 +56,7 @@ end
 -- Answers its jobs by state if it has any.
 local function delete_queue(map)
   local r, record = Row.find(map.q), 'queue/' .. map.q
-  local jobs = r and jobs_of(r)
+  local jobs = r and jobs_of(r) or nil -- `find` answers false where there is no row
   if jobs or map.st == 0 then return {c = jobs} end
   if map.st == 1 then return {cu = free_keys(map.q, map.cu or '0')} end
   local has_settings = call('HDEL', S.k.rec, record) > 0

@@ -118,7 +118,7 @@ POST /v1/queues/resume {"queue":[]} => queue is an array | 1 to 128
 POST /v1/queues/purge {"queue":"a"} => dry_run is missing | true or false
 POST /v1/queues/purge {"queue":"a","dry_run":1} => dry_run is 1 | true or false
 POST /v1/queues/delete {} => queue is missing | 1 to 128
-PATCH /v1/jobs/{id} {"payload":1,"payload_base64":"MQ=="} => payload and payload_base64 | one is enough
+PATCH /v1/jobs/01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a {"payload":1,"payload_base64":"MQ=="} => payload and payload_base64 | one is enough
 POST /v1/edits {"action":{"update_payload":{}},"ids":[]} => update_payload needs payload | payload_base64
 PUT /v1/queues/settings {"queue":"a"} => version is missing | a whole number
 PUT /v1/queues/settings {"queue":"a","version":0,"max_pending":-1} => max_pending is -1 | from 0

@@ -186,6 +186,7 @@ fn parameter(shop: &Shop, name: &str) -> String {
         "cursor" => &shop.cursor,
         "limit" => "10",
         "minutes" => "60",
+        "older_than" => "1ms",
         "preview" => "40",
         "wait" => "1s",
         "due_from" => "2020-01-01T00:00:00Z",

@@ -23,9 +23,10 @@ const PLANTS: [Plant; 7] = [
     ),
     (
         "ExtendWithoutToken",
-        "    local p = Page.load(token)\n    if p then\n      local deadline",
-        "    local held = notes == 0 and unp('>I2', blob, at) > 0 and Job.load(sub(blob, at + 2, at + 17))\n    \
-         local p = Page.load(token) or (held and Page.of(held))\n    if p then\n      local deadline",
+        "  local p, lease, lost, asked = Page.load(extend.token), extend.lease, {}, {}\n",
+        "  local held = #extend.notes == 0 and extend.jobs > 0\n    \
+         and Job.load(sub(blob, extend.at, extend.at + 15))\n  \
+         local p, lease, lost, asked = Page.load(extend.token) or (held and Page.of(held)), extend.lease, {}, {}\n",
     ),
     // As if a kill between two steps had lost every so many-th job.
     (
