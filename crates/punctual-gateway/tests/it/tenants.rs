@@ -191,7 +191,7 @@ fn parameter(shop: &Shop, name: &str) -> String {
         "wait" => "1s",
         "due_from" => "2020-01-01T00:00:00Z",
         "due_before" => "2100-01-01T00:00:00Z",
-        "payloads" | "explain" | "forget" | "history" | "due" | "total" => "true",
+        "payloads" | "explain" | "forget" | "history" | "due" | "total" | "ends" => "true",
         _ => panic!("a route has a parameter {name} now: what has the shop under it?"),
     };
     value.to_owned()
