@@ -139,15 +139,23 @@ impl Generator {
                     dry_run: self.random.percent(10),
                 }
             }
-            Draw::EditWhere => Action::EditWhere {
-                filter: self.filter(),
-                edit: match self.edit() {
+            Draw::EditWhere => {
+                let mut filter = self.filter();
+                let edit = match self.edit() {
                     EditPlan::UpdatePayload(_) => EditPlan::Cancel,
                     edit => edit,
-                },
-                limit: self.limit(),
-                dry_run: self.random.percent(30),
-            },
+                };
+                if edit == EditPlan::Redrive {
+                    // Redis edits in several steps, each with an instant of its own as the due.
+                    filter.state = Some(State::Dead);
+                }
+                Action::EditWhere {
+                    filter,
+                    edit,
+                    limit: self.limit(),
+                    dry_run: self.random.percent(30),
+                }
+            }
             Draw::Queue => self.queue(),
             Draw::Time => self.time(),
             Draw::Maintain => Action::Maintain,
