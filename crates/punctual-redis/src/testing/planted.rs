@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Plant = (&'static str, &'static str, &'static str);
 
-const PLANTS: [Plant; 7] = [
+const PLANTS: [Plant; 8] = [
     // What was settled stays in its page, and is rescued with it.
     ("RescueWithoutStateCheck", "  Page.depart(p, place)\n", ""),
     (
@@ -38,6 +38,12 @@ const PLANTS: [Plant; 7] = [
         "UniqueKeyLeftBehind",
         "  if row.id ~= j.id then return end\n",
         "  do return end\n",
+    ),
+    // The next enqueue under the key would mend it.
+    (
+        "UniqueKeyLeftBehind",
+        "  if not row['until'] and not is_held_by(j, q, key) then\n",
+        "  if false then\n",
     ),
     (
         "EarlyByOneMillisecond",
