@@ -57,7 +57,7 @@ async function keep(token, done, lost) {
     await sleep(LEASE_MS / 3, undefined, { signal: done }).catch(() => {});
     if (done.aborted) return;
     try {
-      const answer = await call("extend", token, "LEASE", LEASE_MS);
+      const answer = await call("extend", token, "LEASE_MS", LEASE_MS);
       if (answer.verdict === "lease_lost") return lost.abort();
     } catch (error) {
       say(`extend failed, trying again: ${error.message}`);
@@ -159,7 +159,7 @@ let alone = false;
 while (!stopping) {
   let page;
   try {
-    const words = ["LIMIT", "10", "LEASE", LEASE_MS, "WORKER", WORKER_NAME, "NONCE", nonce];
+    const words = ["LIMIT", "10", "LEASE_MS", LEASE_MS, "WORKER", WORKER_NAME, "NONCE", nonce];
     // Nothing runs between two pages, so a suspect may come: a job that crashed twice.
     page = await call("claim", QUEUE, ...words, ...(heard ? ["RUNG"] : []), ...(alone ? ["ALONE"] : []));
   } catch (error) {

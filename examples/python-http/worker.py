@@ -62,7 +62,7 @@ def keep(token, done, lost):
     """Extends a page at a third of its lease until it is done, or lost."""
     while not done.wait(LEASE_MS / 3000):
         try:
-            answer = call("extensions", {"pages": [{"token": token, "lease": f"{LEASE_MS}ms"}]})
+            answer = call("extensions", {"pages": [{"token": token, "lease_duration": f"{LEASE_MS}ms"}]})
         except Unanswered as error:
             say(f"extend failed, trying again: {error}")
             continue
@@ -138,7 +138,7 @@ def run(page, now, heard):
 def claim(nonce):
     """What one claim answers, the moment a job is due. With the same nonce a page whose answer was
     lost is answered again."""
-    wish = {"queues": [QUEUE], "limit": 10, "lease": f"{LEASE_MS}ms", "worker": WORKER, "nonce": nonce}
+    wish = {"queues": [QUEUE], "limit": 10, "lease_duration": f"{LEASE_MS}ms", "worker": WORKER, "nonce": nonce}
     answer = call("claims", {**wish, "wait": "5s"}, wait_seconds=5)
     if not answer["pages"] and answer["suspects"]:
         # A job that was in two crashes is only given to who runs nothing else, as this one does now.

@@ -51,10 +51,10 @@ def enqueue(queue, payload, delay_us=0, unique=None):
     return job, reply[8:16]
 
 
-def claim(queue, worker, instance, limit=10, lease_us=10_000_000, flags=0):
+def claim(queue, worker, instance, limit=10, lease_duration=10_000_000, flags=0):
     """The page's token and ids, if there is one, and in how many seconds there may be more, if that is known."""
     nonce = struct.pack(">Q", uuid.uuid4().int & ALL_64 & ~0x3FF)  # its last ten bits are the shard
-    asked = struct.pack(">QHIBBB", lease_us, limit, 1 << 20, flags, 1, len(queue)) + queue
+    asked = struct.pack(">QHIBBB", lease_duration, limit, 1 << 20, flags, 1, len(queue)) + queue
     reply = call("claim", nonce + worker + asked + b"\x80", instance)
     now, wake_at = struct.unpack_from(">QQ", reply)
     wakes = (wake_at - now) / 1e6 if wake_at else None
@@ -83,8 +83,8 @@ def claim_when_there_is_something(queue, worker, instance, is_asleep=lambda: Non
         flags = COMES_BY_ITSELF + (WOKEN if rang.wait(wakes) else 0)
 
 
-def extend(token, instance, lease_us=10_000_000):
-    page = token + struct.pack(">QHH", lease_us, 0, 0)
+def extend(token, instance, lease_duration=10_000_000):
+    page = token + struct.pack(">QHH", lease_duration, 0, 0)
     return call("extend", struct.pack(">H", 1) + page, instance)[8] == 1
 
 
@@ -131,7 +131,7 @@ if __name__ == "__main__":
     done += jobs
     suspect, _ = enqueue(b"doubted", b"{}")
     for _ in range(2):  # two workers take it and never settle it
-        while not claim(b"doubted", uuid.uuid4().bytes, shard, lease_us=1_000)[1]:
+        while not claim(b"doubted", uuid.uuid4().bytes, shard, lease_duration=1_000)[1]:
             pass
     for _ in range(1_000):  # until the second lease has ended
         page, jobs, _ = claim(b"doubted", me, shard, flags=SUSPECTS_TOO)

@@ -47,7 +47,7 @@ def keep(token, done, lost):
     """Extends a page at a third of its lease until it is done, or lost."""
     while not done.wait(LEASE_MS / 3000):
         try:
-            answer = call("extend", token, "LEASE", LEASE_MS)
+            answer = call("extend", token, "LEASE_MS", LEASE_MS)
         except redis.RedisError as error:
             say(f"extend failed, trying again: {error}")
             continue
@@ -130,7 +130,7 @@ def main():
         try:
             # Nothing runs between two pages, so a suspect may come: a job that crashed twice.
             flags = ["RUNG"] * heard + ["ALONE"] * alone
-            page = call("claim", QUEUE, "LIMIT", 10, "LEASE", LEASE_MS, "WORKER", NAME, "NONCE", nonce, *flags)
+            page = call("claim", QUEUE, "LIMIT", 10, "LEASE_MS", LEASE_MS, "WORKER", NAME, "NONCE", nonce, *flags)
         except redis.RedisError as error:
             say(f"claim failed, trying again: {error}")
             stopping.wait(1)

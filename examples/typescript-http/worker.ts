@@ -85,7 +85,7 @@ async function keep(token: string, done: AbortSignal, lost: AbortController): Pr
     await sleep(LEASE_MS / 3, undefined, { signal: done }).catch(() => {});
     if (done.aborted) return;
     try {
-      const pages = [{ token, lease: `${LEASE_MS}ms` }];
+      const pages = [{ token, lease_duration: `${LEASE_MS}ms` }];
       const answer = await call<Extended>("extensions", { pages });
       if (answer.pages[0]?.lease_lost) return lost.abort();
     } catch (error) {
@@ -168,7 +168,7 @@ process.on("SIGTERM", () => stopping.abort());
  * lost is answered again; a claim that is cut while it waits takes no job.
  */
 async function claim(nonce: string): Promise<Claimed> {
-  const wish = { queues: [QUEUE], limit: 10, lease: `${LEASE_MS}ms`, worker, nonce };
+  const wish = { queues: [QUEUE], limit: 10, lease_duration: `${LEASE_MS}ms`, worker, nonce };
   const answer = await call<Claimed>("claims", { ...wish, wait: "30s" }, stopping.signal);
   if (answer.pages.length > 0 || !answer.suspects) return answer;
   // A job that was in two crashes is only given to who runs nothing else, as this one does now.

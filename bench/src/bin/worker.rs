@@ -67,7 +67,7 @@ impl Prepared {
         let mut jobs = Vec::new();
         loop {
             let mut claim = Claim::new(WorkerId::random(), "bench", 1_000);
-            claim.lease = hours(1);
+            claim.lease_duration = hours(1);
             let claimed = memory.claim(&Namespace::default(), claim).await?;
             let Some(page) = claimed.pages.into_iter().next() else {
                 break;
@@ -91,7 +91,7 @@ impl Engine for Prepared {
                 fence: from as u64,
                 nonce: claim.nonce,
             },
-            deadline: now + claim.lease,
+            deadline: now + claim.lease_duration,
             jobs,
         };
         Ok(Claimed {

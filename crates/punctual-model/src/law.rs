@@ -4,7 +4,7 @@ use crate::bugs::Bug;
 use crate::world::{Act, Answer, ClaimedJob, Ending, Fate, Replica, Truth, World};
 
 /// Ticks of a lease.
-const LEASE: u8 = 2;
+const LEASE_DURATION: u8 = 2;
 /// Outcomes that count, and then a job is dead.
 pub(crate) const MAX_ATTEMPTS: u8 = 2;
 /// Crashes after which a job is claimed alone only.
@@ -160,14 +160,14 @@ impl Law {
             }
             fate.ending = Ending::Active;
             fate.attempt += 1;
-            fate.left = LEASE;
+            fate.left = LEASE_DURATION;
             (fate.holder, fate.nonce) = (worker, nonce);
             fate.alone = is_suspect;
             truth.early |= truth.wait > 0;
-            truth.two_leases |= truth.lease.is_some();
-            truth.lease = Some((fate.lease(), LEASE));
+            truth.two_leases |= truth.holding.is_some();
+            truth.holding = Some((fate.holding(), LEASE_DURATION));
             truth.alone = is_suspect;
-            world.workers[usize::from(worker)][at] = Some(fate.lease());
+            world.workers[usize::from(worker)][at] = Some(fate.holding());
             let attempt = fate.attempt;
             claimed.push(ClaimedJob { job, attempt });
         }
@@ -178,22 +178,22 @@ impl Law {
         let (mut lost, mut stop, mut kept) = (Vec::new(), Vec::new(), false);
         for job in 0..2_u8 {
             let at = usize::from(job);
-            let Some(lease) = world.workers[usize::from(worker)][at] else {
+            let Some(holding) = world.workers[usize::from(worker)][at] else {
                 continue;
             };
             let (fate, truth) = (&mut world.jobs[at], &mut world.truth[at]);
             let is_active = fate.ending == Ending::Active;
-            if !is_active || fate.lease() != lease && !self.is(Bug::ExtendIgnoresToken) {
+            if !is_active || fate.holding() != holding && !self.is(Bug::ExtendIgnoresToken) {
                 lost.push(job);
                 continue;
             }
             kept = true;
-            fate.left = LEASE;
+            fate.left = LEASE_DURATION;
             if fate.cancel_requested {
                 stop.push(job);
             }
-            if truth.lease.is_some_and(|(of, _)| of == lease) {
-                truth.lease = Some((lease, LEASE));
+            if truth.holding.is_some_and(|(of, _)| of == holding) {
+                truth.holding = Some((holding, LEASE_DURATION));
             }
         }
         if kept {
@@ -212,7 +212,7 @@ impl Law {
         heard: bool,
     ) -> Answer {
         let (worker, at) = (usize::from(worker), usize::from(job));
-        let Some(lease) = world.workers[worker][at] else {
+        let Some(holding) = world.workers[worker][at] else {
             return Answer::LeaseLost;
         };
         if heard {
@@ -222,22 +222,22 @@ impl Law {
         let is_active = fate.ending == Ending::Active;
         let is_asked = !self.is(Bug::SettleIgnoresToken);
         let is_same = match self.is(Bug::SettleComparesAttempt) {
-            true => fate.attempt == lease.attempt,
-            false => fate.lease() == lease,
+            true => fate.attempt == holding.attempt,
+            false => fate.holding() == holding,
         };
         if !is_active || !is_same && is_asked {
             if completed && self.is(Bug::EffectsOutsideStep) {
                 fate.effects += 1;
             }
-            let is_told = fate.settled == Some(lease) && fate.ending == Ending::Completed;
+            let is_told = fate.settled == Some(holding) && fate.ending == Ending::Completed;
             truth.told |= is_told && heard && self.replication != Replication::None;
             return match fate.settled {
-                Some(settled) if settled == lease => Answer::Repeated,
+                Some(settled) if settled == holding => Answer::Repeated,
                 _ => Answer::LeaseLost,
             };
         }
-        truth.stale_settle |= truth.lease.map(|(of, _)| of) != Some(lease);
-        truth.lease = None;
+        truth.stale_settle |= truth.holding.map(|(of, _)| of) != Some(holding);
+        truth.holding = None;
         if completed {
             fate.ending = Ending::Completed;
             fate.effects += 1;
@@ -253,7 +253,7 @@ impl Law {
                 () => Ending::Ready,
             };
         }
-        fate.settled = Some(lease);
+        fate.settled = Some(holding);
         if !self.is(Bug::RescueDoesNotLook) {
             fate.left = 0;
         }
@@ -284,7 +284,7 @@ impl Law {
             let (fate, truth) = (&mut world.jobs[at], &mut world.truth[at]);
             fate.wait = fate.wait.saturating_sub(1);
             truth.wait = truth.wait.saturating_sub(1);
-            match &mut truth.lease {
+            match &mut truth.holding {
                 Some((_, 1)) => truth.crash(),
                 Some((_, left)) => *left -= 1,
                 None => {}
@@ -362,9 +362,9 @@ impl Law {
         let held = world.workers.iter().filter_map(|held| held[at]);
         let of = |fate: &Fate, truth: &Truth| {
             let known = [
-                Some(fate.lease()),
+                Some(fate.holding()),
                 fate.settled,
-                truth.lease.map(|(of, _)| of),
+                truth.holding.map(|(of, _)| of),
             ];
             known.into_iter().flatten()
         };
@@ -394,7 +394,7 @@ fn replicate(world: &mut World) {
 
 impl crate::world::Truth {
     fn crash(&mut self) {
-        self.lease = None;
+        self.holding = None;
         self.crashes += 1;
         self.crashed_alone |= self.alone;
     }

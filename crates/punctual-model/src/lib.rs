@@ -13,4 +13,4 @@ mod world;
 
 pub use bugs::Bug;
 pub use law::{Law, Replication};
-pub use world::{Act, Answer, ClaimedJob, Ending, Fate, Lease, Replica, Truth, World};
+pub use world::{Act, Answer, ClaimedJob, Ending, Fate, Holding, Replica, Truth, World};

@@ -42,8 +42,8 @@ impl Model for Law {
             }),
             Property::always("a lease lasts as its holder extends it", |_, world| {
                 all(world, |job, truth| {
-                    let held = (job.ending == Ending::Active).then_some((job.lease(), job.left));
-                    held == truth.lease
+                    let held = (job.ending == Ending::Active).then_some((job.holding(), job.left));
+                    held == truth.holding
                 })
             }),
             Property::always("what was acknowledged as completed stays so", |_, world| {

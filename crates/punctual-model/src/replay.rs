@@ -203,7 +203,7 @@ impl<'a> Walk<'a> {
         let held = (0..2).filter(|job| self.world.workers[worker][*job].is_some());
         let extend = Extend {
             token: self.tokens[worker].expect("it claimed"),
-            lease: HALF * 2,
+            lease_duration: HALF * 2,
             log: Vec::new(),
             progress: Vec::new(),
             jobs: held.map(|job| self.jobs[job]).collect(),

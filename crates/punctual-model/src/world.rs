@@ -6,7 +6,7 @@ pub struct World {
     /// The jobs, as the engine has them.
     pub jobs: [Fate; 2],
     /// For each worker, the attempt of each job that it believes to hold. It may be long over.
-    pub workers: [[Option<Lease>; 2]; 2],
+    pub workers: [[Option<Holding>; 2]; 2],
     /// What really happened to each job, told from outside of the engine.
     pub truth: [Truth; 2],
     /// What a replica has, where there is one.
@@ -24,7 +24,7 @@ pub struct Replica {
 
 /// The right to run one attempt. Attempts are counted anew after a loss; a nonce is never made twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Lease {
+pub struct Holding {
     /// Which attempt.
     pub attempt: u8,
     /// What the claimer sent.
@@ -45,7 +45,7 @@ pub struct Fate {
     /// Whether its worker was asked to stop it.
     pub cancel_requested: bool,
     /// Under which lease it was settled last.
-    pub settled: Option<Lease>,
+    pub settled: Option<Holding>,
     /// How often its effect was brought about.
     pub effects: u8,
     /// Ticks that are left of its lease.
@@ -81,7 +81,7 @@ pub enum Ending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Truth {
     /// The lease that is not over, and its ticks.
-    pub lease: Option<(Lease, u8)>,
+    pub holding: Option<(Holding, u8)>,
     /// A lease was given out while another one was not over.
     pub two_leases: bool,
     /// A settle was taken although its lease was over.
@@ -184,8 +184,8 @@ pub struct ClaimedJob {
 
 impl Fate {
     /// The lease that is out, or was.
-    pub(crate) fn lease(&self) -> Lease {
-        Lease {
+    pub(crate) fn holding(&self) -> Holding {
+        Holding {
             attempt: self.attempt,
             nonce: self.nonce,
         }

@@ -63,8 +63,8 @@ function Check.count(n)
   if n > JOBS_MAX then refuse('batch_too_large', fmt('call carries %.0f jobs; use at most 10,000, or 1,000 to keep it short', n)) end
 end
 
-function Check.lease(lease)
-  if lease < 1000 or lease > 86400e6 then refuse('invalid_input', 'lease is out of range; use 1 ms to 1 day') end
+function Check.lease_duration(lease_duration)
+  if lease_duration < 1000 or lease_duration > 86400e6 then refuse('invalid_input', 'lease_duration is out of range; use 1 ms to 1 day') end
 end
 
 local function is_number(v, low, high) return type(v) == 'number' and v >= low and v <= high end

@@ -216,9 +216,9 @@ local function open_page(take, alone, call_)
   local fence, all = max(M.fence + 1, S.now), n == 1 and ids[1] or concat(ids)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
-  Page.open(token, call_.worker, call_.lease, all, n, lo, hi, alone, queues, plain)
+  Page.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, alone, queues, plain)
   for _, j in ipairs(take.starts or {}) do Unique.free(j) end
-  return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
+  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
 end
 
 -- The lane whose list has what a claim of so many jobs of a queue is to be answered; nothing if it has to look further.
@@ -242,8 +242,8 @@ local function plain_page(call_, r, all, n, lo, hi, runs)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
   local packed = runs and Sheaf.pack_runs(runs)
-  Page.open(token, call_.worker, call_.lease, all, n, lo, hi, false, r.name, true, packed)
-  return {token, pack('>I8I8I2', S.now + call_.lease, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', sheaves = runs}
+  Page.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, true, packed)
+  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', sheaves = runs}
 end
 
 -- Takes plain jobs of one queue off the list of its first priority, and opens a page of them without a
@@ -311,7 +311,7 @@ end
 -- Reads a call before anything is changed.
 local function read_call(blob)
   if #blob < 49 then refuse('invalid_input', 'the call is cut short') end
-  local lease, limit, max_bytes, flags, count = unp('>I8I2I4BB', blob, 33)
+  local lease_duration, limit, max_bytes, flags, count = unp('>I8I2I4BB', blob, 33)
   local queues, at, seen = {}, 49, {}
   for _ = 1, count do
     local length = byte(blob, at)
@@ -324,9 +324,9 @@ local function read_call(blob)
     refuse('invalid_input', 'claim takes 1 to 64 queues and a limit of 1 to 1,000')
   end
   if at > #blob + 1 or #blob - at >= RECORD_MAX then refuse('invalid_input', 'the call is cut short, or its worker record is over 64 KiB') end
-  Check.lease(lease)
+  Check.lease_duration(lease_duration)
   local is_small = limit < UNSEEN_MIN and #queues == 1 and floor(flags / 8) % 2 == 1 and flags % 4 == 0
-  return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease = lease, limit = limit, max_bytes = max_bytes,
+  return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease_duration = lease_duration, limit = limit, max_bytes = max_bytes,
     flags = flags, woken = floor(flags / 4) % 2 == 1, stays = floor(flags / 16) % 2 == 1,
     may_be_alone = floor(flags / 64) % 2 == 1, queues = queues, record = sub(blob, at), asks = is_small and flags < 64 and queues[1] or nil}
 end
@@ -513,7 +513,7 @@ end
 
 Claim.read = read_call
 
--- claim. Key: base. Argument: instance 8 | nonce 8 | worker 16 | lease 8 | limit 2 | max_bytes 4 | flags 1 | queues |
+-- claim. Key: base. Argument: instance 8 | nonce 8 | worker 16 | lease_duration 8 | limit 2 | max_bytes 4 | flags 1 | queues |
 -- worker record. Reply: now 8 | wake_at 8 | flags 1 | pages 1 | pages.
 function Claim.call(base, blob)
   if not call then bind() end

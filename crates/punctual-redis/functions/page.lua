@@ -1,6 +1,6 @@
--- Leases. `BASE:pg`: token 16 to a page that never changes (worker 16 | started 8 | lease 8 | lo 8 |
+-- Leases. `BASE:pg`: token 16 to a page that never changes (worker 16 | started 8 | lease_duration 8 | lo 8 |
 -- hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | [runs]); '~' + token to what changes (mp: d which
--- have left, c cancel requested, ls lease, sp spared); 'n' + worker + nonce to its tokens.
+-- have left, c cancel requested, ls lease_duration, sp spared); 'n' + worker + nonce to its tokens.
 -- `BASE:e`: ends; members lo 8 | hi 8 | token | queues, the earliest and latest due inside, so that a job
 -- in hand finds its page though nothing was written to it.
 do
@@ -70,14 +70,14 @@ function Page.load(token)
   end
   local p = {token = token, blob = blob, worker = sub(blob, 1, 16), lo = sub(blob, 33, 40), hi = sub(blob, 41, 48)}
   local flags, n, ql
-  p.started, p.lease = unp('>I8I8', blob, 17)
+  p.started, p.lease_duration = unp('>I8I8', blob, 17)
   flags, n, ql = unp('>BI2I2', blob, 49)
   p.alone, p.plain, p.n = flags % 2 == 1, flags >= PLAIN, n
   p.q, p.at = sub(blob, 54, 53 + ql), 54 + ql
   p.runs = flags >= IN_SHEAVES and sub(blob, p.at + 16 * n) or nil
   p.saved = changes and true
   p.map = changes and mp.unpack(changes) or nil
-  p.lease = p.map and p.map.ls or p.lease
+  p.lease_duration = p.map and p.map.ls or p.lease_duration
   p.spoilt = p.map and p.map.lo == 1
   S.pages[token] = p
   return p
@@ -276,18 +276,18 @@ function Page.settle_all_departed()
 end
 
 -- Opens a page over ids, a string of n of them; plain if every job is, and all of one queue; `runs` if all are in sheaves.
-function Page.open(token, worker, lease, ids, n, lo, hi, alone, q, plain, runs)
+function Page.open(token, worker, lease_duration, ids, n, lo, hi, alone, q, plain, runs)
   local now, member = S.now, lo .. hi .. token .. q
   local flags = (alone and ALONE or 0) + (plain and PLAIN or 0) + (runs and IN_SHEAVES or 0)
-  local blob = worker .. pack('>I8I8', now, lease) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids .. (runs or '')
+  local blob = worker .. pack('>I8I8', now, lease_duration) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids .. (runs or '')
   local opened, ends = S.opened or {}, S.opened_ends or {}
   local k = #opened
   opened[k + 1], opened[k + 2], opened[k + 3], opened[k + 4] = token, blob, 'n' .. worker .. sub(token, 9), token
   k = #ends
-  ends[k + 1], ends[k + 2] = fmt('%d', now + lease), member
+  ends[k + 1], ends[k + 2] = fmt('%d', now + lease_duration), member
   S.opened, S.opened_ends = opened, ends
-  duty_at('ends', now + lease)
-  if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
+  duty_at('ends', now + lease_duration)
+  if M.lease_duration == 0 or lease_duration < M.lease_duration then M.lease_duration, M.rest = lease_duration, nil end
   S.ends = nil
 end
 
@@ -360,17 +360,17 @@ function Page.spare(gap)
   for i = 1, #ends, 2 do
     local p = Page.load(sub(ends[i], 17, 32))
     if p then
-      if gap * 2 > p.lease and not (p.map and p.map.sp) then
+      if gap * 2 > p.lease_duration and not (p.map and p.map.sp) then
         p.map = p.map or {}
         p.map.sp = 1
         Page.save(p)
-        Page.end_at(p, max(tonum(ends[i + 1]), S.now + p.lease))
+        Page.end_at(p, max(tonum(ends[i + 1]), S.now + p.lease_duration))
         spared = true
       end
-      if shortest == 0 or p.lease < shortest then shortest = p.lease end
+      if shortest == 0 or p.lease_duration < shortest then shortest = p.lease_duration end
     end
   end
-  M.lease, M.rest = shortest, nil
+  M.lease_duration, M.rest = shortest, nil
   if spared then M.jumps = M.jumps + 1 end
 end
 
@@ -412,7 +412,7 @@ function Page.rescue(limit)
     Page.flush()
     local first = call('ZRANGE', S.k.e, 0, 0, 'WITHSCORES')
     if not first[1] then
-      M.lease, M.rest = 0, nil
+      M.lease_duration, M.rest = 0, nil
       break
     end
     if tonum(first[2]) > S.now then

@@ -8,8 +8,8 @@ local function read_extends(blob)
   for k = 1, count do
     local p = {notes = {}}
     local notes, jobs
-    p.token, p.lease, notes = unp('>c16I8I2', blob, at)
-    Check.lease(p.lease)
+    p.token, p.lease_duration, notes = unp('>c16I8I2', blob, at)
+    Check.lease_duration(p.lease_duration)
     at = at + 26
     for i = 1, notes do
       local id, length = unp('>c16I4', blob, at)
@@ -29,15 +29,15 @@ end
 
 -- Prolongs one lease; its answer.
 local function prolong(extend, blob)
-  local p, lease, lost, asked = Page.load(extend.token), extend.lease, {}, {}
+  local p, lease_duration, lost, asked = Page.load(extend.token), extend.lease_duration, {}, {}
   if not p then return '\0' end
-  local deadline = max(Page.deadline(p), S.now + lease)
-  if p.lease ~= lease or (p.map and p.map.sp) then
+  local deadline = max(Page.deadline(p), S.now + lease_duration)
+  if p.lease_duration ~= lease_duration or (p.map and p.map.sp) then
     p.map = p.map or {}
-    p.map.ls, p.map.sp = lease, nil
-    p.lease = lease
+    p.map.ls, p.map.sp = lease_duration, nil
+    p.lease_duration = lease_duration
     Page.save(p)
-    if M.lease == 0 or lease < M.lease then M.lease, M.rest = lease, nil end
+    if M.lease_duration == 0 or lease_duration < M.lease_duration then M.lease_duration, M.rest = lease_duration, nil end
   end
   Page.end_at(p, deadline)
   p.deadline = deadline
@@ -67,7 +67,7 @@ function Settle.prolong(blob)
   return u8(S.now) .. concat(out)
 end
 
--- extend. Key: base. Argument: instance 8 | pages 2 | per page token 16, lease 8, notes, jobs.
+-- extend. Key: base. Argument: instance 8 | pages 2 | per page token 16, lease_duration 8, notes, jobs.
 -- Reply: now 8, per page 0, or 1 | deadline 8 | lost | cancel.
 function Settle.extend(base, blob)
   if #blob < 10 then refuse('invalid_input', 'the call is cut short') end

@@ -37,15 +37,15 @@ end
 
 local function read_shard(raw)
   local last, sub_, fence, marks, instance = unp(OFTEN, raw)
-  local version, due, ends, expiry, kept, mark, period, lease, watch, feed, change, jumps, reused, behind = unp(SELDOM, raw, OFTEN_BYTES + 1)
+  local version, due, ends, expiry, kept, mark, period, lease_duration, watch, feed, change, jumps, reused, behind = unp(SELDOM, raw, OFTEN_BYTES + 1)
   return {last = last, sub = sub_, fence = fence, marks = marks, instance = instance, version = version, due = due, ends = ends,
-    expiry = expiry, kept = kept, mark = mark, period = period, lease = lease, watch = watch, feed = feed, change = change,
+    expiry = expiry, kept = kept, mark = mark, period = period, lease_duration = lease_duration, watch = watch, feed = feed, change = change,
     jumps = jumps, reused = reused, behind = behind, rest = sub(raw, OFTEN_BYTES + 1), limits_raw = #raw > SHARD_BYTES and sub(raw, SHARD_BYTES + 1) or nil}
 end
 
 local function write_shard(m)
   if not m.rest then
-    m.rest = pack(SELDOM, m.version, m.due, m.ends, m.expiry, m.kept, m.mark, m.period, m.lease, m.watch, m.feed, m.change,
+    m.rest = pack(SELDOM, m.version, m.due, m.ends, m.expiry, m.kept, m.mark, m.period, m.lease_duration, m.watch, m.feed, m.change,
       m.jumps, m.reused, m.behind) .. (m.limits_raw or '')
   end
   return pack(OFTEN, m.last, m.sub, m.fence, m.marks, m.instance) .. m.rest
@@ -57,7 +57,7 @@ local NEVER = 2 ^ 62
 
 local function idle_shard(instance)
   return {last = 0, sub = 0, fence = 0, version = 0, due = NEVER, ends = NEVER, expiry = NEVER, kept = NEVER, mark = NEVER,
-    period = NEVER, marks = 0, lease = 0, watch = 0, feed = 0, change = 0, jumps = 0, reused = 0, behind = 0, instance = instance}
+    period = NEVER, marks = 0, lease_duration = 0, watch = 0, feed = 0, change = 0, jumps = 0, reused = 0, behind = 0, instance = instance}
 end
 
 local function next_duty(m)
@@ -330,7 +330,7 @@ function Shard.open(base, instance, queues, is_read, any, commands)
     end
     s.limits = limits_of(M)
     local gap = now - M.last
-    if not any and (gap < 0 or now >= next_duty(M) or (M.lease > 0 and (gap >= 1000 or gap * 8 >= M.lease))) then
+    if not any and (gap < 0 or now >= next_duty(M) or (M.lease_duration > 0 and (gap >= 1000 or gap * 8 >= M.lease_duration))) then
       refuse('touch', 'call maintain, then this read again')
     end
     s.now = max(now, M.last)

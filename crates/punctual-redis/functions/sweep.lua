@@ -80,7 +80,7 @@ function Sweep.run(all)
   local now, m, limit = S.now, M, S.limits.sweep
   local moved, expired, rescued, pruned = 0, 0, 0, 0
   local gap = now - S.since
-  if m.lease > 0 and S.since > 0 and gap >= 1000 and gap * 2 > m.lease then
+  if m.lease_duration > 0 and S.since > 0 and gap >= 1000 and gap * 2 > m.lease_duration then
     Shard.may_all()
     Page.spare(gap)
   end

@@ -21,12 +21,12 @@ local PAGES = {
     'A suspect is a job that crashed twice: it runs alone, and dies (poison) if it crashes again. "suspects_wait": one waits in these queues.',
     'With a WORKER name that no other process has, a worker that holds no lease gets a suspect first, as its only job ("alone": true), and nothing else until that lease ends.',
     'ALONE: this worker runs nothing else now; answers one suspect if there is one. For workers that always hold a lease, that have no WORKER name, or that claim from several shards: settle all, then claim ALONE.',
-    "FCALL %sclaim 1 'punctual:{default/0}' mail LIMIT 10 LEASE 30000 WORKER my-host",
+    "FCALL %sclaim 1 'punctual:{default/0}' mail LIMIT 10 LEASE_MS 30000 WORKER my-host",
   }},
   {'extend', 'TOKEN', 'prolongs the lease; tells which jobs are lost and which are asked to stop', Text.extend_options, {
     'Call it at a third of the lease. lease_lost: the jobs go to others; stop, settle nothing, claim anew.',
     'JOB: is that job still of this page? PROGRESS: a note that get shows. Both may stand more than once.',
-    "FCALL %sextend 1 'punctual:{default/0}' TOKEN LEASE 30000",
+    "FCALL %sextend 1 'punctual:{default/0}' TOKEN LEASE_MS 30000",
   }},
   {'settle', 'TOKEN ID OUTCOME', 'hands in how an attempt ended; ID OUTCOME and options again for each more job', Text.settle_options, {
     'OUTCOME: completed, retry, snooze, cancelled, dead, released. AFTER: for snooze, and for retry instead of its policy.',

@@ -4,12 +4,12 @@ do
 local RESULT_MAX, QUEUES_MAX = 8192, 64
 -- JSON costs the server some 50 us a job and more for long payloads: pages by hand are small.
 local PAGE_MAX, BYTES_DEFAULT, BYTES_MAX = 100, 65536, 262144
-local LEASE = {1, 86400000} -- 1 ms to 1 day
+local LEASE_MS = {1, 86400000} -- 1 ms to 1 day
 
 local CLAIM = {
   {'QUEUE', 'name', 'NAME', many = true},
   {'LIMIT', {1, PAGE_MAX}, '1..100'},
-  {'LEASE', LEASE, 'MS'},
+  {'LEASE_MS', LEASE_MS, 'MS'},
   {'WORKER', 'key', 'NAME'},
   {'KIND', 'name', 'NAME', many = true},
   {'NONCE', 'key', 'TEXT'},
@@ -18,7 +18,7 @@ local CLAIM = {
   {'RUNG', false, ''},
 }
 local EXTEND = {
-  {'LEASE', LEASE, 'MS'},
+  {'LEASE_MS', LEASE_MS, 'MS'},
   {'JOB', 'id', 'ID', many = true},
   {'PROGRESS', 'bytes', 'ID=TEXT', many = true},
 }
@@ -65,7 +65,7 @@ function Text.claim(base, args)
   for i, q in ipairs(queues) do out[i] = char(#q) .. q end
   local record = mp.pack({h = name, v = 'by hand', q = queues, k = o.KIND or {}, s = limit, b = 0})
   local flags = (o.ALONE and 1 or 0) + (o.RUNG and 4 or 0) + (o.WORKER and 64 or 0)
-  local reply = Claim.call(base, BELOW .. nonce .. worker .. u8((o.LEASE or 10000) * 1000)
+  local reply = Claim.call(base, BELOW .. nonce .. worker .. u8((o.LEASE_MS or 10000) * 1000)
     .. pack('>I2I4BB', limit, o.MAX_BYTES or BYTES_DEFAULT, flags, #queues) .. concat(out) .. record)
   local now, wake, suspects, pages = unp('>I8I8BB', reply)
   local token, till, jobs = 'null', nil, '[]'
@@ -101,7 +101,7 @@ function Text.extend(base, args)
     notes[i] = Text.read_id(id) .. pack('>I4', #text) .. text
   end
   if #notes > 1000 or #jobs > 1000 then refuse('batch_too_large', 'extend names too many jobs; a page has at most 1,000') end
-  local reply = Settle.extend(base, BELOW .. '\0\1' .. token .. u8((o.LEASE or 10000) * 1000) .. pack('>I2', #notes) .. concat(notes)
+  local reply = Settle.extend(base, BELOW .. '\0\1' .. token .. u8((o.LEASE_MS or 10000) * 1000) .. pack('>I2', #notes) .. concat(notes)
     .. pack('>I2', #jobs) .. concat(jobs))
   local fields = {{'now', Text.instant(at8(reply))}, {'token', Text.token(token)}}
   if byte(reply, 9) == 0 then

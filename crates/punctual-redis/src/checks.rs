@@ -48,13 +48,13 @@ impl Checks<'_> {
         if claim.limit == 0 {
             return refuse("claim asks for no job; use a limit of 1 to 1,000");
         }
-        lease(claim.lease)
+        lease_duration(claim.lease_duration)
     }
 
     pub(crate) fn extends(&self, pages: &[Extend]) -> Result<()> {
         self.batch(pages.len())?;
         for page in pages {
-            lease(page.lease)?;
+            lease_duration(page.lease_duration)?;
             let notes = page.progress.len().max(page.log.len());
             self.batch(page.jobs.len().max(notes))?;
             for (id, lines) in &page.log {
@@ -254,12 +254,13 @@ fn queues(queues: &[String]) -> Result<()> {
         .try_for_each(|queue| check_name("queue", queue))
 }
 
-fn lease(lease: Duration) -> Result<()> {
-    if (millis(1)..=days(1)).contains(&lease) {
+fn lease_duration(lease_duration: Duration) -> Result<()> {
+    if (millis(1)..=days(1)).contains(&lease_duration) {
         return Ok(());
     }
-    let message = "lease is out of range; use 1 ms to 1 day";
-    Err(Error::new(ErrorKind::InvalidInput, message).with("lease", format!("{lease:?}")))
+    let message = "lease_duration is out of range; use 1 ms to 1 day";
+    Err(Error::new(ErrorKind::InvalidInput, message)
+        .with("lease_duration", format!("{lease_duration:?}")))
 }
 
 fn record(name: &str, value: Option<&RecordValue>) -> Result<()> {

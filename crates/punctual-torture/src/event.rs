@@ -46,7 +46,7 @@ pub(crate) enum Event {
         alone: bool,
         /// The span that was asked for, in microseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        lease: Option<u64>,
+        lease_duration: Option<u64>,
         pages: Vec<Granted>,
     },
     /// Leases were to be prolonged: the answer per page, `None` for a lost one.
@@ -222,7 +222,7 @@ pub(crate) struct Extended {
     pub(crate) token: Token,
     /// The span that was asked for, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) lease: Option<u64>,
+    pub(crate) lease_duration: Option<u64>,
     pub(crate) deadline: Option<u64>,
     /// The jobs asked about, and those of them that are lost.
     pub(crate) asked: Vec<JobId>,

@@ -8,7 +8,7 @@ use punctual::time::millis;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::CellKind;
-use crate::setting::LEASE;
+use crate::setting::LEASE_DURATION;
 
 /// A kind of fault. Its id is the one of the list in `docs/reliability.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -337,13 +337,13 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
 impl Kind {
     /// How long one holds, in milliseconds.
     fn holds(self, random: &mut Rng) -> u64 {
-        let lease = LEASE.as_millis() as u64;
+        let lease_duration = LEASE_DURATION.as_millis() as u64;
         match self {
             Self::KillWorker | Self::KillEngine | Self::KillGateway => random.u64(0..250),
-            Self::StopWorker => 3 * lease,
-            Self::StopWorkers => 5 * lease,
+            Self::StopWorker => 3 * lease_duration,
+            Self::StopWorkers => 5 * lease_duration,
             Self::Drip | Self::TakeNothing => random.u64(1_000..3_000),
-            Self::StopEngine | Self::StopGateway | Self::BlackHole => 2 * lease,
+            Self::StopEngine | Self::StopGateway | Self::BlackHole => 2 * lease_duration,
             Self::CutPower => random.u64(0..250),
             Self::Slow | Self::Thin | Self::FullMemory => random.u64(300..1_000),
             Self::SlowSync | Self::FailSync | Self::FullDisk => random.u64(200..800),

@@ -65,7 +65,7 @@ pub(crate) fn interval(told: Duration) -> Duration {
 
 /// The span of a lease that is asked for: that one, unless the bug is planted that its process says when it is to end by
 /// its own clock, and the engine takes its word. Where that clock is right, the two are the same.
-pub(crate) fn lease(asked: Duration) -> Duration {
+pub(crate) fn lease_duration(asked: Duration) -> Duration {
     if !is_planted("LocalClock") {
         return asked;
     }
@@ -75,8 +75,8 @@ pub(crate) fn lease(asked: Duration) -> Duration {
         false => own as i64 - after as i64,
     };
     let span = (asked.as_micros() as u64).saturating_add_signed(ahead);
-    Duration::from_micros(span).clamp(LEASES[0], LEASES[1])
+    Duration::from_micros(span).clamp(LEASE_DURATIONS[0], LEASE_DURATIONS[1])
 }
 
 /// The shortest and the longest lease that an engine grants.
-const LEASES: [Duration; 2] = [millis(1), days(1)];
+const LEASE_DURATIONS: [Duration; 2] = [millis(1), days(1)];

@@ -188,8 +188,8 @@ impl Engine for Recorder {
 
     async fn claim(&self, namespace: &Namespace, mut claim: Claim) -> Result<Claimed> {
         let invoked = stamp();
-        let (alone, lease) = (claim.alone, micros(claim.lease));
-        claim.lease = planted::lease(claim.lease);
+        let (alone, lease_duration) = (claim.alone, micros(claim.lease_duration));
+        claim.lease_duration = planted::lease_duration(claim.lease_duration);
         let answer = self.inner.claim(namespace, claim).await;
         match &answer {
             Ok(claimed) if claimed.pages.is_empty() => {}
@@ -197,7 +197,7 @@ impl Engine for Recorder {
                 invoked,
                 now: claimed.now.as_micros(),
                 alone,
-                lease: Some(lease),
+                lease_duration: Some(lease_duration),
                 pages: claimed.pages.iter().map(granted).collect(),
             }),
             Err(error) => {
@@ -215,7 +215,7 @@ impl Engine for Recorder {
         let invoked = stamp();
         let asked: Vec<Asked> = pages.iter().map(Asked::by).collect();
         for page in &mut pages {
-            page.lease = planted::lease(page.lease);
+            page.lease_duration = planted::lease_duration(page.lease_duration);
         }
         let mut unknown = Unanswered {
             history: &self.history,
@@ -376,7 +376,7 @@ fn granted(page: &Page) -> Granted {
 /// What a lease is to be prolonged by, and of which jobs.
 struct Asked {
     token: Token,
-    lease: u64,
+    lease_duration: u64,
     jobs: Vec<JobId>,
 }
 
@@ -384,7 +384,7 @@ impl Asked {
     fn by(page: &Extend) -> Self {
         Self {
             token: page.token,
-            lease: micros(page.lease),
+            lease_duration: micros(page.lease_duration),
             jobs: page.jobs.clone(),
         }
     }
@@ -399,7 +399,7 @@ fn prolonged((page, verdict): (Asked, &ExtendVerdict)) -> Prolonged {
     };
     Prolonged {
         token: page.token,
-        lease: Some(page.lease),
+        lease_duration: Some(page.lease_duration),
         deadline,
         asked: page.jobs,
         lost,

@@ -15,7 +15,7 @@ use crate::sink::SinkAddress;
 pub(crate) const QUEUES: [&str; 5] = ["orders", "mail", "parcels", "reports", "uploads"];
 
 /// Leases are short, so that what waits for their end is seen soon.
-pub(crate) const LEASE: Duration = punctual::time::seconds(1);
+pub(crate) const LEASE_DURATION: Duration = punctual::time::seconds(1);
 
 /// A round as its processes see it.
 #[derive(Debug, Clone, Serialize, Deserialize)]

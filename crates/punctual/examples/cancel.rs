@@ -61,7 +61,7 @@ async fn main() -> punctual::Result<()> {
     // The request comes with the next heartbeat, at a third of the lease.
     Worker::new(&engine)
         .handle(export)
-        .lease(millis(300))
+        .lease_duration(millis(300))
         .run_until(cancelled)
         .await?;
 

@@ -94,7 +94,7 @@ async fn main() -> punctual::Result<()> {
     Worker::new(&engine)
         .state(db.clone())
         .handle(transfer)
-        .lease(millis(300))
+        .lease_duration(millis(300))
         .abort_grace(millis(50))
         .run_until(cancelled)
         .await?;

@@ -147,7 +147,7 @@ struct OpenPage {
     remaining: u32,
     worker: u128,
     nonce: u64,
-    lease: Duration,
+    lease_duration: Duration,
     deadline: Timestamp,
     spared: bool,
 }

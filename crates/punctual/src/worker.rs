@@ -127,7 +127,7 @@ struct Setup {
     states: States,
     vitals: Arc<Vitals>,
     slots: usize,
-    lease: Duration,
+    lease_duration: Duration,
     drain_limit: Duration,
     abort_grace: Duration,
     suspect_patience: Duration,
@@ -152,7 +152,7 @@ impl Worker {
             states: States::default(),
             vitals: Arc::default(),
             slots: 64,
-            lease: seconds(10),
+            lease_duration: seconds(10),
             drain_limit: seconds(25),
             abort_grace: seconds(2),
             suspect_patience: seconds(30),
@@ -318,8 +318,8 @@ impl Worker {
     /// Leases jobs for that long at a time, 50 ms to 1 day; 10 s by default. The cancel of a
     /// running job reaches it within a third of that; so does a crash the other workers, in full.
     #[must_use]
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.0.lease = lease;
+    pub fn lease_duration(mut self, lease_duration: Duration) -> Self {
+        self.0.lease_duration = lease_duration;
         self
     }
 
@@ -426,8 +426,8 @@ impl Setup {
             return refuse(format!("concurrency is out of range; use 1 to {SLOTS_MAX}"));
         }
         // Shorter ones would be lost to the scheduling of a busy machine.
-        if self.lease < millis(50) || self.lease > days(1) {
-            return refuse("lease is out of range; use 50 ms to 1 day".into());
+        if self.lease_duration < millis(50) || self.lease_duration > days(1) {
+            return refuse("lease_duration is out of range; use 50 ms to 1 day".into());
         }
         Ok(())
     }

@@ -108,7 +108,7 @@ test("what falls due is told for ten minutes, an hour, a day and a month, and le
 test("workers are shown with their load and what they run, and leave when they are not seen any more", async () => {
   const names = { "app-1": "0f1e7c3e-8a51-4c3e-8000-3f0f4c1d2b70", "app-2": "0f1e7c3e-8a51-4c3e-8000-3f0f4c1d2b71" };
   const { receipts } = await gateway.enqueue([1, 2, 3].map((n) => ({ queue: "runs", kind: "runs.long", payload: { n } })));
-  const claim = (host, limit, busy) => gateway.claim("runs", { limit, lease: "10m", worker: { id: names[host], host, version: "4.2.1", kinds: ["runs.long"], slots: 8, busy } });
+  const claim = (host, limit, busy) => gateway.claim("runs", { limit, lease_duration: "10m", worker: { id: names[host], host, version: "4.2.1", kinds: ["runs.long"], slots: 8, busy } });
   const pages = [await claim("app-1", 2, 2), await claim("app-2", 1, 1)];
   await visit(browser, gateway, "#/workers", async (page) => {
     const row = (host) => page.locator(".workers [role=rowgroup]", { hasText: host });

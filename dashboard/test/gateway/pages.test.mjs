@@ -280,7 +280,7 @@ test("four jobs of a worker that never says how busy it is fill its four slots",
   const own = await serve();
   await own.enqueue([1, 2, 3, 4].map((n) => ({ queue: "mail", payload: { n } })));
   const worker = { id: "0f1e7c3e-8a51-4c3e-8000-3f0f4c1d2b99", host: "example", version: "1", kinds: [], slots: 4 };
-  await own.claim("mail", { limit: 4, lease: "5m", worker });
+  await own.claim("mail", { limit: 4, lease_duration: "5m", worker });
   await visit(browser, own, "#/workers", async (page) => {
     await page.waitForSelector(".worker progress.full");
     assert.equal(await page.locator(".worker .load .n").innerText(), "4/4");

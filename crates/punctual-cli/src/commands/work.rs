@@ -105,7 +105,7 @@ pub(crate) struct Args {
 
     /// How long a lease lasts; a cancel reaches a running job within a third of that
     #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "10s")]
-    lease: Duration,
+    lease_duration: Duration,
 
     /// How long running jobs may take to end after SIGTERM
     #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "25s")]
@@ -133,7 +133,7 @@ impl Args {
             .namespace(session.namespace.clone())
             .queues(shares)
             .concurrency(slots)
-            .lease(self.lease)
+            .lease_duration(self.lease_duration)
             .drain_limit(self.drain)
             // The command gets its grace from us; the worker's own is the last resort.
             .abort_grace(self.grace + seconds(2))

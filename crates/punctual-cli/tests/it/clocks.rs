@@ -55,7 +55,14 @@ fn works_by_the_engines_clock(punctual: &Punctual, engine: &str, off: i64) {
     assert!(fifo.expect("mkfifo is everywhere").success());
 
     let args = [
-        "work", "mail", "--lease", "1s", "-o", "json", "--exec", EXEC,
+        "work",
+        "mail",
+        "--lease-duration",
+        "1s",
+        "-o",
+        "json",
+        "--exec",
+        EXEC,
     ];
     let mut command = punctual.command(&on(engine, &args));
     spy.arm(&mut command).expect("it is built");

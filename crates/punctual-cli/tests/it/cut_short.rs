@@ -77,7 +77,8 @@ impl Under {
             return;
         }
         loop {
-            let claim = json!({"queues": [edit.queue], "limit": 1_000, "lease": "60s"}).to_string();
+            let claim = json!({"queues": [edit.queue], "limit": 1_000, "lease_duration": "60s"})
+                .to_string();
             let mut claimed = self.ask("POST /v1/claims", &claim);
             let Value::Array(pages) = claimed["pages"].take() else {
                 panic!("no pages: {claimed}");

@@ -97,7 +97,7 @@ async fn of_a_hundred_claims_that_wait_for_the_same_due_a_few_wake_up() {
 fn poll(gateway: &Server) -> TcpStream {
     gateway.send(
         "POST /v1/claims",
-        r#"{"queues":["mail"],"wait":"60s","lease":"1m"}"#,
+        r#"{"queues":["mail"],"wait":"60s","lease_duration":"1m"}"#,
     )
 }
 

@@ -98,7 +98,7 @@ fn while_redis_is_away_requests_are_told_to_come_again_and_then_are_done() {
         let page = ask(
             &server,
             "POST /v1/claims",
-            r#"{"queues":["mail"],"lease":"10m"}"#,
+            r#"{"queues":["mail"],"lease_duration":"10m"}"#,
         )
         .json();
         match is_killed {

@@ -262,7 +262,14 @@ fn a_delivery_whose_worker_is_killed_is_made_by_another() {
     let (url, engine) = (target.url(), server.url());
     let work = || {
         let args = [
-            "work", "jobs", "--http", &url, "--engine", &engine, "--lease", "1s",
+            "work",
+            "jobs",
+            "--http",
+            &url,
+            "--engine",
+            &engine,
+            "--lease-duration",
+            "1s",
         ];
         let mut command = punctual.command(&args);
         command

@@ -59,7 +59,7 @@ fn a_killed_worker_s_job_is_done_by_another() {
     let run = |args: &[&str]| punctual.run(&[args, &["--engine", &engine]].concat());
     run(&["enqueue", "mail", "{}"]).exits(0);
     let work = |command: &str| {
-        let args = ["work", "mail", "--lease", "1s", "--exec", command];
+        let args = ["work", "mail", "--lease-duration", "1s", "--exec", command];
         let mut worker = punctual.command(&[&args[..], &["--engine", &engine]].concat());
         let worker = worker.stdout(Stdio::null()).stderr(Stdio::null());
         worker.spawn().expect("the binary starts")

@@ -149,7 +149,7 @@ async fn work(mut client: Client, ends: Arc<AtomicBool>) -> Vec<String> {
     let mut completed = Vec::new();
     loop {
         let is_last = ends.load(Ordering::Relaxed);
-        let claim = json!({"queues": ["mail"], "limit": 50, "wait": if is_last { "0s" } else { "200ms" }, "lease": "1m"});
+        let claim = json!({"queues": ["mail"], "limit": 50, "wait": if is_last { "0s" } else { "200ms" }, "lease_duration": "1m"});
         let claimed = client.ask("/v1/claims", &claim).await;
         let Some(page) = claimed["pages"].get(0) else {
             if is_last {

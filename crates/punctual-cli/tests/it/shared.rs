@@ -40,7 +40,14 @@ impl Running {
     /// `punctual work`, once it has the first of these jobs behind it.
     fn work(punctual: &Punctual) -> Self {
         let args = [
-            "work", "mail", "--exec", "true", "--lease", "1s", "-o", "json",
+            "work",
+            "mail",
+            "--exec",
+            "true",
+            "--lease-duration",
+            "1s",
+            "-o",
+            "json",
         ];
         let mut work = Self::start(punctual, &args);
         let id = punctual.enqueue(&["mail", "{\"first\":true}"]);

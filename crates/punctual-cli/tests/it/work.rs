@@ -56,7 +56,7 @@ fn a_worker_that_is_refused_does_not_say_that_it_works() {
     for wrong in [
         &["jobs=0"][..],
         &["jobs", "--concurrency", "0"],
-        &["jobs", "--lease", "1ms"],
+        &["jobs", "--lease-duration", "1ms"],
     ] {
         let told = punctual
             .run(&[&["work", "--exec", "true"], wrong].concat())

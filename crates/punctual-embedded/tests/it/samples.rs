@@ -92,7 +92,7 @@ async fn make(path: &Path) {
     for (nonce, (queue, outcome)) in (1..).zip(outcomes) {
         let claim = Claim {
             in_process: false,
-            lease: hours(20),
+            lease_duration: hours(20),
             nonce,
             ..Claim::new(WORKER, queue, 1)
         };

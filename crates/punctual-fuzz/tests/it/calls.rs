@@ -24,7 +24,7 @@ fn calls_over_the_wire_are_read_or_refused() {
     claim.nonce = 11;
     let extend = Extend {
         token,
-        lease: seconds(10),
+        lease_duration: seconds(10),
         log: Vec::new(),
         progress: Vec::new(),
         jobs: vec![job().id],

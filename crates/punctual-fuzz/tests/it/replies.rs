@@ -39,7 +39,7 @@ fn recorded() -> Vec<Vec<u8>> {
         let page = &claimed.pages[0];
         let extend = Extend {
             token: page.token,
-            lease: seconds(10),
+            lease_duration: seconds(10),
             log: Vec::new(),
             progress: Vec::new(),
             jobs: Vec::new(),

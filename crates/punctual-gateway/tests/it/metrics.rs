@@ -56,7 +56,7 @@ async fn metrics_tell_what_happened_to_a_parser_that_is_not_ours() {
     let under = serve().await;
     let three = json!([{"queue": "mail"}, {"queue": "mail"}, {"queue": "mail", "delay": "1h"}]);
     under.send("POST", "/v1/jobs", three.to_string()).await;
-    let claim = r#"{"queues":["mail"],"limit":2,"lease":"10s"}"#;
+    let claim = r#"{"queues":["mail"],"limit":2,"lease_duration":"10s"}"#;
     let page = under.send("POST", "/v1/claims", claim).await.json()["pages"][0].take();
     let settlement = |index: usize, outcome: &str| json!({"id": page["jobs"][index]["id"], "attempt": 1, "outcome": outcome});
     let settle = json!({"pages": [{"token": page["token"], "lateness_us": [700], "run_time_us": [30_000],
@@ -197,7 +197,7 @@ async fn a_queue_is_late_while_a_due_job_waits_and_a_worker_is_free() {
     let under = serve_one_namespace().await;
     let claim = |busy: u32| {
         let worker = json!({"slots": 4, "busy": busy});
-        json!({"queues": ["mail"], "lease": "10m", "worker": worker}).to_string()
+        json!({"queues": ["mail"], "lease_duration": "10m", "worker": worker}).to_string()
     };
     let two = r#"[{"queue":"mail"},{"queue":"mail"}]"#;
     under.send("POST", "/v1/jobs", two).await;
@@ -247,7 +247,8 @@ async fn leases_of_a_worker_that_reports_nothing_are_its_busy_slots() {
     under.send("POST", "/v1/jobs", twenty).await;
     let id = "0f1e7c3e-8a51-4c3e-8000-3f0f4c1d2b7a";
     let claim = |worker: serde_json::Value, limit: usize| {
-        json!({"queues": ["mail"], "limit": limit, "lease": "10m", "worker": worker}).to_string()
+        json!({"queues": ["mail"], "limit": limit, "lease_duration": "10m", "worker": worker})
+            .to_string()
     };
     for (worker, limit, counts) in [
         (json!({"id": id, "slots": 4}), 4, json!([4, 4, 0, 4])),

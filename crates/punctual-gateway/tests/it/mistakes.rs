@@ -209,7 +209,7 @@ async fn a_refused_change_of_one_job_says_when_it_was_refused() {
     let id = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
     let job = json!({"queue": "mail", "id": id, "unique": "k"}).to_string();
     under.send("POST", "/v1/jobs", job).await;
-    let claim = json!({"queues": ["mail"], "lease": "10m"}).to_string();
+    let claim = json!({"queues": ["mail"], "lease_duration": "10m"}).to_string();
     under.send("POST", "/v1/claims", claim).await;
     let unknown = "01994f2e-8a51-7c3e-8000-ffffffffffff";
     let now = under.get("/v1/queues").await.json()["now"].clone();

@@ -313,7 +313,7 @@ async fn a_socket_is_for_whom_its_routes_are() {
 async fn a_socket_of_another_namespace_finds_what_it_would_find_if_there_were_nothing() {
     let under = shop().await;
     under.clock.advance(hours(1));
-    let claim = json!({"queues": ["mail"], "lease": "1h"}).to_string();
+    let claim = json!({"queues": ["mail"], "lease_duration": "1h"}).to_string();
     let claimed = under.send_as(WORKER, "POST", "/v1/claims", claim).await;
     let page = claimed.json()["pages"][0]["token"].take();
     let waits = json!({"queue": "waits"}).to_string();

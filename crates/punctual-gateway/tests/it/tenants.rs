@@ -37,7 +37,8 @@ async fn fill(under: &Under) -> Shop {
     waits["payload"] = json!("secret");
     post("/v1/jobs", waits).await;
     let claim = async |queue: &str| {
-        let claim = json!({"queues": [queue], "lease": "1h", "worker": {"host": "shop-host"}});
+        let claim =
+            json!({"queues": [queue], "lease_duration": "1h", "worker": {"host": "shop-host"}});
         let body = claim.to_string();
         let claimed = under.send_as(WORKER, "POST", "/v1/claims", body).await;
         let page = &claimed.json()["pages"][0]["token"];
@@ -370,7 +371,7 @@ async fn a_late_queue_of_one_namespace_changes_no_answer_of_another() {
     under.send("POST", "/v1/jobs", two).await;
     under.clock.advance(seconds(3));
     // It takes one job although it has more slots, and does not come back for the other.
-    let claim = r#"{"queues":["mail"],"lease":"10m","worker":{"slots":4}}"#;
+    let claim = r#"{"queues":["mail"],"lease_duration":"10m","worker":{"slots":4}}"#;
     under.send("POST", "/v1/claims", claim).await;
     under.clock.advance(seconds(3));
     assert_eq!(strangers().await, before);

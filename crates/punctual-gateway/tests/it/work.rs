@@ -71,7 +71,7 @@ async fn a_page_is_extended_settled_in_parts_and_refused_once_lost() {
     let under = serve().await;
     let jobs = json!([{"queue": "a"}, {"queue": "a"}]).to_string();
     under.send("POST", "/v1/jobs", jobs).await;
-    let claim = r#"{"queues":["a"],"limit":2,"lease":"10s","nonce":"00000000000000aa",
+    let claim = r#"{"queues":["a"],"limit":2,"lease_duration":"10s","nonce":"00000000000000aa",
         "worker":{"id":"0f1e2d3c-0000-4000-8000-000000000001","host":"box"}}"#;
     let page = under.send("POST", "/v1/claims", claim).await.json();
     let again = under.send("POST", "/v1/claims", claim).await.json();
@@ -80,7 +80,7 @@ async fn a_page_is_extended_settled_in_parts_and_refused_once_lost() {
     let ids: Vec<_> = (0..2)
         .map(|n| page["pages"][0]["jobs"][n]["id"].clone())
         .collect();
-    let extend = json!({"pages": [{"token": token, "lease": "30s", "jobs": ids,
+    let extend = json!({"pages": [{"token": token, "lease_duration": "30s", "jobs": ids,
         "progress": {ids[0].as_str().expect("an id"): {"percent": 40}}}]});
     let extended = under
         .send("POST", "/v1/extensions", extend.to_string())

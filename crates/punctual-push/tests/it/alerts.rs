@@ -121,7 +121,7 @@ fn word(job: &JobRecord, name: &str) -> String {
 
 async fn claim(under: &Under, queue: &str) -> Option<(Token, JobRecord)> {
     let mut claim = Claim::new(WorkerId::random(), queue, 1);
-    claim.lease = hours(1);
+    claim.lease_duration = hours(1);
     let space = Namespace::default();
     let claimed = under.engine.claim(&space, claim).await.expect("an answer");
     let mut page = claimed.pages.into_iter().next()?;

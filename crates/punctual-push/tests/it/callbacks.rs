@@ -268,7 +268,7 @@ async fn poisonous(under: &Under) -> JobId {
     let id = under.send(asking("heavy")).await;
     for _ in 0..3 {
         let mut claim = Claim::new(WorkerId::random(), "heavy", 1);
-        claim.lease = millis(100);
+        claim.lease_duration = millis(100);
         claim.alone = true;
         let space = Namespace::default();
         let claimed = under.engine.claim(&space, claim).await.expect("a page");

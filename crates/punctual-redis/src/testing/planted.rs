@@ -23,10 +23,10 @@ const PLANTS: [Plant; 8] = [
     ),
     (
         "ExtendWithoutToken",
-        "  local p, lease, lost, asked = Page.load(extend.token), extend.lease, {}, {}\n",
+        "  local p, lease_duration, lost, asked = Page.load(extend.token), extend.lease_duration, {}, {}\n",
         "  local held = #extend.notes == 0 and extend.jobs > 0\n    \
          and Job.load(sub(blob, extend.at, extend.at + 15))\n  \
-         local p, lease, lost, asked = Page.load(extend.token) or (held and Page.of(held)), extend.lease, {}, {}\n",
+         local p, lease_duration, lost, asked = Page.load(extend.token) or (held and Page.of(held)), extend.lease_duration, {}, {}\n",
     ),
     // As if a kill between two steps had lost every so many-th job.
     (

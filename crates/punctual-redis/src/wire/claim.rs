@@ -50,7 +50,7 @@ pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool, reads: Rea
     out.bytes(&instance);
     out.u64(claim.nonce);
     out.bytes(&claim.worker.id.0.to_be_bytes());
-    out.u64(micros(claim.lease));
+    out.u64(micros(claim.lease_duration));
     out.u16(claim.limit);
     out.u32(claim.max_bytes);
     out.u8(flags).u8(claim.queues.len() as u8);

@@ -18,7 +18,7 @@ pub(crate) fn request(instance: Instance, pages: &[&Extend]) -> Vec<u8> {
     let mut out = Writer::default();
     out.bytes(&instance).u16(pages.len());
     for page in pages {
-        out.token(page.token).u64(micros(page.lease));
+        out.token(page.token).u64(micros(page.lease_duration));
         out.u16(page.progress.len() + page.log.len());
         for (id, progress) in &page.progress {
             out.id(*id).long(progress);

@@ -292,7 +292,7 @@ async fn a_suspect_is_heard_of_by_a_look() {
     loop {
         assert!(watch.elapsed() < LIMIT, "nobody suspects it");
         let claim = punctual::engine::Claim {
-            lease: millis(1),
+            lease_duration: millis(1),
             ..punctual::engine::Claim::new(Default::default(), QUEUE, 1)
         };
         let claimed = crashes.claim(&here(), claim).await.expect("claim");

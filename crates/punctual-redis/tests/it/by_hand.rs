@@ -185,7 +185,7 @@ async fn a_job_goes_through_its_life_at_redis_cli() {
         serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"))
     };
     call("push", &["mail", r#"{"to":"ann"}"#, "UNIQUE", "k"]);
-    let page = call("claim", &["mail", "LEASE", "60000", "WORKER", "by-hand"]);
+    let page = call("claim", &["mail", "LEASE_MS", "60000", "WORKER", "by-hand"]);
     let job = &page["jobs"][0];
     assert_eq!(job["payload"]["to"], "ann", "{page}");
     assert_eq!(job["attempt"], 1);

@@ -150,9 +150,9 @@ const LEASES: &[Case<'_>] = &[
     ),
     (
         "claim",
-        &[b"mail", b"LEASE", b"0"],
+        &[b"mail", b"LEASE_MS", b"0"],
         "invalid_input",
-        "LEASE is out of range",
+        "LEASE_MS is out of range",
     ),
     (
         "claim",

@@ -321,7 +321,7 @@ fn push_suspect(hand: &Hand) -> String {
     let id = text(&hand.call("push", &["files", r#"{"seconds":0.01}"#]), "id").to_owned();
     while hand.call("explain", &[&id])["job"]["crashes"] != 2 {
         // A claim without an id of its own is given no suspect.
-        hand.call("claim", &["files", "LEASE", "1"]);
+        hand.call("claim", &["files", "LEASE_MS", "1"]);
     }
     id
 }

@@ -68,7 +68,7 @@ pub(crate) async fn enqueue(engine: &RedisEngine) -> Result<JobId> {
 /// One page of at most so many jobs.
 pub(crate) async fn claim(engine: &RedisEngine, limit: usize) -> Result<Vec<Claimed>> {
     let claim = Claim {
-        lease: seconds(30),
+        lease_duration: seconds(30),
         ..Claim::new(WorkerId::random(), QUEUE, limit)
     };
     claim_as(engine, claim).await
@@ -128,7 +128,7 @@ impl Claimed {
     pub(crate) fn extension(&self) -> Extend {
         Extend {
             token: self.token,
-            lease: seconds(30),
+            lease_duration: seconds(30),
             log: Vec::new(),
             progress: Vec::new(),
             jobs: Vec::new(),

@@ -108,17 +108,17 @@ async fn jobs_of_other_shards_go_on_while_a_master_is_away() {
     let ids = enqueue_some(&engine, 12).await;
     type Runs = Arc<Mutex<BTreeMap<JobId, u32>>>;
     let runs = Runs::default();
-    let lease = seconds(2);
+    let lease_duration = seconds(2);
     let noted = runs.clone();
     let worker = Worker::new(engine.clone())
-        .lease(lease)
+        .lease_duration(lease_duration)
         .concurrency(16)
         .queues([QUEUE])
         .handle_any(move |_: JobRecord, ctx: Context| {
             let noted = noted.clone();
             async move {
                 *noted.lock().expect("no panic").entry(ctx.id()).or_default() += 1;
-                pause(lease + lease / 2).await;
+                pause(lease_duration + lease_duration / 2).await;
                 Outcome::Completed
             }
         });
@@ -146,9 +146,9 @@ async fn a_worker_keeps_what_it_holds_of_other_shards_while_a_master_is_away() {
     let runs = Runs::default();
     let (noted, gate) = (runs.clone(), Arc::new(Semaphore::new(0)));
     let opened = gate.clone();
-    let lease = seconds(4);
+    let lease_duration = seconds(4);
     let worker = Worker::new(engine.clone())
-        .lease(lease)
+        .lease_duration(lease_duration)
         .concurrency(24)
         .queues([QUEUE])
         .handle_any(move |_: JobRecord, ctx: Context| {
@@ -167,7 +167,7 @@ async fn a_worker_keeps_what_it_holds_of_other_shards_while_a_master_is_away() {
     }
     cluster.nodes()[1].kill();
     // Long enough for a lease that is not prolonged to be given up.
-    pause(lease + lease / 2).await;
+    pause(lease_duration + lease_duration / 2).await;
     gate.close();
     let mut kept = 0;
     for id in &ids {

@@ -37,7 +37,7 @@ async fn a_worker_whose_clock_is_a_day_off_is_on_time_and_never_early() {
         let watch = Stopwatch::start();
         let (page, now) = loop {
             let wants = Claim {
-                lease: millis(600),
+                lease_duration: millis(600),
                 ..Claim::new(WorkerId::random(), QUEUE, 1)
             };
             let mut claimed = engine.claim(&here(), wants).await.expect("claim");
@@ -337,9 +337,9 @@ async fn a_stopped_server_expires_nobody() {
     for _ in 0..50 {
         enqueue(&engine).await.expect("enqueue");
     }
-    let lease = millis(300);
+    let lease_duration = millis(300);
     let wants = Claim {
-        lease,
+        lease_duration,
         ..Claim::new(WorkerId::random(), crate::client::QUEUE, 50)
     };
     let page = claim_as(&engine, wants).await.expect("claim").remove(0);

@@ -84,7 +84,7 @@ async fn works(engine: Arc<RedisEngine>, told: Arc<Told>) {
 /// Claims and settles once, the settle until it is answered; how many jobs.
 async fn work(engine: &RedisEngine, told: &Told) -> usize {
     let wants = Claim {
-        lease: seconds(60),
+        lease_duration: seconds(60),
         ..Claim::new(WorkerId::random(), QUEUE, 50)
     };
     let claimed = loop {

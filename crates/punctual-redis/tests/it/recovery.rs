@@ -18,7 +18,7 @@ const CLAIMED_WITHIN: Duration = seconds(5);
 /// How long a call may try that is to fail.
 const SHORT: Duration = millis(700);
 /// Two of them are long enough for a look to begin and to fail.
-const LEASE: Duration = millis(1_200);
+const LEASE_DURATION: Duration = millis(1_200);
 /// The queue of the worker.
 const MAIL: &str = "mail";
 
@@ -75,10 +75,10 @@ impl AtWork {
 async fn a_server_that_stood_still_for_two_leases() {
     let mut server = block_in_place(TestServer::start);
     let mut at_work = AtWork::on(&server.address()).await;
-    let holder = connect_for(&server.address(), 2 * LEASE).await;
+    let holder = connect_for(&server.address(), 2 * LEASE_DURATION).await;
     enqueue(&holder).await.expect("enqueue");
     let wants = Claim {
-        lease: LEASE,
+        lease_duration: LEASE_DURATION,
         ..Claim::new(WorkerId::random(), QUEUE, 1)
     };
     let page = claim_as(&holder, wants).await.expect("claim").remove(0);

@@ -337,7 +337,7 @@ async fn jobs_of_a_sheaf_whose_worker_died_are_rescued_in_order() {
     let jobs = alike(15);
     place.enqueue(&jobs).await;
     let dies = Claim {
-        lease: seconds(1),
+        lease_duration: seconds(1),
         ..Claim::new(WorkerId::random(), QUEUE, 10)
     };
     let died = claim_as(&place.engine, dies.clone()).await.expect("claim");

@@ -83,7 +83,7 @@ async fn what_an_earlier_program_has_stored_goes_on_under_todays() {
     let running: Vec<_> = (0..20).map(|_| NewJob::new("running", "{}")).collect();
     enqueue(&old, &running).await;
     let wants = punctual::engine::Claim {
-        lease: minutes(10),
+        lease_duration: minutes(10),
         ..punctual::engine::Claim::new(Default::default(), "running", 20)
     };
     let page = crate::client::claim_as(&old, wants).await;
@@ -207,7 +207,7 @@ async fn edit(engine: &RedisEngine, id: JobId, action: Action) {
 
 async fn take_some(engine: &RedisEngine, queue: &str) -> Vec<Claimed> {
     let wants = punctual::engine::Claim {
-        lease: seconds(30),
+        lease_duration: seconds(30),
         ..punctual::engine::Claim::new(Default::default(), queue, 10)
     };
     let claimed = crate::client::claim_as(engine, wants).await;

@@ -94,7 +94,7 @@ const CALLS: usize = 5;
 /// How long bytes of a call that was given up may be on their way where nothing holds them up.
 const ON_ITS_WAY: u64 = bounded::TURN;
 /// The longest lease that anybody asks for.
-const LEASE: u64 = setting::LEASE.as_micros() as u64;
+const LEASE_DURATION: u64 = setting::LEASE_DURATION.as_micros() as u64;
 /// Faults that hold up no bytes on their way to the engine: one of workers, a job that ends its process.
 const OF_WORKERS: [&str; 4] = ["F01", "F08", "F29", "F31"];
 
@@ -149,7 +149,7 @@ impl<'a> Leases<'a> {
         // What stayed without an answer was done before it was given up, or by what was on its way then, and lasts for a
         // lease.
         let given_up = self.case.unsure.get(&token);
-        if given_up.is_some_and(|at| call.invoked <= at + ON_ITS_WAY + LEASE) {
+        if given_up.is_some_and(|at| call.invoked <= at + ON_ITS_WAY + LEASE_DURATION) {
             return Some(Came::Unknown);
         }
         let is_calm = !self.case.faults.iter().any(|fault| {

@@ -32,14 +32,14 @@ pub(super) fn each_as_asked(case: &Case, verdict: &mut Verdict) {
 /// When a lease that was claimed is to end, at the earliest and at the latest, and the span that was asked for. A claim that
 /// is sent again is answered the lease that it has, which may have been spared since.
 fn of_claim(grant: &Grant) -> Option<(u64, u64, u64)> {
-    let (span, started) = (grant.lease?, grant.started?);
+    let (span, started) = (grant.lease_duration?, grant.started?);
     Some((started + span, grant.now.max(started) + span, span))
 }
 
 /// The end that was answered, and the same of it. Of several shards the latest step is told, and the others were within
 /// the call, too; clocks of several machines do not compare.
 fn of_extension(case: &Case, extension: &Extension) -> Option<(u64, u64, u64, u64)> {
-    let (span, deadline) = (extension.lease?, extension.deadline?);
+    let (span, deadline) = (extension.lease_duration?, extension.deadline?);
     let took = match case.is_elsewhere {
         true => extension.now,
         false => extension.answered.saturating_sub(extension.invoked),

@@ -240,7 +240,7 @@ impl Case {
                     invoked,
                     now,
                     alone,
-                    lease,
+                    lease_duration,
                     pages,
                 } => {
                     if !pages.iter().any(|page| self.late.contains(&page.token)) {
@@ -258,7 +258,7 @@ impl Case {
                                 crashes: job.crashes,
                                 due: job.due,
                                 token: page.token,
-                                lease,
+                                lease_duration,
                                 deadline: page.deadline,
                                 alone,
                                 started: job.started,
@@ -281,7 +281,7 @@ impl Case {
                         answered: at,
                         now,
                         token: page.token,
-                        lease: page.lease,
+                        lease_duration: page.lease_duration,
                         deadline: page.deadline,
                         asked: page.asked,
                         lost: page.lost,

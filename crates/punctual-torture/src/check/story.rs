@@ -67,7 +67,7 @@ pub(crate) struct Grant {
     pub(crate) due: u64,
     pub(crate) token: Token,
     /// The span that was asked for.
-    pub(super) lease: Option<u64>,
+    pub(super) lease_duration: Option<u64>,
     /// The end of the lease that was answered.
     pub(crate) deadline: u64,
     pub(crate) alone: bool,
@@ -121,7 +121,7 @@ pub(super) struct Extension {
     pub(super) now: u64,
     pub(super) token: Token,
     /// The span that was asked for.
-    pub(super) lease: Option<u64>,
+    pub(super) lease_duration: Option<u64>,
     pub(super) deadline: Option<u64>,
     pub(super) asked: Vec<JobId>,
     pub(super) lost: Vec<JobId>,

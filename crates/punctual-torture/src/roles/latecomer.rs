@@ -25,7 +25,7 @@ pub(super) async fn run(begun: Begun, seed: u64) {
     }
 }
 
-const LEASE: std::time::Duration = millis(250);
+const LEASE_DURATION: std::time::Duration = millis(250);
 /// Longer than any call takes.
 const PATIENT: std::time::Duration = seconds(60);
 
@@ -46,11 +46,11 @@ async fn be_late(begun: &Begun, random: &mut Rng) -> punctual::Result<()> {
         if page.jobs.len() > 1 {
             hand_back(begun, &page, 1).await?;
         }
-        pause(LEASE).await;
+        pause(LEASE_DURATION).await;
         // Under a lease of their own they are active again: the old one is to be of no use.
         let again = take_again(begun, queue, &page).await?;
         if again.is_empty() {
-            pause(LEASE * 2).await;
+            pause(LEASE_DURATION * 2).await;
         }
         act_late(begun, random, &page).await?;
         for page in again {
@@ -62,7 +62,7 @@ async fn be_late(begun: &Begun, random: &mut Rng) -> punctual::Result<()> {
 
 async fn take(begun: &Begun, queue: &str) -> punctual::Result<Vec<Page>> {
     let mut claim = Claim::new(WorkerId::random(), queue, 3);
-    claim.lease = LEASE;
+    claim.lease_duration = LEASE_DURATION;
     let claimed = begun.engine.claim(&Namespace::default(), claim).await?;
     for page in &claimed.pages {
         begun.history.note(Event::Late { token: page.token });
@@ -90,7 +90,7 @@ async fn act_late(begun: &Begun, random: &mut Rng, page: &Page) -> punctual::Res
     let namespace = Namespace::default();
     let extend = Extend {
         token: page.token,
-        lease: LEASE,
+        lease_duration: LEASE_DURATION,
         log: Vec::new(),
         progress: Vec::new(),
         jobs: page.jobs.iter().map(|job| job.id).collect(),
@@ -124,10 +124,10 @@ async fn forge(begun: &Begun, page: &Page) -> punctual::Result<()> {
         ..page.token
     };
     let jobs = page.jobs.iter().map(|job| job.id).collect();
-    let (lease, progress) = (LEASE * 8, Vec::new());
+    let (lease_duration, progress) = (LEASE_DURATION * 8, Vec::new());
     let extend = Extend {
         token,
-        lease,
+        lease_duration,
         log: Vec::new(),
         progress,
         jobs,

@@ -6,7 +6,7 @@ use punctual::{Context, JobRecord, Worker, shutdown_signal};
 
 use super::handler::{self, Stage};
 use super::{Begun, Failed, latecomer};
-use crate::setting::{LEASE, QUEUES};
+use crate::setting::{LEASE_DURATION, QUEUES};
 
 /// Runs jobs until SIGTERM, and beside it somebody who is always late.
 pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
@@ -28,7 +28,7 @@ pub(super) fn worker(begun: &Begun, seed: u64) -> Result<Worker, Failed> {
         .queues(QUEUES.map(|queue| (queue, random.u32(1..4))))
         .handle_any(run)
         .concurrency(begun.setting.slots)
-        .lease(LEASE)
+        .lease_duration(LEASE_DURATION)
         .drain_limit(seconds(1))
         .abort_grace(millis(500))
         .suspect_patience(seconds(2)))

@@ -118,7 +118,7 @@ pub(super) async fn a_crash_is_kept(case: Case) {
 pub(super) async fn a_crash_ends_with_its_lease(case: Case) {
     let attempt = case.active(job()).await;
     let lease_until = case.get(attempt.id()).await.lease_until;
-    case.advance_awake(LEASE - seconds(2)).await;
+    case.advance_awake(LEASE_DURATION - seconds(2)).await;
     case.maintain().await;
     case.advance(seconds(4)).await;
     case.maintain().await;

@@ -198,14 +198,14 @@ pub(super) async fn a_claim_out_of_range_is_refused(case: Case) {
         ),
         (
             Claim {
-                lease: Duration::ZERO,
+                lease_duration: Duration::ZERO,
                 ..wants()
             },
             ErrorKind::InvalidInput,
         ),
         (
             Claim {
-                lease: days(1) + millis(1),
+                lease_duration: days(1) + millis(1),
                 ..wants()
             },
             ErrorKind::InvalidInput,
@@ -221,7 +221,7 @@ pub(super) async fn a_claim_out_of_range_is_refused(case: Case) {
     assert_eq!(case.state(id).await, State::Ready);
     let widest = Claim {
         queues: (0..64).map(queue).collect(),
-        lease: days(1),
+        lease_duration: days(1),
         ..case.wants(1_000)
     };
     assert_eq!(case.claim_as(widest).await.pages, []);
@@ -353,9 +353,9 @@ pub(super) async fn a_settle_takes_a_thousand_pages_and_samples(case: Case) {
 pub(super) async fn an_extend_out_of_range_is_refused(case: Case) {
     let limits = case.info().await.limits;
     let attempt = case.active(job()).await;
-    let extend = |lease, progress: usize| Extend {
+    let extend = |lease_duration, progress: usize| Extend {
         token: attempt.token,
-        lease,
+        lease_duration,
         log: Vec::new(),
         progress: vec![(attempt.id(), vec![b'.'; progress].into())],
         jobs: vec![],
@@ -363,7 +363,7 @@ pub(super) async fn an_extend_out_of_range_is_refused(case: Case) {
     for bad in [
         extend(Duration::ZERO, 0),
         extend(days(1) + millis(1), 0),
-        extend(LEASE, limits.result_bytes + 1),
+        extend(LEASE_DURATION, limits.result_bytes + 1),
     ] {
         let answer = case.engine().extend(&case.namespace, vec![bad]).await;
         let error = answer.expect_err("out of range");

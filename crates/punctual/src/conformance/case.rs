@@ -17,7 +17,7 @@ use crate::time::{Timestamp, hours, seconds};
 /// The queue of jobs that a law says nothing special about.
 pub(super) const QUEUE: &str = "orders";
 /// The lease of every claim that a law says nothing special about.
-pub(super) const LEASE: Duration = seconds(10);
+pub(super) const LEASE_DURATION: Duration = seconds(10);
 /// The smallest step of engine time.
 pub(super) const TICK: Duration = Duration::from_micros(1);
 
@@ -167,7 +167,7 @@ impl Case {
         self.set_time(self.clock() + span).await;
     }
 
-    /// Moves the clock forward in steps below a quarter of [`LEASE`], with a call after each but
+    /// Moves the clock forward in steps below a quarter of [`LEASE_DURATION`], with a call after each but
     /// the last: nobody can say that the engine was silent.
     pub(super) async fn advance_awake(&self, span: Duration) {
         const STEP: Duration = seconds(2);
@@ -182,7 +182,7 @@ impl Case {
 
     /// Lets the leases of every worker run out, with the engine awake all the time.
     pub(super) async fn leases_run_out(&self) {
-        self.advance_awake(LEASE).await;
+        self.advance_awake(LEASE_DURATION).await;
     }
 
     /// The bytes that the store takes once its housekeeping is done, if the engine can tell.

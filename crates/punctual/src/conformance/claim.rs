@@ -44,7 +44,7 @@ pub(super) async fn a_claimed_job_is_active_under_a_lease(case: Case) {
     let claimed = case.claim_as(case.wants(10)).await;
     let page = &claimed.pages[0];
     assert_eq!(claimed.now, START + seconds(3));
-    assert_eq!(page.deadline, claimed.now + LEASE);
+    assert_eq!(page.deadline, claimed.now + LEASE_DURATION);
     let active = case.get(id).await;
     assert_eq!(
         page.jobs,
@@ -245,7 +245,7 @@ pub(super) async fn wake_at_is_the_end_of_a_lease(case: Case) {
     case.enqueue(job_in(hours(1))).await;
     case.enqueue(job()).await;
     case.claim_one().await;
-    assert_eq!(case.wake_at().await, Some(START + LEASE));
+    assert_eq!(case.wake_at().await, Some(START + LEASE_DURATION));
 }
 
 /// `wake_at` is of the claimed queues: due jobs and leases of others are none of their business.

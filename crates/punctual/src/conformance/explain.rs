@@ -249,7 +249,7 @@ pub(super) async fn active(case: Case) {
     case.advance(seconds(2)).await;
     case.claim_one().await;
     let since = START + seconds(2);
-    let (worker, until) = (case.worker, since + LEASE);
+    let (worker, until) = (case.worker, since + LEASE_DURATION);
     let expected = Reason::Active {
         worker,
         since,

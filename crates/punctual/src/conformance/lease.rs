@@ -9,7 +9,7 @@ use crate::time::{hours, millis, minutes, seconds};
 /// A lease that runs out is a crash: the job is ready again, at that instant and not before.
 pub(super) async fn a_lease_that_runs_out_is_a_crash(case: Case) {
     let id = case.active(job()).await.id();
-    case.advance_awake(LEASE - TICK).await;
+    case.advance_awake(LEASE_DURATION - TICK).await;
     assert_eq!(case.state(id).await, State::Active);
     case.advance(TICK).await;
     let rescued = case.get(id).await;
@@ -28,13 +28,13 @@ pub(super) async fn a_lease_that_runs_out_is_a_crash(case: Case) {
 pub(super) async fn an_extended_lease_lives_on(case: Case) {
     let attempt = case.active(job()).await;
     for round in 1..=5 {
-        case.advance(LEASE / 3).await;
+        case.advance(LEASE_DURATION / 3).await;
         let ExtendVerdict::Extended { deadline, lost, .. } =
             case.extend(attempt.token, &[attempt.id()]).await
         else {
             panic!("the lease is valid in round {round}");
         };
-        assert_eq!((deadline, lost), (case.clock() + LEASE, vec![]));
+        assert_eq!((deadline, lost), (case.clock() + LEASE_DURATION, vec![]));
         assert_eq!(case.get(attempt.id()).await.lease_until, Some(deadline));
     }
     case.complete(&attempt).await;
@@ -45,7 +45,7 @@ pub(super) async fn an_extension_never_shortens(case: Case) {
     let attempt = case.active(job()).await;
     let short = Extend {
         token: attempt.token,
-        lease: millis(1),
+        lease_duration: millis(1),
         log: Vec::new(),
         progress: vec![],
         jobs: vec![],
@@ -53,7 +53,7 @@ pub(super) async fn an_extension_never_shortens(case: Case) {
     let ExtendVerdict::Extended { deadline, .. } = case.extend_as(short).await else {
         panic!("the lease is valid");
     };
-    assert_eq!(deadline, START + LEASE);
+    assert_eq!(deadline, START + LEASE_DURATION);
 }
 
 /// An extend names the asked jobs that are not of its page any more.
@@ -164,7 +164,7 @@ pub(super) async fn progress_is_kept(case: Case) {
     let attempt = case.active(job()).await;
     let extend = Extend {
         token: attempt.token,
-        lease: LEASE,
+        lease_duration: LEASE_DURATION,
         log: Vec::new(),
         progress: vec![(attempt.id(), bytes("40 %"))],
         jobs: vec![],
@@ -180,12 +180,12 @@ pub(super) async fn after_a_silence_rescue_waits_a_lease(case: Case) {
     case.advance(hours(1)).await;
     let saved = case.get(attempt.id()).await;
     assert_eq!(saved.state, State::Active);
-    assert_eq!(saved.lease_until, Some(case.clock() + LEASE));
+    assert_eq!(saved.lease_until, Some(case.clock() + LEASE_DURATION));
     assert!(
         case.info().await.clock_jumps > jumps,
         "a silence is counted"
     );
-    case.advance_awake(LEASE - TICK).await;
+    case.advance_awake(LEASE_DURATION - TICK).await;
     assert_eq!(case.state(attempt.id()).await, State::Active);
     case.advance(TICK).await;
     assert_eq!(case.state(attempt.id()).await, State::Ready);
@@ -193,12 +193,15 @@ pub(super) async fn after_a_silence_rescue_waits_a_lease(case: Case) {
 
 /// Half a lease is the longest silence that saves nothing.
 pub(super) async fn a_silence_of_half_a_lease_saves_nothing(case: Case) {
-    for (silence, saved) in [(LEASE / 2, false), (LEASE / 2 + TICK, true)] {
+    for (silence, saved) in [
+        (LEASE_DURATION / 2, false),
+        (LEASE_DURATION / 2 + TICK, true),
+    ] {
         let attempt = case.active(job()).await;
-        let deadline = case.clock() + LEASE;
+        let deadline = case.clock() + LEASE_DURATION;
         case.advance(silence).await;
         let until = case.get(attempt.id()).await.lease_until;
-        let later = case.clock() + LEASE;
+        let later = case.clock() + LEASE_DURATION;
         assert_eq!(
             until,
             Some(if saved { later } else { deadline }),
@@ -268,13 +271,13 @@ pub(super) async fn a_clock_step_back_makes_nothing_early(case: Case) {
 /// A lease is as long as its claim asked, each page its own.
 pub(super) async fn a_lease_is_as_long_as_asked(case: Case) {
     let sent = case.enqueue_all(vec![job(), job()]).await;
-    for lease in [seconds(2), minutes(10)] {
+    for lease_duration in [seconds(2), minutes(10)] {
         let claim = crate::engine::Claim {
-            lease,
+            lease_duration,
             ..case.wants(1)
         };
         let page = &case.claim_as(claim).await.pages[0];
-        assert_eq!(page.deadline, START + lease);
+        assert_eq!(page.deadline, START + lease_duration);
     }
     for _ in 0..5 {
         case.advance(millis(400)).await;

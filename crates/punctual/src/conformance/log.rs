@@ -13,7 +13,7 @@ fn lines(texts: &[&str]) -> Vec<String> {
 fn extend(attempt: &Attempt, log: Vec<String>) -> Extend {
     Extend {
         token: attempt.token,
-        lease: LEASE,
+        lease_duration: LEASE_DURATION,
         log: vec![(attempt.id(), log)],
         progress: Vec::new(),
         jobs: Vec::new(),

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use claim::Choice;
 pub(crate) use entry::{Entry, Left, Standing};
-pub(crate) use pages::Lease;
+pub(crate) use pages::Holding;
 
 use crate::engine::{JobEnd, Namespace, QueueSettings, Token, VersionedRecord, WorkerRecord};
 use crate::job::{JobId, Limits, State};
@@ -105,7 +105,7 @@ impl Model {
 #[cfg(test)]
 impl Space {
     /// Jobs, leases and the last fence, for a test to break.
-    pub(crate) fn inner(&mut self) -> (&mut Vec<Entry>, &mut Vec<Lease>, &mut u64) {
+    pub(crate) fn inner(&mut self) -> (&mut Vec<Entry>, &mut Vec<Holding>, &mut u64) {
         (&mut self.jobs, &mut self.leases, &mut self.fence)
     }
 }
@@ -116,7 +116,7 @@ pub(crate) struct Space {
     limits: Limits,
     seq: u64,
     jobs: Vec<Entry>,
-    leases: Vec<Lease>,
+    leases: Vec<Holding>,
     /// The ends of all leases of the engine at the last call.
     lease_ends: Vec<Timestamp>,
     paused: Vec<String>,
@@ -155,7 +155,7 @@ impl Space {
     }
 
     /// The leases that last.
-    pub(crate) fn leases(&self) -> &[Lease] {
+    pub(crate) fn leases(&self) -> &[Holding] {
         &self.leases
     }
 

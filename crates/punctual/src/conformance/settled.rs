@@ -145,7 +145,7 @@ pub(super) async fn maintenance_says_when_to_come_again(case: Case) {
     case.enqueue(job_in(minutes(5))).await;
     assert_eq!(case.maintain().await.next, Some(START + minutes(5)));
     let attempt = case.active(job()).await;
-    assert_eq!(case.maintain().await.next, Some(START + LEASE));
+    assert_eq!(case.maintain().await.next, Some(START + LEASE_DURATION));
     case.complete(&attempt).await;
     let window = case.info().await.settled_window;
     assert_eq!(case.maintain().await.next, Some(START + window), "its mark");

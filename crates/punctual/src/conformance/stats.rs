@@ -276,7 +276,7 @@ pub(super) async fn leases_count_against_free_slots(case: Case) {
         case.enqueue_all((0..20).map(|_| job()).collect()).await;
         let mut claim = Claim::new(WorkerId::random(), QUEUE, limit);
         (claim.worker.slots, claim.worker.busy) = (slots, 0);
-        claim.lease = minutes(1);
+        claim.lease_duration = minutes(1);
         let worker = claim.worker.id;
         case.claim_as(claim).await;
         case.advance(seconds(3)).await;

@@ -155,7 +155,7 @@ pub(super) async fn what_was_handed_in_before_a_crash_is_spared(case: Case) {
     for attempt in &page[..5] {
         before.push(case.get(attempt.id()).await);
     }
-    case.advance_awake(LEASE - seconds(2)).await;
+    case.advance_awake(LEASE_DURATION - seconds(2)).await;
     let crashed = case.get(page[5].id()).await;
     assert_eq!((crashed.state, crashed.crashes), (State::Ready, 1));
     for (attempt, before) in page.iter().zip(before) {

@@ -124,7 +124,7 @@ impl Case {
     pub(super) async fn extend(&self, token: Token, jobs: &[JobId]) -> ExtendVerdict {
         self.extend_as(Extend {
             token,
-            lease: LEASE,
+            lease_duration: LEASE_DURATION,
             log: Vec::new(),
             progress: Vec::new(),
             jobs: jobs.to_vec(),

@@ -63,7 +63,7 @@ pub(super) async fn the_expiry_of_what_holds_a_group_back_wakes(case: Case) {
 
 /// The expiry of a suspect at the head of a line, for who is not alone.
 pub(super) async fn the_expiry_of_a_suspect_in_front_wakes(case: Case) {
-    let at = case.clock() + 4 * LEASE;
+    let at = case.clock() + 4 * LEASE_DURATION;
     case.suspect(expiring(in_group(), at)).await;
     let same_line = NewJob {
         priority: 0,

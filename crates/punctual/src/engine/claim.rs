@@ -115,7 +115,7 @@ pub struct Claim {
     /// Bytes of payload wanted; the first job is answered whatever its size. At most 4 MiB.
     pub max_bytes: usize,
     /// How long the lease is to last, 1 ms to 1 day; 10 s by default.
-    pub lease: Duration,
+    pub lease_duration: Duration,
     /// 64 random bits, part of the token. The same nonce again, from the same worker, while that
     /// page is leased answers that page again: a lost reply strands nothing.
     pub nonce: u64,
@@ -142,7 +142,7 @@ impl Claim {
             order: ClaimOrder::Strict,
             limit,
             max_bytes: 4 << 20,
-            lease: Duration::from_secs(10),
+            lease_duration: Duration::from_secs(10),
             nonce: uuid::Uuid::new_v4().as_u128() as u64,
             alone: false,
             in_process: true,
@@ -185,7 +185,7 @@ pub struct Extend {
     /// The page.
     pub token: Token,
     /// The lease lasts that long from now (never shorter than before), 1 ms to 1 day.
-    pub lease: Duration,
+    pub lease_duration: Duration,
     /// What handlers said of their progress since the last time.
     pub progress: Vec<(JobId, Bytes)>,
     /// Lines that handlers logged since the last time, a job at most once. Each job's are at most as

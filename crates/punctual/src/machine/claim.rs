@@ -118,7 +118,7 @@ impl Machine {
         if claim.limit == 0 {
             return refuse("claim asks for no job; use a limit of 1 to 1,000");
         }
-        check_lease(claim.lease)
+        check_lease_duration(claim.lease_duration)
     }
 
     fn claim_page(
@@ -294,7 +294,7 @@ impl Machine {
         take: Take,
     ) -> Result<Page> {
         let Take { fence, jobs, .. } = take;
-        let deadline = self.now + claim.lease;
+        let deadline = self.now + claim.lease_duration;
         let ids = jobs.iter().map(|job| job.key.id).collect();
         let row = LeaseRow {
             namespace,
@@ -309,7 +309,7 @@ impl Machine {
             .insert(&mut self.journal, FenceKey { fence }, Arc::new(row));
         let row = DeadlineRow {
             deadline,
-            lease: claim.lease,
+            lease_duration: claim.lease_duration,
             spared: false,
         };
         self.rows
@@ -324,7 +324,7 @@ impl Machine {
             remaining: jobs.len() as u32,
             worker: claim.worker.id.0,
             nonce: claim.nonce,
-            lease: claim.lease,
+            lease_duration: claim.lease_duration,
             deadline,
             spared: false,
         };
@@ -405,12 +405,11 @@ impl Machine {
     }
 }
 
-pub(super) fn check_lease(lease: Duration) -> Result<()> {
-    if lease < millis(1) || lease > days(1) {
-        let message = "lease is out of range; use 1 ms to 1 day";
-        return Err(
-            Error::new(ErrorKind::InvalidInput, message).with("lease", format!("{lease:?}"))
-        );
+pub(super) fn check_lease_duration(lease_duration: Duration) -> Result<()> {
+    if lease_duration < millis(1) || lease_duration > days(1) {
+        let message = "lease_duration is out of range; use 1 ms to 1 day";
+        return Err(Error::new(ErrorKind::InvalidInput, message)
+            .with("lease_duration", format!("{lease_duration:?}")));
     }
     Ok(())
 }

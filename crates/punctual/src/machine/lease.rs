@@ -1,6 +1,6 @@
 //! Leases: extend, rescue, and who holds what.
 
-use super::claim::check_lease;
+use super::claim::check_lease_duration;
 use super::jobs::Loaded;
 use super::rows::*;
 use super::{Derived, Machine, OpenPage};
@@ -23,7 +23,7 @@ impl Machine {
     ) -> Result<Vec<ExtendVerdict>> {
         self.check_batch(pages.len())?;
         for page in &pages {
-            check_lease(page.lease)?;
+            check_lease_duration(page.lease_duration)?;
             let notes = page.progress.len().max(page.log.len());
             self.check_batch(page.jobs.len().max(notes))?;
             for (id, lines) in &page.log {
@@ -57,13 +57,13 @@ impl Machine {
         let Some(page) = self.derived.pages.get_mut(&fence) else {
             return Ok(ExtendVerdict::LeaseLost);
         };
-        let deadline = page.deadline.max(self.now + extend.lease);
-        page.lease = extend.lease;
+        let deadline = page.deadline.max(self.now + extend.lease_duration);
+        page.lease_duration = extend.lease_duration;
         page.spared = false;
         self.derived.end_lease_at(fence, deadline);
         let row = DeadlineRow {
             deadline,
-            lease: extend.lease,
+            lease_duration: extend.lease_duration,
             spared: false,
         };
         self.rows

@@ -259,7 +259,7 @@ impl Machine {
                 remaining,
                 worker: lease.worker,
                 nonce: lease.nonce.0,
-                lease: row.lease,
+                lease_duration: row.lease_duration,
                 deadline: row.deadline,
                 spared: row.spared,
             };

@@ -343,7 +343,7 @@ row!(
     /// When a page ends.
     DeadlineRow {
         deadline: Timestamp,
-        lease: Duration,
+        lease_duration: Duration,
         /// It was spared once because the engine had been silent.
         spared: bool,
     }

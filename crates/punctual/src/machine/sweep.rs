@@ -52,7 +52,7 @@ impl Machine {
         if since == Timestamp::ZERO || self.derived.pages.is_empty() || gap < millis(1) {
             return;
         }
-        let silent = |page: &OpenPage| gap > page.lease / 2 && !page.spared;
+        let silent = |page: &OpenPage| gap > page.lease_duration / 2 && !page.spared;
         let pages = self.derived.pages.iter();
         let spared: Vec<u64> = pages
             .filter_map(|(fence, page)| silent(page).then_some(*fence))
@@ -62,11 +62,14 @@ impl Machine {
                 continue;
             };
             page.spared = true;
-            let (lease, deadline) = (page.lease, page.deadline.max(self.now + page.lease));
+            let (lease_duration, deadline) = (
+                page.lease_duration,
+                page.deadline.max(self.now + page.lease_duration),
+            );
             self.derived.end_lease_at(*fence, deadline);
             let row = DeadlineRow {
                 deadline,
-                lease,
+                lease_duration,
                 spared: true,
             };
             self.rows

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::alone::{self, Turn, is_dry};
-use super::context::{Attempt, Context, Lease};
+use super::context::{Attempt, Context, HeldLease};
 use super::health::Loop;
 use super::queues::Queues;
 use super::runtime::{HURRIED_PAUSE, Idle, Phase, Runtime};
@@ -186,7 +186,7 @@ impl Claimer {
             order: ClaimOrder::Strict,
             limit: room.jobs,
             max_bytes: room.bytes,
-            lease: setup.lease,
+            lease_duration: setup.lease_duration,
             nonce,
             alone,
             in_process: true,
@@ -378,7 +378,7 @@ fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) 
     let mut unknown = Vec::new();
     let seed = rt.board().seed();
     let attempts = |page: Page| {
-        let lease = Arc::new(Lease::new(page.token, page.deadline, seed.clone()));
+        let lease = Arc::new(HeldLease::new(page.token, page.deadline, seed.clone()));
         let attempt = |job: JobRecord| {
             let labels = rt.meters.labels(&job.queue, &job.kind);
             rt.meters.claimed(labels);
@@ -386,7 +386,7 @@ fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) 
         };
         let jobs: Vec<_> = page.jobs.into_iter().map(attempt).collect();
         // A repeated answer has less of its lease left than was asked for.
-        let left = rt.lease().min(page.deadline - claimed.now);
+        let left = rt.lease_duration().min(page.deadline - claimed.now);
         (lease, Beat::new(asked, left), jobs)
     };
     // Before the lock is taken: handlers end meanwhile.

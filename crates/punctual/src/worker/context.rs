@@ -223,7 +223,7 @@ impl fmt::Debug for Context {
 }
 
 /// The lease of a page, shared by its attempts and whoever prolongs it.
-pub(super) struct Lease {
+pub(super) struct HeldLease {
     pub(super) token: Token,
     until_us: AtomicU64,
     seed: Arc<Seed>,
@@ -236,7 +236,7 @@ pub(super) struct Seed {
     pub(super) limits: Limits,
 }
 
-impl Lease {
+impl HeldLease {
     pub(super) fn new(token: Token, until: Timestamp, seed: Arc<Seed>) -> Self {
         Self {
             token,
@@ -257,7 +257,7 @@ impl Lease {
 /// What the worker and the handler share of one attempt.
 pub(super) struct Attempt {
     pub(super) job: JobRecord,
-    pub(super) lease: Arc<Lease>,
+    pub(super) lease: Arc<HeldLease>,
     started_us: AtomicU64,
     interrupt: AtomicU8,
     tripped: Notify,
@@ -276,7 +276,7 @@ pub(super) struct Output {
 }
 
 impl Attempt {
-    pub(super) fn new(job: JobRecord, lease: Arc<Lease>) -> Self {
+    pub(super) fn new(job: JobRecord, lease: Arc<HeldLease>) -> Self {
         Self {
             job,
             lease,

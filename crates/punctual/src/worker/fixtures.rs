@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::context::{Attempt, Context, Lease, Seed};
+use super::context::{Attempt, Context, HeldLease, Seed};
 use super::meters::Labels;
 use super::slots::Board;
 use crate::engine::*;
@@ -67,19 +67,19 @@ fn seed() -> Seed {
     }
 }
 
-pub(super) fn lease(fence: u64) -> Arc<Lease> {
+pub(super) fn lease(fence: u64) -> Arc<HeldLease> {
     lease_with(fence, Arc::new(seed()))
 }
 
-pub(super) fn lease_with(fence: u64, seed: Arc<Seed>) -> Arc<Lease> {
-    Arc::new(Lease::new(Token { fence, nonce: 7 }, CLAIMED_AT, seed))
+pub(super) fn lease_with(fence: u64, seed: Arc<Seed>) -> Arc<HeldLease> {
+    Arc::new(HeldLease::new(Token { fence, nonce: 7 }, CLAIMED_AT, seed))
 }
 
 pub(super) fn context(job: JobRecord) -> Context {
     context_under(job, lease(1))
 }
 
-pub(super) fn context_under(job: JobRecord, lease: Arc<Lease>) -> Context {
+pub(super) fn context_under(job: JobRecord, lease: Arc<HeldLease>) -> Context {
     let context = Context::new(Attempt::new(job, lease));
     context.shared().starts(CLAIMED_AT);
     context

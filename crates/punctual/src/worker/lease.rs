@@ -25,7 +25,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
     while rt.phase() < Phase::Over {
         rt.vitals.beat(Loop::Leases);
         let now = rt.now();
-        let beats = rt.board().due_beats(now, rt.lease());
+        let beats = rt.board().due_beats(now, rt.lease_duration());
         if beats.is_empty() {
             let next = rt.board().next_beat();
             rt.sleep_until(next, &rt.beats).await;
@@ -35,11 +35,11 @@ pub(super) async fn run(rt: Arc<Runtime>) {
         let together = !apart && beats.len() > 1;
         let prolonged = match apart {
             true => extend_each(&rt, beats, now).await,
-            false => extend(&rt, beats, now, rt.lease() / 3).await,
+            false => extend(&rt, beats, now, rt.lease_duration() / 3).await,
         };
         if prolonged.is_err() {
             // Part of the engine may be away: the pages of the others are not to be lost with it.
-            apart_until = rt.now() + rt.lease();
+            apart_until = rt.now() + rt.lease_duration();
         }
         match prolonged {
             Ok(()) => {
@@ -51,7 +51,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
                 // The watch stops the handlers if this goes on for too long.
                 tracing::warn!(%error, "leases are not prolonged; trying again");
                 rt.trouble(Loop::Leases, &error);
-                let pause = backoff.pause().min(rt.lease() / 12);
+                let pause = backoff.pause().min(rt.lease_duration() / 12);
                 rt.pause(pause, Phase::Over).await;
             }
         }
@@ -61,7 +61,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
 /// Prolongs each page by a call of its own; the error of one that was not. A quarter of the lease for that, and a twelfth
 /// for a pause, leave one that falls due meanwhile time enough.
 async fn extend_each(rt: &Runtime, beats: Vec<(u64, Extend)>, sent: Duration) -> Result<()> {
-    let limit = rt.lease() / 4;
+    let limit = rt.lease_duration() / 4;
     let calls = beats
         .into_iter()
         .map(|beat| extend(rt, vec![beat], sent, limit));
@@ -94,7 +94,7 @@ async fn extend(
     let mut lost = 0;
     {
         let mut board = rt.board();
-        let beat = Beat::new(sent, rt.lease());
+        let beat = Beat::new(sent, rt.lease_duration());
         board.logs_arrived(&keys);
         for (key, verdict) in keys.iter().zip(&extended.verdicts) {
             lost += board.extended(*key, verdict, beat, rt.now());
@@ -112,7 +112,7 @@ async fn extend(
 
 impl Board {
     /// The pages to prolong by that instant, each with the jobs still worked on.
-    fn due_beats(&self, now: Duration, lease: Duration) -> Vec<(u64, Extend)> {
+    fn due_beats(&self, now: Duration, lease_duration: Duration) -> Vec<(u64, Extend)> {
         let due = self.pages.iter().filter(|(_, page)| page.beat_at <= now);
         // In their order: they are searched below.
         let keys: Vec<u64> = due.map(|(key, _)| *key).take(self.batch_items()).collect();
@@ -120,7 +120,7 @@ impl Board {
             .iter()
             .map(|key| Extend {
                 token: self.pages[key].lease.token,
-                lease,
+                lease_duration,
                 progress: Vec::new(),
                 jobs: Vec::new(),
                 log: Vec::new(),

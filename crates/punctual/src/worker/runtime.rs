@@ -219,8 +219,8 @@ impl Runtime {
         self.started.elapsed()
     }
 
-    pub(super) fn lease(&self) -> Duration {
-        self.setup.lease
+    pub(super) fn lease_duration(&self) -> Duration {
+        self.setup.lease_duration
     }
 
     pub(super) fn phase(&self) -> Phase {

@@ -108,7 +108,7 @@ async fn send_notes(rt: &Runtime, ended: &[Ended]) -> Result<()> {
             Some(beat) => beat.progress.push(note),
             None => beats.push(Extend {
                 token,
-                lease: rt.lease(),
+                lease_duration: rt.lease_duration(),
                 progress: vec![note],
                 jobs: Vec::new(),
                 log: Vec::new(),

@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 pub(super) use self::stopping::Notice;
 use super::ahead::{AHEAD_BYTES_MAX, Estimate};
-use super::context::{Context, Lease, Seed};
+use super::context::{Context, HeldLease, Seed};
 use super::ending::{Cause, settlement};
 use super::meters::Labels;
 use crate::engine::Settlement;
@@ -51,7 +51,7 @@ pub(super) struct Board {
 
 /// A page that this worker holds.
 pub(super) struct Leased {
-    pub(super) lease: Arc<Lease>,
+    pub(super) lease: Arc<HeldLease>,
     /// When to prolong it next.
     pub(super) beat_at: Duration,
     /// When its handlers are asked to stop, should it not be prolonged before.
@@ -112,7 +112,7 @@ pub(super) struct Start {
 
 /// A job to hand in.
 pub(super) struct Ended {
-    pub(super) lease: Arc<Lease>,
+    pub(super) lease: Arc<HeldLease>,
     page: u64,
     /// Grows from job to job of a page as they are taken in, or given up.
     nth: u64,
@@ -201,7 +201,7 @@ impl Board {
     }
 
     /// Takes in a page; its times count from the instant the claim was sent.
-    pub(super) fn add_page(&mut self, lease: Arc<Lease>, beat: Beat) -> u64 {
+    pub(super) fn add_page(&mut self, lease: Arc<HeldLease>, beat: Beat) -> u64 {
         self.keys += 1;
         let page = Leased {
             lease,

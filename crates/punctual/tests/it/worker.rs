@@ -62,7 +62,7 @@ async fn a_mistake_in_the_set_up_is_told_before_anything_is_claimed() {
     assert!(error.contains("ping has two handlers"), "{error}");
     let error = told(Worker::new(&probe).handle(plain).concurrency(0)).await;
     assert!(error.contains("concurrency"), "{error}");
-    let error = told(Worker::new(&probe).handle(plain).lease(millis(1))).await;
+    let error = told(Worker::new(&probe).handle(plain).lease_duration(millis(1))).await;
     assert!(error.contains("lease"), "{error}");
     let error = told(Worker::new(&probe).handle(plain).queues(["no spaces"])).await;
     assert!(error.contains("queue name"), "{error}");

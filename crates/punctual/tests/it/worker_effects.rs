@@ -148,16 +148,17 @@ async fn progress_goes_with_the_heartbeat() {
     let id = send(&probe, 1).await;
     let finish = Arc::new(tokio::sync::Notify::new());
     let finishing = finish.clone();
-    let worker = Worker::new(&probe)
-        .lease(seconds(2))
-        .handle(move |_: Ping, ctx: Context| {
-            let finish = finishing.clone();
-            async move {
-                ctx.progress("half way")?;
-                finish.notified().await;
-                done()
-            }
-        });
+    let worker =
+        Worker::new(&probe)
+            .lease_duration(seconds(2))
+            .handle(move |_: Ping, ctx: Context| {
+                let finish = finishing.clone();
+                async move {
+                    ctx.progress("half way")?;
+                    finish.notified().await;
+                    done()
+                }
+            });
     // The first beat does not arrive: the note goes with the next one.
     probe.fail("extend", [Fault::Lost(ErrorKind::EngineUnavailable)]);
     let running = background(&worker);
@@ -176,17 +177,18 @@ async fn log_lines_go_with_the_heartbeat_and_the_outcome() {
     let id = sent.await.unwrap().id;
     let finish = Arc::new(tokio::sync::Notify::new());
     let finishing = finish.clone();
-    let worker = Worker::new(&probe)
-        .lease(seconds(2))
-        .handle(move |_: Ping, ctx: Context| {
-            let finish = finishing.clone();
-            async move {
-                ctx.log("one\ntwo");
-                finish.notified().await;
-                ctx.log("three");
-                done()
-            }
-        });
+    let worker =
+        Worker::new(&probe)
+            .lease_duration(seconds(2))
+            .handle(move |_: Ping, ctx: Context| {
+                let finish = finishing.clone();
+                async move {
+                    ctx.log("one\ntwo");
+                    finish.notified().await;
+                    ctx.log("three");
+                    done()
+                }
+            });
     let running = background(&worker);
     let texts = |job: &punctual::JobRecord| -> Vec<String> {
         job.log.iter().map(|line| line.text.clone()).collect()

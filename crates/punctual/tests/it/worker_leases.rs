@@ -14,7 +14,7 @@ use crate::support::*;
 /// Heartbeats every 100 ms of real time, so that a request to stop comes soon.
 fn quick(probe: &Arc<Probe>) -> Worker {
     Worker::new(probe)
-        .lease(millis(300))
+        .lease_duration(millis(300))
         .abort_grace(millis(50))
 }
 
@@ -155,7 +155,7 @@ async fn an_engine_that_cannot_be_reached_stops_the_handler_in_time() {
     let (told, mut interrupts) = mpsc::unbounded_channel();
     // Long enough that the first attempt starts within it, however busy the machine is.
     let worker = quick(&probe)
-        .lease(seconds(2))
+        .lease_duration(seconds(2))
         .handle(move |_: Ping, ctx: Context| {
             let told = told.clone();
             async move {
@@ -184,20 +184,19 @@ async fn pages_of_a_part_that_is_away_take_no_others_with_them() {
     let (stopped, mut interrupts) = mpsc::unbounded_channel();
     let release = Arc::new(tokio::sync::Semaphore::new(0));
     let released = release.clone();
-    let worker =
-        quick(&probe)
-            .lease(seconds(2))
-            .concurrency(3)
-            .handle(move |_: Ping, ctx: Context| {
-                let (told, stopped, released) = (told.clone(), stopped.clone(), released.clone());
-                async move {
-                    told.send(ctx.token()).unwrap();
-                    tokio::select! {
-                        why = ctx.cancelled() => stopped.send((ctx.id(), why)).unwrap(),
-                        _ = released.acquire() => {}
-                    }
+    let worker = quick(&probe)
+        .lease_duration(seconds(2))
+        .concurrency(3)
+        .handle(move |_: Ping, ctx: Context| {
+            let (told, stopped, released) = (told.clone(), stopped.clone(), released.clone());
+            async move {
+                told.send(ctx.token()).unwrap();
+                tokio::select! {
+                    why = ctx.cancelled() => stopped.send((ctx.id(), why)).unwrap(),
+                    _ = released.acquire() => {}
                 }
-            });
+            }
+        });
     let running = background(&worker);
     let mut ids = Vec::new();
     let mut tokens = Vec::new();

@@ -103,7 +103,7 @@ async fn a_worker_that_a_job_may_end() {
     let worker = Worker::new(engine.clone())
         .queues([QUEUE])
         .concurrency(JOBS)
-        .lease(seconds(3))
+        .lease_duration(seconds(3))
         .handle_any(move |job, _: Context| run(job, running.clone()));
     worker
         .run_until(settled(engine))

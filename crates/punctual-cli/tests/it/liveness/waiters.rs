@@ -45,7 +45,7 @@ impl Gateways {
         let server = if at_other { &self.other } else { &self.one };
         let id = WorkerId::random();
         let body = format!(
-            r#"{{"queues":["{QUEUE}"],"wait":"60s","lease":"1s","worker":{{"id":"{id}"}}}}"#
+            r#"{{"queues":["{QUEUE}"],"wait":"60s","lease_duration":"1s","worker":{{"id":"{id}"}}}}"#
         );
         let address = server.url().trim_start_matches("http://").to_owned();
         let request = format!(

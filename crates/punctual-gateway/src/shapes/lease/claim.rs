@@ -26,7 +26,7 @@ pub(crate) struct ClaimRequest {
     /// How long to wait for a job, at most 60s, not at all by default.
     pub(crate) wait: Option<String>,
     /// 10s by default.
-    lease: Option<SpanText>,
+    lease_duration: Option<SpanText>,
     #[serde(default)]
     worker: WorkerLine,
     #[serde(default)]
@@ -78,7 +78,9 @@ impl ClaimRequest {
             OrderLine::Turns => ClaimOrder::Turns,
         };
         claim.max_bytes = self.max_bytes.unwrap_or(claim.max_bytes);
-        claim.lease = self.lease.map_or(claim.lease, |lease| lease.0);
+        claim.lease_duration = self
+            .lease_duration
+            .map_or(claim.lease_duration, |span| span.0);
         claim.alone = self.alone;
         claim.in_process = false;
         Ok(claim)

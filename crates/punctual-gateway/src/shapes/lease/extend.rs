@@ -37,7 +37,7 @@ impl ExtendRequest {
             Ok(Extend {
                 log: log.collect::<punctual::Result<_>>()?,
                 token: token_of(&line.token)?,
-                lease: line.lease.map_or(seconds(10), |lease| lease.0),
+                lease_duration: line.lease_duration.map_or(seconds(10), |span| span.0),
                 progress: progress.collect::<punctual::Result<_>>()?,
                 jobs: jobs?,
             })
@@ -56,7 +56,7 @@ struct ExtendLine {
     #[schema(value_type = PageToken)]
     token: String,
     /// 10s by default.
-    lease: Option<SpanText>,
+    lease_duration: Option<SpanText>,
     /// The jobs still worked on.
     #[serde(default, deserialize_with = "bounded")]
     #[schema(value_type = Vec<Id>)]

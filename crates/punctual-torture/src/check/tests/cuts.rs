@@ -1,6 +1,8 @@
 use punctual::State;
 
-use super::told::{AFTER_CRASH, CLAIMED, DUE, JOB, LEASE, MS, OTHER, SENT, Told, completed, token};
+use super::told::{
+    AFTER_CRASH, CLAIMED, DUE, JOB, LEASE_DURATION, MS, OTHER, SENT, Told, completed, token,
+};
 use crate::event::{Event, Verdict};
 
 /// When the power is cut, and what was claimed last before.
@@ -108,7 +110,7 @@ fn read_late(sent: u64) -> Told {
         } = event
         {
             (*invoked, *now) = (sent, CLAIMED);
-            pages[0].deadline = CLAIMED + LEASE;
+            pages[0].deadline = CLAIMED + LEASE_DURATION;
             pages[0].jobs[0].started = Some(CLAIMED);
         }
     });

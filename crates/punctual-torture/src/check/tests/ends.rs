@@ -1,6 +1,6 @@
 use punctual::State;
 
-use super::told::{CLAIMED, LEASE, MS, Told};
+use super::told::{CLAIMED, LEASE_DURATION, MS, Told};
 use crate::event::{Event, Verdict};
 
 const NOTHING: [&str; 0] = [];
@@ -38,7 +38,7 @@ fn handed_back(outcome: &str, answer: Option<Verdict>, counts: (u32, u32)) -> To
     told.sends(super::told::JOB, "created");
     told.claims("worker", CLAIMED, 1, (0, 0));
     told.settles("worker", CLAIMED + MS, 1, outcome, answer);
-    told.claims("worker", CLAIMED + LEASE + 3 * MS, 2, counts);
+    told.claims("worker", CLAIMED + LEASE_DURATION + 3 * MS, 2, counts);
     told.ends_as(State::Dead, 2);
     told
 }
@@ -66,6 +66,12 @@ fn an_end_that_was_refused_does_not_count() {
     let lost = Some(Verdict::LeaseLost);
     assert_eq!(handed_back("retry", lost.clone(), (1, 0)).broken(), ["I7"]);
     let mut told = Told::a_crash();
-    told.settles("worker", CLAIMED + LEASE + 9 * MS, 1, "retry", lost);
+    told.settles(
+        "worker",
+        CLAIMED + LEASE_DURATION + 9 * MS,
+        1,
+        "retry",
+        lost,
+    );
     assert_eq!(counted(told, 1, 0).broken(), ["I7"]);
 }

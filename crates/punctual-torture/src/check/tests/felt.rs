@@ -1,4 +1,4 @@
-use super::told::{AFTER_CRASH, CLAIMED, ENOUGH, JOB, LEASE, MS, SENT, Told};
+use super::told::{AFTER_CRASH, CLAIMED, ENOUGH, JOB, LEASE_DURATION, MS, SENT, Told};
 use crate::check::something_was_done;
 use crate::event::Event;
 
@@ -53,12 +53,17 @@ fn a_worker_that_is_killed_met_something_if_it_held_or_asked_something_itself() 
     assert!(felt_on("worker", "F01", from, until), "it held a lease");
     assert!(!felt_on("another", "F01", from, until), "it had nothing");
     assert!(!felt_on("work", "F01", from, until), "there is none");
-    let over = CLAIMED + LEASE + MS;
+    let over = CLAIMED + LEASE_DURATION + MS;
     assert!(!felt_on("worker", "F01", over, over), "its lease was over");
     let later = AFTER_CRASH + 2 * MS;
-    assert!(felt_on("another", "F08", later, later + 3 * LEASE));
+    assert!(felt_on("another", "F08", later, later + 3 * LEASE_DURATION));
     let settled = AFTER_CRASH + 7 * MS;
-    assert!(!felt_on("another", "F08", settled, settled + LEASE));
+    assert!(!felt_on(
+        "another",
+        "F08",
+        settled,
+        settled + LEASE_DURATION
+    ));
 }
 
 #[test]

@@ -141,12 +141,12 @@ fn claimed_by_two(of_another: u32, gone: Option<u64>) -> Told {
     told.rest(RESTS, RESTS + 6_000 * MS);
     let mut claims = |process, at| {
         let pages = Vec::new();
-        let (invoked, now, alone, lease) = (at, at, false, None);
+        let (invoked, now, alone, lease_duration) = (at, at, false, None);
         let claim = Event::ClaimOk {
             invoked,
             now,
             alone,
-            lease,
+            lease_duration,
             pages,
         };
         told.say(process, at, claim);

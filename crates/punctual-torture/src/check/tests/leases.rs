@@ -1,7 +1,7 @@
 use punctual::State;
 use punctual::engine::Token;
 
-use super::told::{AFTER_CRASH, CLAIMED, ENOUGH, LEASE, MS, Told, completed, token};
+use super::told::{AFTER_CRASH, CLAIMED, ENOUGH, LEASE_DURATION, MS, Told, completed, token};
 use crate::event::{Event, Verdict};
 
 const NOTHING: [&str; 0] = [];
@@ -13,7 +13,7 @@ fn overtaken() -> Told {
         if let Event::ClaimOk { now, pages, .. } = event
             && pages[0].jobs[0].attempt == 1
         {
-            pages[0].deadline = *now + 2 * LEASE;
+            pages[0].deadline = *now + 2 * LEASE_DURATION;
         }
     });
     told
@@ -85,7 +85,12 @@ fn a_lease_that_is_prolonged_once_the_next_claim_was_answered_was_over_before() 
     // Its end was not answered, which would show that it was synced.
     told.forget(|event| matches!(event, Event::SettleOk { .. }));
     told.fault("F04", ENOUGH - 60 * MS, ENOUGH - 50 * MS);
-    told.extends("worker", ENOUGH - 40 * MS, token(1), Some(ENOUGH + LEASE));
+    told.extends(
+        "worker",
+        ENOUGH - 40 * MS,
+        token(1),
+        Some(ENOUGH + LEASE_DURATION),
+    );
     assert_eq!(told.broken(), NOTHING);
 }
 
@@ -228,7 +233,7 @@ fn an_old_lease_of_the_same_attempt_that_is_prolonged_is_found_by_its_fence() {
         told.extends("worker", CLAIMED + 20 * MS, token(1), until);
         told.broken().contains(&"I3".to_owned())
     };
-    assert!(prolonged(Some(CLAIMED + LEASE)));
+    assert!(prolonged(Some(CLAIMED + LEASE_DURATION)));
     assert!(!prolonged(None));
 }
 
@@ -285,7 +290,12 @@ fn a_lease_of_nobody_that_is_prolonged_is_found() {
         ..token(1)
     };
     let mut told = Told::one_job();
-    told.extends("another", CLAIMED + 3 * MS, forged, Some(CLAIMED + LEASE));
+    told.extends(
+        "another",
+        CLAIMED + 3 * MS,
+        forged,
+        Some(CLAIMED + LEASE_DURATION),
+    );
     assert_eq!(told.broken(), ["I3"]);
     assert_eq!(told.judged().tally.stale_accepted, 1);
     let mut refused = Told::one_job();
@@ -322,7 +332,7 @@ fn an_old_lease_that_is_prolonged_after_a_later_claim_is_found() {
         told.extends("worker", AFTER_CRASH + 2 * MS, token(1), until);
         told
     };
-    assert_eq!(prolonged(Some(CLAIMED + LEASE)).broken(), ["I3"]);
+    assert_eq!(prolonged(Some(CLAIMED + LEASE_DURATION)).broken(), ["I3"]);
     assert_eq!(prolonged(None).broken(), NOTHING);
 }
 

@@ -1,6 +1,8 @@
 use punctual::State;
 
-use super::told::{AFTER_CRASH, CLAIMED, DUE, ENOUGH, LEASE, MS, OTHER, Told, completed, token};
+use super::told::{
+    AFTER_CRASH, CLAIMED, DUE, ENOUGH, LEASE_DURATION, MS, OTHER, Told, completed, token,
+};
 use crate::event::{Event, Verdict};
 use crate::sink::Rows;
 
@@ -85,7 +87,12 @@ fn a_lease_from_before_a_loss_that_is_prolonged_once_another_one_is_out_is_found
     let mut told = forgotten();
     ends(&mut told, AGAIN + 50 * MS, SECOND, completed());
     assert_eq!(told.broken(), NOTHING);
-    told.extends("worker", AGAIN + 9 * MS, token(1), Some(AGAIN + LEASE));
+    told.extends(
+        "worker",
+        AGAIN + 9 * MS,
+        token(1),
+        Some(AGAIN + LEASE_DURATION),
+    );
     assert_eq!(told.broken(), ["I3"]);
 }
 
@@ -107,7 +114,7 @@ fn a_job_that_was_claimed_after_the_last_loss_is_judged_as_anywhere() {
         if let Event::ClaimOk { now, pages, .. } = event
             && pages[0].jobs[0].attempt == 1
         {
-            pages[0].deadline = *now + 2 * LEASE;
+            pages[0].deadline = *now + 2 * LEASE_DURATION;
         }
     });
     assert_eq!(early.broken(), ["I2"]);

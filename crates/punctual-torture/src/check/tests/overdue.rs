@@ -1,11 +1,11 @@
 use punctual::State;
 
-use super::told::{CLAIMED, LEASE, MS, Told, completed, token};
+use super::told::{CLAIMED, LEASE_DURATION, MS, Told, completed, token};
 use crate::check::bounded::TURN;
 use crate::event::{Event, Verdict};
 
 /// When the lease of the first claim is over.
-const OVER: u64 = CLAIMED + LEASE;
+const OVER: u64 = CLAIMED + LEASE_DURATION;
 
 /// A worker comes with the end of its attempt that long after its lease, and nobody else has claimed the job.
 fn late(by: u64, answer: Option<Verdict>) -> Told {
@@ -55,7 +55,7 @@ fn an_extension_without_an_answer_excuses_what_comes_while_it_may_last() {
         told.say("worker", given_up, Event::ExtendUnknown { invoked, tokens });
         (told.broken(), told.judged().tally.late_excused)
     };
-    let lasts = given_up + TURN + LEASE - OVER;
+    let lasts = given_up + TURN + LEASE_DURATION - OVER;
     assert_eq!(unsure(lasts), (vec![], 1));
     assert_eq!(unsure(lasts + MS), (vec!["I3".to_owned()], 0));
 }
@@ -84,7 +84,12 @@ fn what_is_refused_as_late_is_judged_too_and_told_apart_from_what_nobody_can_jud
 fn an_extension_excuses_the_end_beside_it_and_none_that_was_answered_before() {
     let late_ones = |extended: u64| {
         let mut told = late(100 * MS, completed());
-        told.extends("worker", extended, token(1), Some(OVER + 2 * LEASE));
+        told.extends(
+            "worker",
+            extended,
+            token(1),
+            Some(OVER + 2 * LEASE_DURATION),
+        );
         told.judged().tally.stale_accepted
     };
     let end = OVER + 100 * MS;
@@ -95,7 +100,12 @@ fn an_extension_excuses_the_end_beside_it_and_none_that_was_answered_before() {
 #[test]
 fn an_extension_after_the_lease_has_run_out_that_is_accepted_is_found() {
     let mut told = late(200 * MS, Some(Verdict::LeaseLost));
-    told.extends("worker", OVER + 100 * MS, token(1), Some(OVER + LEASE));
+    told.extends(
+        "worker",
+        OVER + 100 * MS,
+        token(1),
+        Some(OVER + LEASE_DURATION),
+    );
     assert!(
         told.broken().contains(&"I3".to_owned()),
         "{:?}",
@@ -106,7 +116,7 @@ fn an_extension_after_the_lease_has_run_out_that_is_accepted_is_found() {
 #[test]
 fn a_lease_that_was_spared_as_the_engine_had_answered_nobody_is_no_break() {
     let mut told = late(100 * MS, completed());
-    let silent = CLAIMED + 200 * MS..CLAIMED + 200 * MS + LEASE / 2 + 20 * MS;
+    let silent = CLAIMED + 200 * MS..CLAIMED + 200 * MS + LEASE_DURATION / 2 + 20 * MS;
     told.forget(|event| matches!(event, Event::ClaimOk { now, .. } if silent.contains(now)));
     assert!(told.broken().is_empty(), "{:?}", told.broken());
 }
@@ -150,8 +160,8 @@ fn an_engine_is_silent_once_it_answers_nobody_for_more_than_half_a_lease() {
         told.answers_others(from + span, from + span + MS);
         told.broken()
     };
-    assert_eq!(silent_for(LEASE / 2), ["I3"]);
-    assert_eq!(silent_for(LEASE / 2 + 1), NOTHING);
+    assert_eq!(silent_for(LEASE_DURATION / 2), ["I3"]);
+    assert_eq!(silent_for(LEASE_DURATION / 2 + 1), NOTHING);
 }
 
 /// A page of which a later claim was told that less is left of its lease is as short as that.

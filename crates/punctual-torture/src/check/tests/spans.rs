@@ -1,4 +1,4 @@
-use super::told::{CLAIMED, LEASE, MS, Told, token};
+use super::told::{CLAIMED, LEASE_DURATION, MS, Told, token};
 use crate::event::Event;
 
 const NOTHING: [&str; 0] = [];
@@ -10,8 +10,8 @@ fn a_lease_that_is_shorter_or_longer_than_was_asked_for_is_found() {
         told.asks_for(span);
         told.broken()
     };
-    assert_eq!(claimed_for(LEASE), NOTHING);
-    for span in [LEASE - 1, LEASE + 1] {
+    assert_eq!(claimed_for(LEASE_DURATION), NOTHING);
+    for span in [LEASE_DURATION - 1, LEASE_DURATION + 1] {
         assert_eq!(claimed_for(span), ["I2"], "{span}");
     }
 }
@@ -19,10 +19,15 @@ fn a_lease_that_is_shorter_or_longer_than_was_asked_for_is_found() {
 #[test]
 fn every_lease_is_judged_whose_span_is_told() {
     let mut told = Told::a_crash();
-    told.extends("worker", CLAIMED + 9 * MS, token(1), Some(CLAIMED + LEASE));
-    told.extends("worker", CLAIMED + 2 * LEASE, token(1), None);
+    told.extends(
+        "worker",
+        CLAIMED + 9 * MS,
+        token(1),
+        Some(CLAIMED + LEASE_DURATION),
+    );
+    told.extends("worker", CLAIMED + 2 * LEASE_DURATION, token(1), None);
     let before = told.looked_at("I2");
-    told.asks_for(LEASE);
+    told.asks_for(LEASE_DURATION);
     assert_eq!(told.looked_at("I2"), before + 3, "two claims and an extend");
 }
 
@@ -32,7 +37,7 @@ fn a_lease_that_is_answered_again_may_have_been_spared() {
     let again = |until: u64| {
         let mut told = Told::one_job();
         told.claims("worker", CLAIMED + 4 * MS, 1, (0, 0));
-        told.asks_for(LEASE);
+        told.asks_for(LEASE_DURATION);
         told.change(|event| {
             if let Event::ClaimOk { now, pages, .. } = event
                 && *now > CLAIMED
@@ -43,10 +48,10 @@ fn a_lease_that_is_answered_again_may_have_been_spared() {
         told.broken()
     };
     for until in [0, 2 * MS, 4 * MS] {
-        assert_eq!(again(CLAIMED + LEASE + until), NOTHING, "{until}");
+        assert_eq!(again(CLAIMED + LEASE_DURATION + until), NOTHING, "{until}");
     }
-    assert_eq!(again(CLAIMED + LEASE - 1), ["I2"]);
-    assert_eq!(again(CLAIMED + LEASE + 4 * MS + 1), ["I2"]);
+    assert_eq!(again(CLAIMED + LEASE_DURATION - 1), ["I2"]);
+    assert_eq!(again(CLAIMED + LEASE_DURATION + 4 * MS + 1), ["I2"]);
 }
 
 /// A call takes a millisecond here: of several shards some may have been that much before the one whose time is told.
@@ -55,17 +60,17 @@ fn a_lease_that_is_prolonged_by_less_or_more_than_was_asked_for_is_found() {
     let prolonged = |until: u64| {
         let mut told = Told::one_job();
         told.extends("worker", CLAIMED + 3 * MS, token(1), Some(until));
-        told.asks_for(LEASE);
+        told.asks_for(LEASE_DURATION);
         told
     };
     let now = CLAIMED + 3 * MS;
-    for until in [now + LEASE, now + LEASE - MS] {
+    for until in [now + LEASE_DURATION, now + LEASE_DURATION - MS] {
         assert_eq!(prolonged(until).broken(), NOTHING);
     }
-    for until in [now + LEASE + 1, now + LEASE - MS - 1] {
+    for until in [now + LEASE_DURATION + 1, now + LEASE_DURATION - MS - 1] {
         assert_eq!(prolonged(until).broken(), ["I2"]);
     }
-    let mut elsewhere = prolonged(now + LEASE - 2 * MS);
+    let mut elsewhere = prolonged(now + LEASE_DURATION - 2 * MS);
     elsewhere.is_elsewhere = true;
     assert_eq!(elsewhere.broken(), NOTHING);
 }

@@ -17,7 +17,7 @@ pub(super) const OTHER: JobId = JobId::from_bytes([2; 16]);
 
 /// All clocks read the same, in microseconds.
 pub(super) const MS: u64 = 1_000;
-pub(super) const LEASE: u64 = 1_000 * MS;
+pub(super) const LEASE_DURATION: u64 = 1_000 * MS;
 /// When the job is sent, due, first claimed, and when no more are sent.
 pub(super) const SENT: u64 = 10 * MS;
 pub(super) const DUE: u64 = SENT + 500 * MS;
@@ -186,14 +186,14 @@ impl Told {
         };
         let page = Granted {
             token: token(attempt),
-            deadline: at + LEASE,
+            deadline: at + LEASE_DURATION,
             jobs: vec![job],
         };
         let claim = Event::ClaimOk {
             invoked: at - MS,
             now: at,
             alone: false,
-            lease: None,
+            lease_duration: None,
             pages: vec![page],
         };
         self.say(process, at, claim);
@@ -206,7 +206,7 @@ impl Told {
                 invoked: at - MS,
                 now: at,
                 alone: false,
-                lease: None,
+                lease_duration: None,
                 pages: Vec::new(),
             };
             self.say("another", at, claim);
@@ -272,7 +272,7 @@ impl Told {
     ) {
         let page = Extended {
             token,
-            lease: None,
+            lease_duration: None,
             deadline: until,
             asked: vec![JOB],
             lost: Vec::new(),
@@ -292,8 +292,8 @@ impl Told {
     /// Every lease so far was asked for to last so long.
     pub(super) fn asks_for(&mut self, span: u64) {
         self.change(|event| match event {
-            Event::ClaimOk { lease, .. } => *lease = Some(span),
-            Event::ExtendOk { pages, .. } => pages[0].lease = Some(span),
+            Event::ClaimOk { lease_duration, .. } => *lease_duration = Some(span),
+            Event::ExtendOk { pages, .. } => pages[0].lease_duration = Some(span),
             _ => {}
         });
     }
@@ -446,7 +446,7 @@ impl Told {
 }
 
 /// When a crashed job is claimed again.
-pub(super) const AFTER_CRASH: u64 = CLAIMED + LEASE + MS;
+pub(super) const AFTER_CRASH: u64 = CLAIMED + LEASE_DURATION + MS;
 
 fn number(name: &str) -> String {
     name.split(' ').next().unwrap_or_default().to_owned()

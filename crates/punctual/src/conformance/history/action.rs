@@ -155,7 +155,7 @@ pub(super) struct ClaimPlan {
     pub(super) turns: bool,
     pub(super) limit: usize,
     pub(super) max_bytes: usize,
-    pub(super) lease: Duration,
+    pub(super) lease_duration: Duration,
     pub(super) alone: bool,
     pub(super) remote: bool,
     /// Two claims of one nonce are the same claim sent twice.
@@ -166,7 +166,7 @@ pub(super) struct ClaimPlan {
 pub(super) struct ExtendPlan {
     /// Counted back from the last page answered.
     pub(super) page: u8,
-    pub(super) lease: Duration,
+    pub(super) lease_duration: Duration,
     pub(super) forged: bool,
     pub(super) progress: Option<u8>,
     /// Jobs asked about that may be of any page.
@@ -303,7 +303,7 @@ impl fmt::Debug for ClaimPlan {
             f,
             "worker {worker}, {limit} of queues {queues:?}, nonce {nonce}, lease "
         )?;
-        f.write_str(&format_span(self.lease))?;
+        f.write_str(&format_span(self.lease_duration))?;
         for (said, word) in [
             (self.turns, ", in turns"),
             (self.alone, ", alone"),

@@ -59,7 +59,8 @@ const SPANS: [Duration; 9] = [
     minutes(5),
     hours(1),
 ];
-const LEASES: [Duration; 5] = [millis(1), seconds(1), seconds(10), seconds(10), minutes(1)];
+const LEASE_DURATIONS: [Duration; 5] =
+    [millis(1), seconds(1), seconds(10), seconds(10), minutes(1)];
 
 /// One over the last: the call that carries it is refused whole.
 const MALFORMED_PRIORITY: u8 = 10;
@@ -327,7 +328,7 @@ impl Generator {
             turns: random.percent(40),
             limit: random.one(&[1, 1, 2, 3, 5, 64]),
             max_bytes: random.weighted(&[(6, 4 << 20), (1, 1), (1, 60)]),
-            lease: random.span(&LEASES),
+            lease_duration: random.span(&LEASE_DURATIONS),
             alone: random.percent(25),
             remote: random.percent(40),
             nonce,
@@ -343,7 +344,7 @@ impl Generator {
     fn extend(&mut self) -> ExtendPlan {
         ExtendPlan {
             page: self.page_back(),
-            lease: self.random.span(&LEASES),
+            lease_duration: self.random.span(&LEASE_DURATIONS),
             forged: self.random.percent(5),
             progress: self.random.maybe(50, |random| random.small(200)),
             others: (0..self.random.below(3)).map(|_| self.number()).collect(),

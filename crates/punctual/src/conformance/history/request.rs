@@ -183,7 +183,7 @@ pub(super) fn claim(plan: &ClaimPlan) -> Claim {
         ClaimOrder::Strict
     };
     claim.max_bytes = plan.max_bytes;
-    claim.lease = plan.lease;
+    claim.lease_duration = plan.lease_duration;
     claim.nonce = u64::from(plan.nonce) + 1;
     claim.alone = plan.alone;
     claim.in_process = !plan.remote;

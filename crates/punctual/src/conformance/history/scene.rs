@@ -91,11 +91,11 @@ impl Generator {
 
     /// Some of the jobs that are alike, and nothing else.
     pub(super) fn claim_alike(&mut self) -> ClaimPlan {
-        let lease = self.random.one(&[seconds(1), seconds(10), minutes(1)]);
+        let lease_duration = self.random.one(&[seconds(1), seconds(10), minutes(1)]);
         ClaimPlan {
             queues: vec![ALIKE],
             limit: self.random.one(&[2, 4, 8, 64]),
-            lease,
+            lease_duration,
             remote: self.random.percent(40),
             ..self.claim_of_all()
         }
@@ -134,7 +134,7 @@ impl Generator {
             queues: (0..QUEUES).collect(),
             limit: 1_000,
             max_bytes: 4 << 20,
-            lease: minutes(1),
+            lease_duration: minutes(1),
             nonce: self.nonce(),
             alone: false,
             worker: self.random.small(2),

@@ -140,7 +140,7 @@ fn simpler_actions(action: &Action) -> Vec<Action> {
             with(&|claim| claim.remote = false);
             with(&|claim| claim.limit = 1);
             with(&|claim| claim.max_bytes = 4 << 20);
-            with(&|claim| claim.lease = crate::time::seconds(10));
+            with(&|claim| claim.lease_duration = crate::time::seconds(10));
             claims
         }
         Action::Extend(extend) if !extend.others.is_empty() => {

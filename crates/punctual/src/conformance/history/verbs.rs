@@ -94,7 +94,7 @@ impl Replay {
         let others = plan.others.iter().map(|no| id_of(self.seed, *no));
         let extend = Extend {
             token,
-            lease: plan.lease,
+            lease_duration: plan.lease_duration,
             log: Vec::new(),
             progress: (plan.progress.into_iter())
                 .zip(ids.clone())

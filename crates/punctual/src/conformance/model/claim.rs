@@ -4,7 +4,7 @@ use crate::job::{JobId, State, check_name};
 use crate::time::{Timestamp, days, millis};
 
 use super::enqueue::is_until_started;
-use super::{Lease, Space, Standing};
+use super::{Holding, Space, Standing};
 
 /// Who makes the choices that the law leaves open.
 #[derive(Debug, Clone, Copy)]
@@ -49,8 +49,8 @@ impl Space {
         check(claim)?;
         self.saw_worker(now, claim);
         let again =
-            |lease: &&Lease| lease.worker == claim.worker.id && lease.token.nonce == claim.nonce;
-        let again: Vec<Lease> = self.leases.iter().filter(again).cloned().collect();
+            |lease: &&Holding| lease.worker == claim.worker.id && lease.token.nonce == claim.nonce;
+        let again: Vec<Holding> = self.leases.iter().filter(again).cloned().collect();
         if !again.is_empty() {
             return Ok(self.answer(now, claim, choice, &again));
         }
@@ -207,7 +207,7 @@ impl Space {
         choice: Choice<'_>,
         chosen: &[usize],
         alone: bool,
-    ) -> Vec<Lease> {
+    ) -> Vec<Holding> {
         let mut leases = Vec::new();
         let mut rest = chosen;
         let pages = choice.pages(self.fence + 1);
@@ -222,14 +222,14 @@ impl Space {
             if page.is_empty() {
                 continue;
             }
-            let lease = Lease {
+            let lease = Holding {
                 token: Token {
                     fence: (*fence).max(self.fence + 1),
                     nonce: claim.nonce,
                 },
                 worker: claim.worker.id,
-                deadline: now + claim.lease,
-                span: claim.lease,
+                deadline: now + claim.lease_duration,
+                span: claim.lease_duration,
                 spared: false,
                 alone,
                 in_process: claim.in_process,
@@ -245,7 +245,7 @@ impl Space {
         leases
     }
 
-    fn start(&mut self, job: usize, now: Timestamp, lease: &Lease) {
+    fn start(&mut self, job: usize, now: Timestamp, lease: &Holding) {
         let entry = &mut self.jobs[job];
         if is_until_started(&entry.record) {
             entry.holds_key = false;
@@ -264,10 +264,10 @@ impl Space {
         now: Timestamp,
         claim: &Claim,
         choice: Choice<'_>,
-        leases: &[Lease],
+        leases: &[Holding],
     ) -> Claimed {
         let job = |id: &JobId| self.find_whole(*id).map(|job| self.jobs[job].seen(now));
-        let page = |lease: &Lease| Page {
+        let page = |lease: &Holding| Page {
             token: lease.token,
             deadline: lease.deadline,
             jobs: lease.jobs.iter().filter_map(job).collect(),
@@ -306,8 +306,8 @@ fn check(claim: &Claim) -> Result<()> {
     if !(1..=1_000).contains(&claim.limit) {
         return refuse("limit");
     }
-    if claim.lease < millis(1) || claim.lease > days(1) {
-        return refuse("lease");
+    if claim.lease_duration < millis(1) || claim.lease_duration > days(1) {
+        return refuse("lease_duration");
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::engine::JobEnd;
 use crate::job::{CancelReason, DeadReason, PastOutcome, State, Stop};
 use crate::time::{Timestamp, millis};
 
-use super::pages::Lease;
+use super::pages::Holding;
 use super::{Left, Space, Standing};
 
 impl Space {
@@ -63,7 +63,7 @@ impl Space {
         }
     }
 
-    fn rescue_one(&mut self, job: usize, now: Timestamp, lease: &Lease) {
+    fn rescue_one(&mut self, job: usize, now: Timestamp, lease: &Holding) {
         self.jobs[job].tell_of_attempt(lease.deadline, PastOutcome::Crashed, None);
         let record = &mut self.jobs[job].record;
         record.crashes += 1;

@@ -8,7 +8,7 @@ use super::Space;
 
 /// A leased page.
 #[derive(Debug, Clone)]
-pub(crate) struct Lease {
+pub(crate) struct Holding {
     pub(crate) token: Token,
     pub(crate) worker: WorkerId,
     pub(crate) deadline: Timestamp,
@@ -51,8 +51,8 @@ impl Space {
             return ExtendVerdict::LeaseLost;
         };
         let lease = &mut self.leases[at];
-        lease.deadline = lease.deadline.max(now + extend.lease);
-        lease.span = extend.lease;
+        lease.deadline = lease.deadline.max(now + extend.lease_duration);
+        lease.span = extend.lease_duration;
         lease.spared = false;
         let lease = lease.clone();
         self.show_deadline(&lease);
@@ -81,7 +81,7 @@ impl Space {
     }
 
     /// Writes a page's deadline into its jobs.
-    pub(super) fn show_deadline(&mut self, lease: &Lease) {
+    pub(super) fn show_deadline(&mut self, lease: &Holding) {
         for id in &lease.jobs {
             if let Some(job) = self.find_whole(*id) {
                 self.jobs[job].record.lease_until = Some(lease.deadline);

@@ -5,12 +5,12 @@ use crate::worker::Interrupt;
 use crate::worker::fixtures::{CLAIMED_AT, LABELS, board, context, lease, record};
 
 const NOW: Duration = seconds(100);
-const LEASE: Duration = seconds(10);
+const LEASE_DURATION: Duration = seconds(10);
 
 /// A board with one slot and a page of two jobs: one runs, one waits for the slot.
 fn one_runs_one_waits() -> (Board, u64, [JobId; 2]) {
     let mut board = board(1);
-    let page = board.add_page(lease(1), Beat::new(NOW, LEASE));
+    let page = board.add_page(lease(1), Beat::new(NOW, LEASE_DURATION));
     let jobs = [record(), record()];
     let ids = [jobs[0].id, jobs[1].id];
     for job in jobs {
@@ -22,14 +22,14 @@ fn one_runs_one_waits() -> (Board, u64, [JobId; 2]) {
 
 fn extended(lost: &[JobId], cancel_requested: &[JobId]) -> ExtendVerdict {
     ExtendVerdict::Extended {
-        deadline: CLAIMED_AT + LEASE,
+        deadline: CLAIMED_AT + LEASE_DURATION,
         lost: lost.to_vec(),
         cancel_requested: cancel_requested.to_vec(),
     }
 }
 
 fn answer(board: &mut Board, page: u64, verdict: &ExtendVerdict) -> usize {
-    board.extended(page, verdict, Beat::new(NOW, LEASE), NOW)
+    board.extended(page, verdict, Beat::new(NOW, LEASE_DURATION), NOW)
 }
 
 #[test]
@@ -94,8 +94,11 @@ fn heartbeats_keep_to_the_batch_of_the_engine() {
         ..Limits::default()
     });
     for fence in 1..=3 {
-        board.add_page(lease(fence), Beat::new(NOW, LEASE));
+        board.add_page(lease(fence), Beat::new(NOW, LEASE_DURATION));
     }
-    let (keys, pages): (Vec<_>, Vec<_>) = board.due_beats(NOW + LEASE, LEASE).into_iter().unzip();
+    let (keys, pages): (Vec<_>, Vec<_>) = board
+        .due_beats(NOW + LEASE_DURATION, LEASE_DURATION)
+        .into_iter()
+        .unzip();
     assert_eq!((keys.len(), pages.len()), (2, 2));
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use crate::conformance::harness::{Harness, START, Subject};
-use crate::conformance::model::{Choice, Entry, Lease, Model, Space};
+use crate::conformance::model::{Choice, Entry, Holding, Model, Space};
 use crate::engine::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Effect, JobId, Limits, NewJob, Outcome, State};
@@ -162,7 +162,7 @@ impl ModelEngine {
         let sent = pages.clone();
         for page in &mut pages {
             if self.has(Bug::SettleWithoutToken) {
-                let of = |lease: &&mut Lease| {
+                let of = |lease: &&mut Holding| {
                     page.settlements
                         .iter()
                         .any(|job| lease.jobs.contains(&job.id))
