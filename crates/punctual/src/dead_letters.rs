@@ -95,7 +95,7 @@ const SEARCH_CHARS_MIN: usize = 4;
 /// let found = dead_groups(&engine, &namespace, &DeadSearch::default()).await?;
 /// assert_eq!(found.groups[0].error, "timeout after # ms");
 /// assert_eq!(found.groups[0].jobs, 3);
-/// # punctual::Result::Ok(())
+/// # Ok::<(), punctual::Error>(())
 /// # }).unwrap();
 /// ```
 pub async fn dead_groups(
