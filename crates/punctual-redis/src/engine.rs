@@ -9,7 +9,6 @@ use punctual::time::Timestamp;
 use punctual::{Error, ErrorKind, Namespace, NewJob, Result};
 
 use crate::calls::Calls;
-use crate::checks::Checks;
 use crate::examine::{examine, replicas_of};
 use crate::keeper::Keeper;
 use crate::library::Library;
@@ -200,10 +199,7 @@ impl RedisEngine {
     }
 
     fn checks(&self) -> Checks<'_> {
-        Checks {
-            limits: self.calls.limits(),
-            now: self.calls.clock.now(),
-        }
+        Checks::new(self.calls.limits(), self.calls.clock.now())
     }
 
     /// What each shard says that this process has talked to, or why it does not: one that is away is asked beside

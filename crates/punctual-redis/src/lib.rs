@@ -6,7 +6,6 @@
 mod access;
 mod address;
 mod calls;
-mod checks;
 mod clock;
 mod ears;
 mod engine;

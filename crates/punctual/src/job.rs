@@ -11,7 +11,10 @@ mod spec;
 mod state;
 
 pub use id::JobId;
-pub use limits::{Limits, check_header, check_key, check_name};
+pub use limits::{
+    CLAIM_QUEUES_MAX, KEY_BYTES_MAX, Limits, NAME_BYTES_MAX, PRIORITY_MAX, RECORD_BYTES_MAX,
+    RETRY_SPANS_MAX, TIMEOUT_MAX, WAIT_JOBS_MAX, check_header, check_key, check_name,
+};
 pub(crate) use log::append_log;
 pub use log::{LOG_BYTES_KEPT, LOG_LINES_KEPT, LogLine, check_log};
 pub(crate) use past::remember;

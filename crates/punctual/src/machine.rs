@@ -36,9 +36,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::Namespace;
-use crate::error::{Error, ErrorKind, Result};
-use crate::job::{JobId, Limits, State, check_name};
+use crate::engine::{Checks, Namespace};
+use crate::error::Result;
+use crate::job::{JobId, Limits, State};
 use crate::time::{Timestamp, days, minutes};
 
 use due::DueIndex;
@@ -376,28 +376,9 @@ impl Machine {
         Ok(())
     }
 
-    fn check_batch(&self, items: usize) -> Result<()> {
-        if items > self.limits.batch_items {
-            let error = Error::new(
-                ErrorKind::BatchTooLarge,
-                "call carries too many items; send smaller batches",
-            );
-            return Err(error
-                .with("items", items)
-                .with("limit", self.limits.batch_items));
-        }
-        Ok(())
-    }
-
-    /// Checks the payloads of a call.
-    fn check_bytes(&self, bytes: usize) -> Result<()> {
-        if bytes > self.limits.batch_bytes {
-            let message = "call carries too many bytes of payload; send smaller batches";
-            return Err(Error::new(ErrorKind::BatchTooLarge, message)
-                .with("bytes", bytes)
-                .with("limit", self.limits.batch_bytes));
-        }
-        Ok(())
+    /// The checks of a call: against the limits, at the time that the call will have.
+    fn checks(&self, now: Timestamp) -> Checks<'_> {
+        Checks::new(&self.limits, now.max(self.now))
     }
 
     /// Cuts a text that the engine keeps to the limit, at a character.
@@ -408,11 +389,4 @@ impl Machine {
         }
         text[..end].to_owned()
     }
-}
-
-/// Checks the names of a list of queues.
-fn check_queues(queues: &[String]) -> Result<()> {
-    queues
-        .iter()
-        .try_for_each(|queue| check_name("queue", queue))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::JobId;
+use crate::job::{JobId, RETRY_SPANS_MAX};
 use crate::time::{days, hours, seconds};
 
 /// How long a failed job waits, as a function of its failures so far.
@@ -155,7 +155,7 @@ impl RetryPolicy {
             Self::Fixed { span, .. } => &[*span],
             Self::Linear { base, cap, .. } => &[*base, *cap],
             Self::List(spans) => {
-                if spans.is_empty() || spans.len() > 64 {
+                if spans.is_empty() || spans.len() > RETRY_SPANS_MAX {
                     return refuse("list is out of range; use 1 to 64 spans");
                 }
                 spans

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use punctual::engine::{Control, Controlled, Cursor, Edit, EditVerdict, Edited, Select, Target};
+use punctual::engine::{
+    Control, Controlled, Cursor, Edit, EditVerdict, Edited, SETTINGS_PREFIX, Select, Target,
+};
 use punctual::time::Timestamp;
 use punctual::{Namespace, Result};
 
@@ -207,7 +209,7 @@ impl Calls {
         let Control::Write { name, value, .. } = asked else {
             return Ok(());
         };
-        if !name.starts_with(crate::checks::QUEUE_PREFIX) {
+        if !name.starts_with(SETTINGS_PREFIX) {
             return Ok(());
         }
         let read = Control::Read { name: name.clone() };

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{JobId, State, check_name};
+use crate::job::{CLAIM_QUEUES_MAX, JobId, State, WAIT_JOBS_MAX, check_name};
 use crate::time::Timestamp;
 
 /// What to wait for.
@@ -29,14 +29,16 @@ impl WaitFor {
     /// Checks names and numbers, the same for every engine: 1 to 64 queues, at most 1,000 jobs.
     pub fn check(&self) -> Result<()> {
         match self {
-            Self::Work(queues) if queues.is_empty() || queues.len() > 64 => Err(Error::new(
-                ErrorKind::InvalidInput,
-                "wait names no queue or too many; name 1 to 64",
-            )),
+            Self::Work(queues) if queues.is_empty() || queues.len() > CLAIM_QUEUES_MAX => {
+                Err(Error::new(
+                    ErrorKind::InvalidInput,
+                    "wait names no queue or too many; name 1 to 64",
+                ))
+            }
             Self::Work(queues) => queues
                 .iter()
                 .try_for_each(|queue| check_name("queue", queue)),
-            Self::Settled(jobs) if jobs.len() > 1_000 => Err(Error::new(
+            Self::Settled(jobs) if jobs.len() > WAIT_JOBS_MAX => Err(Error::new(
                 ErrorKind::BatchTooLarge,
                 "wait names too many jobs; name at most 1,000",
             )

@@ -1,6 +1,11 @@
+//! Limits of an engine, fixed bounds, and the rules of names.
+
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::time::days;
 
 /// The bounds of one engine; every call over one is refused with the limit's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,10 +56,22 @@ impl Default for Limits {
     }
 }
 
+/// Queues that one claim or wait may name.
+pub const CLAIM_QUEUES_MAX: usize = 64;
+/// Jobs that one wait may name.
+pub const WAIT_JOBS_MAX: usize = 1_000;
+/// The last priority.
+pub const PRIORITY_MAX: u8 = 9;
+/// Bytes of one opaque record.
+pub const RECORD_BYTES_MAX: usize = 64 << 10;
+/// Spans of one `list` retry policy.
+pub const RETRY_SPANS_MAX: usize = 64;
+/// The longest timeout of an attempt.
+pub const TIMEOUT_MAX: Duration = days(365);
 /// The longest name of a namespace, queue, kind, worker or record, in bytes.
-pub(crate) const NAME_BYTES_MAX: usize = 128;
+pub const NAME_BYTES_MAX: usize = 128;
 /// The longest unique key, group key or name that a held job waits for, in bytes.
-pub(crate) const KEY_BYTES_MAX: usize = 256;
+pub const KEY_BYTES_MAX: usize = 256;
 
 /// Checks a name of a namespace, queue, kind or record: 1 to 128 of `a-z A-Z 0-9 . _ - : /`.
 ///

@@ -3,12 +3,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::limits::{Limits, check_header, check_key, check_name};
+use super::limits::{Limits, PRIORITY_MAX, TIMEOUT_MAX, check_header, check_key, check_name};
 use super::log::check_log;
 use super::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, JobId, JobRecord};
 use crate::error::{Error, ErrorKind, Result};
 use crate::retry::RetryPolicy;
-use crate::time::{Timestamp, days};
+use crate::time::Timestamp;
 
 /// When a job may first run. The engine alone adds a delay to its own time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -180,7 +180,7 @@ impl NewJob {
         if let Due::After(span) = self.due {
             check_span("delay", span)?;
         }
-        if self.priority > 9 {
+        if self.priority > PRIORITY_MAX {
             return Err(out_of_range(
                 "priority",
                 self.priority,
@@ -203,7 +203,7 @@ impl NewJob {
             return Err(out_of_range("max_crashes", 0, "at least 1"));
         }
         self.retry.check()?;
-        let allowed = |timeout: &Duration| !timeout.is_zero() && *timeout <= days(365);
+        let allowed = |timeout: &Duration| !timeout.is_zero() && *timeout <= TIMEOUT_MAX;
         if let Some(timeout) = self.timeout.filter(|timeout| !allowed(timeout)) {
             return Err(out_of_range(
                 "timeout",

@@ -1,20 +1,17 @@
 //! Claim: a page of what is ready, under one lease.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::jobs::Loaded;
 use super::lanes::SUSPECT_LANE;
 use super::rows::*;
-use super::{Machine, OpenPage, check_queues};
+use super::{Machine, OpenPage};
 use crate::engine::{Claim, ClaimOrder, Claimed, Namespace, Page, Token};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::job::{Hold, State};
 use crate::planted::{Bug, is_planted};
-use crate::time::{Timestamp, days, millis};
+use crate::time::Timestamp;
 
-/// Queues that one claim may name.
-pub(super) const CLAIM_QUEUES_MAX: usize = 64;
 /// Expired jobs that one claim settles; then what it has is its answer, and there is more.
 const EXPIRED_MAX: usize = 125;
 
@@ -57,7 +54,7 @@ impl Machine {
         namespace: &Namespace,
         claim: &Claim,
     ) -> Result<Claimed> {
-        self.check_claim(claim)?;
+        self.checks(now).claim(claim)?;
         self.begin(now)?;
         let namespace = self.namespace_or_new(namespace);
         let queues: Vec<u32> = claim
@@ -106,19 +103,6 @@ impl Machine {
             suspects,
             another_wakes: false,
         })
-    }
-
-    fn check_claim(&self, claim: &Claim) -> Result<()> {
-        let refuse = |message: &str| Err(Error::new(ErrorKind::InvalidInput, message));
-        if claim.queues.is_empty() || claim.queues.len() > CLAIM_QUEUES_MAX {
-            return refuse("claim names no queue or too many; name 1 to 64");
-        }
-        check_queues(&claim.queues)?;
-        self.check_batch(claim.limit)?;
-        if claim.limit == 0 {
-            return refuse("claim asks for no job; use a limit of 1 to 1,000");
-        }
-        check_lease_duration(claim.lease_duration)
     }
 
     fn claim_page(
@@ -403,13 +387,4 @@ impl Machine {
             .iter()
             .any(|queue| self.lane_counts(*queue)[..lanes].iter().any(|n| *n > 0) || unmoved(queue))
     }
-}
-
-pub(super) fn check_lease_duration(lease_duration: Duration) -> Result<()> {
-    if lease_duration < millis(1) || lease_duration > days(1) {
-        let message = "lease_duration is out of range; use 1 ms to 1 day";
-        return Err(Error::new(ErrorKind::InvalidInput, message)
-            .with("lease_duration", format!("{lease_duration:?}")));
-    }
-    Ok(())
 }

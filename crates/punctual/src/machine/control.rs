@@ -4,16 +4,12 @@ use std::ops::Bound;
 
 use super::Machine;
 use super::rows::*;
-use crate::engine::{Control, Controlled, Namespace, QueueSettings, RecordValue, VersionedRecord};
+use crate::engine::{
+    Control, Controlled, Namespace, QueueSettings, RecordValue, SETTINGS_PREFIX, VersionedRecord,
+};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::check_name;
 use crate::planted::{Bug, is_planted};
 use crate::time::Timestamp;
-
-/// Bytes of one opaque record.
-const RECORD_BYTES_MAX: usize = 64 << 10;
-/// Records whose name begins so are the settings of a queue.
-pub(super) const QUEUE_PREFIX: &str = "queue/";
 
 impl Machine {
     /// Changes a queue or a record; see [`Engine::control`](crate::Engine::control).
@@ -23,7 +19,7 @@ impl Machine {
         namespace: &Namespace,
         control: Control,
     ) -> Result<Controlled> {
-        check_control(&control)?;
+        self.checks(now).control(&control)?;
         self.begin(now)?;
         match control {
             Control::Pause { queue } => self.set_paused(namespace, &queue, true),
@@ -113,7 +109,7 @@ impl Machine {
                 .with("expected", expected)
                 .with("version", version));
         }
-        if let Some(queue) = key.name.strip_prefix(QUEUE_PREFIX) {
+        if let Some(queue) = key.name.strip_prefix(SETTINGS_PREFIX) {
             let settings = match &value {
                 Some(RecordValue::Queue(settings)) => *settings,
                 _ => QueueSettings::default(),
@@ -142,43 +138,12 @@ impl Machine {
                 .scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?
         {
             if let (Some(queue), RecordValue::Queue(settings)) =
-                (key.name.strip_prefix(QUEUE_PREFIX), row.value)
+                (key.name.strip_prefix(SETTINGS_PREFIX), row.value)
             {
                 let id = self.queue_or_new(key.namespace, queue);
                 self.queue_mut(id)?.settings = settings;
             }
         }
         Ok(())
-    }
-}
-
-fn check_control(control: &Control) -> Result<()> {
-    match control {
-        Control::Pause { queue }
-        | Control::Resume { queue }
-        | Control::Purge { queue, .. }
-        | Control::DeleteQueue { queue } => check_name("queue", queue),
-        Control::Read { name } => check_name("record", name),
-        Control::Names { prefix } if prefix.is_empty() => Ok(()),
-        Control::Names { prefix } => check_name("record", prefix),
-        Control::Write { name, value, .. } => {
-            check_name("record", name)?;
-            let queue = name.strip_prefix(QUEUE_PREFIX);
-            queue.map_or(Ok(()), |queue| check_name("queue", queue))?;
-            let refuse = |message: &str| Err(Error::new(ErrorKind::InvalidInput, message));
-            match (queue, value) {
-                (_, Some(RecordValue::Opaque(bytes))) if bytes.len() > RECORD_BYTES_MAX => {
-                    let message = "record is over the limit of 64 KiB";
-                    Err(Error::new(ErrorKind::PayloadTooLarge, message).with("bytes", bytes.len()))
-                }
-                (None, Some(RecordValue::Queue(_))) => {
-                    refuse("queue settings are kept under queue/NAME")
-                }
-                (Some(_), Some(RecordValue::Opaque(_))) => {
-                    refuse("records under queue/ are queue settings")
-                }
-                _ => Ok(()),
-            }
-        }
     }
 }

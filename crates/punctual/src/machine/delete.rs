@@ -1,9 +1,8 @@
 //! Delete of a queue that has no jobs: nothing of it is left.
 
 use super::Machine;
-use super::control::QUEUE_PREFIX;
 use super::rows::*;
-use crate::engine::{Control, Controlled, Counts, Namespace};
+use crate::engine::{Control, Controlled, Counts, Namespace, SETTINGS_PREFIX};
 use crate::error::Result;
 
 impl Machine {
@@ -29,7 +28,7 @@ impl Machine {
         }
         let record = RecordKey {
             namespace,
-            name: format!("{QUEUE_PREFIX}{queue}"),
+            name: format!("{SETTINGS_PREFIX}{queue}"),
         };
         if self.rows.records.get(&record)?.is_some() {
             self.counters.version += 1;

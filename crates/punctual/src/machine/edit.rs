@@ -13,7 +13,7 @@ use crate::engine::{
     Action, Controlled, Cursor, Edit, EditVerdict, Edited, Filter, ListBy, Namespace, Select,
     Target,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::job::{CancelReason, Due, JobId, State};
 use crate::time::Timestamp;
 
@@ -24,12 +24,10 @@ const PURGED: [State; 3] = [State::Held, State::Scheduled, State::Ready];
 impl Machine {
     /// Changes jobs; see [`Engine::edit`](crate::Engine::edit).
     pub fn edit(&mut self, now: Timestamp, namespace: &Namespace, edit: Edit) -> Result<Edited> {
-        self.check_action(now, &edit.action)?;
-        edit.check_payload(&self.limits)?;
+        self.checks(now).edit(&edit)?;
         let (action, dry_run) = (edit.action, edit.dry_run);
         match edit.select {
             Select::Targets(targets) => {
-                self.check_targets(&targets)?;
                 self.begin(now)?;
                 self.edit_targets(namespace, targets, &action, dry_run)
             }
@@ -38,7 +36,6 @@ impl Machine {
                 cursor,
                 limit,
             } => {
-                self.check_limit(limit)?;
                 let request = Request::of(format_args!("edit {namespace} {filter:?} {action:?}"));
                 let position = request.position(cursor.as_ref())?;
                 self.begin(now)?;
@@ -47,22 +44,6 @@ impl Machine {
                 edited.cursor = position.map(|position| request.cursor(&position));
                 Ok(edited)
             }
-        }
-    }
-
-    fn check_action(&self, now: Timestamp, action: &Action) -> Result<()> {
-        match action {
-            Action::Reprioritise(priority) if *priority > 9 => {
-                let message = "priority is out of range; use 0 (first) to 9 (last)";
-                Err(Error::new(ErrorKind::InvalidInput, message).with("priority", priority))
-            }
-            Action::Reschedule(Due::After(span))
-                if now.max(self.now).checked_add(*span).is_none() =>
-            {
-                let message = "delay reaches beyond the year 9999";
-                Err(Error::new(ErrorKind::InvalidDelay, message).with("delay", format!("{span:?}")))
-            }
-            _ => Ok(()),
         }
     }
 
@@ -330,7 +311,6 @@ impl Machine {
         cursor: Option<&Cursor>,
         limit: usize,
     ) -> Result<Controlled> {
-        self.check_limit(limit)?;
         let request = Request::of(format_args!("purge {namespace} {queue}"));
         let (first, mut after) = match request.position(cursor)? {
             None => (0, None),
@@ -374,28 +354,6 @@ impl Machine {
             matched,
             cursor: None,
         })
-    }
-
-    pub(super) fn check_limit(&self, limit: usize) -> Result<()> {
-        if limit == 0 {
-            return Err(Error::new(
-                ErrorKind::InvalidInput,
-                "limit is out of range; use 1 to 1,000",
-            ));
-        }
-        self.check_batch(limit)
-    }
-
-    pub(super) fn check_targets(&self, targets: &[Target]) -> Result<()> {
-        self.check_batch(targets.len())?;
-        for (index, target) in targets.iter().enumerate() {
-            if let Target::Unique { queue, key } = target {
-                crate::job::check_name("queue", queue)
-                    .and_then(|()| crate::job::check_key("unique key", key))
-                    .map_err(|error| error.with("index", index))?;
-            }
-        }
-        Ok(())
     }
 
     /// The id that a target names.

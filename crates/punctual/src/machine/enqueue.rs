@@ -9,7 +9,7 @@ use super::rare::Rare;
 use super::rows::*;
 use super::unique::KeyVerdict;
 use crate::engine::{EnqueueVerdict, Namespace, OnFull, Receipt};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::job::{DeadReason, Due, JobId, JobRecord, NewJob, State, content_headers};
 use crate::time::Timestamp;
 
@@ -17,6 +17,18 @@ use crate::time::Timestamp;
 pub(super) struct Checked {
     job: NewJob,
     asked: Timestamp,
+}
+
+impl Checked {
+    /// Checks have passed at this instant, so that no delay reaches too far.
+    pub(super) fn new(now: Timestamp, job: NewJob) -> Self {
+        let asked = match job.due {
+            Due::Now => now,
+            Due::After(span) => now + span,
+            Due::At(at) => at,
+        };
+        Self { job, asked }
+    }
 }
 
 impl Machine {
@@ -27,7 +39,10 @@ impl Machine {
         namespace: &Namespace,
         jobs: Vec<NewJob>,
     ) -> Result<Vec<Receipt>> {
-        let jobs = self.check_jobs(now, jobs)?;
+        self.checks(now).jobs(&jobs)?;
+        let now = now.max(self.now);
+        let checked = |job| Checked::new(now, job);
+        let jobs: Vec<Checked> = jobs.into_iter().map(checked).collect();
         self.begin(now)?;
         let namespace = self.namespace_or_new(namespace);
         let key = |checked: &Checked| JobKey {
@@ -40,32 +55,6 @@ impl Machine {
         jobs.into_iter()
             .map(|job| self.enqueue_one(namespace, job, true))
             .collect()
-    }
-
-    /// Checks a batch before anything is changed.
-    fn check_jobs(&self, now: Timestamp, jobs: Vec<NewJob>) -> Result<Vec<Checked>> {
-        self.check_batch(jobs.len())?;
-        self.check_bytes(jobs.iter().map(|job| job.payload.len()).sum())?;
-        let check = |(index, job)| {
-            self.check_job(now, job)
-                .map_err(|error: Error| error.with("index", index))
-        };
-        jobs.into_iter().enumerate().map(check).collect()
-    }
-
-    pub(super) fn check_job(&self, now: Timestamp, job: NewJob) -> Result<Checked> {
-        job.check(&self.limits)?;
-        let now = now.max(self.now);
-        let asked = match job.due {
-            Due::Now => Some(now),
-            Due::After(span) => now.checked_add(span),
-            Due::At(at) => Some(at),
-        };
-        let asked = asked.ok_or_else(|| {
-            let message = "delay reaches beyond the year 9999";
-            Error::new(ErrorKind::InvalidDelay, message).with("id", job.id)
-        })?;
-        Ok(Checked { job, asked })
     }
 
     /// One job's enqueue; effects are not `bounded` by `max_pending`.

@@ -4,14 +4,14 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
+use super::Machine;
 use super::codec::{Reader, Writer};
 use super::cursor::{Fixed, Request, bad_cursor};
 use super::jobs::Loaded;
 use super::rows::*;
-use super::{Machine, check_queues};
 use crate::engine::{Filter, Got, List, ListBy, Listing, Namespace, Target};
 use crate::error::Result;
-use crate::job::{JobId, State, check_key};
+use crate::job::{JobId, State};
 use crate::time::Timestamp;
 
 /// What a search found.
@@ -35,7 +35,7 @@ impl Machine {
         targets: &[Target],
         explain: bool,
     ) -> Result<Vec<Option<Got>>> {
-        self.check_targets(targets)?;
+        self.checks(now).targets(targets)?;
         self.begin(now)?;
         targets
             .iter()
@@ -79,15 +79,7 @@ impl Machine {
 
     /// Lists jobs; see [`Engine::list`](crate::Engine::list).
     pub fn list(&mut self, now: Timestamp, namespace: &Namespace, list: &List) -> Result<Listing> {
-        self.check_limit(list.limit)?;
-        match &list.by {
-            ListBy::State { queue, .. } => check_queues(std::slice::from_ref(queue))?,
-            ListBy::Unique { queue, key } | ListBy::Group { queue, key } => {
-                check_queues(std::slice::from_ref(queue))?;
-                check_key("key", key)?;
-            }
-            ListBy::All => {}
-        }
+        self.checks(now).list(list)?;
         let (by, filter) = (&list.by, &list.filter);
         let request = Request::of(format_args!("list {namespace} {by:?} {filter:?}"));
         let position = request.position(list.cursor.as_ref())?;

@@ -1,14 +1,12 @@
 //! Leases: extend, rescue, and who holds what.
 
-use super::claim::check_lease_duration;
 use super::jobs::Loaded;
 use super::rows::*;
 use super::{Derived, Machine, OpenPage};
 use crate::engine::{Extend, ExtendVerdict, Namespace, Token};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::job::{
-    CancelReason, DeadReason, JobId, PastAttempt, PastOutcome, State, Stop, append_log, check_log,
-    remember,
+    CancelReason, DeadReason, JobId, PastAttempt, PastOutcome, State, Stop, append_log, remember,
 };
 use crate::planted::{Bug, is_planted};
 use crate::time::Timestamp;
@@ -21,26 +19,7 @@ impl Machine {
         namespace: &Namespace,
         pages: Vec<Extend>,
     ) -> Result<Vec<ExtendVerdict>> {
-        self.check_batch(pages.len())?;
-        for page in &pages {
-            check_lease_duration(page.lease_duration)?;
-            let notes = page.progress.len().max(page.log.len());
-            self.check_batch(page.jobs.len().max(notes))?;
-            for (id, lines) in &page.log {
-                check_log(lines.iter().map(String::as_str)).map_err(|e| e.with("id", id))?;
-            }
-            if let Some((id, progress)) = page
-                .progress
-                .iter()
-                .find(|(_, p)| p.len() > self.limits.result_bytes)
-            {
-                let message = "progress is over the limit";
-                return Err(Error::new(ErrorKind::PayloadTooLarge, message)
-                    .with("id", id)
-                    .with("bytes", progress.len())
-                    .with("limit", self.limits.result_bytes));
-            }
-        }
+        self.checks(now).extends(&pages)?;
         self.begin(now)?;
         let namespace = self.namespace(namespace);
         pages

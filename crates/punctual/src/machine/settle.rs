@@ -7,10 +7,9 @@ use super::rows::*;
 use crate::engine::{
     EnqueueVerdict, Namespace, PageReport, Settle, SettleVerdict, Settlement, Token,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::job::{
-    CancelReason, DeadReason, Effect, JobId, OnRetry, Outcome, PastOutcome, State, Stop,
-    append_log, check_key, check_log,
+    CancelReason, DeadReason, Effect, JobId, OnRetry, Outcome, PastOutcome, State, Stop, append_log,
 };
 use crate::planted::{Bug, is_planted};
 use crate::time::Timestamp;
@@ -28,7 +27,8 @@ impl Machine {
         namespace: &Namespace,
         settle: Settle,
     ) -> Result<Vec<Vec<SettleVerdict>>> {
-        let effects = self.check_settle(now, &settle)?;
+        self.checks(now).settle(&settle)?;
+        let effects = Self::effects_of(now.max(self.now), &settle);
         self.begin(now)?;
         let namespace = self.namespace_or_new(namespace);
         let mut effects = effects.into_iter();
@@ -55,84 +55,20 @@ impl Machine {
         Ok(verdicts)
     }
 
-    fn check_settle(&self, now: Timestamp, settle: &Settle) -> Result<Vec<Vec<CheckedEffect>>> {
-        self.check_batch(settle.pages.len())?;
-        let all = settle.pages.iter().flat_map(|page| &page.settlements);
-        self.check_batch(all.clone().count())?;
-        self.check_samples("lateness", settle, |page| &page.lateness_us)?;
-        self.check_samples("run time", settle, |page| &page.run_time_us)?;
-        let effects = all.clone().flat_map(|one| &one.effects);
-        self.check_bytes(effects.map(payload_bytes).sum())?;
-        all.enumerate()
-            .map(|(index, one)| {
-                self.check_settlement(now, one)
-                    .map_err(|error| error.with("index", index))
-            })
-            .collect()
-    }
-
-    fn check_samples(
-        &self,
-        what: &str,
-        settle: &Settle,
-        of: impl Fn(&PageReport) -> &Vec<u64>,
-    ) -> Result<()> {
-        let samples: usize = settle.pages.iter().map(|page| of(page).len()).sum();
-        if samples > self.limits.batch_items {
-            let message =
-                format!("settle carries too many samples of {what}; send smaller batches");
-            return Err(Error::new(ErrorKind::BatchTooLarge, message)
-                .with("samples", samples)
-                .with("limit", self.limits.batch_items));
-        }
-        Ok(())
-    }
-
-    fn check_settlement(
-        &self,
-        now: Timestamp,
-        settlement: &Settlement,
-    ) -> Result<Vec<CheckedEffect>> {
-        if let Some(result) = settlement
-            .result
-            .as_ref()
-            .filter(|bytes| bytes.len() > self.limits.result_bytes)
-        {
-            let message = "result is over the limit; store it elsewhere and keep a reference";
-            return Err(Error::new(ErrorKind::PayloadTooLarge, message)
-                .with("bytes", result.len())
-                .with("limit", self.limits.result_bytes));
-        }
-        check_log(settlement.log.iter().map(String::as_str))?;
-        let span = match settlement.outcome {
-            Outcome::Retry { after: Some(span) } | Outcome::Snooze { after: span } => span,
-            _ => std::time::Duration::ZERO,
-        };
-        if now.max(self.now).checked_add(span).is_none() {
-            let message = "span reaches beyond the year 9999";
-            return Err(
-                Error::new(ErrorKind::InvalidDelay, message).with("span", format!("{span:?}"))
-            );
-        }
-        if settlement.effects.len() > self.limits.effects {
-            let message = "settlement carries too many effects";
-            return Err(Error::new(ErrorKind::BatchTooLarge, message)
-                .with("effects", settlement.effects.len())
-                .with("limit", self.limits.effects));
-        }
-        let check = |effect: &Effect| match effect {
-            Effect::Enqueue(job) => self
-                .check_job(now, (**job).clone())
-                .map(|job| CheckedEffect::Enqueue(Box::new(job))),
-            Effect::Clear { job, name } => {
-                check_key("name to clear", name)?;
-                Ok(CheckedEffect::Clear {
-                    job: *job,
-                    name: name.clone(),
-                })
+    /// The effects of each settlement, with the due of new jobs; checks have passed.
+    fn effects_of(now: Timestamp, settle: &Settle) -> Vec<Vec<CheckedEffect>> {
+        let checked = |effect: &Effect| match effect {
+            Effect::Enqueue(job) => {
+                CheckedEffect::Enqueue(Box::new(Checked::new(now, (**job).clone())))
             }
+            Effect::Clear { job, name } => CheckedEffect::Clear {
+                job: *job,
+                name: name.clone(),
+            },
         };
-        settlement.effects.iter().map(check).collect()
+        let all = settle.pages.iter().flat_map(|page| &page.settlements);
+        all.map(|one| one.effects.iter().map(checked).collect())
+            .collect()
     }
 
     fn settle_one(
@@ -371,13 +307,6 @@ impl Machine {
             self.changed(&job);
         }
         Ok(())
-    }
-}
-
-fn payload_bytes(effect: &Effect) -> usize {
-    match effect {
-        Effect::Enqueue(job) => job.payload.len(),
-        Effect::Clear { .. } => 0,
     }
 }
 

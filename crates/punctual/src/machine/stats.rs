@@ -26,8 +26,7 @@ impl Machine {
         namespace: &Namespace,
         request: &StatsRequest,
     ) -> Result<Stats> {
-        self.check_batch(request.queues.len())?;
-        super::check_queues(&request.queues)?;
+        self.checks(now).stats(request)?;
         self.begin(now)?;
         let namespace = self.namespace(namespace);
         let mut ids: Vec<(String, u32)> = self

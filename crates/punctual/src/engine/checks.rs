@@ -1,31 +1,48 @@
-//! What may be sent, checked before it is: the same rules for every engine.
+//! The checks of every call, the same for every engine: an engine checks a call before it acts.
 
 use std::time::Duration;
 
-use punctual::engine::{
+use super::{
     Action, Claim, Control, Edit, Extend, List, ListBy, PageReport, RecordValue, Select, Settle,
     Settlement, StatsRequest, Target,
 };
-use punctual::job::{check_key, check_log, check_name};
-use punctual::time::{Timestamp, days, millis};
-use punctual::{Due, Effect, Error, ErrorKind, Limits, NewJob, Outcome, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{
+    CLAIM_QUEUES_MAX, Due, Effect, Limits, NewJob, Outcome, PRIORITY_MAX, RECORD_BYTES_MAX,
+    check_key, check_log, check_name,
+};
+use crate::time::{Timestamp, days, millis};
 
-/// Bytes of one opaque record.
-const RECORD_BYTES_MAX: usize = 64 << 10;
 /// Records whose name begins so are the settings of a queue.
-pub(crate) const QUEUE_PREFIX: &str = "queue/";
-/// Queues that one claim may name.
-const CLAIM_QUEUES_MAX: usize = 64;
+pub const SETTINGS_PREFIX: &str = "queue/";
 
-/// The bounds of one engine, and about what time it is there.
+/// Checks calls against the limits of one engine at its time.
+///
+/// ```
+/// use punctual::engine::Checks;
+/// use punctual::time::Timestamp;
+/// use punctual::{Limits, NewJob};
+///
+/// let limits = Limits::default();
+/// let checks = Checks::new(&limits, Timestamp::now());
+/// let job = NewJob { priority: 10, ..NewJob::new("orders", "{}") };
+/// let error = checks.jobs(&[job]).unwrap_err();
+/// assert!(error.to_string().contains("priority is out of range"), "{error}");
+/// ```
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Checks<'a> {
-    pub(crate) limits: &'a Limits,
-    pub(crate) now: Timestamp,
+pub struct Checks<'a> {
+    limits: &'a Limits,
+    now: Timestamp,
 }
 
-impl Checks<'_> {
-    pub(crate) fn jobs(&self, jobs: &[NewJob]) -> Result<()> {
+impl<'a> Checks<'a> {
+    /// Checks against these limits; no delay may reach beyond the year 9999 from `now` on.
+    pub fn new(limits: &'a Limits, now: Timestamp) -> Self {
+        Self { limits, now }
+    }
+
+    /// Checks the jobs of an enqueue; the error names the `index` of the first that is refused.
+    pub fn jobs(&self, jobs: &[NewJob]) -> Result<()> {
         self.batch(jobs.len())?;
         self.bytes(jobs.iter().map(|job| job.payload.len()).sum())?;
         for (index, job) in jobs.iter().enumerate() {
@@ -39,7 +56,8 @@ impl Checks<'_> {
         self.due(job.due).map_err(|error| error.with("id", job.id))
     }
 
-    pub(crate) fn claim(&self, claim: &Claim) -> Result<()> {
+    /// Checks a claim: 1 to 64 queues, 1 to 1,000 jobs, a lease of 1 ms to 1 day.
+    pub fn claim(&self, claim: &Claim) -> Result<()> {
         if claim.queues.is_empty() || claim.queues.len() > CLAIM_QUEUES_MAX {
             return refuse("claim names no queue or too many; name 1 to 64");
         }
@@ -51,7 +69,8 @@ impl Checks<'_> {
         lease_duration(claim.lease_duration)
     }
 
-    pub(crate) fn extends(&self, pages: &[Extend]) -> Result<()> {
+    /// Checks the extensions of leases, their progress and their log lines.
+    pub fn extends(&self, pages: &[Extend]) -> Result<()> {
         self.batch(pages.len())?;
         for page in pages {
             lease_duration(page.lease_duration)?;
@@ -73,7 +92,8 @@ impl Checks<'_> {
         Ok(())
     }
 
-    pub(crate) fn settle(&self, settle: &Settle) -> Result<()> {
+    /// Checks the settlements of a call with their effects and samples.
+    pub fn settle(&self, settle: &Settle) -> Result<()> {
         self.batch(settle.pages.len())?;
         let all = settle.pages.iter().flat_map(|page| &page.settlements);
         self.batch(all.clone().count())?;
@@ -113,11 +133,10 @@ impl Checks<'_> {
                 .with("limit", self.limits.result_bytes));
         }
         check_log(settlement.log.iter().map(String::as_str))?;
-        match settlement.outcome {
-            Outcome::Retry { after: Some(span) } | Outcome::Snooze { after: span } => {
-                self.span("span", span)?;
-            }
-            _ => {}
+        if let Outcome::Retry { after: Some(span) } | Outcome::Snooze { after: span } =
+            settlement.outcome
+        {
+            self.span("span", span)?;
         }
         if settlement.effects.len() > self.limits.effects {
             let message = "settlement carries too many effects";
@@ -131,11 +150,11 @@ impl Checks<'_> {
             .try_for_each(|effect| match effect {
                 Effect::Enqueue(job) => self.job(job),
                 Effect::Clear { name, .. } => check_key("name to clear", name),
-                _ => refuse("this effect is not known to this version"),
             })
     }
 
-    pub(crate) fn targets(&self, targets: &[Target]) -> Result<()> {
+    /// Checks the targets of a get or an edit.
+    pub fn targets(&self, targets: &[Target]) -> Result<()> {
         self.batch(targets.len())?;
         for (index, target) in targets.iter().enumerate() {
             if let Target::Unique { queue, key } = target {
@@ -147,7 +166,8 @@ impl Checks<'_> {
         Ok(())
     }
 
-    pub(crate) fn list(&self, list: &List) -> Result<()> {
+    /// Checks a list.
+    pub fn list(&self, list: &List) -> Result<()> {
         self.limit(list.limit)?;
         match &list.by {
             ListBy::State { queue, .. } => check_name("queue", queue),
@@ -155,14 +175,15 @@ impl Checks<'_> {
                 check_name("queue", queue)?;
                 check_key("key", key)
             }
-            _ => Ok(()),
+            ListBy::All => Ok(()),
         }
     }
 
-    pub(crate) fn edit(&self, edit: &Edit) -> Result<()> {
+    /// Checks an edit: its action and what it selects.
+    pub fn edit(&self, edit: &Edit) -> Result<()> {
         edit.check_payload(self.limits)?;
         match &edit.action {
-            Action::Reprioritise(priority) if *priority > 9 => {
+            Action::Reprioritise(priority) if *priority > PRIORITY_MAX => {
                 let message = "priority is out of range; use 0 (first) to 9 (last)";
                 return Err(Error::new(ErrorKind::InvalidInput, message).with("priority", priority));
             }
@@ -172,16 +193,17 @@ impl Checks<'_> {
         match &edit.select {
             Select::Targets(targets) => self.targets(targets),
             Select::Filter { limit, .. } => self.limit(*limit),
-            _ => refuse("this selection is not known to this version"),
         }
     }
 
-    pub(crate) fn stats(&self, request: &StatsRequest) -> Result<()> {
+    /// Checks a request of statistics.
+    pub fn stats(&self, request: &StatsRequest) -> Result<()> {
         self.batch(request.queues.len())?;
         queues(&request.queues)
     }
 
-    pub(crate) fn control(&self, control: &Control) -> Result<()> {
+    /// Checks a control of a queue or a record.
+    pub fn control(&self, control: &Control) -> Result<()> {
         match control {
             Control::Pause { queue }
             | Control::Resume { queue }
@@ -194,7 +216,6 @@ impl Checks<'_> {
             Control::Names { prefix } if prefix.is_empty() => Ok(()),
             Control::Names { prefix } => check_name("record", prefix),
             Control::Write { name, value, .. } => record(name, value.as_ref()),
-            _ => refuse("this control is not known to this version"),
         }
     }
 
@@ -244,7 +265,7 @@ impl Checks<'_> {
 fn payload_bytes(effect: &Effect) -> usize {
     match effect {
         Effect::Enqueue(job) => job.payload.len(),
-        _ => 0,
+        Effect::Clear { .. } => 0,
     }
 }
 
@@ -265,7 +286,7 @@ fn lease_duration(lease_duration: Duration) -> Result<()> {
 
 fn record(name: &str, value: Option<&RecordValue>) -> Result<()> {
     check_name("record", name)?;
-    let queue = name.strip_prefix(QUEUE_PREFIX);
+    let queue = name.strip_prefix(SETTINGS_PREFIX);
     queue.map_or(Ok(()), |queue| check_name("queue", queue))?;
     match (queue, value) {
         (_, Some(RecordValue::Opaque(bytes))) if bytes.len() > RECORD_BYTES_MAX => {
