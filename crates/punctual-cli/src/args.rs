@@ -14,7 +14,7 @@ use crate::commands::{
     audit, backup, bench, completions, demo, doctor, enqueue, export, import, jobs, queues, repair,
     restore, serve, top, work,
 };
-use crate::connect::{self, Address, Connection, Make, Manner};
+use crate::connect::{self, Address, Connection, Make, Mode};
 use crate::failure::Result;
 use crate::output::{Format, Output};
 
@@ -119,17 +119,17 @@ impl Global {
 
     /// Opens the engine that was asked for.
     pub(crate) async fn session(&self, make: Make) -> Result<Session> {
-        self.session_as(make, Manner::Join).await
+        self.session_as(make, Mode::Join).await
     }
 
     /// The same for a command that takes long: others are answered meanwhile.
     pub(crate) async fn shared_session(&self, make: Make) -> Result<Session> {
-        self.session_as(make, Manner::Share).await
+        self.session_as(make, Mode::Share).await
     }
 
-    async fn session_as(&self, make: Make, manner: Manner) -> Result<Session> {
+    async fn session_as(&self, make: Make, mode: Mode) -> Result<Session> {
         let named = self.namespace()?;
-        let connection = self.address()?.open(make, manner).await?;
+        let connection = self.address()?.open(make, mode).await?;
         let namespace = match self.namespace {
             Some(_) => named,
             None => connection.own_namespace().await?.unwrap_or(named),

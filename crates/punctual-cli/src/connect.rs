@@ -1,6 +1,5 @@
 //! The only place that turns an address into an engine.
 
-mod directory;
 mod record;
 
 use std::fmt;
@@ -12,11 +11,12 @@ use punctual::engine::Durability;
 use punctual::time::{ManualClock, parse_span};
 use punctual::{Engine, Error, ErrorKind, MemoryEngine, Namespace};
 use punctual_client::{HttpEngine, Transport};
+use punctual_directory::SharedDirectory;
+pub(crate) use punctual_directory::{AUDIT, Mode};
 use punctual_embedded::Options;
 use punctual_gateway::Sharer;
 use punctual_redis::RedisEngine;
 
-use self::directory::Directory;
 use crate::failure::{Exit, Failure, Result};
 
 /// Where jobs are kept unless told otherwise.
@@ -24,9 +24,6 @@ pub(crate) const DEFAULT: &str = "file:./punctual-data";
 
 /// The environment's variable with the token that a gateway wants, or that it is to want.
 pub(crate) const TOKEN: &str = "PUNCTUAL_TOKEN";
-
-/// The record of who changed what through a gateway, in the directory whose jobs it serves.
-pub(crate) const AUDIT: &str = "audit.jsonl";
 
 /// The addresses that this build understands, for errors and `--help`.
 pub(crate) const SUPPORTED: &str = "memory:, file:DIR, redis://HOST, rediss://HOST, \
@@ -125,7 +122,7 @@ impl RedisAddress {
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     pub(crate) engine: Arc<dyn Engine>,
-    directory: Option<Arc<Directory>>,
+    directory: Option<Arc<SharedDirectory>>,
     gateway: Option<HttpEngine>,
     in_process: bool,
 }
@@ -189,17 +186,6 @@ impl Connection {
             None => Ok(()),
         }
     }
-}
-
-/// What becomes of a directory that another process holds, and of others that come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
-    /// The other process is asked.
-    Join,
-    /// The other process is asked; and while the directory is held here, others are answered.
-    Share,
-    /// It is refused; while the directory is held here, others are answered.
-    Hold,
 }
 
 /// Whether a directory that is not there is made: only by commands that put jobs in. The others
@@ -313,7 +299,7 @@ impl Address {
     }
 
     /// Opens the engine; `make` says whether a directory may be made.
-    pub(crate) async fn open(&self, make: Make, manner: Manner) -> Result<Connection> {
+    pub(crate) async fn open(&self, make: Make, mode: Mode) -> Result<Connection> {
         match self {
             Self::Memory => Ok(Connection::in_process(MemoryEngine::new())),
             Self::Gateway {
@@ -338,7 +324,7 @@ impl Address {
                 if let Some(bytes) = reserve {
                     options = options.reserve_bytes(*bytes);
                 }
-                let directory = Directory::open(dir.clone(), options, manner).await;
+                let directory = SharedDirectory::open(dir.clone(), options, mode).await;
                 let directory = Arc::new(directory.map_err(unopened)?);
                 Ok(Connection {
                     engine: directory.clone(),

@@ -25,7 +25,8 @@ use crate::vitals::Vitals;
 
 /// The durable engine in one directory: acknowledged means kept.
 ///
-/// One process holds a directory. [`close`](Self::close) ends in good order, and so does dropping,
+/// One process holds a directory; `EmbeddedEngine::open_or_join` of the crate `punctual-directory`
+/// lets other processes join it. [`close`](Self::close) ends in good order, and so does dropping,
 /// which waits for it; after that, or a kill at any moment, [`open`](Self::open) goes on where
 /// this ended.
 ///

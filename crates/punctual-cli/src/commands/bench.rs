@@ -8,7 +8,7 @@ use clap::Subcommand;
 use punctual::{JobId, Namespace};
 
 use crate::args::{Global, Session};
-use crate::connect::{Address, Connection, Make, Manner};
+use crate::connect::{Address, Connection, Make, Mode};
 use crate::failure::{Failure, Result};
 
 /// Measure an engine: throughput and CPU, lateness, bytes per job
@@ -62,7 +62,7 @@ impl Place {
                 address
             }
         };
-        let connection = address.open(Make::IfMissing, Manner::Hold).await?;
+        let connection = address.open(Make::IfMissing, Mode::Hold).await?;
         let info = connection.engine.info().await?;
         let namespace = Namespace::new(format!("bench-{}", JobId::new()))?;
         Ok(Self {

@@ -25,7 +25,7 @@ use self::reconcile::Reconciliation;
 use self::screen::{FRAME, Screen};
 use self::shop::{CancelUnpaid, Shop, cancel_unpaid};
 use crate::args::{Global, Listen, Session, listen_of};
-use crate::connect::{Address, Make, Manner};
+use crate::connect::{Address, Make, Mode};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{count, counted};
 use crate::signals::Signals;
@@ -160,7 +160,7 @@ impl Args {
             None => Address::of_directory(jobs),
         };
         let namespace = global.namespace.clone().unwrap_or_else(|| "demo".into());
-        let connection = address.open(Make::IfMissing, Manner::Hold).await?;
+        let connection = address.open(Make::IfMissing, Mode::Hold).await?;
         Ok(Session::new(
             connection,
             Namespace::new(namespace)?,
@@ -255,7 +255,7 @@ fn broken(error: JoinError) -> Failure {
 /// Another demo may be at work in there.
 async fn refuse_if_held(jobs: &Path) -> Result<()> {
     match Address::of_directory(jobs)
-        .open(Make::Never, Manner::Hold)
+        .open(Make::Never, Mode::Hold)
         .await
     {
         Err(failure) if failure.exit() == Exit::Unavailable => Err(failure),

@@ -14,7 +14,7 @@ use punctual::{Engine, ErrorKind, Namespace, NewJob, Outcome, State};
 use rustix::fs::statvfs;
 
 use crate::args::{Global, Session};
-use crate::connect::{Address, Make, Manner};
+use crate::connect::{Address, Make, Mode};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Output, count, counted, object};
 
@@ -101,7 +101,7 @@ impl Args {
             // The namespace that it runs in may be new.
             Address::Redis(_) => {
                 let address = address.clone().that_may_begin();
-                address.open(Make::Never, Manner::Join).await?.engine
+                address.open(Make::Never, Mode::Join).await?.engine
             }
             _ => session.engine.clone(),
         };

@@ -16,7 +16,7 @@ use tokio::signal::unix::SignalKind;
 use self::access::{Access, warn_if_others_can_read};
 use self::config::Config;
 use crate::args::{Global, Listen, listen_of, span_of};
-use crate::connect::{AUDIT, Address, DEFAULT, Make, Manner, TOKEN};
+use crate::connect::{AUDIT, Address, DEFAULT, Make, Mode, TOKEN};
 use crate::failure::{Failure, Result};
 use crate::output::{Output, object};
 use crate::signals::{self, Signals};
@@ -161,7 +161,7 @@ impl Args {
         let clock = self.test_clock.then(|| ManualClock::new(Timestamp::ZERO));
         let connection = match &clock {
             Some(clock) => address.open_timed(clock.clone())?,
-            None => address.open(Make::IfMissing, Manner::Join).await?,
+            None => address.open(Make::IfMissing, Mode::Join).await?,
         };
         let doorbell = Doorbell::default();
         let mut duties = Duties::new();

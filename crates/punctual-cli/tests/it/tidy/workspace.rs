@@ -3,7 +3,7 @@
 use super::tree::Tree;
 
 /// Which crates of ours each crate may import: `None` for those that may see everything.
-const MAP: [(&str, Option<&[&str]>); 15] = [
+const MAP: [(&str, Option<&[&str]>); 16] = [
     ("punctual", Some(&[])),
     ("punctual-embedded", Some(&["punctual"])),
     ("punctual-redis", Some(&["punctual"])),
@@ -12,6 +12,16 @@ const MAP: [(&str, Option<&[&str]>); 15] = [
     ("punctual-push", Some(&["punctual"])),
     ("punctual-gateway", Some(&["punctual", "punctual-push"])),
     ("punctual-client", Some(&["punctual"])),
+    // Joins the process that holds a directory: engines do not know gateways.
+    (
+        "punctual-directory",
+        Some(&[
+            "punctual",
+            "punctual-client",
+            "punctual-embedded",
+            "punctual-gateway",
+        ]),
+    ),
     ("punctual-cli", None),
     ("punctual-torture", None),
     ("punctual-fuzz", None),

@@ -3,12 +3,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::connect::{Address, Make, Manner};
+use crate::connect::{Address, Make, Mode};
 use crate::output::{Format, Output};
 
 #[tokio::test]
 async fn the_name_that_it_listens_by_is_one_that_it_answers_to() {
-    let memory = Address::Memory.open(Make::IfMissing, Manner::Hold).await;
+    let memory = Address::Memory.open(Make::IfMissing, Mode::Hold).await;
     let out = Output {
         format: Format::Json,
     };

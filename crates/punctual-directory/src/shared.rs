@@ -1,5 +1,5 @@
-//! The engine in a directory, wherever it is: in this process, or in another one that holds the
-//! directory and answers on a socket in it. When that one ends, this process takes its place.
+//! An engine in a directory that this process holds, or that another process serves on a socket.
+//! When that process ends, this one opens the directory and continues.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,85 +18,106 @@ use punctual_embedded::{EmbeddedEngine, Options};
 use punctual_gateway::{Audit, Gateway, Sharer, Sharing, Tokens};
 use tokio::sync::{Notify, OnceCell};
 
-use super::{AUDIT, Manner};
+/// The file in the directory that records changes and who made them.
+pub const AUDIT: &str = "audit.jsonl";
 
-/// How long whoever holds the directory may take to end, or to answer.
-const PATIENCE: Duration = seconds(5);
-/// How long calls of others may take to end before the engine is closed.
-const DRAIN: Duration = seconds(5);
+/// How a process shares a directory with other processes of its user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Joins a process that holds the directory. Serves others only after
+    /// [`share_by`](SharedDirectory::share_by).
+    Join,
+    /// Joins a process that holds the directory; serves others while this process holds it.
+    Share,
+    /// Fails while another process holds the directory; serves others from then on.
+    Hold,
+}
 
-/// A directory that is open, here or elsewhere.
+/// How long the process that holds the directory may take to end, or to answer.
+const JOIN_TIMEOUT: Duration = seconds(5);
+/// How long calls of other processes may take to end before the engine closes.
+const DRAIN_TIMEOUT: Duration = seconds(5);
+
+/// An engine whose directory is open in this process or in another one.
+///
+/// Dropping it closes a directory that this process holds.
 #[derive(Debug)]
-pub(super) struct Directory {
+pub struct SharedDirectory {
     dir: PathBuf,
     options: Options,
-    manner: Manner,
-    /// By whom others are answered, if not by a gateway of our own.
+    mode: Mode,
+    /// The gateway that serves other processes, if the caller has one.
     sharer: OnceLock<Sharer>,
-    present: Mutex<Present>,
-    /// The directory is held here now.
-    came: Notify,
-    /// Where changes made here are written down, by who answers nobody else.
-    record: OnceCell<Option<Audit>>,
-    /// Whoever changes `present` has it; counts the attempts.
+    place: Mutex<Place>,
+    /// Wakes up `stopped` when this process has opened the directory.
+    opened: Notify,
+    /// The audit file, opened when this process makes a change and serves no others.
+    audit: OnceCell<Option<Audit>>,
+    /// Counts attempts to find the directory; its guard allows a change of `place`.
     attempts: tokio::sync::Mutex<u64>,
 }
 
 #[derive(Debug)]
-enum Present {
+enum Place {
     Here(Arc<EmbeddedEngine>, Option<Sharing>),
     Elsewhere(HttpEngine),
 }
 
-impl Directory {
-    pub(super) async fn open(dir: PathBuf, options: Options, manner: Manner) -> Result<Self> {
+impl SharedDirectory {
+    /// Opens the directory, or joins the process that holds it, as the mode allows.
+    pub async fn open(dir: PathBuf, options: Options, mode: Mode) -> Result<Self> {
         let sharer = OnceLock::new();
-        let present = find(&dir, &options, manner, &sharer).await?;
+        let place = find(&dir, &options, mode, &sharer).await?;
         Ok(Self {
             dir,
-            // Once it is there, one that is missing was taken away by somebody.
+            // A directory that is missing later was removed: do not make an empty one.
             options: options.create(false),
-            manner,
+            mode,
             sharer,
-            present: Mutex::new(present),
-            came: Notify::new(),
-            record: OnceCell::new(),
+            place: Mutex::new(place),
+            opened: Notify::new(),
+            audit: OnceCell::new(),
             attempts: tokio::sync::Mutex::default(),
         })
     }
 
-    /// Lets others be answered by this one whenever the directory is held here.
-    pub(super) fn share_by(&self, sharer: Sharer) {
+    /// Whether this process holds the directory.
+    pub fn is_holder(&self) -> bool {
+        self.here().is_some()
+    }
+
+    /// Serves other processes by this gateway while this process holds the directory.
+    pub fn share_by(&self, sharer: Sharer) {
         let sharer = self.sharer.get_or_init(|| sharer);
-        if let Present::Here(_, sharing) = &mut *self.present() {
+        if let Place::Here(_, sharing) = &mut *self.place() {
             *sharing = warned(sharer.share_in(&self.dir));
         }
     }
 
-    /// Answers others no more.
-    pub(super) async fn unshare(&self) {
-        let sharing = match &mut *self.present() {
-            Present::Here(_, sharing) => sharing.take(),
-            Present::Elsewhere(_) => None,
+    /// Stops serving other processes.
+    pub async fn unshare(&self) {
+        let sharing = match &mut *self.place() {
+            Place::Here(_, sharing) => sharing.take(),
+            Place::Elsewhere(_) => None,
         };
         if let Some(sharing) = sharing {
-            sharing.drain(DRAIN).await;
+            sharing.drain(DRAIN_TIMEOUT).await;
         }
     }
 
-    /// Completes when the engine stops itself while it is held here.
-    pub(super) async fn stopped(&self) -> Error {
+    /// Completes when the engine of this process stops itself, with the reason.
+    pub async fn stopped(&self) -> Error {
         loop {
-            let came = self.came.notified();
+            let opened = self.opened.notified();
             match self.here() {
                 Some(engine) => return engine.stopped().await,
-                None => came.await,
+                None => opened.await,
             }
         }
     }
 
-    /// Ends it in good order, if it is held here.
-    pub(super) async fn close(&self) -> Result<()> {
+    /// Stops serving others and closes the engine, if this process holds the directory.
+    pub async fn close(&self) -> Result<()> {
         self.unshare().await;
         match self.here() {
             Some(engine) => engine.close().await,
@@ -104,42 +125,43 @@ impl Directory {
         }
     }
 
-    fn present(&self) -> MutexGuard<'_, Present> {
-        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn here(&self) -> Option<Arc<EmbeddedEngine>> {
-        match &*self.present() {
-            Present::Here(engine, _) => Some(engine.clone()),
-            Present::Elsewhere(_) => None,
+        match &*self.place() {
+            Place::Here(engine, _) => Some(engine.clone()),
+            Place::Elsewhere(_) => None,
         }
     }
 
     fn engine(&self) -> Arc<dyn Engine> {
-        match &*self.present() {
-            Present::Here(engine, _) => engine.clone(),
-            Present::Elsewhere(engine) => Arc::new(engine.clone()),
+        match &*self.place() {
+            Place::Here(engine, _) => engine.clone(),
+            Place::Elsewhere(engine) => Arc::new(engine.clone()),
         }
     }
 
-    /// The record of changes, if it is for us to write: a gateway writes down those made through it,
-    /// and a process that has one changes nothing by itself that a person asked for.
-    async fn record(&self) -> Option<&Audit> {
-        if self.manner != Manner::Join || self.sharer.get().is_some() {
+    /// The audit file, if this process writes it: a gateway records the changes made through it,
+    /// and a process that has a gateway makes no change for a person by itself.
+    async fn audit(&self) -> Option<&Audit> {
+        if self.mode != Mode::Join || self.sharer.get().is_some() {
             return None;
         }
         let path = self.dir.join(AUDIT);
         let open = async move || {
             let audit = Audit::in_file(&path);
-            // A full disk shall not keep a person from deleting.
-            let warn = |error: &Error| tracing::warn!(%error, "this change is not on record");
+            // A person must be able to delete jobs while the disk is full.
+            let warn =
+                |error: &Error| tracing::warn!(%error, "this change is not in the audit file");
             audit.inspect_err(warn).ok()
         };
-        self.record.get_or_init(open).await.as_ref()
+        self.audit.get_or_init(open).await.as_ref()
     }
 
-    /// After a call of another process failed: where the engine is now, if the call may be made
-    /// again there.
+    /// After a call to the other process failed: the engine as it is now, if the call may be
+    /// repeated there.
     async fn after(&self, error: Error, may_repeat: bool, before: u64) -> Result<Arc<dyn Engine>> {
         if error.kind() != ErrorKind::EngineUnavailable {
             return Err(error);
@@ -148,12 +170,12 @@ impl Directory {
         if *attempts == before && self.here().is_none() {
             *attempts += 1;
             let shown = self.dir.display();
-            tracing::info!(directory = %shown, "the process that held the directory is gone");
-            let found = find(&self.dir, &self.options, self.manner, &self.sharer).await;
+            tracing::info!(directory = %shown, "the process that held the directory has ended");
+            let found = find(&self.dir, &self.options, self.mode, &self.sharer).await;
             match found {
-                Ok(present) => {
-                    *self.present() = present;
-                    self.came.notify_waiters();
+                Ok(place) => {
+                    *self.place() = place;
+                    self.opened.notify_waiters();
                 }
                 Err(_) => return Err(error),
             }
@@ -165,13 +187,13 @@ impl Directory {
     }
 }
 
-/// Opens the directory, or finds who has it; waits a while for one that is about to end.
+/// Opens the directory, or finds the process that holds it; waits for one that is about to end.
 async fn find(
     dir: &Path,
     options: &Options,
-    manner: Manner,
+    mode: Mode,
     sharer: &OnceLock<Sharer>,
-) -> Result<Present> {
+) -> Result<Place> {
     let waited = Stopwatch::start();
     loop {
         let held = match EmbeddedEngine::open(dir, options.clone()) {
@@ -179,23 +201,23 @@ async fn find(
                 let engine = Arc::new(engine);
                 let shared = match sharer.get() {
                     Some(sharer) => Some(sharer.share_in(dir)),
-                    None if manner == Manner::Join => None,
+                    None if mode == Mode::Join => None,
                     None => Some(share(engine.clone(), dir)),
                 };
-                return Ok(Present::Here(engine, shared.and_then(warned)));
+                return Ok(Place::Here(engine, shared.and_then(warned)));
             }
-            Err(error) if error.kind() == ErrorKind::DataLocked && manner != Manner::Hold => error,
+            Err(error) if error.kind() == ErrorKind::DataLocked && mode != Mode::Hold => error,
             Err(error) => return Err(error),
         };
         let elsewhere = HttpEngine::in_directory(dir);
-        match within(PATIENCE, elsewhere.info()).await {
+        match within(JOIN_TIMEOUT, elsewhere.info()).await {
             Some(Ok(_)) => {
                 let shown = dir.display();
-                tracing::info!(directory = %shown, "held by another process, which is asked");
-                return Ok(Present::Elsewhere(elsewhere));
+                tracing::info!(directory = %shown, "another process holds the directory; calls go to it");
+                return Ok(Place::Elsewhere(elsewhere));
             }
             Some(Err(error)) if error.kind() != ErrorKind::EngineUnavailable => return Err(error),
-            _ if waited.elapsed() > PATIENCE => return Err(held),
+            _ if waited.elapsed() > JOIN_TIMEOUT => return Err(held),
             _ => pause(millis(25)).await,
         }
     }
@@ -207,26 +229,26 @@ fn share(engine: Arc<EmbeddedEngine>, dir: &Path) -> Result<Sharing> {
     gateway.share_in(dir)
 }
 
-/// A directory in which no socket can be made is used all the same.
+/// Uses a directory even if no socket can be made in it.
 fn warned(shared: Result<Sharing>) -> Option<Sharing> {
-    let warn = |error: &Error| tracing::warn!(%error, "other processes find no way in here");
+    let warn = |error: &Error| tracing::warn!(%error, "other processes cannot join: the directory has no socket");
     shared.inspect_err(warn).ok()
 }
 
-/// Whether nobody was there to send it to.
+/// Whether the call failed before it was sent.
 fn was_not_sent(error: &Error) -> bool {
     let source = std::error::Error::source(error);
     source.is_some_and(|source| source.is::<io::Error>())
 }
 
-/// Makes a call, once more if whoever was asked is gone: the same ids change nothing twice. An edit
-/// has none, so it is made again only if it was not sent.
+/// Makes a call, and repeats it if the other process has ended: the same ids change nothing twice.
+/// An edit has no id, so it is repeated only if it was not sent.
 macro_rules! through {
     ($self:ident, $may_repeat:literal, $verb:ident($($namespace:ident)?; $($argument:ident),*)) => {{
         if let Some(engine) = $self.here() {
             return engine.$verb($($namespace,)? $($argument),*).await;
         }
-        // Read before the engine is looked up: whatever fails now counts as that attempt's.
+        // Read before the engine is: a failure from here on belongs to that attempt.
         let before = *$self.attempts.lock().await;
         let engine = $self.engine();
         match engine.$verb($($namespace,)? $($argument.clone()),*).await {
@@ -240,7 +262,7 @@ macro_rules! through {
 }
 
 #[async_trait]
-impl Engine for Directory {
+impl Engine for SharedDirectory {
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
         through!(self, true, enqueue(namespace; jobs))
     }
@@ -276,7 +298,7 @@ impl Engine for Directory {
 
     async fn edit(&self, namespace: &Namespace, edit: Edit) -> Result<Edited> {
         if let Some(engine) = self.here()
-            && let Some(audit) = self.record().await
+            && let Some(audit) = self.audit().await
         {
             return audit.edit(&*engine, namespace, edit).await;
         }
@@ -289,7 +311,7 @@ impl Engine for Directory {
 
     async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
         if let Some(engine) = self.here()
-            && let Some(audit) = self.record().await
+            && let Some(audit) = self.audit().await
         {
             return audit.control(&*engine, namespace, control).await;
         }
