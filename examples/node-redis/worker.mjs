@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // A Punctual worker with nothing but the npm package `redis`.
 //
-// It claims a page of jobs, runs them beside each other, extends the lease meanwhile, settles each job
+// It claims a lease of jobs, runs them beside each other, extends the lease meanwhile, settles each job
 // as it ends and keeps the rest, and stops at once when the lease is lost. See README.md beside this file.
 
 import { randomUUID } from "node:crypto";
@@ -51,7 +51,7 @@ async function handle(job, lost) {
   return { by: WORKER_NAME, seconds };
 }
 
-/** Extends a page at a third of its lease until it is done, or lost. */
+/** Extends a lease at a third of its duration until it is done, or lost. */
 async function keep(token, done, lost) {
   while (!done.aborted) {
     await sleep(LEASE_MS / 3, undefined, { signal: done }).catch(() => {});
@@ -65,7 +65,7 @@ async function keep(token, done, lost) {
   }
 }
 
-/** Settles one job of the page, the others stay in it; whether that counted. */
+/** Settles one job of the lease, the others stay in it; whether that counted. */
 async function settle(token, job, lost, ...outcome) {
   let giveUpAt;
   while (!lost.aborted) {
@@ -105,13 +105,13 @@ async function runOne(token, job, lost) {
   return settle(token, job, lost, ...outcome);
 }
 
-/** Runs the jobs of a page beside each other. */
+/** Runs the jobs of a lease beside each other. */
 async function run({ token, jobs }) {
   const done = new AbortController();
   const lost = new AbortController();
   const keeper = keep(token, done.signal, lost);
   const counted = await Promise.all(jobs.map((job) => runOne(token, job, lost.signal)));
-  if (counted.includes(false)) say("lease lost: somebody else has the jobs of this page");
+  if (counted.includes(false)) say("lease lost: somebody else has the jobs of this lease");
   done.abort();
   await keeper;
 }
@@ -157,20 +157,20 @@ let nonce = randomUUID();
 let heard = false;
 let alone = false;
 while (!stopping) {
-  let page;
+  let lease;
   try {
     const words = ["LIMIT", "10", "LEASE_MS", LEASE_MS, "WORKER", WORKER_NAME, "NONCE", nonce];
-    // Nothing runs between two pages, so a suspect may come: a job that crashed twice.
-    page = await call("claim", QUEUE, ...words, ...(heard ? ["RUNG"] : []), ...(alone ? ["ALONE"] : []));
+    // Nothing runs between two leases, so a suspect may come: a job that crashed twice.
+    lease = await call("claim", QUEUE, ...words, ...(heard ? ["RUNG"] : []), ...(alone ? ["ALONE"] : []));
   } catch (error) {
     say(`claim failed, trying again: ${error.message}`);
     await sleep(1000);
-    continue; // with the same nonce: if the page was opened, it is answered again
+    continue; // with the same nonce: if the lease was opened, it is answered again
   }
   nonce = randomUUID();
   heard = false;
-  alone = Boolean(page.suspects_wait) && !alone;
-  if (page.jobs.length > 0) await run(page);
-  else if (!alone) heard = await waitForWork(page.wake_in_ms);
+  alone = Boolean(lease.suspects_wait) && !alone;
+  if (lease.jobs.length > 0) await run(lease);
+  else if (!alone) heard = await waitForWork(lease.wake_in_ms);
 }
 process.exit(0);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A Punctual worker over HTTP with nothing but Python's standard library.
 
-It claims a page of jobs, extends the lease while they run, settles each job as it ends and keeps the
+It claims a lease of jobs, extends the lease while they run, settles each job as it ends and keeps the
 rest, and stops at once when the lease is lost. See README.md beside this file.
 """
 
@@ -50,35 +50,35 @@ def call(route, body, wait_seconds=0):
         raise Unanswered(str(error)) from None
 
 
-def handle(job, page_lost):
-    """The work itself. Looks at `page_lost` now and then: then somebody else runs the job."""
+def handle(job, lease_lost):
+    """The work itself. Looks at `lease_lost` now and then: then somebody else runs the job."""
     payload = job.get("payload")
     seconds = payload.get("seconds", JOB_SECONDS) if isinstance(payload, dict) else JOB_SECONDS
-    page_lost.wait(seconds)
+    lease_lost.wait(seconds)
     return {"by": NAME, "seconds": seconds}
 
 
 def keep(token, done, lost):
-    """Extends a page at a third of its lease until it is done, or lost."""
+    """Extends a lease at a third of its duration until it is done, or lost."""
     while not done.wait(LEASE_MS / 3000):
         try:
-            answer = call("extensions", {"pages": [{"token": token, "lease_duration": f"{LEASE_MS}ms"}]})
+            answer = call("extensions", {"leases": [{"token": token, "lease_duration": f"{LEASE_MS}ms"}]})
         except Unanswered as error:
             say(f"extend failed, trying again: {error}")
             continue
-        if answer["pages"][0].get("lease_lost"):
+        if answer["leases"][0].get("lease_lost"):
             lost.set()
             return
 
 
 def settle(token, job, lost, outcome, measured):
-    """Settles one job of the page, the others stay in it; whether that counted."""
+    """Settles one job of the lease, the others stay in it; whether that counted."""
     give_up_at = None
     settlement = {"id": job["id"], "attempt": job["attempt"], **outcome}
     report = {"token": token, "settlements": [settlement], **measured}
     while not lost.is_set():
         try:
-            answer = call("settlements", {"pages": [report]})
+            answer = call("settlements", {"leases": [report]})
         except Unanswered as error:
             if stopping.is_set():  # a worker that is asked to end waits for the gateway for one lease
                 give_up_at = give_up_at or time.monotonic() + LEASE_MS / 1000
@@ -88,7 +88,7 @@ def settle(token, job, lost, outcome, measured):
             say(f"settle failed, trying again: {error}")
             lost.wait(0.5)  # the same settle again answers `repeated`
             continue
-        verdict = answer["pages"][0]["settlements"][0]["verdict"]
+        verdict = answer["leases"][0]["settlements"][0]["verdict"]
         say(f"settled {job['id']} {outcome['outcome']}: {verdict}")
         return verdict != "lease_lost"
     return False
@@ -115,12 +115,12 @@ def instant(text):
     return whole + float("0" + text[19:].rstrip("Z"))
 
 
-def run(page, now, heard):
-    """Runs the jobs of a page, one after the other. What it measures is what the dashboard shows as lateness."""
-    token, done, lost = page["token"], threading.Event(), threading.Event()
+def run(lease, now, heard):
+    """Runs the jobs of a lease, one after the other. What it measures is what the dashboard shows as lateness."""
+    token, done, lost = lease["token"], threading.Event(), threading.Event()
     keeper = threading.Thread(target=keep, args=(token, done, lost))
     keeper.start()
-    for job in page["jobs"]:
+    for job in lease["jobs"]:
         started = time.monotonic()
         outcome = run_one(job, lost)
         late = instant(now) - instant(job["due"]) + started - heard  # one clock, and what passed since
@@ -129,18 +129,18 @@ def run(page, now, heard):
         if outcome["outcome"] == "released":  # it has not run
             measured = {}
         if not settle(token, job, lost, outcome, measured):
-            say("lease lost: somebody else has the jobs of this page")
+            say("lease lost: somebody else has the jobs of this lease")
             break
     done.set()
     keeper.join()
 
 
 def claim(nonce):
-    """What one claim answers, the moment a job is due. With the same nonce a page whose answer was
+    """What one claim answers, the moment a job is due. With the same nonce a lease whose answer was
     lost is answered again."""
     wish = {"queues": [QUEUE], "limit": 10, "lease_duration": f"{LEASE_MS}ms", "worker": WORKER, "nonce": nonce}
     answer = call("claims", {**wish, "wait": "5s"}, wait_seconds=5)
-    if not answer["pages"] and answer["suspects"]:
+    if not answer["leases"] and answer["suspects"]:
         # A job that was in two crashes is only given to who runs nothing else, as this one does now.
         answer = call("claims", {**wish, "alone": True})
     return answer
@@ -162,8 +162,8 @@ def main():
             stopping.wait(1)
             continue
         nonce, heard = secrets.token_hex(8), time.monotonic()
-        for page in claimed["pages"]:
-            run(page, claimed["now"], heard)
+        for lease in claimed["leases"]:
+            run(lease, claimed["now"], heard)
 
 
 if __name__ == "__main__":

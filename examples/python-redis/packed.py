@@ -52,7 +52,7 @@ def enqueue(queue, payload, delay_us=0, unique=None):
 
 
 def claim(queue, worker, instance, limit=10, lease_duration=10_000_000, flags=0):
-    """The page's token and ids, if there is one, and in how many seconds there may be more, if that is known."""
+    """The lease's token and ids, if there is one, and in how many seconds there may be more, if that is known."""
     nonce = struct.pack(">Q", uuid.uuid4().int & ALL_64 & ~0x3FF)  # its last ten bits are the shard
     asked = struct.pack(">QHIBBB", lease_duration, limit, 1 << 20, flags, 1, len(queue)) + queue
     reply = call("claim", nonce + worker + asked + b"\x80", instance)
@@ -76,16 +76,16 @@ def claim_when_there_is_something(queue, worker, instance, is_asleep=lambda: Non
     threading.Thread(target=listen, daemon=True).start()
     while True:
         rang.clear()
-        page, jobs, wakes = claim(queue, worker, instance, flags=flags)
+        lease, jobs, wakes = claim(queue, worker, instance, flags=flags)
         if jobs:
-            return page, jobs
+            return lease, jobs
         is_asleep()
         flags = COMES_BY_ITSELF + (WOKEN if rang.wait(wakes) else 0)
 
 
 def extend(token, instance, lease_duration=10_000_000):
-    page = token + struct.pack(">QHH", lease_duration, 0, 0)
-    return call("extend", struct.pack(">H", 1) + page, instance)[8] == 1
+    lease = token + struct.pack(">QHH", lease_duration, 0, 0)
+    return call("extend", struct.pack(">H", 1) + lease, instance)[8] == 1
 
 
 def complete(token, ids, instance, attempt=1):
@@ -99,44 +99,44 @@ if __name__ == "__main__":
     me = uuid.uuid4().bytes
     sent = [enqueue(b"packed", b'{"n":%d}' % n) for n in range(3)]
     shard = sent[0][1]
-    page, jobs, _ = claim(b"packed", me, shard)
+    lease, jobs, _ = claim(b"packed", me, shard)
     assert jobs == [job for job, _ in sent], "in the order sent"
-    assert extend(page, shard) and complete(page, jobs, shard), "the lease is ours"
-    assert not extend(page, shard), "the page has ended with its jobs"
+    assert extend(lease, shard) and complete(lease, jobs, shard), "the lease is ours"
+    assert not extend(lease, shard), "the lease has ended with its jobs"
     done = jobs
 
     began = time.monotonic()
     later, _ = enqueue(b"later", b"{}", delay_us=300_000)
-    page, jobs, wakes = claim(b"later", me, shard)
+    lease, jobs, wakes = claim(b"later", me, shard)
     assert not jobs and 0 < wakes <= 0.3, "it is told when to come again"
-    page, jobs = claim_when_there_is_something(b"later", me, shard)
+    lease, jobs = claim_when_there_is_something(b"later", me, shard)
     assert jobs == [later] and time.monotonic() - began >= 0.3, "and never early"
-    assert complete(page, jobs, shard)
+    assert complete(lease, jobs, shard)
     done += jobs
 
     first, _ = enqueue(b"keyed", b"{}", unique=b"order:7")
     assert enqueue(b"keyed", b"{}", unique=b"order:7")[0] == first, "one job holds the key"
-    page, jobs, _ = claim(b"keyed", me, shard)
-    assert jobs == [first] and complete(page, jobs, shard)
+    lease, jobs, _ = claim(b"keyed", me, shard)
+    assert jobs == [first] and complete(lease, jobs, shard)
     second, _ = enqueue(b"keyed", b"{}", unique=b"order:7")
     assert second != first, "the key went with its job"
-    page, jobs, _ = claim(b"keyed", me, shard)
-    assert jobs == [second] and complete(page, jobs, shard)
+    lease, jobs, _ = claim(b"keyed", me, shard)
+    assert jobs == [second] and complete(lease, jobs, shard)
     done += [first, second]
 
     rung = []
     asleep = lambda: rung or rung.append(enqueue(b"rung", b"{}")[0])
-    page, jobs = claim_when_there_is_something(b"rung", me, shard, asleep)
-    assert jobs == rung and complete(page, jobs, shard), "the bell told of it"
+    lease, jobs = claim_when_there_is_something(b"rung", me, shard, asleep)
+    assert jobs == rung and complete(lease, jobs, shard), "the bell told of it"
     done += jobs
     suspect, _ = enqueue(b"doubted", b"{}")
     for _ in range(2):  # two workers take it and never settle it
         while not claim(b"doubted", uuid.uuid4().bytes, shard, lease_duration=1_000)[1]:
             pass
     for _ in range(1_000):  # until the second lease has ended
-        page, jobs, _ = claim(b"doubted", me, shard, flags=SUSPECTS_TOO)
+        lease, jobs, _ = claim(b"doubted", me, shard, flags=SUSPECTS_TOO)
         if jobs:
             break
-    assert jobs == [suspect] and complete(page, jobs, shard, attempt=3), "it comes to a worker without a lease"
+    assert jobs == [suspect] and complete(lease, jobs, shard, attempt=3), "it comes to a worker without a lease"
     done += jobs
     print("completed", *(uuid.UUID(bytes=job) for job in done))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A Punctual worker with nothing but redis-py.
 
-It claims a page of jobs, extends the lease while they run, settles each job as it ends and keeps the
+It claims a lease of jobs, extends the lease while they run, settles each job as it ends and keeps the
 rest, and stops at once when the lease is lost. See README.md beside this file.
 """
 
@@ -35,16 +35,16 @@ def call(function, *words):
     return json.loads(server.execute_command("FCALL", f"punctual_1_{function}", 1, KEY, *words))
 
 
-def handle(job, page_lost):
-    """The work itself. Looks at `page_lost` now and then: then somebody else runs the job."""
+def handle(job, lease_lost):
+    """The work itself. Looks at `lease_lost` now and then: then somebody else runs the job."""
     payload = job.get("payload")
     seconds = payload.get("seconds", JOB_SECONDS) if isinstance(payload, dict) else JOB_SECONDS
-    page_lost.wait(seconds)
+    lease_lost.wait(seconds)
     return {"by": NAME, "seconds": seconds}
 
 
 def keep(token, done, lost):
-    """Extends a page at a third of its lease until it is done, or lost."""
+    """Extends a lease at a third of its duration until it is done, or lost."""
     while not done.wait(LEASE_MS / 3000):
         try:
             answer = call("extend", token, "LEASE_MS", LEASE_MS)
@@ -57,7 +57,7 @@ def keep(token, done, lost):
 
 
 def settle(token, job, lost, *outcome):
-    """Settles one job of the page, the others stay in it; whether that counted."""
+    """Settles one job of the lease, the others stay in it; whether that counted."""
     give_up_at = None
     while not lost.is_set():
         try:
@@ -90,15 +90,15 @@ def run_one(job, lost):
         return ["retry", "ERROR", str(error)[:2000]]
 
 
-def run(page):
-    """Runs the jobs of a page, one after the other."""
-    token, done, lost = page["token"], threading.Event(), threading.Event()
+def run(lease):
+    """Runs the jobs of a lease, one after the other."""
+    token, done, lost = lease["token"], threading.Event(), threading.Event()
     keeper = threading.Thread(target=keep, args=(token, done, lost))
     keeper.start()
     try:
-        for job in page["jobs"]:
+        for job in lease["jobs"]:
             if not settle(token, job, lost, *run_one(job, lost)):
-                say("lease lost: somebody else will have the jobs of this page")
+                say("lease lost: somebody else will have the jobs of this lease")
                 break
     finally:  # whatever ends this thread, its lease must not be kept
         done.set()
@@ -128,22 +128,22 @@ def main():
     nonce, heard, alone = uuid.uuid4().hex, False, False
     while not stopping.is_set():
         try:
-            # Nothing runs between two pages, so a suspect may come: a job that crashed twice.
+            # Nothing runs between two leases, so a suspect may come: a job that crashed twice.
             flags = ["RUNG"] * heard + ["ALONE"] * alone
-            page = call("claim", QUEUE, "LIMIT", 10, "LEASE_MS", LEASE_MS, "WORKER", NAME, "NONCE", nonce, *flags)
+            lease = call("claim", QUEUE, "LIMIT", 10, "LEASE_MS", LEASE_MS, "WORKER", NAME, "NONCE", nonce, *flags)
         except redis.RedisError as error:
             say(f"claim failed, trying again: {error}")
             stopping.wait(1)
-            continue  # with the same nonce: if the page was opened, it is answered again
-        waiting = page.get("suspects_wait", False) and not alone
+            continue  # with the same nonce: if the lease was opened, it is answered again
+        waiting = lease.get("suspects_wait", False) and not alone
         nonce, heard, alone = uuid.uuid4().hex, False, waiting
-        if page["jobs"]:
-            run(page)
+        if lease["jobs"]:
+            run(lease)
             continue
         if waiting:
             continue
         idle.set()  # until wake_at, or the bell; five seconds at most, should a bell be lost
-        heard = rung.wait(min(page.get("wake_in_ms", 5000) / 1000, 5))
+        heard = rung.wait(min(lease.get("wake_in_ms", 5000) / 1000, 5))
         idle.clear()
         rung.clear()
 

@@ -1,6 +1,6 @@
 // A Punctual worker over HTTP with nothing but fetch.
 //
-// It claims a page of jobs, runs them beside each other, extends the lease meanwhile, settles each job
+// It claims a lease of jobs, runs them beside each other, extends the lease meanwhile, settles each job
 // as it ends and keeps the rest, and stops at once when the lease is lost. See README.md beside this file.
 
 import { randomBytes, randomUUID } from "node:crypto";
@@ -22,20 +22,20 @@ interface Job {
   due: string;
   payload?: { seconds?: number };
 }
-interface Page {
+interface Lease {
   token: string;
   jobs: Job[];
 }
 interface Claimed {
-  pages: Page[];
+  leases: Lease[];
   now: string;
   suspects: boolean;
 }
 interface Extended {
-  pages: { lease_lost?: boolean; cancel_requested?: string[] }[];
+  leases: { lease_lost?: boolean; cancel_requested?: string[] }[];
 }
 interface Settled {
-  pages: { settlements: { verdict: "settled" | "repeated" | "lease_lost" }[] }[];
+  leases: { settlements: { verdict: "settled" | "repeated" | "lease_lost" }[] }[];
 }
 type Outcome =
   | { outcome: "completed"; result?: unknown }
@@ -79,15 +79,15 @@ async function handle(job: Job, lost: AbortSignal): Promise<unknown> {
   return { by: WORKER_NAME, seconds };
 }
 
-/** Extends a page at a third of its lease until it is done, or lost. */
+/** Extends a lease at a third of its duration until it is done, or lost. */
 async function keep(token: string, done: AbortSignal, lost: AbortController): Promise<void> {
   while (!done.aborted) {
     await sleep(LEASE_MS / 3, undefined, { signal: done }).catch(() => {});
     if (done.aborted) return;
     try {
-      const pages = [{ token, lease_duration: `${LEASE_MS}ms` }];
-      const answer = await call<Extended>("extensions", { pages });
-      if (answer.pages[0]?.lease_lost) return lost.abort();
+      const leases = [{ token, lease_duration: `${LEASE_MS}ms` }];
+      const answer = await call<Extended>("extensions", { leases });
+      if (answer.leases[0]?.lease_lost) return lost.abort();
     } catch (error) {
       if (!(error instanceof Unanswered)) throw error;
       say(`extend failed, trying again: ${error.message}`);
@@ -95,7 +95,7 @@ async function keep(token: string, done: AbortSignal, lost: AbortController): Pr
   }
 }
 
-/** Settles one job of the page, the others stay in it; whether that counted. */
+/** Settles one job of the lease, the others stay in it; whether that counted. */
 async function settle(
   token: string,
   job: Job,
@@ -107,9 +107,9 @@ async function settle(
   let giveUpAt: number | undefined;
   while (!lost.aborted) {
     try {
-      const pages = [{ token, settlements: [settlement], ...measured }];
-      const answer = await call<Settled>("settlements", { pages });
-      const verdict = answer.pages[0]!.settlements[0]!.verdict;
+      const leases = [{ token, settlements: [settlement], ...measured }];
+      const answer = await call<Settled>("settlements", { leases });
+      const verdict = answer.leases[0]!.settlements[0]!.verdict;
       say(`settled ${job.id} ${outcome.outcome}: ${verdict}`);
       return verdict !== "lease_lost";
     } catch (error) {
@@ -149,13 +149,13 @@ async function runOne(token: string, job: Job, lost: AbortSignal, now: string, h
   });
 }
 
-/** Runs the jobs of a page beside each other. */
-async function run({ token, jobs }: Page, now: string, heard: number): Promise<void> {
+/** Runs the jobs of a lease beside each other. */
+async function run({ token, jobs }: Lease, now: string, heard: number): Promise<void> {
   const done = new AbortController();
   const lost = new AbortController();
   const keeper = keep(token, done.signal, lost);
   const counted = await Promise.all(jobs.map((job) => runOne(token, job, lost.signal, now, heard)));
-  if (counted.includes(false)) say("lease lost: somebody else has the jobs of this page");
+  if (counted.includes(false)) say("lease lost: somebody else has the jobs of this lease");
   done.abort();
   await keeper;
 }
@@ -164,13 +164,13 @@ const stopping = new AbortController();
 process.on("SIGTERM", () => stopping.abort());
 
 /**
- * What one claim answers, the moment a job is due. With the same nonce a page whose answer was
+ * What one claim answers, the moment a job is due. With the same nonce a lease whose answer was
  * lost is answered again; a claim that is cut while it waits takes no job.
  */
 async function claim(nonce: string): Promise<Claimed> {
   const wish = { queues: [QUEUE], limit: 10, lease_duration: `${LEASE_MS}ms`, worker, nonce };
   const answer = await call<Claimed>("claims", { ...wish, wait: "30s" }, stopping.signal);
-  if (answer.pages.length > 0 || !answer.suspects) return answer;
+  if (answer.leases.length > 0 || !answer.suspects) return answer;
   // A job that was in two crashes is only given to who runs nothing else, as this one does now.
   return call<Claimed>("claims", { ...wish, alone: true });
 }
@@ -191,5 +191,5 @@ while (!stopping.signal.aborted) {
   }
   nonce = newNonce();
   const heard = performance.now();
-  for (const page of claimed.pages) await run(page, claimed.now, heard);
+  for (const lease of claimed.leases) await run(lease, claimed.now, heard);
 }

@@ -69,10 +69,10 @@ impl Prepared {
             let mut claim = Claim::new(WorkerId::random(), "bench", 1_000);
             claim.lease_duration = hours(1);
             let claimed = memory.claim(&Namespace::default(), claim).await?;
-            let Some(page) = claimed.pages.into_iter().next() else {
+            let Some(lease) = claimed.leases.into_iter().next() else {
                 break;
             };
-            jobs.extend(page.jobs);
+            jobs.extend(lease.jobs);
         }
         let jobs = Mutex::new(jobs);
         Ok(Self { memory, jobs })
@@ -86,7 +86,7 @@ impl Engine for Prepared {
         let from = waiting.len().saturating_sub(claim.limit);
         let jobs = waiting.split_off(from);
         let now = Timestamp::from_millis(1_790_000_000_000);
-        let page = |jobs| Page {
+        let lease = |jobs| Lease {
             token: Token {
                 fence: from as u64,
                 nonce: claim.nonce,
@@ -95,9 +95,9 @@ impl Engine for Prepared {
             jobs,
         };
         Ok(Claimed {
-            pages: Some(jobs)
+            leases: Some(jobs)
                 .filter(|jobs| !jobs.is_empty())
-                .map(page)
+                .map(lease)
                 .into_iter()
                 .collect(),
             now,
@@ -116,9 +116,9 @@ impl Engine for Prepared {
             due: None,
             effects: Vec::new(),
         };
-        let of_page = |page: &PageReport| page.settlements.iter().map(settled).collect();
+        let of_lease = |lease: &LeaseReport| lease.settlements.iter().map(settled).collect();
         Ok(Settled {
-            verdicts: settle.pages.iter().map(of_page).collect(),
+            verdicts: settle.leases.iter().map(of_lease).collect(),
             now: Timestamp::from_millis(1_790_000_000_000),
         })
     }
@@ -127,8 +127,8 @@ impl Engine for Prepared {
         self.memory.enqueue(namespace, jobs).await
     }
 
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
-        self.memory.extend(namespace, pages).await
+    async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended> {
+        self.memory.extend(namespace, leases).await
     }
 
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {

@@ -232,8 +232,8 @@ impl Engine for HttpEngine {
         call!(self, Some(namespace), Call::Claim(claim), Claim)
     }
 
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
-        call!(self, Some(namespace), Call::Extend(pages), Extend)
+    async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended> {
+        call!(self, Some(namespace), Call::Extend(leases), Extend)
     }
 
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {

@@ -271,8 +271,8 @@ impl Engine for SharedDirectory {
         through!(self, true, claim(namespace; claim))
     }
 
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
-        through!(self, true, extend(namespace; pages))
+    async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended> {
+        through!(self, true, extend(namespace; leases))
     }
 
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {

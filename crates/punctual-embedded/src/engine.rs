@@ -319,9 +319,9 @@ impl Engine for EmbeddedEngine {
         Ok(self.call("claim", Kind::Claim, 0, verb).await?.0)
     }
 
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
+    async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended> {
         let namespace = namespace.clone();
-        let verb = move |machine: &mut Machine, now| machine.extend(now, &namespace, pages);
+        let verb = move |machine: &mut Machine, now| machine.extend(now, &namespace, leases);
         let (verdicts, now) = self.call("extend", Kind::Change, 0, verb).await?;
         Ok(Extended { verdicts, now })
     }

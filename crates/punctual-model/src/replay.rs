@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fastrand::Rng;
 use punctual::conformance::{Harness, START, Subject};
 use punctual::engine::{
-    Action, Claim, Control, Edit, EditVerdict, Extend, ExtendVerdict, Got, PageReport, RecordValue,
-    Select, Settle, SettleVerdict, Settlement, Target, Token, WorkerId,
+    Action, Claim, Control, Edit, EditVerdict, Extend, ExtendVerdict, Got, LeaseReport,
+    RecordValue, Select, Settle, SettleVerdict, Settlement, Target, Token, WorkerId,
 };
 use punctual::job::DeadReason;
 use punctual::time::{Timestamp, hours, millis, seconds};
@@ -188,9 +188,9 @@ impl<'a> Walk<'a> {
         claim.in_process = worker == 1;
         let claimed = self.engine().claim(&self.namespace, claim).await?;
         let mut answer = Vec::new();
-        for page in claimed.pages {
-            self.tokens[worker] = Some(page.token);
-            answer.extend(page.jobs.iter().map(|job| ClaimedJob {
+        for lease in claimed.leases {
+            self.tokens[worker] = Some(lease.token);
+            answer.extend(lease.jobs.iter().map(|job| ClaimedJob {
                 job: u8::from(job.id == self.jobs[1]),
                 attempt: small(job.attempt),
             }));
@@ -248,10 +248,10 @@ impl<'a> Walk<'a> {
         if completed {
             settlement.effects = vec![Effect::Enqueue(Box::new(self.follower(job)))];
         }
-        let pages = vec![PageReport::new(token, vec![settlement])];
+        let leases = vec![LeaseReport::new(token, vec![settlement])];
         let settled = self
             .engine()
-            .settle(&self.namespace, Settle { pages })
+            .settle(&self.namespace, Settle { leases })
             .await?;
         Ok(match settled.verdicts[0][0] {
             SettleVerdict::Settled { state, .. } => Answer::Settled(match state {

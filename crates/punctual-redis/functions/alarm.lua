@@ -39,7 +39,7 @@ end
 -- The earliest instant at which a claim of these queues could answer more by time alone; 0: none.
 function Alarm.wake_at(open)
   if #open == 0 then return 0 end
-  local wake = Page.first_end(open) or 0
+  local wake = Lease.first_end(open) or 0
   if (M.expiry < NEVER or M.period < NEVER) and is_kept_back(open) then
     local expiry = M.expiry < NEVER and first_of(open, ':xp', is_of_job)
     local period = M.period < NEVER and first_of(open, ':up', is_of_period)

@@ -2,7 +2,7 @@
 -- one after the other: what ends leases first, then claims, so that these find what those have left.
 do
 
--- The pages and the queues that the calls are about: fetched fields by name, names of queues.
+-- The leases and the queues that the calls are about: fetched fields by name, names of queues.
 local function look_ahead(base, verbs, blobs)
   local fields, queues, seen = {}, {}, {}
   for k = 1, #blobs do
@@ -14,7 +14,7 @@ local function look_ahead(base, verbs, blobs)
       fields[#fields + 1], fields[#fields + 2] = token, '~' .. token
     end
   end
-  local fetched = Page.fetch(base, fields)
+  local fetched = Lease.fetch(base, fields)
   local function add(q)
     if not seen[q] and #queues < 64 then seen[q], queues[#queues + 1] = true, q end
   end
@@ -29,8 +29,8 @@ local function look_ahead(base, verbs, blobs)
         at = at + 1 + length
       end
     else
-      local page = fetched[sub(blob, 11, 26)]
-      if page then add(Page.queue_of(page)) end
+      local lease = fetched[sub(blob, 11, 26)]
+      if lease then add(Lease.queue_of(lease)) end
     end
   end
   return fetched, queues

@@ -1,8 +1,8 @@
--- claim: a page of what is ready, under one lease.
+-- claim: a lease of what is ready.
 do
 
 
--- A page of fewer jobs and bytes is answered with its records: one more round trip would cost more.
+-- A lease of fewer jobs and bytes is answered with its records: one more round trip would cost more.
 local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
 --SMALL UNSEEN_MIN = 3
 -- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that there are more. So do
@@ -47,7 +47,7 @@ local function add(take, r, id, raw)
   take.n, take.ids[n], take.records[n], take.rows[n] = n, id, raw, r
 end
 
--- Takes a job that needs a look: a key that is held until the start is freed with the page.
+-- Takes a job that needs a look: a key that is held until the start is freed with the lease.
 local function take_one(take, r, j, raw)
   take.plain = false
   if j.opts.u and j.opts.uh == 0 then
@@ -191,8 +191,8 @@ local function take_suspect(take, rows)
   return false
 end
 
--- Counts what was taken, opens its page, and answers the page: a list of strings.
-local function open_page(take, alone, call_)
+-- Counts what was taken, opens its lease, and answers the lease: a list of strings.
+local function open_lease(take, alone, call_)
   local n, ids, records, rows = take.n, take.ids, take.records, take.rows
   local first, plain, lo, hi = rows[1], take.plain and not alone, nil, nil
   local lengths, queues, seen = {}, first.name, {[first.name] = true}
@@ -216,7 +216,7 @@ local function open_page(take, alone, call_)
   local fence, all = max(M.fence + 1, S.now), n == 1 and ids[1] or concat(ids)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
-  Page.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, alone, queues, plain)
+  Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, alone, queues, plain)
   for _, j in ipairs(take.starts or {}) do Unique.free(j) end
   return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
 end
@@ -236,20 +236,20 @@ local function plain_lane(r, limit)
   return first, live
 end
 
--- Opens a page of plain jobs of one queue; the page without its records. `runs` if its jobs are in sheaves.
-local function plain_page(call_, r, all, n, lo, hi, runs)
+-- Opens a lease of plain jobs of one queue; the lease without its records. `runs` if its jobs are in sheaves.
+local function plain_lease(call_, r, all, n, lo, hi, runs)
   local fence = max(M.fence + 1, S.now)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
   local packed = runs and Sheaf.pack_runs(runs)
-  Page.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, true, packed)
+  Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, true, packed)
   return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', sheaves = runs}
 end
 
--- Takes plain jobs of one queue off the list of its first priority, and opens a page of them without a
--- look at each. Answers the page, whose records are `unread`, and whether the claimer is to read them itself; nothing
+-- Takes plain jobs of one queue off the list of its first priority, and opens a lease of them without a
+-- look at each. Answers the lease, whose records are `unread`, and whether the claimer is to read them itself; nothing
 -- if jobs must be looked at.
-local function page_of_plain(r, call_)
+local function lease_of_plain(r, call_)
   local first = plain_lane(r, call_.limit)
   if not first then return nil end
   local all, n, size, lo, hi, runs, mixed = Line.take_unseen(r, first, call_.limit, call_.max_bytes, call_.limit >= UNSEEN_MIN and call_.flags >= 32)
@@ -261,42 +261,42 @@ local function page_of_plain(r, call_)
     runs = nil
   end
   local may_be_unseen = floor(call_.flags / 8) % 2 == 1
-  local page = plain_page(call_, r, all, n, lo, hi, runs)
-  page.unread = not (may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES)) and n or nil
-  page.full = n >= call_.limit
-  return page, not page.unread
+  local lease = plain_lease(call_, r, all, n, lo, hi, runs)
+  lease.unread = not (may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES)) and n or nil
+  lease.full = n >= call_.limit
+  return lease, not lease.unread
 end
 
--- Reads the records of the pages that are to be answered with them, all at once.
-local function read_records(pages)
+-- Reads the records of the leases that are to be answered with them, all at once.
+local function read_records(leases)
   local ids, n = {}, 0
-  for k = 1, #pages do
-    local all = pages[k][3]
-    for i = 1, pages[k].unread do ids[n + i] = sub(all, 16 * i - 15, 16 * i) end
-    n = n + pages[k].unread
+  for k = 1, #leases do
+    local all = leases[k][3]
+    for i = 1, leases[k].unread do ids[n + i] = sub(all, 16 * i - 15, 16 * i) end
+    n = n + leases[k].unread
   end
   local records, at = Job.raws(ids), 0
-  for k = 1, #pages do
-    local page, lengths, own, kept = pages[k], {}, {}, {}
-    for i = 1, page.unread do
+  for k = 1, #leases do
+    local lease, lengths, own, kept = leases[k], {}, {}, {}
+    for i = 1, lease.unread do
       local raw = records[at + i]
       if raw then
         own[#own + 1], kept[#kept + 1] = raw, ids[at + i]
         lengths[#own] = #raw
       end
     end
-    at = at + page.unread
-    if #own < page.unread then -- a record was deleted by somebody else
-      page[2], page[3] = sub(page[2], 1, -3) .. pack('>I2', #own), concat(kept)
+    at = at + lease.unread
+    if #own < lease.unread then -- a record was deleted by somebody else
+      lease[2], lease[3] = sub(lease[2], 1, -3) .. pack('>I2', #own), concat(kept)
     end
-    page[4], page[5] = pack('>' .. rep('I4', #own), unpack_list(lengths)), #own == 1 and own[1] or concat(own)
+    lease[4], lease[5] = pack('>' .. rep('I4', #own), unpack_list(lengths)), #own == 1 and own[1] or concat(own)
   end
 end
 
--- The page of a claim whose answer was lost: what is left of it.
-local function page_again(token)
-  local p = Page.load(token)
-  local ids = p and Page.rest(p) or {}
+-- The lease of a claim whose answer was lost: what is left of it.
+local function lease_again(token)
+  local p = Lease.load(token)
+  local ids = p and Lease.rest(p) or {}
   local records, lengths = Job.raws(ids), {}
   local kept, out, n = {}, {}, 0
   for i = 1, #ids do
@@ -305,7 +305,7 @@ local function page_again(token)
       kept[n], out[n], lengths[n] = ids[i], records[i], pack('>I4', #records[i])
     end
   end
-  return {token, pack('>I8I8I2', Page.deadline(p), p.started, n), concat(kept), concat(lengths), concat(out), full = true, alone = p.alone}
+  return {token, pack('>I8I8I2', Lease.deadline(p), p.started, n), concat(kept), concat(lengths), concat(out), full = true, alone = p.alone}
 end
 
 -- Reads a call before anything is changed.
@@ -331,8 +331,8 @@ local function read_call(blob)
     may_be_alone = floor(flags / 64) % 2 == 1, queues = queues, record = sub(blob, at), asks = is_small and flags < 64 and queues[1] or nil}
 end
 
--- Takes what a call asks for, by priority and turn: its page.
-local function page_of_any(rows, call_, alone, turns)
+-- Takes what a call asks for, by priority and turn: its lease.
+local function lease_of_any(rows, call_, alone, turns)
   Shard.may_all()
   Line.let_go()
   local limit = min(call_.limit, LOOKED_MAX)
@@ -353,10 +353,10 @@ local function page_of_any(rows, call_, alone, turns)
       end
     end
   end
-  local page = take.n > 0 and open_page(take, suspect, call_) or nil
-  if page then page.full, page.alone = alone or take.full or take.n >= limit, suspect end
+  local lease = take.n > 0 and open_lease(take, suspect, call_) or nil
+  if lease then lease.full, lease.alone = alone or take.full or take.n >= limit, suspect end
   Line.hold()
-  return page
+  return lease
 end
 
 -- What a worker that may be given suspects holds, `a` and its id to tokens in `BASE:s`: those of its leases that have not
@@ -365,10 +365,10 @@ local function held_by(call_)
   local raw, tokens, out, ends = call('HGET', S.k.s, 'a' .. call_.worker) or '', {}, {}, nil
   for at = 1, #raw, 16 do tokens[#tokens + 1] = sub(raw, at, at + 15) end
   for _, token in ipairs(tokens) do
-    local p = Page.load(token)
+    local p = Lease.load(token)
     if p then
       out[#out + 1] = token
-      if p.alone then ends = Page.deadline(p) end
+      if p.alone then ends = Lease.deadline(p) end
     end
   end
   return out, ends
@@ -377,24 +377,24 @@ end
 -- Whether a shard is all there is of its namespace: of others it does not know what a worker holds there.
 local function is_whole() return (tonum(call('HGET', S.k.s, 'n') or nil) or 1) == 1 end
 
--- The page of a claim whose worker may be given a suspect, and when its lease of one ends: so long it is given nothing.
+-- The lease of a claim whose worker may be given a suspect, and when its lease of one ends: so long it is given nothing.
 -- One that holds nothing is given a suspect before anything else.
-local function page_of_own(rows, call_, alone, turns)
+local function lease_of_own(rows, call_, alone, turns)
   local tokens, ends = held_by(call_)
-  local page, unseen
+  local lease, unseen
   if not ends then
     local waits = false
     for _, r in ipairs(rows) do waits = waits or not flag(r, 2) and Line.has_suspects(r) end
     alone = alone or #tokens == 0 and waits and is_whole()
-    if not alone and not turns and #rows == 1 then page, unseen = page_of_plain(rows[1], call_) end
-    page = page or page_of_any(rows, call_, alone, turns)
-    tokens[#tokens + 1] = page and page[1]
+    if not alone and not turns and #rows == 1 then lease, unseen = lease_of_plain(rows[1], call_) end
+    lease = lease or lease_of_any(rows, call_, alone, turns)
+    tokens[#tokens + 1] = lease and lease[1]
   end
   S.fields['a' .. call_.worker] = concat(tokens)
-  return page, unseen, ends
+  return lease, unseen, ends
 end
 
--- One claim: the head of its answer, and its page if there is one.
+-- One claim: the head of its answer, and its lease if there is one.
 local function claim(call_)
   local rows, flags = {}, call_.flags
   for i = 1, #call_.queues do
@@ -403,16 +403,16 @@ local function claim(call_)
   end
   local alone, turns = flags % 2 == 1, floor(flags / 2) % 2 == 1
   local again = S.fetched['n' .. call_.worker .. call_.nonce]
-  local page, unseen, ends
-  if again and Page.load(again) then
-    page = page_again(again)
+  local lease, unseen, ends
+  if again and Lease.load(again) then
+    lease = lease_again(again)
   elseif call_.may_be_alone then
-    page, unseen, ends = page_of_own(rows, call_, alone, turns)
+    lease, unseen, ends = lease_of_own(rows, call_, alone, turns)
   else
     if not alone and not turns and #rows == 1 then
-      page, unseen = page_of_plain(rows[1], call_)
+      lease, unseen = lease_of_plain(rows[1], call_)
     end
-    page = page or page_of_any(rows, call_, alone, turns)
+    lease = lease or lease_of_any(rows, call_, alone, turns)
   end
   local open, left, suspects = {}, false, false
   for _, r in ipairs(rows) do
@@ -426,7 +426,7 @@ local function claim(call_)
   local wake, another_wakes = left and S.now or Alarm.wake_at(open), false
   if ends then
     wake = ends
-  elseif left or page and page.full then
+  elseif left or lease and lease.full then
     Alarm.leave(call_.worker, open, left and 0 or wake)
   elseif wake > 0 then
     another_wakes = Alarm.hand_to(call_, open, wake)
@@ -438,12 +438,12 @@ local function claim(call_)
     end
   end
   S.fields['w' .. call_.worker] = u8(S.now) .. call_.record
-  return {pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0) + (another_wakes and 4 or 0) + (page and page.sheaves and 8 or 0) + (page and page.alone and 16 or 0), page and 1 or 0), page}
+  return {pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0) + (another_wakes and 4 or 0) + (lease and lease.sheaves and 8 or 0) + (lease and lease.alone and 16 or 0), lease and 1 or 0), lease}
 end
 
--- Claims of a few plain jobs of the same queue, one after the other, as one: their pages share a range of dues. Answers
+-- Claims of a few plain jobs of the same queue, one after the other, as one: their leases share a range of dues. Answers
 -- how many of the calls from `first` on it has run.
-local function claim_alike(calls, first, heads, pages)
+local function claim_alike(calls, first, heads, leases)
   local lead = calls[first]
   local r = lead.asks and Row.find(lead.asks) and Row.of(lead.asks)
   local lane, live = nil, 0
@@ -475,9 +475,9 @@ local function claim_alike(calls, first, heads, pages)
   for k = first, last do
     local call_ = calls[k]
     local m = call_.limit
-    local page = plain_page(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi)
-    page.unread = not unseen and m or nil
-    heads[k], pages[k], at = head, page, at + 16 * m
+    local lease = plain_lease(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi)
+    lease.unread = not unseen and m or nil
+    heads[k], leases[k], at = head, lease, at + 16 * m
     S.fields['w' .. call_.worker] = u8(S.now) .. call_.record
   end
   return last - first + 1
@@ -486,41 +486,41 @@ end
 -- The field of `BASE:pg` that tells whether a claim was answered before.
 function Claim.known_as(blob) return 'n' .. sub(blob, 17, 32) .. sub(blob, 9, 16) end
 
--- Runs claims, the shard being open, its pages fetched; puts the answer of each in `replies`, at the places told.
+-- Runs claims, the shard being open, its leases fetched; puts the answer of each in `replies`, at the places told.
 function Claim.run(calls, places, replies)
   S.fields = S.fields or {}
   Line.hold()
-  local heads, pages, unread, k = {}, {}, {}, 1
+  local heads, leases, unread, k = {}, {}, {}, 1
   while k <= #calls do
-    local alike = claim_alike(calls, k, heads, pages)
+    local alike = claim_alike(calls, k, heads, leases)
     if alike == 0 then
       local ok, answer = attempt(claim, calls[k])
-      if ok then heads[k], pages[k] = answer[1], answer[2] else heads[k] = answer end
+      if ok then heads[k], leases[k] = answer[1], answer[2] else heads[k] = answer end
       alike = 1
     end
     for of = k, k + alike - 1 do
-      if pages[of] and pages[of].unread then unread[#unread + 1] = pages[of] end
+      if leases[of] and leases[of].unread then unread[#unread + 1] = leases[of] end
     end
     k = k + alike
   end
   Line.let_go()
   if #unread > 0 then read_records(unread) end
   for k = 1, #calls do
-    local page = pages[k]
-    replies[places[k]] = page and heads[k] .. page[1] .. page[2] .. page[3] .. page[4] .. page[5] or heads[k]
+    local lease = leases[k]
+    replies[places[k]] = lease and heads[k] .. lease[1] .. lease[2] .. lease[3] .. lease[4] .. lease[5] or heads[k]
   end
 end
 
 Claim.read = read_call
 
 -- claim. Key: base. Argument: instance 8 | nonce 8 | worker 16 | lease_duration 8 | limit 2 | max_bytes 4 | flags 1 | queues |
--- worker record. Reply: now 8 | wake_at 8 | flags 1 | pages 1 | pages.
+-- worker record. Reply: now 8 | wake_at 8 | flags 1 | leases 1 | leases.
 function Claim.call(base, blob)
   if not call then bind() end
   local call_, replies = read_call(blob), {}
   Shard.open(base, sub(blob, 1, 8), call_.queues, nil, nil, Shard.LEASES)
   Sweep.run()
-  S.fetched = Page.fetch(base, {Claim.known_as(blob)})
+  S.fetched = Lease.fetch(base, {Claim.known_as(blob)})
   Claim.run({call_}, {1}, replies)
   Shard.commit()
   if type(replies[1]) == 'table' then error(replies[1]) end

@@ -12,7 +12,7 @@ local WINDOW = 120e6 -- settled_window, us
 local MINUTE = 60e6
 
 -- The parts of the library, each in the file of its name.
-local Shard, Row, Job, Due, Line, Group, Unique, Place, Settled, Page, Sweep = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
+local Shard, Row, Job, Due, Line, Group, Unique, Place, Settled, Lease, Sweep = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
 local Calls, Alarm, Check, Heal = {}, {}, {}, {}
 local Enqueue, Claim, Settle, Retry, Edit, Inspect, Explain, Stats, Control, Wait, Text = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
 local Outbox, Sheaf, Ends = {}, {}, {}

@@ -63,7 +63,7 @@ function Edit.one(id, action, map, dry)
   if Settled.expire_if_late(j) then return Edit.one(id, action, map, dry) end
   local state, p = j.tag, nil
   if j.tag < 3 then
-    p = j.due <= S.now and Page.of(j) or nil
+    p = j.due <= S.now and Lease.of(j) or nil
     state = p and ACTIVE or j.due > S.now and SCHEDULED or READY
   elseif j.tag == 3 then
     state = HELD
@@ -74,7 +74,7 @@ function Edit.one(id, action, map, dry)
       j.ext.cr = 1
       if j.tag == 1 then j.tag = 2 end
       Job.save(j)
-      Page.ask_cancel(p, id)
+      Lease.ask_cancel(p, id)
       changed(id, j.q, ACTIVE)
     end
     return CANCEL_REQUESTED

@@ -31,7 +31,7 @@ local function kind_of(raw)
   return kind ~= sub(raw, at + 1, at + ql) and kind or ''
 end
 
--- The kinds of the last hundred jobs of a page at most, by their records: count and kind by turns. `records`, if they
+-- The kinds of the last hundred jobs of a lease at most, by their records: count and kind by turns. `records`, if they
 -- have been read.
 function Ends.kinds(ids, n, records)
   local runs, from, raws = {}, max(0, n - KEPT), {}

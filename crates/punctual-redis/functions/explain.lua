@@ -102,7 +102,7 @@ local function never_released(names, out)
     elseif raw then
       local parent = Job.parse(id, raw)
       state = parent.tag
-      if state <= 3 and Job.has_expired(parent) and not (state < 3 and parent.due <= S.now and Page.of(parent)) then state = CANCELLED end
+      if state <= 3 and Job.has_expired(parent) and not (state < 3 and parent.due <= S.now and Lease.of(parent)) then state = CANCELLED end
     end
     if state and state > ACTIVE then out[#out + 1] = {15, id, state} end
   end

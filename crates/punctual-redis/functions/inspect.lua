@@ -14,7 +14,7 @@ end
 
 local function seen_state(j)
   if j.tag > 3 then return j.tag end
-  local p = j.tag < 3 and j.due <= S.now and Page.of(j) or nil
+  local p = j.tag < 3 and j.due <= S.now and Lease.of(j) or nil
   if p then return ACTIVE, p end
   if Job.has_expired(j) then
     j.tag, j.ext.cd, j.ext.fi, j.ext.fr = CANCELLED, 1, S.now, nil
@@ -26,7 +26,7 @@ end
 -- A view of a job in a state.
 local function view(j, state, p, without_payload)
   local active = ''
-  if p then active = p.worker .. u8(p.started) .. u8(p.deadline or Page.deadline(p)) end
+  if p then active = p.worker .. u8(p.started) .. u8(p.deadline or Lease.deadline(p)) end
   return j.id .. char(state) .. active .. Job.bytes(j, without_payload)
 end
 
@@ -205,15 +205,15 @@ function Inspect.lane(r, lane, after, limit)
   return slice(found, 1, limit)
 end
 
--- Active jobs, page by page in the order of their fences; cursor: token and place.
+-- Active jobs, lease by lease in the order of their fences; cursor: token and place.
 local function active_ids(q, cursor, limit)
   local tokens, out = {}, {}
   for i, member in ipairs(call('ZRANGE', S.k.e, 0, -1)) do tokens[i] = sub(member, 17, 32) end
   table.sort(tokens, below)
   for _, token in ipairs(tokens) do
     if not cursor or not below(token, sub(cursor, 1, 16)) then
-      local p = Page.load(token)
-      local ids, places = Page.rest(p)
+      local p = Lease.load(token)
+      local ids, places = Lease.rest(p)
       for i = 1, #ids do
         local here = token .. pack('>I2', places[i])
         if (not cursor or below(cursor, here)) and (not p.plain or p.q == q) then
@@ -317,7 +317,7 @@ function Inspect.limit(limit, purges)
   return purges and limit or min(limit, LOOKS_MAX)
 end
 
--- Looks through an index: jobs with their states and pages, how many were looked at, where to go on.
+-- Looks through an index: jobs with their states and leases, how many were looked at, where to go on.
 function Inspect.find(by, q, state, key, f, cursor, limit, writes)
   local found, looked, next_one = {}, nil, nil
   local r = by ~= 4 and Row.find(q)

@@ -9,7 +9,7 @@ do
 
 local ENQUEUE, CLEAR = 0, 1
 local OLD = 1e6 -- younger entries are being delivered by who posted them
-local PAGE, PAGE_BYTES = 100, 1048576
+local LEASE, LEASE_BYTES = 100, 1048576
 
 -- Posts an effect; answers the entry's id. Its first 8 bytes are the instant, its last ones the token's:
 -- a shard that lost its last second never gives an id again.
@@ -81,10 +81,10 @@ function Outbox.call(base, blob)
     end
     strike(map.st)
   end
-  local ids = map.t or old_ids(min(map.li or 0, PAGE))
+  local ids = map.t or old_ids(min(map.li or 0, LEASE))
   local out, bytes = {}, 0
   for i, raw in ipairs(get_many(base .. ':o', ids)) do
-    if raw and (#out == 0 or bytes + #raw <= PAGE_BYTES) then
+    if raw and (#out == 0 or bytes + #raw <= LEASE_BYTES) then
       local length = byte(raw, 2)
       bytes = bytes + #raw
       out[#out + 1] = {ids[i], sub(raw, 3, 2 + length), byte(raw), sub(raw, 3 + length)}

@@ -188,10 +188,10 @@ local function changed(id, q, state)
   end
 end
 
--- The state now; `active` as Page.of tells it is asked only for a job that is due.
+-- The state now; `active` as Lease.of tells it is asked only for a job that is due.
 function Job.state(j)
   if j.tag == 3 then return HELD end
   if j.tag > 3 then return j.tag end
   if j.due > S.now then return SCHEDULED end
-  return Page.of(j) and ACTIVE or READY
+  return Lease.of(j) and ACTIVE or READY
 end

@@ -55,7 +55,7 @@ verb('push', nil, {}, 'push', 1e9)
 verb('cancel', nil, FREES, 'cancel', 1e9)
 verb('explain', nil, FREES, 'explain', 1e9)
 
--- met. In tests only. No key. Reply: sheaves stored, told as runs of a page, noted as completed, since the library was loaded.
+-- met. In tests only. No key. Reply: sheaves stored, told as runs of a lease, noted as completed, since the library was loaded.
 --TEST redis.register_function{function_name = PREFIX .. 'met', flags = {'no-writes'}, callback = function() return Sheaf.met() end}
 
 -- help. Its keys, if any, are not looked at.

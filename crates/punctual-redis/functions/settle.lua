@@ -3,7 +3,7 @@ do
 
 -- Reads an extend before anything is changed.
 local function read_extends(blob)
-  local count, at, pages = unp('>I2', blob, 9), 11, {}
+  local count, at, leases = unp('>I2', blob, 9), 11, {}
   Check.count(count)
   for k = 1, count do
     local p = {notes = {}}
@@ -21,39 +21,39 @@ local function read_extends(blob)
     jobs, at = unp('>I2', blob, at)
     Check.count(notes + jobs)
     p.jobs, p.at, at = jobs, at, at + 16 * jobs
-    if at > #blob + 1 then error('it ends within a page') end
-    pages[k] = p
+    if at > #blob + 1 then error('it ends within a lease') end
+    leases[k] = p
   end
-  return pages
+  return leases
 end
 
 -- Prolongs one lease; its answer.
 local function prolong(extend, blob)
-  local p, lease_duration, lost, asked = Page.load(extend.token), extend.lease_duration, {}, {}
+  local p, lease_duration, lost, asked = Lease.load(extend.token), extend.lease_duration, {}, {}
   if not p then return '\0' end
-  local deadline = max(Page.deadline(p), S.now + lease_duration)
+  local deadline = max(Lease.deadline(p), S.now + lease_duration)
   if p.lease_duration ~= lease_duration or (p.map and p.map.sp) then
     p.map = p.map or {}
     p.map.ls, p.map.sp = lease_duration, nil
     p.lease_duration = lease_duration
-    Page.save(p)
+    Lease.save(p)
     if M.lease_duration == 0 or lease_duration < M.lease_duration then M.lease_duration, M.rest = lease_duration, nil end
   end
-  Page.end_at(p, deadline)
+  Lease.end_at(p, deadline)
   p.deadline = deadline
   for _, note_ in ipairs(extend.notes) do
-    local j = Page.place(p, note_[1]) and Job.load(note_[1])
+    local j = Lease.place(p, note_[1]) and Job.load(note_[1])
     if j then
       if note_[3] then Job.log(j, (j.ext.a or 0) + 1, note_[2]) else j.ext.po = note_[2] end
       Job.save(j)
-      Page.spoil(p)
+      Lease.spoil(p)
     end
   end
   for i = 1, extend.jobs do
     local id = sub(blob, extend.at + 16 * i - 16, extend.at + 16 * i - 1)
-    if not Page.place(p, id, i) then lost[#lost + 1] = id end
+    if not Lease.place(p, id, i) then lost[#lost + 1] = id end
   end
-  for _, id in ipairs(p.map and p.map.c or {}) do asked[#asked + 1] = Page.place(p, id) or nil end
+  for _, id in ipairs(p.map and p.map.c or {}) do asked[#asked + 1] = Lease.place(p, id) or nil end
   table.sort(asked)
   for i, place in ipairs(asked) do asked[i] = sub(p.blob, p.at + 16 * place - 16, p.at + 16 * place - 1) end
   return '\1' .. u8(p.deadline) .. pack('>I2', #lost) .. concat(lost) .. pack('>I2', #asked) .. concat(asked)
@@ -61,14 +61,14 @@ end
 
 -- Prolongs the leases that a call names; its answer.
 function Settle.prolong(blob)
-  local pages, out = reading(read_extends, blob), {}
+  local leases, out = reading(read_extends, blob), {}
   Settle.flush()
-  for k, extend in ipairs(pages) do out[k] = prolong(extend, blob) end
+  for k, extend in ipairs(leases) do out[k] = prolong(extend, blob) end
   return u8(S.now) .. concat(out)
 end
 
--- extend. Key: base. Argument: instance 8 | pages 2 | per page token 16, lease_duration 8, notes, jobs.
--- Reply: now 8, per page 0, or 1 | deadline 8 | lost | cancel.
+-- extend. Key: base. Argument: instance 8 | leases 2 | per lease token 16, lease_duration 8, notes, jobs.
+-- Reply: now 8, per lease 0, or 1 | deadline 8 | lost | cancel.
 function Settle.extend(base, blob)
   if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
   Shard.open(base, sub(blob, 1, 8), nil, nil, nil, Shard.LEASES)
@@ -92,8 +92,8 @@ local function check_effect(kind, bytes, index)
 end
 
 -- Reads the call before anything is changed.
-local function read_pages(blob)
-  local count, at, pages, jobs, more = unp('>I2', blob, 9), 11, {}, 0, 0
+local function read_leases(blob)
+  local count, at, leases, jobs, more = unp('>I2', blob, 9), 11, {}, 0, 0
   Check.count(count)
   for k = 1, count do
     local p = {token = sub(blob, at, at + 15), late = at + 16}
@@ -170,12 +170,12 @@ local function read_pages(blob)
         p.items[i] = s
       end
     end
-    if at > #blob + 1 then error('it ends within a page') end
+    if at > #blob + 1 then error('it ends within a lease') end
     jobs = jobs + p.n
     Check.count(jobs + more)
-    pages[k] = p
+    leases[k] = p
   end
-  return pages
+  return leases
 end
 
 -- Whether a settlement is one that was taken before.
@@ -189,7 +189,7 @@ local function is_repeated(id, raw, token, attempt)
   return e.sa == attempt and e.sk == sub(token, 1, 12)
 end
 
--- Marks plain jobs of a page that completed: n ids as a list and a string; `cores`, due and hash of
+-- Marks plain jobs of a lease that completed: n ids as a list and a string; `cores`, due and hash of
 -- each, if the caller told them; `results` if there are any. Answers the records, if it had to read them.
 local function mark_plain(p, ids, n, all, cores, results)
   local records
@@ -215,7 +215,7 @@ local function mark_plain(p, ids, n, all, cores, results)
   return records
 end
 
--- Counts and tells what plain jobs of a page completed: ids as a list and a string, and their kinds.
+-- Counts and tells what plain jobs of a lease completed: ids as a list and a string, and their kinds.
 local function completed_plain(p, ids, n, all, kinds)
   local r = Row.of(p.q)
   r.c[ACTIVE] = r.c[ACTIVE] - n
@@ -230,22 +230,22 @@ local function completed_plain(p, ids, n, all, kinds)
   end
 end
 
--- A whole plain page, or a part of it, completed without anything to say.
+-- A whole plain lease, or a part of it, completed without anything to say.
 local function settle_plain(p, report)
   local n, sent = report.n, report.ids
   Shard.may_count(Row.of(p.q))
-  local ids, runs = {}, Page.runs_of(p, sent, n)
+  local ids, runs = {}, Lease.runs_of(p, sent, n)
   if not runs or not p.runs or M.watch >= S.now or M.feed >= S.now then
     for i = 1, n do ids[i] = sub(sent, 16 * i - 15, 16 * i) end
   end
   if not runs then
     local places, hint, seen = {}, 1, {}
     for i = 1, n do
-      local place = Page.place(p, ids[i], hint)
+      local place = Lease.place(p, ids[i], hint)
       if not place or seen[place] then return false end
       places[i], seen[place], hint = place, true, place + 1
     end
-    runs = Page.runs_at(places)
+    runs = Lease.runs_at(places)
   end
   local kinds = report.kinds or (p.runs or report.cores) and Ends.kinds(sent, n)
   if p.runs then
@@ -255,7 +255,7 @@ local function settle_plain(p, report)
     kinds = kinds or Ends.kinds(sent, n, records)
   end
   completed_plain(p, ids, n, sent, kinds)
-  Page.leave_runs(p, runs)
+  Lease.leave_runs(p, runs)
   return true
 end
 
@@ -330,7 +330,7 @@ local function end_attempt(j, p, s)
     e.cd = 1
     return Settled.as(j, CANCELLED)
   end
-  if outcome == 'released' then return Page.return_to_front(j) end
+  if outcome == 'released' then return Lease.return_to_front(j) end
   if not e.rd then e.rd = j.due8 end
   if s.span8 then
     j.due8 = Enqueue.plus(S.now, s.span8)
@@ -363,9 +363,9 @@ local function verdict_of(j, effects)
   return concat(out)
 end
 
--- Settles one job of a page with all that can be said of it.
+-- Settles one job of a lease with all that can be said of it.
 local function settle_one(p, s, raw)
-  local place = p and Page.place(p, s.id)
+  local place = p and Lease.place(p, s.id)
   local j = place and raw and byte(raw) < 3 and Job.parse(s.id, raw)
   if not j or (j.ext.a or 0) + 1 ~= s.attempt then
     return is_repeated(s.id, raw, p and p.token or s.token, s.attempt) and '\1' or '\2'
@@ -373,7 +373,7 @@ local function settle_one(p, s, raw)
   for _, effect in ipairs(s.effects or {}) do -- a queue whose keys are not ours is told before anything is changed
     if effect[1] == 0 then Row.of(sub(effect[2], 39, 38 + (byte(effect[2], 38) or 0))) end
   end
-  Page.depart(p, place)
+  Lease.depart(p, place)
   end_attempt(j, p, s)
   local effects = {}
   for i, effect in ipairs(s.effects or {}) do
@@ -382,7 +382,7 @@ local function settle_one(p, s, raw)
   return verdict_of(j, effects)
 end
 
--- Settles a page item by item; plain ones that completed together.
+-- Settles a lease item by item; plain ones that completed together.
 local function settle_items(p, report)
   Shard.may_all()
   local items, out = report.items, {}
@@ -401,7 +401,7 @@ local function settle_items(p, report)
     local ids, places, results, hint, seen = {}, {}, {}, 1, {}
     for i, s in ipairs(items) do
       if s.outcome == 'completed' and s.attempt == 1 and not s.effects and not s.error and not s.log then
-        local place = Page.place(p, s.id, hint)
+        local place = Lease.place(p, s.id, hint)
         if place and not seen[place] then
           seen[place] = true
           local k = #ids + 1
@@ -415,7 +415,7 @@ local function settle_items(p, report)
       local all = concat(ids)
       local records = mark_plain(p, ids, #ids, all, nil, results)
       completed_plain(p, ids, #ids, all, Ends.kinds(all, #ids, records))
-      Page.leave(p, places)
+      Lease.leave(p, places)
     end
   end
   local asked, records = {}, nil
@@ -427,30 +427,30 @@ local function settle_items(p, report)
       s.token, nth = report.token, nth + 1
       local raw
       if records then raw = records[nth] else raw = Job.raw(s.id) end
-      local live = p and S.pages[p.token] and p
+      local live = p and S.leases[p.token] and p
       out[i] = settle_one(live, s, raw)
       if byte(out[i]) == 0 and not q then q = raw and Job.parse('', raw).q end
     end
   end
-  if p and S.pages[p.token] then Page.settle_departed(p) end
+  if p and S.leases[p.token] then Lease.settle_departed(p) end
   return '\1' .. concat(out), q
 end
 
--- A call of a whole plain page of few jobs that completed, with nothing else to say, most calls of those who run
+-- A call of a whole plain lease of few jobs that completed, with nothing else to say, most calls of those who run
 -- job by job: marks are gathered for all of them. Its answer; nothing if it is no such call.
 local function settle_small(blob)
   local size = #blob
   if size < 71 then return nil end
-  local pages, token, late, run, form, guard, attempt, n = unp('>I2c16I2I2BI2I4I2', blob, 9)
-  if pages ~= 1 or form ~= 5 or guard ~= 65535 or late > 0 or run > 0 or attempt ~= 1 or n >= 8 then return nil end
+  local leases, token, late, run, form, guard, attempt, n = unp('>I2c16I2I2BI2I4I2', blob, 9)
+  if leases ~= 1 or form ~= 5 or guard ~= 65535 or late > 0 or run > 0 or attempt ~= 1 or n >= 8 then return nil end
   local kinds, at = Ends.read_kinds(blob, 40 + 32 * n, n)
   if at ~= size + 1 then return nil end
-  local page = S.fetched[token]
-  if not page or S.fetched['~' .. token] or S.pages and S.pages[token] ~= nil then return nil end
-  local flags, of, ql = unp('>BI2I2', page, 49)
-  if flags ~= 2 or of ~= n or sub(page, 54 + ql) ~= sub(blob, 40, 39 + 16 * n) then return nil end
+  local lease = S.fetched[token]
+  if not lease or S.fetched['~' .. token] or S.leases and S.leases[token] ~= nil then return nil end
+  local flags, of, ql = unp('>BI2I2', lease, 49)
+  if flags ~= 2 or of ~= n or sub(lease, 54 + ql) ~= sub(blob, 40, 39 + 16 * n) then return nil end
   if M.watch >= S.now or M.feed >= S.now then return nil end
-  local q = sub(page, 54, 53 + ql)
+  local q = sub(lease, 54, 53 + ql)
   Shard.may_count(Row.of(q))
   local kv, k = S.small, S.small_n
   if not kv then
@@ -466,7 +466,7 @@ local function settle_small(blob)
     k = k + 2
   end
   S.small_n, S.marked = k, ids
-  Page.close_plain(token, page, q)
+  Lease.close_plain(token, lease, q)
   local r = Row.of(q)
   r.c[ACTIVE] = r.c[ACTIVE] - n
   note(r, 3, n)
@@ -486,17 +486,17 @@ function Settle.run(blob)
   local answer = settle_small(blob)
   if answer then return answer end
   Settle.flush()
-  local reports, more = reading(read_pages, blob), {}
+  local reports, more = reading(read_leases, blob), {}
   for k = 2, #reports do
     local token = reports[k].token
     if S.fetched[token] == nil then more[#more + 1], more[#more + 2] = token, '~' .. token end
   end
   if #more > 0 then
-    for field, value in pairs(Page.fetch(S.base, more)) do S.fetched[field] = value end
+    for field, value in pairs(Lease.fetch(S.base, more)) do S.fetched[field] = value end
   end
   local out = {}
   for k, report in ipairs(reports) do
-    local p, q = Page.load(report.token), nil
+    local p, q = Lease.load(report.token), nil
     if p and p.plain and report.ids and report.attempt == 1 and not p.spoilt and report.n > 0 and settle_plain(p, report) then
       out[k], q = '\0', p.q
     else
@@ -507,14 +507,14 @@ function Settle.run(blob)
   return u8(S.now) .. concat(out)
 end
 
--- settle. Key: base. Argument: instance 8 | pages 2 | per page token, histograms, form, settlements.
--- Reply: now 8, per page 0 (all completed) or 1 and a verdict each.
+-- settle. Key: base. Argument: instance 8 | leases 2 | per lease token, histograms, form, settlements.
+-- Reply: now 8, per lease 0 (all completed) or 1 and a verdict each.
 function Settle.call(base, blob)
   if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
   if not call then bind() end
   local token = sub(blob, 11, 26)
-  local fetched = Page.fetch(base, {token, '~' .. token})
-  Shard.open(base, sub(blob, 1, 8), fetched[token] and {Page.queue_of(fetched[token])}, nil, nil, Shard.LEASES)
+  local fetched = Lease.fetch(base, {token, '~' .. token})
+  Shard.open(base, sub(blob, 1, 8), fetched[token] and {Lease.queue_of(fetched[token])}, nil, nil, Shard.LEASES)
   S.fetched = fetched
   Sweep.run()
   local reply = Settle.run(blob)

@@ -260,7 +260,7 @@ end
 -- Expires a pending job whose instant has passed; whether it did.
 function Settled.expire_if_late(j)
   if j.tag > 3 or not Job.has_expired(j) then return false end
-  if j.tag < 3 and j.due <= S.now and Page.of(j) then return false end
+  if j.tag < 3 and j.due <= S.now and Lease.of(j) then return false end
   Settled.cancel_waiting(j, 1)
   return true
 end

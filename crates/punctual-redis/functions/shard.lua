@@ -418,9 +418,9 @@ end
 -- Writes what the call has changed, and rings.
 function Shard.commit()
   if S.hands then Line.let_go() end
-  if S.departing then Page.settle_all_departed() end
+  if S.departing then Lease.settle_all_departed() end
   if S.small then Settle.flush() end
-  if S.opened or S.closed then Page.flush() end
+  if S.opened or S.closed then Lease.flush() end
   if S.marked then Settled.flush_marks() end
   if S.changed_sheaves then Sheaf.flush() end
   if S.changed_groups then Group.flush() end

@@ -155,7 +155,7 @@ function Sheaf.take_out(no, from, n, of_n)
   return true
 end
 
--- Runs as a page keeps them: number 11 | from 2 | n 2 | count of the sheaf 2.
+-- Runs as a lease keeps them: number 11 | from 2 | n 2 | count of the sheaf 2.
 function Sheaf.pack_runs(runs)
   local out = {}
   --TEST met.told = met.told + #runs
@@ -184,13 +184,13 @@ local function complete(s, runs, n, token)
     call_many('HSET', S.k.b, kv)
     return Settled.marks(S.now, concat(ids), n)
   end
-  local mask = n < s.n and Page.mark_runs(rep('0', s.n), runs) or nil
+  local mask = n < s.n and Lease.mark_runs(rep('0', s.n), runs) or nil
   s.notes[#s.notes + 1] = {finished8 = finished8, token12 = token12, n = n, mask = mask}
   --TEST met.noted = met.noted + 1
   Settled.marks(S.now, finished8 .. s.no, n)
 end
 
--- Jobs of a page of sheaves completed: those at runs of places.
+-- Jobs of a lease of sheaves completed: those at runs of places.
 function Sheaf.complete(p, places)
   local sheaves, at, k = p.runs, 1, 1
   for r = 1, #sheaves, 17 do

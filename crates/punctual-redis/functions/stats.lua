@@ -140,7 +140,7 @@ end
 -- Whether one of these leases has not ended.
 local function holds_any(tokens)
   for at = 1, #tokens, 16 do
-    if Page.load(sub(tokens, at, at + 15)) then return true end
+    if Lease.load(sub(tokens, at, at + 15)) then return true end
   end
 end
 
@@ -251,10 +251,10 @@ function Stats.call(base, blob)
         map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}, map.en == 1 and Ends.of(r) or ''}
     end
     local leased, ends = {}, call('ZRANGE', base .. ':e', 0, -1, 'WITHSCORES')
-    Page.look_ahead(ends)
+    Lease.look_ahead(ends)
     for i = 1, #ends, 2 do
-      local p = Page.load(sub(ends[i], 17, 32))
-      if p then leased[p.worker] = (leased[p.worker] or 0) + Page.left(p) end
+      local p = Lease.load(sub(ends[i], 17, 32))
+      if p then leased[p.worker] = (leased[p.worker] or 0) + Lease.left(p) end
     end
     for i, w in ipairs(Stats.workers()) do workers[i] = {w.id, w.seen, leased[w.id] or 0, w.raw} end
   end

@@ -82,7 +82,7 @@ function Sweep.run(all)
   local gap = now - S.since
   if m.lease_duration > 0 and S.since > 0 and gap >= 1000 and gap * 2 > m.lease_duration then
     Shard.may_all()
-    Page.spare(gap)
+    Lease.spare(gap)
   end
   if all then -- lower bounds become true ones
     m.expiry, m.ends, m.due, m.period, m.kept = 0, 0, 0, 0, 0
@@ -98,7 +98,7 @@ function Sweep.run(all)
   end
   if now >= m.ends then
     m.ends = NEVER
-    rescued = Page.rescue(min(limit, SLICE))
+    rescued = Lease.rescue(min(limit, SLICE))
     look('ends', ':e')
   end
   if now >= m.due then

@@ -15,9 +15,9 @@ local PAGES = {
     "FCALL %spush 1 'punctual:{default/0}' mail '{\"to\":\"ann\"}' DELAY 5000 UNIQUE ann:welcome",
   }},
   {'claim', 'QUEUE', 'takes due jobs under a lease (10 s); answers its token and the jobs', Text.claim_options, {
-    'LIMIT is 1 unless told; a page ends before MAX_BYTES of payload (65536), but has one job at least. QUEUE and KIND may stand more than once; KIND says which kinds this worker knows.',
+    'LIMIT is 1 unless told; a lease ends before MAX_BYTES of payload (65536), but has one job at least. QUEUE and KIND may stand more than once; KIND says which kinds this worker knows.',
     'Nothing due: come again at wake_at, or when BZPOPMIN punctual:{default/0}:d:QUEUE 0 rings; then claim with RUNG.',
-    'NONCE: the same WORKER and NONCE again answer the same page, after a lost reply.',
+    'NONCE: the same WORKER and NONCE again answer the same lease, after a lost reply.',
     'A suspect is a job that crashed twice: it runs alone, and dies (poison) if it crashes again. "suspects_wait": one waits in these queues.',
     'With a WORKER name that no other process has, a worker that holds no lease gets a suspect first, as its only job ("alone": true), and nothing else until that lease ends.',
     'ALONE: this worker runs nothing else now; answers one suspect if there is one. For workers that always hold a lease, that have no WORKER name, or that claim from several shards: settle all, then claim ALONE.',
@@ -25,12 +25,12 @@ local PAGES = {
   }},
   {'extend', 'TOKEN', 'prolongs the lease; tells which jobs are lost and which are asked to stop', Text.extend_options, {
     'Call it at a third of the lease. lease_lost: the jobs go to others; stop, settle nothing, claim anew.',
-    'JOB: is that job still of this page? PROGRESS: a note that get shows. Both may stand more than once.',
+    'JOB: is that job still of this lease? PROGRESS: a note that get shows. Both may stand more than once.',
     "FCALL %sextend 1 'punctual:{default/0}' TOKEN LEASE_MS 30000",
   }},
   {'settle', 'TOKEN ID OUTCOME', 'hands in how an attempt ended; ID OUTCOME and options again for each more job', Text.settle_options, {
     'OUTCOME: completed, retry, snooze, cancelled, dead, released. AFTER: for snooze, and for retry instead of its policy.',
-    'Jobs that are not named stay in the page. The same settle again is answered repeated.',
+    'Jobs that are not named stay in the lease. The same settle again is answered repeated.',
     "FCALL %ssettle 1 'punctual:{default/0}' TOKEN ID completed RESULT ok",
   }},
   {'cancel', TARGET, 'cancels a waiting job; an active one is asked to stop', {}, {

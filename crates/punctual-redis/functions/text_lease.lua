@@ -2,13 +2,13 @@
 do
 
 local RESULT_MAX, QUEUES_MAX = 8192, 64
--- JSON costs the server some 50 us a job and more for long payloads: pages by hand are small.
-local PAGE_MAX, BYTES_DEFAULT, BYTES_MAX = 100, 65536, 262144
+-- JSON costs the server some 50 us a job and more for long payloads: leases by hand are small.
+local LEASE_MAX, BYTES_DEFAULT, BYTES_MAX = 100, 65536, 262144
 local LEASE_MS = {1, 86400000} -- 1 ms to 1 day
 
 local CLAIM = {
   {'QUEUE', 'name', 'NAME', many = true},
-  {'LIMIT', {1, PAGE_MAX}, '1..100'},
+  {'LIMIT', {1, LEASE_MAX}, '1..100'},
   {'LEASE_MS', LEASE_MS, 'MS'},
   {'WORKER', 'key', 'NAME'},
   {'KIND', 'name', 'NAME', many = true},
@@ -37,8 +37,8 @@ local function digest(text, bytes)
   return (sub(redis.sha1hex(text), 1, 2 * bytes):gsub('%x%x', function(pair) return char(tonum(pair, 16)) end))
 end
 
--- The jobs of a packed page, as JSON.
-local function page_json(reply, worker)
+-- The jobs of a packed lease, as JSON.
+local function lease_json(reply, worker)
   local token, deadline, started, n = unp('>c16I8I8I2', reply, 19)
   local jobs, at = {}, 53 + 20 * n
   for i = 1, n do
@@ -67,9 +67,9 @@ function Text.claim(base, args)
   local flags = (o.ALONE and 1 or 0) + (o.RUNG and 4 or 0) + (o.WORKER and 64 or 0)
   local reply = Claim.call(base, BELOW .. nonce .. worker .. u8((o.LEASE_MS or 10000) * 1000)
     .. pack('>I2I4BB', limit, o.MAX_BYTES or BYTES_DEFAULT, flags, #queues) .. concat(out) .. record)
-  local now, wake, suspects, pages = unp('>I8I8BB', reply)
+  local now, wake, suspects, leases = unp('>I8I8BB', reply)
   local token, till, jobs = 'null', nil, '[]'
-  if pages > 0 then token, till, jobs = page_json(reply, worker) end
+  if leases > 0 then token, till, jobs = lease_json(reply, worker) end
   return Text.object({
     {'now', Text.instant(now)},
     {'wake_at', wake > 0 and Text.instant(wake)},
@@ -100,7 +100,7 @@ function Text.extend(base, args)
     end
     notes[i] = Text.read_id(id) .. pack('>I4', #text) .. text
   end
-  if #notes > 1000 or #jobs > 1000 then refuse('batch_too_large', 'extend names too many jobs; a page has at most 1,000') end
+  if #notes > 1000 or #jobs > 1000 then refuse('batch_too_large', 'extend names too many jobs; a lease has at most 1,000') end
   local reply = Settle.extend(base, BELOW .. '\0\1' .. token .. u8((o.LEASE_MS or 10000) * 1000) .. pack('>I2', #notes) .. concat(notes)
     .. pack('>I2', #jobs) .. concat(jobs))
   local fields = {{'now', Text.instant(at8(reply))}, {'token', Text.token(token)}}
@@ -116,7 +116,7 @@ function Text.extend(base, args)
   return Text.object(fields)
 end
 
--- The attempt that a token stands for: a page holds a job once, so the token tells it.
+-- The attempt that a token stands for: a lease holds a job once, so the token tells it.
 local function attempt_of(base, id, token)
   local raw = call('HGET', base .. ':b', id)
   if not raw or byte(raw) > 7 then return 1 end -- of jobs that completed or stand together none has failed
@@ -172,7 +172,7 @@ function Text.settle(base, args)
     seen[id], ids[#ids + 1] = true, id
     items[#items + 1] = packed_settlement(base, token, id, outcome, o)
   end
-  if #items > 1000 then refuse('batch_too_large', 'settle carries too many jobs; a page has at most 1,000') end
+  if #items > 1000 then refuse('batch_too_large', 'settle carries too many jobs; a lease has at most 1,000') end
   local reply = Settle.call(base, BELOW .. '\0\1' .. token .. '\0\0\0\0\2' .. pack('>I2', #items) .. concat(items))
   local jobs, from = {}, 10
   for i, id in ipairs(ids) do

@@ -90,7 +90,7 @@ function Unique.verdict(q, opts)
   local j = Job.load(holder.id)
   if j and not (j.q == q and j.opts.u == opts.u) then j = nil end -- its id may since be another job's
   local policy = opts.up or 0
-  local active = policy > 0 and j and j.tag < 3 and j.due <= S.now and Page.of(j) ~= nil
+  local active = policy > 0 and j and j.tag < 3 and j.due <= S.now and Lease.of(j) ~= nil
   if policy == 1 and active then return 5, holder.id end
   if policy == 1 and j and j.tag <= 3 then return 'replaces', j, holder end
   if policy == 2 and active and not holder.follower then return 'follows', holder.id end

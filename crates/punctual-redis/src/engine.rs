@@ -269,11 +269,11 @@ impl Engine for RedisEngine {
         Ok(claimed)
     }
 
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
+    async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended> {
         self.checks()
-            .extends(&pages)
+            .extends(&leases)
             .map_err(|error| error.operation("extend"))?;
-        self.calls.extend(namespace, &pages).await
+        self.calls.extend(namespace, &leases).await
     }
 
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {

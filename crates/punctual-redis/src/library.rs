@@ -18,7 +18,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/group.lua"),
     include_str!("../functions/unique.lua"),
     include_str!("../functions/place.lua"),
-    include_str!("../functions/page.lua"),
+    include_str!("../functions/lease.lua"),
     include_str!("../functions/ends.lua"),
     include_str!("../functions/settled.lua"),
     include_str!("../functions/heal.lua"),
@@ -127,7 +127,7 @@ impl Library {
         Self::named("punctual_1", functions, SHEAF_MIN)
     }
 
-    /// Whether pages of sheaves can be read.
+    /// Whether leases of sheaves can be read.
     pub(crate) fn reads_sheaves(&self) -> bool {
         self.reads_sheaves
     }

@@ -2,64 +2,64 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual::JobId;
-use punctual::engine::{ENDS_KEPT, PageReport, Token};
+use punctual::engine::{ENDS_KEPT, LeaseReport, Token};
 
-use crate::wire::claim::{Kinds, PageNotes};
+use crate::wire::claim::{Kinds, LeaseNotes};
 use crate::wire::settle::Told;
 
-/// What is remembered of the pages that this process claimed, to settle them cheaply. Forgetting
+/// What is remembered of the leases that this process claimed, to settle them cheaply. Forgetting
 /// costs the server a look at each job, and nothing else.
 #[derive(Debug, Default)]
 pub(crate) struct Notes(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    pages: BTreeMap<Token, PageNotes>,
+    leases: BTreeMap<Token, LeaseNotes>,
     order: VecDeque<(Token, usize)>,
     weight: usize,
 }
 
 /// Jobs that are remembered at the same time, some 40 bytes each.
 const JOBS_MAX: usize = 100_000;
-/// A page itself weighs as much as so many jobs.
-const PAGE_WEIGHT: usize = 4;
+/// A lease itself weighs as much as so many jobs.
+const LEASE_WEIGHT: usize = 4;
 
 impl Notes {
-    pub(crate) fn remember(&self, pages: Vec<(Token, PageNotes)>) {
+    pub(crate) fn remember(&self, leases: Vec<(Token, LeaseNotes)>) {
         let mut known = self.known();
-        for (token, mut page) in pages {
-            page.cores.sort_unstable();
-            let weight = PAGE_WEIGHT + page.cores.len() + page.kinds.weight();
+        for (token, mut lease) in leases {
+            lease.cores.sort_unstable();
+            let weight = LEASE_WEIGHT + lease.cores.len() + lease.kinds.weight();
             known.weight += weight;
             known.order.push_back((token, weight));
-            known.pages.insert(token, page);
+            known.leases.insert(token, lease);
         }
         while known.weight > JOBS_MAX {
             let Some((token, weight)) = known.order.pop_front() else {
                 return;
             };
             known.weight -= weight;
-            known.pages.remove(&token);
+            known.leases.remove(&token);
         }
     }
 
     /// What is known of a report's jobs, in their order.
-    pub(crate) fn of(&self, report: &PageReport) -> Told {
+    pub(crate) fn of(&self, report: &LeaseReport) -> Told {
         let known = self.known();
-        let Some(page) = known.pages.get(&report.token) else {
+        let Some(lease) = known.leases.get(&report.token) else {
             return Told::default();
         };
         let core = |id: JobId| {
-            let at = page
+            let at = lease
                 .cores
                 .binary_search_by_key(&id, |(known, _)| *known)
                 .ok()?;
-            Some(page.cores[at].1)
+            Some(lease.cores[at].1)
         };
         let ids = report.settlements.iter().map(|one| one.id);
         Told {
             cores: ids.map(core).collect(),
-            kinds: kinds_of(&page.kinds, report),
+            kinds: kinds_of(&lease.kinds, report),
         }
     }
 
@@ -70,7 +70,7 @@ impl Notes {
 
 /// The kinds of the last jobs of a report, as many as are kept of a queue's ends: how many in a row
 /// have which. No entry if all are named after their queue.
-fn kinds_of(kinds: &Kinds, report: &PageReport) -> Option<Vec<(usize, String)>> {
+fn kinds_of(kinds: &Kinds, report: &LeaseReport) -> Option<Vec<(usize, String)>> {
     let from = report.settlements.len().saturating_sub(ENDS_KEPT);
     let last = &report.settlements[from..];
     match kinds {

@@ -47,13 +47,13 @@ pub(crate) enum Event {
         /// The span that was asked for, in microseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lease_duration: Option<u64>,
-        pages: Vec<Granted>,
+        leases: Vec<Granted>,
     },
-    /// Leases were to be prolonged: the answer per page, `None` for a lost one.
+    /// Leases were to be prolonged: the answer per lease, `None` for a lost one.
     ExtendOk {
         invoked: u64,
         now: u64,
-        pages: Vec<Extended>,
+        leases: Vec<Extended>,
     },
     /// It is not known whether leases were prolonged.
     ExtendUnknown { invoked: u64, tokens: Vec<Token> },
@@ -192,7 +192,7 @@ pub(crate) struct Received {
     pub(crate) due: u64,
 }
 
-/// A page.
+/// A lease.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Granted {
     pub(crate) token: Token,
@@ -200,7 +200,7 @@ pub(crate) struct Granted {
     pub(crate) jobs: Vec<Claimed>,
 }
 
-/// A job of a page.
+/// A job of a lease.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Claimed {
     pub(crate) id: JobId,
@@ -208,7 +208,7 @@ pub(crate) struct Claimed {
     pub(crate) failures: u32,
     pub(crate) crashes: u32,
     pub(crate) due: u64,
-    /// The engine time of the step that claimed it, which is earlier than the answer's if the page was asked for again.
+    /// The engine time of the step that claimed it, which is earlier than the answer's if the lease was asked for again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) started: Option<u64>,
     /// What it carries, in one number.
@@ -216,7 +216,7 @@ pub(crate) struct Claimed {
     pub(crate) content: Option<u64>,
 }
 
-/// The answer to an extend of one page.
+/// The answer to an extend of one lease.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Extended {
     pub(crate) token: Token,

@@ -192,13 +192,13 @@ impl Engine for Recorder {
         claim.lease_duration = planted::lease_duration(claim.lease_duration);
         let answer = self.inner.claim(namespace, claim).await;
         match &answer {
-            Ok(claimed) if claimed.pages.is_empty() => {}
+            Ok(claimed) if claimed.leases.is_empty() => {}
             Ok(claimed) => self.history.note(Event::ClaimOk {
                 invoked,
                 now: claimed.now.as_micros(),
                 alone,
                 lease_duration: Some(lease_duration),
-                pages: claimed.pages.iter().map(granted).collect(),
+                leases: claimed.leases.iter().map(granted).collect(),
             }),
             Err(error) => {
                 self.failed("claim", invoked, error);
@@ -211,31 +211,31 @@ impl Engine for Recorder {
         answer
     }
 
-    async fn extend(&self, namespace: &Namespace, mut pages: Vec<Extend>) -> Result<Extended> {
+    async fn extend(&self, namespace: &Namespace, mut leases: Vec<Extend>) -> Result<Extended> {
         let invoked = stamp();
-        let asked: Vec<Asked> = pages.iter().map(Asked::by).collect();
-        for page in &mut pages {
-            page.lease_duration = planted::lease_duration(page.lease_duration);
+        let asked: Vec<Asked> = leases.iter().map(Asked::by).collect();
+        for lease in &mut leases {
+            lease.lease_duration = planted::lease_duration(lease.lease_duration);
         }
         let mut unknown = Unanswered {
             history: &self.history,
             invoked,
-            tokens: asked.iter().map(|page| page.token).collect(),
+            tokens: asked.iter().map(|lease| lease.token).collect(),
         };
-        let answer = self.inner.extend(namespace, pages).await;
+        let answer = self.inner.extend(namespace, leases).await;
         if let Ok(extended) = &answer {
             unknown.tokens.clear();
             let answered = extended.verdicts.len();
             self.hold(asked.len() == answered, || {
                 format!(
-                    "{} pages were to be prolonged and {answered} answered",
+                    "{} leases were to be prolonged and {answered} answered",
                     asked.len()
                 )
             });
             self.history.note(Event::ExtendOk {
                 invoked,
                 now: extended.now.as_micros(),
-                pages: asked
+                leases: asked
                     .into_iter()
                     .zip(&extended.verdicts)
                     .map(prolonged)
@@ -251,14 +251,14 @@ impl Engine for Recorder {
             call,
             ends: ends(&settle),
         });
-        let asked: Vec<usize> = (settle.pages.iter())
-            .map(|page| page.settlements.len())
+        let asked: Vec<usize> = (settle.leases.iter())
+            .map(|lease| lease.settlements.len())
             .collect();
         let answer = self.inner.settle(namespace, settle).await;
         if let Ok(settled) = &answer {
             let answered: Vec<usize> = settled.verdicts.iter().map(Vec::len).collect();
             self.hold(asked == answered, || {
-                format!("pages with {asked:?} ends were settled and {answered:?} answered")
+                format!("leases with {asked:?} ends were settled and {answered:?} answered")
             });
         }
         self.history.note(match &answer {
@@ -356,8 +356,8 @@ impl Engine for Recorder {
     }
 }
 
-fn granted(page: &Page) -> Granted {
-    let jobs = page.jobs.iter().map(|job| ClaimedJob {
+fn granted(lease: &Lease) -> Granted {
+    let jobs = lease.jobs.iter().map(|job| ClaimedJob {
         id: job.id,
         attempt: job.attempt,
         failures: job.failures,
@@ -367,8 +367,8 @@ fn granted(page: &Page) -> Granted {
         content: Some(content::of_record(job)),
     });
     Granted {
-        token: page.token,
-        deadline: page.deadline.as_micros(),
+        token: lease.token,
+        deadline: lease.deadline.as_micros(),
         jobs: jobs.collect(),
     }
 }
@@ -381,16 +381,16 @@ struct Asked {
 }
 
 impl Asked {
-    fn by(page: &Extend) -> Self {
+    fn by(lease: &Extend) -> Self {
         Self {
-            token: page.token,
-            lease_duration: micros(page.lease_duration),
-            jobs: page.jobs.clone(),
+            token: lease.token,
+            lease_duration: micros(lease.lease_duration),
+            jobs: lease.jobs.clone(),
         }
     }
 }
 
-fn prolonged((page, verdict): (Asked, &ExtendVerdict)) -> Prolonged {
+fn prolonged((lease, verdict): (Asked, &ExtendVerdict)) -> Prolonged {
     let (deadline, lost) = match verdict {
         ExtendVerdict::Extended { deadline, lost, .. } => {
             (Some(deadline.as_micros()), lost.clone())
@@ -398,18 +398,18 @@ fn prolonged((page, verdict): (Asked, &ExtendVerdict)) -> Prolonged {
         _ => (None, Vec::new()),
     };
     Prolonged {
-        token: page.token,
-        lease_duration: Some(page.lease_duration),
+        token: lease.token,
+        lease_duration: Some(lease.lease_duration),
         deadline,
-        asked: page.jobs,
+        asked: lease.jobs,
         lost,
     }
 }
 
 fn ends(settle: &Settle) -> Vec<End> {
-    let of_page = |page: &PageReport| {
-        let token = page.token;
-        let ends = page.settlements.iter().map(move |end| End {
+    let of_lease = |lease: &LeaseReport| {
+        let token = lease.token;
+        let ends = lease.settlements.iter().map(move |end| End {
             id: end.id,
             attempt: end.attempt,
             token,
@@ -422,7 +422,7 @@ fn ends(settle: &Settle) -> Vec<End> {
         });
         ends.collect::<Vec<_>>()
     };
-    settle.pages.iter().flat_map(of_page).collect()
+    settle.leases.iter().flat_map(of_lease).collect()
 }
 
 fn verdict(verdict: &SettleVerdict) -> Verdict {

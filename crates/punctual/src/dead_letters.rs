@@ -76,21 +76,21 @@ const SEARCH_CHARS_MIN: usize = 4;
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// use punctual::dead_letters::{DeadSearch, dead_groups};
-/// use punctual::engine::{Claim, PageReport, Settle, Settlement, WorkerId};
+/// use punctual::engine::{Claim, LeaseReport, Settle, Settlement, WorkerId};
 /// use punctual::{Engine, MemoryEngine, Namespace, NewJob, Outcome};
 ///
 /// let (engine, namespace) = (MemoryEngine::new(), Namespace::default());
 /// let jobs = (0..3).map(|_| NewJob::new("mail", "{}")).collect();
 /// engine.enqueue(&namespace, jobs).await?;
 /// let claim = Claim::new(WorkerId::random(), "mail", 3);
-/// let lease = engine.claim(&namespace, claim).await?.pages.remove(0);
+/// let lease = engine.claim(&namespace, claim).await?.leases.remove(0);
 /// let dead = lease.jobs.iter().zip(10..).map(|(job, n)| {
 ///     let mut settlement = Settlement::new(job.id, job.attempt, Outcome::Dead);
 ///     settlement.error = Some(format!("timeout after {n} ms"));
 ///     settlement
 /// });
-/// let report = PageReport::new(lease.token, dead.collect());
-/// engine.settle(&namespace, Settle { pages: vec![report] }).await?;
+/// let report = LeaseReport::new(lease.token, dead.collect());
+/// engine.settle(&namespace, Settle { leases: vec![report] }).await?;
 ///
 /// let found = dead_groups(&engine, &namespace, &DeadSearch::default()).await?;
 /// assert_eq!(found.groups[0].error, "timeout after # ms");

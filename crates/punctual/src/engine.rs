@@ -24,7 +24,7 @@ use std::fmt;
 
 pub use checks::{Checks, SETTINGS_PREFIX};
 pub use claim::{
-    Claim, ClaimOrder, Claimed, Extend, ExtendVerdict, Extended, Page, Token, WorkerId,
+    Claim, ClaimOrder, Claimed, Extend, ExtendVerdict, Extended, Lease, Token, WorkerId,
     WorkerRecord,
 };
 pub use control::{Control, Controlled, OnFull, QueueSettings, RecordValue, VersionedRecord};
@@ -36,7 +36,7 @@ pub use inspect::{
     Counts, Cursor, DueBucket, Explanation, Filter, Got, List, ListBy, Listing, MinuteStats,
     QueueStats, Reason, Stats, StatsRequest, Target, WorkerSeen, free_workers, job_named,
 };
-pub use settle::{PageReport, SAMPLE_US_MAX, Settle, SettleVerdict, Settled, Settlement};
+pub use settle::{LeaseReport, SAMPLE_US_MAX, Settle, SettleVerdict, Settled, Settlement};
 pub use wait::{Change, WaitFor, Waited};
 
 use async_trait::async_trait;
@@ -111,16 +111,16 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
     /// payload, content type or headers differ. A job with `history` is imported as it was.
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued>;
 
-    /// Takes due jobs under a lease: one token and one deadline per page.
+    /// Takes due jobs under a lease: one token and one deadline per lease.
     ///
     /// First moves what is due (a bounded number). Never waits: the answer's `wake_at` says when
     /// another claim could answer more, and [`wait`](Engine::wait) when something changes before that.
     async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed>;
 
     /// Prolongs leases, carries progress, and answers which jobs are lost or asked to stop.
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended>;
+    async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended>;
 
-    /// Hands in how attempts ended, whole pages or parts of them, with their effects.
+    /// Hands in how attempts ended, whole leases or parts of them, with their effects.
     ///
     /// A job's outcome and its effects stand or fall together. A settlement under an old token
     /// answers `lease_lost` and changes nothing; the same settlement again answers `repeated`.

@@ -109,10 +109,10 @@ struct Derived {
     /// The earliest due of each queue that has one.
     due_heads: BTreeSet<(Timestamp, u32)>,
     lease_ends: BTreeSet<(Timestamp, u64)>,
-    pages: HashMap<u64, OpenPage>,
+    leases: HashMap<u64, OpenLease>,
     /// What was sent of the active jobs: a settle needs it again, and the base is further away.
     active: HashMap<JobKey, Arc<Spec>>,
-    /// Open pages by namespace, worker and nonce.
+    /// Open leases by namespace, worker and nonce.
     claims: HashMap<(u32, u128, u64), u64>,
     /// Marks by the instant their job settled.
     mark_ages: BTreeSet<(Timestamp, JobKey)>,
@@ -134,13 +134,13 @@ struct Queue {
     /// When leases of its jobs end.
     lease_ends: BTreeSet<(Timestamp, u64)>,
     /// The leases of its jobs, by fence.
-    pages: BTreeSet<u64>,
+    leases: BTreeSet<u64>,
     settings: crate::engine::QueueSettings,
 }
 
-/// A leased page, in memory.
+/// A lease, in memory.
 #[derive(Debug)]
-struct OpenPage {
+struct OpenLease {
     namespace: u32,
     /// The queues that its jobs came from.
     queues: Vec<u32>,
@@ -341,7 +341,7 @@ impl Machine {
             row,
             due_head: None,
             lease_ends: BTreeSet::new(),
-            pages: BTreeSet::new(),
+            leases: BTreeSet::new(),
             settings: Default::default(),
         };
         self.derived

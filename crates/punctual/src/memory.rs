@@ -100,9 +100,9 @@ impl Engine for MemoryEngine {
             .0)
     }
 
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
+    async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended> {
         let (verdicts, now) = self.step("extend", |machine, now| {
-            machine.extend(now, namespace, pages)
+            machine.extend(now, namespace, leases)
         })?;
         Ok(Extended { verdicts, now })
     }

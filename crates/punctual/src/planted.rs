@@ -9,7 +9,7 @@
 pub enum Bug {
     /// An enqueue is answered before it is written (embedded engine).
     AckBeforeWrite = 1,
-    /// Rescue returns a page's jobs without looking whether they are still in it.
+    /// Rescue returns a lease's jobs without looking whether they are still in it.
     RescueWithoutStateCheck,
     /// Settle does not compare the token.
     SettleWithoutToken,

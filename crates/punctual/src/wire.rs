@@ -73,7 +73,7 @@ impl Call {
                 };
                 engine.claim(namespace, claim).await.map(Answer::Claim)
             }
-            Self::Extend(pages) => engine.extend(namespace, pages).await.map(Answer::Extend),
+            Self::Extend(leases) => engine.extend(namespace, leases).await.map(Answer::Extend),
             Self::Settle(settle) => engine.settle(namespace, settle).await.map(Answer::Settle),
             Self::Wait(what, until) => engine.wait(namespace, what, until).await.map(Answer::Wait),
             Self::Get(targets, explain) => engine

@@ -483,7 +483,7 @@ impl Setup {
 
 /// As good as for ever, and no sum of instants overflows.
 const SPAN_MAX: Duration = days(365);
-/// Slots of one worker: beyond this its pages would outgrow its calls.
+/// Slots of one worker: beyond this its leases would outgrow its calls.
 const SLOTS_MAX: usize = 10_000;
 
 /// A label for people; empty where the system does not say.

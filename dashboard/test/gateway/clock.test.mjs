@@ -109,19 +109,19 @@ test("workers are shown with their load and what they run, and leave when they a
   const names = { "app-1": "0f1e7c3e-8a51-4c3e-8000-3f0f4c1d2b70", "app-2": "0f1e7c3e-8a51-4c3e-8000-3f0f4c1d2b71" };
   const { receipts } = await gateway.enqueue([1, 2, 3].map((n) => ({ queue: "runs", kind: "runs.long", payload: { n } })));
   const claim = (host, limit, busy) => gateway.claim("runs", { limit, lease_duration: "10m", worker: { id: names[host], host, version: "4.2.1", kinds: ["runs.long"], slots: 8, busy } });
-  const pages = [await claim("app-1", 2, 2), await claim("app-2", 1, 1)];
+  const leases = [await claim("app-1", 2, 2), await claim("app-2", 1, 1)];
   await visit(browser, gateway, "#/workers", async (page) => {
     const row = (host) => page.locator(".workers [role=rowgroup]", { hasText: host });
     for (const [host, load, nth] of [["app-1", "2/8", 0], ["app-2", "1/8", 1]]) {
       await row(host).getByText(load).waitFor();
       await row(host).getByRole("button", { name: host }).click();
-      const ids = pages[nth].jobs.map((job) => job.id);
+      const ids = leases[nth].jobs.map((job) => job.id);
       await page.waitForFunction((n) => document.querySelectorAll(".running a.id").length === n, ids.length);
       const links = await page.locator(".running a.id").evaluateAll((all) => all.map((one) => one.getAttribute("href").split("/").pop()));
       assert.deepEqual(links.sort(), ids.sort());
     }
     // What ends is seen to end.
-    await gateway.settle(pages[1], { outcome: "completed" });
+    await gateway.settle(leases[1], { outcome: "completed" });
     await page.getByText("Nothing runs.").waitFor();
     await pass(2 * MINUTE);
     await page.getByText("No worker claimed in the last minute.").waitFor({ timeout: PAST_MS_MAX });

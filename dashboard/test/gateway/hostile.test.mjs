@@ -41,7 +41,7 @@ test("text that wants to be run, hidden or turned is shown as text, on every pag
     });
     const worker = { id: `0f1e7c3e-8a51-4c3e-8000-3f0f4c1d2b${String(nth).padStart(2, "0")}`, host: key(text), version: key(text), kinds: [queue], slots: 1, busy: 1 };
     const claimed = await gateway.claim(queue, { worker, lease_duration: "5m" });
-    await gateway.call("POST", "extensions", { pages: [{ token: claimed.token, jobs: [id], lease_duration: "5m", progress: { [id]: { at: text } } }] });
+    await gateway.call("POST", "extensions", { leases: [{ token: claimed.token, jobs: [id], lease_duration: "5m", progress: { [id]: { at: text } } }] });
     await visit(browser, gateway, `#/jobs/${id}`, async (page) => {
       await page.waitForSelector(".tree");
       await page.getByRole("button", { name: "text", exact: true }).first().click();

@@ -69,10 +69,10 @@ export async function serve({ engine = "memory:", args = [], token = TOKEN, list
       assert.deepEqual([last.done, last.refused], [true, 0]);
       return last.accepted;
     },
-    claim: async (queue, fields = {}) => (await call("POST", "claims", { queues: [queue], ...fields })).pages[0],
-    /** Settles every job of a page in the same way. */
-    settle: (page, end, lateness = []) =>
-      call("POST", "settlements", { pages: [{ token: page.token, settlements: page.jobs.map(({ id, attempt }) => ({ id, attempt, ...end })), lateness_us: lateness, run_time_us: lateness }] }),
+    claim: async (queue, fields = {}) => (await call("POST", "claims", { queues: [queue], ...fields })).leases[0],
+    /** Settles every job of a lease in the same way. */
+    settle: (lease, end, lateness = []) =>
+      call("POST", "settlements", { leases: [{ token: lease.token, settlements: lease.jobs.map(({ id, attempt }) => ({ id, attempt, ...end })), lateness_us: lateness, run_time_us: lateness }] }),
   };
 }
 

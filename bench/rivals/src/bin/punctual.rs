@@ -4,7 +4,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::engine::{Claim, PageReport, Settle, Settlement, WorkerId};
+use punctual::engine::{Claim, LeaseReport, Settle, Settlement, WorkerId};
 use punctual::time::Timestamp;
 use punctual::{Context, Due, Engine, JobRecord, Namespace, NewJob, Outcome, Queue, Worker};
 use punctual_redis::RedisEngine;
@@ -94,11 +94,11 @@ async fn live(engine: Arc<RedisEngine>, worker: WorkerId) {
     enqueued.expect("an answer");
     let claim = Claim::new(worker, QUEUE, 1);
     let claimed = engine.claim(&namespace, claim).await.expect("an answer");
-    for page in claimed.pages {
+    for lease in claimed.leases {
         let end = |job: &JobRecord| Settlement::new(job.id, job.attempt, Outcome::Completed);
-        let settlements = page.jobs.iter().map(end).collect();
+        let settlements = lease.jobs.iter().map(end).collect();
         let settle = Settle {
-            pages: vec![PageReport::new(page.token, settlements)],
+            leases: vec![LeaseReport::new(lease.token, settlements)],
         };
         engine.settle(&namespace, settle).await.expect("an answer");
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use punctual::engine::{Claim, Claimed, Durability, PageReport, Settle, Settlement, WorkerId};
+use punctual::engine::{Claim, Claimed, Durability, LeaseReport, Settle, Settlement, WorkerId};
 use punctual::time::{Stopwatch, pause};
 use punctual::{Engine, Namespace, NewJob, Outcome};
 use punctual_bench::random::Random;
@@ -88,16 +88,18 @@ pub(crate) async fn claim(engine: &EmbeddedEngine, queue: &str, limit: usize) ->
 /// Completes all jobs of a claim; how many.
 pub(crate) async fn settle(engine: &EmbeddedEngine, claimed: Claimed) -> usize {
     let mut done = 0;
-    let report = |page: punctual::engine::Page| {
+    let report = |lease: punctual::engine::Lease| {
         let end =
             |job: &punctual::JobRecord| Settlement::new(job.id, job.attempt, Outcome::Completed);
-        let ended: Vec<_> = page.jobs.iter().map(end).collect();
+        let ended: Vec<_> = lease.jobs.iter().map(end).collect();
         done += ended.len();
-        PageReport::new(page.token, ended)
+        LeaseReport::new(lease.token, ended)
     };
-    let pages: Vec<_> = claimed.pages.into_iter().map(report).collect();
-    if !pages.is_empty() {
-        let settled = engine.settle(&Namespace::default(), Settle { pages }).await;
+    let leases: Vec<_> = claimed.leases.into_iter().map(report).collect();
+    if !leases.is_empty() {
+        let settled = engine
+            .settle(&Namespace::default(), Settle { leases })
+            .await;
         settled.expect("settle");
     }
     done

@@ -15,7 +15,7 @@ const BACKLOG: usize = 1_000_000;
 const BATCH: usize = 1_000;
 /// Claims of a round, and jobs of a claim.
 const CLAIMS: usize = 100;
-const PAGE: usize = 100;
+const LEASE: usize = 100;
 
 pub(crate) async fn measure(directory: &Path, jobs: usize, rounds: usize) {
     let place = fresh(directory);
@@ -68,17 +68,17 @@ async fn pass(engine: &EmbeddedEngine, jobs: usize, random: &mut Random) {
 
 /// Microseconds that a claim takes per job.
 async fn claim_us(engine: &EmbeddedEngine, random: &mut Random) -> f64 {
-    for _ in 0..CLAIMS * PAGE / BATCH {
+    for _ in 0..CLAIMS * LEASE / BATCH {
         enqueue(engine, "orders", BATCH, random).await;
     }
     let mut spent = 0.0;
     for _ in 0..CLAIMS {
         let watch = Stopwatch::start();
-        let claimed = claim(engine, "orders", PAGE).await;
+        let claimed = claim(engine, "orders", LEASE).await;
         spent += watch.elapsed().as_secs_f64();
-        assert_eq!(settle(engine, claimed).await, PAGE);
+        assert_eq!(settle(engine, claimed).await, LEASE);
     }
-    spent * 1e6 / (CLAIMS * PAGE) as f64
+    spent * 1e6 / (CLAIMS * LEASE) as f64
 }
 
 /// The disk when nobody has called for a minute: nothing is alive.

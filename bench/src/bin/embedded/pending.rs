@@ -82,7 +82,7 @@ pub(crate) async fn restart(path: &Path) {
     let engine = open(path, Durability::Os);
     let claimed = life::claim(&engine, "orders", 1).await;
     let first_claim = watch.elapsed().as_secs_f64();
-    assert_eq!(claimed.pages.len(), 1, "one job is due");
+    assert_eq!(claimed.leases.len(), 1, "one job is due");
     life::settle(&engine, claimed).await;
     tell(&json!({"replayed_commits": engine.opened().replayed}));
     figure("seconds to the first claim", first_claim, "under 2");

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
 
 use punctual::engine::{
-    Claim, Durability, PageReport, QueueStats, Settle, SettleVerdict, Settlement, Stats,
+    Claim, Durability, LeaseReport, QueueStats, Settle, SettleVerdict, Settlement, Stats,
     StatsRequest, WorkerId,
 };
 use punctual::time::{Stopwatch, format_span, seconds};
@@ -188,16 +188,16 @@ async fn run_one(engine: &dyn Engine, namespace: &Namespace, queue: &str) -> pun
     let claim = Claim::new(WorkerId::random(), queue, 100);
     let claimed = engine.claim(namespace, claim).await?;
     let mut ran = false;
-    for page in claimed.pages {
-        ran |= page.jobs.iter().any(|job| job.id == id);
+    for lease in claimed.leases {
+        ran |= lease.jobs.iter().any(|job| job.id == id);
         let done =
             |job: &punctual::JobRecord| Settlement::new(job.id, job.attempt, Outcome::Completed);
-        let report = PageReport::new(page.token, page.jobs.iter().map(done).collect());
+        let report = LeaseReport::new(lease.token, lease.jobs.iter().map(done).collect());
         let settled = engine
             .settle(
                 namespace,
                 Settle {
-                    pages: vec![report],
+                    leases: vec![report],
                 },
             )
             .await?;

@@ -80,20 +80,20 @@ impl Under {
             let claim = json!({"queues": [edit.queue], "limit": 1_000, "lease_duration": "60s"})
                 .to_string();
             let mut claimed = self.ask("POST /v1/claims", &claim);
-            let Value::Array(pages) = claimed["pages"].take() else {
-                panic!("no pages: {claimed}");
+            let Value::Array(leases) = claimed["leases"].take() else {
+                panic!("no leases: {claimed}");
             };
-            if pages.is_empty() {
+            if leases.is_empty() {
                 return;
             }
-            for page in pages {
+            for lease in leases {
                 let dead = |job: &Value| json!({"id": job["id"], "attempt": job["attempt"], "outcome": "dead"});
-                let jobs = page["jobs"].as_array().expect("jobs");
+                let jobs = lease["jobs"].as_array().expect("jobs");
                 let settlements: Vec<_> = jobs.iter().map(dead).collect();
-                let page = json!({"token": page["token"], "settlements": settlements});
+                let lease = json!({"token": lease["token"], "settlements": settlements});
                 self.ask(
                     "POST /v1/settlements",
-                    &json!({"pages": [page]}).to_string(),
+                    &json!({"leases": [lease]}).to_string(),
                 );
             }
         }

@@ -34,9 +34,9 @@ fn one_attempt(server: &Server, payload: &str, said: &str) -> String {
     let claimed = server.request("POST /v1/claims", r#"{"queues":["mail"]}"#);
     let (_, answer) = claimed.split_once("\r\n\r\n").expect("a body");
     let answer: Value = serde_json::from_str(answer).expect("JSON");
-    let page = &answer["pages"][0];
-    let settle = serde_json::json!({"pages": [{"token": page["token"], "settlements": [
-        {"id": page["jobs"][0]["id"], "attempt": 1, "outcome": "retry", "error": said}]}]});
+    let lease = &answer["leases"][0];
+    let settle = serde_json::json!({"leases": [{"token": lease["token"], "settlements": [
+        {"id": lease["jobs"][0]["id"], "attempt": 1, "outcome": "retry", "error": said}]}]});
     let settled = server.request("POST /v1/settlements", &settle.to_string());
     assert!(settled.contains("\"settled\""), "{settled}");
     put
@@ -124,16 +124,16 @@ fn say_it_all(server: &Server, target: &Target) {
         json!({"queue": "work", "id": body(&put)["id"], "payload": "s3cr3t-other"}),
     );
     assert!(again.starts_with("HTTP/1.1 409"), "{again}");
-    let page = body(&post("/v1/claims", json!({"queues": ["work"]})))["pages"][0].take();
-    let id = text(&page["jobs"][0]["id"]);
+    let lease = body(&post("/v1/claims", json!({"queues": ["work"]})))["leases"][0].take();
+    let id = text(&lease["jobs"][0]["id"]);
     let progress = json!({&id: {"note": "s3cr3t-progress"}});
     post(
         "/v1/extensions",
-        json!({"pages": [{"token": page["token"], "progress": progress}]}),
+        json!({"leases": [{"token": lease["token"], "progress": progress}]}),
     );
     let settled = post(
         "/v1/settlements",
-        json!({"pages": [{"token": page["token"], "settlements": [
+        json!({"leases": [{"token": lease["token"], "settlements": [
         {"id": id, "attempt": 1, "outcome": "completed", "result": "s3cr3t-result",
          "effects": [{"enqueue": {"queue": "next", "payload": "s3cr3t-next"}}]}]}]}),
     );

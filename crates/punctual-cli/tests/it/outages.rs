@@ -95,7 +95,7 @@ fn while_redis_is_away_requests_are_told_to_come_again_and_then_are_done() {
         let put = ask(&server, "POST /v1/jobs", r#"{"queue":"mail"}"#);
         assert_eq!(put.status, 201, "{}", put.body);
         let kept = text(&put.json()["id"]);
-        let page = ask(
+        let lease = ask(
             &server,
             "POST /v1/claims",
             r#"{"queues":["mail"],"lease_duration":"10m"}"#,
@@ -151,8 +151,8 @@ fn while_redis_is_away_requests_are_told_to_come_again_and_then_are_done() {
             "{}",
             put.body
         );
-        let page = &page["pages"][0];
-        let settle = serde_json::json!({"pages": [{"token": page["token"], "settlements": [
+        let lease = &lease["leases"][0];
+        let settle = serde_json::json!({"leases": [{"token": lease["token"], "settlements": [
             {"id": kept, "attempt": 1, "outcome": "completed"}]}]});
         let settled = ask(&server, "POST /v1/settlements", &settle.to_string());
         assert!(settled.body.contains("\"settled\""), "{}", settled.body);
@@ -187,10 +187,10 @@ fn while_redis_is_full_new_jobs_are_refused_and_the_others_are_done() {
     );
     assert_eq!(missing.status, 404, "{}", missing.body);
 
-    let page = ask(&server, "POST /v1/claims", r#"{"queues":["mail"]}"#).json();
-    let page = &page["pages"][0];
-    let settle = serde_json::json!({"pages": [{"token": page["token"], "settlements": [
-        {"id": page["jobs"][0]["id"], "attempt": 1, "outcome": "completed"}]}]});
+    let lease = ask(&server, "POST /v1/claims", r#"{"queues":["mail"]}"#).json();
+    let lease = &lease["leases"][0];
+    let settle = serde_json::json!({"leases": [{"token": lease["token"], "settlements": [
+        {"id": lease["jobs"][0]["id"], "attempt": 1, "outcome": "completed"}]}]});
     let settled = ask(&server, "POST /v1/settlements", &settle.to_string());
     assert!(settled.body.contains("\"settled\""), "{}", settled.body);
 

@@ -151,18 +151,18 @@ async fn work(mut client: Client, ends: Arc<AtomicBool>) -> Vec<String> {
         let is_last = ends.load(Ordering::Relaxed);
         let claim = json!({"queues": ["mail"], "limit": 50, "wait": if is_last { "0s" } else { "200ms" }, "lease_duration": "1m"});
         let claimed = client.ask("/v1/claims", &claim).await;
-        let Some(page) = claimed["pages"].get(0) else {
+        let Some(lease) = claimed["leases"].get(0) else {
             if is_last {
                 return completed;
             }
             continue;
         };
-        let jobs = page["jobs"].as_array().expect("jobs");
+        let jobs = lease["jobs"].as_array().expect("jobs");
         let done = |job: &Value| json!({"id": job["id"], "attempt": job["attempt"], "outcome": "completed"});
         let ends: Vec<Value> = jobs.iter().map(done).collect();
-        let settle = json!({"pages": [{"token": page["token"], "settlements": ends}]});
+        let settle = json!({"leases": [{"token": lease["token"], "settlements": ends}]});
         let settled = client.ask("/v1/settlements", &settle).await;
-        for one in settled["pages"][0]["settlements"]
+        for one in settled["leases"][0]["settlements"]
             .as_array()
             .expect("verdicts")
         {

@@ -198,7 +198,7 @@ fn a_test_moves_the_clock_of_a_server_that_allows_it_on_this_machine_only() {
         let told = ask("POST /v1/test-clock", &format!("{{\"now\":\"{now}\"}}"));
         assert_eq!(told["now"], now);
     };
-    let claim = || ask("POST /v1/claims", r#"{"queues":["mail"]}"#)["pages"][0]["jobs"][0].clone();
+    let claim = || ask("POST /v1/claims", r#"{"queues":["mail"]}"#)["leases"][0]["jobs"][0].clone();
     set("2026-11-21T10:00:00Z");
     let put = ask("POST /v1/jobs", r#"{"queue":"mail","delay":"30d"}"#);
     assert_eq!(put["due"], "2026-12-21T10:00:00Z", "{put}");

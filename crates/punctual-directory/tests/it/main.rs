@@ -41,7 +41,7 @@ async fn a_second_engine_joins_the_first_and_replaces_it() {
     assert!(matches!(cancel(&first, id).await, EditVerdict::Done(_)));
     let claim = Claim::new(WorkerId::random(), "mail", 10);
     let claimed = second.claim(&Namespace::default(), claim).await;
-    assert_eq!(claimed.expect("a claim").pages[0].jobs[0].id, id);
+    assert_eq!(claimed.expect("a claim").leases[0].jobs[0].id, id);
 
     first.close().await.expect("the first closes");
     let next = enqueue(&second).await;

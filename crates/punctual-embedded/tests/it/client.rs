@@ -1,5 +1,5 @@
 use punctual::engine::{
-    Action, Claim, Edit, PageReport, Select, Settle, Settlement, Target, WorkerId,
+    Action, Claim, Edit, LeaseReport, Select, Settle, Settlement, Target, WorkerId,
 };
 use punctual::{Effect, Engine, JobId, Namespace, NewJob, Outcome, Result, State};
 
@@ -22,16 +22,16 @@ pub(crate) async fn enqueue(engine: &impl Engine, bytes: usize) -> Result<JobId>
 pub(crate) async fn work(engine: &impl Engine, bytes: usize) -> Result<Option<(JobId, JobId)>> {
     let claim = Claim::new(WorkerId::random(), QUEUE, 1);
     let claimed = engine.claim(&Namespace::default(), claim).await?;
-    let Some(page) = claimed.pages.first() else {
+    let Some(lease) = claimed.leases.first() else {
         return Ok(None);
     };
-    let (held, follower) = (&page.jobs[0], job(bytes));
+    let (held, follower) = (&lease.jobs[0], job(bytes));
     let next = follower.id;
     let mut end = Settlement::new(held.id, held.attempt, Outcome::Completed);
     end.effects = vec![Effect::Enqueue(Box::new(follower))];
-    let pages = vec![PageReport::new(page.token, vec![end])];
+    let leases = vec![LeaseReport::new(lease.token, vec![end])];
     engine
-        .settle(&Namespace::default(), Settle { pages })
+        .settle(&Namespace::default(), Settle { leases })
         .await?;
     Ok(Some((held.id, next)))
 }

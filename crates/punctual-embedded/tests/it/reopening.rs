@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use punctual::conformance::START;
-use punctual::engine::{Claim, Control, PageReport, Settle, Settlement, StatsRequest, WorkerId};
+use punctual::engine::{Claim, Control, LeaseReport, Settle, Settlement, StatsRequest, WorkerId};
 use punctual::time::{ManualClock, seconds};
 use punctual::{Engine, Limits, Namespace, NewJob, Outcome};
 use punctual_embedded::EmbeddedEngine;
@@ -30,7 +30,7 @@ async fn a_checkpoint_before_the_first_commit_leaves_the_log() {
     }
 }
 
-/// Found by `embedded-clock` under seed 908: settles were answered 0.86 s before the claims of their pages.
+/// Found by `embedded-clock` under seed 908: settles were answered 0.86 s before the claims of their leases.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_set_back_once_it_was_opened_takes_no_answer_back_with_it() {
     let clock = ManualClock::new(START + seconds(10));
@@ -49,11 +49,11 @@ async fn a_clock_that_is_set_back_once_it_was_opened_takes_no_answer_back_with_i
     let claim = Claim::new(WorkerId::random(), "orders", 1);
     let claimed = engine.claim(&here, claim).await.expect("claim");
     nows.push(claimed.now);
-    let page = &claimed.pages[0];
-    let end = Settlement::new(page.jobs[0].id, 1, Outcome::Completed);
-    let pages = vec![PageReport::new(page.token, vec![end])];
+    let lease = &claimed.leases[0];
+    let end = Settlement::new(lease.jobs[0].id, 1, Outcome::Completed);
+    let leases = vec![LeaseReport::new(lease.token, vec![end])];
     let settled = engine
-        .settle(&here, Settle { pages })
+        .settle(&here, Settle { leases })
         .await
         .expect("settle");
     nows.push(settled.now);

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use punctual::conformance::START;
 use punctual::engine::{
-    Claim, Control, Controlled, Durability, OnFull, PageReport, QueueSettings, RecordValue, Settle,
-    Settlement, Target, WorkerId,
+    Claim, Control, Controlled, Durability, LeaseReport, OnFull, QueueSettings, RecordValue,
+    Settle, Settlement, Target, WorkerId,
 };
 use punctual::time::{ManualClock, hours, minutes, seconds};
 use punctual::{
@@ -96,19 +96,19 @@ async fn make(path: &Path) {
             nonce,
             ..Claim::new(WORKER, queue, 1)
         };
-        let page = engine
+        let lease = engine
             .claim(&namespace, claim)
             .await
             .expect("claim")
-            .pages
+            .leases
             .remove(0);
         if let Some(outcome) = outcome {
-            let mut end = Settlement::new(page.jobs[0].id, 1, outcome);
+            let mut end = Settlement::new(lease.jobs[0].id, 1, outcome);
             end.result = Some(b"a result".as_slice().into());
             end.error = Some("an error".into());
-            let pages = vec![PageReport::new(page.token, vec![end])];
+            let leases = vec![LeaseReport::new(lease.token, vec![end])];
             engine
-                .settle(&namespace, Settle { pages })
+                .settle(&namespace, Settle { leases })
                 .await
                 .expect("settle");
         }
@@ -231,7 +231,7 @@ async fn check_control(engine: &EmbeddedEngine) {
     let namespace = Namespace::default();
     let claim = Claim::new(WORKER, "ready", 1);
     let claimed = engine.claim(&namespace, claim).await.expect("claim");
-    assert!(claimed.pages.is_empty(), "its queue is paused");
+    assert!(claimed.leases.is_empty(), "its queue is paused");
     for name in ["queue/ready", "notes"] {
         let read = Control::Read { name: name.into() };
         let found = engine.control(&namespace, read).await.expect("control");

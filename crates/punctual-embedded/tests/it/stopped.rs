@@ -58,7 +58,7 @@ async fn every_call_answers_that_the_engine_stopped() {
     };
     let work = WaitFor::Work(vec![QUEUE.into()]);
     let claim = Claim::new(WorkerId::random(), QUEUE, 1);
-    let settle = Settle { pages: Vec::new() };
+    let settle = Settle { leases: Vec::new() };
     let ids = vec![JobId::new().into()];
     let answers = [
         kind(engine.enqueue(&namespace, vec![job(1)]).await),

@@ -1,4 +1,4 @@
-use punctual::engine::{Claim, Extend, PageReport, Settle, Settlement, Target, Token, WorkerId};
+use punctual::engine::{Claim, Extend, LeaseReport, Settle, Settlement, Target, Token, WorkerId};
 use punctual::time::seconds;
 use punctual::wire::{Answer, Call, decode, encode};
 use punctual::{Effect, JobId, NewJob, Outcome};
@@ -19,7 +19,7 @@ fn calls_over_the_wire_are_read_or_refused() {
     let token = Token { fence: 7, nonce: 9 };
     let mut settlement = Settlement::new(job().id, 1, Outcome::Completed);
     settlement.effects = vec![Effect::Enqueue(Box::new(job()))];
-    let pages = vec![PageReport::new(token, vec![settlement])];
+    let leases = vec![LeaseReport::new(token, vec![settlement])];
     let mut claim = Claim::new(WorkerId(5), "orders", 10);
     claim.nonce = 11;
     let extend = Extend {
@@ -33,7 +33,7 @@ fn calls_over_the_wire_are_read_or_refused() {
         Call::Enqueue(vec![job()]),
         Call::Claim(claim),
         Call::Extend(vec![extend]),
-        Call::Settle(Settle { pages }),
+        Call::Settle(Settle { leases }),
         Call::Get(vec![Target::Id(job().id)], true),
         Call::Maintain,
         Call::Info,

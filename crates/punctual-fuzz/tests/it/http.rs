@@ -24,9 +24,9 @@ const REQUESTS: [&str; 12] = [
     r#"POST /v1/claims
 {"worker":{"id":"0190a1b2-0000-4000-8000-000000000002","host":"a","slots":3},"queues":["orders"],"limit":2,"lease_duration":"10s"}"#,
     r#"POST /v1/extensions
-{"pages":[{"token":"1-0000000000000002","lease_duration":"10s","jobs":[]}]}"#,
+{"leases":[{"token":"1-0000000000000002","lease_duration":"10s","jobs":[]}]}"#,
     r#"POST /v1/settlements
-{"pages":[{"token":"1-0000000000000002","settlements":[{"id":"0190a1b2-0000-7000-8000-000000000001","attempt":1,"outcome":"completed","effects":[{"enqueue":{"queue":"mail"}}]}]}]}"#,
+{"leases":[{"token":"1-0000000000000002","settlements":[{"id":"0190a1b2-0000-7000-8000-000000000001","attempt":1,"outcome":"completed","effects":[{"enqueue":{"queue":"mail"}}]}]}]}"#,
     r#"POST /v1/queues/pause
 {"queue":"orders"}"#,
     r#"PUT /v1/queues/settings

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use punctual::engine::{Claim, PageReport, Settle, Settlement, Target, WorkerId};
+use punctual::engine::{Claim, LeaseReport, Settle, Settlement, Target, WorkerId};
 use punctual::time::{ManualClock, Timestamp, hours};
 use punctual::{
     Effect, Engine, ErrorKind, Group, Hold, JobId, Namespace, NewJob, OnRetry, Outcome, Unique,
@@ -84,12 +84,12 @@ async fn live(engine: &EmbeddedEngine) {
     let mut claim = Claim::new(WorkerId(5), "orders", 2);
     claim.nonce = 11;
     let claimed = engine.claim(&here, claim).await.expect("claim");
-    let page = &claimed.pages[0];
-    let mut end = Settlement::new(page.jobs[0].id, 1, Outcome::Completed);
+    let lease = &claimed.leases[0];
+    let mut end = Settlement::new(lease.jobs[0].id, 1, Outcome::Completed);
     end.effects = vec![Effect::Enqueue(Box::new(job(4)))];
-    let pages = vec![PageReport::new(page.token, vec![end])];
+    let leases = vec![LeaseReport::new(lease.token, vec![end])];
     engine
-        .settle(&here, Settle { pages })
+        .settle(&here, Settle { leases })
         .await
         .expect("settle");
 }

@@ -3,7 +3,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use punctual::engine::{
-    Claim, Extend, PageReport, Settle, Settlement, StatsRequest, Target, WorkerId,
+    Claim, Extend, LeaseReport, Settle, Settlement, StatsRequest, Target, WorkerId,
 };
 use punctual::time::seconds;
 use punctual::{Engine, Namespace, NewJob, Outcome};
@@ -36,19 +36,19 @@ fn recorded() -> Vec<Vec<u8>> {
             .claim(&here, Claim::new(WorkerId(5), "orders", 2))
             .await
             .expect("claim");
-        let page = &claimed.pages[0];
+        let lease = &claimed.leases[0];
         let extend = Extend {
-            token: page.token,
+            token: lease.token,
             lease_duration: seconds(10),
             log: Vec::new(),
             progress: Vec::new(),
             jobs: Vec::new(),
         };
         engine.extend(&here, vec![extend]).await.expect("extend");
-        let end = Settlement::new(page.jobs[0].id, 1, Outcome::Completed);
-        let pages = vec![PageReport::new(page.token, vec![end])];
+        let end = Settlement::new(lease.jobs[0].id, 1, Outcome::Completed);
+        let leases = vec![LeaseReport::new(lease.token, vec![end])];
         engine
-            .settle(&here, Settle { pages })
+            .settle(&here, Settle { leases })
             .await
             .expect("settle");
         engine.get(&here, targets, true).await.expect("get");

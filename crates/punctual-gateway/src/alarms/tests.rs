@@ -74,9 +74,9 @@ impl Waiting {
                 let request = parse(body.as_bytes()).expect("a claim");
                 let claimed = claim_for(&shared, &caller, request).await;
                 let (answer, undelivered) = claimed.unwrap_or_else(|_| panic!("an answer"));
-                undelivered.expect("no page comes again").delivered();
+                undelivered.expect("no lease comes again").delivered();
                 let answer = serde_json::to_value(answer).expect("JSON");
-                let jobs = answer["pages"][0]["jobs"].as_array();
+                let jobs = answer["leases"][0]["jobs"].as_array();
                 let ids = jobs.into_iter().flatten().map(|job| job["id"].as_str());
                 ids.map(|id| id.expect("an id").to_owned()).collect()
             }));

@@ -60,7 +60,7 @@ pub(crate) async fn claim_for(
     let started = claimed.now;
     let mut end = wait_until(started, wait.as_deref())?;
     let mut waiter = None;
-    while claimed.pages.is_empty() {
+    while claimed.leases.is_empty() {
         if claimed.suspects && !claim.alone {
             // The worker shall hear of them soon, to ask for one once it runs nothing else.
             end = end.min(started + SUSPECTS_HEARD_WITHIN);
@@ -86,7 +86,7 @@ pub(crate) async fn claim_for(
 }
 
 /// Claims, in a task of its own: whoever asked may be gone before the answer, or before he looks at it. A
-/// claim that may come again gets its page then, so that one is never handed back.
+/// claim that may come again gets its lease then, so that one is never handed back.
 async fn claim_once(
     shared: &Shared,
     key: &Key,
@@ -137,9 +137,9 @@ pub(crate) async fn extend_for(
     caller: &Caller,
     request: ExtendRequest,
 ) -> Result<ExtendAnswer> {
-    let pages = request.pages()?;
-    let tokens: Vec<_> = pages.iter().map(|page| page.token).collect();
-    let extended = shared.engine.extend(&caller.namespace, pages).await?;
+    let leases = request.leases()?;
+    let tokens: Vec<_> = leases.iter().map(|lease| lease.token).collect();
+    let extended = shared.engine.extend(&caller.namespace, leases).await?;
     Ok(ExtendAnswer::new(&tokens, extended))
 }
 
@@ -163,7 +163,7 @@ async fn add_what_follows(shared: &Shared, caller: &Caller, settle: &mut Settle)
     let matters = |one: &&Settlement| {
         !matches!(one.outcome, Outcome::Snooze { .. }) || !one.effects.is_empty()
     };
-    let all = settle.pages.iter().flat_map(|page| &page.settlements);
+    let all = settle.leases.iter().flat_map(|lease| &lease.settlements);
     let targets: Vec<Target> = all.filter(matters).map(|one| one.id.into()).collect();
     for some in targets.chunks(TARGETS_MAX) {
         let got = shared.engine.get(&caller.namespace, some.to_vec(), false);
@@ -172,9 +172,9 @@ async fn add_what_follows(shared: &Shared, caller: &Caller, settle: &mut Settle)
             .filter_map(|got| got.job().map(|job| (job.id, job)))
             .collect();
         for one in settle
-            .pages
+            .leases
             .iter_mut()
-            .flat_map(|page| &mut page.settlements)
+            .flat_map(|lease| &mut lease.settlements)
         {
             let Some(job) = jobs.get(&one.id) else {
                 continue;

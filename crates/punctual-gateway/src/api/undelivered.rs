@@ -8,7 +8,7 @@ use axum::body::{Body, HttpBody};
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
-use punctual::engine::{Claimed, Page, PageReport, Settle, Settlement};
+use punctual::engine::{Claimed, Lease, LeaseReport, Settle, Settlement};
 use punctual::{Engine, JobRecord, Namespace, Outcome};
 use tokio::runtime::Handle;
 
@@ -17,27 +17,27 @@ use tokio::runtime::Handle;
 pub(crate) struct Undelivered {
     engine: Arc<dyn Engine>,
     namespace: Namespace,
-    pages: Vec<PageReport>,
+    leases: Vec<LeaseReport>,
 }
 
 impl Undelivered {
     /// All that was claimed.
     pub(super) fn of(engine: Arc<dyn Engine>, namespace: Namespace, claimed: &Claimed) -> Self {
         let released = |job: &JobRecord| Settlement::new(job.id, job.attempt, Outcome::Released);
-        let report = |page: &Page| {
-            let ends = page.jobs.iter().map(released);
-            PageReport::new(page.token, ends.collect())
+        let report = |lease: &Lease| {
+            let ends = lease.jobs.iter().map(released);
+            LeaseReport::new(lease.token, ends.collect())
         };
         Self {
             engine,
             namespace,
-            pages: claimed.pages.iter().map(report).collect(),
+            leases: claimed.leases.iter().map(report).collect(),
         }
     }
 
     /// They are on their way to who asked.
     pub(crate) fn delivered(mut self) {
-        self.pages.clear();
+        self.leases.clear();
     }
 
     /// Goes with an answer until that is taken to be written.
@@ -51,16 +51,16 @@ impl Undelivered {
 
 impl Drop for Undelivered {
     fn drop(&mut self) {
-        let pages = std::mem::take(&mut self.pages);
+        let leases = std::mem::take(&mut self.leases);
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
-        if pages.is_empty() {
+        if leases.is_empty() {
             return;
         }
         let (engine, namespace) = (self.engine.clone(), self.namespace.clone());
         runtime.spawn(async move {
-            if let Err(error) = engine.settle(&namespace, Settle { pages }).await {
+            if let Err(error) = engine.settle(&namespace, Settle { leases }).await {
                 tracing::debug!(%error, "jobs for somebody who has hung up wait for the end of their lease");
             }
         });

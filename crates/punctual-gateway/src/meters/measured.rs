@@ -72,14 +72,14 @@ impl Engine for Measured {
 
     async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
         let claimed = self.timed(1, self.engine.claim(namespace, claim)).await?;
-        for job in claimed.pages.iter().flat_map(|page| &page.jobs) {
+        for job in claimed.leases.iter().flat_map(|lease| &lease.jobs) {
             self.meters.claimed(namespace, &job.queue);
         }
         Ok(claimed)
     }
 
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
-        let extended = self.timed(2, self.engine.extend(namespace, pages)).await?;
+    async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended> {
+        let extended = self.timed(2, self.engine.extend(namespace, leases)).await?;
         for verdict in &extended.verdicts {
             let lost = match verdict {
                 ExtendVerdict::LeaseLost => 1,
@@ -93,14 +93,14 @@ impl Engine for Measured {
 
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
         let outcomes: Vec<Outcome> = settle
-            .pages
+            .leases
             .iter()
-            .flat_map(|page| page.settlements.iter().map(|one| one.outcome.clone()))
+            .flat_map(|lease| lease.settlements.iter().map(|one| one.outcome.clone()))
             .collect();
         let measured: Vec<_> = settle
-            .pages
+            .leases
             .iter()
-            .map(|page| (page.lateness_us.clone(), page.run_time_us.clone()))
+            .map(|lease| (lease.lateness_us.clone(), lease.run_time_us.clone()))
             .collect();
         let settled = self.timed(3, self.engine.settle(namespace, settle)).await?;
         for (outcome, verdict) in outcomes.iter().zip(settled.verdicts.iter().flatten()) {

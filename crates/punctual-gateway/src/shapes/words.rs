@@ -13,13 +13,13 @@ pub(crate) struct Name(String);
 #[schema(format = "uuid", example = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a")]
 pub(crate) struct Id(String);
 
-/// A page's token.
+/// A lease's token.
 #[derive(ToSchema)]
 #[schema(
     pattern = "^[0-9]{1,18}-[0-9a-f]{16}$",
     example = "42-00c0ffee00c0ffee"
 )]
-pub(crate) struct PageToken(String);
+pub(crate) struct LeaseToken(String);
 
 /// A number of 64 bits.
 #[derive(ToSchema)]

@@ -169,7 +169,7 @@ async fn those_who_wait_are_answered_at_once_when_it_ends() {
     assert!(drained);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(
-        answer.contains("connection: close") && answer.contains("\"pages\":[]"),
+        answer.contains("connection: close") && answer.contains("\"leases\":[]"),
         "{answer}"
     );
     assert_eq!(closed, 1001);

@@ -115,8 +115,8 @@ async fn changes_to_other_states_than_the_watched_are_not_told() {
         let claimed = under
             .send("POST", "/v1/claims", r#"{"queues":["mail"]}"#)
             .await;
-        let token = claimed.json()["pages"][0]["token"].take();
-        let settle = json!({"pages": [{"token": token, "settlements": [
+        let token = claimed.json()["leases"][0]["token"].take();
+        let settle = json!({"leases": [{"token": token, "settlements": [
             {"id": id, "attempt": 1, "outcome": outcome}]}]});
         under
             .send("POST", "/v1/settlements", settle.to_string())
@@ -252,9 +252,9 @@ async fn a_worker_claims_extends_and_settles_over_the_socket() {
         (&claimed["type"], &claimed["ref"]),
         (&json!("claimed"), &json!(1))
     );
-    let page = &claimed["answer"]["pages"][0];
-    assert_eq!(page["jobs"][0]["id"], id.as_str());
-    let extend = json!({"pages": [{"token": page["token"]}]});
+    let lease = &claimed["answer"]["leases"][0];
+    assert_eq!(lease["jobs"][0]["id"], id.as_str());
+    let extend = json!({"leases": [{"token": lease["token"]}]});
     socket
         .say(json!({"type": "extend", "ref": "x", "request": extend}))
         .await;
@@ -263,14 +263,14 @@ async fn a_worker_claims_extends_and_settles_over_the_socket() {
         (&extended["type"], &extended["ref"]),
         (&json!("extended"), &json!("x"))
     );
-    let settle = json!({"pages": [{"token": page["token"], "settlements": [
+    let settle = json!({"leases": [{"token": lease["token"], "settlements": [
         {"id": id, "attempt": 1, "outcome": "completed"}]}]});
     socket
         .say(json!({"type": "settle", "ref": 3, "request": settle}))
         .await;
     let settled = socket.json().await;
     assert_eq!(
-        settled["answer"]["pages"][0]["settlements"][0]["state"],
+        settled["answer"]["leases"][0]["settlements"][0]["state"],
         "completed"
     );
     let watch = json!({"type": "watch"});
@@ -306,8 +306,8 @@ async fn settling() -> (Under, Arc<Standin>, Socket) {
     socket
         .say(json!({"type": "claim", "request": {"queues": ["mail"]}}))
         .await;
-    let page = socket.json().await["answer"]["pages"][0].take();
-    let settle = json!({"pages": [{"token": page["token"], "settlements": [
+    let lease = socket.json().await["answer"]["leases"][0].take();
+    let settle = json!({"leases": [{"token": lease["token"], "settlements": [
         {"id": id, "attempt": 1, "outcome": "completed"}]}]});
     socket
         .say(json!({"type": "settle", "ref": 7, "request": settle}))
@@ -330,7 +330,7 @@ async fn a_drain_answers_what_is_under_way_on_a_socket_before_it_closes_it() {
     engine.answer();
     let settled = socket.json().await;
     assert_eq!(settled["ref"], 7, "{settled}");
-    let verdict = &settled["answer"]["pages"][0]["settlements"][0]["verdict"];
+    let verdict = &settled["answer"]["leases"][0]["settlements"][0]["verdict"];
     assert_eq!(verdict, "settled", "{settled}");
     assert_eq!(socket.closed().await, 1001);
     assert!(drained.await.expect("no panic"));

@@ -26,9 +26,9 @@ async fn a_queue_is_counted_by_kind() {
     enqueue(&under, jobs).await;
     under.clock.advance(seconds(2));
     let claim = json!({"queues": ["mail"], "limit": 1}).to_string();
-    let page = under.send("POST", "/v1/claims", claim).await.json()["pages"][0].take();
-    let (id, token) = (&page["jobs"][0]["id"], &page["token"]);
-    let settle = json!({"pages": [{"token": token, "settlements": [
+    let lease = under.send("POST", "/v1/claims", claim).await.json()["leases"][0].take();
+    let (id, token) = (&lease["jobs"][0]["id"], &lease["token"]);
+    let settle = json!({"leases": [{"token": token, "settlements": [
         {"id": id, "attempt": 1, "outcome": "dead", "error": "550"}]}]});
     let settled = under.send("POST", "/v1/settlements", settle.to_string());
     assert_eq!(settled.await.status, 200);

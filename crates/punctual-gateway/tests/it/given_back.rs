@@ -64,7 +64,7 @@ async fn jobs_claimed_for_somebody_who_has_hung_up_are_handed_back() {
 }
 
 #[tokio::test]
-async fn a_page_for_a_socket_that_takes_nothing_is_handed_back() {
+async fn a_lease_for_a_socket_that_takes_nothing_is_handed_back() {
     let mut limits = GatewayLimits::default();
     limits.reader = millis(200);
     let under = serving(|engine| Gateway::new(engine, Tokens::open()).limits(limits)).await;
@@ -105,17 +105,17 @@ async fn a_page_for_a_socket_that_takes_nothing_is_handed_back() {
     within(seconds(60), comes).await.expect("it is handed back");
     let claim = r#"{"queues":["a"]}"#;
     let claimed = under.send("POST", "/v1/claims", claim).await.json();
-    assert_eq!(claimed["pages"][0]["jobs"][0]["attempt"], 2);
+    assert_eq!(claimed["leases"][0]["jobs"][0]["attempt"], 2);
 }
 
 #[tokio::test]
-async fn a_claim_that_may_come_again_gets_its_page_then() {
+async fn a_claim_that_may_come_again_gets_its_lease_then() {
     let claim = r#"{"queues":["a"],"nonce":"00000000000000aa",
         "worker":{"id":"0f1e2d3c-0000-4000-8000-000000000001"}}"#;
     let (under, engine, _) = hung_up(claim).await;
     // One answer: nobody else waits for the first.
     engine.answer();
     let again = within(PATIENT, under.send_as(WORKER, "POST", "/v1/claims", claim)).await;
-    let page = again.expect("an answer").json();
-    assert_eq!(page["pages"][0]["jobs"][0]["attempt"], 1, "{page}");
+    let lease = again.expect("an answer").json();
+    assert_eq!(lease["leases"][0]["jobs"][0]["attempt"], 1, "{lease}");
 }

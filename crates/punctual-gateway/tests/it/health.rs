@@ -219,7 +219,7 @@ async fn a_due_queue_that_is_not_served_though_workers_ask_is_a_problem_until_it
         let claim = json!({"queues": ["mail", "idle"], "worker": {"slots": 4}});
         let reply = under.send("POST", "/v1/claims", claim.to_string()).await;
         assert_eq!(reply.status, 200, "{reply:?}");
-        reply.json()["pages"].as_array().map_or(0, Vec::len)
+        reply.json()["leases"].as_array().map_or(0, Vec::len)
     };
     under.send("POST", "/v1/jobs", r#"{"queue":"mail"}"#).await;
     engine.starves(true);

@@ -85,12 +85,12 @@ async fn an_awaited_result_comes_as_soon_as_the_job_is_settled() {
     let path = format!("/v1/jobs/{ID}?wait=30s");
     let waiting = under.send_as(PRODUCER, "GET", &path, "");
     let working = async {
-        let page = under
+        let lease = under
             .send("POST", "/v1/claims", r#"{"queues":["mail"]}"#)
             .await
             .json();
-        let token = &page["pages"][0]["token"];
-        let settle = json!({"pages": [{"token": token, "settlements": [
+        let token = &lease["leases"][0]["token"];
+        let settle = json!({"leases": [{"token": token, "settlements": [
             {"id": ID, "attempt": 1, "outcome": "completed", "result": {"sent": true}}]}]});
         under
             .send("POST", "/v1/settlements", settle.to_string())
@@ -98,7 +98,7 @@ async fn an_awaited_result_comes_as_soon_as_the_job_is_settled() {
     };
     let (got, settled) = tokio::join!(waiting, working);
     assert_eq!(
-        settled.json()["pages"][0]["settlements"][0]["verdict"],
+        settled.json()["leases"][0]["settlements"][0]["verdict"],
         "settled"
     );
     assert_eq!(got.json()["state"], "completed");
@@ -231,7 +231,7 @@ async fn queues_are_paused_told_and_purged() {
         .send("POST", "/v1/claims", r#"{"queues":["a"]}"#)
         .await
         .json();
-    assert_eq!(claim["pages"], json!([]));
+    assert_eq!(claim["leases"], json!([]));
     under
         .send("POST", "/v1/queues/resume", r#"{"queue":"a"}"#)
         .await;

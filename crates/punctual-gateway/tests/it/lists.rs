@@ -100,12 +100,12 @@ async fn follow_ups_name_the_job_whose_settle_put_them_in_and_are_found_by_it() 
         .send("POST", "/v1/jobs", r#"[{"queue":"a"},{"queue":"a"}]"#)
         .await;
     let claim = r#"{"queues":["a"],"limit":2}"#;
-    let page = under.send("POST", "/v1/claims", claim).await.json()["pages"][0].take();
-    let [parent, other] = [0, 1].map(|n| page["jobs"][n]["id"].as_str().expect("an id"));
+    let lease = under.send("POST", "/v1/claims", claim).await.json()["leases"][0].take();
+    let [parent, other] = [0, 1].map(|n| lease["jobs"][n]["id"].as_str().expect("an id"));
     let chosen = "01994f2e-8a51-7c3e-8000-00000000000a";
     let full = json!({"x": "y".repeat((8 << 10) - 1)});
     let ends = |id: &str, effects: Value| json!({"id": id, "attempt": 1, "outcome": "completed", "effects": effects});
-    let settle = json!({"pages": [{"token": page["token"], "settlements": [
+    let settle = json!({"leases": [{"token": lease["token"], "settlements": [
         ends(parent, json!([
             {"enqueue": {"queue": "next"}},
             {"enqueue": {"queue": "later", "delay": "1h"}},
@@ -117,7 +117,7 @@ async fn follow_ups_name_the_job_whose_settle_put_them_in_and_are_found_by_it() 
     let settled = under
         .send("POST", "/v1/settlements", settle.to_string())
         .await;
-    let settled = settled.json()["pages"][0]["settlements"].take();
+    let settled = settled.json()["leases"][0]["settlements"].take();
     let ids = |of: usize| -> Vec<String> {
         let effects = settled[of]["effects"].as_array().expect("effects").iter();
         effects

@@ -124,7 +124,7 @@ async fn extends_on_a_socket(under: &Under, token: &str) -> Value {
     let mut socket = under.socket().await;
     socket.say(json!({"type": "hello", "token": token})).await;
     assert_eq!(socket.json().await["type"], "welcome");
-    let extend = json!({"pages": [{"token": "7-00000000000000aa"}]});
+    let extend = json!({"leases": [{"token": "7-00000000000000aa"}]});
     socket
         .say(json!({"type": "extend", "request": extend}))
         .await;
@@ -385,21 +385,21 @@ async fn nothing_of_what_is_said_on_a_socket_is_told_to_the_log_at_any_level() {
         socket
             .say(json!({"type": kind, "ref": SECRET, "request": request}))
             .await;
-        socket.json().await["answer"]["pages"][0].take()
+        socket.json().await["answer"]["leases"][0].take()
     };
-    let page = ask("claim", json!({"queues": ["mail"]})).await;
+    let lease = ask("claim", json!({"queues": ["mail"]})).await;
     let id = put["id"].as_str().expect("an id");
-    let progress = json!({"pages": [{"token": page["token"], "progress": {id: SECRET}}]});
+    let progress = json!({"leases": [{"token": lease["token"], "progress": {id: SECRET}}]});
     ask("extend", progress).await;
     let end = json!({"id": id, "attempt": 1, "outcome": "completed", "result": SECRET,
         "effects": [{"enqueue": {"queue": "next", "payload": SECRET}}]});
-    let settle = json!({"pages": [{"token": page["token"], "settlements": [end]}]});
+    let settle = json!({"leases": [{"token": lease["token"], "settlements": [end]}]});
     let settled = ask("settle", settle).await;
     assert_eq!(settled["settlements"][0]["verdict"], "settled", "{settled}");
     socket.say(json!({"type": SECRET})).await;
     assert_eq!(socket.json().await["type"], "error");
     socket
-        .say(json!({"type": "settle", "request": {"pages": SECRET}}))
+        .say(json!({"type": "settle", "request": {"leases": SECRET}}))
         .await;
     assert_eq!(socket.json().await["type"], "error");
     let mut wrong = under.socket().await;

@@ -57,14 +57,14 @@ async fn metrics_tell_what_happened_to_a_parser_that_is_not_ours() {
     let three = json!([{"queue": "mail"}, {"queue": "mail"}, {"queue": "mail", "delay": "1h"}]);
     under.send("POST", "/v1/jobs", three.to_string()).await;
     let claim = r#"{"queues":["mail"],"limit":2,"lease_duration":"10s"}"#;
-    let page = under.send("POST", "/v1/claims", claim).await.json()["pages"][0].take();
-    let settlement = |index: usize, outcome: &str| json!({"id": page["jobs"][index]["id"], "attempt": 1, "outcome": outcome});
-    let settle = json!({"pages": [{"token": page["token"], "lateness_us": [700], "run_time_us": [30_000],
+    let lease = under.send("POST", "/v1/claims", claim).await.json()["leases"][0].take();
+    let settlement = |index: usize, outcome: &str| json!({"id": lease["jobs"][index]["id"], "attempt": 1, "outcome": outcome});
+    let settle = json!({"leases": [{"token": lease["token"], "lateness_us": [700], "run_time_us": [30_000],
         "settlements": [settlement(0, "completed"), settlement(1, "retry")]}]});
     under
         .send("POST", "/v1/settlements", settle.to_string())
         .await;
-    let extend = json!({"pages": [{"token": page["token"]}]}).to_string();
+    let extend = json!({"leases": [{"token": lease["token"]}]}).to_string();
     under.send("POST", "/v1/extensions", extend).await;
 
     let families = scrape(&under).await;

@@ -200,7 +200,7 @@ async fn the_requests_of_the_page_work_as_they_are_printed() {
         .await;
     assert_eq!(put.status, 201, "{put:?}");
     let claimed = works(&under, "### POST /v1/claims\n").await;
-    assert_eq!(claimed["pages"][0]["jobs"][0]["kind"], "mail.send");
+    assert_eq!(claimed["leases"][0]["jobs"][0]["kind"], "mail.send");
 }
 
 #[tokio::test]

@@ -124,13 +124,13 @@ async fn effects_are_held_against_the_same_guard() {
     let under = serve().await;
     under.send("POST", "/v1/jobs", r#"{"queue":"a"}"#).await;
     let claim = r#"{"queues":["a"]}"#;
-    let page = under
+    let lease = under
         .send_as(WORKER, "POST", "/v1/claims", claim)
         .await
         .json();
-    let (page, job) = (&page["pages"][0], &page["pages"][0]["jobs"][0]);
+    let (lease, job) = (&lease["leases"][0], &lease["leases"][0]["jobs"][0]);
     let effect = json!({"enqueue":{"queue":"b","target":"http://10.0.0.1/"}});
-    let settle = json!({"pages":[{"token":page["token"],"settlements":[
+    let settle = json!({"leases":[{"token":lease["token"],"settlements":[
         {"id":job["id"],"attempt":1,"outcome":"completed","effects":[effect]}]}]});
     let settled = under
         .send_as(WORKER, "POST", "/v1/settlements", settle.to_string())
@@ -154,21 +154,21 @@ async fn a_settlement_over_http_brings_about_the_callback_once() {
     under.send("POST", "/v1/jobs", body).await;
     under.send("POST", "/v1/jobs", r#"{"queue":"a"}"#).await;
     let claim = r#"{"queues":["a"],"limit":2}"#;
-    let page = under
+    let lease = under
         .send_as(WORKER, "POST", "/v1/claims", claim)
         .await
         .json();
-    let page = &page["pages"][0];
-    let settlements: Vec<Value> = (page["jobs"].as_array().expect("jobs").iter())
+    let lease = &lease["leases"][0];
+    let settlements: Vec<Value> = (lease["jobs"].as_array().expect("jobs").iter())
         .map(|job| json!({"id":job["id"],"attempt":1,"outcome":"completed","result":{"sent":true}}))
         .collect();
-    let settle = json!({"pages":[{"token":page["token"],"settlements":settlements}]}).to_string();
+    let settle = json!({"leases":[{"token":lease["token"],"settlements":settlements}]}).to_string();
     for verdict in ["settled", "repeated", "repeated"] {
         let settled = under
             .send_as(WORKER, "POST", "/v1/settlements", settle.clone())
             .await
             .json();
-        let first = &settled["pages"][0]["settlements"][0];
+        let first = &settled["leases"][0]["settlements"][0];
         assert_eq!(first["verdict"], verdict, "{settled}");
         // It is not one of the effects that were asked for.
         assert!(first["effects"].is_null(), "{settled}");

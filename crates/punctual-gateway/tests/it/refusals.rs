@@ -56,7 +56,7 @@ fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// A request a line, and what its refusal has to tell. `JOB` is the path of a job, `page` and `settle` stand
+/// A request a line, and what its refusal has to tell. `JOB` is the path of a job, `lease` and `settle` stand
 /// for what is around the rest.
 const BODIES: &str = r#"
 POST /v1/jobs 7 => a number | an object
@@ -103,10 +103,10 @@ PUT /v1/queues/settings {"queue":"a","version":0,"on_full":5} => on_full is 5 | 
 POST /v1/claims {"queues":["a"],"nonce":"x"} => nonce is "x" | 16 hexadecimal
 POST /v1/claims {"queues":["a"],"worker":{"id":"x"}} => worker.id is "x" | UUID
 POST /v1/claims {"queues":["a"],"worker":{"slots":-1}} => worker.slots is -1 | 0 to 4294967295
-POST /v1/extensions {"pages":{}} => pages is an object | an array
-POST /v1/extensions {"pages":[{"token":"x"}]} => token is "x" | claim
-POST /v1/extensions page "jobs":["x"] => id | "x" | UUID
-POST /v1/extensions page "lease_duration":true => pages[0].lease_duration is true | "30s"
+POST /v1/extensions {"leases":{}} => leases is an object | an array
+POST /v1/extensions {"leases":[{"token":"x"}]} => token is "x" | claim
+POST /v1/extensions lease "jobs":["x"] => id | "x" | UUID
+POST /v1/extensions lease "lease_duration":true => leases[0].lease_duration is true | "30s"
 POST /v1/settlements settle "outcome":"done" => outcome is "done" | completed, retry, snooze
 POST /v1/settlements settle "outcome":"completed","attempt":2 => attempt stands there twice
 POST /v1/settlements settle "outcome":"snooze" => after | 30s
@@ -152,9 +152,9 @@ GET /v1/audit?limit=x => limit is "x" | 1 to 1000
 async fn every_refused_field_of_a_body_or_query_is_told_with_what_it_takes() {
     let under = serve().await;
     let mut complaints = Vec::new();
-    let page = |rest: &str| format!(r#"{{"pages":[{{"token":"1-00c0ffee00c0ffee",{rest}}}]}}"#);
+    let lease = |rest: &str| format!(r#"{{"leases":[{{"token":"1-00c0ffee00c0ffee",{rest}}}]}}"#);
     let settle = |rest: &str| {
-        page(&format!(
+        lease(&format!(
             r#""settlements":[{{"id":"{ID}","attempt":1,{rest}}}]"#
         ))
     };
@@ -165,7 +165,7 @@ async fn every_refused_field_of_a_body_or_query_is_told_with_what_it_takes() {
         let (path, body) = rest.split_once(' ').unwrap_or((rest, ""));
         let path = path.replace("JOB", &format!("/v1/jobs/{ID}"));
         let body = match body.split_once(' ') {
-            Some(("page", rest)) => page(rest),
+            Some(("lease", rest)) => lease(rest),
             Some(("settle", rest)) => settle(rest),
             _ => body.to_owned(),
         };

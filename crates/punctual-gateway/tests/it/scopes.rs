@@ -54,8 +54,8 @@ const TABLE: [(&str, &str, &str, &str, &str); 32] = [
     ("POST", "/v1/edits", "", r#"{"action":"cancel","ids":[],"dry_run":true}"#, "read admin"),
     ("POST", "/v1/edits", "", r#"{"action":"cancel","ids":[]}"#, "admin"),
     ("POST", "/v1/claims", "", r#"{"queues":["none"]}"#, "work admin"),
-    ("POST", "/v1/extensions", "", r#"{"pages":[]}"#, "work admin"),
-    ("POST", "/v1/settlements", "", r#"{"pages":[]}"#, "work admin"),
+    ("POST", "/v1/extensions", "", r#"{"leases":[]}"#, "work admin"),
+    ("POST", "/v1/settlements", "", r#"{"leases":[]}"#, "work admin"),
     // The last two: the first takes the key away.
     ("DELETE", "/v1/jobs/by-unique", "?queue=mail&key=u", "", "admin"),
     ("DELETE", "/v1/jobs/{id}", "", "", "admin"),
@@ -157,7 +157,7 @@ async fn the_scope_enqueue_is_answered_no_payload_and_no_header_by_any_route() {
         json!({"type": "hello", "token": PRODUCER}),
         json!({"type": "watch", "stats": "1s"}),
         json!({"type": "claim", "ref": 1, "request": {"queues": ["mail"]}}),
-        json!({"type": "settle", "ref": 2, "request": {"pages": []}}),
+        json!({"type": "settle", "ref": 2, "request": {"leases": []}}),
     ] {
         socket.say(frame.clone()).await;
         let told = socket.json().await;
@@ -277,7 +277,7 @@ async fn a_socket_is_for_whom_its_routes_are() {
         socket.say(json!({"type": "hello", "token": token})).await;
         let welcome = socket.json().await;
         assert_eq!(welcome["type"], "welcome", "{scope}");
-        let request = json!({"pages": []});
+        let request = json!({"leases": []});
         for (frame, answered, allowed) in [
             (json!({"type": "watch"}), "watching", "read admin"),
             (
@@ -315,7 +315,7 @@ async fn a_socket_of_another_namespace_finds_what_it_would_find_if_there_were_no
     under.clock.advance(hours(1));
     let claim = json!({"queues": ["mail"], "lease_duration": "1h"}).to_string();
     let claimed = under.send_as(WORKER, "POST", "/v1/claims", claim).await;
-    let page = claimed.json()["pages"][0]["token"].take();
+    let lease = claimed.json()["leases"][0]["token"].take();
     let waits = json!({"queue": "waits"}).to_string();
     assert_eq!(under.send("POST", "/v1/jobs", waits).await.status, 201);
 
@@ -331,21 +331,21 @@ async fn a_socket_of_another_namespace_finds_what_it_would_find_if_there_were_no
         socket.json().await
     };
     let told = ask("claim", json!({"queues": ["waits", "mail"], "limit": 10})).await;
-    assert_eq!(told["answer"]["pages"], json!([]), "{told}");
+    assert_eq!(told["answer"]["leases"], json!([]), "{told}");
     for kind in ["extend", "settle"] {
         let request = |token: &Value, id: &str| {
             let end = json!({"id": id, "attempt": 1, "outcome": "completed"});
             match kind {
-                "extend" => json!({"pages": [{"token": token}]}),
-                _ => json!({"pages": [{"token": token, "settlements": [end]}]}),
+                "extend" => json!({"leases": [{"token": token}]}),
+                _ => json!({"leases": [{"token": token, "settlements": [end]}]}),
             }
         };
-        let theirs = ask(kind, request(&page, ID)).await;
+        let theirs = ask(kind, request(&lease, ID)).await;
         let nobodys = ask(kind, request(&json!("7-00000000000000aa"), MISSING)).await;
         // But for the token, which comes back as it was sent.
         let told = |mut told: Value| {
-            told["answer"]["pages"][0]["token"].take();
-            told["answer"]["pages"].to_string().replace(ID, MISSING)
+            told["answer"]["leases"][0]["token"].take();
+            told["answer"]["leases"].to_string().replace(ID, MISSING)
         };
         let (theirs, nobodys) = (told(theirs), told(nobodys));
         assert!(theirs.contains("lease_lost"), "{theirs}");

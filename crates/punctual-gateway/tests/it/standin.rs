@@ -115,9 +115,9 @@ impl Engine for Standin {
         self.inner.enqueue(namespace, jobs).await
     }
 
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
+    async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended> {
         self.refused()?;
-        self.inner.extend(namespace, pages).await
+        self.inner.extend(namespace, leases).await
     }
 
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {

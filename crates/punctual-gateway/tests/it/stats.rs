@@ -8,13 +8,13 @@ async fn work(under: &Under, queue: &str, jobs: usize, lateness_us: &[u64]) {
     let body = json!(vec![json!({"queue": queue}); jobs]).to_string();
     under.send("POST", "/v1/jobs", body).await;
     let claim = json!({"queues": [queue], "limit": jobs}).to_string();
-    let page = under.send("POST", "/v1/claims", claim).await.json()["pages"][0].take();
-    let jobs = page["jobs"].as_array().expect("jobs");
+    let lease = under.send("POST", "/v1/claims", claim).await.json()["leases"][0].take();
+    let jobs = lease["jobs"].as_array().expect("jobs");
     let settlements: Vec<_> = jobs
         .iter()
         .map(|job| json!({"id": job["id"], "attempt": 1, "outcome": "completed"}))
         .collect();
-    let settle = json!({"pages": [{"token": page["token"], "settlements": settlements,
+    let settle = json!({"leases": [{"token": lease["token"], "settlements": settlements,
         "lateness_us": lateness_us}]});
     let reply = under
         .send("POST", "/v1/settlements", settle.to_string())

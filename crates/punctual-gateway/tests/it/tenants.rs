@@ -41,13 +41,13 @@ async fn fill(under: &Under) -> Shop {
             json!({"queues": [queue], "lease_duration": "1h", "worker": {"host": "shop-host"}});
         let body = claim.to_string();
         let claimed = under.send_as(WORKER, "POST", "/v1/claims", body).await;
-        let page = &claimed.json()["pages"][0]["token"];
-        page.as_str().expect("a page").to_owned()
+        let lease = &claimed.json()["leases"][0]["token"];
+        lease.as_str().expect("a lease").to_owned()
     };
     post("/v1/jobs", job(DEAD, "busy")).await;
-    let page = claim("busy").await;
+    let lease = claim("busy").await;
     let dead = json!({"id": DEAD, "attempt": 1, "outcome": "dead", "error": "shop's error"});
-    let settle = json!({"pages": [{"token": page, "settlements": [dead]}]});
+    let settle = json!({"leases": [{"token": lease, "settlements": [dead]}]});
     post("/v1/settlements", settle).await;
     post("/v1/jobs", job(ACTIVE, "busy")).await;
     let token = claim("busy").await;
@@ -207,7 +207,7 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
         edit
     };
     let queue = json!({"queue": "mail"});
-    let page = json!({"token": shop.token});
+    let lease = json!({"token": shop.token});
     let bodies = match (method, path) {
         ("post", "/v1/jobs") => vec![job.clone(), json!([job])],
         ("post", "/v1/bulk") => vec![job],
@@ -232,10 +232,10 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
             edits
         }
         ("post", "/v1/claims") => vec![json!({"queues": ["busy"]})],
-        ("post", "/v1/extensions") => vec![json!({"pages": [page]})],
+        ("post", "/v1/extensions") => vec![json!({"leases": [lease]})],
         ("post", "/v1/settlements") => {
             let settled = json!({"id": ACTIVE, "attempt": 1, "outcome": "completed"});
-            vec![json!({"pages": [{"token": shop.token, "settlements": [settled]}]})]
+            vec![json!({"leases": [{"token": shop.token, "settlements": [settled]}]})]
         }
         ("post", "/v1/queues/purge") => vec![
             json!({"queue": "mail", "dry_run": true}),

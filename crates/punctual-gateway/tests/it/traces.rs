@@ -134,17 +134,17 @@ async fn what_a_settlement_brings_about_goes_on_with_the_trace_of_its_job() {
     let body = json!({"queue": "a", "callback": "https://example.com/done"}).to_string();
     let traced = [("traceparent", TRACE), ("tracestate", "vendor=7")];
     put(&under, "/v1/jobs", &traced, &body).await;
-    let page = under
+    let lease = under
         .send("POST", "/v1/claims", r#"{"queues":["a"]}"#)
         .await
         .json();
-    let (page, job) = (&page["pages"][0], &page["pages"][0]["jobs"][0]);
+    let (lease, job) = (&lease["leases"][0], &lease["leases"][0]["jobs"][0]);
     assert_eq!(job["headers"]["traceparent"], TRACE);
-    let settle = json!({"pages": [{"token": page["token"], "settlements": [
+    let settle = json!({"leases": [{"token": lease["token"], "settlements": [
         {"id": job["id"], "attempt": 1, "outcome": "completed", "effects": [
             {"enqueue": {"queue": "b", "payload": 1}},
             {"enqueue": {"queue": "b", "payload": 2, "headers": {"traceparent": OTHER}}}]}]}]});
-    // The worker's own request is about its page, not about one job of it.
+    // The worker's own request is about its lease, not about one job of it.
     let worker = [("traceparent", OTHER)];
     put(&under, "/v1/settlements", &worker, &settle.to_string()).await;
     let both = json!({"traceparent": TRACE, "tracestate": "vendor=7"});

@@ -25,8 +25,12 @@ async fn a_waiting_claim_ends_the_moment_a_job_is_due() {
         }
         under.clock.advance(seconds(3));
     };
-    let (page, ()) = tokio::join!(claim, clock);
-    assert_eq!(page.json()["pages"][0]["jobs"][0]["attempt"], 1, "{page:?}");
+    let (lease, ()) = tokio::join!(claim, clock);
+    assert_eq!(
+        lease.json()["leases"][0]["jobs"][0]["attempt"],
+        1,
+        "{lease:?}"
+    );
 }
 
 #[tokio::test]
@@ -44,8 +48,8 @@ async fn a_waiting_claim_takes_a_job_that_is_put_in_meanwhile() {
             .await
             .expect("a receipt");
     };
-    let (page, ()) = tokio::join!(claim, put);
-    assert_eq!(page.json()["pages"][0]["jobs"][0]["payload"], 1);
+    let (lease, ()) = tokio::join!(claim, put);
+    assert_eq!(lease.json()["leases"][0]["jobs"][0]["payload"], 1);
 }
 
 #[tokio::test]
@@ -67,37 +71,37 @@ async fn claims_without_an_id_are_no_crowd_of_workers() {
 }
 
 #[tokio::test]
-async fn a_page_is_extended_settled_in_parts_and_refused_once_lost() {
+async fn a_lease_is_extended_settled_in_parts_and_refused_once_lost() {
     let under = serve().await;
     let jobs = json!([{"queue": "a"}, {"queue": "a"}]).to_string();
     under.send("POST", "/v1/jobs", jobs).await;
     let claim = r#"{"queues":["a"],"limit":2,"lease_duration":"10s","nonce":"00000000000000aa",
         "worker":{"id":"0f1e2d3c-0000-4000-8000-000000000001","host":"box"}}"#;
-    let page = under.send("POST", "/v1/claims", claim).await.json();
+    let lease = under.send("POST", "/v1/claims", claim).await.json();
     let again = under.send("POST", "/v1/claims", claim).await.json();
-    assert_eq!(page["pages"][0]["token"], again["pages"][0]["token"]);
-    let token = &page["pages"][0]["token"];
+    assert_eq!(lease["leases"][0]["token"], again["leases"][0]["token"]);
+    let token = &lease["leases"][0]["token"];
     let ids: Vec<_> = (0..2)
-        .map(|n| page["pages"][0]["jobs"][n]["id"].clone())
+        .map(|n| lease["leases"][0]["jobs"][n]["id"].clone())
         .collect();
-    let extend = json!({"pages": [{"token": token, "lease_duration": "30s", "jobs": ids,
+    let extend = json!({"leases": [{"token": token, "lease_duration": "30s", "jobs": ids,
         "progress": {ids[0].as_str().expect("an id"): {"percent": 40}}}]});
     let extended = under
         .send("POST", "/v1/extensions", extend.to_string())
         .await
         .json();
-    assert_eq!(extended["pages"][0]["lost"], json!([]), "{extended}");
+    assert_eq!(extended["leases"][0]["lost"], json!([]), "{extended}");
     let path = format!("/v1/jobs/{}", ids[0].as_str().expect("an id"));
     assert_eq!(
         under.get(&path).await.json()["progress"],
         json!({"percent": 40})
     );
     let settle = async |token: &serde_json::Value, id: &serde_json::Value, attempt: u32| {
-        let settle = json!({"pages": [{"token": token, "lateness_us": [812], "settlements": [
+        let settle = json!({"leases": [{"token": token, "lateness_us": [812], "settlements": [
             {"id": id, "attempt": attempt, "outcome": "completed",
              "effects": [{"enqueue": {"queue": "next", "payload": {"x": 1}}}]}]}]});
         let settled = under.send("POST", "/v1/settlements", settle.to_string());
-        settled.await.json()["pages"][0]["settlements"][0].take()
+        settled.await.json()["leases"][0]["settlements"][0].take()
     };
     let first = settle(token, &ids[0], 1).await;
     assert_eq!(
@@ -108,8 +112,8 @@ async fn a_page_is_extended_settled_in_parts_and_refused_once_lost() {
         loop {
             let claim = under.send("POST", "/v1/claims", r#"{"queues":["a"]}"#);
             let mut claimed = claim.await.json();
-            if let Some(page) = claimed["pages"].get_mut(0) {
-                return page.take();
+            if let Some(lease) = claimed["leases"].get_mut(0) {
+                return lease.take();
             }
             under.clock.advance(seconds(10));
         }
@@ -141,18 +145,18 @@ async fn a_page_is_extended_settled_in_parts_and_refused_once_lost() {
 #[tokio::test]
 async fn an_old_token_changes_nothing() {
     let under = serve().await;
-    let settle = json!({"pages": [{"token": "7-00000000000000aa", "settlements": [
+    let settle = json!({"leases": [{"token": "7-00000000000000aa", "settlements": [
         {"id": "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a", "attempt": 1, "outcome": "completed"}]}]});
     let reply = under
         .send("POST", "/v1/settlements", settle.to_string())
         .await;
     assert_eq!(
-        reply.json()["pages"][0]["settlements"][0]["verdict"],
+        reply.json()["leases"][0]["settlements"][0]["verdict"],
         "lease_lost"
     );
-    let extend = json!({"pages": [{"token": "7-00000000000000aa"}]}).to_string();
+    let extend = json!({"leases": [{"token": "7-00000000000000aa"}]}).to_string();
     let reply = under.send("POST", "/v1/extensions", extend).await.json();
-    assert_eq!(reply["pages"][0]["lease_lost"], true);
+    assert_eq!(reply["leases"][0]["lease_lost"], true);
 }
 
 #[tokio::test]
@@ -186,7 +190,7 @@ async fn a_drain_answers_those_who_wait_and_ends() {
     assert_eq!(drained, Some(true));
     let answer = claim.await.expect("no panic");
     assert!(
-        answer.starts_with("HTTP/1.1 200") && answer.contains("\"pages\":[]"),
+        answer.starts_with("HTTP/1.1 200") && answer.contains("\"leases\":[]"),
         "{answer}"
     );
     assert!(tokio::net::TcpStream::connect(address).await.is_err());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual::engine::{
-    Action, Claim, Control, PageReport, QueueSettings, RecordValue, Settle, Settlement,
+    Action, Claim, Control, LeaseReport, QueueSettings, RecordValue, Settle, Settlement,
     StatsRequest, Token, WorkerId,
 };
 use punctual::time::{hours, minutes, seconds};
@@ -124,14 +124,14 @@ async fn claim(under: &Under, queue: &str) -> Option<(Token, JobRecord)> {
     claim.lease_duration = hours(1);
     let space = Namespace::default();
     let claimed = under.engine.claim(&space, claim).await.expect("an answer");
-    let mut page = claimed.pages.into_iter().next()?;
-    Some((page.token, page.jobs.pop()?))
+    let mut lease = claimed.leases.into_iter().next()?;
+    Some((lease.token, lease.jobs.pop()?))
 }
 
 async fn settle(under: &Under, (token, job): &(Token, JobRecord), outcome: Outcome) {
     let settlement = Settlement::new(job.id, job.attempt, outcome);
     let settle = Settle {
-        pages: vec![PageReport::new(*token, vec![settlement])],
+        leases: vec![LeaseReport::new(*token, vec![settlement])],
     };
     let space = Namespace::default();
     under.engine.settle(&space, settle).await.expect("settled");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use punctual::engine::{
-    Action, Claim, Control, List, ListBy, OnFull, PageReport, QueueSettings, RecordValue, Settle,
+    Action, Claim, Control, LeaseReport, List, ListBy, OnFull, QueueSettings, RecordValue, Settle,
     Settlement, WorkerId,
 };
 
@@ -125,7 +125,7 @@ async fn what_a_worker_told_is_not_told_again_even_when_it_ended_long_before_the
 }
 
 #[tokio::test]
-async fn more_than_a_page_is_told_and_what_is_new_behind_it_too() {
+async fn more_than_a_lease_is_told_and_what_is_new_behind_it_too() {
     let under = Under::new(Guard::new());
     let space = Namespace::default();
     let mut looking = callbacks(&under);
@@ -271,8 +271,8 @@ async fn poisonous(under: &Under) -> JobId {
         claim.lease_duration = millis(100);
         claim.alone = true;
         let space = Namespace::default();
-        let claimed = under.engine.claim(&space, claim).await.expect("a page");
-        assert_eq!(claimed.pages.len(), 1);
+        let claimed = under.engine.claim(&space, claim).await.expect("a lease");
+        assert_eq!(claimed.leases.len(), 1);
         // A silence is forgiven once.
         for _ in 0..2 {
             under.clock.advance(seconds(1));
@@ -290,11 +290,11 @@ async fn settled(under: &Under, outcome: Outcome) -> JobId {
     let id = under.send(job).await;
     let claim = Claim::new(WorkerId::random(), "foreign", 1);
     let space = Namespace::default();
-    let claimed = under.engine.claim(&space, claim).await.expect("a page");
-    let (page, job) = (&claimed.pages[0], &claimed.pages[0].jobs[0]);
+    let claimed = under.engine.claim(&space, claim).await.expect("a lease");
+    let (lease, job) = (&claimed.leases[0], &claimed.leases[0].jobs[0]);
     let settlement = Settlement::new(job.id, job.attempt, outcome);
     let settle = Settle {
-        pages: vec![PageReport::new(page.token, vec![settlement])],
+        leases: vec![LeaseReport::new(lease.token, vec![settlement])],
     };
     under.engine.settle(&space, settle).await.expect("settled");
     id

@@ -56,8 +56,8 @@ impl Engine for Planted {
         self.inner.claim(namespace, claim).await
     }
 
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
-        self.inner.extend(namespace, pages).await
+    async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended> {
+        self.inner.extend(namespace, leases).await
     }
 
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual::engine::{Claim, PageReport, Settle, Settlement, StatsRequest, WorkerId};
+use punctual::engine::{Claim, LeaseReport, Settle, Settlement, StatsRequest, WorkerId};
 use punctual::time::{days, seconds, within};
 use punctual::{Engine, Namespace, NewJob, Outcome, RetryPolicy, State, Worker, push};
 use punctual_push::{Doorbell, Guard, Posting, Pusher};
@@ -185,14 +185,14 @@ async fn a_settle_sent_twice_brings_about_one_callback() {
     under.send(asking).await;
     let claim = Claim::new(WorkerId::random(), "reports", 1);
     let space = Namespace::default();
-    let claimed = under.engine.claim(&space, claim).await.expect("a page");
-    let (page, job) = (&claimed.pages[0], &claimed.pages[0].jobs[0]);
+    let claimed = under.engine.claim(&space, claim).await.expect("a lease");
+    let (lease, job) = (&claimed.leases[0], &claimed.leases[0].jobs[0]);
     let mut settlement = Settlement::new(job.id, job.attempt, Outcome::Completed);
     let callback = push::callback(job, &settlement).expect("it asked for one");
     settlement.effects = vec![punctual::Effect::Enqueue(Box::new(callback))];
     for _ in 0..3 {
         let settle = Settle {
-            pages: vec![PageReport::new(page.token, vec![settlement.clone()])],
+            leases: vec![LeaseReport::new(lease.token, vec![settlement.clone()])],
         };
         under
             .engine

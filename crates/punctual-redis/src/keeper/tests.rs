@@ -115,7 +115,7 @@ async fn far_jobs_are_looked_up_ahead_of_their_time_though_somebody_has_just_loo
     clock.set(begins + seconds(1));
     let order = Claim::new(WorkerId::random(), "mail", 1);
     let claimed = engine.claim(&here, order).await.expect("claim");
-    assert_eq!(claimed.pages.len(), 1, "the list is not looked up");
+    assert_eq!(claimed.leases.len(), 1, "the list is not looked up");
 }
 
 #[test]

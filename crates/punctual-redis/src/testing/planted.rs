@@ -7,14 +7,14 @@
 type Plant = (&'static str, &'static str, &'static str);
 
 const PLANTS: [Plant; 8] = [
-    // What was settled stays in its page, and is rescued with it.
-    ("RescueWithoutStateCheck", "  Page.depart(p, place)\n", ""),
+    // What was settled stays in its lease, and is rescued with it.
+    ("RescueWithoutStateCheck", "  Lease.depart(p, place)\n", ""),
     (
         "SettleWithoutToken",
-        "    local p, q = Page.load(report.token), nil\n",
+        "    local p, q = Lease.load(report.token), nil\n",
         "    local first = report.items and report.items[1].id or sub(report.ids, 1, 16)\n    \
          local held = Job.load(first)\n    \
-         local p, q = Page.load(report.token) or (held and Page.of(held)), nil\n",
+         local p, q = Lease.load(report.token) or (held and Lease.of(held)), nil\n",
     ),
     (
         "SettleWithoutToken",
@@ -23,10 +23,10 @@ const PLANTS: [Plant; 8] = [
     ),
     (
         "ExtendWithoutToken",
-        "  local p, lease_duration, lost, asked = Page.load(extend.token), extend.lease_duration, {}, {}\n",
+        "  local p, lease_duration, lost, asked = Lease.load(extend.token), extend.lease_duration, {}, {}\n",
         "  local held = #extend.notes == 0 and extend.jobs > 0\n    \
          and Job.load(sub(blob, extend.at, extend.at + 15))\n  \
-         local p, lease_duration, lost, asked = Page.load(extend.token) or (held and Page.of(held)), extend.lease_duration, {}, {}\n",
+         local p, lease_duration, lost, asked = Lease.load(extend.token) or (held and Lease.of(held)), extend.lease_duration, {}, {}\n",
     ),
     // As if a kill between two steps had lost every so many-th job.
     (

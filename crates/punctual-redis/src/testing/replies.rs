@@ -1,4 +1,4 @@
-use punctual::engine::{PageReport, Settlement, Token, WorkerId};
+use punctual::engine::{LeaseReport, Settlement, Token, WorkerId};
 use punctual::{NewJob, Outcome};
 
 use crate::wire::mp::Mp;
@@ -8,11 +8,11 @@ use crate::wire::{claim, edit, enqueue, extend, inspect, record, settle, stats};
 pub fn read_replies(bytes: &[u8]) {
     let job = NewJob::new("orders", "{}");
     let ends = vec![Settlement::new(job.id, 1, Outcome::Completed); 2];
-    let page = PageReport::new(Token { fence: 1, nonce: 2 }, ends);
+    let lease = LeaseReport::new(Token { fence: 1, nonce: 2 }, ends);
     let _ = enqueue::reply(bytes, &[&job, &job]);
     let _ = claim::reply(bytes, WorkerId(5));
     let _ = extend::reply(bytes, 1);
-    let _ = settle::reply(bytes, &[&page]);
+    let _ = settle::reply(bytes, &[&lease]);
     let _ = record::read_view(bytes);
     let Ok(map) = Mp::read(bytes) else {
         return;

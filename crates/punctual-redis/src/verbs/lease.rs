@@ -19,7 +19,7 @@ const LOOKS: Duration = seconds(1);
 
 impl Calls {
     /// Asks shard by shard until there is enough. The nonce picks the first: the same one again
-    /// goes the same way, and finds the same pages. One that is away holds no other up: it is passed over until it
+    /// goes the same way, and finds the same leases. One that is away holds no other up: it is passed over until it
     /// is back, and what others have answered is not thrown away.
     pub(crate) async fn claim(
         self: &Arc<Self>,
@@ -33,7 +33,7 @@ impl Calls {
         let mut claim = asked.clone();
         claim.max_bytes = claim.max_bytes.min(self.limits().batch_bytes);
         let mut claimed = Claimed {
-            pages: Vec::new(),
+            leases: Vec::new(),
             now: Timestamp::ZERO,
             wake_at: None,
             suspects: false,
@@ -62,7 +62,7 @@ impl Calls {
             };
             self.notes.remember(reply.notes);
             let part = reply.claimed;
-            let jobs = part.pages.iter().flat_map(|page| &page.jobs);
+            let jobs = part.leases.iter().flat_map(|lease| &lease.jobs);
             claim.limit = claim.limit.saturating_sub(jobs.clone().count());
             let bytes: usize = jobs.map(|job| job.payload.len()).sum();
             claim.max_bytes = claim.max_bytes.saturating_sub(bytes);
@@ -70,8 +70,8 @@ impl Calls {
             claimed.suspects |= part.suspects;
             claimed.another_wakes &= part.another_wakes || part.wake_at.is_none();
             claimed.wake_at = claimed.wake_at.into_iter().chain(part.wake_at).min();
-            let alone = claim.alone && !part.pages.is_empty();
-            claimed.pages.extend(part.pages);
+            let alone = claim.alone && !part.leases.is_empty();
+            claimed.leases.extend(part.leases);
             if claim.limit == 0 || claim.max_bytes == 0 || alone {
                 if step + 1 < count {
                     claimed.wake_at = Some(claimed.now);
@@ -81,7 +81,7 @@ impl Calls {
             }
         }
         match failed {
-            Some(error) if claimed.pages.is_empty() => return Err(error),
+            Some(error) if claimed.leases.is_empty() => return Err(error),
             Some(_) => is_partial = true,
             None => {}
         }
@@ -120,24 +120,24 @@ impl Calls {
             false => Reads::Records,
         };
         let mut reply = self.ask(shard, claim, woken, reads).await?;
-        let Some(page) = reply.unseen.take() else {
+        let Some(lease) = reply.unseen.take() else {
             return Ok(reply);
         };
-        if !page.runs.is_empty() && reads != Reads::Sheaves {
+        if !lease.runs.is_empty() && reads != Reads::Sheaves {
             return Err(damaged()); // nobody asked for those
         }
-        let records = match page.runs.is_empty() {
-            true => self.records(shard, &page.ids).await?,
+        let records = match lease.runs.is_empty() {
+            true => self.records(shard, &lease.ids).await?,
             // What lies in sheaves never changes.
-            false => self.records_in_sheaves(shard, &page.runs).await?,
+            false => self.records_in_sheaves(shard, &lease.runs).await?,
         };
         // The lease may be over by now, its jobs may have been rescued, and their records may tell of the attempt
-        // after this: the same call again finds the page if it is one still, or opens another.
+        // after this: the same call again finds the lease if it is one still, or opens another.
         let are_untouched = |record: &Vec<u8>| claim::is_untouched(record);
-        if page.runs.is_empty() && !records.iter().flatten().all(are_untouched) {
+        if lease.runs.is_empty() && !records.iter().flatten().all(are_untouched) {
             return self.ask(shard, claim, woken, Reads::Nothing).await;
         }
-        reply.add(page, records.iter().map(Option::as_deref))?;
+        reply.add(lease, records.iter().map(Option::as_deref))?;
         Ok(reply)
     }
 
@@ -190,12 +190,18 @@ impl Calls {
     }
 
     /// Every shard at once: those of one that is away are unknown, the others are prolonged none the less.
-    pub(crate) async fn extend(&self, namespace: &Namespace, pages: &[Extend]) -> Result<Extended> {
+    pub(crate) async fn extend(
+        &self,
+        namespace: &Namespace,
+        leases: &[Extend],
+    ) -> Result<Extended> {
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();
-        let mut verdicts = vec![None; pages.len()];
+        let mut verdicts = vec![None; leases.len()];
         let mut now = Timestamp::ZERO;
-        let mut parts = by_shard(pages, count, |page: &&Extend| of_token(page.token, count));
+        let mut parts = by_shard(leases, count, |lease: &&Extend| {
+            of_token(lease.token, count)
+        });
         if parts.is_empty() {
             parts.push((0, Vec::new(), Vec::new()));
         }

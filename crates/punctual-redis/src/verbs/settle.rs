@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use punctual::engine::{PageReport, Settle, SettleVerdict, Settled};
+use punctual::engine::{LeaseReport, Settle, SettleVerdict, Settled};
 use punctual::time::{Timestamp, millis, within};
 use punctual::{Effect, Error, ErrorKind, Namespace, Result};
 
@@ -24,10 +24,10 @@ impl Calls {
     ) -> Result<Settled> {
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();
-        let mut verdicts = vec![None; settle.pages.len()];
+        let mut verdicts = vec![None; settle.leases.len()];
         let mut now = Timestamp::ZERO;
-        let mut parts = by_shard(&settle.pages, count, |page: &&PageReport| {
-            of_token(page.token, count)
+        let mut parts = by_shard(&settle.leases, count, |lease: &&LeaseReport| {
+            of_token(lease.token, count)
         });
         if parts.is_empty() {
             parts.push((0, Vec::new(), Vec::new()));
@@ -51,14 +51,14 @@ impl Calls {
         self: &Arc<Self>,
         shard: &Arc<Shard>,
         count: usize,
-        part: &[&PageReport],
+        part: &[&LeaseReport],
     ) -> Result<Settled> {
         let longest = self.limits().result_bytes;
         let whither = |effect: &Effect| whither(effect, shard, count);
         // Functions that an earlier program brought know no form that tells kinds.
         let tells_kinds = self.library.version() >= KINDS_SINCE;
-        let notes = |page: &PageReport| {
-            let told = self.notes.of(page);
+        let notes = |lease: &LeaseReport| {
+            let told = self.notes.of(lease);
             let kinds = told.kinds.filter(|_| tells_kinds);
             settle::Told { kinds, ..told }
         };
@@ -96,8 +96,8 @@ impl Calls {
             let Some(verdict) = delivered.get(&one.entry) else {
                 continue;
             };
-            let place = reply.verdicts.get_mut(one.page);
-            let place = place.and_then(|page| page.get_mut(one.settlement));
+            let place = reply.verdicts.get_mut(one.lease);
+            let place = place.and_then(|lease| lease.get_mut(one.settlement));
             if let Some(SettleVerdict::Settled { effects, .. }) = place
                 && let Some(effect) = effects.get_mut(one.effect)
             {
@@ -135,9 +135,9 @@ fn open() -> Error {
 }
 
 /// Whether a settlement with effects was taken by an earlier sending, whose answer was lost.
-fn repeats_effects(pages: &[&PageReport], reply: &Settled) -> bool {
+fn repeats_effects(leases: &[&LeaseReport], reply: &Settled) -> bool {
     let verdicts = reply.verdicts.iter().flatten();
-    let settlements = pages.iter().flat_map(|page| &page.settlements);
+    let settlements = leases.iter().flat_map(|lease| &lease.settlements);
     settlements
         .zip(verdicts)
         .any(|(one, verdict)| !one.effects.is_empty() && *verdict == SettleVerdict::Repeated)

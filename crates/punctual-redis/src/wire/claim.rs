@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use punctual::engine::{Claim, ClaimOrder, Claimed, Page, Token, WorkerId, WorkerRecord};
+use punctual::engine::{Claim, ClaimOrder, Claimed, Lease, Token, WorkerId, WorkerRecord};
 use punctual::{JobId, JobRecord, Result, State};
 
 use super::mp::{MapWriter, Mp};
@@ -28,7 +28,7 @@ const PLAIN: u8 = 1;
 pub(crate) enum Reads {
     /// Nothing: its answer is to have the records.
     Nothing,
-    /// Records of large pages.
+    /// Records of large leases.
     Records,
     /// And payloads of sheaves.
     Sheaves,
@@ -93,23 +93,23 @@ pub(super) fn read_worker(id: WorkerId, bytes: &[u8]) -> Result<WorkerRecord> {
     })
 }
 
-/// What was claimed. The jobs of an unseen page are to be read before it is whole.
+/// What was claimed. The jobs of an unseen lease are to be read before it is whole.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) claimed: Claimed,
-    pub(crate) notes: Vec<(Token, PageNotes)>,
+    pub(crate) notes: Vec<(Token, LeaseNotes)>,
     pub(crate) unseen: Option<Unseen>,
 }
 
-/// What is worth knowing of a page until it is settled.
+/// What is worth knowing of a lease until it is settled.
 #[derive(Debug, Default)]
-pub(crate) struct PageNotes {
-    /// Of each job; none of a page of sheaves, where the server needs none.
+pub(crate) struct LeaseNotes {
+    /// Of each job; none of a lease of sheaves, where the server needs none.
     pub(crate) cores: Vec<Note>,
     pub(crate) kinds: Kinds,
 }
 
-/// The kinds of a page's jobs.
+/// The kinds of a lease's jobs.
 #[derive(Debug, Default)]
 pub(crate) enum Kinds {
     /// All are named after their queue.
@@ -143,7 +143,7 @@ impl Kinds {
     }
 }
 
-/// A page whose records its claimer reads.
+/// A lease whose records its claimer reads.
 #[derive(Debug)]
 pub(crate) struct Unseen {
     token: Token,
@@ -161,7 +161,7 @@ pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
     let count = reader.u8()?;
     let mut reply = Reply {
         claimed: Claimed {
-            pages: Vec::new(),
+            leases: Vec::new(),
             now,
             wake_at,
             suspects: flags & SUSPECTS != 0,
@@ -206,28 +206,28 @@ fn head(reader: &mut Reader<'_>, worker: WorkerId) -> Result<Unseen> {
 }
 
 impl Reply {
-    /// Adds a page with its jobs' records, in order; a job whose record is gone is of it no more.
+    /// Adds a lease with its jobs' records, in order; a job whose record is gone is of it no more.
     pub(crate) fn add<'a>(
         &mut self,
-        page: Unseen,
+        lease: Unseen,
         records: impl Iterator<Item = Option<&'a [u8]>>,
     ) -> Result<()> {
-        let mut jobs = Vec::with_capacity(page.ids.len());
-        let mut cores = Vec::with_capacity(page.ids.len());
-        let told = page.runs.is_empty();
-        for (id, record) in page.ids.into_iter().zip(records) {
+        let mut jobs = Vec::with_capacity(lease.ids.len());
+        let mut cores = Vec::with_capacity(lease.ids.len());
+        let told = lease.runs.is_empty();
+        for (id, record) in lease.ids.into_iter().zip(records) {
             let Some(record) = record else { continue };
             if told {
                 cores.push(note_of(id, record)?);
             }
-            jobs.push(read_record(id, State::Active, Some(page.holder), record)?);
+            jobs.push(read_record(id, State::Active, Some(lease.holder), record)?);
         }
         if !jobs.is_empty() {
             let kinds = Kinds::of(&jobs);
-            self.notes.push((page.token, PageNotes { cores, kinds }));
-            self.claimed.pages.push(Page {
-                token: page.token,
-                deadline: page.holder.deadline,
+            self.notes.push((lease.token, LeaseNotes { cores, kinds }));
+            self.claimed.leases.push(Lease {
+                token: lease.token,
+                deadline: lease.holder.deadline,
                 jobs,
             });
         }
@@ -235,7 +235,7 @@ impl Reply {
     }
 }
 
-/// Whether a record is as it was when its page was opened: pages that are read later are of plain records,
+/// Whether a record is as it was when its lease was opened: leases that are read later are of plain records,
 /// which nobody makes plain again.
 pub(crate) fn is_untouched(record: &[u8]) -> bool {
     record.first() == Some(&PLAIN)

@@ -14,21 +14,21 @@ pub(super) fn packed_lines(lines: &[String]) -> Vec<u8> {
     out
 }
 
-pub(crate) fn request(instance: Instance, pages: &[&Extend]) -> Vec<u8> {
+pub(crate) fn request(instance: Instance, leases: &[&Extend]) -> Vec<u8> {
     let mut out = Writer::default();
-    out.bytes(&instance).u16(pages.len());
-    for page in pages {
-        out.token(page.token).u64(micros(page.lease_duration));
-        out.u16(page.progress.len() + page.log.len());
-        for (id, progress) in &page.progress {
+    out.bytes(&instance).u16(leases.len());
+    for lease in leases {
+        out.token(lease.token).u64(micros(lease.lease_duration));
+        out.u16(lease.progress.len() + lease.log.len());
+        for (id, progress) in &lease.progress {
             out.id(*id).long(progress);
         }
-        for (id, lines) in &page.log {
+        for (id, lines) in &lease.log {
             let lines = packed_lines(lines);
             out.id(*id).u32(LINES | lines.len()).bytes(&lines);
         }
-        out.u16(page.jobs.len());
-        for id in &page.jobs {
+        out.u16(lease.jobs.len());
+        for id in &lease.jobs {
             out.id(*id);
         }
     }
@@ -36,16 +36,17 @@ pub(crate) fn request(instance: Instance, pages: &[&Extend]) -> Vec<u8> {
 }
 
 /// About how long the call keeps the server, in microseconds.
-pub(crate) fn cost_us(pages: &[&Extend]) -> usize {
-    let cost =
-        |page: &&Extend| CALL_US + 20 * (page.progress.len() + page.log.len()) + page.jobs.len();
-    pages.iter().map(cost).sum()
+pub(crate) fn cost_us(leases: &[&Extend]) -> usize {
+    let cost = |lease: &&Extend| {
+        CALL_US + 20 * (lease.progress.len() + lease.log.len()) + lease.jobs.len()
+    };
+    leases.iter().map(cost).sum()
 }
 
-pub(crate) fn reply(bytes: &[u8], pages: usize) -> Result<Extended> {
+pub(crate) fn reply(bytes: &[u8], leases: usize) -> Result<Extended> {
     let mut reader = Reader(bytes);
     let now = reader.instant()?;
-    let verdicts: Result<_> = (0..pages).map(|_| verdict(&mut reader)).collect();
+    let verdicts: Result<_> = (0..leases).map(|_| verdict(&mut reader)).collect();
     let verdicts = verdicts?;
     reader.end()?;
     Ok(Extended { verdicts, now })

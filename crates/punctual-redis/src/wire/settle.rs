@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use punctual::engine::{
-    EnqueueVerdict, PageReport, SAMPLE_US_MAX, SettleVerdict, Settled, Settlement,
+    EnqueueVerdict, LeaseReport, SAMPLE_US_MAX, SettleVerdict, Settled, Settlement,
 };
 use punctual::{Effect, Outcome, Result, State};
 
@@ -38,7 +38,7 @@ pub(crate) enum Whither {
 /// An effect that is on its way: its place in the call, and its entry in the outbox.
 #[derive(Debug)]
 pub(crate) struct Posted {
-    pub(crate) page: usize,
+    pub(crate) lease: usize,
     pub(crate) settlement: usize,
     pub(crate) effect: usize,
     pub(crate) entry: EntryId,
@@ -53,21 +53,21 @@ pub(crate) struct Told {
 
 pub(crate) fn request(
     instance: Instance,
-    pages: &[&PageReport],
+    leases: &[&LeaseReport],
     error_bytes: usize,
     whither: impl Fn(&Effect) -> Whither,
-    notes: impl Fn(&PageReport) -> Told,
+    notes: impl Fn(&LeaseReport) -> Told,
 ) -> Vec<u8> {
     let mut out = Writer::default();
     let mut effects = 0;
-    out.bytes(&instance).u16(pages.len());
-    for page in pages {
-        out.token(page.token);
-        histogram(&mut out, &page.lateness_us);
-        histogram(&mut out, &page.run_time_us);
-        match plain_attempt(&page.settlements) {
+    out.bytes(&instance).u16(leases.len());
+    for lease in leases {
+        out.token(lease.token);
+        histogram(&mut out, &lease.lateness_us);
+        histogram(&mut out, &lease.run_time_us);
+        match plain_attempt(&lease.settlements) {
             Some(attempt) => {
-                let Told { cores, kinds } = notes(page);
+                let Told { cores, kinds } = notes(lease);
                 let kinds = kinds.filter(|kinds| kinds.len() <= usize::from(u8::MAX));
                 out.u8(match (&cores, &kinds) {
                     (None, None) => 1,
@@ -79,8 +79,8 @@ pub(crate) fn request(
                     // Functions before 18 read a count of settlements here and refuse the call.
                     out.u16(usize::from(u16::MAX));
                 }
-                out.u32(attempt as usize).u16(page.settlements.len());
-                for settlement in &page.settlements {
+                out.u32(attempt as usize).u16(lease.settlements.len());
+                for settlement in &lease.settlements {
                     out.id(settlement.id);
                 }
                 for core in cores.into_iter().flatten() {
@@ -94,8 +94,8 @@ pub(crate) fn request(
                 }
             }
             None => {
-                out.u8(2).u16(page.settlements.len());
-                for settlement in &page.settlements {
+                out.u8(2).u16(lease.settlements.len());
+                for settlement in &lease.settlements {
                     write_settlement(&mut out, settlement, error_bytes, &whither, &mut effects);
                 }
             }
@@ -105,15 +105,15 @@ pub(crate) fn request(
 }
 
 /// About how long the call keeps the server, in microseconds.
-pub(crate) fn cost_us(pages: &[&PageReport]) -> usize {
-    let cost = |page: &&PageReport| match plain_attempt(&page.settlements) {
-        Some(_) => CALL_US + page.settlements.len(),
+pub(crate) fn cost_us(leases: &[&LeaseReport]) -> usize {
+    let cost = |lease: &&LeaseReport| match plain_attempt(&lease.settlements) {
+        Some(_) => CALL_US + lease.settlements.len(),
         None => {
-            let effects = page.settlements.iter().map(|one| one.effects.len());
-            CALL_US + 20 * (page.settlements.len() + effects.sum::<usize>())
+            let effects = lease.settlements.iter().map(|one| one.effects.len());
+            CALL_US + 20 * (lease.settlements.len() + effects.sum::<usize>())
         }
     };
-    pages.iter().map(cost).sum()
+    leases.iter().map(cost).sum()
 }
 
 /// The attempt of all, if all are completed with nothing else to say.
@@ -237,20 +237,20 @@ pub(super) fn bucket(value: u64) -> u16 {
 }
 
 /// The verdicts, and which effects are on their way.
-pub(crate) fn reply(bytes: &[u8], pages: &[&PageReport]) -> Result<(Settled, Vec<Posted>)> {
+pub(crate) fn reply(bytes: &[u8], leases: &[&LeaseReport]) -> Result<(Settled, Vec<Posted>)> {
     let mut reader = Reader(bytes);
     let now = reader.instant()?;
-    let mut verdicts = Vec::with_capacity(pages.len());
+    let mut verdicts = Vec::with_capacity(leases.len());
     let mut posted = Vec::new();
-    for (nth, page) in pages.iter().enumerate() {
-        let count = page.settlements.len();
+    for (nth, lease) in leases.iter().enumerate() {
+        let count = lease.settlements.len();
         verdicts.push(match reader.u8()? {
             0 => vec![all_completed(); count],
             1 => {
                 let verdicts = (0..count).map(|settlement| {
                     let post = |effect, entry| {
                         posted.push(Posted {
-                            page: nth,
+                            lease: nth,
                             settlement,
                             effect,
                             entry,

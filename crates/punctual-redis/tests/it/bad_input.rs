@@ -297,12 +297,12 @@ async fn any_bytes_are_a_payload() {
             ..job()
         };
         engine.enqueue(&here(), vec![sent]).await.expect("enqueue");
-        let page = crate::client::claim(&engine, 1)
+        let lease = crate::client::claim(&engine, 1)
             .await
             .expect("claim")
             .remove(0);
-        assert_eq!(page.jobs[0].payload, payload);
-        assert!(page.complete(&engine).await.expect("settle"));
+        assert_eq!(lease.jobs[0].payload, payload);
+        assert!(lease.complete(&engine).await.expect("settle"));
     }
 }
 

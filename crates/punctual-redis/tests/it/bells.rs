@@ -246,7 +246,7 @@ async fn a_job_is_on_time_and_never_early() {
             loop {
                 let wants = Claim::new(Default::default(), QUEUE, 1);
                 let claimed = worker.claim(&here(), wants).await.expect("claim");
-                if !claimed.pages.is_empty() {
+                if !claimed.leases.is_empty() {
                     break claimed.now;
                 }
                 assert_eq!(claimed.wake_at, Some(due), "it is told when to come");
@@ -272,7 +272,7 @@ async fn a_job_is_on_time_and_never_early() {
         while !left.is_empty() {
             let wants = Claim::new(Default::default(), QUEUE, 2);
             let claimed = worker.claim(&here(), wants).await.expect("claim");
-            for came in claimed.pages.iter().flat_map(|page| &page.jobs) {
+            for came in claimed.leases.iter().flat_map(|lease| &lease.jobs) {
                 let place = left.iter().position(|receipt| receipt.id == came.id);
                 let due = left.remove(place.expect("it comes once")).due;
                 assert!(claimed.now >= due, "{} is before {due}", claimed.now);
@@ -370,7 +370,7 @@ async fn expiries_of_other_queues_wake_seldom() {
     while clock.now() < end {
         let wants = Claim::new(WorkerId::random(), QUEUE, 1);
         let claimed = engine.claim(&here(), wants).await.expect("claim");
-        assert!(claimed.pages.is_empty(), "the group is busy");
+        assert!(claimed.leases.is_empty(), "the group is busy");
         let wake_at = claimed.wake_at.expect("its lease ends");
         assert!(wake_at > clock.now(), "it would claim without end");
         engine.set_time(wake_at).await.expect("the server is there");

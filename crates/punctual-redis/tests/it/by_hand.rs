@@ -185,11 +185,11 @@ async fn a_job_goes_through_its_life_at_redis_cli() {
         serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"))
     };
     call("push", &["mail", r#"{"to":"ann"}"#, "UNIQUE", "k"]);
-    let page = call("claim", &["mail", "LEASE_MS", "60000", "WORKER", "by-hand"]);
-    let job = &page["jobs"][0];
-    assert_eq!(job["payload"]["to"], "ann", "{page}");
+    let lease = call("claim", &["mail", "LEASE_MS", "60000", "WORKER", "by-hand"]);
+    let job = &lease["jobs"][0];
+    assert_eq!(job["payload"]["to"], "ann", "{lease}");
     assert_eq!(job["attempt"], 1);
-    let (token, id) = (text(&page, "token"), text(job, "id"));
+    let (token, id) = (text(&lease, "token"), text(job, "id"));
     let note = format!("{id}=half");
     let extended = call("extend", &[token, "JOB", id, "PROGRESS", &note]);
     assert_eq!(extended["verdict"], "extended");
@@ -212,14 +212,14 @@ async fn a_job_goes_through_its_life_at_redis_cli() {
 }
 
 #[tokio::test]
-async fn a_page_is_settled_in_parts() {
+async fn a_lease_is_settled_in_parts() {
     let hand = Hand::new().await;
     for payload in ["1", "2", "3", "4"] {
         hand.call("push", &["mail", payload, "RETENTION", "60000"]);
     }
-    let page = hand.call("claim", &["mail", "LIMIT", "4"]);
-    let token = text(&page, "token");
-    let ids: Vec<&str> = (0..4).map(|i| text(&page["jobs"][i], "id")).collect();
+    let lease = hand.call("claim", &["mail", "LIMIT", "4"]);
+    let token = text(&lease, "token");
+    let ids: Vec<&str> = (0..4).map(|i| text(&lease["jobs"][i], "id")).collect();
     let words = [
         token,
         ids[0],
@@ -255,7 +255,7 @@ async fn a_page_is_settled_in_parts() {
     let rest = [token, ids[2], "snooze", "AFTER", "1", ids[3], "released"];
     assert_eq!(hand.call("settle", &rest)["jobs"][1]["state"], "ready");
     assert_eq!(hand.call("extend", &[token])["verdict"], "lease_lost");
-    // The page is over: what it says of jobs that are others' by now changes nothing.
+    // The lease is over: what it says of jobs that are others' by now changes nothing.
     let again = hand.call("claim", &["mail", "LIMIT", "4"]);
     let late = hand.call("settle", &[token, ids[3], "dead"]);
     assert_eq!(late["jobs"][0]["verdict"], "repeated");
@@ -269,7 +269,7 @@ async fn a_page_is_settled_in_parts() {
 }
 
 #[tokio::test]
-async fn a_claim_with_the_same_nonce_answers_the_same_page() {
+async fn a_claim_with_the_same_nonce_answers_the_same_lease() {
     let hand = Hand::new().await;
     hand.call("push", &["mail", "1"]);
     hand.call("push", &["mail", "2"]);
@@ -390,11 +390,11 @@ async fn help_describes_every_function_and_its_examples_run() {
         "push", "claim", "extend", "settle", "cancel", "get", "explain", "stats", "help",
     ] {
         assert!(overview.contains(&format!("punctual_1_{function} ")));
-        let page = hand
+        let lease = hand
             .server
             .cli(&["FCALL", "punctual_1_help", "0", function]);
-        let example = page.lines().last().expect("an example");
-        assert!(example.starts_with("FCALL"), "{page}");
+        let example = lease.lines().last().expect("an example");
+        assert!(example.starts_with("FCALL"), "{lease}");
         let id = JobId::new().to_string();
         let fence = "0".repeat(32);
         let example = example

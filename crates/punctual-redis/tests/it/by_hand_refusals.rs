@@ -302,7 +302,7 @@ fn packed_settle() -> Vec<u8> {
     let id = JobId::new();
     let parts: [&[u8]; 9] = [
         &[0; 8],             // instance
-        &[0, 1],             // pages
+        &[0, 1],             // leases
         &[7; 16],            // token
         &[0, 0, 0, 0, 2],    // nothing measured, form
         &[0, 1],             // jobs

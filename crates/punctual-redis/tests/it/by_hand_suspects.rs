@@ -22,14 +22,14 @@ fn push(hand: &Hand) -> String {
 
 fn claim(hand: &Hand, more: &[&str]) -> (Value, Vec<String>) {
     let words = [&["orders", "LIMIT", "10"], more].concat();
-    let page = hand.call("claim", &words);
-    let jobs = page["jobs"].as_array().expect("a list");
+    let lease = hand.call("claim", &words);
+    let jobs = lease["jobs"].as_array().expect("a list");
     let ids = jobs.iter().map(|job| text(job, "id").to_owned()).collect();
-    (page, ids)
+    (lease, ids)
 }
 
-fn completes(hand: &Hand, page: &Value, id: &str) {
-    let settled = hand.call("settle", &[text(page, "token"), id, "completed"]);
+fn completes(hand: &Hand, lease: &Value, id: &str) {
+    let settled = hand.call("settle", &[text(lease, "token"), id, "completed"]);
     assert_eq!(settled["jobs"][0]["verdict"], "settled", "{settled}");
 }
 
@@ -48,10 +48,10 @@ async fn a_worker_without_a_lease_gets_a_suspect_and_nothing_beside_it() {
     let hand = Hand::new().await;
     let (suspect, other) = (suspect(&hand).await, push(&hand));
     // Who shares its name with others may run something already.
-    let (page, ids) = claim(&hand, &[]);
+    let (lease, ids) = claim(&hand, &[]);
     assert_eq!(ids, std::slice::from_ref(&other));
-    assert_eq!(page["suspects_wait"], true);
-    hand.call("settle", &[text(&page, "token"), &other, "released"]);
+    assert_eq!(lease["suspects_wait"], true);
+    hand.call("settle", &[text(&lease, "token"), &other, "released"]);
     let (alone, ids) = claim(&hand, &["WORKER", "ann"]);
     assert_eq!(
         ids,
@@ -63,10 +63,10 @@ async fn a_worker_without_a_lease_gets_a_suspect_and_nothing_beside_it() {
     assert!(ids.is_empty(), "{nothing}");
     assert_eq!(nothing["wake_at"], alone["lease_until"]);
     completes(&hand, &alone, &suspect);
-    let (page, ids) = claim(&hand, &["WORKER", "ann"]);
+    let (lease, ids) = claim(&hand, &["WORKER", "ann"]);
     assert_eq!(ids, std::slice::from_ref(&other));
-    assert!(page["alone"].is_null());
-    completes(&hand, &page, &other);
+    assert!(lease["alone"].is_null());
+    completes(&hand, &lease, &other);
 }
 
 #[tokio::test]
@@ -77,8 +77,8 @@ async fn a_worker_with_a_lease_gets_no_suspect() {
     let (held, ids) = claim(&hand, &["WORKER", "bob"]);
     assert_eq!(ids, std::slice::from_ref(&other));
     hand.call("settle", &[text(&alone, "token"), &suspect, "released"]);
-    let (page, ids) = claim(&hand, &["WORKER", "bob"]);
-    assert!(ids.is_empty() && page["suspects_wait"] == true, "{page}");
+    let (lease, ids) = claim(&hand, &["WORKER", "bob"]);
+    assert!(ids.is_empty() && lease["suspects_wait"] == true, "{lease}");
     completes(&hand, &held, &other);
     assert_eq!(
         claim(&hand, &["WORKER", "bob"]).1,

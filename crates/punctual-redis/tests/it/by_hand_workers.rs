@@ -191,7 +191,7 @@ fn finished_by(hand: &Hand, id: &str, worker: Language, attempt: u32) {
     assert_eq!(told["job"]["attempt"], attempt, "{told}");
 }
 
-/// One worker is killed in the middle of a page that it has settled in part; the other finishes it.
+/// One worker is killed in the middle of a lease that it has settled in part; the other finishes it.
 async fn a_kill_hands_over(killed: Language, other: Language) {
     let hand = Hand::new().await;
     let [short, long] = push_two(&hand, LONG);
@@ -281,7 +281,7 @@ async fn a_node_worker_survives_a_refused_settle() {
     a_refused_settle_is_handed_in_later(Language::Node).await;
 }
 
-/// The server is away when a worker that holds a page is asked to end.
+/// The server is away when a worker that holds a lease is asked to end.
 async fn an_outage_does_not_keep_it(language: Language, outage: fn(&mut TestServer)) {
     let mut hand = Hand::new().await;
     let [short, _] = push_two(&hand, r#"{"seconds":1}"#);

@@ -1,7 +1,7 @@
 //! Calls that tests make.
 
 use punctual::engine::{
-    Claim, EnqueueVerdict, Extend, ExtendVerdict, PageReport, Settle, SettleVerdict, Settlement,
+    Claim, EnqueueVerdict, Extend, ExtendVerdict, LeaseReport, Settle, SettleVerdict, Settlement,
     Target, WaitFor, Waited, WorkerId,
 };
 use punctual::time::{Stopwatch, seconds};
@@ -65,7 +65,7 @@ pub(crate) async fn enqueue(engine: &RedisEngine) -> Result<JobId> {
     Ok(id)
 }
 
-/// One page of at most so many jobs.
+/// One lease of at most so many jobs.
 pub(crate) async fn claim(engine: &RedisEngine, limit: usize) -> Result<Vec<Claimed>> {
     let claim = Claim {
         lease_duration: seconds(30),
@@ -76,16 +76,16 @@ pub(crate) async fn claim(engine: &RedisEngine, limit: usize) -> Result<Vec<Clai
 
 pub(crate) async fn claim_as(engine: &RedisEngine, claim: Claim) -> Result<Vec<Claimed>> {
     let claimed = engine.claim(&here(), claim).await?;
-    let pages = claimed.pages.into_iter();
-    Ok(pages
-        .map(|page| Claimed {
-            token: page.token,
-            jobs: page.jobs,
+    let leases = claimed.leases.into_iter();
+    Ok(leases
+        .map(|lease| Claimed {
+            token: lease.token,
+            jobs: lease.jobs,
         })
         .collect())
 }
 
-/// A page.
+/// A lease.
 #[derive(Debug, Clone)]
 pub(crate) struct Claimed {
     pub(crate) token: punctual::engine::Token,
@@ -96,9 +96,9 @@ impl Claimed {
     /// Every job of it ends like this.
     pub(crate) fn ends(&self, outcome: Outcome) -> Settle {
         let end = |job: &JobRecord| Settlement::new(job.id, job.attempt, outcome.clone());
-        let report = PageReport::new(self.token, self.jobs.iter().map(end).collect());
+        let report = LeaseReport::new(self.token, self.jobs.iter().map(end).collect());
         Settle {
-            pages: vec![report],
+            leases: vec![report],
         }
     }
 
@@ -140,13 +140,13 @@ impl Claimed {
 pub(crate) async fn drain(engine: &RedisEngine) -> Vec<JobId> {
     let mut ids = Vec::new();
     loop {
-        let pages = claim(engine, 1_000).await.expect("claim");
-        if pages.is_empty() {
+        let leases = claim(engine, 1_000).await.expect("claim");
+        if leases.is_empty() {
             return ids;
         }
-        for page in pages {
-            assert!(page.complete(engine).await.expect("settle"));
-            ids.extend(page.jobs.iter().map(|job| job.id));
+        for lease in leases {
+            assert!(lease.complete(engine).await.expect("settle"));
+            ids.extend(lease.jobs.iter().map(|job| job.id));
         }
     }
 }

@@ -60,23 +60,23 @@ async fn one_master_that_is_away_keeps_no_other_shard_from_its_turn() {
     let mut cluster = three_masters();
     let engine = in_shards(&cluster).await;
     enqueue_some(&engine, 60).await;
-    let mut pages: Vec<Claimed> = Vec::new();
-    while pages.iter().map(|page| page.jobs.len()).sum::<usize>() < 60 {
+    let mut leases: Vec<Claimed> = Vec::new();
+    while leases.iter().map(|lease| lease.jobs.len()).sum::<usize>() < 60 {
         let wants = Claim::new(WorkerId::random(), QUEUE, 60);
-        pages.extend(claim_as(&engine, wants).await.expect("claim"));
+        leases.extend(claim_as(&engine, wants).await.expect("claim"));
     }
-    assert_eq!(pages.len(), 3, "one of each shard");
+    assert_eq!(leases.len(), 3, "one of each shard");
     cluster.nodes()[1].kill();
-    let beats: Vec<Extend> = pages.iter().map(Claimed::extension).collect();
+    let beats: Vec<Extend> = leases.iter().map(Claimed::extension).collect();
     let error = engine
         .extend(&here(), beats)
         .await
         .expect_err("one is unknown");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
     let ended = Settle {
-        pages: pages
+        leases: leases
             .iter()
-            .flat_map(|page| page.ends(Outcome::Completed).pages)
+            .flat_map(|lease| lease.ends(Outcome::Completed).leases)
             .collect(),
     };
     let error = engine
@@ -85,13 +85,13 @@ async fn one_master_that_is_away_keeps_no_other_shard_from_its_turn() {
         .expect_err("one is unknown");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
     let mut settled = 0;
-    for page in &pages {
+    for lease in &leases {
         let got = engine
-            .get(&here(), vec![Target::Id(page.jobs[0].id)], false)
+            .get(&here(), vec![Target::Id(lease.jobs[0].id)], false)
             .await;
         let Ok(got) = got else { continue };
         let is = got[0].as_ref().map(|job| job.state());
-        assert_eq!(is, Some(State::Completed), "{:?}", page.token);
+        assert_eq!(is, Some(State::Completed), "{:?}", lease.token);
         settled += 1;
     }
     assert_eq!(settled, 2, "both that are there took their part");
@@ -193,29 +193,29 @@ async fn a_master_that_is_silent_keeps_no_other_shard_from_its_answers() {
     let options = options(&format!("{}?shards=3", cluster.address())).deadline(seconds(1));
     let engine = RedisEngine::connect(options).await.expect("it is there");
     enqueue_some(&engine, 60).await;
-    let mut pages: Vec<Claimed> = Vec::new();
-    while pages.iter().map(|page| page.jobs.len()).sum::<usize>() < 60 {
+    let mut leases: Vec<Claimed> = Vec::new();
+    while leases.iter().map(|lease| lease.jobs.len()).sum::<usize>() < 60 {
         let wants = Claim::new(WorkerId::random(), QUEUE, 60);
-        pages.extend(claim_as(&engine, wants).await.expect("claim"));
+        leases.extend(claim_as(&engine, wants).await.expect("claim"));
     }
-    assert_eq!(pages.len(), 3, "one of each shard");
+    assert_eq!(leases.len(), 3, "one of each shard");
     // The first to be asked.
     let nodes = cluster.nodes().iter_mut();
     let silent = nodes.min_by_key(|node| node.port()).expect("three");
     silent.stop();
-    let get = async |page: &Claimed| {
-        let ids = vec![Target::Id(page.jobs[0].id)];
+    let get = async |lease: &Claimed| {
+        let ids = vec![Target::Id(lease.jobs[0].id)];
         let got = engine.get(&here(), ids, false).await;
         got.map(drop).map_err(|error| error.to_string())
     };
     let mut is_there = Vec::new();
-    for page in &pages {
-        let answer = get(page).await;
+    for lease in &leases {
+        let answer = get(lease).await;
         is_there.push(answer.is_ok());
     }
     assert_eq!(is_there.iter().filter(|it| **it).count(), 2, "{is_there:?}");
     for _ in 0..4 {
-        let each = pages.iter().cycle().take(60);
+        let each = leases.iter().cycle().take(60);
         let answers = within(seconds(2), join_all(each.map(get))).await;
         let answers = answers.expect("each call ends by its deadline");
         for (answer, is_there) in answers.into_iter().zip(is_there.iter().cycle()) {
@@ -290,13 +290,13 @@ async fn looks_name_the_shard_that_is_away_and_its_server() {
         .await
         .expect("stats");
     let wants = Claim::new(WorkerId::random(), QUEUE, 10);
-    let pages = alone.claim(&another, wants).await.expect("claim").pages;
-    assert_eq!(pages[0].jobs[0].id, mine.id);
+    let leases = alone.claim(&another, wants).await.expect("claim").leases;
+    assert_eq!(leases[0].jobs[0].id, mine.id);
     let mut claimed = 0;
     while claimed < known {
         let wants = Claim::new(WorkerId::random(), QUEUE, 30);
-        let pages = claim_as(&engine, wants).await.expect("claim");
-        claimed += pages.iter().map(|page| page.jobs.len()).sum::<usize>();
+        let leases = claim_as(&engine, wants).await.expect("claim");
+        claimed += leases.iter().map(|lease| lease.jobs.len()).sum::<usize>();
     }
 }
 

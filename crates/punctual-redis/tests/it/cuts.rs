@@ -71,15 +71,15 @@ async fn a_cut_claim_strands_nothing_and_a_cut_settle_is_done_once() {
     at_every_byte(&proxy, 1, || async {
         // The cut may fall into any of these.
         let id = enqueue(&engine).await.expect("enqueue");
-        let page = claim(&engine, 1).await.expect("claim").remove(0);
-        assert_eq!(page.jobs[0].id, id);
-        assert_eq!(page.jobs[0].attempt, 1);
-        let extended = page.extend(&engine).await.expect("extend");
+        let lease = claim(&engine, 1).await.expect("claim").remove(0);
+        assert_eq!(lease.jobs[0].id, id);
+        assert_eq!(lease.jobs[0].attempt, 1);
+        let extended = lease.extend(&engine).await.expect("extend");
         assert!(
             matches!(extended, ExtendVerdict::Extended { .. }),
             "{extended:?}"
         );
-        assert!(page.complete(&engine).await.expect("settle"));
+        assert!(lease.complete(&engine).await.expect("settle"));
         assert_eq!(state(&engine, id).await, Some(State::Completed));
     })
     .await;
@@ -226,9 +226,9 @@ async fn cut_effects_for_other_shards_arrive_once() {
     drain(&engine).await;
     at_every_byte(&proxy, 7_usize.div_ceil(rounds(1)), || async {
         enqueue(&direct).await.expect("enqueue");
-        let page = claim(&direct, 1).await.expect("claim").remove(0);
+        let lease = claim(&direct, 1).await.expect("claim").remove(0);
         let followers: Vec<_> = (0..4).map(follower).collect();
-        let settle = ends_with(&page, enqueues(&followers));
+        let settle = ends_with(&lease, enqueues(&followers));
         let settled = engine.settle(&here(), settle).await.expect("settle");
         assert_ne!(settled.verdicts[0][0], SettleVerdict::LeaseLost);
         let mut arrived = take_followers(&direct).await;

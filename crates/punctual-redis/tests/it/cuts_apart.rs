@@ -26,14 +26,14 @@ async fn a_job_goes_in(engine: &RedisEngine, direct: &RedisEngine) {
 /// A job is claimed, extended and settled.
 async fn a_job_is_done(engine: &RedisEngine, direct: &RedisEngine) {
     let id = enqueue(direct).await.expect("enqueue");
-    let page = claim(engine, 1).await.expect("claim").remove(0);
-    assert_eq!((page.jobs[0].id, page.jobs[0].attempt), (id, 1));
-    let extended = page.extend(engine).await.expect("extend");
+    let lease = claim(engine, 1).await.expect("claim").remove(0);
+    assert_eq!((lease.jobs[0].id, lease.jobs[0].attempt), (id, 1));
+    let extended = lease.extend(engine).await.expect("extend");
     assert!(
         matches!(extended, ExtendVerdict::Extended { .. }),
         "{extended:?}"
     );
-    assert!(page.complete(engine).await.expect("settle"));
+    assert!(lease.complete(engine).await.expect("settle"));
     assert_eq!(state(direct, id).await, Some(State::Completed));
 }
 

@@ -1,4 +1,4 @@
-//! The connection is cut at every byte of what leaves together, of pages that their claimer reads by itself, of changes
+//! The connection is cut at every byte of what leaves together, of leases that their claimer reads by itself, of changes
 //! that wait for a replica, and of walks. These are long: the short form cuts at every third byte.
 
 use std::collections::BTreeSet;
@@ -84,19 +84,19 @@ async fn cut_claims_extends_and_settles_that_leave_together_are_each_done_once()
             ids.insert(enqueue(&direct).await.expect("enqueue"));
         }
         let claims = join_all((0..4).map(|_| claim(&engine, 1))).await;
-        let pages: Vec<_> = claims
+        let leases: Vec<_> = claims
             .into_iter()
             .flat_map(|it| it.expect("claim"))
             .collect();
-        assert_eq!(set(pages.iter().map(|page| page.jobs[0].id)), ids);
-        for extended in join_all(pages.iter().map(|page| page.extend(&engine))).await {
+        assert_eq!(set(leases.iter().map(|lease| lease.jobs[0].id)), ids);
+        for extended in join_all(leases.iter().map(|lease| lease.extend(&engine))).await {
             let extended = extended.expect("extend");
             assert!(
                 matches!(extended, ExtendVerdict::Extended { .. }),
                 "{extended:?}"
             );
         }
-        for settled in join_all(pages.iter().map(|page| page.complete(&engine))).await {
+        for settled in join_all(leases.iter().map(|lease| lease.complete(&engine))).await {
             assert!(settled.expect("settle"), "its lease is valid");
         }
         for id in ids {
@@ -109,7 +109,7 @@ async fn cut_claims_extends_and_settles_that_leave_together_are_each_done_once()
 
 /// As many jobs as their claimer reads by itself: enough for a sheaf, and each sent alone.
 #[tokio::test]
-async fn a_cut_page_that_its_claimer_reads_comes_whole() {
+async fn a_cut_lease_that_its_claimer_reads_comes_whole() {
     let server = TestServer::start();
     let (proxy, engine, direct) = cut_and_direct(&server, "").await;
     notes_all(&server);
@@ -139,8 +139,8 @@ async fn a_cut_page_that_its_claimer_reads_comes_whole() {
             let watch = Stopwatch::start();
             while claimed.len() < ids.len() {
                 assert!(watch.elapsed() < LIMIT, "only {claimed:?} came");
-                for page in claim(&engine, 9).await.expect("claim") {
-                    for job in &page.jobs {
+                for lease in claim(&engine, 9).await.expect("claim") {
+                    for job in &lease.jobs {
                         let sent = jobs
                             .iter()
                             .find(|it| it.id == job.id)
@@ -149,7 +149,7 @@ async fn a_cut_page_that_its_claimer_reads_comes_whole() {
                         assert_eq!(job.attempt, 1);
                         assert!(claimed.insert(job.id), "once");
                     }
-                    assert!(page.complete(&engine).await.expect("settle"));
+                    assert!(lease.complete(&engine).await.expect("settle"));
                 }
             }
             assert_eq!(claimed, ids);
@@ -191,8 +191,8 @@ async fn a_cut_change_that_waits_for_a_replica_is_done_once() {
         let sent = engine.enqueue(&here(), vec![job.clone()]).await;
         let verdict = sent.expect("enqueue").receipts[0].verdict;
         assert!(verdict.is_accepted(), "{verdict:?}");
-        let page = claim(&engine, 1).await.expect("claim").remove(0);
-        assert!(page.complete(&engine).await.expect("settle"));
+        let lease = claim(&engine, 1).await.expect("claim").remove(0);
+        assert!(lease.complete(&engine).await.expect("settle"));
         assert_eq!(state(&direct, job.id).await, Some(State::Completed));
     })
     .await;

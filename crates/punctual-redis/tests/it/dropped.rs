@@ -140,7 +140,7 @@ async fn what_a_dropped_call_is_answered_is_nobody_elses() {
         assert_eq!(sent.id, another.id, "{verb}");
         // A claim whose caller has gone holds the first.
         let next = &scene.waiting[usize::from(verb == "claim")];
-        let mut claimed = claimed.expect("claim").pages.remove(0);
+        let mut claimed = claimed.expect("claim").leases.remove(0);
         let job = claimed.jobs.remove(0);
         assert_eq!((job.id, &job.payload), (next.id, &next.payload), "{verb}");
         // It was under way: the server has done it, beside those after it.

@@ -108,8 +108,8 @@ async fn started_again(keeping: &[&str]) -> (RedisEngine, NewJob, NewJob, [TestS
     });
     let address = format!("{}?durability=replica(1)", master.address());
     let engine = connect(&address).await;
-    let page = claim(&engine, 1).await.expect("claim").remove(0);
-    assert!(page.complete(&engine).await.expect("settle"));
+    let lease = claim(&engine, 1).await.expect("claim").remove(0);
+    assert!(lease.complete(&engine).await.expect("settle"));
     enqueue(&engine, &new).await.expect("the replica has it");
     block_in_place(|| {
         master.kill();

@@ -35,14 +35,14 @@ async fn a_worker_whose_clock_is_a_day_off_is_on_time_and_never_early() {
         let due = sent.receipts[0].due;
         assert!(due > here_is + days(1), "the servers' clock counts");
         let watch = Stopwatch::start();
-        let (page, now) = loop {
+        let (lease, now) = loop {
             let wants = Claim {
                 lease_duration: millis(600),
                 ..Claim::new(WorkerId::random(), QUEUE, 1)
             };
             let mut claimed = engine.claim(&here(), wants).await.expect("claim");
-            if let Some(page) = claimed.pages.pop() {
-                break (page, claimed.now);
+            if let Some(lease) = claimed.leases.pop() {
+                break (lease, claimed.now);
             }
             let until = claimed.wake_at.expect("a job is to come");
             let what = WaitFor::Work(vec![QUEUE.into()]);
@@ -52,13 +52,13 @@ async fn a_worker_whose_clock_is_a_day_off_is_on_time_and_never_early() {
         assert!(watch.elapsed() >= millis(390), "early by our own watch");
         assert!(now - due < seconds(5), "late by {:?}", now - due);
         // Its lease is counted by the servers too.
-        let page = Claimed {
-            token: page.token,
-            jobs: page.jobs,
+        let lease = Claimed {
+            token: lease.token,
+            jobs: lease.jobs,
         };
-        let extended = page.extend(&engine).await.expect("extend");
+        let extended = lease.extend(&engine).await.expect("extend");
         assert!(matches!(extended, ExtendVerdict::Extended { .. }));
-        assert!(page.complete(&engine).await.expect("settle"));
+        assert!(lease.complete(&engine).await.expect("settle"));
     }
 }
 
@@ -101,8 +101,8 @@ async fn a_killed_server_that_syncs_always_loses_nothing() {
         let back = Stopwatch::start();
         let first = claim(&engine, 1).await.expect("the server is back");
         assert!(back.elapsed() < seconds(5), "{:?}", back.elapsed());
-        for page in first {
-            assert!(page.complete(&engine).await.expect("settle"));
+        for lease in first {
+            assert!(lease.complete(&engine).await.expect("settle"));
         }
         kept.extend(producer.await.expect("no panic"));
         drain(&engine).await;
@@ -342,11 +342,11 @@ async fn a_stopped_server_expires_nobody() {
         lease_duration,
         ..Claim::new(WorkerId::random(), crate::client::QUEUE, 50)
     };
-    let page = claim_as(&engine, wants).await.expect("claim").remove(0);
-    assert_eq!(page.jobs.len(), 50);
+    let lease = claim_as(&engine, wants).await.expect("claim").remove(0);
+    assert_eq!(lease.jobs.len(), 50);
     server.stop();
     // It fails after more than two leases.
-    let error = page.extend(&engine).await.expect_err("nobody answers");
+    let error = lease.extend(&engine).await.expect_err("nobody answers");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable);
     server.go_on();
     assert_eq!(
@@ -354,12 +354,12 @@ async fn a_stopped_server_expires_nobody() {
         0,
         "nobody crashed"
     );
-    let extended = page.extend(&engine).await.expect("extend");
+    let extended = lease.extend(&engine).await.expect("extend");
     assert!(
         matches!(extended, ExtendVerdict::Extended { .. }),
         "{extended:?}"
     );
-    assert!(page.complete(&engine).await.expect("settle"));
+    assert!(lease.complete(&engine).await.expect("settle"));
 }
 
 #[tokio::test]
@@ -370,11 +370,11 @@ async fn flushed_functions_cost_a_caller_nothing() {
         server.cli(&["FUNCTION", "FLUSH"]);
         let id = enqueue(&engine).await.expect("enqueue");
         server.cli(&["FUNCTION", "FLUSH"]);
-        let page = claim(&engine, 1).await.expect("claim").remove(0);
-        assert_eq!(page.jobs[0].id, id);
+        let lease = claim(&engine, 1).await.expect("claim").remove(0);
+        assert_eq!(lease.jobs[0].id, id);
         server.cli(&["SCRIPT", "FLUSH"]);
         server.cli(&["FUNCTION", "FLUSH", "ASYNC"]);
-        assert!(page.complete(&engine).await.expect("settle"));
+        assert!(lease.complete(&engine).await.expect("settle"));
     }
 }
 
@@ -506,12 +506,12 @@ async fn a_full_server_refuses_jobs_and_lets_them_end() {
     let error = enqueue(&engine).await.expect_err("full");
     assert_eq!(error.kind(), ErrorKind::EngineFull, "{error}");
     assert!(error.message().contains("maxmemory; give"), "{error}");
-    let page = claim(&engine, 4).await.expect("claim").remove(0);
+    let lease = claim(&engine, 4).await.expect("claim").remove(0);
     assert!(matches!(
-        page.extend(&engine).await,
+        lease.extend(&engine).await,
         Ok(ExtendVerdict::Extended { .. })
     ));
-    let (first, rest) = page.split(1);
+    let (first, rest) = lease.split(1);
     // Refused, it would run again and again.
     let effect = enqueues(&[NewJob::new("followers", "{}")]);
     let settled = engine.settle(&here(), ends_with(&first, effect)).await;

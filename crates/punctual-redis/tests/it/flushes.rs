@@ -236,12 +236,12 @@ async fn any_function_that_is_lacking_costs_one_retry() {
         sent.expect("enqueue");
         let wants = Claim::new(WorkerId::random(), QUEUE, 1);
         let mut claimed = engine.claim(&namespace, wants).await.expect("claim");
-        let page = claimed.pages.remove(0);
-        let page = Claimed {
-            token: page.token,
-            jobs: page.jobs,
+        let lease = claimed.leases.remove(0);
+        let lease = Claimed {
+            token: lease.token,
+            jobs: lease.jobs,
         };
-        assert_eq!(page.jobs[0].id, job.id);
+        assert_eq!(lease.jobs[0].id, job.id);
         load(&server, &lacking(&server, lacks));
         server.cli(&["CONFIG", "RESETSTAT"]);
         let effects = (0..8).map(crate::outbox::follower).collect::<Vec<_>>();
@@ -261,7 +261,7 @@ async fn any_function_that_is_lacking_costs_one_retry() {
             }
             _ => {
                 let effects = crate::outbox::enqueues(&effects);
-                let settle = crate::outbox::ends_with(&page, effects);
+                let settle = crate::outbox::ends_with(&lease, effects);
                 let settled = engine.settle(&namespace, settle).await.expect(lacks);
                 let SettleVerdict::Settled { effects, .. } = &settled.verdicts[0][0] else {
                     panic!("{settled:?}");
@@ -280,7 +280,7 @@ async fn any_function_that_is_lacking_costs_one_retry() {
         let drained = crate::client::drain(&engine).await;
         assert!(drained.len() <= 1, "{lacks}: {drained:?}");
         if !matches!(lacks, "outbox" | "deliver") {
-            assert!(page.complete(&engine).await.expect("settle"));
+            assert!(lease.complete(&engine).await.expect("settle"));
         }
     }
 }
@@ -358,17 +358,17 @@ async fn works(engine: &RedisEngine, namespace: &Namespace, done: &Done) -> Vec<
         let last = done.enough.load(SeqCst);
         let wants = Claim::new(WorkerId::random(), QUEUE, 20);
         let claimed = engine.claim(namespace, wants).await.expect("claim");
-        if last && claimed.pages.is_empty() {
+        if last && claimed.leases.is_empty() {
             return ended;
         }
-        for page in claimed.pages {
-            let page = Claimed {
-                token: page.token,
-                jobs: page.jobs,
+        for lease in claimed.leases {
+            let lease = Claimed {
+                token: lease.token,
+                jobs: lease.jobs,
             };
-            let settle = page.ends(Outcome::Completed);
+            let settle = lease.ends(Outcome::Completed);
             engine.settle(namespace, settle).await.expect("settle");
-            ended.extend(page.jobs.iter().map(|job| job.id));
+            ended.extend(lease.jobs.iter().map(|job| job.id));
         }
         done.calls.fetch_add(1, SeqCst);
     }

@@ -172,7 +172,7 @@ impl<P> Clone for On<P> {
 }
 
 impl<P: Place> On<P> {
-    /// Sheaves that its servers have stored, told as runs of pages, and noted as completed.
+    /// Sheaves that its servers have stored, told as runs of leases, and noted as completed.
     pub(crate) fn sheaves_met(&self) -> [u64; 3] {
         let mut met = [0; 3];
         for place in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {

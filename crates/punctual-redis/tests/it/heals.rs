@@ -43,10 +43,10 @@ fn push(hand: &Hand, more: &[&str]) -> String {
 }
 
 fn claimed(hand: &Hand) -> (Value, Vec<String>) {
-    let page = hand.call("claim", &[QUEUE, "LIMIT", "10"]);
-    let jobs = page["jobs"].as_array().expect("a list");
+    let lease = hand.call("claim", &[QUEUE, "LIMIT", "10"]);
+    let jobs = lease["jobs"].as_array().expect("a list");
     let ids = jobs.iter().map(|job| text(job, "id").to_owned()).collect();
-    (page, ids)
+    (lease, ids)
 }
 
 fn count(hand: &Hand, state: &str) -> u64 {
@@ -61,9 +61,9 @@ async fn a_lost_job_frees_its_unique_key() {
         let first = push(&hand, &[&["UNIQUE", "key"], more].concat());
         lose(&hand, &first);
         let second = push(&hand, &["UNIQUE", "key", "POLICY", "replace"]);
-        let (page, ids) = claimed(&hand);
+        let (lease, ids) = claimed(&hand);
         assert_eq!(ids, std::slice::from_ref(&second), "{more:?}");
-        hand.call("settle", &[text(&page, "token"), &second, "completed"]);
+        hand.call("settle", &[text(&lease, "token"), &second, "completed"]);
     }
 }
 
@@ -91,22 +91,22 @@ async fn a_lost_job_gives_its_place_at_the_head_of_its_group() {
     lose(&hand, &ids[1]);
     leases_end(&hand);
     maintained(&hand).await;
-    let (page, next) = claimed(&hand);
+    let (lease, next) = claimed(&hand);
     assert_eq!(next, [ids[2].clone()]);
     // It holds its group until its retry.
-    let words = [text(&page, "token"), &ids[2], "retry", "AFTER", "1"];
+    let words = [text(&lease, "token"), &ids[2], "retry", "AFTER", "1"];
     hand.call("settle", &words);
     lose(&hand, &ids[2]);
     while count(&hand, "scheduled") > 0 {
         maintained(&hand).await;
     }
     maintained(&hand).await;
-    let (page, next) = claimed(&hand);
+    let (lease, next) = claimed(&hand);
     assert_eq!(next, [ids[3].clone()]);
-    hand.call("settle", &[text(&page, "token"), &ids[3], "completed"]);
-    let (page, next) = claimed(&hand);
+    hand.call("settle", &[text(&lease, "token"), &ids[3], "completed"]);
+    let (lease, next) = claimed(&hand);
     assert_eq!(next, [ids[4].clone()]);
-    hand.call("settle", &[text(&page, "token"), &ids[4], "completed"]);
+    hand.call("settle", &[text(&lease, "token"), &ids[4], "completed"]);
     maintained(&hand).await;
     for index in ["g", "gm", "l"] {
         let left = hand
@@ -121,9 +121,9 @@ async fn lost_jobs_that_are_held_or_kept_are_counted_no_more() {
     let hand = Hand::new().await;
     let held = push(&hand, &["WAIT_FOR", "paid", "UNIQUE", "key"]);
     let dead: Vec<String> = (0..3).map(|_| push(&hand, &[])).collect();
-    let (page, _) = claimed(&hand);
+    let (lease, _) = claimed(&hand);
     for id in &dead {
-        hand.call("settle", &[text(&page, "token"), id, "dead"]);
+        hand.call("settle", &[text(&lease, "token"), id, "dead"]);
     }
     lose(&hand, &held);
     lose(&hand, &dead[0]);

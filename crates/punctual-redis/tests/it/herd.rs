@@ -140,7 +140,7 @@ async fn a_worker_that_does_not_come_is_stood_in_for() {
     ];
     enqueue(&producer, vec![due_in(millis(300))]).await;
     let held = claim(&holder, WorkerId::random(), 8).await;
-    assert!(held.pages.is_empty() && held.wake_at.is_some());
+    assert!(held.leases.is_empty() && held.wake_at.is_some());
     let told = claim(&other, WorkerId::random(), 8).await;
     assert!(told.another_wakes, "{told:?}");
     let waited = other
@@ -149,7 +149,7 @@ async fn a_worker_that_does_not_come_is_stood_in_for() {
         .expect("wait");
     assert_eq!(waited, Waited::Work);
     let claimed = claim(&other, WorkerId::random(), 8).await;
-    assert_eq!(claimed.pages.len(), 1);
+    assert_eq!(claimed.leases.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -217,7 +217,7 @@ async fn who_claims_all_it_can_take_passes_its_alarm_on() {
     assert!(!claim(&engine, one, 8).await.another_wakes);
     assert!(claim(&engine, two, 8).await.another_wakes);
     engine.set_time(START + seconds(1)).await.expect("set");
-    assert_eq!(claim(&engine, one, 1).await.pages.len(), 1);
+    assert_eq!(claim(&engine, one, 1).await.leases.len(), 1);
     assert!(rang(&engine).await, "somebody else is to come");
     assert!(!claim(&engine, two, 8).await.another_wakes);
 }

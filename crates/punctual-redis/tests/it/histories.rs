@@ -25,7 +25,7 @@ fn redis_engine_agrees_with_the_model() {
     agrees_with_the_model(OnServer::default(), histories);
 }
 
-/// With as many jobs to a sheaf, a note or an unseen page as in production, and calls of more jobs.
+/// With as many jobs to a sheaf, a note or an unseen lease as in production, and calls of more jobs.
 #[test]
 fn redis_engine_with_full_sheaves_agrees_with_the_model() {
     let histories = Histories {

@@ -126,16 +126,16 @@ impl Lag {
         let mut done = Vec::new();
         loop {
             let due = |next: Option<Timestamp>| next.is_some_and(|next| next <= self.clock.now());
-            let pages = claim(&self.engine, 1_000).await.expect("claim");
-            if pages.is_empty() {
+            let leases = claim(&self.engine, 1_000).await.expect("claim");
+            if leases.is_empty() {
                 let kept = self.engine.maintain().await.expect("maintain");
                 if kept.moved == 0 && !due(kept.next) {
                     return done;
                 }
             }
-            for page in pages {
-                assert!(page.complete(&self.engine).await.expect("settle"));
-                done.extend(page.jobs.iter().map(|job| job.id));
+            for lease in leases {
+                assert!(lease.complete(&self.engine).await.expect("settle"));
+                done.extend(lease.jobs.iter().map(|job| job.id));
             }
         }
     }
@@ -291,19 +291,19 @@ async fn a_job_of_a_group_whose_record_was_removed_is_counted_out_once() {
     let lag = Lag::new().await;
     let first = lag.put(grouped()).await;
     let second = lag.put(grouped()).await;
-    let page = claim(&lag.engine, 1).await.expect("claim").remove(0);
-    assert_eq!(page.jobs[0].id, first);
+    let lease = claim(&lag.engine, 1).await.expect("claim").remove(0);
+    assert_eq!(lease.jobs[0].id, first);
     lag.set_time(lag.clock.now() + seconds(1)).await;
     let again = Outcome::Retry {
         after: Some(Duration::ZERO),
     };
-    let settled = lag.engine.settle(&here(), page.ends(again)).await;
+    let settled = lag.engine.settle(&here(), lease.ends(again)).await;
     settled.expect("settle");
     lag.remove(first);
-    let page = claim(&lag.engine, 1).await.expect("claim").remove(0);
-    assert_eq!(page.jobs[0].id, second);
+    let lease = claim(&lag.engine, 1).await.expect("claim").remove(0);
+    assert_eq!(lease.jobs[0].id, second);
     let plain = lag.put(NewJob::new(QUEUE, "{}")).await;
-    assert!(page.complete(&lag.engine).await.expect("settle"));
+    assert!(lease.complete(&lag.engine).await.expect("settle"));
     assert_eq!(lag.done().await, [plain]);
     lag.nothing_waits().await;
 }

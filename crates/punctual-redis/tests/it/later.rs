@@ -66,8 +66,8 @@ async fn edits(engine: &RedisEngine, job: &NewJob, action: Action) {
     assert_eq!(edited.matched, 1, "{edited:?}");
 }
 
-async fn settles(engine: &RedisEngine, page: &Claimed, outcome: Outcome) {
-    let settled = engine.settle(&here(), page.ends(outcome)).await;
+async fn settles(engine: &RedisEngine, lease: &Claimed, outcome: Outcome) {
+    let settled = engine.settle(&here(), lease.ends(outcome)).await;
     let verdicts = settled.expect("settle").verdicts.concat();
     assert!(
         matches!(verdicts[..], [SettleVerdict::Settled { .. }]),
@@ -102,29 +102,29 @@ async fn what_nobody_knows_of_a_record_outlives_each_rewrite() {
     is_kept("another due", true);
     edits(&engine, &job, Action::RunNow).await;
     is_kept("run now", true);
-    let page = claim(&engine, 1).await.expect("claim").remove(0);
+    let lease = claim(&engine, 1).await.expect("claim").remove(0);
     let extend = Extend {
         log: Vec::new(),
         progress: vec![(job.id, "half".into())],
-        ..page.extension()
+        ..lease.extension()
     };
     let extended = engine.extend(&here(), vec![extend]).await;
     extended.expect("extend");
     is_kept("progress", true);
-    settles(&engine, &page, Outcome::Retry { after: None }).await;
+    settles(&engine, &lease, Outcome::Retry { after: None }).await;
     is_kept("a retry", true);
     edits(&engine, &job, Action::RunNow).await;
-    let page = claim(&engine, 1).await.expect("claim").remove(0);
-    settles(&engine, &page, Outcome::Snooze { after: hours(1) }).await;
+    let lease = claim(&engine, 1).await.expect("claim").remove(0);
+    settles(&engine, &lease, Outcome::Snooze { after: hours(1) }).await;
     is_kept("a snooze", true);
     edits(&engine, &job, Action::RunNow).await;
-    let page = claim(&engine, 1).await.expect("claim").remove(0);
-    settles(&engine, &page, Outcome::Dead).await;
+    let lease = claim(&engine, 1).await.expect("claim").remove(0);
+    settles(&engine, &lease, Outcome::Dead).await;
     is_kept("a death", true);
     edits(&engine, &job, Action::Redrive).await;
     is_kept("another life", true);
-    let page = claim(&engine, 1).await.expect("claim").remove(0);
-    assert!(page.complete(&engine).await.expect("settle"));
+    let lease = claim(&engine, 1).await.expect("claim").remove(0);
+    assert!(lease.complete(&engine).await.expect("settle"));
     is_kept("a completion", true);
     assert_eq!(state(&engine, job.id).await, Some(State::Completed));
 }
@@ -165,6 +165,6 @@ async fn no_edit_writes_over_a_record_of_a_later_format() {
         assert_eq!(digest(&server), before, "tag {tag} is left alone");
     }
     tags(1);
-    let page = claim(&engine, 1).await.expect("claim").remove(0);
-    assert!(page.complete(&engine).await.expect("settle"));
+    let lease = claim(&engine, 1).await.expect("claim").remove(0);
+    assert!(lease.complete(&engine).await.expect("settle"));
 }

@@ -87,15 +87,15 @@ async fn an_enqueue_that_was_done_is_not_told_as_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_settle_that_was_done_is_not_told_as_refused() {
     let scene = Scene::start().await;
-    let page = claim(&scene.engine, 1).await.expect("claim").remove(0);
-    let ended = page.ends(Outcome::Completed);
+    let lease = claim(&scene.engine, 1).await.expect("claim").remove(0);
+    let ended = lease.ends(Outcome::Completed);
     scene.proxy.set_weather(Weather::NoReplies);
     let engine = scene.engine.clone();
     let settled = tokio::spawn(async move { engine.settle(&here(), ended).await.map(drop) });
     let (setting, _) = REFUSALS[1];
-    let id = page.jobs[0].id;
+    let id = lease.jobs[0].id;
     scene.refuses_once(id, State::Completed, setting).await;
     is_open(&settled.await.expect("no panic").expect_err("it is open"));
     scene.sets(setting, "0");
-    assert!(page.complete(&scene.engine).await.expect("settle"));
+    assert!(lease.complete(&scene.engine).await.expect("settle"));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::engine::{PageReport, Settle, SettleVerdict, Settlement};
+use punctual::engine::{LeaseReport, Settle, SettleVerdict, Settlement};
 use punctual::{Engine, ErrorKind, Outcome, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy, TestServer, Weather};
@@ -17,7 +17,7 @@ struct Lost {
     /// Behind the proxy.
     engine: Arc<RedisEngine>,
     direct: RedisEngine,
-    page: Claimed,
+    lease: Claimed,
     settle: Settle,
 }
 
@@ -28,17 +28,17 @@ impl Lost {
         let engine = Arc::new(connect(&proxy.address()).await);
         let direct = connect(&server.address()).await;
         enqueue(&direct).await.expect("enqueue");
-        let page = claim(&engine, 1).await.expect("claim").remove(0);
-        let ended = Settlement::new(page.jobs[0].id, 1, outcome);
+        let lease = claim(&engine, 1).await.expect("claim").remove(0);
+        let ended = Settlement::new(lease.jobs[0].id, 1, outcome);
         let settle = Settle {
-            pages: vec![PageReport::new(page.token, vec![ended])],
+            leases: vec![LeaseReport::new(lease.token, vec![ended])],
         };
         Self {
             _server: server,
             proxy,
             engine,
             direct,
-            page,
+            lease,
             settle,
         }
     }
@@ -51,7 +51,7 @@ impl Lost {
             let settled = engine.settle(&here(), settle).await?;
             Ok(settled.verdicts.into_iter().flatten().collect())
         });
-        while state(&self.direct, self.page.jobs[0].id).await != Some(is_taken) {
+        while state(&self.direct, self.lease.jobs[0].id).await != Some(is_taken) {
             tokio::task::yield_now().await;
         }
         sent
@@ -76,7 +76,7 @@ async fn a_settle_that_was_taken_is_not_said_to_have_lost_its_lease() {
     let again = claim(&lost.direct, 1).await.expect("claim").remove(0);
     let ended = Settlement::new(again.jobs[0].id, 2, Outcome::Completed);
     let settle = Settle {
-        pages: vec![PageReport::new(again.token, vec![ended])],
+        leases: vec![LeaseReport::new(again.token, vec![ended])],
     };
     lost.direct.settle(&here(), settle).await.expect("settle");
     lost.proxy.set_weather(Weather::Fair);

@@ -94,7 +94,7 @@ mod stale;
 mod starting;
 /// Calls of several callers that leave together.
 mod together;
-/// Pages that are read by whoever claimed them.
+/// Leases that are read by whoever claimed them.
 mod unseen;
 /// Functions of an earlier program.
 mod upgraded;

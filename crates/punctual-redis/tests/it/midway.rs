@@ -36,14 +36,14 @@ fn micros(server: &TestServer) -> u64 {
 fn worked_off(hand: &Hand) -> Vec<String> {
     let mut ids = Vec::new();
     loop {
-        let page = hand.call("claim", &[QUEUE, "LIMIT", "100"]);
-        let jobs = page["jobs"].as_array().map_or(&[][..], Vec::as_slice);
+        let lease = hand.call("claim", &[QUEUE, "LIMIT", "100"]);
+        let jobs = lease["jobs"].as_array().map_or(&[][..], Vec::as_slice);
         if jobs.is_empty() {
             return ids;
         }
         for job in jobs {
             let id = text(job, "id");
-            hand.call("settle", &[text(&page, "token"), id, "completed"]);
+            hand.call("settle", &[text(&lease, "token"), id, "completed"]);
             ids.push(id.to_owned());
         }
     }

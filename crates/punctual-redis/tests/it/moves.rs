@@ -94,18 +94,18 @@ async fn work(engine: &RedisEngine, told: &Told) -> usize {
         }
     };
     let mut count = 0;
-    for page in claimed.pages {
-        let page = Claimed {
-            token: page.token,
-            jobs: page.jobs,
+    for lease in claimed.leases {
+        let lease = Claimed {
+            token: lease.token,
+            jobs: lease.jobs,
         };
-        let early = page.jobs.iter().filter(|job| job.due > claimed.now);
+        let early = lease.jobs.iter().filter(|job| job.due > claimed.now);
         told.early.fetch_add(early.count(), SeqCst);
-        while let Err(error) = engine.settle(&here(), page.ends(Outcome::Completed)).await {
+        while let Err(error) = engine.settle(&here(), lease.ends(Outcome::Completed)).await {
             told.refused(1, error);
         }
-        count += page.jobs.len();
-        let ids = page.jobs.iter().map(|job| job.id);
+        count += lease.jobs.len();
+        let ids = lease.jobs.iter().map(|job| job.id);
         told.ended.lock().expect("no panic").extend(ids);
     }
     count
@@ -164,7 +164,7 @@ async fn a_large_slot_that_moves_slowly_costs_calls_their_deadline_and_nothing_e
     let first = connect(&cluster, seconds(5)).await;
     let wants = Claim::new(WorkerId::random(), "q0", 1);
     let claimed = first.claim(&here(), wants).await.expect("in five seconds");
-    assert_eq!(claimed.pages.len(), 1, "what was there has come along");
+    assert_eq!(claimed.leases.len(), 1, "what was there has come along");
     waits.await.expect("no panic").expect("it had time");
     told.enough.store(true, SeqCst);
     for one in load {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual::conformance::START;
 use punctual::engine::{
-    Claim, EnqueueVerdict, PageReport, Settle, SettleVerdict, Settlement, Target, WorkerId,
+    Claim, EnqueueVerdict, LeaseReport, Settle, SettleVerdict, Settlement, Target, WorkerId,
 };
 use punctual::time::{ManualClock, Stopwatch, Timestamp, minutes, seconds};
 use punctual::{
@@ -30,14 +30,14 @@ pub(crate) fn follower(number: usize) -> NewJob {
     job
 }
 
-pub(crate) fn ends_with(page: &Claimed, effects: Vec<Effect>) -> Settle {
-    let job = &page.jobs[0];
+pub(crate) fn ends_with(lease: &Claimed, effects: Vec<Effect>) -> Settle {
+    let job = &lease.jobs[0];
     let settlement = Settlement {
         effects,
         ..Settlement::new(job.id, job.attempt, Outcome::Completed)
     };
-    let pages = vec![PageReport::new(page.token, vec![settlement])];
-    Settle { pages }
+    let leases = vec![LeaseReport::new(lease.token, vec![settlement])];
+    Settle { leases }
 }
 
 pub(crate) fn enqueues(jobs: &[NewJob]) -> Vec<Effect> {
@@ -50,14 +50,14 @@ pub(crate) async fn take_followers(engine: &RedisEngine) -> Vec<JobId> {
     let mut ids = Vec::new();
     loop {
         let wants = Claim::new(WorkerId::random(), FOLLOWERS, 100);
-        let pages = claim_as(engine, wants).await.expect("claim");
-        if pages.is_empty() {
+        let leases = claim_as(engine, wants).await.expect("claim");
+        if leases.is_empty() {
             ids.sort_unstable();
             return ids;
         }
-        for page in pages {
-            assert!(page.complete(engine).await.expect("settle"));
-            ids.extend(page.jobs.iter().map(|job| job.id));
+        for lease in leases {
+            assert!(lease.complete(engine).await.expect("settle"));
+            ids.extend(lease.jobs.iter().map(|job| job.id));
         }
     }
 }
@@ -96,10 +96,10 @@ async fn effects_under_keys_of_every_shard_are_brought_about_at_once() {
     let server = TestServer::start();
     let engine = connect(&format!("{}?shards=2", server.address())).await;
     enqueue(&engine).await.expect("enqueue");
-    let page = claim(&engine, 1).await.expect("claim").remove(0);
+    let lease = claim(&engine, 1).await.expect("claim").remove(0);
     let followers: Vec<NewJob> = (0..8).map(follower).collect();
     let settled = engine
-        .settle(&here(), ends_with(&page, enqueues(&followers)))
+        .settle(&here(), ends_with(&lease, enqueues(&followers)))
         .await;
     let SettleVerdict::Settled { effects, .. } = &settled.expect("settle").verdicts[0][0] else {
         panic!("the lease is valid");
@@ -127,14 +127,14 @@ async fn dies_at(server: &TestServer, now: Timestamp, way: Way, bytes: usize) ->
     };
     let sent = vec![NewJob::new("orders", "{}"), held.clone()];
     dying.engine.enqueue(&here(), sent).await.expect("enqueue");
-    let page = claim(&dying.engine, 1).await.expect("claim").remove(0);
+    let lease = claim(&dying.engine, 1).await.expect("claim").remove(0);
     let followers: Vec<NewJob> = (0..4).map(follower).collect();
     let mut effects = enqueues(&followers);
     effects.push(Effect::Clear {
         job: held.id,
         name: "paid".into(),
     });
-    let settle = ends_with(&page, effects);
+    let settle = ends_with(&lease, effects);
     proxy.die_after(way, bytes);
     let namespace = here();
     let survived = tokio::select! {
@@ -189,13 +189,13 @@ async fn effects_that_two_deliver_at_once_arrive_once() {
         let proxy = Proxy::to(server.port()).await;
         let dying = Timed::at(&proxy.address(), now).await;
         enqueue(&dying.engine).await.expect("enqueue");
-        let page = claim(&dying.engine, 1).await.expect("claim").remove(0);
+        let lease = claim(&dying.engine, 1).await.expect("claim").remove(0);
         let followers: Vec<NewJob> = (0..20).map(follower).collect();
         // The answer to the settle is the first that is lost.
         proxy.die_after(Way::Reply, 1);
         let namespace = here();
         tokio::select! {
-            _ = dying.engine.settle(&namespace, ends_with(&page, enqueues(&followers))) => {}
+            _ = dying.engine.settle(&namespace, ends_with(&lease, enqueues(&followers))) => {}
             () = proxy.death() => {}
         }
         let (one, other) = (
@@ -270,8 +270,11 @@ async fn what_was_read_long_ago_is_not_delivered_any_more() {
     let engine = connect(&format!("{}?shards=2", server.address())).await;
     assert!(state(&engine, JobId::new()).await.is_none());
     let late = async || {
-        let pages = claim_as(&engine, Claim::new(WorkerId::random(), "late", 10)).await;
-        let jobs = pages.expect("claim").into_iter().flat_map(|page| page.jobs);
+        let leases = claim_as(&engine, Claim::new(WorkerId::random(), "late", 10)).await;
+        let jobs = leases
+            .expect("claim")
+            .into_iter()
+            .flat_map(|lease| lease.jobs);
         jobs.count()
     };
     let (old, new) = ([1; 16], [2; 16]);
@@ -314,9 +317,9 @@ async fn a_shard_that_is_away_holds_up_no_outcome_and_gets_its_effects_later() {
     let mut cluster = TestCluster::start();
     let engine = connect(&format!("{}?shards={SHARDS}", cluster.address())).await;
     let ids = enqueue(&engine).await.expect("enqueue");
-    let page = claim(&engine, 1).await.expect("claim").remove(0);
+    let lease = claim(&engine, 1).await.expect("claim").remove(0);
     let masters = shards_of(&mut cluster, SHARDS);
-    let here_is = masters[(page.token.nonce & 0x3ff) as usize];
+    let here_is = masters[(lease.token.nonce & 0x3ff) as usize];
     let away = (here_is + 1) % 3;
     assert!(masters.contains(&away), "{masters:?}");
     // All shards are known before one of them goes.
@@ -325,7 +328,7 @@ async fn a_shard_that_is_away_holds_up_no_outcome_and_gets_its_effects_later() {
     let followers: Vec<NewJob> = (0..24).map(follower).collect();
     let watch = Stopwatch::start();
     let settled = engine
-        .settle(&here(), ends_with(&page, enqueues(&followers)))
+        .settle(&here(), ends_with(&lease, enqueues(&followers)))
         .await;
     let SettleVerdict::Settled {
         state: is, effects, ..

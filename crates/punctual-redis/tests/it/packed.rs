@@ -1,7 +1,7 @@
 //! Packed calls by hand: whatever a field holds, the call is refused, or what it asks for works.
 
 use punctual::engine::{
-    Action, Claim, Edit, EnqueueVerdict, Filter, PageReport, Select, Settle, SettleVerdict,
+    Action, Claim, Edit, EnqueueVerdict, Filter, LeaseReport, Select, Settle, SettleVerdict,
     Settlement, StatsRequest, WorkerId,
 };
 use punctual::{Engine, Namespace, NewJob, Outcome};
@@ -57,15 +57,15 @@ async fn works(engine: &RedisEngine, namespace: &Namespace, what: &str) {
                 };
                 let claimed = engine.claim(namespace, claim).await;
                 let claimed = claimed.unwrap_or_else(|error| panic!("{what}: claim: {error}"));
-                for page in claimed.pages {
+                for lease in claimed.leases {
                     let end = |job: &punctual::JobRecord| {
                         Settlement::new(job.id, job.attempt, Outcome::Completed)
                     };
-                    let pages = vec![PageReport::new(
-                        page.token,
-                        page.jobs.iter().map(end).collect(),
+                    let leases = vec![LeaseReport::new(
+                        lease.token,
+                        lease.jobs.iter().map(end).collect(),
                     )];
-                    let settled = engine.settle(namespace, Settle { pages }).await;
+                    let settled = engine.settle(namespace, Settle { leases }).await;
                     let settled = settled.unwrap_or_else(|error| panic!("{what}: settle: {error}"));
                     let good = |it: &SettleVerdict| matches!(it, SettleVerdict::Settled { .. });
                     assert!(
@@ -126,9 +126,9 @@ fn works_in_words(server: &TestServer, namespace: &Namespace, what: &str) {
         for queue in &queues {
             for more in [&[][..], &[b"ALONE".as_slice()]] {
                 let words = [&[queue.as_bytes(), b"LIMIT", b"10"][..], more].concat();
-                let page = read("claim", &words);
-                let token = page["token"].as_str().unwrap_or_default();
-                for job in page["jobs"].as_array().into_iter().flatten() {
+                let lease = read("claim", &words);
+                let token = lease["token"].as_str().unwrap_or_default();
+                for job in lease["jobs"].as_array().into_iter().flatten() {
                     let id = job["id"].as_str().expect("an id");
                     let settled = read("settle", &[token.as_bytes(), id.as_bytes(), b"completed"]);
                     assert_eq!(settled["jobs"][0]["verdict"], "settled", "{what}");
@@ -137,8 +137,8 @@ fn works_in_words(server: &TestServer, namespace: &Namespace, what: &str) {
         }
     }
     for queue in &queues {
-        let page = read("claim", &[queue.as_bytes()]);
-        assert_ne!(page["wake_in_ms"], 0, "{what}: workers spin: {page}");
+        let lease = read("claim", &[queue.as_bytes()]);
+        assert_ne!(lease["wake_in_ms"], 0, "{what}: workers spin: {lease}");
     }
     for queue in read("stats", &[])["queues"]
         .as_array()
@@ -307,7 +307,7 @@ async fn a_settled_job_is_known_whatever_was_settled_beside_it() {
     });
     let all = [first.clone(), grouped.collect(), last.clone()].concat();
     engine.enqueue(&here(), all).await.expect("enqueue");
-    let mut pages: Vec<Claimed> = Vec::new();
+    let mut leases: Vec<Claimed> = Vec::new();
     for queue in ["first", "grouped", "last"] {
         loop {
             let wants = Claim::new(WorkerId::random(), queue, 200);
@@ -315,14 +315,14 @@ async fn a_settled_job_is_known_whatever_was_settled_beside_it() {
             if claimed.is_empty() {
                 break;
             }
-            pages.extend(claimed);
+            leases.extend(claimed);
         }
     }
-    let reports = pages
+    let reports = leases
         .iter()
-        .flat_map(|page| page.ends(Outcome::Completed).pages);
+        .flat_map(|lease| lease.ends(Outcome::Completed).leases);
     let settle = Settle {
-        pages: reports.collect(),
+        leases: reports.collect(),
     };
     let settled = engine.settle(&here(), settle).await.expect("settle");
     assert_eq!(settled.verdicts.concat().len(), 271);

@@ -100,15 +100,15 @@ impl Pile {
         let mut done = 0;
         loop {
             let claimed = claim(&self.engine, BATCH);
-            let pages = self.meter.bounded("claim", claimed).await.expect("claim");
-            if pages.is_empty() {
+            let leases = self.meter.bounded("claim", claimed).await.expect("claim");
+            if leases.is_empty() {
                 return done;
             }
-            for page in pages {
-                let early = page.jobs.iter().filter(|job| job.due > self.clock.now());
+            for lease in leases {
+                let early = lease.jobs.iter().filter(|job| job.due > self.clock.now());
                 assert_eq!(early.count(), 0);
-                done += page.jobs.len();
-                let settled = page.complete(&self.engine);
+                done += lease.jobs.len();
+                let settled = lease.complete(&self.engine);
                 assert!(self.meter.bounded("settle", settled).await.expect("settle"));
             }
         }
@@ -206,14 +206,14 @@ async fn a_call_moves_a_few_hundred_due_jobs_beside_its_own_work() {
     let mut pile = Pile::new().await;
     pile.enqueue(2 * BATCH, START + minutes(1)).await;
     pile.set_time(START + minutes(3)).await;
-    let pages = claim(&pile.engine, BATCH).await.expect("claim");
-    let jobs: usize = pages.iter().map(|page| page.jobs.len()).sum();
+    let leases = claim(&pile.engine, BATCH).await.expect("claim");
+    let jobs: usize = leases.iter().map(|lease| lease.jobs.len()).sum();
     assert_eq!(jobs, BESIDE, "what one claim has moved");
-    for page in pages {
-        assert!(page.complete(&pile.engine).await.expect("settle"));
+    for lease in leases {
+        assert!(lease.complete(&pile.engine).await.expect("settle"));
     }
-    let pages = claim(&pile.engine, BATCH).await.expect("claim");
-    let jobs: usize = pages.iter().map(|page| page.jobs.len()).sum();
+    let leases = claim(&pile.engine, BATCH).await.expect("claim");
+    let jobs: usize = leases.iter().map(|lease| lease.jobs.len()).sum();
     assert_eq!(jobs, 2 * BESIDE, "what a settle and a claim have moved");
     let done = pile.engine.maintain().await.expect("maintain");
     let slice = pile.engine.info().await.expect("info").limits.sweep;
@@ -250,7 +250,7 @@ async fn piles_of_paused_queues_keep_no_other_from_its_time() {
     pile.set_time(START + minutes(2)).await;
     let order = Claim::new(WorkerId::random(), others[0].as_str(), BATCH);
     let answer = pile.engine.claim(&here(), order).await.expect("claim");
-    assert_eq!(answer.pages.len(), 1, "it waits for piles of others");
+    assert_eq!(answer.leases.len(), 1, "it waits for piles of others");
     // Claims that leave together have theirs, too, wherever a claim names it.
     let claims = others[3..].iter().map(async |queue| {
         let order = Claim {
@@ -260,7 +260,7 @@ async fn piles_of_paused_queues_keep_no_other_from_its_time() {
         pile.engine.claim(&here(), order).await.expect("claim")
     });
     for answer in join_all(claims).await {
-        assert_eq!(answer.pages.len(), 1, "it waits for piles of others");
+        assert_eq!(answer.leases.len(), 1, "it waits for piles of others");
     }
     // Who works on a pile too has the others all the same, and no call takes long.
     let order = Claim {
@@ -270,7 +270,7 @@ async fn piles_of_paused_queues_keep_no_other_from_its_time() {
     let namespace = here();
     let claimed = pile.engine.claim(&namespace, order);
     let answer = pile.meter.bounded("claim", claimed).await.expect("claim");
-    let jobs = answer.pages.iter().flat_map(|page| &page.jobs);
+    let jobs = answer.leases.iter().flat_map(|lease| &lease.jobs);
     let of_others = jobs.filter(|job| job.queue != QUEUE).count();
     assert_eq!(of_others, 2, "they wait for the pile beside them");
 }
@@ -325,9 +325,9 @@ async fn jobs_with_keys_are_claimed_a_few_hundred_at_a_time() {
         let order = Claim::new(WorkerId::random(), QUEUE, BATCH);
         let answer = pile.engine.claim(&here(), order).await.expect("claim");
         let jobs: Vec<_> = answer
-            .pages
+            .leases
             .into_iter()
-            .flat_map(|page| page.jobs)
+            .flat_map(|lease| lease.jobs)
             .collect();
         assert!(
             (1..=250).contains(&jobs.len()),
@@ -360,7 +360,7 @@ async fn a_claim_settles_few_of_the_expired_jobs_that_it_meets() {
         let before = pile.meter.commands();
         let order = Claim::new(WorkerId::random(), QUEUE, BATCH);
         let answer = pile.engine.claim(&here(), order).await.expect("claim");
-        assert!(answer.pages.is_empty(), "all of them have expired");
+        assert!(answer.leases.is_empty(), "all of them have expired");
         let commands = pile.meter.commands() - before;
         assert!(commands < EXPIRING_MAX, "a claim took {commands} commands");
         if answer.wake_at.is_none_or(|at| at > answer.now) {

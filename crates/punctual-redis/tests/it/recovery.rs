@@ -81,13 +81,13 @@ async fn a_server_that_stood_still_for_two_leases() {
         lease_duration: LEASE_DURATION,
         ..Claim::new(WorkerId::random(), QUEUE, 1)
     };
-    let page = claim_as(&holder, wants).await.expect("claim").remove(0);
+    let lease = claim_as(&holder, wants).await.expect("claim").remove(0);
     block_in_place(|| server.stop());
     // It fails after two leases; the worker looks each second, and fails too.
-    let error = page.extend(&holder).await.expect_err("nobody answers");
+    let error = lease.extend(&holder).await.expect_err("nobody answers");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
     at_work.works_again(|| server.go_on()).await;
-    let extended = page.extend(&holder).await.expect("extend");
+    let extended = lease.extend(&holder).await.expect("extend");
     assert!(
         matches!(extended, ExtendVerdict::Extended { .. }),
         "{extended:?}"

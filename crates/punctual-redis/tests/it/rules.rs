@@ -59,13 +59,13 @@ fn denied(ports: &[u16]) -> Vec<String> {
     logs.filter(|log| !log.is_empty()).collect()
 }
 
-async fn page(engine: &RedisEngine, namespace: &Namespace, queue: &str, most: usize) -> Claimed {
+async fn lease(engine: &RedisEngine, namespace: &Namespace, queue: &str, most: usize) -> Claimed {
     let wants = Claim::new(WorkerId::random(), queue, most);
     let mut claimed = engine.claim(namespace, wants).await.expect("claim");
-    let page = claimed.pages.remove(0);
+    let lease = claimed.leases.remove(0);
     Claimed {
-        token: page.token,
-        jobs: page.jobs,
+        token: lease.token,
+        jobs: lease.jobs,
     }
 }
 
@@ -119,13 +119,15 @@ async fn does_it_all(
     assert!(matches!(over(feed).await, Waited::Changes { .. }));
     // Of ten that are alike the claimer reads the records itself.
     for queue in ["mail", QUEUE] {
-        let page = page(engine, namespace, queue, 10).await;
-        assert_eq!(page.jobs.len(), 10);
-        let settled = WaitFor::Settled(page.jobs.iter().map(|job| job.id).collect());
+        let lease = lease(engine, namespace, queue, 10).await;
+        assert_eq!(lease.jobs.len(), 10);
+        let settled = WaitFor::Settled(lease.jobs.iter().map(|job| job.id).collect());
         let settled = waits(engine, namespace, settled, now);
-        let extended = engine.extend(namespace, vec![page.extension()]).await;
+        let extended = engine.extend(namespace, vec![lease.extension()]).await;
         extended.expect("extend");
-        let completed = other.settle(namespace, page.ends(Outcome::Completed)).await;
+        let completed = other
+            .settle(namespace, lease.ends(Outcome::Completed))
+            .await;
         completed.expect("settle");
         assert_eq!(over(settled).await, Waited::Settled);
     }
@@ -299,13 +301,13 @@ async fn effects_cross(address: &str) {
     let shards = Namespace::new("in-shards").expect("a good name");
     let sent = engine.enqueue(&shards, vec![job()]).await;
     sent.expect("enqueue");
-    let page = page(&engine, &shards, QUEUE, 1).await;
+    let lease = lease(&engine, &shards, QUEUE, 1).await;
     let mut effects = enqueues(&(0..8).map(follower).collect::<Vec<_>>());
     effects.push(Effect::Clear {
         job: JobId::new(),
         name: "paid".into(),
     });
-    let settled = engine.settle(&shards, ends_with(&page, effects)).await;
+    let settled = engine.settle(&shards, ends_with(&lease, effects)).await;
     let SettleVerdict::Settled { effects, .. } = &settled.expect("settle").verdicts[0][0] else {
         panic!("the lease is valid");
     };
@@ -353,8 +355,8 @@ async fn the_rules_are_enough_behind_sentinels_and_with_replicas() {
     block_in_place(|| servers.kill_master());
     ports.retain(|port| *port != master);
     enqueue(&engine).await.expect("after the failover");
-    let page = claim(&engine, 10).await.expect("claim").remove(0);
-    assert!(page.complete(&other).await.expect("settle"));
+    let lease = claim(&engine, 10).await.expect("claim").remove(0);
+    assert!(lease.complete(&other).await.expect("settle"));
     does_it_all(&engine, &other, &here(), &ports).await;
     assert_eq!(denied(&ports), [""; 0]);
     // Each of the sentinels, too, is asked no more than the rules name, and allows no more.

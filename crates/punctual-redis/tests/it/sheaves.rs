@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use punctual::conformance::START;
 use punctual::engine::{
-    Action, Claim, Edit, EnqueueVerdict, Filter, Got, List, ListBy, PageReport, Select, Settle,
+    Action, Claim, Edit, EnqueueVerdict, Filter, Got, LeaseReport, List, ListBy, Select, Settle,
     SettleVerdict, Settlement, Target, WorkerId,
 };
 use punctual::time::{ManualClock, Timestamp, minutes, seconds};
@@ -49,14 +49,14 @@ impl Place {
         receipts.iter().map(|receipt| receipt.verdict).collect()
     }
 
-    async fn settle(&self, page: &Claimed, which: &[usize], outcome: Outcome) {
+    async fn settle(&self, lease: &Claimed, which: &[usize], outcome: Outcome) {
         let one = |place: &usize| {
-            let job = &page.jobs[*place];
+            let job = &lease.jobs[*place];
             Settlement::new(job.id, job.attempt, outcome.clone())
         };
-        let report = PageReport::new(page.token, which.iter().map(one).collect());
+        let report = LeaseReport::new(lease.token, which.iter().map(one).collect());
         let settle = Settle {
-            pages: vec![report],
+            leases: vec![report],
         };
         let settled = self.engine.settle(&here(), settle).await.expect("settle");
         let good = |verdict: &SettleVerdict| matches!(verdict, SettleVerdict::Settled { .. });
@@ -138,7 +138,7 @@ fn is_like(job: &NewJob, kept: &JobRecord) {
     assert_eq!(kept.queue, job.queue);
 }
 
-async fn one_page(engine: &RedisEngine, limit: usize) -> Claimed {
+async fn one_lease(engine: &RedisEngine, limit: usize) -> Claimed {
     claim(engine, limit).await.expect("claim").remove(0)
 }
 
@@ -181,22 +181,22 @@ async fn a_sheaf_is_claimed_and_settled_in_parts() {
     place.enqueue(&jobs).await;
     let mut seen = Vec::new();
     for limit in [30, 7, 40] {
-        let page = one_page(&place.engine, limit).await;
-        assert_eq!(page.jobs.len(), limit);
-        seen.extend(page.jobs.iter().map(|job| job.id));
+        let lease = one_lease(&place.engine, limit).await;
+        assert_eq!(lease.jobs.len(), limit);
+        seen.extend(lease.jobs.iter().map(|job| job.id));
         let scattered: Vec<usize> = (0..limit).step_by(3).collect();
-        place.settle(&page, &scattered, Outcome::Completed).await;
-        place.settle(&page, &[1], Outcome::Completed).await;
+        place.settle(&lease, &scattered, Outcome::Completed).await;
+        place.settle(&lease, &[1], Outcome::Completed).await;
         assert_eq!(
-            state(&place.engine, page.jobs[3].id).await,
+            state(&place.engine, lease.jobs[3].id).await,
             Some(State::Completed)
         );
         assert_eq!(
-            state(&place.engine, page.jobs[2].id).await,
+            state(&place.engine, lease.jobs[2].id).await,
             Some(State::Active)
         );
         let rest: Vec<usize> = (2..limit).filter(|place| place % 3 != 0).collect();
-        place.settle(&page, &rest, Outcome::Completed).await;
+        place.settle(&lease, &rest, Outcome::Completed).await;
     }
     assert_eq!(place.count("sd"), 1, "thirteen are left of it");
     seen.extend(drain(&place.engine).await);
@@ -205,14 +205,14 @@ async fn a_sheaf_is_claimed_and_settled_in_parts() {
     place.all_forgotten().await;
 }
 
-/// In the order of the page, as workers hand them in, across the ends of sheaves; and in none.
+/// In the order of the lease, as workers hand them in, across the ends of sheaves; and in none.
 #[tokio::test]
-async fn parts_of_a_page_of_several_sheaves_complete_what_they_name_and_nothing_else() {
+async fn parts_of_a_lease_of_several_sheaves_complete_what_they_name_and_nothing_else() {
     let place = Place::new().await;
     for seed in 1..=6 {
         let jobs = alike(250);
         place.enqueue(&jobs).await;
-        let page = one_page(&place.engine, 250).await;
+        let lease = one_lease(&place.engine, 250).await;
         let mut dice = fastrand::Rng::with_seed(seed);
         let mut left: Vec<usize> = (0..250).collect();
         let mut completed = vec![false; 250];
@@ -232,9 +232,9 @@ async fn parts_of_a_page_of_several_sheaves_complete_what_they_name_and_nothing_
             if dice.bool() {
                 dice.shuffle(&mut part);
             }
-            place.settle(&page, &part, Outcome::Completed).await;
+            place.settle(&lease, &part, Outcome::Completed).await;
             part.iter().for_each(|one| completed[*one] = true);
-            let targets = page.jobs.iter().map(|job| Target::Id(job.id)).collect();
+            let targets = lease.jobs.iter().map(|job| Target::Id(job.id)).collect();
             let got = place
                 .engine
                 .get(&here(), targets, false)
@@ -256,36 +256,36 @@ async fn a_job_that_is_named_twice_in_a_part_is_settled_once() {
     for twice in [&[3, 4, 5, 5][..], &[5, 4, 3, 5], &[3, 3, 4], &[0, 1, 2, 0]] {
         let jobs = alike(20);
         place.enqueue(&jobs).await;
-        let page = one_page(&place.engine, 20).await;
+        let lease = one_lease(&place.engine, 20).await;
         let one = |place: &usize| {
-            let job = &page.jobs[*place];
+            let job = &lease.jobs[*place];
             Settlement::new(job.id, job.attempt, Outcome::Completed)
         };
-        let report = PageReport::new(page.token, twice.iter().map(one).collect());
+        let report = LeaseReport::new(lease.token, twice.iter().map(one).collect());
         let settle = Settle {
-            pages: vec![report],
+            leases: vec![report],
         };
         let settled = place.engine.settle(&here(), settle).await.expect("settle");
         let repeated = |verdict: &&SettleVerdict| **verdict == SettleVerdict::Repeated;
         let verdicts = settled.verdicts.iter().flatten();
         assert_eq!(verdicts.filter(repeated).count(), 1, "{settled:?}");
-        assert!(page.complete(&place.engine).await.expect("settle"));
+        assert!(lease.complete(&place.engine).await.expect("settle"));
     }
     place.set_time(START + minutes(1)).await;
     place.all_forgotten().await;
 }
 
 #[tokio::test]
-async fn a_part_of_a_page_is_known_again_when_it_is_settled_again() {
+async fn a_part_of_a_lease_is_known_again_when_it_is_settled_again() {
     let place = Place::new().await;
     place.enqueue(&alike(20)).await;
-    let page = one_page(&place.engine, 20).await;
+    let lease = one_lease(&place.engine, 20).await;
     place
-        .settle(&page, &[0, 1, 2, 3, 5], Outcome::Completed)
+        .settle(&lease, &[0, 1, 2, 3, 5], Outcome::Completed)
         .await;
-    assert!(page.complete(&place.engine).await.expect("settle"));
+    assert!(lease.complete(&place.engine).await.expect("settle"));
     assert!(
-        page.complete(&place.engine).await.expect("settle"),
+        lease.complete(&place.engine).await.expect("settle"),
         "repeated"
     );
     place.set_time(START + minutes(1)).await;
@@ -304,27 +304,27 @@ async fn one_of_a_sheaf_goes_its_own_way() {
     for (nth, is) in [(0, State::Cancelled), (1, State::Scheduled)] {
         assert_eq!(state(&place.engine, jobs[nth].id).await, Some(is));
     }
-    let page = one_page(&place.engine, 12).await;
-    let claimed: Vec<JobId> = page.jobs.iter().map(|job| job.id).collect();
+    let lease = one_lease(&place.engine, 12).await;
+    let claimed: Vec<JobId> = lease.jobs.iter().map(|job| job.id).collect();
     assert_eq!(claimed[0], jobs[2].id, "its priority is higher");
     assert_eq!(claimed[1..], ids(&jobs)[3..]);
     let again = Outcome::Retry {
         after: Some(seconds(10)),
     };
-    place.settle(&page, &[4], again).await;
-    place.settle(&page, &[5], Outcome::Released).await;
-    place.settle(&page, &[6, 7, 8], Outcome::Completed).await;
-    let back = one_page(&place.engine, 1).await;
+    place.settle(&lease, &[4], again).await;
+    place.settle(&lease, &[5], Outcome::Released).await;
+    place.settle(&lease, &[6, 7, 8], Outcome::Completed).await;
+    let back = one_lease(&place.engine, 1).await;
     assert_eq!(back.jobs[0].id, claimed[5]);
     assert_eq!(back.jobs[0].attempt, 2);
     assert!(back.complete(&place.engine).await.expect("settle"));
     place.set_time(START + seconds(11)).await;
-    let retried = one_page(&place.engine, 5).await;
+    let retried = one_lease(&place.engine, 5).await;
     assert_eq!((retried.jobs[0].id, retried.jobs.len()), (claimed[4], 1));
     is_like(&jobs[6], &retried.jobs[0]);
     assert!(retried.complete(&place.engine).await.expect("settle"));
     let rest = [0, 1, 2, 3, 9];
-    place.settle(&page, &rest, Outcome::Completed).await;
+    place.settle(&lease, &rest, Outcome::Completed).await;
     place.set_time(START + minutes(2)).await;
     assert_eq!(drain(&place.engine).await, [jobs[1].id]);
     place.edit(jobs[0].id, Action::Delete).await;
@@ -346,21 +346,21 @@ async fn jobs_of_a_sheaf_whose_worker_died_are_rescued_in_order() {
     place
         .settle(&died[0], &[0, 1, 2, 3], Outcome::Completed)
         .await;
-    // Not one step: the engine must have been there, or it would spare the page.
+    // Not one step: the engine must have been there, or it would spare the lease.
     for tenths in 1..=12_u32 {
         let step = std::time::Duration::from_millis(100) * tenths;
         place.set_time(START + step).await;
         place.engine.maintain().await.expect("maintain");
     }
-    let page = one_page(&place.engine, 100).await;
-    let claimed: Vec<JobId> = page.jobs.iter().map(|job| job.id).collect();
+    let lease = one_lease(&place.engine, 100).await;
+    let claimed: Vec<JobId> = lease.jobs.iter().map(|job| job.id).collect();
     assert_eq!(claimed, ids(&jobs)[4..]);
-    for (nth, job) in page.jobs.iter().enumerate() {
+    for (nth, job) in lease.jobs.iter().enumerate() {
         assert_eq!(job.crashes, u32::from(nth < 6), "{nth}");
         is_like(&jobs[nth + 4], job);
     }
     assert!(!died[0].complete(&place.engine).await.expect("settle"));
-    assert!(page.complete(&place.engine).await.expect("settle"));
+    assert!(lease.complete(&place.engine).await.expect("settle"));
     place.all_forgotten().await;
 }
 
@@ -371,8 +371,8 @@ async fn marks_of_a_sheaf_are_bounded_as_all_are() {
     let place = Place::with(limits).await;
     let jobs = alike(70);
     place.enqueue(&jobs).await;
-    let page = one_page(&place.engine, 50).await;
-    assert!(page.complete(&place.engine).await.expect("settle"));
+    let lease = one_lease(&place.engine, 50).await;
+    assert!(lease.complete(&place.engine).await.expect("settle"));
     let known = async |range: Range<usize>| {
         let mut known = 0;
         for job in &jobs[range] {

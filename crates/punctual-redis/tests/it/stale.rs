@@ -47,8 +47,8 @@ async fn a_sheaf_that_was_cancelled_whole_slows_no_claim_down() {
     assert_eq!(looked.jobs.len(), 250, "these are looked at");
     let unseen = claim(&place.engine, 1_000).await.expect("claim").remove(0);
     assert_eq!(unseen.jobs.len(), 450, "nothing stale is in front of these");
-    for page in [looked, unseen] {
-        assert!(page.complete(&place.engine).await.expect("settle"));
+    for lease in [looked, unseen] {
+        assert!(lease.complete(&place.engine).await.expect("settle"));
     }
     all_gone(&place, &cancelled).await;
 }

@@ -60,16 +60,16 @@ async fn sixty_four_lives_at_once_take_a_few_calls() {
     let enqueued = verdicts(all_at_once(&engine, &jobs).await);
     assert_eq!(enqueued, [EnqueueVerdict::Created; 64]);
     let claims = join_all((0..64).map(|_| claim(&engine, 1))).await;
-    let pages: Vec<_> = claims
+    let leases: Vec<_> = claims
         .into_iter()
-        .flat_map(|page| page.expect("claim"))
+        .flat_map(|lease| lease.expect("claim"))
         .collect();
-    assert_eq!(pages.len(), 64);
-    let settled = join_all(pages.iter().map(|page| page.complete(&engine))).await;
+    assert_eq!(leases.len(), 64);
+    let settled = join_all(leases.iter().map(|lease| lease.complete(&engine))).await;
     assert!(settled.into_iter().all(|settled| settled.expect("settle")));
     let calls = function_calls(&server);
     assert!(calls <= 12, "{calls} calls of functions for 192 calls");
-    let claimed: BTreeSet<JobId> = pages.iter().map(|page| page.jobs[0].id).collect();
+    let claimed: BTreeSet<JobId> = leases.iter().map(|lease| lease.jobs[0].id).collect();
     assert_eq!(claimed, ids(&jobs).into_iter().collect());
 }
 
@@ -277,14 +277,14 @@ async fn calls_on_a_cut_connection_are_done_once() {
                 assert!(verdict.is_accepted(), "{verdict:?}");
             }
             let claims = join_all((0..12).map(|_| claim(&engine, 1))).await;
-            let pages: Vec<_> = claims
+            let leases: Vec<_> = claims
                 .into_iter()
-                .flat_map(|page| page.expect("claim"))
+                .flat_map(|lease| lease.expect("claim"))
                 .collect();
-            let settled = join_all(pages.iter().map(|page| page.complete(&engine))).await;
+            let settled = join_all(leases.iter().map(|lease| lease.complete(&engine))).await;
             assert!(settled.into_iter().all(|settled| settled.expect("settle")));
-            let claimed: BTreeSet<JobId> = pages.iter().map(|page| page.jobs[0].id).collect();
-            assert_eq!(pages.len(), 12, "{way:?} {bytes}");
+            let claimed: BTreeSet<JobId> = leases.iter().map(|lease| lease.jobs[0].id).collect();
+            assert_eq!(leases.len(), 12, "{way:?} {bytes}");
             assert_eq!(claimed, ids(&jobs).into_iter().collect());
             proxy.cut_no_more(way);
         }
@@ -292,23 +292,23 @@ async fn calls_on_a_cut_connection_are_done_once() {
 }
 
 #[tokio::test]
-async fn claims_at_once_have_pages_of_their_own() {
+async fn claims_at_once_have_leases_of_their_own() {
     let (_server, engine) = met().await;
     verdicts(all_at_once(&engine, &jobs(10)).await);
     let claims = [3, 1, 4, 20].map(|limit| claim(&engine, limit));
-    let pages: Vec<_> = join_all(claims)
+    let leases: Vec<_> = join_all(claims)
         .await
         .into_iter()
         .flatten()
         .flatten()
         .collect();
-    let sizes: Vec<usize> = pages.iter().map(|page| page.jobs.len()).collect();
+    let sizes: Vec<usize> = leases.iter().map(|lease| lease.jobs.len()).collect();
     assert_eq!(sizes, [3, 1, 4, 2]);
-    let tokens: BTreeSet<_> = pages.iter().map(|page| page.token).collect();
+    let tokens: BTreeSet<_> = leases.iter().map(|lease| lease.token).collect();
     assert_eq!(tokens.len(), 4);
-    assert!(pages[0].complete(&engine).await.expect("settle"));
+    assert!(leases[0].complete(&engine).await.expect("settle"));
     let [first, second, third] =
-        [&pages[0], &pages[1], &pages[2]].map(|page| page.complete(&engine));
+        [&leases[0], &leases[1], &leases[2]].map(|lease| lease.complete(&engine));
     let (repeated, one, other) = tokio::join!(first, second, third);
     assert!(
         [repeated, one, other]
@@ -316,13 +316,13 @@ async fn claims_at_once_have_pages_of_their_own() {
             .all(|good| good.expect("settle"))
     );
     assert_eq!(
-        state(&engine, pages[3].jobs[0].id).await,
+        state(&engine, leases[3].jobs[0].id).await,
         Some(State::Active)
     );
 }
 
 #[tokio::test]
-async fn a_claim_again_among_others_answers_its_page_again() {
+async fn a_claim_again_among_others_answers_its_lease_again() {
     let (_server, engine) = met().await;
     verdicts(all_at_once(&engine, &jobs(4)).await);
     let asked = Claim::new(WorkerId::random(), QUEUE, 2);

@@ -1,4 +1,4 @@
-//! Pages whose records their claimer reads by itself, a round trip later.
+//! Leases whose records their claimer reads by itself, a round trip later.
 
 use std::sync::Arc;
 
@@ -49,12 +49,12 @@ async fn a_lease_that_is_over_before_its_records_are_read_is_not_answered_with_t
     }
     assert_eq!(state(&direct, ids[0]).await, Some(State::Ready));
     assert!(!claimed.is_finished(), "it has yet to read the records");
-    let pages = claimed.await.expect("no panic").expect("claim");
-    let jobs = pages.iter().flat_map(|page| &page.jobs);
+    let leases = claimed.await.expect("no panic").expect("claim");
+    let jobs = leases.iter().flat_map(|lease| &lease.jobs);
     assert!(jobs.clone().count() > 0);
     assert!(jobs.clone().all(|job| job.attempt == 2), "read afterwards");
-    for page in &pages {
-        let verdict = page.extend(&direct).await.expect("extend");
+    for lease in &leases {
+        let verdict = lease.extend(&direct).await.expect("extend");
         assert!(
             matches!(verdict, ExtendVerdict::Extended { .. }),
             "a second attempt under the lease of the first: {verdict:?}"

@@ -79,15 +79,15 @@ async fn what_an_earlier_program_has_stored_goes_on_under_todays() {
     let old = RedisEngine::connect_with_functions(options(&server.address()), EARLIER).await;
     let old = old.expect("the server is there");
 
-    // A page that runs over the upgrade, in a sheaf; a part of it is done before.
+    // A lease that runs over the upgrade, in a sheaf; a part of it is done before.
     let running: Vec<_> = (0..20).map(|_| NewJob::new("running", "{}")).collect();
     enqueue(&old, &running).await;
     let wants = punctual::engine::Claim {
         lease_duration: minutes(10),
         ..punctual::engine::Claim::new(Default::default(), "running", 20)
     };
-    let page = crate::client::claim_as(&old, wants).await;
-    let (done, page) = page.expect("claim").remove(0).split(5);
+    let lease = crate::client::claim_as(&old, wants).await;
+    let (done, lease) = lease.expect("claim").remove(0).split(5);
     assert!(done.complete(&old).await.expect("settle"));
     // Plain and alike, with a key, by hand, due later; one that failed once.
     let alike: Vec<_> = (0..30).map(|_| job()).collect();
@@ -140,8 +140,8 @@ async fn what_an_earlier_program_has_stored_goes_on_under_todays() {
     let todays = RedisEngine::functions_version().to_string();
     assert_eq!(version(&server), todays, "whoever comes with newer ones");
     // Both go on, beside each other, and nobody puts the earlier ones back.
-    page.extend(&old).await.expect("extend");
-    let (some, rest) = page.split(7);
+    lease.extend(&old).await.expect("extend");
+    let (some, rest) = lease.split(7);
     assert!(some.complete(&new).await.expect("settle"));
     assert!(rest.complete(&old).await.expect("settle"));
     for id in ids(&running) {
@@ -167,10 +167,10 @@ async fn what_an_earlier_program_has_stored_goes_on_under_todays() {
     assert_eq!(ran, expected);
     // In order, one after the other.
     for expected in ids(&group) {
-        let page = take(&new, "serial").await;
-        assert_eq!(ids_of(&page), [expected]);
+        let lease = take(&new, "serial").await;
+        assert_eq!(ids_of(&lease), [expected]);
         assert!(take_some(&new, "serial").await.is_empty());
-        assert!(page.complete(&new).await.expect("settle"));
+        assert!(lease.complete(&new).await.expect("settle"));
     }
     let again = take(&new, "failed").await;
     assert_eq!((again.jobs[0].id, again.jobs[0].attempt), (failed.id, 2));
@@ -216,14 +216,14 @@ async fn take_some(engine: &RedisEngine, queue: &str) -> Vec<Claimed> {
 
 async fn take(engine: &RedisEngine, queue: &str) -> Claimed {
     loop {
-        if let Some(page) = take_some(engine, queue).await.pop() {
-            return page;
+        if let Some(lease) = take_some(engine, queue).await.pop() {
+            return lease;
         }
     }
 }
 
-fn ids_of(page: &Claimed) -> Vec<JobId> {
-    page.jobs.iter().map(|job| job.id).collect()
+fn ids_of(lease: &Claimed) -> Vec<JobId> {
+    lease.jobs.iter().map(|job| job.id).collect()
 }
 
 /// Earlier functions have every function, so most calls are answered by them; what they refuse is sent once more.

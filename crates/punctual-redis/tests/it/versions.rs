@@ -146,18 +146,18 @@ impl Troubled<'_> {
         self.call("control", resumed).await;
         let claim = Claim::new(WorkerId::random(), QUEUE, 1);
         let mut claimed = self.call("claim", engine.claim(namespace, claim)).await;
-        let page = claimed.pages.remove(0);
-        let page = Claimed {
-            token: page.token,
-            jobs: page.jobs,
+        let lease = claimed.leases.remove(0);
+        let lease = Claimed {
+            token: lease.token,
+            jobs: lease.jobs,
         };
-        let extends = engine.extend(namespace, vec![page.extension()]);
+        let extends = engine.extend(namespace, vec![lease.extension()]);
         let extended = self.call("extend", extends).await.verdicts;
         assert!(
             matches!(extended[..], [ExtendVerdict::Extended { .. }]),
             "{extended:?}"
         );
-        let settle = page.ends(Outcome::Completed);
+        let settle = lease.ends(Outcome::Completed);
         let settled = self.call("settle", engine.settle(namespace, settle)).await;
         let settled = settled.verdicts.concat();
         assert!(
@@ -250,9 +250,9 @@ async fn clients_of_two_versions_work_side_by_side() {
         assert_eq!(version(), todays);
         for (claims, settles) in [(&old, &new), (&new, &old)] {
             // Of its own, of the other's, and of both.
-            for page in claim(claims, 15).await.expect("claim") {
-                page.extend(settles).await.expect("extend");
-                let (some, rest) = page.clone().split(round * 5);
+            for lease in claim(claims, 15).await.expect("claim") {
+                lease.extend(settles).await.expect("extend");
+                let (some, rest) = lease.clone().split(round * 5);
                 for part in [some, rest] {
                     assert!(part.complete(settles).await.expect("settle"));
                 }

@@ -65,9 +65,9 @@ impl Waits {
 
     async fn one_active(&self) -> (JobId, Claimed) {
         let id = enqueue(&self.direct).await.expect("enqueue");
-        let page = self.claim().await.remove(0);
-        assert_eq!(page.jobs[0].id, id);
-        (id, page)
+        let lease = self.claim().await.remove(0);
+        assert_eq!(lease.jobs[0].id, id);
+        (id, lease)
     }
 
     /// The same worker each time: where there are many, each looks less often.
@@ -80,13 +80,13 @@ impl Waits {
     async fn take(&self) -> Vec<JobId> {
         let mut ids = Vec::new();
         loop {
-            let pages = self.claim().await;
-            if pages.is_empty() {
+            let leases = self.claim().await;
+            if leases.is_empty() {
                 return ids;
             }
-            for page in pages {
-                assert!(page.complete(&self.direct).await.expect("settle"));
-                ids.extend(page.jobs.iter().map(|job| job.id));
+            for lease in leases {
+                assert!(lease.complete(&self.direct).await.expect("settle"));
+                ids.extend(lease.jobs.iter().map(|job| job.id));
             }
         }
     }
@@ -109,12 +109,12 @@ async fn work_is_heard_of_over_a_cut() {
 async fn a_settling_is_heard_of_over_a_cut() {
     let waits = Waits::new().await;
     at_every_byte(&waits.proxy, step(), || async {
-        let (id, page) = waits.one_active().await;
+        let (id, lease) = waits.one_active().await;
         let settles = async {
             while !waits.is_watched(id) {
                 tokio::task::yield_now().await;
             }
-            page.complete(&waits.direct).await
+            lease.complete(&waits.direct).await
         };
         let is_settled = WaitFor::Settled(vec![id]);
         let (waited, settled) = waits.while_done(is_settled, settles).await;
@@ -128,14 +128,14 @@ async fn a_settling_is_heard_of_over_a_cut() {
 async fn a_change_is_heard_of_over_a_cut() {
     let waits = Waits::new().await;
     at_every_byte(&waits.proxy, 1, || async {
-        let (id, page) = waits.one_active().await;
+        let (id, lease) = waits.one_active().await;
         let changes = WaitFor::Changes(None);
         let begins = waits.engine.wait(&here(), changes, Timestamp::ZERO).await;
         let Ok(Waited::Changes { cursor, .. }) = begins else {
             panic!("there is a cursor");
         };
         let later = WaitFor::Changes(Some(cursor));
-        let (waited, settled) = waits.while_done(later, page.complete(&waits.direct)).await;
+        let (waited, settled) = waits.while_done(later, lease.complete(&waits.direct)).await;
         assert!(settled.expect("settle"));
         let Waited::Changes { changes, gap, .. } = waited else {
             panic!("{waited:?}");

@@ -12,7 +12,7 @@ use crate::meter::CHANGES_MAX;
 use crate::pile::{BATCH, Pile, jobs};
 
 /// Pages of a list that are looked at, from its first on.
-const PAGES: usize = 20;
+const LEASES: usize = 20;
 /// Commands for a page of a list: its index, and a look at each of its packs.
 const LIST_MAX: u64 = 200;
 /// Half of the jobs are ready, half due within an hour; a page of 1,000 is the most that can be asked for.
@@ -25,8 +25,8 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
     pile.enqueue(jobs, START + hours(1)).await;
     pile.set_time(START + minutes(1)).await;
     pile.maintain().await;
-    for page in claim(&pile.engine, BATCH).await.expect("claim") {
-        assert!(page.complete(&pile.engine).await.expect("settle"));
+    for lease in claim(&pile.engine, BATCH).await.expect("claim") {
+        assert!(lease.complete(&pile.engine).await.expect("settle"));
     }
     claim(&pile.engine, BATCH).await.expect("claim");
     pile.tell("before");
@@ -53,7 +53,7 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
                 limit: BATCH,
                 payloads: true,
             };
-            for _ in 0..PAGES {
+            for _ in 0..LEASES {
                 let listed = pile.engine.list(&here, list.clone());
                 let listed = pile.meter.bounded_by(what, LIST_MAX, listed).await;
                 list.cursor = listed.expect(what).cursor;
@@ -88,7 +88,7 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
     ] {
         for dry_run in [true, false] {
             let mut select = Filtered::of(state);
-            for _ in 0..PAGES {
+            for _ in 0..LEASES {
                 let edited = pile.engine.edit(
                     &here,
                     Edit {
@@ -311,8 +311,8 @@ async fn leases_of_one_job_each_are_read_together() {
     pile.set_time(START + minutes(1)).await;
     let mut ids = Vec::new();
     for _ in 0..300 {
-        for page in claim(&pile.engine, 1).await.expect("claim") {
-            ids.extend(page.jobs.iter().map(|job| job.id));
+        for lease in claim(&pile.engine, 1).await.expect("claim") {
+            ids.extend(lease.jobs.iter().map(|job| job.id));
         }
     }
     assert_eq!(ids.len(), 300);

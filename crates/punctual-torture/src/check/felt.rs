@@ -146,13 +146,13 @@ impl OfProcess {
             Event::ClaimOk {
                 invoked,
                 now,
-                pages,
+                leases,
                 ..
             } => {
                 self.over.push((*invoked, at, What::Call));
-                for page in pages {
-                    let until = at + page.deadline.saturating_sub(*now);
-                    let jobs = page.jobs.iter().map(|job| (job.id, job.attempt));
+                for lease in leases {
+                    let until = at + lease.deadline.saturating_sub(*now);
+                    let jobs = lease.jobs.iter().map(|job| (job.id, job.attempt));
                     self.held.extend(jobs.map(|job| (job, (at, until))));
                 }
             }

@@ -21,7 +21,7 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
         for pair in grants.windows(2) {
             let &[before, after] = pair else { continue };
             if before.token == after.token {
-                // The same page, asked for again.
+                // The same lease, asked for again.
                 continue;
             }
             let is_forgotten = case.may_forget(before, after.at);

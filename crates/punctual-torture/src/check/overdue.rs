@@ -110,7 +110,7 @@ impl<'a> Leases<'a> {
                 until: grant.deadline,
                 span,
             });
-            // The same page may have been asked for again.
+            // The same lease may have been asked for again.
             lease.at = lease.at.min(grant.at);
             lease.since = lease.since.min(grant.now);
             lease.until = lease.until.max(grant.deadline);

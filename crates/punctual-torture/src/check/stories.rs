@@ -241,14 +241,14 @@ impl Case {
                     now,
                     alone,
                     lease_duration,
-                    pages,
+                    leases,
                 } => {
-                    if !pages.iter().any(|page| self.late.contains(&page.token)) {
+                    if !leases.iter().any(|lease| self.late.contains(&lease.token)) {
                         self.claims.push(at);
                         claims.push(at);
                     }
-                    for page in pages {
-                        for job in page.jobs {
+                    for lease in leases {
+                        for job in lease.jobs {
                             self.jobs.entry(job.id).or_default().grants.push(Grant {
                                 invoked,
                                 at,
@@ -257,9 +257,9 @@ impl Case {
                                 failures: job.failures,
                                 crashes: job.crashes,
                                 due: job.due,
-                                token: page.token,
+                                token: lease.token,
                                 lease_duration,
-                                deadline: page.deadline,
+                                deadline: lease.deadline,
                                 alone,
                                 started: job.started,
                                 content: job.content,
@@ -274,18 +274,19 @@ impl Case {
                 Event::ExtendOk {
                     invoked,
                     now,
-                    pages,
+                    leases,
                 } => {
-                    self.extends.extend(pages.into_iter().map(|page| Extension {
-                        invoked,
-                        answered: at,
-                        now,
-                        token: page.token,
-                        lease_duration: page.lease_duration,
-                        deadline: page.deadline,
-                        asked: page.asked,
-                        lost: page.lost,
-                    }));
+                    self.extends
+                        .extend(leases.into_iter().map(|lease| Extension {
+                            invoked,
+                            answered: at,
+                            now,
+                            token: lease.token,
+                            lease_duration: lease.lease_duration,
+                            deadline: lease.deadline,
+                            asked: lease.asked,
+                            lost: lease.lost,
+                        }));
                 }
                 Event::SettleInvoke { call, ends } => {
                     let mut places = Vec::with_capacity(ends.len());

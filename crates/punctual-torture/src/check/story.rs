@@ -112,7 +112,7 @@ pub(crate) struct Start {
     pub(crate) process: usize,
 }
 
-/// An answer to an extend of one page.
+/// An answer to an extend of one lease.
 #[derive(Debug)]
 pub(super) struct Extension {
     pub(super) invoked: u64,

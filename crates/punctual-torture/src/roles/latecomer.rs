@@ -1,5 +1,5 @@
 use fastrand::Rng;
-use punctual::engine::{Claim, Extend, Page, PageReport, Settle, Settlement, Token, WorkerId};
+use punctual::engine::{Claim, Extend, Lease, LeaseReport, Settle, Settlement, Token, WorkerId};
 use punctual::time::{millis, pause, seconds, within};
 use punctual::{JobRecord, Namespace, Outcome};
 
@@ -37,45 +37,45 @@ async fn be_late(begun: &Begun, random: &mut Rng) -> punctual::Result<()> {
     } else {
         PATIENT
     };
-    let Some(pages) = within(patience, take(begun, queue)).await else {
+    let Some(leases) = within(patience, take(begun, queue)).await else {
         begun.history.note(Event::Dropped);
         return Ok(());
     };
-    for page in pages? {
-        forge(begun, &page).await?;
-        if page.jobs.len() > 1 {
-            hand_back(begun, &page, 1).await?;
+    for lease in leases? {
+        forge(begun, &lease).await?;
+        if lease.jobs.len() > 1 {
+            hand_back(begun, &lease, 1).await?;
         }
         pause(LEASE_DURATION).await;
         // Under a lease of their own they are active again: the old one is to be of no use.
-        let again = take_again(begun, queue, &page).await?;
+        let again = take_again(begun, queue, &lease).await?;
         if again.is_empty() {
             pause(LEASE_DURATION * 2).await;
         }
-        act_late(begun, random, &page).await?;
-        for page in again {
-            hand_back(begun, &page, page.jobs.len()).await?;
+        act_late(begun, random, &lease).await?;
+        for lease in again {
+            hand_back(begun, &lease, lease.jobs.len()).await?;
         }
     }
     Ok(())
 }
 
-async fn take(begun: &Begun, queue: &str) -> punctual::Result<Vec<Page>> {
+async fn take(begun: &Begun, queue: &str) -> punctual::Result<Vec<Lease>> {
     let mut claim = Claim::new(WorkerId::random(), queue, 3);
     claim.lease_duration = LEASE_DURATION;
     let claimed = begun.engine.claim(&Namespace::default(), claim).await?;
-    for page in &claimed.pages {
-        begun.history.note(Event::Late { token: page.token });
+    for lease in &claimed.leases {
+        begun.history.note(Event::Late { token: lease.token });
     }
-    Ok(claimed.pages)
+    Ok(claimed.leases)
 }
 
-/// Claims until jobs of a page that is over are among those that come, or others have taken them.
-async fn take_again(begun: &Begun, queue: &str, over: &Page) -> punctual::Result<Vec<Page>> {
+/// Claims until jobs of a lease that is over are among those that come, or others have taken them.
+async fn take_again(begun: &Begun, queue: &str, over: &Lease) -> punctual::Result<Vec<Lease>> {
     let mut taken = Vec::new();
     for _ in 0..5 {
         taken.extend(take(begun, queue).await?);
-        let jobs = || taken.iter().flat_map(|page: &Page| &page.jobs);
+        let jobs = || taken.iter().flat_map(|lease: &Lease| &lease.jobs);
         let same = |job: &JobRecord| over.jobs.iter().any(|old| old.id == job.id);
         if jobs().any(same) {
             break;
@@ -85,18 +85,18 @@ async fn take_again(begun: &Begun, queue: &str, over: &Page) -> punctual::Result
     Ok(taken)
 }
 
-/// Prolongs and settles what a page held, though its lease has ended.
-async fn act_late(begun: &Begun, random: &mut Rng, page: &Page) -> punctual::Result<()> {
+/// Prolongs and settles what a lease held, though its lease has ended.
+async fn act_late(begun: &Begun, random: &mut Rng, lease: &Lease) -> punctual::Result<()> {
     let namespace = Namespace::default();
     let extend = Extend {
-        token: page.token,
+        token: lease.token,
         lease_duration: LEASE_DURATION,
         log: Vec::new(),
         progress: Vec::new(),
-        jobs: page.jobs.iter().map(|job| job.id).collect(),
+        jobs: lease.jobs.iter().map(|job| job.id).collect(),
     };
     begun.engine.extend(&namespace, vec![extend]).await?;
-    let ends = page.jobs.iter().map(|job| {
+    let ends = lease.jobs.iter().map(|job| {
         let outcome = if random.bool() {
             Outcome::Completed
         } else {
@@ -104,26 +104,26 @@ async fn act_late(begun: &Begun, random: &mut Rng, page: &Page) -> punctual::Res
         };
         Settlement::new(job.id, job.attempt, outcome)
     });
-    let ends = report(page, ends.collect());
+    let ends = report(lease, ends.collect());
     begun.engine.settle(&namespace, ends).await.map(drop)
 }
 
-/// Releases the first jobs of a page.
-async fn hand_back(begun: &Begun, page: &Page, count: usize) -> punctual::Result<()> {
-    let ends = page.jobs[..count].iter();
+/// Releases the first jobs of a lease.
+async fn hand_back(begun: &Begun, lease: &Lease, count: usize) -> punctual::Result<()> {
+    let ends = lease.jobs[..count].iter();
     let ends = ends.map(|job| Settlement::new(job.id, job.attempt, Outcome::Released));
-    let ends = report(page, ends.collect());
+    let ends = report(lease, ends.collect());
     let settled = begun.engine.settle(&Namespace::default(), ends).await;
     settled.map(drop)
 }
 
 /// Acts under the number of a lease without its nonce, as if the number were proof enough.
-async fn forge(begun: &Begun, page: &Page) -> punctual::Result<()> {
+async fn forge(begun: &Begun, lease: &Lease) -> punctual::Result<()> {
     let token = Token {
-        nonce: page.token.nonce ^ 1,
-        ..page.token
+        nonce: lease.token.nonce ^ 1,
+        ..lease.token
     };
-    let jobs = page.jobs.iter().map(|job| job.id).collect();
+    let jobs = lease.jobs.iter().map(|job| job.id).collect();
     let (lease_duration, progress) = (LEASE_DURATION * 8, Vec::new());
     let extend = Extend {
         token,
@@ -134,16 +134,16 @@ async fn forge(begun: &Begun, page: &Page) -> punctual::Result<()> {
     };
     let namespace = Namespace::default();
     begun.engine.extend(&namespace, vec![extend]).await?;
-    let ends = page.jobs.iter();
+    let ends = lease.jobs.iter();
     let ends = ends.map(|job| Settlement::new(job.id, job.attempt, Outcome::Completed));
     let ends = Settle {
-        pages: vec![PageReport::new(token, ends.collect())],
+        leases: vec![LeaseReport::new(token, ends.collect())],
     };
     begun.engine.settle(&namespace, ends).await.map(drop)
 }
 
-fn report(page: &Page, ends: Vec<Settlement>) -> Settle {
+fn report(lease: &Lease, ends: Vec<Settlement>) -> Settle {
     Settle {
-        pages: vec![PageReport::new(page.token, ends)],
+        leases: vec![LeaseReport::new(lease.token, ends)],
     }
 }

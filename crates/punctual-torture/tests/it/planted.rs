@@ -118,13 +118,13 @@ fn finds(bug: &str, cell: &str, invariants: &[&str]) {
     finds_by(&["--rate", "10"], SEEDS, bug, cell, invariants);
 }
 
-/// A page has to have several jobs when its worker is killed or stopped: many come with a call, for calls that are given up are
+/// A lease has to have several jobs when its worker is killed or stopped: many come with a call, for calls that are given up are
 /// faults, too, and find nothing here.
-const IN_PAGES: [&str; 4] = ["--rate", "10", "--batch", "20"];
+const IN_LEASES: [&str; 4] = ["--rate", "10", "--batch", "20"];
 
 /// The same, and handlers that end their process are rare: nor do these find anything.
-fn finds_in_pages(bug: &str, cell: &str, invariants: &[&str]) {
-    let options = [&IN_PAGES[..], &["--many"]].concat();
+fn finds_in_leases(bug: &str, cell: &str, invariants: &[&str]) {
+    let options = [&IN_LEASES[..], &["--many"]].concat();
     finds_by(&options, STOPS_FIRST, bug, cell, invariants);
 }
 
@@ -169,25 +169,25 @@ fn an_answer_before_the_write_is_found() {
 
 #[test]
 fn a_rescue_that_does_not_look_is_found() {
-    // Some of a page are to be tried again, and then it is to run out: handlers that end their process see to that.
+    // Some of a lease are to be tried again, and then it is to run out: handlers that end their process see to that.
     let (bug, broken) = ("RescueWithoutStateCheck", ["I2 ", "I3 ", "I7 "]);
-    finds_by(&IN_PAGES, STOPS_FIRST, bug, "embedded-http", &broken);
+    finds_by(&IN_LEASES, STOPS_FIRST, bug, "embedded-http", &broken);
 }
 
 #[test]
 fn a_rescue_that_does_not_look_is_found_in_redis() {
     let broken = ["I1 ", "I2 ", "I3 ", "I7 "];
-    finds_in_pages("RescueWithoutStateCheck", "redis-always", &broken);
+    finds_in_leases("RescueWithoutStateCheck", "redis-always", &broken);
 }
 
 #[test]
 fn a_settle_that_takes_any_token_is_found() {
-    finds_in_pages("SettleWithoutToken", "embedded-http", &["I2 ", "I3 "]);
+    finds_in_leases("SettleWithoutToken", "embedded-http", &["I2 ", "I3 "]);
 }
 
 #[test]
 fn a_settle_that_takes_any_token_is_found_in_redis() {
-    finds_in_pages("SettleWithoutToken", "redis-always", &["I2 ", "I3 "]);
+    finds_in_leases("SettleWithoutToken", "redis-always", &["I2 ", "I3 "]);
 }
 
 #[test]

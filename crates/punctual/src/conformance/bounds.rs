@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::case::*;
 use crate::engine::{
-    Action, Claim, Control, Extend, Filter, List, ListBy, PageReport, RecordValue, Select, Settle,
+    Action, Claim, Control, Extend, Filter, LeaseReport, List, ListBy, RecordValue, Select, Settle,
     Settlement, Target, WaitFor,
 };
 use crate::error::{Error, ErrorKind};
@@ -224,7 +224,7 @@ pub(super) async fn a_claim_out_of_range_is_refused(case: Case) {
         lease_duration: days(1),
         ..case.wants(1_000)
     };
-    assert_eq!(case.claim_as(widest).await.pages, []);
+    assert_eq!(case.claim_as(widest).await.leases, []);
 }
 
 /// A settle with a result, error, or number of effects over its limit: refused, or cut for errors.
@@ -267,7 +267,7 @@ pub(super) async fn a_settle_over_its_limits_is_refused(case: Case) {
     );
 }
 
-/// A settle takes 4 MiB of payload in its effects over all its pages, and not more.
+/// A settle takes 4 MiB of payload in its effects over all its leases, and not more.
 pub(super) async fn a_settle_takes_four_mebibytes_of_effects(case: Case) {
     let limits = case.info().await.limits;
     let most = limits.batch_bytes;
@@ -282,15 +282,15 @@ pub(super) async fn a_settle_takes_four_mebibytes_of_effects(case: Case) {
     };
     let attempts = [case.active(job()).await, case.active(job()).await];
     let settle = async |jobs: [&[NewJob]; 2]| {
-        let page = |(attempt, jobs): (&Attempt, &[NewJob])| {
+        let lease = |(attempt, jobs): (&Attempt, &[NewJob])| {
             let mut ended = attempt.ended(Outcome::Completed);
             let effects = jobs.iter().cloned().map(Box::new).map(Effect::Enqueue);
             ended.effects = effects.collect();
-            PageReport::new(attempt.token, vec![ended])
+            LeaseReport::new(attempt.token, vec![ended])
         };
-        let pages = attempts.iter().zip(jobs).map(page).collect();
+        let leases = attempts.iter().zip(jobs).map(lease).collect();
         case.engine()
-            .settle(&case.namespace, Settle { pages })
+            .settle(&case.namespace, Settle { leases })
             .await
     };
     let (half, rest) = (follow_ups(most / 2), follow_ups(most - most / 2 + 1));
@@ -311,32 +311,32 @@ pub(super) async fn a_settle_takes_four_mebibytes_of_effects(case: Case) {
     }
 }
 
-/// A settle takes a thousand pages and as many samples of either kind, and not one more.
-pub(super) async fn a_settle_takes_a_thousand_pages_and_samples(case: Case) {
+/// A settle takes a thousand leases and as many samples of either kind, and not one more.
+pub(super) async fn a_settle_takes_a_thousand_leases_and_samples(case: Case) {
     let most = case.info().await.limits.batch_items;
     let attempt = case.active(job()).await;
     let token = attempt.token;
-    let report = |lateness: usize, run_time: usize| PageReport {
+    let report = |lateness: usize, run_time: usize| LeaseReport {
         lateness_us: vec![1; lateness],
         run_time_us: vec![1; run_time],
-        ..PageReport::new(token, vec![attempt.ended(Outcome::Completed)])
+        ..LeaseReport::new(token, vec![attempt.ended(Outcome::Completed)])
     };
-    let empty = || PageReport::new(token, vec![]);
-    let settle = async |first: PageReport, others: Vec<PageReport>| {
-        let pages = [vec![first], others].concat();
-        let sent = pages.len();
+    let empty = || LeaseReport::new(token, vec![]);
+    let settle = async |first: LeaseReport, others: Vec<LeaseReport>| {
+        let leases = [vec![first], others].concat();
+        let sent = leases.len();
         let engine = case.engine();
-        let settled = engine.settle(&case.namespace, Settle { pages }).await;
+        let settled = engine.settle(&case.namespace, Settle { leases }).await;
         settled.map(|settled| (settled.verdicts.len(), sent))
     };
-    let over_two_pages = PageReport {
+    let over_two_leases = LeaseReport {
         lateness_us: vec![1; most],
         ..empty()
     };
     for (first, others) in [
         (report(most + 1, 0), vec![]),
         (report(0, most + 1), vec![]),
-        (report(1, 0), vec![over_two_pages]),
+        (report(1, 0), vec![over_two_leases]),
         (report(0, 0), vec![empty(); most]),
     ] {
         let error = settle(first, others).await.expect_err("one too many");
@@ -346,7 +346,7 @@ pub(super) async fn a_settle_takes_a_thousand_pages_and_samples(case: Case) {
     let (verdicts, sent) = settle(report(most, most), vec![empty(); most - 1])
         .await
         .expect("what lies at the limit is taken");
-    assert_eq!(verdicts, sent, "one list of verdicts per page");
+    assert_eq!(verdicts, sent, "one list of verdicts per lease");
 }
 
 /// An extend out of range is refused: a lease of nothing or over a day, too much progress.

@@ -41,18 +41,18 @@ pub(super) async fn a_settled_job_is_not_cancelled(case: Case) {
 /// An active job is asked to stop: it stays active, and its next extend says so.
 pub(super) async fn an_active_job_is_asked_to_stop(case: Case) {
     case.enqueue_all(vec![job(), job()]).await;
-    let page = case.claim(2).await;
-    assert_eq!(case.cancel(page[1].id()).await, CancelRequested);
-    let asked = case.get(page[1].id()).await;
+    let lease = case.claim(2).await;
+    assert_eq!(case.cancel(lease[1].id()).await, CancelRequested);
+    let asked = case.get(lease[1].id()).await;
     assert_eq!((asked.state, asked.cancel_requested), (State::Active, true));
-    assert_eq!(case.cancel(page[1].id()).await, CancelRequested, "again");
+    assert_eq!(case.cancel(lease[1].id()).await, CancelRequested, "again");
     let ExtendVerdict::Extended {
         cancel_requested, ..
-    } = case.extend(page[0].token, &[]).await
+    } = case.extend(lease[0].token, &[]).await
     else {
         panic!("the lease is valid");
     };
-    assert_eq!(cancel_requested, [page[1].id()]);
+    assert_eq!(cancel_requested, [lease[1].id()]);
 }
 
 async fn asked_to_stop(case: &Case) -> Attempt {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Harness, START, Subject};
 use crate::engine::{
-    Capability, Claimed, Engine, Info, Maintained, Namespace, Page, Settlement, Target, Token,
+    Capability, Claimed, Engine, Info, Lease, Maintained, Namespace, Settlement, Target, Token,
     WorkerId,
 };
 use crate::error::{Error, ErrorKind};
@@ -44,7 +44,7 @@ pub(super) fn ids<'a>(jobs: impl IntoIterator<Item = &'a NewJob>) -> Vec<JobId> 
     jobs.into_iter().map(|job| job.id).collect()
 }
 
-/// One claimed job with the token of its page.
+/// One claimed job with the token of its lease.
 #[derive(Debug, Clone)]
 pub(super) struct Attempt {
     pub(super) token: Token,
@@ -62,14 +62,14 @@ impl Attempt {
     }
 }
 
-/// The attempts of every page of a claim, in order.
+/// The attempts of every lease of a claim, in order.
 pub(super) fn attempts(claimed: &Claimed) -> Vec<Attempt> {
-    let of_page = |page: &Page| {
-        let token = page.token;
-        let jobs = page.jobs.clone().into_iter();
+    let of_lease = |lease: &Lease| {
+        let token = lease.token;
+        let jobs = lease.jobs.clone().into_iter();
         jobs.map(move |job| Attempt { token, job })
     };
-    claimed.pages.iter().flat_map(of_page).collect()
+    claimed.leases.iter().flat_map(of_lease).collect()
 }
 
 /// The error is of that kind and names the item of the call.

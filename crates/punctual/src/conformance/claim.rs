@@ -42,19 +42,19 @@ pub(super) async fn a_claimed_job_is_active_under_a_lease(case: Case) {
     let id = case.enqueue(job()).await;
     case.advance(seconds(3)).await;
     let claimed = case.claim_as(case.wants(10)).await;
-    let page = &claimed.pages[0];
+    let lease = &claimed.leases[0];
     assert_eq!(claimed.now, START + seconds(3));
-    assert_eq!(page.deadline, claimed.now + LEASE_DURATION);
+    assert_eq!(lease.deadline, claimed.now + LEASE_DURATION);
     let active = case.get(id).await;
     assert_eq!(
-        page.jobs,
+        lease.jobs,
         std::slice::from_ref(&active),
         "a claim answers the job as it is kept"
     );
     assert_eq!((active.state, active.attempt), (State::Active, 1));
     assert_eq!(active.started_at, Some(claimed.now));
     assert_eq!(active.worker, Some(case.worker.0));
-    assert_eq!(active.lease_until, Some(page.deadline));
+    assert_eq!(active.lease_until, Some(lease.deadline));
     assert_eq!(
         active.due, START,
         "an active job keeps the instant it could run"
@@ -114,17 +114,17 @@ pub(super) async fn a_claim_answers_at_most_its_bytes(case: Case) {
     );
 }
 
-/// The same nonce of the same worker answers the same page again: a lost reply strands nothing.
-pub(super) async fn the_same_nonce_answers_the_same_page(case: Case) {
+/// The same nonce of the same worker answers the same lease again: a lost reply strands nothing.
+pub(super) async fn the_same_nonce_answers_the_same_lease(case: Case) {
     case.enqueue_all(vec![job(), job(), job()]).await;
     let claim = case.wants(2);
     let first = case.claim_as(claim.clone()).await;
     case.advance(seconds(1)).await;
     let again = case.claim_as(claim).await;
-    assert_eq!(again.pages, first.pages);
+    assert_eq!(again.leases, first.leases);
 }
 
-/// The same nonce answers what is left of its page, and claims anew once nothing is.
+/// The same nonce answers what is left of its lease, and claims anew once nothing is.
 pub(super) async fn the_same_nonce_answers_what_is_left(case: Case) {
     let sent = case.enqueue_all(vec![job(), job(), job()]).await;
     let claim = case.wants(2);
@@ -159,7 +159,7 @@ pub(super) async fn fences_only_grow(case: Case) {
     for _ in 0..5 {
         let claim = case.wants(1);
         let nonce = claim.nonce;
-        let token = case.claim_as(claim).await.pages[0].token;
+        let token = case.claim_as(claim).await.leases[0].token;
         assert!(token.fence > last, "{token} after {last}");
         assert_eq!(token.nonce, nonce);
         last = token.fence;
@@ -282,8 +282,8 @@ pub(super) async fn wake_at_is_of_what_keeps_jobs_back(case: Case) {
     assert_eq!(case.wake_at().await, Some(START + hours(1)));
 }
 
-/// A call of many jobs is claimed whole, in pages whose tokens all settle.
-pub(super) async fn every_page_of_a_claim_settles(case: Case) {
+/// A call of many jobs is claimed whole, in leases whose tokens all settle.
+pub(super) async fn every_lease_of_a_claim_settles(case: Case) {
     let sent = case.enqueue_all((0..1_000).map(|_| job()).collect()).await;
     assert_eq!(case.drain().await, sent);
     assert_eq!(case.counts().await.of(State::Active), 0);

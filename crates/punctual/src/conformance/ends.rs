@@ -1,7 +1,7 @@
 //! Laws of ends: every queue keeps the last hundred jobs that ended, without their payloads.
 
 use super::case::*;
-use crate::engine::{ENDS_KEPT, JobEnd, PageReport, Settle, StatsRequest};
+use crate::engine::{ENDS_KEPT, JobEnd, LeaseReport, Settle, StatsRequest};
 use crate::job::{Hold, JobId, NewJob, Outcome, State, Unique, UniquePolicy};
 use crate::time::{millis, minutes, seconds};
 
@@ -33,15 +33,15 @@ fn end(case: &Case, id: JobId, state: State) -> JobEnd {
 async fn complete_at_once(case: &Case, count: usize) -> Vec<JobId> {
     case.enqueue_all((0..count).map(|_| job()).collect()).await;
     let attempts = case.claim(count).await;
-    let mut pages: Vec<PageReport> = Vec::new();
+    let mut leases: Vec<LeaseReport> = Vec::new();
     for attempt in &attempts {
         let settlement = attempt.ended(Outcome::Completed);
-        match pages.last_mut() {
-            Some(page) if page.token == attempt.token => page.settlements.push(settlement),
-            _ => pages.push(PageReport::new(attempt.token, vec![settlement])),
+        match leases.last_mut() {
+            Some(lease) if lease.token == attempt.token => lease.settlements.push(settlement),
+            _ => leases.push(LeaseReport::new(attempt.token, vec![settlement])),
         }
     }
-    let settle = Settle { pages };
+    let settle = Settle { leases };
     let answer = case.engine().settle(&case.namespace, settle).await;
     answer.expect("settle");
     attempts.iter().map(|attempt| attempt.id()).collect()
@@ -156,7 +156,7 @@ pub(super) async fn a_queue_keeps_its_last_hundred_ends(case: Case) {
     assert!(answered.eq(last.map(|ids| ids[0])));
 }
 
-/// Each end has the kind of its job, in pages of several kinds too.
+/// Each end has the kind of its job, in leases of several kinds too.
 pub(super) async fn ends_name_the_kind_of_each_job(case: Case) {
     for (kinds, results) in [
         (vec!["b"; 3], false),
@@ -198,15 +198,15 @@ pub(super) async fn ends_name_the_kind_of_each_job(case: Case) {
     }
 }
 
-/// Completes so many claimed jobs, a call per page.
+/// Completes so many claimed jobs, a call per lease.
 async fn complete_claimed(case: &Case, count: usize) {
     let attempts = case.claim(count).await;
     assert_eq!(attempts.len(), count);
-    for page in attempts.chunk_by(|one, next| one.token == next.token) {
-        let settlements = page.iter().map(|one| one.ended(Outcome::Completed));
-        let report = PageReport::new(page[0].token, settlements.collect());
+    for lease in attempts.chunk_by(|one, next| one.token == next.token) {
+        let settlements = lease.iter().map(|one| one.ended(Outcome::Completed));
+        let report = LeaseReport::new(lease[0].token, settlements.collect());
         let settle = Settle {
-            pages: vec![report],
+            leases: vec![report],
         };
         let answer = case.engine().settle(&case.namespace, settle).await;
         answer.expect("settle");

@@ -88,8 +88,8 @@ pub(super) async fn a_claim_settles_some_of_many_expired_jobs(case: Case) {
         let settled = left - now_left;
         assert!(settled <= AT_ONCE, "{settled} in one claim");
         left = now_left;
-        if let Some(page) = claimed.pages.first() {
-            assert_eq!(page.jobs[0].id, alive);
+        if let Some(lease) = claimed.leases.first() {
+            assert_eq!(lease.jobs[0].id, alive);
             break;
         }
         assert!(settled > 1, "it does some of the work");

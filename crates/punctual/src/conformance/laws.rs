@@ -131,7 +131,7 @@ macro_rules! __laws {
                 a_job_is_claimed_once,
                 a_claim_answers_at_most_its_limit,
                 a_claim_answers_at_most_its_bytes,
-                the_same_nonce_answers_the_same_page,
+                the_same_nonce_answers_the_same_lease,
                 the_same_nonce_answers_what_is_left,
                 a_nonce_is_of_one_worker,
                 fences_only_grow,
@@ -143,7 +143,7 @@ macro_rules! __laws {
                 wake_at_is_the_end_of_a_lease[Delay],
                 wake_at_is_of_the_claimed_queues[Delay],
                 wake_at_is_of_what_keeps_jobs_back[Delay, UniqueKeep, Expiry],
-                every_page_of_a_claim_settles,
+                every_lease_of_a_claim_settles,
             }
             order {
                 a_line_goes_by_due[Delay, StrictDueOrder],
@@ -204,7 +204,7 @@ macro_rules! __laws {
                 a_release_counts_as_nothing,
                 the_same_settlement_again_is_repeated,
                 a_repeated_retry_counts_once,
-                a_part_of_a_page_is_settled,
+                a_part_of_a_lease_is_settled,
                 verdicts_come_in_the_order_sent,
                 a_settled_job_never_runs_again,
             }
@@ -458,7 +458,7 @@ macro_rules! __laws {
                 a_claim_out_of_range_is_refused,
                 a_settle_over_its_limits_is_refused,
                 a_settle_takes_four_mebibytes_of_effects[Effects],
-                a_settle_takes_a_thousand_pages_and_samples,
+                a_settle_takes_a_thousand_leases_and_samples,
                 an_extend_out_of_range_is_refused,
                 a_look_over_a_batch_is_refused[ListByState, EditByFilter],
                 a_wait_over_its_limits_is_refused,

@@ -56,7 +56,7 @@ pub(super) async fn an_extension_never_shortens(case: Case) {
     assert_eq!(deadline, START + LEASE_DURATION);
 }
 
-/// An extend names the asked jobs that are not of its page any more.
+/// An extend names the asked jobs that are not of its lease any more.
 pub(super) async fn an_extend_names_lost_jobs(case: Case) {
     case.enqueue_all(vec![job(), job()]).await;
     let claimed = case.claim(2).await;
@@ -64,7 +64,7 @@ pub(super) async fn an_extend_names_lost_jobs(case: Case) {
     let stranger = JobId::new();
     let asked = [claimed[0].id(), claimed[1].id(), stranger];
     let ExtendVerdict::Extended { lost, .. } = case.extend(claimed[1].token, &asked).await else {
-        panic!("one job is left of the page");
+        panic!("one job is left of the lease");
     };
     assert_eq!(lost, [claimed[0].id(), stranger]);
 }
@@ -268,7 +268,7 @@ pub(super) async fn a_clock_step_back_makes_nothing_early(case: Case) {
     case.complete(&active).await;
 }
 
-/// A lease is as long as its claim asked, each page its own.
+/// A lease is as long as its claim asked, each lease its own.
 pub(super) async fn a_lease_is_as_long_as_asked(case: Case) {
     let sent = case.enqueue_all(vec![job(), job()]).await;
     for lease_duration in [seconds(2), minutes(10)] {
@@ -276,8 +276,8 @@ pub(super) async fn a_lease_is_as_long_as_asked(case: Case) {
             lease_duration,
             ..case.wants(1)
         };
-        let page = &case.claim_as(claim).await.pages[0];
-        assert_eq!(page.deadline, START + lease_duration);
+        let lease = &case.claim_as(claim).await.leases[0];
+        assert_eq!(lease.deadline, START + lease_duration);
     }
     for _ in 0..5 {
         case.advance(millis(400)).await;

@@ -2,7 +2,7 @@
 
 use super::START;
 use super::case::*;
-use crate::engine::{Action, Edit, Filter, List, ListBy, PageReport, Select, Settle, Target};
+use crate::engine::{Action, Edit, Filter, LeaseReport, List, ListBy, Select, Settle, Target};
 use crate::job::{Group, JobId, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy};
 use crate::time::{hours, minutes, seconds};
 
@@ -199,9 +199,9 @@ pub(super) async fn a_filter_finds_by_the_last_error(case: Case) {
     for (attempt, error) in attempts.iter().zip(errors) {
         let mut settlement = attempt.ended(Outcome::Dead);
         settlement.error = error.map(Into::into);
-        let report = PageReport::new(attempt.token, vec![settlement]);
+        let report = LeaseReport::new(attempt.token, vec![settlement]);
         let settle = Settle {
-            pages: vec![report],
+            leases: vec![report],
         };
         let settled = case.engine().settle(&case.namespace, settle).await;
         settled.expect("settle");

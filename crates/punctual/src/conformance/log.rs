@@ -125,8 +125,8 @@ pub(super) async fn too_many_lines_are_refused(case: Case) {
         vec![String::new(); LOG_LINES_KEPT + 1],
         vec!["x".repeat(LOG_BYTES_KEPT + 1)],
     ] {
-        let pages = vec![extend(&attempt, log.clone())];
-        let refused = case.engine().extend(&case.namespace, pages).await;
+        let leases = vec![extend(&attempt, log.clone())];
+        let refused = case.engine().extend(&case.namespace, leases).await;
         let error = refused.expect_err("too much");
         assert_eq!(error.kind(), ErrorKind::PayloadTooLarge);
         let settlement = Settlement {

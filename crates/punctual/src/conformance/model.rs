@@ -11,8 +11,8 @@ mod edit;
 mod enqueue;
 mod entry;
 mod explain;
+mod holdings;
 mod inspect;
-mod pages;
 mod settle;
 mod stats;
 mod unique;
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use claim::Choice;
 pub(crate) use entry::{Entry, Left, Standing};
-pub(crate) use pages::Holding;
+pub(crate) use holdings::Holding;
 
 use crate::engine::{JobEnd, Namespace, QueueSettings, Token, VersionedRecord, WorkerRecord};
 use crate::job::{JobId, Limits, State};
@@ -66,8 +66,8 @@ impl Model {
                 space.sweep(now);
             }
         }
-        let leases = self.spaces.values().flat_map(|space| &space.leases);
-        let lease_ends: Vec<Timestamp> = leases.map(|lease| lease.deadline).collect();
+        let holdings = self.spaces.values().flat_map(|space| &space.holdings);
+        let lease_ends: Vec<Timestamp> = holdings.map(|holding| holding.deadline).collect();
         let limits = self.limits;
         let space = (self.spaces.entry(namespace.clone())).or_insert_with(|| Space::new(limits));
         space.lease_ends = lease_ends;
@@ -106,7 +106,7 @@ impl Model {
 impl Space {
     /// Jobs, leases and the last fence, for a test to break.
     pub(crate) fn inner(&mut self) -> (&mut Vec<Entry>, &mut Vec<Holding>, &mut u64) {
-        (&mut self.jobs, &mut self.leases, &mut self.fence)
+        (&mut self.jobs, &mut self.holdings, &mut self.fence)
     }
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Space {
     limits: Limits,
     seq: u64,
     jobs: Vec<Entry>,
-    leases: Vec<Holding>,
+    holdings: Vec<Holding>,
     /// The ends of all leases of the engine at the last call.
     lease_ends: Vec<Timestamp>,
     paused: Vec<String>,
@@ -137,7 +137,7 @@ impl Space {
             limits,
             seq: 0,
             jobs: Vec::new(),
-            leases: Vec::new(),
+            holdings: Vec::new(),
             lease_ends: Vec::new(),
             paused: Vec::new(),
             records: BTreeMap::new(),
@@ -155,8 +155,8 @@ impl Space {
     }
 
     /// The leases that last.
-    pub(crate) fn leases(&self) -> &[Holding] {
-        &self.leases
+    pub(crate) fn holdings(&self) -> &[Holding] {
+        &self.holdings
     }
 
     fn find(&self, id: JobId) -> Option<usize> {
@@ -167,8 +167,10 @@ impl Space {
         self.find(id).filter(|i| self.jobs[*i].left == Left::Whole)
     }
 
-    fn lease(&self, token: Token) -> Option<usize> {
-        self.leases.iter().position(|lease| lease.token == token)
+    fn holding(&self, token: Token) -> Option<usize> {
+        self.holdings
+            .iter()
+            .position(|holding| holding.token == token)
     }
 
     fn is_paused(&self, queue: &str) -> bool {

@@ -27,7 +27,7 @@ pub(super) async fn a_job_is_seen_in_its_namespace_only(case: Case) {
     assert_eq!(case.listed(State::Ready).await, []);
     assert_eq!(case.stats().await.queues, []);
     let claimed = case.claim_as(case.wants(10)).await;
-    assert_eq!((claimed.pages, claimed.wake_at), (vec![], None));
+    assert_eq!((claimed.leases, claimed.wake_at), (vec![], None));
     let case = case.tenant("default");
     assert_eq!(case.claim_ids(10).await, [id]);
 }
@@ -144,13 +144,13 @@ pub(super) async fn workers_are_told_in_their_namespace(case: Case) {
     );
 }
 
-/// A nonce of one namespace answers no page of another, to the same worker either.
+/// A nonce of one namespace answers no lease of another, to the same worker either.
 pub(super) async fn a_nonce_is_of_a_namespace(case: Case) {
     case.enqueue(job()).await;
     let claim = case.wants(1);
     let mine = case.claim_as(claim.clone()).await;
-    assert_eq!(mine.pages.len(), 1);
+    assert_eq!(mine.leases.len(), 1);
     let case = case.tenant("other");
     let others = case.claim_as(claim).await;
-    assert_eq!((others.pages, others.wake_at), (vec![], None));
+    assert_eq!((others.leases, others.wake_at), (vec![], None));
 }

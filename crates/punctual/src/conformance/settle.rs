@@ -2,7 +2,7 @@
 
 use super::START;
 use super::case::*;
-use crate::engine::{Got, PageReport, Settle, SettleVerdict};
+use crate::engine::{Got, LeaseReport, Settle, SettleVerdict};
 use crate::job::{CancelReason, DeadReason, JobId, NewJob, Outcome, State};
 use crate::time::{hours, minutes, seconds};
 
@@ -163,21 +163,21 @@ pub(super) async fn a_repeated_retry_counts_once(case: Case) {
     assert_eq!(before.failures, 1);
 }
 
-/// A part of a page is settled, the rest of it stays leased.
-pub(super) async fn a_part_of_a_page_is_settled(case: Case) {
+/// A part of a lease is settled, the rest of it stays leased.
+pub(super) async fn a_part_of_a_lease_is_settled(case: Case) {
     case.enqueue_all((0..4).map(|_| job()).collect()).await;
-    let page = case.claim(4).await;
-    for attempt in [&page[2], &page[0]] {
+    let lease = case.claim(4).await;
+    for attempt in [&lease[2], &lease[0]] {
         case.complete(attempt).await;
     }
-    for attempt in [&page[1], &page[3]] {
+    for attempt in [&lease[1], &lease[3]] {
         assert_eq!(case.get(attempt.id()).await, attempt.job);
     }
-    case.complete(&page[1]).await;
-    case.complete(&page[3]).await;
+    case.complete(&lease[1]).await;
+    case.complete(&lease[3]).await;
 }
 
-/// Verdicts come page by page in the order sent; one bad settlement spoils no other.
+/// Verdicts come lease by lease in the order sent; one bad settlement spoils no other.
 pub(super) async fn verdicts_come_in_the_order_sent(case: Case) {
     case.enqueue_all((0..3).map(|_| job()).collect()).await;
     let first = case.claim(2).await;
@@ -186,16 +186,16 @@ pub(super) async fn verdicts_come_in_the_order_sent(case: Case) {
     stranger.id = JobId::new();
     let mut wrong_attempt = first[1].ended(Outcome::Completed);
     wrong_attempt.attempt += 1;
-    let pages = vec![
-        PageReport::new(second.token, vec![second.ended(Outcome::Dead)]),
-        PageReport::new(
+    let leases = vec![
+        LeaseReport::new(second.token, vec![second.ended(Outcome::Dead)]),
+        LeaseReport::new(
             first[0].token,
             vec![stranger, first[0].ended(Outcome::Completed), wrong_attempt],
         ),
     ];
     let answer = case
         .engine()
-        .settle(&case.namespace, Settle { pages })
+        .settle(&case.namespace, Settle { leases })
         .await;
     let verdicts = answer.expect("settle").verdicts;
     let state = |verdict: &SettleVerdict| match verdict {
@@ -204,7 +204,7 @@ pub(super) async fn verdicts_come_in_the_order_sent(case: Case) {
     };
     let states: Vec<Vec<_>> = verdicts
         .iter()
-        .map(|page| page.iter().map(state).collect())
+        .map(|lease| lease.iter().map(state).collect())
         .collect();
     assert_eq!(
         states,

@@ -3,7 +3,7 @@
 use super::START;
 use super::case::*;
 use crate::engine::{
-    Claim, NamespaceProblem, PageReport, QueueStats, SAMPLE_US_MAX, Settle, StatsRequest, WorkerId,
+    Claim, LeaseReport, NamespaceProblem, QueueStats, SAMPLE_US_MAX, Settle, StatsRequest, WorkerId,
 };
 use crate::job::{NewJob, Outcome, State};
 use crate::time::{hours, minutes, seconds};
@@ -158,11 +158,11 @@ pub(super) async fn the_history_counts_by_minute(case: Case) {
 pub(super) async fn reported_times_come_back(case: Case) {
     case.enqueue(job()).await;
     let attempt = case.claim_one().await;
-    let mut report = PageReport::new(attempt.token, vec![attempt.ended(Outcome::Completed)]);
+    let mut report = LeaseReport::new(attempt.token, vec![attempt.ended(Outcome::Completed)]);
     report.lateness_us = (1..=1_000).collect();
     report.run_time_us = vec![50_000; 10];
     let settle = Settle {
-        pages: vec![report],
+        leases: vec![report],
     };
     case.engine()
         .settle(&case.namespace, settle)
@@ -187,11 +187,11 @@ pub(super) async fn reported_times_come_back(case: Case) {
 pub(super) async fn reported_times_are_at_most_an_hour(case: Case) {
     case.enqueue(job()).await;
     let attempt = case.claim_one().await;
-    let mut report = PageReport::new(attempt.token, vec![attempt.ended(Outcome::Completed)]);
+    let mut report = LeaseReport::new(attempt.token, vec![attempt.ended(Outcome::Completed)]);
     report.lateness_us = vec![u64::MAX; 10];
     report.run_time_us = vec![u64::MAX, 1 << 60, SAMPLE_US_MAX + 1];
     let settle = Settle {
-        pages: vec![report],
+        leases: vec![report],
     };
     let settled = case.engine().settle(&case.namespace, settle).await;
     settled.expect("settle");

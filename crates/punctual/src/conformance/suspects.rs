@@ -5,22 +5,22 @@ use crate::engine::Claim;
 use crate::job::{DeadReason, Due, Group, JobId, NewJob, OnRetry, Outcome, State};
 use crate::time::{minutes, seconds};
 
-/// One job that aborts its process among 63 innocent ones in one page: exactly that one dies.
+/// One job that aborts its process among 63 innocent ones in one lease: exactly that one dies.
 pub(super) async fn one_aborting_among_63_innocent_dies_alone(case: Case) {
     let mut sent = case.enqueue_all((0..64).map(|_| job()).collect()).await;
     let aborting = sent[17];
     // A worker that takes what it gets; its process ends whenever the aborting job runs in it.
     let mut completed = Vec::new();
     for _ in 0..200 {
-        let mut page = case.claim(64).await;
-        if page.is_empty() {
-            page = case.claim_alone().await;
+        let mut lease = case.claim(64).await;
+        if lease.is_empty() {
+            lease = case.claim_alone().await;
         }
-        if page.iter().any(|attempt| attempt.id() == aborting) {
+        if lease.iter().any(|attempt| attempt.id() == aborting) {
             case.leases_run_out().await;
             continue;
         }
-        for attempt in page {
+        for attempt in lease {
             case.complete(&attempt).await;
             completed.push(attempt.id());
         }
@@ -59,12 +59,12 @@ pub(super) async fn a_claim_alone_answers_one_suspect(case: Case) {
         })
         .await;
     for id in suspects {
-        let page = case.claim_alone().await;
-        assert_eq!(page.iter().map(Attempt::id).collect::<Vec<_>>(), [id]);
-        case.complete(&page[0]).await;
+        let lease = case.claim_alone().await;
+        assert_eq!(lease.iter().map(Attempt::id).collect::<Vec<_>>(), [id]);
+        case.complete(&lease[0]).await;
     }
-    let page = case.claim_alone().await;
-    assert_eq!(page.iter().map(Attempt::id).collect::<Vec<_>>(), [other]);
+    let lease = case.claim_alone().await;
+    assert_eq!(lease.iter().map(Attempt::id).collect::<Vec<_>>(), [other]);
 }
 
 async fn two_suspects(case: &Case) -> Vec<JobId> {
@@ -129,14 +129,14 @@ pub(super) async fn a_suspect_blocks_nobody(case: Case) {
     case.advance(minutes(1)).await;
 }
 
-/// A crash of a page spares what of it had been handed in before, in whatever way.
+/// A crash of a lease spares what of it had been handed in before, in whatever way.
 pub(super) async fn what_was_handed_in_before_a_crash_is_spared(case: Case) {
     let kept = || NewJob {
         retention: minutes(9),
         ..job()
     };
     case.enqueue_all((0..6).map(|_| kept()).collect()).await;
-    let page = case.claim(6).await;
+    let lease = case.claim(6).await;
     let span = minutes(5);
     let ways = [
         Outcome::Completed,
@@ -145,20 +145,20 @@ pub(super) async fn what_was_handed_in_before_a_crash_is_spared(case: Case) {
         Outcome::Dead,
         Outcome::Released,
     ];
-    for (attempt, outcome) in page.iter().zip(ways) {
+    for (attempt, outcome) in lease.iter().zip(ways) {
         case.end(attempt, outcome).await;
     }
     case.advance(seconds(2)).await;
     let released = case.claim_one().await;
-    assert_eq!(released.id(), page[4].id());
+    assert_eq!(released.id(), lease[4].id());
     let mut before = Vec::new();
-    for attempt in &page[..5] {
+    for attempt in &lease[..5] {
         before.push(case.get(attempt.id()).await);
     }
     case.advance_awake(LEASE_DURATION - seconds(2)).await;
-    let crashed = case.get(page[5].id()).await;
+    let crashed = case.get(lease[5].id()).await;
     assert_eq!((crashed.state, crashed.crashes), (State::Ready, 1));
-    for (attempt, before) in page.iter().zip(before) {
+    for (attempt, before) in lease.iter().zip(before) {
         assert_eq!(case.get(attempt.id()).await, before);
     }
     case.complete(&released).await;
@@ -170,14 +170,14 @@ pub(super) async fn a_suspect_of_a_group_is_claimed_only_alone(case: Case) {
     let group = Some(Group { key, on_retry });
     let suspect = case.suspect(NewJob { group, ..job() }).await;
     assert_eq!(case.claim_ids(10).await, []);
-    let page = case.claim_alone().await;
-    assert_eq!(page.iter().map(Attempt::id).collect::<Vec<_>>(), [suspect]);
-    case.retry(&page[0], seconds(1)).await;
+    let lease = case.claim_alone().await;
+    assert_eq!(lease.iter().map(Attempt::id).collect::<Vec<_>>(), [suspect]);
+    case.retry(&lease[0], seconds(1)).await;
     case.advance(seconds(1)).await;
     assert_eq!(case.claim_ids(10).await, []);
-    let page = case.claim_alone().await;
-    assert_eq!(page.iter().map(Attempt::id).collect::<Vec<_>>(), [suspect]);
-    case.complete(&page[0]).await;
+    let lease = case.claim_alone().await;
+    assert_eq!(lease.iter().map(Attempt::id).collect::<Vec<_>>(), [suspect]);
+    case.complete(&lease[0]).await;
 }
 
 /// A suspect of a paused queue is not claimed, alone either.
@@ -252,13 +252,13 @@ pub(super) async fn a_crash_limit_is_kept(case: Case) {
         let id = case.enqueue(limited).await;
         for crash in 1..=max {
             assert_eq!(case.get(id).await.is_suspect(), crash > shared, "{max}");
-            let page = if crash > shared {
+            let lease = if crash > shared {
                 assert_eq!(case.claim_ids(10).await, [], "crash {crash} of {max}");
                 case.claim_alone().await
             } else {
                 case.claim(10).await
             };
-            assert_eq!(page.iter().map(Attempt::id).collect::<Vec<_>>(), [id]);
+            assert_eq!(lease.iter().map(Attempt::id).collect::<Vec<_>>(), [id]);
             case.leases_run_out().await;
             let seen = case.get(id).await;
             let state = if crash == max {

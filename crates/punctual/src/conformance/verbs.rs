@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::case::*;
 use crate::engine::{
-    Claim, Claimed, EnqueueVerdict, Extend, ExtendVerdict, PageReport, Receipt, Settle,
+    Claim, Claimed, EnqueueVerdict, Extend, ExtendVerdict, LeaseReport, Receipt, Settle,
     SettleVerdict, Settlement, Token,
 };
 use crate::error::{Error, Result};
@@ -135,7 +135,7 @@ impl Case {
     pub(super) async fn extend_as(&self, extend: Extend) -> ExtendVerdict {
         let answer = self.engine().extend(&self.namespace, vec![extend]).await;
         let mut verdicts = answer.expect("extend").verdicts;
-        assert_eq!(verdicts.len(), 1, "one verdict per page");
+        assert_eq!(verdicts.len(), 1, "one verdict per lease");
         verdicts.remove(0)
     }
 }
@@ -149,10 +149,10 @@ impl Case {
     ) -> Result<Vec<SettleVerdict>> {
         let sent = settlements.len();
         let settle = Settle {
-            pages: vec![PageReport::new(token, settlements)],
+            leases: vec![LeaseReport::new(token, settlements)],
         };
         let mut answer = self.engine().settle(&self.namespace, settle).await?;
-        assert_eq!(answer.verdicts.len(), 1, "one list of verdicts per page");
+        assert_eq!(answer.verdicts.len(), 1, "one list of verdicts per lease");
         let verdicts = answer.verdicts.remove(0);
         assert_eq!(verdicts.len(), sent, "one verdict per settlement");
         Ok(verdicts)

@@ -43,7 +43,7 @@ pub(super) fn expiring(job: NewJob, at: Timestamp) -> NewJob {
 pub(super) async fn assert_claims_at(case: &Case, at: Timestamp, id: JobId) {
     while case.clock() < at {
         let claimed = case.claim_as(case.wants(1)).await;
-        assert!(claimed.pages.is_empty(), "it is kept back until {at}");
+        assert!(claimed.leases.is_empty(), "it is kept back until {at}");
         let wake_at = claimed.wake_at.expect("something ends by itself");
         assert!(wake_at <= at, "{wake_at} is after {at}");
         assert!(wake_at > case.clock(), "a worker would claim without end");

@@ -1,7 +1,7 @@
 //! Tests of how errors become groups.
 
 use super::*;
-use crate::engine::{Claim, PageReport, Settle, Settlement, WorkerId};
+use crate::engine::{Claim, LeaseReport, Settle, Settlement, WorkerId};
 use crate::job::{NewJob, Outcome};
 use crate::memory::MemoryEngine;
 
@@ -56,15 +56,15 @@ async fn dead(engine: &MemoryEngine, queue: &str, errors: &[String]) {
         engine.enqueue(&namespace, jobs).await.expect("enqueue");
         let claim = Claim::new(WorkerId::random(), queue, errors.len());
         let claimed = engine.claim(&namespace, claim).await.expect("claim");
-        for page in claimed.pages {
-            let settlements = page.jobs.iter().zip(errors).map(|(job, error)| {
+        for lease in claimed.leases {
+            let settlements = lease.jobs.iter().zip(errors).map(|(job, error)| {
                 let mut settlement = Settlement::new(job.id, job.attempt, Outcome::Dead);
                 settlement.error = (!error.is_empty()).then(|| error.clone());
                 settlement
             });
-            let report = PageReport::new(page.token, settlements.collect());
+            let report = LeaseReport::new(lease.token, settlements.collect());
             let settle = Settle {
-                pages: vec![report],
+                leases: vec![report],
             };
             engine.settle(&namespace, settle).await.expect("settle");
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Action, Claim, Control, Edit, Extend, List, ListBy, PageReport, RecordValue, Select, Settle,
+    Action, Claim, Control, Edit, Extend, LeaseReport, List, ListBy, RecordValue, Select, Settle,
     Settlement, StatsRequest, Target,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -70,16 +70,16 @@ impl<'a> Checks<'a> {
     }
 
     /// Checks the extensions of leases, their progress and their log lines.
-    pub fn extends(&self, pages: &[Extend]) -> Result<()> {
-        self.batch(pages.len())?;
-        for page in pages {
-            lease_duration(page.lease_duration)?;
-            let notes = page.progress.len().max(page.log.len());
-            self.batch(page.jobs.len().max(notes))?;
-            for (id, lines) in &page.log {
+    pub fn extends(&self, leases: &[Extend]) -> Result<()> {
+        self.batch(leases.len())?;
+        for lease in leases {
+            lease_duration(lease.lease_duration)?;
+            let notes = lease.progress.len().max(lease.log.len());
+            self.batch(lease.jobs.len().max(notes))?;
+            for (id, lines) in &lease.log {
                 check_log(lines.iter().map(String::as_str)).map_err(|e| e.with("id", id))?;
             }
-            for (id, progress) in &page.progress {
+            for (id, progress) in &lease.progress {
                 if progress.len() > self.limits.result_bytes {
                     let message = "progress is over the limit";
                     return Err(Error::new(ErrorKind::PayloadTooLarge, message)
@@ -94,11 +94,11 @@ impl<'a> Checks<'a> {
 
     /// Checks the settlements of a call with their effects and samples.
     pub fn settle(&self, settle: &Settle) -> Result<()> {
-        self.batch(settle.pages.len())?;
-        let all = settle.pages.iter().flat_map(|page| &page.settlements);
+        self.batch(settle.leases.len())?;
+        let all = settle.leases.iter().flat_map(|lease| &lease.settlements);
         self.batch(all.clone().count())?;
-        self.samples("lateness", settle, |page| &page.lateness_us)?;
-        self.samples("run time", settle, |page| &page.run_time_us)?;
+        self.samples("lateness", settle, |lease| &lease.lateness_us)?;
+        self.samples("run time", settle, |lease| &lease.run_time_us)?;
         let effects = all.clone().flat_map(|one| &one.effects);
         self.bytes(effects.map(payload_bytes).sum())?;
         for (index, one) in all.enumerate() {
@@ -112,9 +112,9 @@ impl<'a> Checks<'a> {
         &self,
         what: &str,
         settle: &Settle,
-        of: impl Fn(&PageReport) -> &Vec<u64>,
+        of: impl Fn(&LeaseReport) -> &Vec<u64>,
     ) -> Result<()> {
-        let samples: usize = settle.pages.iter().map(|page| of(page).len()).sum();
+        let samples: usize = settle.leases.iter().map(|lease| of(lease).len()).sum();
         if samples <= self.limits.batch_items {
             return Ok(());
         }

@@ -117,9 +117,9 @@ pub struct Claim {
     /// How long the lease is to last, 1 ms to 1 day; 10 s by default.
     pub lease_duration: Duration,
     /// 64 random bits, part of the token. The same nonce again, from the same worker, while that
-    /// page is leased answers that page again: a lost reply strands nothing.
+    /// lease lasts answers that lease again: a lost reply strands nothing.
     pub nonce: u64,
-    /// Whether the claimer runs nothing else: answers one page with one suspect, if there is one,
+    /// Whether the claimer runs nothing else: answers one lease with one suspect, if there is one,
     /// and other jobs only if there is none.
     pub alone: bool,
     /// Whether the claiming worker ends with the engine's process, so that on a restart of the
@@ -153,8 +153,8 @@ impl Claim {
 /// The answer to a claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claimed {
-    /// The pages, each with its own token; none if nothing is ready.
-    pub pages: Vec<Page>,
+    /// The leases, each with its own token; none if nothing is ready.
+    pub leases: Vec<Lease>,
     /// Engine time.
     pub now: Timestamp,
     /// The earliest instant at which a claim of the same queues could answer more by the passing of
@@ -170,7 +170,7 @@ pub struct Claimed {
 
 /// The jobs one claim answers, under one lease.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Page {
+pub struct Lease {
     /// The name of the lease.
     pub token: Token,
     /// The instant the lease ends unless extended.
@@ -179,10 +179,10 @@ pub struct Page {
     pub jobs: Vec<JobRecord>,
 }
 
-/// A request to prolong one page's lease.
+/// A request to prolong one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extend {
-    /// The page.
+    /// The lease.
     pub token: Token,
     /// The lease lasts that long from now (never shorter than before), 1 ms to 1 day.
     pub lease_duration: Duration,
@@ -196,16 +196,16 @@ pub struct Extend {
     pub jobs: Vec<JobId>,
 }
 
-/// The answer to an extend, one verdict per page in order.
+/// The answer to an extend, one verdict per lease in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extended {
-    /// One per page asked.
+    /// One per lease asked.
     pub verdicts: Vec<ExtendVerdict>,
     /// Engine time.
     pub now: Timestamp,
 }
 
-/// What became of one page's lease.
+/// What became of one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ExtendVerdict {
@@ -213,9 +213,9 @@ pub enum ExtendVerdict {
     Extended {
         /// The instant it ends unless extended again.
         deadline: Timestamp,
-        /// The asked jobs that are no longer of this page.
+        /// The asked jobs that are no longer of this lease.
         lost: Vec<JobId>,
-        /// Jobs of the page whose cancel was requested.
+        /// Jobs of the lease whose cancel was requested.
         cancel_requested: Vec<JobId>,
     },
     /// The token is no lease (any more): every job of it is lost.

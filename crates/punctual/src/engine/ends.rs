@@ -15,7 +15,7 @@ pub const ENDS_KEPT: usize = 100;
 ///
 /// ```
 /// use punctual::engine::{
-///     Claim, Engine, Namespace, PageReport, Settle, Settlement, StatsRequest, WorkerId,
+///     Claim, Engine, Namespace, LeaseReport, Settle, Settlement, StatsRequest, WorkerId,
 /// };
 /// use punctual::{MemoryEngine, NewJob, Outcome, State};
 ///
@@ -23,15 +23,15 @@ pub const ENDS_KEPT: usize = 100;
 /// let (engine, namespace) = (MemoryEngine::default(), Namespace::default());
 /// engine.enqueue(&namespace, vec![NewJob::new("mail", "{}")]).await?;
 /// let claim = Claim::new(WorkerId::random(), "mail", 1);
-/// let page = engine.claim(&namespace, claim).await?.pages.remove(0);
-/// let ended = Settlement::new(page.jobs[0].id, 1, Outcome::Completed);
-/// let pages = vec![PageReport::new(page.token, vec![ended])];
-/// engine.settle(&namespace, Settle { pages }).await?;
+/// let lease = engine.claim(&namespace, claim).await?.leases.remove(0);
+/// let ended = Settlement::new(lease.jobs[0].id, 1, Outcome::Completed);
+/// let leases = vec![LeaseReport::new(lease.token, vec![ended])];
+/// engine.settle(&namespace, Settle { leases }).await?;
 ///
 /// let request = StatsRequest { ends: true, ..StatsRequest::default() };
 /// let queues = engine.stats(&namespace, request).await?.queues;
 /// let last = &queues[0].ends[0];
-/// assert_eq!((last.id, last.state), (page.jobs[0].id, State::Completed));
+/// assert_eq!((last.id, last.state), (lease.jobs[0].id, State::Completed));
 /// # Ok::<(), punctual::Error>(())
 /// # }).unwrap();
 /// ```

@@ -5,27 +5,27 @@ use crate::engine::{EnqueueVerdict, Token};
 use crate::job::{Effect, JobId, Outcome, State, Stop};
 use crate::time::Timestamp;
 
-/// How attempts ended, a part per page.
+/// How attempts ended, a part per lease.
 ///
-/// One call takes at most [`Limits::batch_items`](crate::Limits) pages, settlements, samples of
+/// One call takes at most [`Limits::batch_items`](crate::Limits) leases, settlements, samples of
 /// lateness and samples of run time, and at most `batch_bytes` of payloads in its effects. With
 /// more of anything it is refused whole, `batch_too_large`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Settle {
-    /// The pages, in order.
-    pub pages: Vec<PageReport>,
+    /// The leases, in order.
+    pub leases: Vec<LeaseReport>,
 }
 
 /// The longest lateness or run time that engines tell apart from longer ones: an hour, in
 /// microseconds. A longer sample counts as that.
 pub const SAMPLE_US_MAX: u64 = 3_600_000_000;
 
-/// How some or all jobs of one page ended.
+/// How some or all jobs of one lease ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PageReport {
-    /// The page's token.
+pub struct LeaseReport {
+    /// The lease's token.
     pub token: Token,
-    /// One per job that ended; the rest of the page stays leased.
+    /// One per job that ended; the rest of the lease stays leased.
     pub settlements: Vec<Settlement>,
     /// Lateness of handler starts since the last report, in microseconds, for the history.
     pub lateness_us: Vec<u64>,
@@ -33,8 +33,8 @@ pub struct PageReport {
     pub run_time_us: Vec<u64>,
 }
 
-impl PageReport {
-    /// A report of one page without measurements.
+impl LeaseReport {
+    /// A report of one lease without measurements.
     pub fn new(token: Token, settlements: Vec<Settlement>) -> Self {
         Self {
             token,
@@ -84,10 +84,10 @@ impl Settlement {
     }
 }
 
-/// The answer to a settle: verdicts per page and settlement, in the order sent.
+/// The answer to a settle: verdicts per lease and settlement, in the order sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settled {
-    /// One list per page.
+    /// One list per lease.
     pub verdicts: Vec<Vec<SettleVerdict>>,
     /// Engine time.
     pub now: Timestamp,

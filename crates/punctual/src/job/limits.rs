@@ -17,7 +17,7 @@ pub struct Limits {
     pub header_bytes: usize,
     /// Bytes of a result, a progress note or an error text that the engine keeps. Default 8 KiB.
     pub result_bytes: usize,
-    /// Items of one call: jobs, targets, pages, settlements, samples of each kind. Default 1,000.
+    /// Items of one call: jobs, targets, leases, settlements, samples of each kind. Default 1,000.
     pub batch_items: usize,
     /// Bytes of all payloads of one call, those of effects too. Default 4 MiB.
     pub batch_bytes: usize,

@@ -1,12 +1,12 @@
-//! Claim: a page of what is ready, under one lease.
+//! Claim: a lease of what is ready.
 
 use std::sync::Arc;
 
 use super::jobs::Loaded;
 use super::lanes::SUSPECT_LANE;
 use super::rows::*;
-use super::{Machine, OpenPage};
-use crate::engine::{Claim, ClaimOrder, Claimed, Namespace, Page, Token};
+use super::{Machine, OpenLease};
+use crate::engine::{Claim, ClaimOrder, Claimed, Lease, Namespace, Token};
 use crate::error::Result;
 use crate::job::{Hold, State};
 use crate::planted::{Bug, is_planted};
@@ -22,7 +22,7 @@ struct Take {
     full: bool,
     expired: usize,
     jobs: Vec<Loaded>,
-    /// The lease that the page will get.
+    /// The token that the lease will get.
     fence: u64,
 }
 
@@ -64,14 +64,14 @@ impl Machine {
             .collect();
         self.history
             .seen(namespace, &claim.worker, claim.limit, self.now);
-        let page = match self
+        let lease = match self
             .derived
             .claims
             .get(&(namespace, claim.worker.id.0, claim.nonce))
             .copied()
         {
-            Some(fence) => Some(self.page_again(fence)?),
-            None => self.claim_page(namespace, &queues, claim)?,
+            Some(fence) => Some(self.lease_again(fence)?),
+            None => self.claim_lease(namespace, &queues, claim)?,
         };
         let open: Vec<u32> = queues
             .iter()
@@ -97,7 +97,7 @@ impl Machine {
             .iter()
             .any(|queue| self.lane_counts(*queue)[10..].iter().any(|n| *n > 0));
         Ok(Claimed {
-            pages: page.into_iter().collect(),
+            leases: lease.into_iter().collect(),
             now: self.now,
             wake_at,
             suspects,
@@ -105,12 +105,12 @@ impl Machine {
         })
     }
 
-    fn claim_page(
+    fn claim_lease(
         &mut self,
         namespace: u32,
         queues: &[u32],
         claim: &Claim,
-    ) -> Result<Option<Page>> {
+    ) -> Result<Option<Lease>> {
         let fence = self.next_fence();
         let bytes_left = claim.max_bytes.min(self.limits.batch_bytes);
         let mut take = Take {
@@ -138,7 +138,7 @@ impl Machine {
         if take.jobs.is_empty() {
             return Ok(None);
         }
-        self.open_page(namespace, claim, alone, take).map(Some)
+        self.open_lease(namespace, claim, alone, take).map(Some)
     }
 
     fn take_turns(&mut self, namespace: u32, queues: &[u32], take: &mut Take) -> Result<()> {
@@ -237,7 +237,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Makes a ready job active under the page's fence.
+    /// Makes a ready job active under the lease's fence.
     fn activate(&mut self, mut job: Loaded, take: &mut Take) -> Result<()> {
         let (now, id) = (self.now, job.key.id);
         if let Some(group) = job.group().map(str::to_owned) {
@@ -270,13 +270,13 @@ impl Machine {
         Ok(())
     }
 
-    fn open_page(
+    fn open_lease(
         &mut self,
         namespace: u32,
         claim: &Claim,
         alone: bool,
         take: Take,
-    ) -> Result<Page> {
+    ) -> Result<Lease> {
         let Take { fence, jobs, .. } = take;
         let deadline = self.now + claim.lease_duration;
         let ids = jobs.iter().map(|job| job.key.id).collect();
@@ -302,7 +302,7 @@ impl Machine {
         let mut queues: Vec<u32> = jobs.iter().map(|job| job.spec.queue).collect();
         queues.sort_unstable();
         queues.dedup();
-        let page = OpenPage {
+        let open = OpenLease {
             namespace,
             queues,
             remaining: jobs.len() as u32,
@@ -312,12 +312,12 @@ impl Machine {
             deadline,
             spared: false,
         };
-        self.derived.open_page(fence, page);
+        self.derived.open_lease(fence, open);
         let jobs = jobs
             .iter()
             .map(|job| self.record(job))
             .collect::<Result<_>>()?;
-        Ok(Page {
+        Ok(Lease {
             token: Token {
                 fence,
                 nonce: claim.nonce,
@@ -327,8 +327,8 @@ impl Machine {
         })
     }
 
-    /// The page of a claim whose answer was lost: what is left of it.
-    fn page_again(&mut self, fence: u64) -> Result<Page> {
+    /// The lease of a claim whose answer was lost: what is left of it.
+    fn lease_again(&mut self, fence: u64) -> Result<Lease> {
         let row = self
             .rows
             .leases
@@ -342,10 +342,10 @@ impl Machine {
         }
         let deadline = self
             .derived
-            .pages
+            .leases
             .get(&fence)
-            .map_or(self.now, |page| page.deadline);
-        Ok(Page {
+            .map_or(self.now, |lease| lease.deadline);
+        Ok(Lease {
             token: row.token(fence),
             deadline,
             jobs,

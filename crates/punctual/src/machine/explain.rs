@@ -44,11 +44,11 @@ impl Machine {
     }
 
     fn why_active(&self, job: &Loaded) -> Reason {
-        let page = self.derived.pages.get(&job.status.fence);
+        let open = self.derived.leases.get(&job.status.fence);
         Reason::Active {
-            worker: WorkerId(page.map_or(0, |page| page.worker)),
+            worker: WorkerId(open.map_or(0, |open| open.worker)),
             since: job.status.started_at.unwrap_or(self.now),
-            until: page.map_or(self.now, |page| page.deadline),
+            until: open.map_or(self.now, |open| open.deadline),
         }
     }
 

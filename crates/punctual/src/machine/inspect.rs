@@ -371,7 +371,7 @@ impl Machine {
         Ok(due.map(|(key, id)| (Some(id), fixed.write(&key))).collect())
     }
 
-    /// Active jobs, page by page in the order of their fences.
+    /// Active jobs, lease by lease in the order of their fences.
     fn active_jobs(&self, queue: u32, cursor: Option<&[u8]>, limit: usize) -> Result<Candidates> {
         let (fence, place) = match cursor {
             None => (0, 0),
@@ -387,7 +387,7 @@ impl Machine {
             }
         };
         let mut found = Vec::new();
-        for open in self.queue_state(queue)?.pages.range(fence..).copied() {
+        for open in self.queue_state(queue)?.leases.range(fence..).copied() {
             let key = FenceKey { fence: open };
             let Some(lease) = self.rows.leases.get(&key)? else {
                 continue;

@@ -199,7 +199,7 @@ impl Machine {
     pub(super) fn record(&self, job: &Loaded) -> Result<JobRecord> {
         let Loaded { key, spec, status } = job;
         let lease = (status.place == State::Active)
-            .then(|| self.derived.pages.get(&status.fence))
+            .then(|| self.derived.leases.get(&status.fence))
             .flatten();
         Ok(JobRecord {
             id: key.id,
@@ -233,8 +233,8 @@ impl Machine {
             cancelled: status.cancelled,
             dead: status.dead,
             stopped: status.stopped,
-            worker: lease.map(|page| page.worker),
-            lease_until: lease.map(|page| page.deadline),
+            worker: lease.map(|open| open.worker),
+            lease_until: lease.map(|open| open.deadline),
             attempts: status.attempts.clone(),
             log: status.log.clone(),
         })

@@ -2,7 +2,7 @@
 
 use super::jobs::Loaded;
 use super::rows::*;
-use super::{Derived, Machine, OpenPage};
+use super::{Derived, Machine, OpenLease};
 use crate::engine::{Extend, ExtendVerdict, Namespace, Token};
 use crate::error::Result;
 use crate::job::{
@@ -17,28 +17,28 @@ impl Machine {
         &mut self,
         now: Timestamp,
         namespace: &Namespace,
-        pages: Vec<Extend>,
+        leases: Vec<Extend>,
     ) -> Result<Vec<ExtendVerdict>> {
-        self.checks(now).extends(&pages)?;
+        self.checks(now).extends(&leases)?;
         self.begin(now)?;
         let namespace = self.namespace(namespace);
-        pages
+        leases
             .into_iter()
-            .map(|page| self.extend_page(namespace, page))
+            .map(|lease| self.extend_lease(namespace, lease))
             .collect()
     }
 
-    fn extend_page(&mut self, namespace: Option<u32>, extend: Extend) -> Result<ExtendVerdict> {
+    fn extend_lease(&mut self, namespace: Option<u32>, extend: Extend) -> Result<ExtendVerdict> {
         let fence = extend.token.fence;
         let Some(lease) = self.lease(namespace, extend.token)? else {
             return Ok(ExtendVerdict::LeaseLost);
         };
-        let Some(page) = self.derived.pages.get_mut(&fence) else {
+        let Some(open) = self.derived.leases.get_mut(&fence) else {
             return Ok(ExtendVerdict::LeaseLost);
         };
-        let deadline = page.deadline.max(self.now + extend.lease_duration);
-        page.lease_duration = extend.lease_duration;
-        page.spared = false;
+        let deadline = open.deadline.max(self.now + extend.lease_duration);
+        open.lease_duration = extend.lease_duration;
+        open.spared = false;
         self.derived.end_lease_at(fence, deadline);
         let row = DeadlineRow {
             deadline,
@@ -103,26 +103,26 @@ impl Machine {
         Ok(job.filter(|job| job.status.place == State::Active && job.status.fence == fence))
     }
 
-    /// A job leaves its page: it is no longer active. The page goes with its last job.
-    pub(super) fn leave_page(&mut self, job: &Loaded) -> Result<()> {
+    /// A job leaves its lease: it is no longer active. The lease goes with its last job.
+    pub(super) fn leave_lease(&mut self, job: &Loaded) -> Result<()> {
         let fence = job.status.fence;
         self.derived.active.remove(&job.key);
         self.count(job.spec.queue, State::Active, false)?;
-        if let Some(page) = self.derived.pages.get_mut(&fence) {
+        if let Some(open) = self.derived.leases.get_mut(&fence) {
             debug_assert!(
-                page.remaining > 0,
-                "a page holds the jobs that are active under it"
+                open.remaining > 0,
+                "a lease holds the jobs that are active under it"
             );
-            page.remaining = page.remaining.saturating_sub(1);
-            if page.remaining == 0 {
-                self.close_page(fence);
+            open.remaining = open.remaining.saturating_sub(1);
+            if open.remaining == 0 {
+                self.close_lease(fence);
             }
         }
         Ok(())
     }
 
-    fn close_page(&mut self, fence: u64) {
-        self.derived.close_page(fence);
+    fn close_lease(&mut self, fence: u64) {
+        self.derived.close_lease(fence);
         self.rows
             .leases
             .remove(&mut self.journal, &FenceKey { fence });
@@ -131,7 +131,7 @@ impl Machine {
             .remove(&mut self.journal, &FenceKey { fence });
     }
 
-    /// Returns the jobs of leases that ran out, at least one page if there is one; how many.
+    /// Returns the jobs of leases that ran out, at least one lease if there is one; how many.
     pub(super) fn rescue(&mut self, limit: usize) -> Result<usize> {
         let mut rescued = 0;
         while rescued < limit {
@@ -141,15 +141,15 @@ impl Machine {
             if end > self.now {
                 break;
             }
-            rescued += self.rescue_page(fence)?;
+            rescued += self.rescue_lease(fence)?;
         }
         Ok(rescued)
     }
 
-    /// Explodes a page: each job left in it has crashed.
-    pub(super) fn rescue_page(&mut self, fence: u64) -> Result<usize> {
+    /// Explodes a lease: each job left in it has crashed.
+    pub(super) fn rescue_lease(&mut self, fence: u64) -> Result<usize> {
         let Some(lease) = self.rows.leases.get(&FenceKey { fence })? else {
-            self.close_page(fence);
+            self.close_lease(fence);
             return Ok(0);
         };
         let mut rescued = 0;
@@ -168,14 +168,14 @@ impl Machine {
                 rescued += 1;
             }
         }
-        self.close_page(fence);
+        self.close_lease(fence);
         Ok(rescued)
     }
 
     fn crash(&mut self, mut job: Loaded, alone: bool) -> Result<()> {
         self.remember_attempt(&mut job, PastOutcome::Crashed, None);
         if job.status.place == State::Active {
-            self.leave_page(&job)?;
+            self.leave_lease(&job)?;
         } else {
             self.displace(&job)?;
         }
@@ -204,18 +204,18 @@ impl Machine {
         self.return_to_front(job)
     }
 
-    /// Keeps how an attempt ended, while its page still tells who ran it.
+    /// Keeps how an attempt ended, while its lease still tells who ran it.
     pub(super) fn remember_attempt(
         &self,
         job: &mut Loaded,
         outcome: PastOutcome,
         error: Option<String>,
     ) {
-        let page = self.derived.pages.get(&job.status.fence);
-        let worker = page.map(|page| page.worker);
+        let open = self.derived.leases.get(&job.status.fence);
+        let worker = open.map(|open| open.worker);
         let now = self.now;
-        let ended_at = match page {
-            Some(page) if outcome == PastOutcome::Crashed => page.deadline.min(now),
+        let ended_at = match open {
+            Some(open) if outcome == PastOutcome::Crashed => open.deadline.min(now),
             _ => now,
         };
         let status = job.status_mut();
@@ -259,48 +259,48 @@ impl Machine {
 }
 
 impl Derived {
-    /// Knows a leased page by its fence, its claim, and when its lease ends.
-    pub(super) fn open_page(&mut self, fence: u64, page: OpenPage) {
-        let claim = (page.namespace, page.worker, page.nonce);
+    /// Knows a lease by its fence, its claim, and when it ends.
+    pub(super) fn open_lease(&mut self, fence: u64, open: OpenLease) {
+        let claim = (open.namespace, open.worker, open.nonce);
         self.claims.insert(claim, fence);
-        let deadline = page.deadline;
-        self.pages.insert(fence, page);
+        let deadline = open.deadline;
+        self.leases.insert(fence, open);
         self.end_lease_at(fence, deadline);
     }
 
-    fn close_page(&mut self, fence: u64) {
+    fn close_lease(&mut self, fence: u64) {
         self.forget_lease_end(fence);
-        if let Some(page) = self.pages.remove(&fence) {
-            let claim = (page.namespace, page.worker, page.nonce);
+        if let Some(open) = self.leases.remove(&fence) {
+            let claim = (open.namespace, open.worker, open.nonce);
             self.claims.remove(&claim);
         }
     }
 
     pub(super) fn end_lease_at(&mut self, fence: u64, deadline: Timestamp) {
         self.forget_lease_end(fence);
-        let Some(page) = self.pages.get_mut(&fence) else {
+        let Some(open) = self.leases.get_mut(&fence) else {
             return;
         };
-        page.deadline = deadline;
+        open.deadline = deadline;
         self.lease_ends.insert((deadline, fence));
-        for id in &page.queues {
+        for id in &open.queues {
             if let Some(queue) = self.queues.get_mut(id) {
                 queue.lease_ends.insert((deadline, fence));
-                queue.pages.insert(fence);
+                queue.leases.insert(fence);
             }
         }
     }
 
     fn forget_lease_end(&mut self, fence: u64) {
-        let Some(page) = self.pages.get(&fence) else {
+        let Some(open) = self.leases.get(&fence) else {
             return;
         };
-        let end = (page.deadline, fence);
+        let end = (open.deadline, fence);
         self.lease_ends.remove(&end);
-        for id in &page.queues {
+        for id in &open.queues {
             if let Some(queue) = self.queues.get_mut(id) {
                 queue.lease_ends.remove(&end);
-                queue.pages.remove(&fence);
+                queue.leases.remove(&fence);
             }
         }
     }

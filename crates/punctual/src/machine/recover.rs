@@ -6,7 +6,7 @@ use super::codec::{Reader, damaged};
 use super::rows::*;
 use super::table::{FrozenTable, Mutation, RowVisitor};
 use super::wake::Obstacles;
-use super::{Machine, OpenPage};
+use super::{Machine, OpenLease};
 use crate::error::Result;
 use crate::job::State;
 use crate::time::Timestamp;
@@ -183,11 +183,11 @@ impl Machine {
         self.obey_settings()?;
         self.recover_marks()?;
         self.derived.obstacles = Obstacles::unseen();
-        let dead = self.recover_pages()?;
+        let dead = self.recover_leases()?;
         let mut crashed = 0;
         if !closed {
             for fence in dead {
-                crashed += self.rescue_page(fence)?;
+                crashed += self.rescue_lease(fence)?;
             }
         }
         Ok(Recovered {
@@ -231,8 +231,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Opens the leased pages again; answers those whose worker was in the last process.
-    fn recover_pages(&mut self) -> Result<Vec<u64>> {
+    /// Opens the leases again; answers those whose worker was in the last process.
+    fn recover_leases(&mut self) -> Result<Vec<u64>> {
         let mut in_process = Vec::new();
         for (key, lease) in
             self.rows
@@ -253,7 +253,7 @@ impl Machine {
             let remaining = queues.len() as u32;
             queues.sort_unstable();
             queues.dedup();
-            let page = OpenPage {
+            let open = OpenLease {
                 namespace: lease.namespace,
                 queues,
                 remaining,
@@ -263,7 +263,7 @@ impl Machine {
                 deadline: row.deadline,
                 spared: row.spared,
             };
-            self.derived.open_page(fence, page);
+            self.derived.open_lease(fence, open);
             if lease.in_process {
                 in_process.push(fence);
             }

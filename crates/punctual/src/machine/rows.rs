@@ -316,7 +316,7 @@ key!(
 );
 
 row!(
-    /// What a page was given out with: never changes.
+    /// What a lease was given out with: never changes.
     LeaseRow {
         namespace: u32,
         nonce: RandomBits,
@@ -340,7 +340,7 @@ impl Field for RandomBits {
 }
 
 row!(
-    /// When a page ends.
+    /// When a lease ends.
     DeadlineRow {
         deadline: Timestamp,
         lease_duration: Duration,

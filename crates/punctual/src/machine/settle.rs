@@ -5,7 +5,7 @@ use super::enqueue::Checked;
 use super::jobs::Loaded;
 use super::rows::*;
 use crate::engine::{
-    EnqueueVerdict, Namespace, PageReport, Settle, SettleVerdict, Settlement, Token,
+    EnqueueVerdict, LeaseReport, Namespace, Settle, SettleVerdict, Settlement, Token,
 };
 use crate::error::Result;
 use crate::job::{
@@ -32,25 +32,25 @@ impl Machine {
         self.begin(now)?;
         let namespace = self.namespace_or_new(namespace);
         let mut effects = effects.into_iter();
-        let mut verdicts = Vec::with_capacity(settle.pages.len());
-        for PageReport {
+        let mut verdicts = Vec::with_capacity(settle.leases.len());
+        for LeaseReport {
             token,
             settlements,
             lateness_us,
             run_time_us,
-        } in settle.pages
+        } in settle.leases
         {
-            let mut page = Vec::with_capacity(settlements.len());
+            let mut of_lease = Vec::with_capacity(settlements.len());
             let mut queue = None;
             for settlement in settlements {
                 let effects = effects.next().unwrap_or_default();
-                page.push(self.settle_one(namespace, token, settlement, effects, &mut queue)?);
+                of_lease.push(self.settle_one(namespace, token, settlement, effects, &mut queue)?);
             }
             if let Some(queue) = queue {
                 self.history
                     .measured(queue, self.now, &lateness_us, &run_time_us);
             }
-            verdicts.push(page);
+            verdicts.push(of_lease);
         }
         Ok(verdicts)
     }
@@ -66,7 +66,7 @@ impl Machine {
                 name: name.clone(),
             },
         };
-        let all = settle.pages.iter().flat_map(|page| &page.settlements);
+        let all = settle.leases.iter().flat_map(|lease| &lease.settlements);
         all.map(|one| one.effects.iter().map(checked).collect())
             .collect()
     }
@@ -162,7 +162,7 @@ impl Machine {
         if let Some(outcome) = PastOutcome::of(&settlement.outcome) {
             self.remember_attempt(&mut job, outcome, error.clone());
         }
-        self.leave_page(&job)?;
+        self.leave_lease(&job)?;
         let (now, id, queue) = (self.now, job.key.id, job.spec.queue);
         let spec = job.spec.clone();
         let status = job.status_mut();

@@ -63,9 +63,9 @@ impl Machine {
     /// Workers of the last minute, with what each has leased.
     fn workers(&self, namespace: u32) -> Vec<WorkerSeen> {
         let mut leased: HashMap<u128, usize> = HashMap::new();
-        for page in self.derived.pages.values() {
-            if page.namespace == namespace {
-                *leased.entry(page.worker).or_default() += page.remaining as usize;
+        for open in self.derived.leases.values() {
+            if open.namespace == namespace {
+                *leased.entry(open.worker).or_default() += open.remaining as usize;
             }
         }
         let mut workers = self.history.workers(namespace, self.now);

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::jobs::Loaded;
 use super::rows::*;
-use super::{Machine, OpenPage};
+use super::{Machine, OpenLease};
 use crate::engine::Maintained;
 use crate::error::Result;
 use crate::job::State;
@@ -46,25 +46,25 @@ impl Machine {
         })
     }
 
-    /// Nobody could extend while the engine answered nobody: each such page gets one more lease, once.
+    /// Nobody could extend while the engine answered nobody: each such lease lasts once more as long, once.
     fn spare_leases_after_silence(&mut self, since: Timestamp) {
         let gap = self.now - since;
-        if since == Timestamp::ZERO || self.derived.pages.is_empty() || gap < millis(1) {
+        if since == Timestamp::ZERO || self.derived.leases.is_empty() || gap < millis(1) {
             return;
         }
-        let silent = |page: &OpenPage| gap > page.lease_duration / 2 && !page.spared;
-        let pages = self.derived.pages.iter();
-        let spared: Vec<u64> = pages
-            .filter_map(|(fence, page)| silent(page).then_some(*fence))
+        let silent = |open: &OpenLease| gap > open.lease_duration / 2 && !open.spared;
+        let leases = self.derived.leases.iter();
+        let spared: Vec<u64> = leases
+            .filter_map(|(fence, open)| silent(open).then_some(*fence))
             .collect();
         for fence in &spared {
-            let Some(page) = self.derived.pages.get_mut(fence) else {
+            let Some(open) = self.derived.leases.get_mut(fence) else {
                 continue;
             };
-            page.spared = true;
+            open.spared = true;
             let (lease_duration, deadline) = (
-                page.lease_duration,
-                page.deadline.max(self.now + page.lease_duration),
+                open.lease_duration,
+                open.deadline.max(self.now + open.lease_duration),
             );
             self.derived.end_lease_at(*fence, deadline);
             let row = DeadlineRow {

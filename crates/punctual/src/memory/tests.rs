@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::{Claim, PageReport, Settle, SettleVerdict, Settlement, WorkerId};
+use crate::engine::{Claim, LeaseReport, Settle, SettleVerdict, Settlement, WorkerId};
 use crate::job::{Due, Outcome, State};
 use crate::time::{ManualClock, minutes};
 
@@ -20,7 +20,7 @@ async fn a_delayed_job_is_claimed_when_it_is_due_and_not_before() {
         .claim(&namespace, Claim::new(worker, "orders", 10))
         .await
         .unwrap();
-    assert!(claimed.pages.is_empty());
+    assert!(claimed.leases.is_empty());
     assert_eq!(claimed.wake_at, Some(clock.now() + minutes(30)));
 
     clock.advance(minutes(30));
@@ -28,12 +28,12 @@ async fn a_delayed_job_is_claimed_when_it_is_due_and_not_before() {
         .claim(&namespace, Claim::new(worker, "orders", 10))
         .await
         .unwrap();
-    let page = &claimed.pages[0];
-    assert_eq!((page.jobs[0].id, page.jobs[0].attempt), (id, 1));
+    let lease = &claimed.leases[0];
+    assert_eq!((lease.jobs[0].id, lease.jobs[0].attempt), (id, 1));
 
     let done = Settlement::new(id, 1, Outcome::Completed);
     let settle = Settle {
-        pages: vec![PageReport::new(page.token, vec![done])],
+        leases: vec![LeaseReport::new(lease.token, vec![done])],
     };
     let settled = engine.settle(&namespace, settle.clone()).await.unwrap();
     let expected = SettleVerdict::Settled {

@@ -13,7 +13,7 @@ use super::runtime::{HURRIED_PAUSE, Idle, Phase, Runtime};
 use super::slots::{Beat, Board, Room};
 use super::suspects::Suspects;
 use crate::backoff::{Backoff, draw};
-use crate::engine::{Claim, ClaimOrder, Claimed, Page, WaitFor, Waited, WorkerRecord};
+use crate::engine::{Claim, ClaimOrder, Claimed, Lease, WaitFor, Waited, WorkerRecord};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{JobRecord, Outcome};
 use crate::time::{Timestamp, millis, minutes, pause, seconds};
@@ -63,7 +63,7 @@ struct Claimer {
     suspects: Suspects,
     backoff: Backoff,
     was_alone: bool,
-    /// Whether the last claim was for a suspect. If it was not answered the next one is too: its page may be there.
+    /// Whether the last claim was for a suspect. If it was not answered the next one is too: its lease may be there.
     asked_alone: bool,
     /// When to ask for limits that are not known.
     limits_at: Duration,
@@ -117,7 +117,7 @@ impl Claimer {
             }
             Err(error) => {
                 self.suspects.unanswered();
-                // A page may be ours: it is still being claimed, until that is known.
+                // A lease may be ours: it is still being claimed, until that is known.
                 if error.kind() == ErrorKind::BatchTooLarge {
                     self.learn_limits().await;
                 }
@@ -138,7 +138,7 @@ impl Claimer {
         }
     }
 
-    /// A worker that ends asks for the page whose answer was lost, to hand it back: else its jobs
+    /// A worker that ends asks for the lease whose answer was lost, to hand it back: else its jobs
     /// would wait for the lease to end, and count a crash.
     async fn ask_again(&mut self) {
         while self.is_unanswered() {
@@ -168,7 +168,7 @@ impl Claimer {
         self.suspects.is_turn(now, alone::eldest(&self.rt))
     }
 
-    /// Sends a claim; an unanswered one again under its nonce, so that its page is not stranded.
+    /// Sends a claim; an unanswered one again under its nonce, so that its lease is not stranded.
     async fn claim(&mut self, room: Room, alone: bool) -> Result<Claimed> {
         let rt = &self.rt;
         let setup = &rt.setup;
@@ -367,35 +367,35 @@ fn shutting_down() -> Error {
     Error::new(ErrorKind::ShuttingDown, "worker ends").operation("claim")
 }
 
-/// Takes in the pages of a claim; answers how many jobs they bring, and whether one is a suspect.
+/// Takes in the leases of a claim; answers how many jobs they bring, and whether one is a suspect.
 fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) {
     let now = rt.now();
-    let jobs = claimed.pages.iter().map(|page| page.jobs.len()).sum();
+    let jobs = claimed.leases.iter().map(|lease| lease.jobs.len()).sum();
     let suspect = claimed
-        .pages
+        .leases
         .iter()
-        .any(|page| page.jobs.iter().any(JobRecord::is_suspect));
+        .any(|lease| lease.jobs.iter().any(JobRecord::is_suspect));
     let mut unknown = Vec::new();
     let seed = rt.board().seed();
-    let attempts = |page: Page| {
-        let lease = Arc::new(HeldLease::new(page.token, page.deadline, seed.clone()));
+    let attempts = |lease: Lease| {
+        let held = Arc::new(HeldLease::new(lease.token, lease.deadline, seed.clone()));
         let attempt = |job: JobRecord| {
             let labels = rt.meters.labels(&job.queue, &job.kind);
             rt.meters.claimed(labels);
-            (Context::new(Attempt::new(job, lease.clone())), labels)
+            (Context::new(Attempt::new(job, held.clone())), labels)
         };
-        let jobs: Vec<_> = page.jobs.into_iter().map(attempt).collect();
+        let jobs: Vec<_> = lease.jobs.into_iter().map(attempt).collect();
         // A repeated answer has less of its lease left than was asked for.
-        let left = rt.lease_duration().min(page.deadline - claimed.now);
-        (lease, Beat::new(asked, left), jobs)
+        let left = rt.lease_duration().min(lease.deadline - claimed.now);
+        (held, Beat::new(asked, left), jobs)
     };
     // Before the lock is taken: handlers end meanwhile.
-    let pages: Vec<_> = claimed.pages.into_iter().map(attempts).collect();
+    let leases: Vec<_> = claimed.leases.into_iter().map(attempts).collect();
     {
         let mut board = rt.board();
         board.set_engine_time(claimed.now, now);
-        for (lease, beat, jobs) in pages {
-            let key = board.add_page(lease, beat);
+        for (held, beat, jobs) in leases {
+            let key = board.add_lease(held, beat);
             if beat.beat_at < now + seconds(1) {
                 rt.beats.notify_one();
             }

@@ -74,18 +74,18 @@ impl Context {
 
     /// The worker that runs it.
     pub fn worker(&self) -> WorkerId {
-        self.0.lease.seed.worker
+        self.0.held.seed.worker
     }
 
     /// The name of the lease. Its `fence` only grows from lease to lease: a store that keeps the
     /// largest one seen can refuse whoever comes late.
     pub fn token(&self) -> Token {
-        self.0.lease.token
+        self.0.held.token
     }
 
     /// The instant of engine time at which the lease ends, as last heard of; the worker prolongs it.
     pub fn lease_until(&self) -> Timestamp {
-        self.0.lease.until()
+        self.0.held.until()
     }
 
     /// The instant of engine time at which the job's timeout ends this attempt, if it has one.
@@ -207,7 +207,7 @@ impl Context {
     }
 
     pub(super) fn states(&self) -> &States {
-        &self.0.lease.seed.states
+        &self.0.held.seed.states
     }
 }
 
@@ -222,7 +222,7 @@ impl fmt::Debug for Context {
     }
 }
 
-/// The lease of a page, shared by its attempts and whoever prolongs it.
+/// The lease, shared by its attempts and whoever prolongs it.
 pub(super) struct HeldLease {
     pub(super) token: Token,
     until_us: AtomicU64,
@@ -257,7 +257,7 @@ impl HeldLease {
 /// What the worker and the handler share of one attempt.
 pub(super) struct Attempt {
     pub(super) job: JobRecord,
-    pub(super) lease: Arc<HeldLease>,
+    pub(super) held: Arc<HeldLease>,
     started_us: AtomicU64,
     interrupt: AtomicU8,
     tripped: Notify,
@@ -276,10 +276,10 @@ pub(super) struct Output {
 }
 
 impl Attempt {
-    pub(super) fn new(job: JobRecord, lease: Arc<HeldLease>) -> Self {
+    pub(super) fn new(job: JobRecord, held: Arc<HeldLease>) -> Self {
         Self {
             job,
-            lease,
+            held,
             started_us: AtomicU64::new(0),
             interrupt: AtomicU8::new(0),
             tripped: Notify::new(),
@@ -297,7 +297,7 @@ impl Attempt {
     }
 
     pub(super) fn limits(&self) -> &Limits {
-        &self.lease.seed.limits
+        &self.held.seed.limits
     }
 
     /// Asks the handler to stop; the first reason stays.

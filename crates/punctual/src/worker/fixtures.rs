@@ -67,7 +67,7 @@ fn seed() -> Seed {
     }
 }
 
-pub(super) fn lease(fence: u64) -> Arc<HeldLease> {
+pub(super) fn held(fence: u64) -> Arc<HeldLease> {
     lease_with(fence, Arc::new(seed()))
 }
 
@@ -76,11 +76,11 @@ pub(super) fn lease_with(fence: u64, seed: Arc<Seed>) -> Arc<HeldLease> {
 }
 
 pub(super) fn context(job: JobRecord) -> Context {
-    context_under(job, lease(1))
+    context_under(job, held(1))
 }
 
-pub(super) fn context_under(job: JobRecord, lease: Arc<HeldLease>) -> Context {
-    let context = Context::new(Attempt::new(job, lease));
+pub(super) fn context_under(job: JobRecord, held: Arc<HeldLease>) -> Context {
+    let context = Context::new(Attempt::new(job, held));
     context.shared().starts(CLAIMED_AT);
     context
 }

@@ -1,4 +1,4 @@
-//! Heartbeats: each page's lease is prolonged at a third of its length, every due page in one call.
+//! Heartbeats: each lease is prolonged at a third of its length, every due lease in one call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job::{JobId, Outcome, Stop};
 use crate::time::{millis, within};
 
-/// Calls at once, where each page is prolonged by one of its own.
+/// Calls at once, where each lease is prolonged by one of its own.
 const CALLS_MAX: usize = 64;
 
 pub(super) async fn run(rt: Arc<Runtime>) {
@@ -38,7 +38,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
             false => extend(&rt, beats, now, rt.lease_duration() / 3).await,
         };
         if prolonged.is_err() {
-            // Part of the engine may be away: the pages of the others are not to be lost with it.
+            // Part of the engine may be away: the leases of the others are not to be lost with it.
             apart_until = rt.now() + rt.lease_duration();
         }
         match prolonged {
@@ -58,7 +58,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
     }
 }
 
-/// Prolongs each page by a call of its own; the error of one that was not. A quarter of the lease for that, and a twelfth
+/// Prolongs each lease by a call of its own; the error of one that was not. A quarter of the lease for that, and a twelfth
 /// for a pause, leave one that falls due meanwhile time enough.
 async fn extend_each(rt: &Runtime, beats: Vec<(u64, Extend)>, sent: Duration) -> Result<()> {
     let limit = rt.lease_duration() / 4;
@@ -79,8 +79,8 @@ async fn extend(
     sent: Duration,
     limit: Duration,
 ) -> Result<()> {
-    let (keys, pages): (Vec<u64>, Vec<Extend>) = beats.into_iter().unzip();
-    let asked = rt.engine.extend(&rt.namespace, pages);
+    let (keys, leases): (Vec<u64>, Vec<Extend>) = beats.into_iter().unzip();
+    let asked = rt.engine.extend(&rt.namespace, leases);
     let extended = match within(limit, asked).await {
         Some(extended) => extended,
         None => {
@@ -111,15 +111,15 @@ async fn extend(
 }
 
 impl Board {
-    /// The pages to prolong by that instant, each with the jobs still worked on.
+    /// The leases to prolong by that instant, each with the jobs still worked on.
     fn due_beats(&self, now: Duration, lease_duration: Duration) -> Vec<(u64, Extend)> {
-        let due = self.pages.iter().filter(|(_, page)| page.beat_at <= now);
+        let due = self.leases.iter().filter(|(_, lease)| lease.beat_at <= now);
         // In their order: they are searched below.
         let keys: Vec<u64> = due.map(|(key, _)| *key).take(self.batch_items()).collect();
         let mut extends: Vec<Extend> = keys
             .iter()
             .map(|key| Extend {
-                token: self.pages[key].lease.token,
+                token: self.leases[key].held.token,
                 lease_duration,
                 progress: Vec::new(),
                 jobs: Vec::new(),
@@ -127,12 +127,12 @@ impl Board {
             })
             .collect();
         for waiting in &self.ahead {
-            if let Ok(at) = keys.binary_search(&waiting.page) {
+            if let Ok(at) = keys.binary_search(&waiting.lease) {
                 extends[at].jobs.push(waiting.ctx.id());
             }
         }
         for run in self.runs.values() {
-            if let Ok(at) = keys.binary_search(&run.page) {
+            if let Ok(at) = keys.binary_search(&run.lease) {
                 let attempt = run.ctx.shared();
                 extends[at].jobs.push(attempt.job.id);
                 let note = attempt.progress_to_send();
@@ -148,25 +148,25 @@ impl Board {
         keys.into_iter().zip(extends).collect()
     }
 
-    /// The notes of these pages did not arrive: they go with the next beat.
-    fn repeat_progress(&self, pages: &[u64]) {
-        for run in self.runs.values().filter(|run| pages.contains(&run.page)) {
+    /// The notes of these leases did not arrive: they go with the next beat.
+    fn repeat_progress(&self, leases: &[u64]) {
+        for run in self.runs.values().filter(|run| leases.contains(&run.lease)) {
             run.ctx.shared().repeat_progress();
         }
     }
 
-    /// The lines that these pages' heartbeat carried are with the engine.
-    fn logs_arrived(&mut self, pages: &[u64]) {
-        for run in self.runs.values().filter(|run| pages.contains(&run.page)) {
+    /// The lines that these leases' heartbeat carried are with the engine.
+    fn logs_arrived(&mut self, leases: &[u64]) {
+        for run in self.runs.values().filter(|run| leases.contains(&run.lease)) {
             run.ctx.shared().log_arrived();
         }
     }
 
     fn next_beat(&self) -> Option<Duration> {
-        self.pages.values().map(|page| page.beat_at).min()
+        self.leases.values().map(|lease| lease.beat_at).min()
     }
 
-    /// Takes in the answer for one page; answers how many jobs were lost.
+    /// Takes in the answer for one lease; answers how many jobs were lost.
     fn extended(&mut self, key: u64, verdict: &ExtendVerdict, beat: Beat, now: Duration) -> usize {
         match verdict {
             ExtendVerdict::Extended {
@@ -174,11 +174,11 @@ impl Board {
                 lost,
                 cancel_requested,
             } => {
-                if let Some(page) = self.pages.get_mut(&key) {
-                    page.lease.prolong(*deadline);
-                    page.beat_at = beat.beat_at;
-                    page.trip_at = beat.trip_at;
-                    page.abort_at = beat.abort_at;
+                if let Some(lease) = self.leases.get_mut(&key) {
+                    lease.held.prolong(*deadline);
+                    lease.beat_at = beat.beat_at;
+                    lease.trip_at = beat.trip_at;
+                    lease.abort_at = beat.abort_at;
                 }
                 self.stop_jobs(key, cancel_requested, Cause::Requested, now);
                 self.stop_jobs(key, lost, Cause::Lost, now)
@@ -186,27 +186,27 @@ impl Board {
             ExtendVerdict::LeaseLost => {
                 let jobs: Vec<JobId> = self.jobs_of(key).collect();
                 let lost = self.stop_jobs(key, &jobs, Cause::Lost, now);
-                self.pages.remove(&key);
+                self.leases.remove(&key);
                 lost
             }
         }
     }
 
-    fn jobs_of(&self, page: u64) -> impl Iterator<Item = JobId> {
-        let ahead = self.ahead.iter().filter(move |job| job.page == page);
-        let runs = self.runs.values().filter(move |run| run.page == page);
+    fn jobs_of(&self, lease: u64) -> impl Iterator<Item = JobId> {
+        let ahead = self.ahead.iter().filter(move |job| job.lease == lease);
+        let runs = self.runs.values().filter(move |run| run.lease == lease);
         ahead
             .map(|waiting| waiting.ctx.id())
             .chain(runs.map(|run| run.ctx.id()))
     }
 
     /// Stops those of the jobs that run or wait; answers how many.
-    fn stop_jobs(&mut self, page: u64, jobs: &[JobId], cause: Cause, now: Duration) -> usize {
+    fn stop_jobs(&mut self, lease: u64, jobs: &[JobId], cause: Cause, now: Duration) -> usize {
         if jobs.is_empty() {
             return 0;
         }
         let waiting =
-            self.take_ahead(|waiting| waiting.page == page && jobs.contains(&waiting.ctx.id()));
+            self.take_ahead(|waiting| waiting.lease == lease && jobs.contains(&waiting.ctx.id()));
         for job in &waiting {
             match cause {
                 Cause::Lost => self.drop_ahead(job),
@@ -217,7 +217,7 @@ impl Board {
         let running: Vec<u64> = self
             .runs
             .iter()
-            .filter(|(_, run)| run.page == page && jobs.contains(&run.ctx.id()))
+            .filter(|(_, run)| run.lease == lease && jobs.contains(&run.ctx.id()))
             .map(|(key, _)| *key)
             .collect();
         let stopped = running

@@ -64,7 +64,7 @@ pub(super) struct Runtime {
     pub(super) nonce: AtomicU64,
     /// Something ended: wakes the settler.
     pub(super) settle: Notify,
-    /// A page came: wakes the heartbeats.
+    /// A lease came: wakes the heartbeats.
     pub(super) beats: Notify,
     /// A run came or is stopped: wakes the watch.
     pub(super) watch: Notify,

@@ -1,5 +1,5 @@
 //! Hands in how jobs ended: one call in flight, whatever ends meanwhile goes with the next, no timer. What is not answered
-//! is sent again page by page, later and later, beside what else has ended.
+//! is sent again lease by lease, later and later, beside what else has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub(super) use self::outbox::Outbox;
 use super::health::Loop;
 use super::runtime::{HURRIED_PAUSE, Phase, Runtime};
 use super::slots::Ended;
-use crate::engine::{Extend, PageReport, Settle, SettleVerdict, Settlement};
+use crate::engine::{Extend, LeaseReport, Settle, SettleVerdict, Settlement};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Effect, Outcome};
 
@@ -87,10 +87,10 @@ const NOTES_SECONDS_MAX: u64 = 10;
 /// Sends one batch; answers a verdict per job, in its order.
 async fn send(rt: &Runtime, batch: &Batch) -> Result<Vec<SettleVerdict>> {
     send_notes(rt, &batch.ended).await?;
-    let (settle, places) = pages(&batch.ended);
+    let (settle, places) = leases(&batch.ended);
     let call = rt.engine.settle(&rt.namespace, settle);
     let settled = rt.answer("settle", SETTLE_SECONDS_MAX, call).await?;
-    let verdict = |(page, at): (usize, usize)| settled.verdicts.get(page)?.get(at).cloned();
+    let verdict = |(lease, at): (usize, usize)| settled.verdicts.get(lease)?.get(at).cloned();
     places
         .into_iter()
         .map(|place| verdict(place).ok_or_else(missing_verdict))
@@ -102,7 +102,7 @@ async fn send_notes(rt: &Runtime, ended: &[Ended]) -> Result<()> {
     let mut beats: Vec<Extend> = Vec::new();
     for ended in ended {
         let Some(note) = &ended.note else { continue };
-        let token = ended.lease.token;
+        let token = ended.held.token;
         let note = (ended.settlement.id, note.clone());
         match beats.iter_mut().find(|beat| beat.token == token) {
             Some(beat) => beat.progress.push(note),
@@ -134,18 +134,22 @@ fn missing_verdict() -> Error {
     Error::new(ErrorKind::Internal, message).operation("settle")
 }
 
-/// One report per page, as they come page by page, and where in them each job is.
-fn pages(ended: &[Ended]) -> (Settle, Vec<(usize, usize)>) {
+/// One report per lease, as they come lease by lease, and where in them each job is.
+fn leases(ended: &[Ended]) -> (Settle, Vec<(usize, usize)>) {
     let mut settle = Settle::default();
     let mut places = Vec::with_capacity(ended.len());
     for ended in ended {
-        let token = ended.lease.token;
-        if settle.pages.last().is_none_or(|page| page.token != token) {
-            settle.pages.push(PageReport::new(token, Vec::new()));
+        let token = ended.held.token;
+        if settle
+            .leases
+            .last()
+            .is_none_or(|lease| lease.token != token)
+        {
+            settle.leases.push(LeaseReport::new(token, Vec::new()));
         }
-        let page = settle.pages.len() - 1;
-        let report = &mut settle.pages[page];
-        places.push((page, report.settlements.len()));
+        let lease = settle.leases.len() - 1;
+        let report = &mut settle.leases[lease];
+        places.push((lease, report.settlements.len()));
         report.settlements.push(ended.settlement.clone());
         if let Some((lateness, run_time)) = ended.measured {
             report.lateness_us.push(micros(lateness));
@@ -168,7 +172,7 @@ fn note(rt: &Runtime, ended: &[Ended], verdicts: &[SettleVerdict]) {
                 tracing::warn!(
                     id = %settlement.id,
                     attempt = settlement.attempt,
-                    token = %ended.lease.token,
+                    token = %ended.held.token,
                     "lease lost before its outcome was handed in; the job runs again"
                 );
             }

@@ -32,7 +32,7 @@ pub(super) struct Board {
     seed: Arc<Seed>,
     /// Whether the engine told the limits; else they are the defaults.
     knows_limits: bool,
-    pub(super) pages: BTreeMap<u64, Leased>,
+    pub(super) leases: BTreeMap<u64, Leased>,
     pub(super) ahead: VecDeque<Ahead>,
     ahead_bytes: usize,
     /// By their slots' tasks, each of which runs one after the other.
@@ -49,9 +49,9 @@ pub(super) struct Board {
     keys: u64,
 }
 
-/// A page that this worker holds.
+/// A lease that this worker holds.
 pub(super) struct Leased {
-    pub(super) lease: Arc<HeldLease>,
+    pub(super) held: Arc<HeldLease>,
     /// When to prolong it next.
     pub(super) beat_at: Duration,
     /// When its handlers are asked to stop, should it not be prolonged before.
@@ -64,7 +64,7 @@ pub(super) struct Leased {
 
 /// A claimed job that waits for a slot.
 pub(super) struct Ahead {
-    pub(super) page: u64,
+    pub(super) lease: u64,
     nth: u64,
     pub(super) ctx: Context,
     labels: Labels,
@@ -73,7 +73,7 @@ pub(super) struct Ahead {
 
 /// A job in a slot.
 pub(super) struct Run {
-    pub(super) page: u64,
+    pub(super) lease: u64,
     nth: u64,
     pub(super) ctx: Context,
     labels: Labels,
@@ -112,9 +112,9 @@ pub(super) struct Start {
 
 /// A job to hand in.
 pub(super) struct Ended {
-    pub(super) lease: Arc<HeldLease>,
-    page: u64,
-    /// Grows from job to job of a page as they are taken in, or given up.
+    pub(super) held: Arc<HeldLease>,
+    lease: u64,
+    /// Grows from job to job of a lease as they are taken in, or given up.
     nth: u64,
     pub(super) labels: Labels,
     pub(super) settlement: Settlement,
@@ -140,7 +140,7 @@ impl Board {
             grace,
             seed: Arc::new(seed),
             knows_limits,
-            pages: BTreeMap::new(),
+            leases: BTreeMap::new(),
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             runs: BTreeMap::new(),
@@ -200,28 +200,28 @@ impl Board {
         })
     }
 
-    /// Takes in a page; its times count from the instant the claim was sent.
-    pub(super) fn add_page(&mut self, lease: Arc<HeldLease>, beat: Beat) -> u64 {
+    /// Takes in a lease; its times count from the instant the claim was sent.
+    pub(super) fn add_lease(&mut self, held: Arc<HeldLease>, beat: Beat) -> u64 {
         self.keys += 1;
-        let page = Leased {
-            lease,
+        let lease = Leased {
+            held,
             beat_at: beat.beat_at,
             trip_at: beat.trip_at,
             abort_at: beat.abort_at,
             open: 0,
         };
-        self.pages.insert(self.keys, page);
+        self.leases.insert(self.keys, lease);
         self.keys
     }
 
-    /// Puts a job of a page in line for a slot.
-    pub(super) fn add_job(&mut self, page: u64, ctx: Context, labels: Labels, now: Duration) {
-        if let Some(leased) = self.pages.get_mut(&page) {
+    /// Puts a job of a lease in line for a slot.
+    pub(super) fn add_job(&mut self, lease: u64, ctx: Context, labels: Labels, now: Duration) {
+        if let Some(leased) = self.leases.get_mut(&lease) {
             leased.open += 1;
             self.ahead_bytes += ctx.job().payload.len();
             self.keys += 1;
             self.ahead.push_back(Ahead {
-                page,
+                lease,
                 nth: self.keys,
                 ctx,
                 labels,
@@ -230,24 +230,24 @@ impl Board {
         }
     }
 
-    /// Ends a job of a page that is not to run at all.
+    /// Ends a job of a lease that is not to run at all.
     pub(super) fn end_unrun(
         &mut self,
-        page: u64,
+        lease: u64,
         job: &JobRecord,
         labels: Labels,
         outcome: Outcome,
         stopped: Option<Stop>,
     ) {
-        if let Some(leased) = self.pages.get_mut(&page) {
+        if let Some(leased) = self.leases.get_mut(&lease) {
             leased.open += 1;
-            let lease = leased.lease.clone();
+            let held = leased.held.clone();
             let mut settlement = Settlement::new(job.id, job.attempt, outcome);
             settlement.stopped = stopped;
             self.keys += 1;
             self.end(Ended {
+                held,
                 lease,
-                page,
                 nth: self.keys,
                 labels,
                 bytes: size(&settlement),
@@ -291,7 +291,7 @@ impl Board {
         loop {
             let waiting = self.ahead.pop_front()?;
             self.ahead_bytes -= waiting.ctx.job().payload.len();
-            let Some(leased) = self.pages.get(&waiting.page) else {
+            let Some(leased) = self.leases.get(&waiting.lease) else {
                 continue;
             };
             if leased.trip_at <= now {
@@ -304,7 +304,7 @@ impl Board {
             ctx.shared().starts(started_at);
             let lateness = started_at - ctx.job().due;
             let run = Run {
-                page: waiting.page,
+                lease: waiting.lease,
                 nth: waiting.nth,
                 ctx: ctx.clone(),
                 labels: waiting.labels,
@@ -378,8 +378,8 @@ impl Board {
                     settlement.log = log;
                 }
                 self.end(Ended {
-                    lease: attempt.lease.clone(),
-                    page: run.page,
+                    held: attempt.held.clone(),
+                    lease: run.lease,
                     nth: run.nth,
                     labels: run.labels,
                     bytes: size(&settlement),
@@ -389,7 +389,7 @@ impl Board {
                     measured: Some((run.lateness, run_time)),
                 })
             }
-            None => self.close(run.page),
+            None => self.close(run.lease),
         }
         Over {
             run_time,
@@ -404,7 +404,7 @@ impl Board {
         self.ended.push_back(ended);
     }
 
-    /// Takes what is to be handed in, at most a batch, page by page and each in its order: so engines find what stood
+    /// Takes what is to be handed in, at most a batch, lease by lease and each in its order: so engines find what stood
     /// together together.
     pub(super) fn take_ended(&mut self) -> Vec<Ended> {
         let limits = self.seed.limits;
@@ -419,7 +419,7 @@ impl Board {
             taken.extend(self.ended.pop_front());
         }
         self.in_flight += taken.len();
-        taken.sort_unstable_by_key(|ended| (ended.page, ended.nth));
+        taken.sort_unstable_by_key(|ended| (ended.lease, ended.nth));
         taken
     }
 
@@ -428,16 +428,16 @@ impl Board {
         self.in_flight -= batch.len();
         for ended in batch {
             self.unsettled_bytes -= ended.bytes;
-            self.close(ended.page);
+            self.close(ended.lease);
         }
     }
 
-    /// One job of a page less; the last one ends the page.
-    fn close(&mut self, page: u64) {
-        if let Some(leased) = self.pages.get_mut(&page) {
+    /// One job of a lease less; the last one ends the lease.
+    fn close(&mut self, lease: u64) {
+        if let Some(leased) = self.leases.get_mut(&lease) {
             leased.open = leased.open.saturating_sub(1);
             if leased.open == 0 {
-                self.pages.remove(&page);
+                self.leases.remove(&lease);
             }
         }
     }
@@ -457,14 +457,14 @@ impl Board {
     /// Ends what was taken from the line.
     pub(super) fn end_ahead(&mut self, waiting: &Ahead, outcome: Outcome, stopped: Option<Stop>) {
         let job = waiting.ctx.job();
-        self.end_unrun(waiting.page, job, waiting.labels, outcome, stopped);
+        self.end_unrun(waiting.lease, job, waiting.labels, outcome, stopped);
         // It was counted when it joined the line.
-        self.close(waiting.page);
+        self.close(waiting.lease);
     }
 
     /// Drops what was taken from the line: its lease is lost.
     pub(super) fn drop_ahead(&mut self, waiting: &Ahead) {
-        self.close(waiting.page);
+        self.close(waiting.lease);
     }
 
     pub(super) fn knows_limits(&self) -> bool {
@@ -480,7 +480,7 @@ impl Board {
         self.knows_limits = true;
     }
 
-    /// What the attempts of pages to come are given.
+    /// What the attempts of leases to come are given.
     pub(super) fn seed(&self) -> Arc<Seed> {
         self.seed.clone()
     }

@@ -92,17 +92,17 @@ impl Probe {
         state.faults.entry(verb).or_default().extend(faults);
     }
 
-    /// The part of the engine that knows this page does not answer from now on, nor does a call that names it.
-    pub(crate) fn loses(&self, page: Token) {
-        self.state.lock().unwrap().away.insert(page);
+    /// The part of the engine that knows this lease does not answer from now on, nor does a call that names it.
+    pub(crate) fn loses(&self, lease: Token) {
+        self.state.lock().unwrap().away.insert(lease);
     }
 
-    /// Which pages are there, and whether one is not.
-    fn there<T>(&self, pages: Vec<T>, token: impl Fn(&T) -> Token) -> (Vec<T>, bool) {
+    /// Which leases are there, and whether one is not.
+    fn there<T>(&self, leases: Vec<T>, token: impl Fn(&T) -> Token) -> (Vec<T>, bool) {
         let state = self.state.lock().unwrap();
-        let named = pages.len();
-        let is_there = |page: &T| !state.away.contains(&token(page));
-        let there: Vec<T> = pages.into_iter().filter(is_there).collect();
+        let named = leases.len();
+        let is_there = |lease: &T| !state.away.contains(&token(lease));
+        let there: Vec<T> = leases.into_iter().filter(is_there).collect();
         let all = there.len() == named;
         (there, all)
     }
@@ -188,8 +188,8 @@ impl Engine for Probe {
         self.through(verb, self.inner.claim(namespace, claim)).await
     }
 
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
-        let (there, all) = self.there(pages, |page| page.token);
+    async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended> {
+        let (there, all) = self.there(leases, |lease| lease.token);
         let extended = self.through("extend", self.inner.extend(namespace, there));
         let extended = extended.await?;
         all.then_some(extended).ok_or_else(is_away)
@@ -200,8 +200,8 @@ impl Engine for Probe {
         if let Some(gate) = &self.settle_gate {
             gate.acquire().await.unwrap().forget();
         }
-        let (pages, all) = self.there(settle.pages, |page| page.token);
-        let settle = Settle { pages };
+        let (leases, all) = self.there(settle.leases, |lease| lease.token);
+        let settle = Settle { leases };
         let settled = self.through("settle", self.inner.settle(namespace, settle));
         let settled = settled.await?;
         all.then_some(settled).ok_or_else(is_away)

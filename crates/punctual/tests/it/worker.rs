@@ -490,7 +490,7 @@ async fn the_context_shows_header_deadline_and_lease() {
         0,
         "only its mark is left"
     );
-    assert_eq!(probe.settles()[0].pages[0].settlements[0].error, None);
+    assert_eq!(probe.settles()[0].leases[0].settlements[0].error, None);
 }
 
 fn unreachable() {

@@ -44,7 +44,7 @@ async fn effects_are_there_with_the_outcome() {
     assert_enqueued::<Ship>(&probe, |ship| ship.order == 1).await;
     let settles = probe.settles();
     assert_eq!(settles.len(), 1);
-    let [Effect::Enqueue(follow_up)] = &settles[0].pages[0].settlements[0].effects[..] else {
+    let [Effect::Enqueue(follow_up)] = &settles[0].leases[0].settlements[0].effects[..] else {
         panic!("one follow-up: {:?}", settles[0]);
     };
     let parent = (PARENT_HEADER.to_owned(), id.to_string());
@@ -249,7 +249,7 @@ async fn large_effects_are_handed_in_by_as_many_calls_as_they_need() {
     }
     running.stop().await;
     for settle in probe.settles() {
-        let settlements = settle.pages.iter().flat_map(|page| &page.settlements);
+        let settlements = settle.leases.iter().flat_map(|lease| &lease.settlements);
         let effects: usize = settlements.map(|one| one.effects.len()).sum();
         assert!(effects * part <= limits.batch_bytes, "{effects} effects");
     }

@@ -73,7 +73,7 @@ async fn health_says_what_fails_and_for_how_long() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_whose_answer_was_lost_is_asked_for_again() {
+async fn a_lease_whose_answer_was_lost_is_asked_for_again() {
     let (probe, _clock) = Probe::new();
     let id = send(&probe, 1).await;
     probe.fail("claim", [UNANSWERED]);
@@ -180,7 +180,13 @@ async fn whatever_ends_during_a_settle_goes_with_the_next() {
     let sizes: Vec<usize> = probe
         .settles()
         .iter()
-        .map(|settle| settle.pages.iter().map(|page| page.settlements.len()).sum())
+        .map(|settle| {
+            settle
+                .leases
+                .iter()
+                .map(|lease| lease.settlements.len())
+                .sum()
+        })
         .collect();
     assert_eq!(sizes, [1, 19]);
 }
@@ -223,7 +229,7 @@ async fn one_outcome_that_the_engine_refuses_does_not_hold_up_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_whose_answer_was_lost_is_handed_back_by_a_worker_that_ends() {
+async fn a_lease_whose_answer_was_lost_is_handed_back_by_a_worker_that_ends() {
     let (probe, _clock) = Probe::new();
     let id = send(&probe, 1).await;
     // The first one takes effect; by its second try the worker has been told to end.

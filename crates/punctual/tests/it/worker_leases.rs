@@ -118,8 +118,8 @@ async fn a_lost_lease_cancels_the_handler_and_nothing_is_handed_in() {
     let handed_in: Vec<_> = probe
         .settles()
         .into_iter()
-        .flat_map(|settle| settle.pages)
-        .flat_map(|page| page.settlements)
+        .flat_map(|settle| settle.leases)
+        .flat_map(|lease| lease.settlements)
         .map(|settlement| settlement.attempt)
         .collect();
     assert_eq!(handed_in, [2], "the first attempt is nobody's business");
@@ -178,7 +178,7 @@ async fn an_engine_that_cannot_be_reached_stops_the_handler_in_time() {
 
 /// As where a namespace is cut into shards, and one of them is away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pages_of_a_part_that_is_away_take_no_others_with_them() {
+async fn leases_of_a_part_that_is_away_take_no_others_with_them() {
     let (probe, _clock) = Probe::new();
     let (told, mut starts) = mpsc::unbounded_channel();
     let (stopped, mut interrupts) = mpsc::unbounded_channel();
@@ -210,7 +210,7 @@ async fn pages_of_a_part_that_is_away_take_no_others_with_them() {
     // The others would be stopped within a lease.
     let other = within(seconds(2), interrupts.recv()).await;
     assert_eq!(other, None);
-    // What it hands in of that page is not answered either, and holds up nobody.
+    // What it hands in of that lease is not answered either, and holds up nobody.
     release.close();
     for id in &ids[1..] {
         let job = settled(&probe, *id).await;

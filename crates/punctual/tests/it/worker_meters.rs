@@ -26,9 +26,9 @@ async fn lateness_and_run_time_go_to_the_engine() {
         .run_until_idle()
         .await
         .unwrap();
-    let page = probe.settles()[0].pages[0].clone();
-    assert_eq!(page.run_time_us.len(), 1);
-    let lateness = page.lateness_us[0];
+    let lease = probe.settles()[0].leases[0].clone();
+    assert_eq!(lease.run_time_us.len(), 1);
+    let lateness = lease.lateness_us[0];
     // The engine's clock stands still; what passed here since the claim's answer is added.
     assert!((7_000..5_000_000).contains(&lateness), "{lateness} us");
 }

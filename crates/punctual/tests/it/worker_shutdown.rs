@@ -145,7 +145,7 @@ async fn what_is_claimed_ahead_is_handed_back_first() {
     for _ in 0..65 {
         soon(gate.started.recv()).await;
     }
-    // The page is here, and nothing is claimed while what is ahead lasts: an answer that came
+    // The lease is here, and nothing is claimed while what is ahead lasts: an answer that came
     // during the drain would hand it back as well.
     running.drain();
     let mut ahead = 0;

@@ -37,7 +37,7 @@ async fn of_64_jobs_only_the_one_that_ends_its_process_dies() {
     for n in 0..64 {
         ids.push(send(&probe, n).await);
     }
-    // Two crashes with all 64 in one page, then one alone.
+    // Two crashes with all 64 in one lease, then one alone.
     for life in 0..3 {
         let (worker, mut crashed) = process(&probe, life);
         let holders = Arc::strong_count(&probe);
@@ -60,7 +60,7 @@ async fn of_64_jobs_only_the_one_that_ends_its_process_dies() {
     }
 }
 
-/// Enqueues jobs that crashed twice in a page with others.
+/// Enqueues jobs that crashed twice in a lease with others.
 async fn suspects(probe: &Arc<Probe>, clock: &ManualClock, count: u32) -> Vec<JobId> {
     let mut ids = Vec::new();
     for n in 0..count {
@@ -113,7 +113,7 @@ async fn a_suspect_runs_with_nothing_beside_it() {
     assert_eq!(alone.load(Ordering::SeqCst), 5);
 }
 
-/// Its page may be there under that nonce, and is no other one if a worker that ends asks for it.
+/// Its lease may be there under that nonce, and is no other one if a worker that ends asks for it.
 /// Seed 601 of `redis-http` buried a job that had not run alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_suspect_whose_claim_was_not_answered_is_asked_for_alone_again() {
@@ -203,8 +203,8 @@ async fn an_isolated_worker_takes_suspects_beside_its_work() {
         }
     });
     soon(worker.run_until_idle()).await.unwrap();
-    let pages: Vec<bool> = probe.claims().iter().map(|claim| claim.alone).collect();
-    assert!(pages.iter().filter(|alone| **alone).count() >= 3);
+    let leases: Vec<bool> = probe.claims().iter().map(|claim| claim.alone).collect();
+    assert!(leases.iter().filter(|alone| **alone).count() >= 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual::conformance::START;
-use punctual::engine::{Claim, Durability, Page, PageReport, Settle, Settlement, WorkerId};
+use punctual::engine::{Claim, Durability, Lease, LeaseReport, Settle, Settlement, WorkerId};
 use punctual::job::{Group, OnRetry, Unique, UniquePolicy};
 use punctual::time::{
     ManualClock, Stopwatch, Timestamp, days, hours, millis, minutes, pause, seconds,
@@ -191,24 +191,24 @@ async fn work_off(engine: &dyn Engine) -> usize {
     loop {
         let claim = Claim::new(worker, QUEUE, BATCH);
         let claimed = engine.claim(&here(), claim).await.expect("claim");
-        if claimed.pages.is_empty() {
+        if claimed.leases.is_empty() {
             return attempts;
         }
         attempts += claimed
-            .pages
+            .leases
             .iter()
-            .map(|page| page.jobs.len())
+            .map(|lease| lease.jobs.len())
             .sum::<usize>();
-        let pages = claimed.pages.iter().map(report).collect();
+        let leases = claimed.leases.iter().map(report).collect();
         engine
-            .settle(&here(), Settle { pages })
+            .settle(&here(), Settle { leases })
             .await
             .expect("settle");
     }
 }
 
-fn report(page: &Page) -> PageReport {
-    let ends = page.jobs.iter().map(|job| {
+fn report(lease: &Lease) -> LeaseReport {
+    let ends = lease.jobs.iter().map(|job| {
         let outcome = match (job.kind.as_str(), job.attempt) {
             ("fails", 1) => Outcome::Retry {
                 after: Some(seconds(5)),
@@ -218,7 +218,7 @@ fn report(page: &Page) -> PageReport {
         };
         Settlement::new(job.id, job.attempt, outcome)
     });
-    PageReport::new(page.token, ends.collect())
+    LeaseReport::new(lease.token, ends.collect())
 }
 
 /// All that time has brought about, slice by slice.

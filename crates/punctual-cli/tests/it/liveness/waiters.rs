@@ -97,7 +97,7 @@ async fn job(mut waits: TcpStream) -> String {
     waits.read_to_string(&mut answer).await.expect("an answer");
     let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
     let claimed: Value = serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"));
-    text(&claimed["pages"][0]["jobs"][0]["id"])
+    text(&claimed["leases"][0]["jobs"][0]["id"])
 }
 
 /// The longest that a due job may wait while somebody waits for it.

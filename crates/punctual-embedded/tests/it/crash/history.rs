@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual::engine::{
-    Action, Claim, Edit, EnqueueVerdict, PageReport, Select, Settle, SettleVerdict, Settlement,
+    Action, Claim, Edit, EnqueueVerdict, LeaseReport, Select, Settle, SettleVerdict, Settlement,
     Target, Token, WorkerId,
 };
 use punctual::time::{ManualClock, hours};
@@ -178,11 +178,11 @@ impl Caller {
     async fn claim(&mut self, engine: &dyn Engine) -> Result<()> {
         let claim = Claim::new(self.worker, self.queue.clone(), 3);
         let claimed = engine.claim(&Namespace::default(), claim).await?;
-        for page in claimed.pages {
-            let held = page
+        for lease in claimed.leases {
+            let held = lease
                 .jobs
                 .into_iter()
-                .map(|job| (page.token, job.id, job.attempt));
+                .map(|job| (lease.token, job.id, job.attempt));
             self.held.extend(held);
         }
         Ok(())
@@ -200,9 +200,9 @@ impl Caller {
         });
         let mut settlement = Settlement::new(id, attempt, Outcome::Completed);
         settlement.effects = vec![Effect::Enqueue(Box::new(follower))];
-        let pages = vec![PageReport::new(token, vec![settlement])];
+        let leases = vec![LeaseReport::new(token, vec![settlement])];
         let settled = engine
-            .settle(&Namespace::default(), Settle { pages })
+            .settle(&Namespace::default(), Settle { leases })
             .await?;
         assert!(matches!(
             settled.verdicts[0][0],
@@ -314,11 +314,11 @@ impl Caller {
                 let claim = Claim::new(WorkerId::random(), self.queue.clone(), 100);
                 let claim = Claim { alone, ..claim };
                 let answer = engine.claim(&Namespace::default(), claim).await;
-                let pages = answer.expect("claim").pages;
-                if pages.is_empty() {
+                let leases = answer.expect("claim").leases;
+                if leases.is_empty() {
                     break;
                 }
-                let jobs = pages.into_iter().flat_map(|page| page.jobs);
+                let jobs = leases.into_iter().flat_map(|lease| lease.jobs);
                 claimed.extend(jobs.map(|job| job.id));
             }
         }

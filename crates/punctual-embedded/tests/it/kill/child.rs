@@ -2,7 +2,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use punctual::engine::{Claim, Durability, PageReport, Settle, Settlement, WorkerId};
+use punctual::engine::{Claim, Durability, LeaseReport, Settle, Settlement, WorkerId};
 use punctual::time::millis;
 use punctual::{Effect, Engine, JobId, Namespace, NewJob, Outcome};
 use punctual_embedded::{EmbeddedEngine, Options};
@@ -116,15 +116,15 @@ async fn work(engine: Arc<EmbeddedEngine>) {
             .claim(&Namespace::default(), claim)
             .await
             .expect("claim");
-        for page in claimed.pages {
-            for held in page.jobs {
+        for lease in claimed.leases {
+            for held in lease.jobs {
                 let follower = job();
                 Word::Settles(held.id, follower.id).say();
                 let mut end = Settlement::new(held.id, held.attempt, Outcome::Completed);
                 end.effects = vec![Effect::Enqueue(Box::new(follower))];
-                let pages = vec![PageReport::new(page.token, vec![end])];
+                let leases = vec![LeaseReport::new(lease.token, vec![end])];
                 engine
-                    .settle(&Namespace::default(), Settle { pages })
+                    .settle(&Namespace::default(), Settle { leases })
                     .await
                     .expect("settle");
                 Word::Settled(held.id).say();

@@ -59,7 +59,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_page_that_was_answered_and_not_looked_at_is_handed_back() {
+async fn a_lease_that_was_answered_and_not_looked_at_is_handed_back() {
     let bench = bench().await;
     let mut claiming = Box::pin(claim_for(&bench.shared, &bench.caller, bench.request()));
     let first = poll_fn(|context| Poll::Ready(claiming.as_mut().poll(context).is_pending()));
@@ -71,7 +71,7 @@ async fn a_page_that_was_answered_and_not_looked_at_is_handed_back() {
 }
 
 #[tokio::test]
-async fn a_page_whose_answer_nobody_writes_is_handed_back_and_one_that_is_written_is_not() {
+async fn a_lease_whose_answer_nobody_writes_is_handed_back_and_one_that_is_written_is_not() {
     let bench = bench().await;
     let claim = async || {
         let allowed = Allowed(bench.caller.clone(), std::marker::PhantomData);

@@ -1,4 +1,4 @@
-//! Claims, and the pages that answer them.
+//! Claims, and the leases that answer them.
 
 use punctual::engine::{Claim, ClaimOrder, Claimed, WorkerId, WorkerRecord};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub(crate) struct ClaimRequest {
     /// Whether the worker runs nothing else.
     #[serde(default)]
     alone: bool,
-    /// 16 hexadecimal digits; the same again answers the same page.
+    /// 16 hexadecimal digits; the same again answers the same lease.
     #[schema(pattern = "^[0-9a-f]{16}$")]
     nonce: Option<String>,
 }
@@ -134,7 +134,7 @@ enum OrderLine {
 /// The answer to a claim.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ClaimAnswer {
-    pages: Vec<PageLine>,
+    leases: Vec<LeaseLine>,
     now: String,
     /// The earliest instant at which a claim could answer more by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,13 +145,13 @@ pub(crate) struct ClaimAnswer {
 
 impl From<Claimed> for ClaimAnswer {
     fn from(claimed: Claimed) -> Self {
-        let pages = claimed.pages.iter().map(|page| PageLine {
-            token: page.token.to_string(),
-            deadline: page.deadline.to_string(),
-            jobs: page.jobs.iter().map(JobLine::document).collect(),
+        let leases = claimed.leases.iter().map(|lease| LeaseLine {
+            token: lease.token.to_string(),
+            deadline: lease.deadline.to_string(),
+            jobs: lease.jobs.iter().map(JobLine::document).collect(),
         });
         Self {
-            pages: pages.collect(),
+            leases: leases.collect(),
             now: claimed.now.to_string(),
             wake_at: claimed.wake_at.map(|at| at.to_string()),
             suspects: claimed.suspects,
@@ -161,8 +161,8 @@ impl From<Claimed> for ClaimAnswer {
 
 /// Jobs under one lease.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Page)]
-struct PageLine {
+#[schema(as = Lease)]
+struct LeaseLine {
     token: String,
     /// The instant the lease ends unless it is extended.
     deadline: String,

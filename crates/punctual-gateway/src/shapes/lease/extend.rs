@@ -1,4 +1,4 @@
-//! Extensions, and what became of each page's lease.
+//! Extensions, and what became of each lease.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use super::token::token_of;
 use crate::job_line::SpanText;
 use crate::problem::{Problem, Result};
 use crate::request::bounded;
-use crate::shapes::words::{Id, PageToken};
+use crate::shapes::words::{Id, LeaseToken};
 
-/// Pages to extend.
+/// Leases to extend.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExtendRequest {
     #[serde(deserialize_with = "bounded")]
-    pages: Vec<ExtendLine>,
+    leases: Vec<ExtendLine>,
 }
 
 impl ExtendRequest {
-    pub(crate) fn pages(self) -> Result<Vec<Extend>> {
-        let page = |line: ExtendLine| {
+    pub(crate) fn leases(self) -> Result<Vec<Extend>> {
+        let lease = |line: ExtendLine| {
             let jobs: punctual::Result<Vec<JobId>> =
                 line.jobs.iter().map(|id| id.parse()).collect();
             let progress = line
@@ -42,18 +42,18 @@ impl ExtendRequest {
                 jobs: jobs?,
             })
         };
-        let pages = self.pages.into_iter().enumerate();
-        pages
-            .map(|(index, line)| page(line).map_err(|problem: Problem| problem.index(index)))
+        let leases = self.leases.into_iter().enumerate();
+        leases
+            .map(|(index, line)| lease(line).map_err(|problem: Problem| problem.index(index)))
             .collect()
     }
 }
 
-/// One page to extend.
+/// One lease to extend.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ExtendLine {
-    #[schema(value_type = PageToken)]
+    #[schema(value_type = LeaseToken)]
     token: String,
     /// 10s by default.
     lease_duration: Option<SpanText>,
@@ -70,10 +70,10 @@ struct ExtendLine {
     log: BTreeMap<String, Vec<String>>,
 }
 
-/// The answer to an extension, one per page in order.
+/// The answer to an extension, one per lease in order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ExtendAnswer {
-    pages: Vec<ExtendedLine>,
+    leases: Vec<ExtendedLine>,
     now: String,
 }
 
@@ -97,27 +97,27 @@ impl ExtendAnswer {
             },
         };
         Self {
-            pages: tokens.iter().zip(&extended.verdicts).map(line).collect(),
+            leases: tokens.iter().zip(&extended.verdicts).map(line).collect(),
             now: extended.now.to_string(),
         }
     }
 }
 
-/// What became of one page's lease.
+/// What became of one lease.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 enum ExtendedLine {
     Extended {
         token: String,
         deadline: String,
-        /// Jobs that are no longer of this page.
+        /// Jobs that are no longer of this lease.
         lost: Vec<String>,
         /// Jobs that are asked to stop.
         cancel_requested: Vec<String>,
     },
     Lost {
         token: String,
-        /// Always true: every job of the page is lost.
+        /// Always true: every job of the lease is lost.
         lease_lost: bool,
     },
 }

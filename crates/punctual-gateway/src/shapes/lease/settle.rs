@@ -1,6 +1,6 @@
 //! Settlements as they are handed in.
 
-use punctual::engine::{PageReport, Settle, Settlement};
+use punctual::engine::{LeaseReport, Settle, Settlement};
 use punctual::job::Stop;
 use punctual::trace::name_parent;
 use punctual::{Effect, JobId, Outcome};
@@ -14,47 +14,47 @@ use crate::job_line::{JobLine, SpanText, either, raw};
 use crate::problem::{Problem, Result};
 use crate::request::bounded;
 use crate::shapes::new_job::new_job;
-use crate::shapes::words::{Count, Id, PageToken};
+use crate::shapes::words::{Count, Id, LeaseToken};
 use crate::unread::shown;
 
-/// How attempts ended, a part per page.
+/// How attempts ended, a part per lease.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettleRequest {
     #[serde(deserialize_with = "bounded")]
-    pages: Vec<ReportLine>,
+    leases: Vec<ReportLine>,
 }
 
 impl SettleRequest {
     pub(crate) fn settle(self, guard: &Guard, header_bytes_max: usize) -> Result<Settle> {
         let mut count = 0;
-        let mut pages = Vec::with_capacity(self.pages.len());
-        for page in self.pages {
-            let token = token_of(&page.token)?;
-            let mut settlements = Vec::with_capacity(page.settlements.len());
-            for line in page.settlements {
+        let mut leases = Vec::with_capacity(self.leases.len());
+        for lease in self.leases {
+            let token = token_of(&lease.token)?;
+            let mut settlements = Vec::with_capacity(lease.settlements.len());
+            for line in lease.settlements {
                 let settlement = line
                     .settlement(guard, header_bytes_max)
                     .map_err(|problem| problem.index(count));
                 settlements.push(settlement?);
                 count += 1;
             }
-            pages.push(PageReport {
+            leases.push(LeaseReport {
                 token,
                 settlements,
-                lateness_us: page.lateness_us,
-                run_time_us: page.run_time_us,
+                lateness_us: lease.lateness_us,
+                run_time_us: lease.run_time_us,
             });
         }
-        Ok(Settle { pages })
+        Ok(Settle { leases })
     }
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = PageReport)]
+#[schema(as = LeaseReport)]
 #[serde(deny_unknown_fields)]
 struct ReportLine {
-    #[schema(value_type = PageToken)]
+    #[schema(value_type = LeaseToken)]
     token: String,
     #[serde(deserialize_with = "bounded")]
     settlements: Vec<SettlementLine>,

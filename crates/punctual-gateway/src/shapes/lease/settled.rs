@@ -1,6 +1,6 @@
 //! The answer to a settlement.
 
-use punctual::engine::{EnqueueVerdict, PageReport, Settle, SettleVerdict, Settled, Token};
+use punctual::engine::{EnqueueVerdict, LeaseReport, Settle, SettleVerdict, Settled, Token};
 use punctual::{Effect, JobId};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -10,12 +10,12 @@ use crate::shapes::job::holder;
 /// The answer to a settlement, in the order sent.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SettleAnswer {
-    pages: Vec<SettledPage>,
+    leases: Vec<SettledLease>,
     now: String,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-struct SettledPage {
+struct SettledLease {
     token: String,
     settlements: Vec<SettledLine>,
 }
@@ -55,27 +55,30 @@ impl Asked {
             Effect::Enqueue(job) => Some(job.id),
             _ => None,
         };
-        let page = |page: &PageReport| Self {
-            token: page.token,
-            jobs: (page.settlements.iter())
+        let lease = |lease: &LeaseReport| Self {
+            token: lease.token,
+            jobs: (lease.settlements.iter())
                 .map(|one| (one.id, one.effects.iter().map(effect).collect()))
                 .collect(),
         };
-        settle.pages.iter().map(page).collect()
+        settle.leases.iter().map(lease).collect()
     }
 }
 
 impl SettleAnswer {
     pub(crate) fn new(asked: &[Asked], settled: &Settled) -> Self {
-        let pages = asked.iter().zip(&settled.verdicts).map(|(page, verdicts)| {
-            let lines = page.jobs.iter().zip(verdicts);
-            SettledPage {
-                token: page.token.to_string(),
-                settlements: lines.map(|(job, verdict)| line(job, verdict)).collect(),
-            }
-        });
+        let leases = asked
+            .iter()
+            .zip(&settled.verdicts)
+            .map(|(lease, verdicts)| {
+                let lines = lease.jobs.iter().zip(verdicts);
+                SettledLease {
+                    token: lease.token.to_string(),
+                    settlements: lines.map(|(job, verdict)| line(job, verdict)).collect(),
+                }
+            });
         Self {
-            pages: pages.collect(),
+            leases: leases.collect(),
             now: settled.now.to_string(),
         }
     }

@@ -1,4 +1,4 @@
-//! A page's token as it is written.
+//! A lease's token as it is written.
 
 use punctual::engine::Token;
 

@@ -78,10 +78,10 @@ fn a_lease_that_was_synced_before_the_cut_lasts_over_it() {
         told.fault("F04", CLAIMED + 20 * MS, CLAIMED + 30 * MS);
         told.claims("another", CLAIMED + 90 * MS, 1, (0, 0));
         told.change(|event| {
-            if let Event::ClaimOk { now, pages, .. } = event
+            if let Event::ClaimOk { now, leases, .. } = event
                 && *now > CLAIMED
             {
-                pages[0].token = token(2);
+                leases[0].token = token(2);
             }
         });
         if acknowledged {
@@ -105,13 +105,13 @@ fn read_late(sent: u64) -> Told {
         if let Event::ClaimOk {
             invoked,
             now,
-            pages,
+            leases,
             ..
         } = event
         {
             (*invoked, *now) = (sent, CLAIMED);
-            pages[0].deadline = CLAIMED + LEASE_DURATION;
-            pages[0].jobs[0].started = Some(CLAIMED);
+            leases[0].deadline = CLAIMED + LEASE_DURATION;
+            leases[0].jobs[0].started = Some(CLAIMED);
         }
     });
     told.fault("F04", cut, over);
@@ -127,8 +127,8 @@ fn read_late(sent: u64) -> Told {
     told.ends_as(State::Completed, 1);
     let due = DUE + 50 * MS;
     told.change(|event| match event {
-        Event::ClaimOk { now, pages, .. } if *now > CLAIMED => {
-            (pages[0].token, pages[0].jobs[0].due) = (token(2), due);
+        Event::ClaimOk { now, leases, .. } if *now > CLAIMED => {
+            (leases[0].token, leases[0].jobs[0].due) = (token(2), due);
         }
         Event::Start {
             token: of, due: at, ..

@@ -8,10 +8,10 @@ const NOTHING: [&str; 0] = [];
 /// The second claim counts so many failures and crashes.
 fn counted(mut told: Told, failures: u32, crashes: u32) -> Told {
     told.change(|event| {
-        if let Event::ClaimOk { pages, .. } = event
-            && pages[0].jobs[0].attempt == 2
+        if let Event::ClaimOk { leases, .. } = event
+            && leases[0].jobs[0].attempt == 2
         {
-            (pages[0].jobs[0].failures, pages[0].jobs[0].crashes) = (failures, crashes);
+            (leases[0].jobs[0].failures, leases[0].jobs[0].crashes) = (failures, crashes);
         }
     });
     told

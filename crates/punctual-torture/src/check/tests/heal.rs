@@ -140,14 +140,14 @@ fn claimed_by_two(of_another: u32, gone: Option<u64>) -> Told {
     let mut told = Told::nothing();
     told.rest(RESTS, RESTS + 6_000 * MS);
     let mut claims = |process, at| {
-        let pages = Vec::new();
+        let leases = Vec::new();
         let (invoked, now, alone, lease_duration) = (at, at, false, None);
         let claim = Event::ClaimOk {
             invoked,
             now,
             alone,
             lease_duration,
-            pages,
+            leases,
         };
         told.say(process, at, claim);
     };

@@ -80,7 +80,7 @@ fn what_comes_out_as_something_else_than_went_in_is_found() {
         let mut told = Told::one_job();
         told.change(|event| match event {
             Event::EnqueueInvoke { jobs, .. } => jobs[0].content = Some(7),
-            Event::ClaimOk { pages, .. } => pages[0].jobs[0].content = Some(claimed),
+            Event::ClaimOk { leases, .. } => leases[0].jobs[0].content = Some(claimed),
             Event::Start { content, .. } => *content = Some(begun),
             _ => {}
         });
@@ -120,7 +120,7 @@ fn an_answer_for_fewer_than_were_asked_about_is_found() {
     });
     assert_eq!(more.broken(), ["I1"]);
     let mut told = Told::one_job();
-    let what = "two pages were asked about".to_owned();
+    let what = "two leases were asked about".to_owned();
     told.say("worker", CLAIMED, Event::Misfit { what });
     assert_eq!(told.broken(), ["I1"]);
 }

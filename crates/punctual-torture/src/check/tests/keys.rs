@@ -104,7 +104,7 @@ fn beside(at: u64, answer: Option<Verdict>, share: impl FnOnce(&mut Told)) -> Ve
     told.settles("worker", CLAIMED + 100 * MS, 1, "completed", answer);
     let fence = |token: &mut Token| token.fence = if token.nonce > 1_000 { at } else { CLAIMED };
     told.change(|event| match event {
-        Event::ClaimOk { pages, .. } => fence(&mut pages[0].token),
+        Event::ClaimOk { leases, .. } => fence(&mut leases[0].token),
         Event::SettleInvoke { ends, .. } => fence(&mut ends[0].token),
         Event::Start { token, .. } => fence(token),
         _ => {}

@@ -107,7 +107,7 @@ fn a_job_may_be_dead_of_twenty_failures_and_of_no_fewer() {
     assert_eq!(failed(19), ["I1"]);
 }
 
-/// By stamps that cannot be told: the answer to a claim may have been lost, and the page asked for again.
+/// By stamps that cannot be told: the answer to a claim may have been lost, and the lease asked for again.
 #[test]
 fn a_job_that_is_claimed_after_it_was_asked_to_stop_is_found() {
     let claimed = |step: u64| {
@@ -115,10 +115,10 @@ fn a_job_that_is_claimed_after_it_was_asked_to_stop_is_found() {
         let call = told.call();
         told.cancels(call, CLAIMED + 9 * MS, "cancel_requested");
         told.change(|event| {
-            if let Event::ClaimOk { pages, .. } = event
-                && pages[0].jobs[0].attempt == 2
+            if let Event::ClaimOk { leases, .. } = event
+                && leases[0].jobs[0].attempt == 2
             {
-                pages[0].jobs[0].started = Some(step);
+                leases[0].jobs[0].started = Some(step);
             }
         });
         told.broken()

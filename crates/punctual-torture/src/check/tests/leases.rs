@@ -10,10 +10,10 @@ const NOTHING: [&str; 0] = [];
 fn overtaken() -> Told {
     let mut told = Told::a_crash();
     told.change(|event| {
-        if let Event::ClaimOk { now, pages, .. } = event
-            && pages[0].jobs[0].attempt == 1
+        if let Event::ClaimOk { now, leases, .. } = event
+            && leases[0].jobs[0].attempt == 1
         {
-            pages[0].deadline = *now + 2 * LEASE_DURATION;
+            leases[0].deadline = *now + 2 * LEASE_DURATION;
         }
     });
     told
@@ -124,7 +124,7 @@ fn a_lease_ends_with_an_engine_that_dies_with_its_holder() {
 fn a_fence_that_does_not_grow_is_found() {
     let mut told = Told::a_crash();
     told.change(|event| match event {
-        Event::ClaimOk { pages, .. } => pages[0].token.fence = 7,
+        Event::ClaimOk { leases, .. } => leases[0].token.fence = 7,
         Event::SettleInvoke { ends, .. } => ends[0].token.fence = 7,
         _ => {}
     });
@@ -135,10 +135,10 @@ fn a_fence_that_does_not_grow_is_found() {
 fn an_attempt_that_is_used_twice_is_found() {
     let mut told = Told::a_crash();
     told.change(|event| {
-        if let Event::ClaimOk { pages, .. } = event
-            && pages[0].jobs[0].attempt == 2
+        if let Event::ClaimOk { leases, .. } = event
+            && leases[0].jobs[0].attempt == 2
         {
-            (pages[0].jobs[0].attempt, pages[0].jobs[0].crashes) = (1, 0);
+            (leases[0].jobs[0].attempt, leases[0].jobs[0].crashes) = (1, 0);
         }
     });
     assert!(
@@ -167,7 +167,7 @@ fn a_handler_that_begins_under_no_lease_of_its_job_is_found() {
 }
 
 #[test]
-fn the_same_page_asked_for_again_is_one_lease() {
+fn a_lease_asked_for_again_stays_one_lease() {
     let mut told = Told::one_job();
     told.claims("worker", CLAIMED + MS, 1, (0, 0));
     assert_eq!(told.broken(), NOTHING);
@@ -354,10 +354,10 @@ fn forgotten() -> Told {
     told.fault("F04", CLAIMED + 2 * MS, CLAIMED + 3 * MS);
     told.claims("another", CLAIMED + 9 * MS, 1, (0, 0));
     told.change(|event| {
-        if let Event::ClaimOk { now, pages, .. } = event
+        if let Event::ClaimOk { now, leases, .. } = event
             && *now > CLAIMED
         {
-            pages[0].token = token(2);
+            leases[0].token = token(2);
         }
     });
     told
@@ -367,10 +367,10 @@ fn forgotten() -> Told {
 fn an_attempt_that_a_power_cut_has_forgotten_may_be_claimed_again_under_a_later_fence() {
     let mut told = forgotten();
     told.change(|event| {
-        if let Event::ClaimOk { now, pages, .. } = event
+        if let Event::ClaimOk { now, leases, .. } = event
             && *now > CLAIMED
         {
-            pages[0].token.fence = 0;
+            leases[0].token.fence = 0;
         }
     });
     let broken = told.broken();

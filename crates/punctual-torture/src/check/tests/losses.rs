@@ -21,10 +21,10 @@ fn forgotten() -> Told {
     told.runs("another", AGAIN + MS, 1);
     // Another nonce for the second.
     told.change(|event| {
-        if let Event::ClaimOk { now, pages, .. } = event
+        if let Event::ClaimOk { now, leases, .. } = event
             && *now == AGAIN
         {
-            pages[0].token.nonce = SECOND;
+            leases[0].token.nonce = SECOND;
         }
     });
     told.ends_as(State::Completed, 1);
@@ -111,17 +111,17 @@ fn a_job_that_was_claimed_after_the_last_loss_is_judged_as_anywhere() {
     assert_eq!(told.broken(), NOTHING);
     let mut early = told.clone();
     early.change(|event| {
-        if let Event::ClaimOk { now, pages, .. } = event
-            && pages[0].jobs[0].attempt == 1
+        if let Event::ClaimOk { now, leases, .. } = event
+            && leases[0].jobs[0].attempt == 1
         {
-            pages[0].deadline = *now + 2 * LEASE_DURATION;
+            leases[0].deadline = *now + 2 * LEASE_DURATION;
         }
     });
     assert_eq!(early.broken(), ["I2"]);
     let mut miscounted = told.clone();
     miscounted.change(|event| {
-        if let Event::ClaimOk { pages, .. } = event {
-            pages[0].jobs[0].failures = 1;
+        if let Event::ClaimOk { leases, .. } = event {
+            leases[0].jobs[0].failures = 1;
         }
     });
     assert!(miscounted.broken().contains(&"I7".to_owned()));

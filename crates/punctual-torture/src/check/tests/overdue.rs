@@ -164,7 +164,7 @@ fn an_engine_is_silent_once_it_answers_nobody_for_more_than_half_a_lease() {
     assert_eq!(silent_for(LEASE_DURATION / 2 + 1), NOTHING);
 }
 
-/// A page of which a later claim was told that less is left of its lease is as short as that.
+/// A lease of which a later claim was told that less is left of its lease is as short as that.
 #[test]
 fn a_lease_that_was_told_twice_ends_with_the_later_end() {
     let mut told = late(100 * MS, completed());

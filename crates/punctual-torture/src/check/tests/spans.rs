@@ -39,10 +39,10 @@ fn a_lease_that_is_answered_again_may_have_been_spared() {
         told.claims("worker", CLAIMED + 4 * MS, 1, (0, 0));
         told.asks_for(LEASE_DURATION);
         told.change(|event| {
-            if let Event::ClaimOk { now, pages, .. } = event
+            if let Event::ClaimOk { now, leases, .. } = event
                 && *now > CLAIMED
             {
-                (pages[0].deadline, pages[0].jobs[0].started) = (until, Some(CLAIMED));
+                (leases[0].deadline, leases[0].jobs[0].started) = (until, Some(CLAIMED));
             }
         });
         told.broken()

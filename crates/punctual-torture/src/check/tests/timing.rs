@@ -11,7 +11,7 @@ fn a_due_before_the_delay_that_was_asked_for_is_found() {
     let mut told = Told::one_job();
     told.change(|event| match event {
         Event::EnqueueOk { receipts, .. } => receipts[0].due -= 1,
-        Event::ClaimOk { pages, .. } => pages[0].jobs[0].due -= 1,
+        Event::ClaimOk { leases, .. } => leases[0].jobs[0].due -= 1,
         _ => {}
     });
     assert_eq!(told.broken(), ["I5"]);
@@ -21,8 +21,8 @@ fn a_due_before_the_delay_that_was_asked_for_is_found() {
 fn a_due_that_is_not_the_one_of_the_receipt_is_found() {
     let mut told = Told::one_job();
     told.change(|event| {
-        if let Event::ClaimOk { pages, .. } = event {
-            pages[0].jobs[0].due += 1;
+        if let Event::ClaimOk { leases, .. } = event {
+            leases[0].jobs[0].due += 1;
         }
     });
     assert_eq!(told.broken(), ["I5"]);
@@ -138,7 +138,7 @@ fn unanswered(at: u64) -> Told {
     told.settles("worker", at + 5 * MS, 1, "completed", completed());
     told.ends_as(State::Completed, 1);
     told.change(|event| match event {
-        Event::ClaimOk { pages, .. } => pages[0].jobs[0].due = at,
+        Event::ClaimOk { leases, .. } => leases[0].jobs[0].due = at,
         Event::Start { due, .. } => *due = at,
         _ => {}
     });
@@ -161,8 +161,8 @@ fn with_wrong_clocks_a_job_without_an_answer_waits_for_its_delay_in_engine_time(
         told.fault("F14", ENOUGH - 9 * MS, ENOUGH - 8 * MS);
         told.answers_others(SENT - MS, SENT);
         told.change(|event| match event {
-            Event::ClaimOk { now, pages, .. } if pages.is_empty() => *now = SENT + 90 * MS,
-            Event::ClaimOk { now, pages, .. } => (*now, pages[0].jobs[0].due) = (due, due),
+            Event::ClaimOk { now, leases, .. } if leases.is_empty() => *now = SENT + 90 * MS,
+            Event::ClaimOk { now, leases, .. } => (*now, leases[0].jobs[0].due) = (due, due),
             _ => {}
         });
         told.broken()
@@ -195,10 +195,10 @@ fn at_a_foreign_clock(off: i64) -> Told {
             theirs(now);
             theirs(&mut receipts[0].due);
         }
-        Event::ClaimOk { now, pages, .. } => {
+        Event::ClaimOk { now, leases, .. } => {
             theirs(now);
-            theirs(&mut pages[0].deadline);
-            theirs(&mut pages[0].jobs[0].due);
+            theirs(&mut leases[0].deadline);
+            theirs(&mut leases[0].jobs[0].due);
         }
         Event::SettleOk { now, verdicts, .. } => {
             theirs(now);
@@ -228,10 +228,10 @@ fn an_engine_whose_clock_is_wrong_is_judged_by_that_clock() {
             told.broken()
         };
         let claimed_early = broken(|event| {
-            if let Event::ClaimOk { now, pages, .. } = event
-                && pages[0].jobs[0].attempt == 1
+            if let Event::ClaimOk { now, leases, .. } = event
+                && leases[0].jobs[0].attempt == 1
             {
-                *now = pages[0].jobs[0].due - 1;
+                *now = leases[0].jobs[0].due - 1;
             }
         });
         assert!(

@@ -184,7 +184,7 @@ impl Told {
             started: Some(at),
             content: None,
         };
-        let page = Granted {
+        let lease = Granted {
             token: token(attempt),
             deadline: at + LEASE_DURATION,
             jobs: vec![job],
@@ -194,7 +194,7 @@ impl Told {
             now: at,
             alone: false,
             lease_duration: None,
-            pages: vec![page],
+            leases: vec![lease],
         };
         self.say(process, at, claim);
     }
@@ -207,7 +207,7 @@ impl Told {
                 now: at,
                 alone: false,
                 lease_duration: None,
-                pages: Vec::new(),
+                leases: Vec::new(),
             };
             self.say("another", at, claim);
         }
@@ -270,21 +270,21 @@ impl Told {
         token: Token,
         until: Option<u64>,
     ) {
-        let page = Extended {
+        let lease = Extended {
             token,
             lease_duration: None,
             deadline: until,
             asked: vec![JOB],
             lost: Vec::new(),
         };
-        let (invoked, now, pages) = (at - MS, at, vec![page]);
+        let (invoked, now, leases) = (at - MS, at, vec![lease]);
         self.say(
             process,
             at,
             Event::ExtendOk {
                 invoked,
                 now,
-                pages,
+                leases,
             },
         );
     }
@@ -293,7 +293,7 @@ impl Told {
     pub(super) fn asks_for(&mut self, span: u64) {
         self.change(|event| match event {
             Event::ClaimOk { lease_duration, .. } => *lease_duration = Some(span),
-            Event::ExtendOk { pages, .. } => pages[0].lease_duration = Some(span),
+            Event::ExtendOk { leases, .. } => leases[0].lease_duration = Some(span),
             _ => {}
         });
     }
@@ -391,9 +391,9 @@ impl Told {
     pub(super) fn is_of(&mut self, id: JobId) {
         let theirs = |token: &mut Token| token.nonce += 1_000;
         self.change(|event| match event {
-            Event::ClaimOk { pages, .. } => pages.iter_mut().for_each(|page| {
-                theirs(&mut page.token);
-                page.jobs.iter_mut().for_each(|job| job.id = id);
+            Event::ClaimOk { leases, .. } => leases.iter_mut().for_each(|lease| {
+                theirs(&mut lease.token);
+                lease.jobs.iter_mut().for_each(|job| job.id = id);
             }),
             Event::SettleInvoke { ends, .. } => ends.iter_mut().for_each(|end| {
                 theirs(&mut end.token);

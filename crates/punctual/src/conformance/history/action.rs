@@ -7,7 +7,7 @@ use crate::time::format_span;
 
 /// One step of a history: an action in one of the namespaces.
 ///
-/// Nothing in it depends on what an engine answers: jobs have numbers, pages are counted back from
+/// Nothing in it depends on what an engine answers: jobs have numbers, leases are counted back from
 /// the last one answered. So a history keeps its sense when steps are taken out of it.
 #[derive(Clone, PartialEq)]
 pub(super) struct Step {
@@ -21,7 +21,7 @@ pub(super) enum Action {
     Enqueue(Vec<JobPlan>),
     Claim(ClaimPlan),
     Extend(ExtendPlan),
-    Settle(Vec<PagePlan>),
+    Settle(Vec<LeasePlan>),
     Edit {
         targets: Vec<TargetPlan>,
         edit: EditPlan,
@@ -164,26 +164,26 @@ pub(super) struct ClaimPlan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ExtendPlan {
-    /// Counted back from the last page answered.
-    pub(super) page: u8,
+    /// Counted back from the last lease answered.
+    pub(super) lease: u8,
     pub(super) lease_duration: Duration,
     pub(super) forged: bool,
     pub(super) progress: Option<u8>,
-    /// Jobs asked about that may be of any page.
+    /// Jobs asked about that may be of any lease.
     pub(super) others: Vec<u16>,
 }
 
-/// A report of one page, counted back from the last one answered.
+/// A report of one lease, counted back from the last one answered.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct PagePlan {
-    pub(super) page: u8,
+pub(super) struct LeasePlan {
+    pub(super) lease: u8,
     pub(super) forged: bool,
     pub(super) settlements: Vec<SettlePlan>,
 }
 
 #[derive(Clone, PartialEq)]
 pub(super) struct SettlePlan {
-    /// Which job of the page.
+    /// Which job of the lease.
     pub(super) nth: u8,
     pub(super) wrong_attempt: bool,
     pub(super) outcome: Outcome,

@@ -108,18 +108,18 @@ pub(super) fn same_reasons(
 }
 
 pub(super) fn same_claimed(expected: &Claimed, answered: &Claimed) -> Result<(), Difference> {
-    let pages = |claimed: &Claimed| {
-        (claimed.pages.iter())
-            .map(|page| (page.token, page.deadline))
+    let leases = |claimed: &Claimed| {
+        (claimed.leases.iter())
+            .map(|lease| (lease.token, lease.deadline))
             .collect::<Vec<_>>()
     };
     let jobs = |claimed: &Claimed| {
-        (claimed.pages.iter())
-            .flat_map(|page| page.jobs.clone())
+        (claimed.leases.iter())
+            .flat_map(|lease| lease.jobs.clone())
             .collect::<Vec<_>>()
     };
     same_jobs("claimed jobs", &jobs(expected), &jobs(answered))?;
-    same("claimed pages", &pages(expected), &pages(answered))?;
+    same("claimed leases", &leases(expected), &leases(answered))?;
     same("claim's wake_at", &expected.wake_at, &answered.wake_at)?;
     same("claim's suspects", &expected.suspects, &answered.suspects)
 }

@@ -128,8 +128,8 @@ impl Generator {
             Draw::Extend => Action::Extend(self.extend()),
             Draw::Settle if self.random.percent(30) => Action::Settle(vec![self.all_done()]),
             Draw::Settle => {
-                let pages = self.one_in(4, 2, 1);
-                Action::Settle((0..pages).map(|_| self.page()).collect())
+                let leases = self.one_in(4, 2, 1);
+                Action::Settle((0..leases).map(|_| self.lease()).collect())
             }
             Draw::Edit => {
                 let most = self.one_in(3, 3, 1);
@@ -335,15 +335,15 @@ impl Generator {
         }
     }
 
-    /// Mostly a page of late.
-    pub(super) fn page_back(&mut self) -> u8 {
+    /// Mostly a lease of late.
+    pub(super) fn lease_back(&mut self) -> u8 {
         self.random
             .weighted(&[(8, 0), (4, 1), (3, 2), (2, 3), (1, 6)])
     }
 
     fn extend(&mut self) -> ExtendPlan {
         ExtendPlan {
-            page: self.page_back(),
+            lease: self.lease_back(),
             lease_duration: self.random.span(&LEASE_DURATIONS),
             forged: self.random.percent(5),
             progress: self.random.maybe(50, |random| random.small(200)),
@@ -359,10 +359,10 @@ impl Generator {
         self.random.below(sent) as u16
     }
 
-    fn page(&mut self) -> PagePlan {
+    fn lease(&mut self) -> LeasePlan {
         let settlements = self.random.one(&[1, 1, 2, 3, 6]);
-        PagePlan {
-            page: self.page_back(),
+        LeasePlan {
+            lease: self.lease_back(),
             forged: self.random.percent(4),
             settlements: (0..settlements).map(|nth| self.settlement(nth)).collect(),
         }

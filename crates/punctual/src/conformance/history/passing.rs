@@ -43,7 +43,7 @@ impl Replay {
             .spaces
             .iter()
             .filter_map(|space| self.model.space(&space.name));
-        let spans = spaces.flat_map(|space| space.leases().iter().map(|lease| lease.span));
+        let spans = spaces.flat_map(|space| space.holdings().iter().map(|holding| holding.span));
         spans.min().map(|span| span / 2)
     }
 

@@ -62,8 +62,8 @@ pub(super) struct Space {
     pub(super) used: bool,
     /// The numbers of all jobs sent or named.
     pub(super) numbers: BTreeSet<u16>,
-    /// Every page answered so far, with the attempts claimed.
-    pub(super) pages: Vec<(Token, Vec<(JobId, u32)>)>,
+    /// Every lease answered so far, with the attempts claimed.
+    pub(super) leases: Vec<(Token, Vec<(JobId, u32)>)>,
 }
 
 /// One seed in four has bounds that its history meets.
@@ -87,7 +87,7 @@ impl Replay {
             name: Namespace::new(name).expect("the name is well-formed"),
             used: false,
             numbers: BTreeSet::new(),
-            pages: Vec::new(),
+            leases: Vec::new(),
         };
         Self {
             engine: subject.engine(),
@@ -151,7 +151,7 @@ impl Replay {
             }
             Action::Claim(claim) => self.claim(space, request::claim(claim)).await,
             Action::Extend(plan) => self.extend(space, plan).await,
-            Action::Settle(pages) => self.settle(space, pages).await,
+            Action::Settle(leases) => self.settle(space, leases).await,
             Action::Edit {
                 targets,
                 edit,

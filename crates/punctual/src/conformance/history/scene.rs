@@ -101,8 +101,8 @@ impl Generator {
         }
     }
 
-    /// Jobs of a page in a row, completed with nothing else to say.
-    pub(super) fn all_done(&mut self) -> PagePlan {
+    /// Jobs of a lease in a row, completed with nothing else to say.
+    pub(super) fn all_done(&mut self) -> LeasePlan {
         let first = self.random.weighted(&[(3, 0), (1, 1), (1, 3)]);
         let jobs = self.random.one(&[2, 4, 10, 64]);
         let settle = |nth| SettlePlan {
@@ -114,8 +114,8 @@ impl Generator {
             stopped: None,
             effects: Vec::new(),
         };
-        PagePlan {
-            page: self.page_back(),
+        LeasePlan {
+            lease: self.lease_back(),
             forged: false,
             settlements: (first..first + jobs).map(settle).collect(),
         }
@@ -144,8 +144,8 @@ impl Generator {
     }
 }
 
-/// The jobs of the last page wait for an hour.
-fn all_fail() -> PagePlan {
+/// The jobs of the last lease wait for an hour.
+fn all_fail() -> LeasePlan {
     let settle = |nth| SettlePlan {
         nth,
         wrong_attempt: false,
@@ -157,8 +157,8 @@ fn all_fail() -> PagePlan {
         stopped: None,
         effects: Vec::new(),
     };
-    PagePlan {
-        page: 0,
+    LeasePlan {
+        lease: 0,
         forged: false,
         settlements: (0..6).map(settle).collect(),
     }

@@ -112,14 +112,14 @@ fn simpler(step: &Step) -> Vec<Step> {
 fn simpler_actions(action: &Action) -> Vec<Action> {
     match action {
         Action::Enqueue(jobs) => each(jobs, 1, simpler_jobs, Action::Enqueue),
-        Action::Settle(pages) => each(
-            pages,
+        Action::Settle(leases) => each(
+            leases,
             1,
-            |page| {
-                each(&page.settlements, 1, simpler_settlements, |settlements| {
-                    super::action::PagePlan {
+            |lease| {
+                each(&lease.settlements, 1, simpler_settlements, |settlements| {
+                    super::action::LeasePlan {
                         settlements,
-                        ..page.clone()
+                        ..lease.clone()
                     }
                 })
             },

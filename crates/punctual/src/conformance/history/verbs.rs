@@ -1,13 +1,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use super::action::{EffectPlan, ExtendPlan, PagePlan, SettlePlan, id_of};
+use super::action::{EffectPlan, ExtendPlan, LeasePlan, SettlePlan, id_of};
 use super::differ::{Difference, same, same_claimed, same_items};
 use super::replay::Replay;
 use super::request;
 use crate::conformance::model::Choice;
 use crate::engine::{
-    Action, Claim, Control, Controlled, Edit, Extend, Filter, PageReport, QueueSettings,
+    Action, Claim, Control, Controlled, Edit, Extend, Filter, LeaseReport, QueueSettings,
     RecordValue, Select, Settle, Settlement, Target, Token,
 };
 use crate::error::{ErrorKind, Result};
@@ -63,21 +63,21 @@ impl Replay {
         let expected = model.claim(answered.now, &claim, Choice::Of(&answered));
         let expected = expected.map_err(|error| unrefused("claim", &error))?;
         same_claimed(&expected, &answered)?;
-        for page in &answered.pages {
-            let pages = &mut self.spaces[space].pages;
-            if pages.iter().all(|(token, _)| *token != page.token) {
-                let jobs = page.jobs.iter().map(|job| (job.id, job.attempt));
-                pages.push((page.token, jobs.collect()));
+        for lease in &answered.leases {
+            let leases = &mut self.spaces[space].leases;
+            if leases.iter().all(|(token, _)| *token != lease.token) {
+                let jobs = lease.jobs.iter().map(|job| (job.id, job.attempt));
+                leases.push((lease.token, jobs.collect()));
             }
         }
         Ok(())
     }
 
-    /// A page answered before, counted back from the last one.
-    fn page(&self, space: usize, back: u8, forged: bool) -> Option<(Token, Vec<(JobId, u32)>)> {
-        let pages = &self.spaces[space].pages;
-        let nth = pages.len().checked_sub(1)?;
-        let (mut token, jobs) = pages[nth - usize::from(back) % pages.len()].clone();
+    /// A lease answered before, counted back from the last one.
+    fn lease(&self, space: usize, back: u8, forged: bool) -> Option<(Token, Vec<(JobId, u32)>)> {
+        let leases = &self.spaces[space].leases;
+        let nth = leases.len().checked_sub(1)?;
+        let (mut token, jobs) = leases[nth - usize::from(back) % leases.len()].clone();
         token.nonce ^= u64::from(forged) << 40;
         Some((token, jobs))
     }
@@ -87,7 +87,7 @@ impl Replay {
         space: usize,
         plan: &ExtendPlan,
     ) -> Result<(), Difference> {
-        let Some((token, jobs)) = self.page(space, plan.page, plan.forged) else {
+        let Some((token, jobs)) = self.lease(space, plan.lease, plan.forged) else {
             return Ok(());
         };
         let ids = jobs.iter().map(|(id, _)| *id);
@@ -113,14 +113,14 @@ impl Replay {
     pub(super) async fn settle(
         &mut self,
         space: usize,
-        plans: &[PagePlan],
+        plans: &[LeasePlan],
     ) -> Result<(), Difference> {
         let mut settle = Settle::default();
         for plan in plans {
-            let Some((token, jobs)) = self.page(space, plan.page, plan.forged) else {
+            let Some((token, jobs)) = self.lease(space, plan.lease, plan.forged) else {
                 continue;
             };
-            // Of a long row each job once, if the page has so many.
+            // Of a long row each job once, if the lease has so many.
             let row = plan.settlements.iter().take(jobs.len().max(6));
             let settlements = row
                 .map(|plan| {
@@ -128,19 +128,19 @@ impl Replay {
                     self.settlement(space, plan, job)
                 })
                 .collect();
-            settle.pages.push(PageReport::new(token, settlements));
+            settle.leases.push(LeaseReport::new(token, settlements));
         }
         let name = self.name(space);
         match self.engine.settle(&name, settle.clone()).await {
             Ok(answered) => {
                 let model = self.at(space, answered.now)?;
-                let expected = model.settle(answered.now, &settle.pages);
+                let expected = model.settle(answered.now, &settle.leases);
                 let expected = expected.map_err(|error| unrefused("settle", &error))?;
-                same_items("verdicts on page", &expected, &answered.verdicts)
+                same_items("verdicts on lease", &expected, &answered.verdicts)
             }
             Err(error) => {
                 let now = self.unsaid();
-                let expected = self.aside(space).settle(now, &settle.pages);
+                let expected = self.aside(space).settle(now, &settle.leases);
                 refused("settle", expected, &error)
             }
         }

@@ -1,4 +1,4 @@
-use crate::engine::{Claim, ClaimOrder, Claimed, Page, Token};
+use crate::engine::{Claim, ClaimOrder, Claimed, Lease, Token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{JobId, State, check_name};
 use crate::time::{Timestamp, days, millis};
@@ -17,21 +17,21 @@ pub(crate) enum Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// The job that was chosen for that place, over all pages.
+    /// The job that was chosen for that place, over all leases.
     fn job(&self, place: usize) -> Option<JobId> {
         match self {
             Self::Own => None,
-            Self::Of(claimed) => (claimed.pages.iter().flat_map(|page| &page.jobs))
+            Self::Of(claimed) => (claimed.leases.iter().flat_map(|lease| &lease.jobs))
                 .nth(place)
                 .map(|job| job.id),
         }
     }
 
-    /// The pages as sizes and fences; the last one takes what is over.
-    fn pages(&self, next_fence: u64) -> Vec<(usize, u64)> {
+    /// The leases as sizes and fences; the last one takes what is over.
+    fn leases(&self, next_fence: u64) -> Vec<(usize, u64)> {
         match self {
-            Self::Of(claimed) if !claimed.pages.is_empty() => (claimed.pages.iter())
-                .map(|page| (page.jobs.len(), page.token.fence))
+            Self::Of(claimed) if !claimed.leases.is_empty() => (claimed.leases.iter())
+                .map(|lease| (lease.jobs.len(), lease.token.fence))
                 .collect(),
             _ => vec![(usize::MAX, next_fence)],
         }
@@ -48,9 +48,10 @@ impl Space {
     ) -> Result<Claimed> {
         check(claim)?;
         self.saw_worker(now, claim);
-        let again =
-            |lease: &&Holding| lease.worker == claim.worker.id && lease.token.nonce == claim.nonce;
-        let again: Vec<Holding> = self.leases.iter().filter(again).cloned().collect();
+        let again = |holding: &&Holding| {
+            holding.worker == claim.worker.id && holding.token.nonce == claim.nonce
+        };
+        let again: Vec<Holding> = self.holdings.iter().filter(again).cloned().collect();
         if !again.is_empty() {
             return Ok(self.answer(now, claim, choice, &again));
         }
@@ -63,8 +64,8 @@ impl Space {
             Some(suspect) => vec![suspect],
             None => self.chosen_jobs(now, claim, choice),
         };
-        let leases = self.lease_out(now, claim, choice, &chosen, suspect.is_some());
-        Ok(self.answer(now, claim, choice, &leases))
+        let holdings = self.hold_out(now, claim, choice, &chosen, suspect.is_some());
+        Ok(self.answer(now, claim, choice, &holdings))
     }
 
     fn chosen_suspect(&self, now: Timestamp, claim: &Claim, choice: Choice<'_>) -> Option<usize> {
@@ -200,7 +201,7 @@ impl Space {
         })
     }
 
-    fn lease_out(
+    fn hold_out(
         &mut self,
         now: Timestamp,
         claim: &Claim,
@@ -208,21 +209,21 @@ impl Space {
         chosen: &[usize],
         alone: bool,
     ) -> Vec<Holding> {
-        let mut leases = Vec::new();
+        let mut holdings = Vec::new();
         let mut rest = chosen;
-        let pages = choice.pages(self.fence + 1);
-        for (nth, (jobs, fence)) in pages.iter().enumerate() {
-            let last = nth + 1 == pages.len();
-            let (page, left) = rest.split_at(if last {
+        let leases = choice.leases(self.fence + 1);
+        for (nth, (jobs, fence)) in leases.iter().enumerate() {
+            let last = nth + 1 == leases.len();
+            let (lease, left) = rest.split_at(if last {
                 rest.len()
             } else {
                 (*jobs).min(rest.len())
             });
             rest = left;
-            if page.is_empty() {
+            if lease.is_empty() {
                 continue;
             }
-            let lease = Holding {
+            let holding = Holding {
                 token: Token {
                     fence: (*fence).max(self.fence + 1),
                     nonce: claim.nonce,
@@ -233,19 +234,19 @@ impl Space {
                 spared: false,
                 alone,
                 in_process: claim.in_process,
-                jobs: page.iter().map(|job| self.jobs[*job].record.id).collect(),
+                jobs: lease.iter().map(|job| self.jobs[*job].record.id).collect(),
             };
-            self.fence = lease.token.fence;
-            for job in page {
-                self.start(*job, now, &lease);
+            self.fence = holding.token.fence;
+            for job in lease {
+                self.start(*job, now, &holding);
             }
-            self.leases.push(lease.clone());
-            leases.push(lease);
+            self.holdings.push(holding.clone());
+            holdings.push(holding);
         }
-        leases
+        holdings
     }
 
-    fn start(&mut self, job: usize, now: Timestamp, lease: &Holding) {
+    fn start(&mut self, job: usize, now: Timestamp, holding: &Holding) {
         let entry = &mut self.jobs[job];
         if is_until_started(&entry.record) {
             entry.holds_key = false;
@@ -255,8 +256,8 @@ impl Space {
         record.state = State::Active;
         record.attempt += 1;
         record.started_at = Some(now);
-        record.worker = Some(lease.worker.0);
-        record.lease_until = Some(lease.deadline);
+        record.worker = Some(holding.worker.0);
+        record.lease_until = Some(holding.deadline);
     }
 
     fn answer(
@@ -264,20 +265,20 @@ impl Space {
         now: Timestamp,
         claim: &Claim,
         choice: Choice<'_>,
-        leases: &[Holding],
+        holdings: &[Holding],
     ) -> Claimed {
         let job = |id: &JobId| self.find_whole(*id).map(|job| self.jobs[job].seen(now));
-        let page = |lease: &Holding| Page {
-            token: lease.token,
-            deadline: lease.deadline,
-            jobs: lease.jobs.iter().filter_map(job).collect(),
+        let lease = |holding: &Holding| Lease {
+            token: holding.token,
+            deadline: holding.deadline,
+            jobs: holding.jobs.iter().filter_map(job).collect(),
         };
         let ready = |suspects: bool| {
             (claim.queues.iter()).any(|queue| !self.heads(queue, now, suspects).is_empty())
         };
         let more = ready(false) || claim.alone && ready(true);
         Claimed {
-            pages: leases.iter().map(page).collect(),
+            leases: holdings.iter().map(lease).collect(),
             now,
             wake_at: if more {
                 Some(now)

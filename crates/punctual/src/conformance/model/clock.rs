@@ -4,22 +4,22 @@ use crate::engine::JobEnd;
 use crate::job::{CancelReason, DeadReason, PastOutcome, State, Stop};
 use crate::time::{Timestamp, millis};
 
-use super::pages::Holding;
+use super::holdings::Holding;
 use super::{Left, Space, Standing};
 
 impl Space {
     /// After a silence longer than half a lease, that lease lasts one more, once per extension.
     pub(super) fn spare_leases(&mut self, now: Timestamp, silence: Duration) {
         let mut spared = Vec::new();
-        for lease in &mut self.leases {
-            if silence >= millis(1) && silence * 2 > lease.span && !lease.spared {
-                lease.spared = true;
-                lease.deadline = lease.deadline.max(now + lease.span);
-                spared.push(lease.clone());
+        for holding in &mut self.holdings {
+            if silence >= millis(1) && silence * 2 > holding.span && !holding.spared {
+                holding.spared = true;
+                holding.deadline = holding.deadline.max(now + holding.span);
+                spared.push(holding.clone());
             }
         }
-        for lease in &spared {
-            self.show_deadline(lease);
+        for holding in &spared {
+            self.show_deadline(holding);
         }
     }
 
@@ -34,8 +34,12 @@ impl Space {
 
     /// Ends every lease of a worker inside the engine's process.
     pub(super) fn end_leases_of_the_process(&mut self, now: Timestamp) {
-        for lease in self.leases.iter_mut().filter(|lease| lease.in_process) {
-            lease.deadline = lease.deadline.min(now);
+        for holding in self
+            .holdings
+            .iter_mut()
+            .filter(|holding| holding.in_process)
+        {
+            holding.deadline = holding.deadline.min(now);
         }
         self.sweep(now);
     }
@@ -50,28 +54,28 @@ impl Space {
     }
 
     fn rescue(&mut self, now: Timestamp) {
-        let ran_out: Vec<_> = (self.leases.iter())
-            .filter(|lease| lease.deadline <= now)
+        let ran_out: Vec<_> = (self.holdings.iter())
+            .filter(|holding| holding.deadline <= now)
             .cloned()
             .collect();
-        for lease in &ran_out {
-            for job in lease.jobs.clone() {
+        for holding in &ran_out {
+            for job in holding.jobs.clone() {
                 if let Some(job) = self.find_whole(job) {
-                    self.rescue_one(job, now, lease);
+                    self.rescue_one(job, now, holding);
                 }
             }
         }
     }
 
-    fn rescue_one(&mut self, job: usize, now: Timestamp, lease: &Holding) {
-        self.jobs[job].tell_of_attempt(lease.deadline, PastOutcome::Crashed, None);
+    fn rescue_one(&mut self, job: usize, now: Timestamp, holding: &Holding) {
+        self.jobs[job].tell_of_attempt(holding.deadline, PastOutcome::Crashed, None);
         let record = &mut self.jobs[job].record;
         record.crashes += 1;
         if record.cancel_requested {
             self.cancel(job, now, CancelReason::Requested, Some(Stop::Killed));
         } else if record.expires_at.is_some_and(|at| at <= now) {
             self.cancel(job, now, CancelReason::Expired, None);
-        } else if lease.alone && record.max_crashes.is_none_or(|max| record.crashes >= max) {
+        } else if holding.alone && record.max_crashes.is_none_or(|max| record.crashes >= max) {
             self.bury(job, now, DeadReason::Poison);
         } else {
             self.wait_again(job, Standing::Front);
@@ -137,7 +141,7 @@ impl Space {
         record.worker = None;
         record.lease_until = None;
         let id = record.id;
-        self.leave_page(id);
+        self.leave_lease(id);
     }
 
     pub(super) fn prune(&mut self, now: Timestamp) {

@@ -1,4 +1,4 @@
-use crate::engine::{EnqueueVerdict, PageReport, SettleVerdict, Settlement, Token};
+use crate::engine::{EnqueueVerdict, LeaseReport, SettleVerdict, Settlement, Token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
     CancelReason, DeadReason, Effect, JobId, NewJob, Outcome, PastOutcome, State, Stop,
@@ -13,13 +13,13 @@ impl Space {
     pub(crate) fn settle(
         &mut self,
         now: Timestamp,
-        pages: &[PageReport],
+        leases: &[LeaseReport],
     ) -> Result<Vec<Vec<SettleVerdict>>> {
-        self.check_settle(now, pages)?;
-        let verdicts = (pages.iter())
-            .map(|page| {
-                (page.settlements.iter())
-                    .map(|settlement| self.settle_one(now, page.token, settlement))
+        self.check_settle(now, leases)?;
+        let verdicts = (leases.iter())
+            .map(|lease| {
+                (lease.settlements.iter())
+                    .map(|settlement| self.settle_one(now, lease.token, settlement))
                     .collect()
             })
             .collect();
@@ -27,8 +27,8 @@ impl Space {
         Ok(verdicts)
     }
 
-    fn check_settle(&self, now: Timestamp, pages: &[PageReport]) -> Result<()> {
-        let all = || pages.iter().flat_map(|page| &page.settlements);
+    fn check_settle(&self, now: Timestamp, leases: &[LeaseReport]) -> Result<()> {
+        let all = || leases.iter().flat_map(|lease| &lease.settlements);
         let jobs = |settlement: &Settlement| -> Vec<NewJob> {
             let job = |effect: &Effect| match effect {
                 Effect::Enqueue(job) => Some((**job).clone()),
@@ -69,8 +69,8 @@ impl Space {
         if self.jobs[job].settled_under == Some(under) {
             return SettleVerdict::Repeated;
         }
-        let leased = |lease: usize| self.leases[lease].jobs.contains(&settlement.id);
-        let is_leased = self.lease(token).is_some_and(leased);
+        let leased = |holding: usize| self.holdings[holding].jobs.contains(&settlement.id);
+        let is_leased = self.holding(token).is_some_and(leased);
         if !is_leased || self.jobs[job].record.attempt != settlement.attempt {
             return SettleVerdict::LeaseLost;
         }

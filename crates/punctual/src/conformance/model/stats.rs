@@ -59,9 +59,9 @@ impl Space {
             .map(|(worker, at)| WorkerSeen {
                 worker: worker.clone(),
                 seen_at: *at,
-                leased: (self.leases.iter())
-                    .filter(|lease| lease.worker == worker.id)
-                    .map(|lease| lease.jobs.len())
+                leased: (self.holdings.iter())
+                    .filter(|holding| holding.worker == worker.id)
+                    .map(|holding| holding.jobs.len())
                     .sum(),
             })
             .collect()

@@ -2,22 +2,22 @@ use super::*;
 use crate::job::Limits;
 use crate::time::seconds;
 use crate::worker::Interrupt;
-use crate::worker::fixtures::{CLAIMED_AT, LABELS, board, context, lease, record};
+use crate::worker::fixtures::{CLAIMED_AT, LABELS, board, context, held, record};
 
 const NOW: Duration = seconds(100);
 const LEASE_DURATION: Duration = seconds(10);
 
-/// A board with one slot and a page of two jobs: one runs, one waits for the slot.
+/// A board with one slot and a lease of two jobs: one runs, one waits for the slot.
 fn one_runs_one_waits() -> (Board, u64, [JobId; 2]) {
     let mut board = board(1);
-    let page = board.add_page(lease(1), Beat::new(NOW, LEASE_DURATION));
+    let lease = board.add_lease(held(1), Beat::new(NOW, LEASE_DURATION));
     let jobs = [record(), record()];
     let ids = [jobs[0].id, jobs[1].id];
     for job in jobs {
-        board.add_job(page, context(job), LABELS, NOW);
+        board.add_job(lease, context(job), LABELS, NOW);
     }
     assert_eq!(board.start(NOW).len(), 1);
-    (board, page, ids)
+    (board, lease, ids)
 }
 
 fn extended(lost: &[JobId], cancel_requested: &[JobId]) -> ExtendVerdict {
@@ -28,14 +28,14 @@ fn extended(lost: &[JobId], cancel_requested: &[JobId]) -> ExtendVerdict {
     }
 }
 
-fn answer(board: &mut Board, page: u64, verdict: &ExtendVerdict) -> usize {
-    board.extended(page, verdict, Beat::new(NOW, LEASE_DURATION), NOW)
+fn answer(board: &mut Board, lease: u64, verdict: &ExtendVerdict) -> usize {
+    board.extended(lease, verdict, Beat::new(NOW, LEASE_DURATION), NOW)
 }
 
 #[test]
 fn a_cancelled_job_that_waits_for_a_slot_is_not_started() {
-    let (mut board, page, [runs, waits]) = one_runs_one_waits();
-    answer(&mut board, page, &extended(&[], &[waits]));
+    let (mut board, lease, [runs, waits]) = one_runs_one_waits();
+    answer(&mut board, lease, &extended(&[], &[waits]));
     assert!(board.ahead.is_empty());
     let ended = board.take_ended();
     let settlement = &ended[0].settlement;
@@ -48,8 +48,8 @@ fn a_cancelled_job_that_waits_for_a_slot_is_not_started() {
 
 #[test]
 fn a_cancelled_job_that_runs_is_asked_to_stop() {
-    let (mut board, page, [runs, _]) = one_runs_one_waits();
-    answer(&mut board, page, &extended(&[], &[runs]));
+    let (mut board, lease, [runs, _]) = one_runs_one_waits();
+    answer(&mut board, lease, &extended(&[], &[runs]));
     let run = board.runs.values().next().unwrap();
     assert_eq!(run.ctx.interrupt(), Some(Interrupt::CancelRequested));
     assert_eq!(
@@ -62,24 +62,28 @@ fn a_cancelled_job_that_runs_is_asked_to_stop() {
 
 #[test]
 fn nothing_is_handed_in_of_jobs_that_are_lost() {
-    let (mut board, page, [runs, waits]) = one_runs_one_waits();
-    assert_eq!(answer(&mut board, page, &extended(&[waits], &[])), 1);
+    let (mut board, lease, [runs, waits]) = one_runs_one_waits();
+    assert_eq!(answer(&mut board, lease, &extended(&[waits], &[])), 1);
     assert!(board.ahead.is_empty());
-    assert_eq!(answer(&mut board, page, &extended(&[runs], &[])), 1);
-    assert_eq!(answer(&mut board, page, &extended(&[runs], &[])), 0, "once");
+    assert_eq!(answer(&mut board, lease, &extended(&[runs], &[])), 1);
+    assert_eq!(
+        answer(&mut board, lease, &extended(&[runs], &[])),
+        0,
+        "once"
+    );
     let (key, run) = board.runs.iter().next().unwrap();
     assert_eq!(run.ctx.interrupt(), Some(Interrupt::LeaseLost));
     let key = *key;
     board.finish(key, None, NOW);
     assert_eq!(board.take_ended().len(), 0);
-    assert!(board.is_quiet() && board.pages.is_empty());
+    assert!(board.is_quiet() && board.leases.is_empty());
 }
 
 #[test]
-fn a_page_that_is_lost_takes_all_its_jobs_along() {
-    let (mut board, page, _) = one_runs_one_waits();
-    assert_eq!(answer(&mut board, page, &ExtendVerdict::LeaseLost), 2);
-    assert!(board.ahead.is_empty() && board.pages.is_empty());
+fn a_lease_that_is_lost_takes_all_its_jobs_along() {
+    let (mut board, lease, _) = one_runs_one_waits();
+    assert_eq!(answer(&mut board, lease, &ExtendVerdict::LeaseLost), 2);
+    assert!(board.ahead.is_empty() && board.leases.is_empty());
     let run = board.runs.values().next().unwrap();
     assert_eq!(run.ctx.interrupt(), Some(Interrupt::LeaseLost));
     assert!(board.start(NOW).is_empty());
@@ -94,11 +98,11 @@ fn heartbeats_keep_to_the_batch_of_the_engine() {
         ..Limits::default()
     });
     for fence in 1..=3 {
-        board.add_page(lease(fence), Beat::new(NOW, LEASE_DURATION));
+        board.add_lease(held(fence), Beat::new(NOW, LEASE_DURATION));
     }
-    let (keys, pages): (Vec<_>, Vec<_>) = board
+    let (keys, leases): (Vec<_>, Vec<_>) = board
         .due_beats(NOW + LEASE_DURATION, LEASE_DURATION)
         .into_iter()
         .unzip();
-    assert_eq!((keys.len(), pages.len()), (2, 2));
+    assert_eq!((keys.len(), leases.len()), (2, 2));
 }

@@ -26,13 +26,13 @@ impl Outbox {
         self.0.is_empty()
     }
 
-    /// Takes in what has ended, page by page. What is of a page with a batch that was not answered goes with that one: its
+    /// Takes in what has ended, lease by lease. What is of a lease with a batch that was not answered goes with that one: its
     /// part of the engine may be away.
     pub(super) fn take_in(&mut self, ended: Vec<Ended>) {
         let mut fresh = Vec::new();
         for ended in ended {
             let unanswered = |batch: &&mut Batch| batch.again_at.is_some() && !batch.plain;
-            let same = |batch: &&mut Batch| batch.ended[0].lease.token == ended.lease.token;
+            let same = |batch: &&mut Batch| batch.ended[0].held.token == ended.held.token;
             let mut batches = self.0.iter_mut().filter(unanswered);
             match batches.find(same) {
                 Some(batch) => batch.ended.push(ended),
@@ -72,14 +72,14 @@ impl Outbox {
         self.0.extend(batches);
     }
 
-    /// A batch was not answered. One of several pages comes apart, page by page, to be sent at once: only part of the
-    /// engine may be away. One of a page waits for longer and longer.
+    /// A batch was not answered. One of several leases comes apart, lease by lease, to be sent at once: only part of the
+    /// engine may be away. One of a lease waits for longer and longer.
     pub(super) fn unanswered(&mut self, place: usize, now: Duration) {
-        let mut pages = self.0.remove(place).apart();
-        if let [page] = &mut pages[..] {
-            page.again_at = Some(now + page.backoff.pause());
+        let mut leases = self.0.remove(place).apart();
+        if let [lease] = &mut leases[..] {
+            lease.again_at = Some(now + lease.backoff.pause());
         }
-        self.0.extend(pages);
+        self.0.extend(leases);
     }
 }
 
@@ -94,25 +94,25 @@ impl Batch {
     }
 
     fn apart(self) -> Vec<Self> {
-        let first = self.ended.first().map(|ended| ended.lease.token);
+        let first = self.ended.first().map(|ended| ended.held.token);
         if self
             .ended
             .iter()
-            .all(|ended| Some(ended.lease.token) == first)
+            .all(|ended| Some(ended.held.token) == first)
         {
             return vec![self];
         }
-        let mut pages: Vec<Self> = Vec::new();
+        let mut leases: Vec<Self> = Vec::new();
         for ended in self.ended {
-            let token = ended.lease.token;
-            match pages.last_mut() {
-                Some(page) if page.ended[0].lease.token == token => page.ended.push(ended),
-                _ => pages.push(Self {
+            let token = ended.held.token;
+            match leases.last_mut() {
+                Some(lease) if lease.ended[0].held.token == token => lease.ended.push(ended),
+                _ => leases.push(Self {
                     plain: self.plain,
                     ..Self::new(vec![ended])
                 }),
             }
         }
-        pages
+        leases
     }
 }

@@ -1,24 +1,24 @@
 use super::*;
 use crate::job::JobRecord;
 use crate::time::{millis, seconds};
-use crate::worker::fixtures::{Away, LABELS, board, context_under, lease, record};
+use crate::worker::fixtures::{Away, LABELS, board, context_under, held, record};
 use crate::worker::slots::Beat;
 use crate::worker::{Verdict, Worker};
 
-/// Jobs that ended, in the order given by their pages.
-fn ended(of_pages: &[usize]) -> (Vec<Ended>, Vec<JobRecord>) {
-    let mut board = board(of_pages.len());
+/// Jobs that ended, in the order given by their leases.
+fn ended(of_leases: &[usize]) -> (Vec<Ended>, Vec<JobRecord>) {
+    let mut board = board(of_leases.len());
     let mut keys = Vec::new();
     let mut jobs = Vec::new();
-    for page in of_pages {
-        while keys.len() <= *page {
-            let lease = lease(keys.len() as u64);
-            let key = board.add_page(lease.clone(), Beat::new(seconds(0), seconds(10)));
-            keys.push((key, lease));
+    for lease in of_leases {
+        while keys.len() <= *lease {
+            let held = held(keys.len() as u64);
+            let key = board.add_lease(held.clone(), Beat::new(seconds(0), seconds(10)));
+            keys.push((key, held));
         }
         let job = record();
-        let (key, lease) = &keys[*page];
-        let ctx = context_under(job.clone(), lease.clone());
+        let (key, held) = &keys[*lease];
+        let ctx = context_under(job.clone(), held.clone());
         board.add_job(*key, ctx, LABELS, seconds(0));
         jobs.push(job);
     }
@@ -29,13 +29,13 @@ fn ended(of_pages: &[usize]) -> (Vec<Ended>, Vec<JobRecord>) {
 }
 
 #[test]
-fn one_report_per_page_with_the_jobs_in_its_order_whichever_ended_first() {
+fn one_report_per_lease_with_the_jobs_in_its_order_whichever_ended_first() {
     let (ended, jobs) = ended(&[0, 1, 0, 1, 2]);
-    let (settle, places) = pages(&ended);
+    let (settle, places) = leases(&ended);
     let ids: Vec<Vec<_>> = settle
-        .pages
+        .leases
         .iter()
-        .map(|page| page.settlements.iter().map(|s| s.id).collect())
+        .map(|lease| lease.settlements.iter().map(|s| s.id).collect())
         .collect();
     assert_eq!(
         ids,
@@ -51,9 +51,9 @@ fn one_report_per_page_with_the_jobs_in_its_order_whichever_ended_first() {
 #[test]
 fn lateness_and_run_time_go_with_the_report() {
     let (ended, _) = ended(&[0, 0]);
-    let (settle, _) = pages(&ended);
-    assert_eq!(settle.pages[0].lateness_us, [2_000, 2_000]);
-    assert_eq!(settle.pages[0].run_time_us, [3_000, 3_000]);
+    let (settle, _) = leases(&ended);
+    assert_eq!(settle.leases[0].lateness_us, [2_000, 2_000]);
+    assert_eq!(settle.leases[0].run_time_us, [3_000, 3_000]);
 }
 
 #[test]
@@ -74,20 +74,20 @@ fn due(outbox: &mut Outbox, now: Duration) -> Vec<usize> {
 }
 
 #[test]
-fn what_is_not_answered_comes_apart_by_page_and_waits_beside_what_is_fresh() {
+fn what_is_not_answered_comes_apart_by_lease_and_waits_beside_what_is_fresh() {
     let (batch, _) = ended(&[0, 1, 1]);
     let mut outbox = Outbox::default();
     outbox.take_in(batch);
     assert_eq!(due(&mut outbox, NOW), [3]);
     outbox.unanswered(0, NOW);
-    assert_eq!(due(&mut outbox, NOW), [1, 2], "each page at once");
+    assert_eq!(due(&mut outbox, NOW), [1, 2], "each lease at once");
     outbox.unanswered(1, NOW);
     assert_eq!(due(&mut outbox, NOW), [1]);
     outbox.remove(0);
     let (fresh, _) = ended(&[0, 0, 0]);
     outbox.take_in(fresh);
-    // The lease of the same number is the same page here.
-    assert_eq!(due(&mut outbox, NOW), [3], "of another page");
+    // A lease of the same number is the same lease here.
+    assert_eq!(due(&mut outbox, NOW), [3], "of another lease");
     let again_at = outbox.next().expect("one waits");
     assert!(again_at > NOW);
     assert_eq!(
@@ -98,14 +98,14 @@ fn what_is_not_answered_comes_apart_by_page_and_waits_beside_what_is_fresh() {
 }
 
 #[test]
-fn what_ends_of_a_page_that_waits_goes_with_it() {
+fn what_ends_of_a_lease_that_waits_goes_with_it() {
     let (mut batch, _) = ended(&[0, 0, 1]);
     let later = batch.split_off(1);
     let mut outbox = Outbox::default();
     outbox.take_in(batch);
     outbox.unanswered(0, NOW);
     outbox.take_in(later);
-    assert_eq!(due(&mut outbox, NOW), [1], "the other page");
+    assert_eq!(due(&mut outbox, NOW), [1], "the other lease");
     let again_at = outbox.next().expect("one waits");
     assert_eq!(due(&mut outbox, again_at), [2, 1]);
 }
@@ -130,9 +130,9 @@ async fn handed_in(phase: Phase) -> usize {
     let rt = Runtime::new(Arc::new(Worker::new(&engine).0), None, false);
     {
         let mut board = rt.board();
-        let lease = lease(1);
-        let key = board.add_page(lease.clone(), Beat::new(seconds(0), seconds(10)));
-        board.add_job(key, context_under(record(), lease), LABELS, seconds(0));
+        let held = held(1);
+        let key = board.add_lease(held.clone(), Beat::new(seconds(0), seconds(10)));
+        board.add_job(key, context_under(record(), held), LABELS, seconds(0));
         let start = board.start(seconds(0)).remove(0);
         board.finish(start.key, None, seconds(0));
     }

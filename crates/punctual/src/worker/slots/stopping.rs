@@ -68,9 +68,9 @@ impl Board {
         let mut notices = Vec::new();
         let mut leaks = Vec::new();
         for (key, run) in &mut self.runs {
-            let page = self.pages.get(&run.page);
-            let (trip_at, abort_at) = page.map_or((Duration::MAX, Duration::MAX), |page| {
-                (page.trip_at, page.abort_at)
+            let lease = self.leases.get(&run.lease);
+            let (trip_at, abort_at) = lease.map_or((Duration::MAX, Duration::MAX), |lease| {
+                (lease.trip_at, lease.abort_at)
             });
             let cause = if trip_at <= now {
                 Some((Cause::Unsure, abort_at))
@@ -132,10 +132,10 @@ impl Board {
     /// The earliest instant at which `watch` or `release_stale` has something to do.
     pub(in crate::worker) fn watch_at(&self) -> Option<Duration> {
         let runs = self.runs.values().filter_map(|run| {
-            let page_at = self.pages.get(&run.page).map(|page| page.trip_at);
+            let lease_at = self.leases.get(&run.lease).map(|lease| lease.trip_at);
             match &run.stopping {
                 Some(stopping) => Some(stopping.leak_at.unwrap_or(stopping.abort_at)),
-                None => earliest(page_at, run.timeout_at),
+                None => earliest(lease_at, run.timeout_at),
             }
         });
         earliest(runs.min(), self.stale_at())

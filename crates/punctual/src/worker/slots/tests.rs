@@ -5,15 +5,15 @@ use crate::worker::fixtures::{LABELS, board, context_under, lease_with, record};
 
 const NOW: Duration = seconds(100);
 
-/// A page of that many jobs with a lease of ten seconds from `NOW`.
-fn add_page(board: &mut Board, jobs: impl IntoIterator<Item = JobRecord>) -> u64 {
-    let fence = board.pages.len() as u64 + 1;
-    let lease = lease_with(fence, board.seed());
-    let page = board.add_page(lease.clone(), Beat::new(NOW, seconds(10)));
+/// A lease of that many jobs, of ten seconds from `NOW`.
+fn add_lease(board: &mut Board, jobs: impl IntoIterator<Item = JobRecord>) -> u64 {
+    let fence = board.leases.len() as u64 + 1;
+    let held = lease_with(fence, board.seed());
+    let lease = board.add_lease(held.clone(), Beat::new(NOW, seconds(10)));
     for job in jobs {
-        board.add_job(page, context_under(job, lease.clone()), LABELS, NOW);
+        board.add_job(lease, context_under(job, held.clone()), LABELS, NOW);
     }
-    page
+    lease
 }
 
 fn records(count: usize) -> impl Iterator<Item = JobRecord> {
@@ -39,7 +39,7 @@ fn outcomes(board: &mut Board) -> Vec<Outcome> {
 #[test]
 fn only_as_many_jobs_start_as_there_are_slots() {
     let mut board = board(2);
-    add_page(&mut board, records(5));
+    add_lease(&mut board, records(5));
     assert_eq!(board.start(NOW).len(), 2);
     assert_eq!(board.start(NOW).len(), 0);
     assert_eq!(board.ahead.len(), 3);
@@ -49,7 +49,7 @@ fn only_as_many_jobs_start_as_there_are_slots() {
 fn a_free_slot_takes_the_next_in_line() {
     let mut board = board(1);
     let jobs: Vec<_> = records(2).collect();
-    add_page(&mut board, jobs.clone());
+    add_lease(&mut board, jobs.clone());
     let first = board.start(NOW).remove(0);
     assert_eq!(first.ctx.id(), jobs[0].id);
     board.finish(first.key, Some(Verdict::completed()), NOW);
@@ -60,7 +60,7 @@ fn a_free_slot_takes_the_next_in_line() {
 fn room_is_free_slots_until_run_times_are_known() {
     let mut board = board(8);
     assert_eq!(board.room().unwrap().jobs, 8);
-    add_page(&mut board, records(3));
+    add_lease(&mut board, records(3));
     board.start(NOW);
     assert_eq!(board.room().unwrap().jobs, 5);
 }
@@ -68,12 +68,12 @@ fn room_is_free_slots_until_run_times_are_known() {
 #[test]
 fn short_jobs_are_claimed_ahead_and_again_when_half_are_used_up() {
     let mut board = board(1);
-    add_page(&mut board, records(1));
+    add_lease(&mut board, records(1));
     let start = board.start(NOW).remove(0);
     board.finish(start.key, Some(Verdict::completed()), NOW + millis(1));
     assert_eq!(board.room().unwrap().jobs, 1 + 5, "a slot and 5 ms ahead");
 
-    add_page(&mut board, records(6));
+    add_lease(&mut board, records(6));
     let mut starts = board.start(NOW);
     assert_eq!(board.room(), None);
     let mut rooms = Vec::new();
@@ -92,7 +92,7 @@ fn what_is_ahead_is_bounded_in_bytes() {
         payload: vec![0; 1 << 20].into(),
         ..record()
     };
-    add_page(&mut board, [record(), large(), large(), large(), large()]);
+    add_lease(&mut board, [record(), large(), large(), large(), large()]);
     let start = board.start(NOW).remove(0);
     board.finish(start.key, Some(Verdict::completed()), NOW);
     assert_eq!(board.room(), None, "4 MiB wait already");
@@ -103,9 +103,9 @@ fn what_is_ahead_is_bounded_in_bytes() {
 #[test]
 fn nothing_is_claimed_while_too_much_waits_to_be_handed_in() {
     let mut board = board(1);
-    let page = add_page(&mut board, []);
+    let lease = add_lease(&mut board, []);
     for job in records(UNSETTLED_MAX) {
-        board.end_unrun(page, &job, LABELS, Outcome::Released, None);
+        board.end_unrun(lease, &job, LABELS, Outcome::Released, None);
     }
     assert_eq!(board.room(), None);
     assert_eq!(outcomes(&mut board).len(), 125, "one batch");
@@ -113,15 +113,15 @@ fn nothing_is_claimed_while_too_much_waits_to_be_handed_in() {
 }
 
 #[test]
-fn a_page_ends_with_its_last_job() {
+fn a_lease_ends_with_its_last_job() {
     let mut board = board(2);
-    add_page(&mut board, records(2));
+    add_lease(&mut board, records(2));
     for start in board.start(NOW) {
-        assert_eq!(board.pages.len(), 1);
+        assert_eq!(board.leases.len(), 1);
         board.finish(start.key, Some(Verdict::completed()), NOW);
         outcomes(&mut board);
     }
-    assert!(board.pages.is_empty());
+    assert!(board.leases.is_empty());
     assert!(board.is_quiet());
 }
 
@@ -130,7 +130,7 @@ fn lateness_counts_from_due_to_start_by_the_engines_clock() {
     let mut board = board(1);
     let due = crate::worker::fixtures::CLAIMED_AT;
     board.set_engine_time(due + millis(3), NOW);
-    add_page(&mut board, records(1));
+    add_lease(&mut board, records(1));
     let start = board.start(NOW + millis(4)).remove(0);
     assert_eq!(start.lateness, millis(7));
     assert_eq!(start.ctx.started_at(), due + millis(7));
@@ -139,7 +139,7 @@ fn lateness_counts_from_due_to_start_by_the_engines_clock() {
 #[test]
 fn a_timeout_asks_then_aborts_then_gives_the_slot_up() {
     let mut board = board(1);
-    add_page(&mut board, [with_timeout(seconds(1))]);
+    add_lease(&mut board, [with_timeout(seconds(1))]);
     let start = board.start(NOW).remove(0);
 
     assert_eq!(board.watch_at(), Some(NOW + seconds(1)));
@@ -172,7 +172,7 @@ fn a_timeout_asks_then_aborts_then_gives_the_slot_up() {
 #[test]
 fn a_lease_that_is_not_prolonged_stops_its_handlers_before_it_ends() {
     let mut board = board(2);
-    add_page(&mut board, records(2));
+    add_lease(&mut board, records(2));
     let starts = board.start(NOW);
     board.watch(NOW + millis(7_999));
     assert!(!starts[0].ctx.is_cancelled());
@@ -189,7 +189,7 @@ fn a_lease_that_is_not_prolonged_stops_its_handlers_before_it_ends() {
 #[test]
 fn a_lease_that_ends_cuts_the_grace_short() {
     let mut board = board(1);
-    add_page(&mut board, [with_timeout(millis(7_500))]);
+    add_lease(&mut board, [with_timeout(millis(7_500))]);
     board.start(NOW);
     board.watch(NOW + millis(7_500));
     board.watch(NOW + seconds(8));
@@ -200,20 +200,20 @@ fn a_lease_that_ends_cuts_the_grace_short() {
 #[test]
 fn a_lost_lease_outweighs_a_cancel() {
     let mut board = board(1);
-    add_page(&mut board, records(1));
+    add_lease(&mut board, records(1));
     let start = board.start(NOW).remove(0);
     assert!(board.stop(start.key, Cause::Requested, NOW + seconds(2)));
     assert!(board.stop(start.key, Cause::Lost, NOW + seconds(2)));
     assert!(!board.stop(start.key, Cause::Requested, NOW + seconds(2)));
     board.finish(start.key, Some(Verdict::completed()), NOW);
     assert_eq!(outcomes(&mut board), [], "nothing is handed in");
-    assert!(board.pages.is_empty());
+    assert!(board.leases.is_empty());
 }
 
 #[test]
 fn what_waits_too_long_for_a_slot_is_handed_back() {
     let mut board = board(1);
-    add_page(&mut board, records(3));
+    add_lease(&mut board, records(3));
     board.start(NOW);
     assert_eq!(board.release_stale(NOW + millis(249)), 0);
     assert_eq!(board.release_stale(NOW + millis(250)), 2);
@@ -223,7 +223,7 @@ fn what_waits_too_long_for_a_slot_is_handed_back() {
 #[test]
 fn a_batch_is_bounded_in_bytes() {
     let mut board = board(4);
-    add_page(&mut board, records(4));
+    add_lease(&mut board, records(4));
     for start in board.start(NOW) {
         let effect = crate::NewJob::new("mail", vec![0; 2 << 20]);
         let effect = crate::job::Effect::Enqueue(Box::new(effect));
@@ -237,11 +237,11 @@ fn a_batch_is_bounded_in_bytes() {
 #[test]
 fn a_job_whose_lease_nears_its_end_is_not_started() {
     let mut board = board(2);
-    add_page(&mut board, records(1));
+    add_lease(&mut board, records(1));
     assert_eq!(board.start(NOW + seconds(8)).len(), 0);
     assert_eq!(outcomes(&mut board), [Outcome::Released]);
     assert!(board.is_quiet());
-    add_page(&mut board, records(1));
+    add_lease(&mut board, records(1));
     assert_eq!(board.start(NOW + millis(7_999)).len(), 1);
 }
 
@@ -253,7 +253,7 @@ fn limits_that_come_later_hold_from_then_on() {
         ..Limits::default()
     });
     assert_eq!(board.room().unwrap().jobs, 7);
-    add_page(&mut board, records(10));
+    add_lease(&mut board, records(10));
     for start in board.start(NOW) {
         assert_eq!(start.ctx.shared().limits().batch_items, 7);
         board.finish(start.key, Some(Verdict::completed()), NOW);
@@ -265,7 +265,7 @@ fn limits_that_come_later_hold_from_then_on() {
 #[test]
 fn nothing_is_claimed_while_too_many_bytes_wait_to_be_handed_in() {
     let mut board = board(20);
-    add_page(&mut board, records(16));
+    add_lease(&mut board, records(16));
     let starts = board.start(NOW);
     for (ended, start) in starts.iter().enumerate() {
         assert!(board.room().is_some(), "after {ended}");
@@ -283,7 +283,7 @@ fn nothing_is_claimed_while_too_many_bytes_wait_to_be_handed_in() {
 fn a_slot_goes_on_with_the_next_in_line() {
     let mut board = board(2);
     let jobs: Vec<_> = records(3).collect();
-    add_page(&mut board, jobs.clone());
+    add_lease(&mut board, jobs.clone());
     let first = board.start(NOW).remove(0);
     let mut over = board
         .finish(first.key, Some(Verdict::completed()), NOW)
@@ -300,7 +300,7 @@ fn a_slot_goes_on_with_the_next_in_line() {
 #[test]
 fn a_slot_whose_task_was_aborted_does_not_go_on() {
     let mut board = board(1);
-    add_page(&mut board, [with_timeout(seconds(1)), record()]);
+    add_lease(&mut board, [with_timeout(seconds(1)), record()]);
     let start = board.start(NOW).remove(0);
     board.watch(NOW + seconds(1));
     board.watch(NOW + seconds(3));
@@ -314,7 +314,7 @@ fn a_slot_whose_task_was_aborted_does_not_go_on() {
 /// Ends that many jobs, and tells how many settlements each call then carries.
 fn calls_of(jobs: usize, verdict: impl Fn() -> Verdict) -> Vec<usize> {
     let mut board = board(jobs);
-    add_page(&mut board, records(jobs));
+    add_lease(&mut board, records(jobs));
     for start in board.start(NOW) {
         board.finish(start.key, Some(verdict()), NOW);
     }

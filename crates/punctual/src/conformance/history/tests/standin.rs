@@ -114,10 +114,10 @@ impl ModelEngine {
         let now = self.clock.now();
         if self.has(Bug::RescueForgotten) {
             let never = |space: &mut Space| {
-                let (_, leases, _) = space.inner();
-                leases
+                let (_, holdings, _) = space.inner();
+                holdings
                     .iter_mut()
-                    .for_each(|lease| lease.deadline = Timestamp::MAX);
+                    .for_each(|holding| holding.deadline = Timestamp::MAX);
             };
             model.spaces_mut().for_each(never);
         }
@@ -141,8 +141,8 @@ impl ModelEngine {
             *space.inner().2 = 0;
         }
         let mut claimed = space.claim(now, claim, Choice::Own);
-        let answered = claimed.iter_mut().flat_map(|claimed| &mut claimed.pages);
-        for job in answered.flat_map(|page| &mut page.jobs) {
+        let answered = claimed.iter_mut().flat_map(|claimed| &mut claimed.leases);
+        for job in answered.flat_map(|lease| &mut lease.jobs) {
             let was = before.iter().find(|was| was.record.id == job.id).unwrap();
             (job.due, job.group) = (was.record.due, was.record.group.clone());
         }
@@ -157,29 +157,31 @@ impl ModelEngine {
         &self,
         space: &mut Space,
         now: Timestamp,
-        mut pages: Vec<PageReport>,
+        mut leases: Vec<LeaseReport>,
     ) -> Result<Vec<Vec<SettleVerdict>>> {
-        let sent = pages.clone();
-        for page in &mut pages {
+        let sent = leases.clone();
+        for lease in &mut leases {
             if self.has(Bug::SettleWithoutToken) {
-                let of = |lease: &&mut Holding| {
-                    page.settlements
+                let of = |holding: &&mut Holding| {
+                    lease
+                        .settlements
                         .iter()
-                        .any(|job| lease.jobs.contains(&job.id))
+                        .any(|job| holding.jobs.contains(&job.id))
                 };
-                if let Some(lease) = space.inner().1.iter_mut().find(of) {
-                    page.token = lease.token;
+                if let Some(holding) = space.inner().1.iter_mut().find(of) {
+                    lease.token = holding.token;
                 }
             }
             if self.has(Bug::EffectsForgotten) {
-                page.settlements
+                lease
+                    .settlements
                     .iter_mut()
                     .for_each(|job| job.effects.clear());
             }
         }
-        let mut verdicts = space.settle(now, &pages)?;
-        for (page, verdicts) in sent.iter().zip(&mut verdicts) {
-            for (settlement, verdict) in page.settlements.iter().zip(verdicts) {
+        let mut verdicts = space.settle(now, &leases)?;
+        for (lease, verdicts) in sent.iter().zip(&mut verdicts) {
+            for (settlement, verdict) in lease.settlements.iter().zip(verdicts) {
                 let SettleVerdict::Settled { effects, state, .. } = verdict else {
                     continue;
                 };
@@ -229,13 +231,13 @@ impl Engine for ModelEngine {
         .0
     }
 
-    async fn extend(&self, namespace: &Namespace, pages: Vec<Extend>) -> Result<Extended> {
-        let (verdicts, now) = self.call(namespace, |space, now| space.extend(now, &pages));
+    async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended> {
+        let (verdicts, now) = self.call(namespace, |space, now| space.extend(now, &leases));
         Ok(Extended { verdicts, now })
     }
 
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
-        let settled = |space: &mut Space, now| self.settle_with_bugs(space, now, settle.pages);
+        let settled = |space: &mut Space, now| self.settle_with_bugs(space, now, settle.leases);
         let (verdicts, now) = self.call(namespace, settled);
         Ok(Settled {
             verdicts: verdicts?,

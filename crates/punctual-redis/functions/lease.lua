@@ -1,30 +1,30 @@
--- Leases. `BASE:pg`: token 16 to a page that never changes (worker 16 | started 8 | lease_duration 8 | lo 8 |
+-- Leases. `BASE:pg`: token 16 to a lease that never changes (worker 16 | started 8 | lease_duration 8 | lo 8 |
 -- hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | [runs]); '~' + token to what changes (mp: d which
 -- have left, c cancel requested, ls lease_duration, sp spared); 'n' + worker + nonce to its tokens.
 -- `BASE:e`: ends; members lo 8 | hi 8 | token | queues, the earliest and latest due inside, so that a job
--- in hand finds its page though nothing was written to it.
+-- in hand finds its lease though nothing was written to it.
 do
 
 local ALONE, PLAIN, IN_SHEAVES = 1, 2, 4
 
-local function page_member(p) return p.lo .. p.hi .. p.token .. p.q end
+local function lease_member(p) return p.lo .. p.hi .. p.token .. p.q end
 
--- The first queue of a page's bytes.
-function Page.queue_of(blob)
+-- The first queue of a lease's bytes.
+function Lease.queue_of(blob)
   local q = sub(blob, 54, 53 + unp('>I2', blob, 52))
   local nul = find(q, '\0', 1, true)
   return nul and sub(q, 1, nul - 1) or q
 end
 
 -- Fields of `BASE:pg` that a call is to ask for, read at once; by field, false where there is none.
-function Page.fetch(base, fields)
+function Lease.fetch(base, fields)
   local found, out = get_many(base .. ':pg', fields), {}
   for i = 1, #fields do out[fields[i]] = found[i] end
   return out
 end
 
--- Writes the pages that were opened and closed in this call so far.
-function Page.flush()
+-- Writes the leases that were opened and closed in this call so far.
+function Lease.flush()
   local opened, ends, gone, closed = S.opened, S.opened_ends, S.gone_fields, S.closed
   S.opened, S.opened_ends, S.gone_fields, S.closed = nil, nil, nil, nil
   if opened then
@@ -37,35 +37,35 @@ function Page.flush()
   end
 end
 
--- Reads the pages of leases (members of `BASE:e` with their ends) before they are loaded: one command for all of them.
-function Page.look_ahead(ends)
-  local fields, pages, fetched = {}, S.pages or {}, S.fetched or {}
+-- Reads the leases (members of `BASE:e` with their ends) before they are loaded: one command for all of them.
+function Lease.look_ahead(ends)
+  local fields, leases, fetched = {}, S.leases or {}, S.fetched or {}
   for i = 1, #ends, 2 do
     local token = sub(ends[i], 17, 32)
-    if pages[token] == nil and fetched[token] == nil then fields[#fields + 1], fields[#fields + 2] = token, '~' .. token end
+    if leases[token] == nil and fetched[token] == nil then fields[#fields + 1], fields[#fields + 2] = token, '~' .. token end
   end
   if #fields == 0 then return end
-  Page.flush()
-  for field, value in pairs(Page.fetch(S.base, fields)) do fetched[field] = value end
+  Lease.flush()
+  for field, value in pairs(Lease.fetch(S.base, fields)) do fetched[field] = value end
   S.fetched = fetched
 end
 
--- A page by its token; nil if it is no lease (any more).
-function Page.load(token)
-  local known = S.pages and S.pages[token]
+-- A lease by its token; nil if there is none (any more).
+function Lease.load(token)
+  local known = S.leases and S.leases[token]
   if known ~= nil then return known or nil end
-  S.pages = S.pages or {}
+  S.leases = S.leases or {}
   local pg = S.fetched
   local blob, changes
   if pg and pg[token] ~= nil then
     blob, changes = pg[token], pg['~' .. token]
   else
-    Page.flush()
+    Lease.flush()
     local found = call('HMGET', S.k.pg, token, '~' .. token)
     blob, changes = found[1], found[2]
   end
   if not blob then
-    S.pages[token] = false
+    S.leases[token] = false
     return nil
   end
   local p = {token = token, blob = blob, worker = sub(blob, 1, 16), lo = sub(blob, 33, 40), hi = sub(blob, 41, 48)}
@@ -79,11 +79,11 @@ function Page.load(token)
   p.map = changes and mp.unpack(changes) or nil
   p.lease_duration = p.map and p.map.ls or p.lease_duration
   p.spoilt = p.map and p.map.lo == 1
-  S.pages[token] = p
+  S.leases[token] = p
   return p
 end
 
-function Page.save(p)
+function Lease.save(p)
   p.saved = true
   call('HSET', S.k.pg, '~' .. p.token, mp.pack(p.map))
 end
@@ -101,7 +101,7 @@ local function place_from(p, id, first)
 end
 
 -- The place of a job that has not left; `hint` is where to look first.
-function Page.place(p, id, hint)
+function Lease.place(p, id, hint)
   local i, at = hint, p.at
   if not (i and i <= p.n and sub(p.blob, at + 16 * i - 16, at + 16 * i - 1) == id) then
     i = hint and place_from(p, id, hint) or place_from(p, id, 1)
@@ -128,9 +128,9 @@ local function length_of_run(p, ids, k, place, most)
   return n
 end
 
--- Where in a page n ids stand, if they are told in its order and none of them has left: places in a row, as first and
+-- Where in a lease n ids stand, if they are told in its order and none of them has left: places in a row, as first and
 -- count by turns.
-function Page.runs_of(p, ids, n)
+function Lease.runs_of(p, ids, n)
   if p.gone then return nil end
   local d, runs, k = p.map and p.map.d, {}, 1
   local place = d and find(d, '0', 1, true) or 1
@@ -147,7 +147,7 @@ function Page.runs_of(p, ids, n)
 end
 
 -- Places as runs: first and count by turns, in order.
-function Page.runs_at(places)
+function Lease.runs_at(places)
   table.sort(places)
   local runs, m = {}, 0
   for k = 1, #places do
@@ -162,7 +162,7 @@ function Page.runs_at(places)
 end
 
 -- Ids of the jobs that have not left, with their places.
-function Page.rest(p)
+function Lease.rest(p)
   local ids, places = {}, {}
   local d = p.map and p.map.d
   for i = 1, p.n do
@@ -174,37 +174,37 @@ function Page.rest(p)
 end
 
 -- How many those are; none is cut out for it.
-function Page.left(p)
+function Lease.left(p)
   local d = p.map and p.map.d
   return d and p.n - select(2, d:gsub('1', '')) or p.n
 end
 
 local function nonce_field(p) return 'n' .. p.worker .. sub(p.token, 9) end
 
-function Page.close(p)
+function Lease.close(p)
   local gone, closed = S.gone_fields or {}, S.closed or {}
   local n = #gone
   gone[n + 1], gone[n + 2] = p.token, nonce_field(p)
   if p.saved then gone[n + 3] = '~' .. p.token end
-  closed[#closed + 1] = page_member(p)
+  closed[#closed + 1] = lease_member(p)
   S.gone_fields, S.closed = gone, closed
-  S.pages[p.token] = false
-  if p.alone then ring(Row.of(Page.queue_of(p.blob))) end -- its worker may be given other jobs again
+  S.leases[p.token] = false
+  if p.alone then ring(Row.of(Lease.queue_of(p.blob))) end -- its worker may be given other jobs again
   S.ends = nil
 end
 
--- Closes a page of one queue that nothing was written to since it was opened, by its bytes.
-function Page.close_plain(token, blob, q)
-  local gone, closed, pages = S.gone_fields or {}, S.closed or {}, S.pages or {}
+-- Closes a lease of one queue that nothing was written to since it was opened, by its bytes.
+function Lease.close_plain(token, blob, q)
+  local gone, closed, leases = S.gone_fields or {}, S.closed or {}, S.leases or {}
   local n = #gone
   gone[n + 1], gone[n + 2] = token, 'n' .. sub(blob, 1, 16) .. sub(token, 9)
   closed[#closed + 1] = sub(blob, 33, 48) .. token .. q
-  pages[token] = false
-  S.gone_fields, S.closed, S.pages, S.ends = gone, closed, pages, nil
+  leases[token] = false
+  S.gone_fields, S.closed, S.leases, S.ends = gone, closed, leases, nil
 end
 
 -- A string of '0' and '1' with runs of places set to '1'.
-function Page.mark_runs(d, runs)
+function Lease.mark_runs(d, runs)
   local out, from = {}, 1
   for k = 1, #runs, 2 do
     out[k], out[k + 1] = sub(d, from, runs[k] - 1), rep('1', runs[k + 1])
@@ -213,38 +213,38 @@ function Page.mark_runs(d, runs)
   return concat(out) .. sub(d, from)
 end
 
--- Jobs leave their page, by runs of places; it goes with its last one.
-function Page.leave_runs(p, runs)
-  if runs[2] == p.n then return Page.close(p) end
+-- Jobs leave their lease, by runs of places; it goes with its last one.
+function Lease.leave_runs(p, runs)
+  if runs[2] == p.n then return Lease.close(p) end
   p.map = p.map or {}
-  local d = Page.mark_runs(p.map.d or rep('0', p.n), runs)
-  if not find(d, '0', 1, true) then return Page.close(p) end
+  local d = Lease.mark_runs(p.map.d or rep('0', p.n), runs)
+  if not find(d, '0', 1, true) then return Lease.close(p) end
   p.map.d = d
-  Page.save(p)
+  Lease.save(p)
 end
 
--- Jobs leave their page, by place.
-function Page.leave(p, places) Page.leave_runs(p, Page.runs_at(places)) end
+-- Jobs leave their lease, by place.
+function Lease.leave(p, places) Lease.leave_runs(p, Lease.runs_at(places)) end
 
--- Something was written to a job of the page: its records must be looked at from now on.
-function Page.spoil(p)
+-- Something was written to a job of the lease: its records must be looked at from now on.
+function Lease.spoil(p)
   if not p.plain or (p.map and p.map.lo) then return end
   p.map = p.map or {}
   p.map.lo, p.spoilt = 1, true
-  Page.save(p)
+  Lease.save(p)
 end
 
 -- The cancel of an active job is requested.
-function Page.ask_cancel(p, id)
+function Lease.ask_cancel(p, id)
   p.map = p.map or {}
   p.map.c = p.map.c or {}
   p.map.c[#p.map.c + 1] = id
   p.map.lo, p.spoilt = 1, true
-  Page.save(p)
+  Lease.save(p)
 end
 
--- A job leaves its page now, and is written as gone with the others of this call.
-function Page.depart(p, place)
+-- A job leaves its lease now, and is written as gone with the others of this call.
+function Lease.depart(p, place)
   if not p.gone then
     p.gone, p.departed = {}, {}
     S.departing = S.departing or {}
@@ -254,29 +254,29 @@ function Page.depart(p, place)
   p.departed[#p.departed + 1] = place
 end
 
--- Writes what departed; before anything that reads the page anew.
-function Page.settle_departed(p)
+-- Writes what departed; before anything that reads the lease anew.
+function Lease.settle_departed(p)
   local places = p.departed
   p.gone, p.departed = nil, nil
   if places then
     S.departing[p] = nil
-    Page.leave(p, places)
+    Lease.leave(p, places)
   end
 end
 
--- The same of pages whose settle broke off.
-function Page.settle_all_departed()
-  local pages = S.departing
+-- The same of leases whose settle broke off.
+function Lease.settle_all_departed()
+  local leases = S.departing
   S.departing = nil
-  for p in pairs(pages) do
+  for p in pairs(leases) do
     local places = p.departed
     p.gone, p.departed = nil, nil
-    if places and S.pages[p.token] then Page.leave(p, places) end
+    if places and S.leases[p.token] then Lease.leave(p, places) end
   end
 end
 
--- Opens a page over ids, a string of n of them; plain if every job is, and all of one queue; `runs` if all are in sheaves.
-function Page.open(token, worker, lease_duration, ids, n, lo, hi, alone, q, plain, runs)
+-- Opens a lease over ids, a string of n of them; plain if every job is, and all of one queue; `runs` if all are in sheaves.
+function Lease.open(token, worker, lease_duration, ids, n, lo, hi, alone, q, plain, runs)
   local now, member = S.now, lo .. hi .. token .. q
   local flags = (alone and ALONE or 0) + (plain and PLAIN or 0) + (runs and IN_SHEAVES or 0)
   local blob = worker .. pack('>I8I8', now, lease_duration) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids .. (runs or '')
@@ -294,20 +294,20 @@ end
 -- Every lease: members and ends, by end.
 local function all_ends()
   if not S.ends then
-    Page.flush()
+    Lease.flush()
     S.ends = call('ZRANGE', S.k.e, 0, -1, 'WITHSCORES')
   end
   return S.ends
 end
 
 -- The earliest end of a lease with jobs of one of these queues; nil if there is none.
-function Page.first_end(rows)
+function Lease.first_end(rows)
   local wanted, any, start = {}, false, 0
   for _, r in ipairs(rows) do
     if r.c[ACTIVE] > 0 then wanted[r.name], any = true, true end
   end
   local size = 1 -- the first one will do, most often
-  if any then Page.flush() end
+  if any then Lease.flush() end
   while any do
     local ends = call('ZRANGE', S.k.e, start, start + size - 1, 'WITHSCORES')
     for i = 1, #ends, 2 do
@@ -322,22 +322,22 @@ function Page.first_end(rows)
   end
 end
 
-function Page.deadline(p)
-  Page.flush()
-  return tonum(call('ZSCORE', S.k.e, page_member(p)) or 0)
+function Lease.deadline(p)
+  Lease.flush()
+  return tonum(call('ZSCORE', S.k.e, lease_member(p)) or 0)
 end
 
--- The page that holds a waiting job, and its place; nil if it is not active.
-function Page.of(j)
+-- The lease that holds a waiting job, and its place; nil if it is not active.
+function Lease.of(j)
   local ends, due, may = all_ends(), j.due, {}
   for i = 1, #ends, 2 do
     local lo, hi = unp('>I8I8', ends[i])
     if lo <= due and hi >= due then may[#may + 1], may[#may + 2] = ends[i], ends[i + 1] end
   end
-  Page.look_ahead(may)
+  Lease.look_ahead(may)
   for i = 1, #may, 2 do
-    local p = Page.load(sub(may[i], 17, 32))
-    local place = p and Page.place(p, j.id)
+    local p = Lease.load(sub(may[i], 17, 32))
+    local place = p and Lease.place(p, j.id)
     if place then
       p.deadline = tonum(may[i + 1])
       return p, place
@@ -345,26 +345,26 @@ function Page.of(j)
   end
 end
 
--- The lease of a page ends then.
-function Page.end_at(p, deadline)
-  Page.flush()
-  call('ZADD', S.k.e, fmt('%d', deadline), page_member(p))
+-- The lease ends then.
+function Lease.end_at(p, deadline)
+  Lease.flush()
+  call('ZADD', S.k.e, fmt('%d', deadline), lease_member(p))
   duty_at('ends', deadline)
   S.ends = nil
 end
 
--- Nobody could extend while the engine answered nobody: each such page gets one more lease, once.
-function Page.spare(gap)
+-- Nobody could extend while the engine answered nobody: each such lease lasts once more as long, once.
+function Lease.spare(gap)
   local ends, spared, shortest = all_ends(), false, 0
-  Page.look_ahead(ends)
+  Lease.look_ahead(ends)
   for i = 1, #ends, 2 do
-    local p = Page.load(sub(ends[i], 17, 32))
+    local p = Lease.load(sub(ends[i], 17, 32))
     if p then
       if gap * 2 > p.lease_duration and not (p.map and p.map.sp) then
         p.map = p.map or {}
         p.map.sp = 1
-        Page.save(p)
-        Page.end_at(p, max(tonum(ends[i + 1]), S.now + p.lease_duration))
+        Lease.save(p)
+        Lease.end_at(p, max(tonum(ends[i + 1]), S.now + p.lease_duration))
         spared = true
       end
       if shortest == 0 or p.lease_duration < shortest then shortest = p.lease_duration end
@@ -393,11 +393,11 @@ local function crash(j, p, ended)
     e.dr = 2
     return Settled.as(j, DEAD)
   end
-  Page.return_to_front(j)
+  Lease.return_to_front(j)
 end
 
--- Makes a job that was active, and has left its page, ready at the front of its line.
-function Page.return_to_front(j)
+-- Makes a job that was active, and has left its lease, ready at the front of its line.
+function Lease.return_to_front(j)
   j.tag = 2
   j.ext.fr = 1
   Job.save(j)
@@ -406,10 +406,10 @@ function Page.return_to_front(j)
 end
 
 -- Returns jobs of leases that ran out, a bounded number; how many.
-function Page.rescue(limit)
+function Lease.rescue(limit)
   local rescued = 0
   while rescued < limit do
-    Page.flush()
+    Lease.flush()
     local first = call('ZRANGE', S.k.e, 0, 0, 'WITHSCORES')
     if not first[1] then
       M.lease_duration, M.rest = 0, nil
@@ -419,14 +419,14 @@ function Page.rescue(limit)
       duty_at('ends', tonum(first[2]))
       break
     end
-    local p = Page.load(sub(first[1], 17, 32))
+    local p = Lease.load(sub(first[1], 17, 32))
     if not p then
       call('ZREM', S.k.e, first[1])
     else
-      local ids, places = Page.rest(p)
+      local ids, places = Lease.rest(p)
       local n = min(#ids, limit - rescued)
       local left = slice(places, 1, n)
-      Page.leave(p, left)
+      Lease.leave(p, left)
       for i = n, 1, -1 do
         local j = Job.load(ids[i])
         if j then
@@ -440,10 +440,10 @@ function Page.rescue(limit)
         end
       end
       rescued = rescued + n
-      if n == 0 then Page.close(p) end
+      if n == 0 then Lease.close(p) end
     end
   end
-  Page.flush()
+  Lease.flush()
   if rescued >= limit then duty_at('ends', S.now) end
   return rescued
 end

@@ -6,7 +6,7 @@ use crate::time::Timestamp;
 
 use super::Space;
 
-/// A leased page.
+/// A lease.
 #[derive(Debug, Clone)]
 pub(crate) struct Holding {
     pub(crate) token: Token,
@@ -16,7 +16,7 @@ pub(crate) struct Holding {
     pub(crate) span: Duration,
     /// Whether a silence has prolonged it since its last extension.
     pub(crate) spared: bool,
-    /// Whether it is the page of one suspect.
+    /// Whether it is the lease of one suspect.
     pub(crate) alone: bool,
     pub(crate) in_process: bool,
     /// The jobs left of it, in the order in which they were claimed.
@@ -24,9 +24,9 @@ pub(crate) struct Holding {
 }
 
 impl Space {
-    pub(crate) fn extend(&mut self, now: Timestamp, pages: &[Extend]) -> Vec<ExtendVerdict> {
-        (pages.iter())
-            .map(|page| self.extend_one(now, page))
+    pub(crate) fn extend(&mut self, now: Timestamp, leases: &[Extend]) -> Vec<ExtendVerdict> {
+        (leases.iter())
+            .map(|lease| self.extend_one(now, lease))
             .collect()
     }
 
@@ -47,22 +47,22 @@ impl Space {
     }
 
     fn extend_one(&mut self, now: Timestamp, extend: &Extend) -> ExtendVerdict {
-        let Some(at) = self.lease(extend.token) else {
+        let Some(at) = self.holding(extend.token) else {
             return ExtendVerdict::LeaseLost;
         };
-        let lease = &mut self.leases[at];
-        lease.deadline = lease.deadline.max(now + extend.lease_duration);
-        lease.span = extend.lease_duration;
-        lease.spared = false;
-        let lease = lease.clone();
-        self.show_deadline(&lease);
-        let of_page = |id: &JobId| lease.jobs.contains(id);
-        for (id, progress) in extend.progress.iter().filter(|(id, _)| of_page(id)) {
+        let holding = &mut self.holdings[at];
+        holding.deadline = holding.deadline.max(now + extend.lease_duration);
+        holding.span = extend.lease_duration;
+        holding.spared = false;
+        let holding = holding.clone();
+        self.show_deadline(&holding);
+        let of_lease = |id: &JobId| holding.jobs.contains(id);
+        for (id, progress) in extend.progress.iter().filter(|(id, _)| of_lease(id)) {
             if let Some(job) = self.find_whole(*id) {
                 self.jobs[job].record.progress = Some(progress.clone());
             }
         }
-        for (id, lines) in extend.log.iter().filter(|(id, _)| of_page(id)) {
+        for (id, lines) in extend.log.iter().filter(|(id, _)| of_lease(id)) {
             if let Some(job) = self.find_whole(*id) {
                 self.log(job, now, lines);
             }
@@ -72,28 +72,30 @@ impl Space {
                 .is_some_and(|job| self.jobs[job].record.cancel_requested)
         };
         ExtendVerdict::Extended {
-            deadline: lease.deadline,
+            deadline: holding.deadline,
             lost: (extend.jobs.iter().copied())
-                .filter(|id| !of_page(id))
+                .filter(|id| !of_lease(id))
                 .collect(),
-            cancel_requested: (lease.jobs.iter().copied()).filter(asked_to_stop).collect(),
+            cancel_requested: (holding.jobs.iter().copied())
+                .filter(asked_to_stop)
+                .collect(),
         }
     }
 
-    /// Writes a page's deadline into its jobs.
-    pub(super) fn show_deadline(&mut self, lease: &Holding) {
-        for id in &lease.jobs {
+    /// Writes a lease's deadline into its jobs.
+    pub(super) fn show_deadline(&mut self, holding: &Holding) {
+        for id in &holding.jobs {
             if let Some(job) = self.find_whole(*id) {
-                self.jobs[job].record.lease_until = Some(lease.deadline);
+                self.jobs[job].record.lease_until = Some(holding.deadline);
             }
         }
     }
 
-    /// Takes a job out of its page; a page without jobs is no lease any more.
-    pub(super) fn leave_page(&mut self, id: JobId) {
-        for lease in &mut self.leases {
-            lease.jobs.retain(|job| *job != id);
+    /// Takes a job out of its lease; a lease without jobs is no lease any more.
+    pub(super) fn leave_lease(&mut self, id: JobId) {
+        for holding in &mut self.holdings {
+            holding.jobs.retain(|job| *job != id);
         }
-        self.leases.retain(|lease| !lease.jobs.is_empty());
+        self.holdings.retain(|holding| !holding.jobs.is_empty());
     }
 }
