@@ -29,17 +29,17 @@ Examples:
 ";
 
 const REST: &str = "
-Environment: PUNCTUAL_ENGINE, PUNCTUAL_NAMESPACE, PUNCTUAL_OUTPUT stand for the options;
-PUNCTUAL_LOG=info (or error, warn, debug, off) tells more or less of what goes on, on stderr.
+Environment: PUNCTUAL_ENGINE, PUNCTUAL_NAMESPACE and PUNCTUAL_OUTPUT set these options;
+PUNCTUAL_LOG=error, warn (the default), info, debug or off sets the log level; logs go to stderr.
 
 Exit codes:
   0  done
   1  failed
   2  wrong usage or malformed input
   3  no such job, queue or file
-  4  refused by a verdict, or the engine is full
+  4  job refused, or the engine is full
   5  engine unavailable, or locked by another process
-  6  stored data damaged, or of a newer version
+  6  stored data damaged, or from a newer version
   7  the engine stopped itself: start it again";
 
 fn help() -> String {
@@ -233,8 +233,7 @@ impl Command {
 fn stored(durability: Durability, ends_here: bool) -> String {
     let means = match durability {
         Durability::Memory if ends_here => {
-            return "warning: stored in memory:, which ends with this command: nothing is kept; \
-                    use --engine file:DIR or a server"
+            return "warning: stored in memory:, which ends with this command: the job is lost; use --engine file:DIR or a server"
                 .into();
         }
         Durability::Memory => {

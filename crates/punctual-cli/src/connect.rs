@@ -32,22 +32,22 @@ pub(crate) const SUPPORTED: &str = "memory:, file:DIR, redis://HOST, rediss://HO
 /// The same for a reader with time.
 pub(crate) const ADDRESSES: &str = "\
 Engines:
-  memory:                      ends with the process; for trying things out
-  file:DIR                     a directory on this machine; the process that holds it, such as
-                               serve or work, answers other commands of its user
-  file:DIR?durability=os       acknowledged once the system has it: survives a kill, no power cut
+  memory:                      ends with the process; for experiments
+  file:DIR                     a directory on this machine; the process that has it open (serve,
+                               work) answers other commands of its user
+  file:DIR?durability=os       acknowledged once the OS has it: survives a kill, not a power cut
   file:DIR?durability=interval(50ms)   the same, on disk 50 ms later
-  file:DIR?reserve=16MiB       set aside for a full disk, 64 MiB by default
+  file:DIR?reserve=16MiB       reserved for a full disk, 64 MiB by default
   redis://USER:PASSWORD@HOST:PORT/DB   Redis 7 or Valkey, any number of processes and hosts;
                                rediss:// encrypts, redis+sentinel://HOST,HOST/MASTER and
-                               redis+cluster://HOST,HOST find their servers by themselves
-  redis://127.0.0.1?durability=fsync   refused unless the server keeps it; or memory, os, replica(1)
-  redis://HOST?data=required   refused where there are no data, so that none begin anew after a loss
-  redis://HOST?plaintext=allow         another machine in the clear, which is refused otherwise
+                               redis+cluster://HOST,HOST discover their servers
+  redis://127.0.0.1?durability=fsync   refused unless the server has it; or memory, os, replica(1)
+  redis://HOST?data=required   refused if the server is empty, for example after data loss
+  redis://HOST?plaintext=allow         another machine unencrypted, which is refused otherwise
   http://127.0.0.1:4180        what `punctual serve` serves there; PUNCTUAL_TOKEN is its token
-  https://HOST:PORT?ca=FILE    the same by TLS; without ca= by the authorities of the system
-  http://127.0.0.1:4180?deadline=5s    how long it may be silent before a call is given up, 30 s
-  http://HOST:PORT?plaintext=allow     another machine in the clear, which is refused otherwise";
+  https://HOST:PORT?ca=FILE    the same over TLS; without ca= with the system's CA certificates
+  http://127.0.0.1:4180?deadline=5s    time without an answer after which a call fails, 30 s
+  http://HOST:PORT?plaintext=allow     another machine unencrypted, which is refused otherwise";
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -205,13 +205,13 @@ impl Address {
         };
         let (scheme, rest) = text
             .split_once(':')
-            .ok_or_else(|| refuse(format!("engine address {text:?} names no engine")))?;
+            .ok_or_else(|| refuse(format!("engine address {text:?} has no scheme")))?;
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
         let options = options.split('&').filter(|option| !option.is_empty());
         match scheme {
             "memory" => {
                 if !place.is_empty() || options.count() > 0 {
-                    return Err(refuse("memory: takes no place and no options".into()));
+                    return Err(refuse("memory: takes no path and no options".into()));
                 }
                 Ok(Self::Memory)
             }
@@ -281,10 +281,10 @@ impl Address {
                 Ok(Self::Redis(RedisAddress(text.to_owned())))
             }
             "amqp" | "amqps" | "kafka" => {
-                Err(refuse(format!("{scheme}: is not an engine of this build")))
+                Err(refuse(format!("{scheme}: engines are not in this build")))
             }
             _ => Err(refuse(format!(
-                "{scheme:?} is no engine that punctual knows"
+                "{scheme:?} is not an engine address scheme"
             ))),
         }
     }
@@ -393,7 +393,7 @@ fn gateway(
 fn parse_deadline(text: &str) -> Result<Duration> {
     let span = parse_span(text)?;
     if span.is_zero() {
-        let message = "a deadline of nothing would end every call";
+        let message = "deadline must be above 0";
         return Err(Failure::new(Exit::Usage, "invalid_address", message)
             .hint("write a span such as deadline=30s"));
     }
@@ -401,7 +401,7 @@ fn parse_deadline(text: &str) -> Result<Duration> {
 }
 
 fn no_directory(command: &str, engine: &str) -> Failure {
-    let message = format!("{command} works on a directory, and {engine} has none");
+    let message = format!("{command} needs a directory, and {engine} has none");
     Failure::usage(message).hint("name one with --engine file:DIR")
 }
 
@@ -429,7 +429,7 @@ fn parse_bytes(text: &str) -> Result<u64> {
     let number = digits.parse::<u64>().ok();
     let bytes = (number.zip(unit)).and_then(|(number, unit)| number.checked_mul(unit));
     bytes.ok_or_else(|| {
-        let message = format!("{text:?} is no number of bytes");
+        let message = format!("{text:?} is not a number of bytes");
         Failure::new(Exit::Usage, "invalid_address", message)
             .hint("write a number, or one of KiB, MiB or GiB, such as reserve=16MiB")
     })
@@ -446,7 +446,7 @@ fn parse_durability(text: &str) -> Result<Durability> {
         _ => Err(Failure::new(
             Exit::Usage,
             "invalid_address",
-            format!("no durability is called {text:?}"),
+            format!("{text:?} is not a durability"),
         )
         .hint("write fsync (the default), os, or interval(50ms)")),
     }

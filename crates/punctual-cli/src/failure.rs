@@ -191,8 +191,7 @@ fn remedy_for(kind: ErrorKind) -> Option<&'static str> {
         DataNewer => "use the version of punctual that wrote it, or a newer one",
         EngineFull => "free space or delete settled jobs, then send the same again",
         EngineUnavailable => {
-            "see that it runs and can be reached; whether this took effect is unknown, \
-             and the same ids may be sent again"
+            "check that it runs and is reachable; whether this took effect is unknown, so retry with the same ids"
         }
         EngineStopped => "start it again; the log says why it stopped",
         Internal => "this is a bug in punctual; please report it with the command",

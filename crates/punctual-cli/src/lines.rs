@@ -33,7 +33,7 @@ impl Line {
             if self.ended {
                 error
             } else {
-                format!("torn: the file ends inside this line ({error})")
+                format!("truncated: the file ends inside this line ({error})")
             }
         })
     }

@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Err(error) => Err(Failure::new(
             failure::Exit::Failed,
             "io",
-            format!("the system refuses threads: {error}"),
+            format!("cannot start threads: {error}"),
         )),
     };
     match result {

@@ -45,16 +45,13 @@ pub(crate) fn start(
         return Ok(None);
     };
     if !endpoint.starts_with("http:") {
-        return Err(
-            Failure::usage(format!("spans cannot be sent to {endpoint}")).hint(
-                "name a collector over plain HTTP, such as the port 4318 of one on this host",
-            ),
-        );
+        return Err(Failure::usage(format!("cannot send spans to {endpoint}"))
+            .hint("name a collector over plain HTTP, such as the port 4318 of one on this host"));
     }
     let exporter = SpanExporter::builder().with_http();
     let exporter = exporter.with_http_client(Plain).build();
     let exporter = exporter
-        .map_err(|error| Failure::usage(format!("spans cannot be sent to {endpoint}: {error}")))?;
+        .map_err(|error| Failure::usage(format!("cannot send spans to {endpoint}: {error}")))?;
     let resource = match std::env::var("OTEL_SERVICE_NAME") {
         Ok(name) if !name.is_empty() => Resource::builder(),
         _ => Resource::builder().with_service_name("punctual"),

@@ -42,7 +42,7 @@ impl Pushing {
             for (number, line) in told {
                 secrets.push(secret_of(line, own).map_err(|error| {
                     let place = path.display();
-                    Failure::usage(format!("line {number} of {place} is no secret"))
+                    Failure::usage(format!("line {number} of {place} is not a secret"))
                         .hint(error.message())
                 })?);
             }
@@ -50,8 +50,7 @@ impl Pushing {
         let chosen = std::env::var(SECRET).unwrap_or_default();
         for text in chosen.split(',').filter(|text| !text.trim().is_empty()) {
             secrets.push(secret_of(text, own).map_err(|error| {
-                Failure::usage(format!("{SECRET} has something that is no secret"))
-                    .hint(error.message())
+                Failure::usage(format!("{SECRET} has an invalid secret")).hint(error.message())
             })?);
         }
         Ok(Secrets(secrets))

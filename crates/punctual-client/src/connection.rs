@@ -25,8 +25,7 @@ use crate::tls::Greeting;
 
 /// How rustls calls the certificate of an authority that a server shows as its own.
 const AUTHORITY_AS_LEAF: &str = "CaUsedAsEndEntity";
-const SELF_SIGNED: &str = "the gateway shows the certificate of an authority as its own, which \
-    `openssl req -x509` makes unless told; make one for a host, and give it to both sides: \
+const SELF_SIGNED: &str = "the gateway uses a CA certificate as its own, which is what `openssl req -x509` makes by default; make one for a host, and give it to both sides: \
     openssl req -x509 -newkey rsa:2048 -nodes -days 365 -keyout key.pem -out chain.pem -subj /CN=HOST \
     -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:HOST (or IP:ADDRESS)";
 
@@ -138,7 +137,7 @@ impl Connections {
         let request = request.body(Full::new(body)).map_err(|error| {
             Error::new(
                 ErrorKind::InvalidInput,
-                "the token is not one that can be sent",
+                "the token has characters that a header cannot carry",
             )
             .source(error)
         })?;
@@ -242,7 +241,7 @@ impl Connections {
         // It ends when its sender is dropped.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to the gateway was cut off");
+                tracing::debug!(%error, "a connection to the gateway broke");
             }
         });
         Ok(Connection { sender, pulse })
@@ -259,8 +258,7 @@ impl Connections {
         let message = match error.to_string() {
             told if told.contains(AUTHORITY_AS_LEAF) => SELF_SIGNED,
             _ => {
-                "the gateway cannot be trusted, or speaks no TLS; \
-                 name the file with its authority by ?ca=FILE, and the host as in its certificate"
+                "the gateway's certificate is not trusted, or it does not use TLS; name its CA file with ?ca=FILE, and use the host of the certificate"
             }
         };
         Error::new(ErrorKind::EngineUnavailable, message)
@@ -274,8 +272,7 @@ impl Connections {
                 "the gateway cannot be reached; is `punctual serve` running there?"
             }
             Place::Directory(_) => {
-                "the process that held the data directory does not answer any more; \
-                 send the same ids again, to whoever takes it over"
+                "the process that held the data directory no longer answers; send the same ids to the process that opens it next"
             }
         };
         Error::new(ErrorKind::EngineUnavailable, message)
@@ -285,8 +282,8 @@ impl Connections {
 
     fn cut(&self, error: hyper::Error) -> Error {
         let message = match error.is_parse() {
-            true => "what answers there speaks no HTTP; if it speaks TLS, name it https://",
-            false => "the gateway did not answer to the end; send the same ids again",
+            true => "the server there does not speak HTTP; if it uses TLS, write https://",
+            false => "the gateway's answer ended early; send the same ids again",
         };
         Error::new(ErrorKind::EngineUnavailable, message)
             .with("gateway", &self.place)
@@ -328,7 +325,7 @@ pub(crate) fn greeting(authority: &str, transport: &Transport) -> Result<Option<
         return Err(refuse(message));
     };
     if port.parse::<u16>().is_err() {
-        return Err(refuse("the gateway's port is no number of 0 to 65535"));
+        return Err(refuse("the gateway's port is not a number from 0 to 65535"));
     }
     let address = authority.parse::<SocketAddr>();
     let is_loopback = address.map_or(host.eq_ignore_ascii_case("localhost"), |address| {
@@ -336,8 +333,7 @@ pub(crate) fn greeting(authority: &str, transport: &Transport) -> Result<Option<
     });
     match transport {
         Transport::Plain if !is_loopback => Err(refuse(
-            "a gateway on another machine would get the token in the clear; use https://, lead it \
-             here through a tunnel such as `ssh -L 4180:127.0.0.1:4180`, or say ?plaintext=allow",
+            "a gateway on another machine would receive the token unencrypted; use https://, a tunnel such as `ssh -L 4180:127.0.0.1:4180`, or add ?plaintext=allow",
         )),
         Transport::Plain | Transport::PlainAnywhere => Ok(None),
         Transport::Tls(authorities) => {

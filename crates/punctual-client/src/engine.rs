@@ -140,15 +140,15 @@ impl HttpEngine {
         let (kind, message) = match reply.status {
             StatusCode::UNAUTHORIZED => (
                 ErrorKind::InvalidInput,
-                "the gateway does not know the token; set PUNCTUAL_TOKEN to the one that serve printed",
+                "the gateway rejected the token; set PUNCTUAL_TOKEN to the one that serve printed",
             ),
             StatusCode::FORBIDDEN => (
                 ErrorKind::InvalidInput,
-                "the token may not do that there; it needs the scope admin and the same namespace",
+                "the token does not allow this; it needs the scope admin and the same namespace",
             ),
             StatusCode::NOT_FOUND => (
                 ErrorKind::Unsupported,
-                "that is no gateway, or not of this version; run the same version on both ends",
+                "the server is not a gateway, or has another version; run the same version on both ends",
             ),
             StatusCode::PAYLOAD_TOO_LARGE => (
                 ErrorKind::BatchTooLarge,
@@ -158,25 +158,20 @@ impl HttpEngine {
                 ErrorKind::EngineUnavailable,
                 match code_of(reply).as_deref() {
                     Some("too_many_requests") => {
-                        "the gateway saw too many wrong tokens from here; wait a minute"
+                        "the gateway received too many wrong tokens from this address; wait a minute"
                     }
                     Some("too_many_connections") => {
-                        "the gateway has as many connections of this address as one may have; close some, or \
+                        "the gateway has reached its limit of connections for this address; close some, or \
                          raise connections_per_address there"
                     }
-                    _ => {
-                        "the gateway, or what stands before it, takes no more now; wait, and ask again"
-                    }
+                    _ => "the gateway or its proxy is overloaded; wait and retry",
                 },
             ),
             StatusCode::SERVICE_UNAVAILABLE => (
                 ErrorKind::EngineUnavailable,
-                "the gateway is ending or has no engine; send the same ids again",
+                "the gateway is shutting down or its engine is unavailable; send the same ids again",
             ),
-            _ => (
-                ErrorKind::Internal,
-                "the gateway answered something strange",
-            ),
+            _ => (ErrorKind::Internal, "the gateway sent an unexpected answer"),
         };
         Error::new(kind, message)
             .with("gateway", self.connections.place())
@@ -205,7 +200,7 @@ fn code_of(reply: &Reply) -> Option<String> {
 }
 
 fn strange() -> Error {
-    let message = "the gateway answered another verb than it was asked; please report it";
+    let message = "the gateway answered another call; please report it";
     Error::new(ErrorKind::Internal, message)
 }
 

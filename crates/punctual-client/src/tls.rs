@@ -22,7 +22,7 @@ impl Greeting {
     /// There is no way to believe everybody.
     pub(crate) fn new(host: &str, authorities: Option<&Path>) -> Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(|error| {
-            let message = "the gateway's host is no name that a certificate can have";
+            let message = "the gateway's host name cannot appear in a certificate";
             wrong(message).with("host", host).source(error)
         })?;
         let roots = match authorities {
@@ -44,7 +44,7 @@ impl Greeting {
 
 fn of_file(file: &Path) -> Result<RootCertStore> {
     let unread = || {
-        let message = "there is no certificate of an authority in the file; name one in PEM";
+        let message = "the file has no CA certificate; name one in PEM";
         wrong(message).with("file", file.display())
     };
     let mut roots = RootCertStore::empty();
@@ -66,7 +66,7 @@ fn of_system() -> Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
-        let message = "this system has no certificates of authorities; install ca-certificates, \
+        let message = "this system has no CA certificates; install ca-certificates, \
                        or name a file with ?ca=FILE";
         return Err(wrong(message));
     }

@@ -104,7 +104,7 @@ impl Tokens {
         }
         match found {
             Some(token) if token.has_expired(self.failures.now()) => {
-                tracing::info!(name = token.name(), "a token that has expired was shown");
+                tracing::info!(name = token.name(), "a client sent an expired token");
                 Err(failures::expired())
             }
             Some(token) => {
@@ -149,9 +149,9 @@ impl Caller {
             return Err(Problem::new(
                 StatusCode::FORBIDDEN,
                 "namespace_mismatch",
-                "this token is not for that namespace",
+                "the token belongs to another namespace",
             )
-            .hint("leave X-Punctual-Namespace out, or show a token of that namespace"));
+            .hint("omit X-Punctual-Namespace, or send a token of that namespace"));
         }
         Ok(Self {
             namespace: token.namespace().clone(),
@@ -207,9 +207,9 @@ impl Caller {
         if self.allows(scope) {
             return Ok(());
         }
-        let message = format!("this token has not the scope {}", scope.name());
+        let message = format!("the token lacks the scope {}", scope.name());
         Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
-            .hint("show another token; who runs the gateway says what each may"))
+            .hint("use a token with that scope; the operator of the gateway issues them"))
     }
 
     pub(crate) fn scopes(&self) -> Vec<&'static str> {

@@ -35,12 +35,12 @@ use crate::{etag, events, guard, page};
 #[openapi(
     info(
         title = "Punctual",
-        description = "Durable delayed jobs, on time. What each answer means is told by docs/http-api.md."
+        description = "Durable delayed jobs, on time. docs/http-api.md describes every answer."
     ),
     components(schemas(ErrorAnswer)),
     security(("token" = [])),
     tags(
-        (name = "jobs", description = "Put jobs in, look at them, change them"),
+        (name = "jobs", description = "Enqueue, read and change jobs"),
         (name = "work", description = "Claim, extend, settle"),
         (name = "queues", description = "Counts, pause, purge, delete, settings"),
         (name = "gateway", description = "The gateway itself")
@@ -118,9 +118,9 @@ pub(crate) fn router(shared: &Shared) -> Router {
             Problem::new(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "method_not_allowed",
-                "this route does not know that method",
+                "this route does not support the method",
             )
-            .hint("use one that the header Allow of this answer names; GET /openapi.json tells them all")
+            .hint("use a method from the Allow header; GET /openapi.json lists all routes")
         })
         .layer(from_fn(etag::unless_known))
         .layer(from_fn_with_state(shared.clone(), guard::guard))

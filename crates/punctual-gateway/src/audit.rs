@@ -41,7 +41,7 @@ impl Audit {
     /// is in there. Beyond 4 MiB the file becomes `FILE.1`, and what was that is gone.
     pub fn in_file(path: &Path) -> Result<Self> {
         let unread = |error| {
-            let message = "the audit record cannot be kept there; name another file";
+            let message = "the audit record cannot be written to this file; name another one";
             Error::new(ErrorKind::Io, message)
                 .with("file", path.display())
                 .source(error)
@@ -160,7 +160,7 @@ impl Audit {
             && let Err(error) = file.write(entry)
         {
             // The change is made all the same: a full disk shall not keep a person from deleting.
-            tracing::error!(%error, "an entry of the audit record was not kept in its file");
+            tracing::error!(%error, "an audit entry could not be written to the file");
         }
     }
 

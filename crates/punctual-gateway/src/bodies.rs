@@ -76,7 +76,7 @@ fn too_many(what: &str, max: usize, name: &str) -> Problem {
         "body_bytes" => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::TOO_MANY_REQUESTS,
     };
-    let message = format!("bodies of {what} would take more than {max} bytes at the same time");
+    let message = format!("request bodies of {what} would exceed {max} bytes at the same time");
     Problem::new(status, "too_many_bodies", message)
         .hint(format!(
             "send fewer or smaller bodies at the same time, or raise {name} under [limits] of punctual.toml"

@@ -49,7 +49,7 @@ impl Crowd {
             if here.connections >= self.most {
                 if !std::mem::replace(&mut here.was_refused, true) {
                     let most = self.most;
-                    tracing::warn!(%address, most, "an address has as many connections as one may; more are closed");
+                    tracing::warn!(%address, most, "an address has reached connections_per_address; the gateway closes further connections");
                 }
                 return None;
             }

@@ -199,8 +199,12 @@ impl Visits {
                     Some(Ok(stream)) => {
                         converse(stream, upgrade, peer, stay, &shared, router).await;
                     }
-                    Some(Err(error)) => tracing::debug!(%error, "a connection was no good TLS"),
-                    None => tracing::debug!("a connection did not come to TLS in time"),
+                    Some(Err(error)) => {
+                        tracing::debug!(%error, "a connection failed its TLS handshake")
+                    }
+                    None => {
+                        tracing::debug!("a connection did not finish its TLS handshake in time")
+                    }
                 },
             }
         });
@@ -266,7 +270,7 @@ async fn converse<S>(
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection was cut off");
+        tracing::debug!(%error, "a connection broke");
     }
 }
 

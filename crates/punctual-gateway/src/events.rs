@@ -51,7 +51,7 @@ const UNAUTHORIZED: u16 = 4401;
 /// Opens a WebSocket for changes and for work
 #[utoipa::path(
     get, path = "/v1/events", tag = "gateway",
-    responses((status = 101, description = "frames are told by docs/http-api.md"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+    responses((status = 101, description = "docs/http-api.md describes the frames"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(crate) async fn events(
     State(shared): State<Shared>,
@@ -60,8 +60,8 @@ pub(crate) async fn events(
     upgrade: std::result::Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response> {
     let upgrade = upgrade.map_err(|no| {
-        Problem::new(no.status(), "invalid_request", "the request opens no WebSocket")
-            .hint("ask by a client of WebSockets (RFC 6455); what happened before is told by GET /v1/jobs and /v1/stats")
+        Problem::new(no.status(), "invalid_request", "the request is not a WebSocket upgrade")
+            .hint("connect with a WebSocket client (RFC 6455); GET /v1/jobs and /v1/stats return the past")
     })?;
     let shown = parts.headers.contains_key(header::AUTHORIZATION);
     let caller = shown.then(|| caller_of(&parts, &shared)).transpose()?;
@@ -112,7 +112,7 @@ pub(crate) async fn events(
 /// Why a socket is closed.
 struct End(u16, &'static str);
 
-const ENDING: End = End(close_code::AWAY, "the gateway is ending");
+const ENDING: End = End(close_code::AWAY, "the gateway is shutting down");
 const GONE: End = End(UNAUTHORIZED, "the token has expired or was revoked");
 const TOO_LONG: End = End(close_code::SIZE, "a frame is too long");
 
@@ -138,7 +138,10 @@ impl Socket {
             Some(Err(_)) => Err(End(close_code::AWAY, "gone")),
             None => {
                 let request_id = &*self.trail.id;
-                tracing::debug!(request_id, "a reader of events takes nothing and is closed");
+                tracing::debug!(
+                    request_id,
+                    "an event client reads nothing; its socket is closed"
+                );
                 Err(End(close_code::AGAIN, "too slow"))
             }
         }
@@ -182,7 +185,7 @@ impl Socket {
                     return Ok(text.as_str().to_owned());
                 }
                 Some(Ok(Message::Binary(_))) => {
-                    return Err(End(close_code::UNSUPPORTED, "frames are JSON texts"));
+                    return Err(End(close_code::UNSUPPORTED, "frames must be JSON text"));
                 }
                 // They count for no frame, also of one that they come in the midst of.
                 Some(Ok(Message::Ping(bytes) | Message::Pong(bytes))) => {
@@ -267,7 +270,7 @@ async fn converse(
                 Some((_, Err(problem))) => socket.refuse(None, problem).await?,
                 Some((_, Ok(Frame::Ping {}))) => socket.reply(&Reply::Pong {}).await?,
                 Some((_, Ok(Frame::Hello { .. }))) => {
-                    let problem = Problem::invalid("hello was said before");
+                    let problem = Problem::invalid("hello was already sent");
                     socket.refuse(None, problem).await?;
                 }
                 Some((_, Ok(Frame::Watch(wish)))) => {
@@ -281,7 +284,7 @@ async fn converse(
                     }
                 }
                 Some((_, Ok(frame))) if work.len() >= REQUESTS_MAX => {
-                    let problem = Problem::invalid("too many requests are under way on this socket");
+                    let problem = Problem::invalid("too many requests are in flight on this socket");
                     socket.refuse(frame.reference(), problem).await?;
                 }
                 Some((taken, Ok(frame))) => {
@@ -342,11 +345,11 @@ async fn hello(
     caller: Option<Caller>,
     peer: Peer,
 ) -> Talk<(Caller, Option<u64>)> {
-    let silent = End(UNAUTHORIZED, "no hello came");
+    let silent = End(UNAUTHORIZED, "no hello frame arrived");
     let text = within(seconds(HELLO_SECONDS_MAX), socket.text())
         .await
         .ok_or(silent)?;
-    let no_hello = End(UNAUTHORIZED, "the first frame is no hello");
+    let no_hello = End(UNAUTHORIZED, "the first frame is not hello");
     let text = match text {
         Err(End(close_code::SIZE, _)) => return Err(no_hello),
         text => text?,
@@ -363,7 +366,7 @@ async fn hello(
             close_code::AGAIN,
             "too many wrong tokens from this address",
         )),
-        Err(_) => Err(End(UNAUTHORIZED, "no token that is good here was shown")),
+        Err(_) => Err(End(UNAUTHORIZED, "no valid token was sent")),
     }
 }
 
@@ -392,7 +395,7 @@ async fn answer(shared: Shared, caller: Caller, trail: Trail, frame: Frame) -> A
                 let answer = settle_for(shared, caller, request).await?;
                 Ok(Reply::Settled { reference, answer })
             }
-            _ => Err(Problem::invalid("this frame is no request")),
+            _ => Err(Problem::invalid("this frame is not a request")),
         }
     };
     let reply = answer.await;

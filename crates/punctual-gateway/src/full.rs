@@ -33,11 +33,10 @@ impl Porter {
         let problem = Problem::new(
             StatusCode::TOO_MANY_REQUESTS,
             "too_many_connections",
-            format!("your address has {most} connections, as many as one may have"),
+            format!("your address has {most} connections, the most that one address may have"),
         )
         .hint(
-            "close some, or raise connections_per_address under [limits] of punctual.toml; if many share a \
-             proxy, name it in trusted_proxies there",
+            "close some, or raise connections_per_address under [limits] of punctual.toml; if many clients share a proxy, list it in trusted_proxies there",
         );
         let body = serde_json::to_string(&problem.answer(None)).unwrap_or_default();
         let answer = format!(

@@ -96,9 +96,11 @@ fn admit(shared: &Shared, request: &Request) -> Result<()> {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
             "host_not_allowed",
-            "this gateway does not answer to that host",
+            "the gateway does not serve that host",
         )
-        .hint("ask by address or localhost, or name the host with `punctual serve --host NAME`"));
+        .hint(
+            "use an IP address or localhost, or allow the host with `punctual serve --host NAME`",
+        ));
     }
     let foreign = text(header::ORIGIN).is_some_and(|origin| {
         let place = origin.split_once("://").map(|(_, place)| place);
@@ -108,11 +110,10 @@ fn admit(shared: &Shared, request: &Request) -> Result<()> {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
             "origin_not_allowed",
-            "other sites may not ask through a browser",
+            "requests from another origin are refused",
         )
         .hint(
-            "ask from the page that this gateway serves; behind a proxy, have it pass Host on as the browser \
-             sent it (nginx: proxy_set_header Host $http_host) and name it with `punctual serve --host NAME`",
+            "use the dashboard of this gateway; behind a proxy, forward the Host header as the browser sent it (nginx: proxy_set_header Host $http_host) and name it with `punctual serve --host NAME`",
         ));
     }
     Ok(())

@@ -17,7 +17,7 @@ pub(crate) fn seen(mut health: Health, duties: &DutyHealth, round: Duration) -> 
         .map(|(name, age)| {
             let whole = seconds(age.as_secs());
             format!(
-                "{name}has not gone round for {}; look at the log and start the process again",
+                "{name}has not run for {}; check the log and restart the process",
                 exact_span(whole)
             )
         })

@@ -26,7 +26,7 @@ use past::{LoggedLine, PastLine};
 pub use record::is_hostile;
 pub(crate) use record::json_or_base64;
 
-/// Every field that a line may have; one that it has not is left to its default.
+/// A job as JSON; missing fields take their defaults.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = Job)]
 #[serde(deny_unknown_fields, default)]
@@ -47,13 +47,13 @@ pub struct JobLine {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub payload: Option<Box<RawValue>>,
-    /// Its payload, if that is no JSON.
+    /// Its payload in base64, if it is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<String>,
     /// What the payload is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// The URL to which it is posted when it is due; it then lies in `http:` and its queue.
+    /// The URL to which it is posted when it is due; its queue then begins with `http:`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// The URL to which its outcome is posted.

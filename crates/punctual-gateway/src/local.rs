@@ -33,7 +33,7 @@ impl LocalDoor {
         let path = dir.join(NAME);
         if let Ok(there) = fs::symlink_metadata(&path) {
             if !there.file_type().is_socket() {
-                let message = format!("{} is there and no socket; remove it", path.display());
+                let message = format!("{} exists and is not a socket; remove it", path.display());
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
             }
             // Of a process that was killed: whoever holds the directory is the only one.
@@ -57,7 +57,7 @@ impl LocalDoor {
         if may_enter(user, self.file.owner) {
             return Some((stream, Peer::Local));
         }
-        tracing::warn!(user, "a process of another user was refused at the socket");
+        tracing::warn!(user, "the socket refused a process of another user");
         None
     }
 }

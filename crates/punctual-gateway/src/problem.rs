@@ -144,14 +144,14 @@ impl Problem {
 
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "there is no such job")
-            .hint("settled jobs are forgotten after their retention")
+            .hint("settled jobs are deleted after their retention")
     }
 
     pub(crate) fn shutting_down() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             SHUTTING_DOWN,
-            "the gateway is ending; send the same again in a moment",
+            "the gateway is shutting down; send the same again in a moment",
         )
     }
 
@@ -312,10 +312,10 @@ impl From<Error> for Problem {
 fn outward(kind: ErrorKind) -> Option<(&'static str, &'static str)> {
     let message = match kind {
         ErrorKind::ShuttingDown => return None,
-        ErrorKind::EngineUnavailable => "the engine does not answer as it should",
-        ErrorKind::EngineStopped => "the engine has stopped, and is to be started again",
-        ErrorKind::DurabilityUnavailable => "the engine cannot keep jobs as safe as it was told to",
-        ErrorKind::DataLocked => "another process holds the data of the engine",
+        ErrorKind::EngineUnavailable => "the engine does not answer correctly",
+        ErrorKind::EngineStopped => "the engine has stopped and needs a restart",
+        ErrorKind::DurabilityUnavailable => "the engine cannot provide the configured durability",
+        ErrorKind::DataLocked => "another process has the engine's data open",
         ErrorKind::EngineFull => {
             return Some(("the engine is full, and nothing was changed", FULL));
         }
@@ -328,11 +328,9 @@ fn outward(kind: ErrorKind) -> Option<(&'static str, &'static str)> {
     }
 }
 
-const FULL: &str = "send it again once there is room, such as workers make that empty the queues; \
-                    the log of the gateway says what is full, or cannot be written";
-const AWAY: &str = "ask again in a moment, a change under the same ids: whether it was done is not known; \
-                    the log of the gateway says why";
-const FAILED: &str = "the log of the gateway tells more under the request's id";
+const FULL: &str = "send it again once there is room, for example after workers empty the queues; the gateway's log says what is full or not writable";
+const AWAY: &str = "retry in a moment with the same ids: whether the change was made is unknown; the gateway's log has the cause";
+const FAILED: &str = "search the gateway's log for the request id";
 
 /// A value of an error, which may have come in: escaped already, but as long as it was.
 fn short(value: &str) -> String {

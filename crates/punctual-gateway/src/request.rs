@@ -56,7 +56,7 @@ pub(crate) fn expect_type(headers: &HeaderMap, types: &[&str]) -> Result<()> {
     Err(Problem::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "unsupported_media_type",
-        "the body's type is not what this route reads",
+        "this route does not accept the content type of the body",
     )
     .hint(format!("send the header Content-Type: {}", types[0])))
 }
@@ -115,7 +115,7 @@ pub(crate) async fn next_part(
         Some(Some(Err(_))) => Err(Problem::new(
             StatusCode::BAD_REQUEST,
             "invalid_request",
-            "the body was cut off",
+            "the body ended early",
         )),
         None => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
@@ -223,7 +223,7 @@ impl Pairs {
         let mut all = self.all(name);
         match all.len() {
             0 | 1 => Ok(all.pop()),
-            _ => Err(Problem::invalid(format!("{name} stands there twice")).hint("name it once")),
+            _ => Err(Problem::invalid(format!("{name} appears twice")).hint("send it once")),
         }
     }
 
@@ -237,7 +237,7 @@ impl Pairs {
                 Err(Problem::invalid(format!("{name} is \"{}\"", shown(one)))
                     .hint("use true or false"))
             }
-            _ => Err(Problem::invalid(format!("{name} stands there twice")).hint("name it once")),
+            _ => Err(Problem::invalid(format!("{name} appears twice")).hint("send it once")),
         }
     }
 

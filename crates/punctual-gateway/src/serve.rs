@@ -137,17 +137,16 @@ impl Gateway {
     /// An address that is not loopback is refused without tokens, and with a test clock.
     pub async fn serve(self, address: SocketAddr) -> Result<Serving> {
         if !address.ip().is_loopback() && self.clock.is_some() {
-            let message =
-                "a clock that a route moves is for tests on this machine; serve on 127.0.0.1";
+            let message = "the test clock is for tests on this machine; serve on 127.0.0.1";
             return Err(Error::new(ErrorKind::InvalidInput, message).with("address", address));
         }
         if !address.ip().is_loopback() && self.tokens.is_open() {
-            let message = "an address that others can reach needs a token; \
+            let message = "an address that other machines can reach needs a token; \
                            set PUNCTUAL_TOKEN, or serve on 127.0.0.1";
             return Err(Error::new(ErrorKind::InvalidInput, message).with("address", address));
         }
         let unbound = |error: io::Error| {
-            let message = "the address cannot be listened on; name another with --listen";
+            let message = "cannot listen on the address; name another with --listen";
             Error::new(ErrorKind::Io, message)
                 .with("address", address)
                 .source(error)
@@ -235,7 +234,7 @@ impl Sharer {
     /// As [`Gateway::share_in`].
     pub fn share_in(&self, dir: &Path) -> Result<Sharing> {
         let door = LocalDoor::open(dir).map_err(|error| {
-            let message = "no socket for other processes can be made in the directory";
+            let message = "the socket for other processes cannot be created in the directory";
             Error::new(ErrorKind::Io, message)
                 .with("directory", dir.display())
                 .source(error)

@@ -63,7 +63,7 @@ fn read(certificates: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
     let unread = |message: &'static str, path: &Path| {
         Error::new(ErrorKind::InvalidInput, message).with("file", path.display())
     };
-    let no_chain = "there is no chain of certificates in the file; name one in PEM";
+    let no_chain = "the file has no certificate chain; name one in PEM";
     let chain = CertificateDer::pem_file_iter(certificates)
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
         .map_err(|error| unread(no_chain, certificates).source(error))?;
@@ -71,7 +71,7 @@ fn read(certificates: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
         return Err(unread(no_chain, certificates));
     }
     let private = PrivateKeyDer::from_pem_file(key).map_err(|error| {
-        unread("there is no private key in the file; name one in PEM", key).source(error)
+        unread("the file has no private key; name one in PEM", key).source(error)
     })?;
     let provider = Arc::new(ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -79,7 +79,7 @@ fn read(certificates: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
         .map(|builder| builder.with_no_client_auth())
         .and_then(|builder| builder.with_single_cert(chain, private))
         .map_err(|error| {
-            let message = "the certificate and the key do not belong together; name a pair";
+            let message = "the certificate and the key do not match; name a pair";
             unread(message, certificates).source(error)
         })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

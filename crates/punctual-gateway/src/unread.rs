@@ -38,7 +38,7 @@ pub(crate) fn read_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, 
     }
     Err(Unread {
         why: Why::Field,
-        message: "what was sent is an array".into(),
+        message: "the input is an array".into(),
         hint: Some("use an object".into()),
         line: 1,
         column: 1,
@@ -136,11 +136,7 @@ fn field(place: &str, told: &str, value: Option<&Value>) -> (Why, String, Option
         );
     }
     if let Some(name) = quoted(told, "duplicate field `") {
-        return (
-            Why::Field,
-            format!("{} stands there twice", within(name)),
-            None,
-        );
+        return (Why::Field, format!("{} appears twice", within(name)), None);
     }
     if let Some(name) = quoted(told, "unknown field `") {
         return (
@@ -161,8 +157,8 @@ fn field(place: &str, told: &str, value: Option<&Value>) -> (Why, String, Option
     }
     // Of a whole body only its kind is told: it may be anything.
     let is = match (place, value) {
-        ("", Some(value)) => format!("what was sent is {}", kind_of(value)),
-        ("", None) => "what was sent cannot be read".to_owned(),
+        ("", Some(value)) => format!("the input is {}", kind_of(value)),
+        ("", None) => "the input cannot be read".to_owned(),
         (place, Some(value)) => format!("{place} is {}", short(value)),
         (place, None) => format!("{place} cannot be read"),
     };
@@ -217,20 +213,20 @@ fn use_of(name: &str, expected: &str) -> Option<String> {
         "queue" | "kind" => "1 to 128 of a-z A-Z 0-9 . _ - : /",
         "key" => "the unique key of a job",
         "queues" => "an array of 1 to 64 names of queues",
-        "kinds" | "wait_for" => "an array of texts",
+        "kinds" | "wait_for" => "an array of strings",
         "delay" | "timeout" | "retention" | "lease_duration" | "wait" | "after" | "stats"
         | "span" | "base" | "cap" => "a span such as \"30s\" or \"1h30m\"",
         "at" | "expires_at" | "due_from" | "due_before" | "now" => {
             "an instant such as \"2026-11-21T10:00:00Z\""
         }
-        "priority" | "reprioritise" => "a whole number from 0 (first) to 9 (last)",
-        "limit" => "a whole number from 1 to 1000",
-        "max_attempts" | "max_crashes" => "a whole number from 1 to 4294967295",
-        "headers" => "an object of texts, or an array of pairs of texts",
+        "priority" | "reprioritise" => "an integer from 0 (first) to 9 (last)",
+        "limit" => "an integer from 1 to 1000",
+        "max_attempts" | "max_crashes" => "an integer from 1 to 4294967295",
+        "headers" => "an object of strings, or an array of pairs of strings",
         "unique" => {
-            "a text, or {\"key\", \"policy\": \"keep\", \"replace\" or \"after\", \"hold\": \"settled\", \"started\" or a span}"
+            "a string, or {\"key\", \"policy\": \"keep\", \"replace\" or \"after\", \"hold\": \"settled\", \"started\" or a span}"
         }
-        "group" => "a text, or {\"key\", \"on_retry\": \"hold\" or \"pass\"}",
+        "group" => "a string, or {\"key\", \"on_retry\": \"hold\" or \"pass\"}",
         "retry" => {
             "{\"policy\": \"exponential\", \"base\", \"factor\", \"cap\", \"jitter\"}, {\"policy\": \"linear\", \
              \"base\", \"cap\", \"jitter\"}, {\"policy\": \"fixed\", \"span\", \"jitter\"} or {\"policy\": \"list\", \"spans\"}"
@@ -239,27 +235,27 @@ fn use_of(name: &str, expected: &str) -> Option<String> {
         "order" => "strict or turns",
         "on_full" => "refuse or dead_letter_oldest",
         "dry_run" => "true or false",
-        "version" => "a whole number: the version that was read, 0 if there was none",
+        "version" => "an integer: the version that was read, 0 if there was none",
         "nonce" => "16 hexadecimal digits",
-        "token" => "the text that was given for it",
+        "token" => "the token as it was returned",
         "action" => {
             "\"cancel\", \"run_now\", \"redrive\", \"delete\", {\"reschedule\": {\"delay\"}} or {\"reprioritise\": 0 to 9}"
         }
         "targets" => "an array of {\"id\"} or {\"queue\", \"unique\"}",
         "effects" => "an array of {\"enqueue\": a job} or {\"clear\": {\"job\", \"name\"}}",
-        "attempt" | "slots" | "busy" => "a whole number from 0 to 4294967295",
-        "lateness_us" | "run_time_us" => "an array of whole numbers of microseconds",
+        "attempt" | "slots" | "busy" => "an integer from 0 to 4294967295",
+        "lateness_us" | "run_time_us" => "an array of integers in microseconds",
         _ => match expected.trim_start_matches("a ") {
             "" => return None,
             "boolean" => "true or false",
-            "string" => "a text",
+            "string" => "a string",
             "sequence" => "an array",
             "map" => "an object",
             "f64" => "a number",
-            "u8" => "a whole number from 0 to 255",
-            "u16" => "a whole number from 0 to 65535",
-            "u32" => "a whole number from 0 to 4294967295",
-            "u64" | "usize" => "a whole number from 0 to 18446744073709551615",
+            "u8" => "an integer from 0 to 255",
+            "u16" => "an integer from 0 to 65535",
+            "u32" => "an integer from 0 to 4294967295",
+            "u64" | "usize" => "an integer from 0 to 18446744073709551615",
             other if other.starts_with("struct ") => "an object",
             other if other.contains("enum ") => return None,
             other => return Some(format!("use {other}")),

@@ -108,7 +108,7 @@ impl Alerts {
             loop {
                 pulse.works();
                 if let Err(error) = self.look().await {
-                    tracing::warn!(%error, "alerts could not look; they look again");
+                    tracing::warn!(%error, "the alert check failed; it will be retried");
                 }
                 pulse.rests();
                 pause(LOOK).await;

@@ -95,7 +95,7 @@ impl Callbacks {
             loop {
                 pulse.works();
                 if let Err(error) = self.look().await {
-                    tracing::warn!(%error, "ends of jobs could not be told; they are looked for again");
+                    tracing::warn!(%error, "callbacks for settled jobs could not be enqueued; the scan will be retried");
                 }
                 pulse.rests();
                 pause(LOOK).await;

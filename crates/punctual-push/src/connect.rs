@@ -95,7 +95,7 @@ impl Tls {
         let config = self.config.get_or_init(|| self.configure());
         let config = config.clone().map_err(Unreached::Failed)?;
         let name = ServerName::try_from(target.name())
-            .map_err(|_| Unreached::Failed("the host is no name for TLS".into()))?;
+            .map_err(|_| Unreached::Failed("the host is not a valid TLS name".into()))?;
         let connected = TlsConnector::from(config).connect(name, stream).await;
         let stream = connected.map_err(|error| Unreached::Failed(disagreed(target, &error)))?;
         Ok(TokioIo::new(Box::new(stream)))
@@ -125,11 +125,11 @@ fn disagreed(target: &Target, error: &std::io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     match inner {
         Some(rustls::Error::InvalidCertificate(Expired | ExpiredContext { .. })) => format!(
-            "target_certificate_expired: the certificate of {}:{} has expired; whoever runs it has to renew it ({error})",
+            "target_certificate_expired: the certificate of {}:{} has expired; its operator must renew it ({error})",
             target.name(),
             target.port()
         ),
-        _ => format!("TLS was not agreed on: {error}"),
+        _ => format!("the TLS handshake failed: {error}"),
     }
 }
 

@@ -129,11 +129,11 @@ where
             return;
         }
         let why = match &ended {
-            Ok(()) => "it ended by itself",
+            Ok(()) => "it ended unexpectedly",
             Err(panic) => panic_text(&**panic),
         };
         let (name, namespace) = pulse.down();
-        tracing::error!(%namespace, why, "{name} is started again; please report it");
+        tracing::error!(%namespace, why, "{name} was restarted; please report it");
         if ran.elapsed() > LONG {
             backoff.reset();
         }
@@ -224,7 +224,7 @@ impl DutyHealth {
             }
             if duty.is_down {
                 let text = format!(
-                    "{} has ended and is started again; the log says why, please report it",
+                    "{} ended and was restarted; the log has the cause, please report it",
                     duty.name
                 );
                 let namespace = duty.namespace.clone();

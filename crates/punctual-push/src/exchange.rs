@@ -37,7 +37,7 @@ pub(crate) async fn exchange(
     connection: Connection,
     request: Request<Full<Bytes>>,
 ) -> Result<Answer, String> {
-    let cut = |error: hyper::Error| format!("the connection was cut off: {error}");
+    let cut = |error: hyper::Error| format!("the connection broke: {error}");
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(HEAD_BYTES_MAX)
         .handshake(connection)

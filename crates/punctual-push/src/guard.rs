@@ -159,7 +159,7 @@ impl Guard {
                 if !name.contains('.') || INNER_NAMES.iter().any(is_inner) {
                     let open = opening(&target.host, target.port);
                     return Err(refused(&format!(
-                        "{name} is a name of an inner network; {open}"
+                        "{name} is an internal network name; {open}"
                     )));
                 }
                 Ok(())
@@ -291,7 +291,7 @@ impl FromStr for Allow {
 
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            let message = "not a place to open; write HOST, HOST:PORT, CIDR or CIDR:PORT, \
+            let message = "not a host or network; write HOST, HOST:PORT, CIDR or CIDR:PORT, \
                            such as hooks.internal:9000 or 10.0.0.0/8";
             Error::new(ErrorKind::InvalidInput, message).with("value", format!("{text:?}"))
         };

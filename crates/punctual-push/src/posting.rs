@@ -133,7 +133,7 @@ impl Posting {
                 () = crew.loses() => {
                     pulse.has(crew.health());
                     pulse.down();
-                    tracing::error!("a worker that posts jobs has ended; another is started in a moment");
+                    tracing::error!("a push worker ended; a new one starts shortly");
                 }
                 () = pause(rehire.unwrap_or_default()), if rehire.is_some() => {}
                 _ = rings.changed() => {}
@@ -201,7 +201,7 @@ impl Posting {
             let health = worker.health();
             let running = worker.run_until(until).map(|ended| {
                 if let Err(error) = ended {
-                    tracing::error!(%error, "a worker that posts jobs did not start");
+                    tracing::error!(%error, "a push worker did not start");
                 }
             });
             crew.hands.push(Hand {

@@ -167,7 +167,7 @@ impl Pusher {
     pub async fn deliver(&self, job: &JobRecord) -> Verdict {
         let url = push::target(&job.headers).or(self.target.as_deref());
         let Some(url) = url else {
-            return snooze(AIMLESS_WAIT, "the job names no target to post it to".into());
+            return snooze(AIMLESS_WAIT, "the job has no target URL".into());
         };
         let target = match self.guard.check(url) {
             Ok(target) => target,
@@ -276,8 +276,7 @@ impl Pusher {
 /// Nobody was asked, so it is no failure of the job either.
 fn lookups_are_busy(job: &JobRecord, timeout: Duration) -> Verdict {
     let text = format!(
-        "target_lookup_busy: {LOOKUPS_OWN_MAX} names of this namespace, or as many as may be of all, are being looked up, \
-         and none was done within {}; their name servers do not answer",
+        "target_lookup_busy: this namespace ({LOOKUPS_OWN_MAX}) or all of them have too many DNS lookups in flight, and none finished within {}; their name servers do not answer",
         format_span(timeout)
     );
     snooze(spread(job, crowded_wait(job)), text)
@@ -286,7 +285,7 @@ fn lookups_are_busy(job: &JobRecord, timeout: Duration) -> Verdict {
 fn warn(host: &str) {
     tracing::warn!(
         host,
-        "a target failed too often in a row; its jobs wait until it answers again"
+        "a target failed too often in a row; the circuit breaker holds its jobs until it answers"
     );
 }
 
@@ -295,11 +294,11 @@ fn put_off(job: &JobRecord, host: &str, busy: Busy) -> Verdict {
     let (span, text) = match busy {
         Busy::Crowded => (
             crowded_wait(job),
-            format!("{host} has as many deliveries as it may"),
+            format!("{host} has reached its limit of concurrent deliveries"),
         ),
         Busy::Open(span) => (
             span,
-            format!("{host} failed too often in a row and is left alone for a while"),
+            format!("{host} failed too often in a row; the circuit breaker pauses its deliveries"),
         ),
     };
     snooze(spread(job, span), text)

@@ -45,7 +45,7 @@ impl FromStr for Secret {
             // The text is not shown: it may be a secret with a slip.
             _ => {
                 let message = "a secret is not whsec_ and 24 to 64 bytes in base64; \
-                               make one by: echo whsec_$(openssl rand -base64 32)";
+                               make one with: echo whsec_$(openssl rand -base64 32)";
                 Err(Error::new(ErrorKind::InvalidInput, message))
             }
         }

@@ -42,7 +42,7 @@ pub(crate) fn verdict(answer: Answer, now: Timestamp) -> (Verdict, bool) {
             status.as_u16()
         );
         if let Some(location) = location {
-            text += &format!("; name {location} as the target, if that is meant");
+            text += &format!("; use {location} as the target if that is intended");
         }
         return (Verdict::retry(text), is_well);
     }

@@ -55,7 +55,7 @@ export const en = {
   },
   queues: {
     title: "Queues", name: "queue", filter: "Filter queues", oldest: "oldest due", rate: "done/min", late: "late p99", none: "No queue has that name.",
-    empty: "No queues yet; a queue exists once a job was put into it.", paused: "paused", sort: "Sort by", trouble: "trouble first", shown: (shown: number, all: number) => (shown === all ? n(all) : `${n(shown)} of ${n(all)}`),
+    empty: "No queues yet; a queue exists once a job was enqueued.", paused: "paused", sort: "Sort by", trouble: "trouble first", shown: (shown: number, all: number) => (shown === all ? n(all) : `${n(shown)} of ${n(all)}`),
   },
   queue: {
     pause: "Pause", resume: "Resume", purge: "Purge…", missing: "No such queue, or nothing was ever put into it.", pausedNote: "Paused: nothing is claimed until it is resumed.",
@@ -134,7 +134,7 @@ export const en = {
   unknown: { title: "No such page", text: "This address leads to no page:" },
   kinds: { title: "By kind", inexact: "of the first 1,000 jobs of each state", failures: "failures", crashes: "crashes", rest: "other kinds" },
   settings: {
-    open: "Settings…", of: (queue: string) => `Settings of ${queue}`, limit: "Most held, scheduled and ready jobs", limitMeans: "Empty: no limit.", badLimit: "Write a whole number above 0, or leave it empty.",
+    open: "Settings…", of: (queue: string) => `Settings of ${queue}`, limit: "Most held, scheduled and ready jobs", limitMeans: "Empty: no limit.", badLimit: "Write an integer above 0, or leave it empty.",
     onFull: "When the queue is full", refuse: "refuse the new job", deadLetterOldest: "make the oldest job a dead letter", save: "Save", saved: "settings saved",
   },
   ends: { title: "Ended last", hint: (count: number) => `${n(count)} of at most 100`, all: (count: number) => `Show all ${n(count)}`, fewer: "Show fewer", none: "No job of this queue has ended yet, or the server keeps no ends." },

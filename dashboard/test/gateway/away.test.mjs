@@ -57,7 +57,7 @@ test("an engine that is away is told with its cause to an operator, and without 
   const allow = /status of 503|WebSocket/;
   const isTold = async (page, whole) => {
     const note = page.locator(".note.bad").first();
-    await note.getByText("the engine does not answer as it should").waitFor({ timeout: GIVES_UP_MS_MAX });
+    await note.getByText("the engine does not answer correctly").waitFor({ timeout: GIVES_UP_MS_MAX });
     const said = await note.locator(".said").allInnerTexts();
     assert.equal(said.length, whole ? 1 : 0, `${said}`);
     assert.equal((await note.innerText()).includes(`127.0.0.1:${port}`), whole, await note.innerText());

@@ -11,7 +11,7 @@ use crate::args::Global;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Columns, Output, ago, count};
 
-/// Tell who changed what: edits of jobs, pauses, purges, settings
+/// Show who changed what: edits of jobs, pauses, purges, settings
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,31 +21,31 @@ Examples:
   punctual audit --engine http://127.0.0.1:4180
   punctual audit --file /var/lib/punctual/audit.jsonl
 
-An entry is written before the change and again after it: one that stays begun was cut off, and the
-change may have been made. The last thousand of the namespace are told, the latest first. Changes
-made straight to a Redis server are on no record; those through a gateway are on the gateway's.")]
+The record has an entry before and after each change. An entry that stays `begun` was interrupted:
+the change may have been made. The command prints the last thousand of the namespace, newest first.
+Changes made directly on a Redis server are not recorded; the gateway records those it makes.")]
 pub(crate) struct Args {
-    /// Only since then: a span such as 2h, or an instant
+    /// Only changes since: a span such as 2h, or an instant
     #[arg(long, value_name = "WHEN")]
     since: Option<When>,
 
-    /// Only before then
+    /// Only changes before this instant
     #[arg(long, value_name = "WHEN")]
     until: Option<When>,
 
-    /// Only of this one: the name of a token, or local
+    /// Only changes by this actor: the name of a token, or local
     #[arg(long, value_name = "NAME")]
     who: Option<String>,
 
-    /// Only if the action, or what it was made on, contains this text
+    /// Only if the action or its object contains this text
     #[arg(long, value_name = "TEXT")]
     what: Option<String>,
 
-    /// At most so many
+    /// At most this many entries
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
 
-    /// The record itself, if it is not in the data directory
+    /// The audit file, if it is not in the data directory
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -118,7 +118,7 @@ fn show(out: Output, entries: &[AuditEntry], now: Timestamp) -> Result<()> {
         return entries.iter().try_for_each(|entry| out.json(entry));
     }
     if entries.is_empty() {
-        out.note("no such changes on record");
+        out.note("no matching changes on record");
         return Ok(());
     }
     let rows = entries.iter().map(|entry| {

@@ -6,18 +6,17 @@ use crate::args::Global;
 use crate::failure::Result;
 use crate::output::{counted, object};
 
-/// Copy the data directory, in use or not, to a new one
+/// Copy the data directory to a new one, also while it is in use
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   punctual backup /backups/punctual-2026-12-01
   punctual backup -e file:/var/lib/punctual ./copy
 
-A process that has the directory open goes on meanwhile. Everything that was acknowledged before is
-in the copy, which is read back before it is called one. `punctual restore` makes a data directory
-of it.")]
+A process that has the directory open keeps running. The copy has everything acknowledged before
+the command, and the command verifies it. `punctual restore` turns it into a data directory.")]
 pub(crate) struct Args {
-    /// Where to: a directory that is not there yet, or empty
+    /// The target: a directory that does not exist yet, or is empty
     #[arg(value_name = "DIR")]
     to: PathBuf,
 }

@@ -14,8 +14,8 @@ use crate::failure::{Failure, Result};
 /// Measure an engine: throughput and CPU, lateness, bytes per job
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
-Without --engine a new directory beside the present one is used and removed afterwards. With it the
-engine is used as it is, in a namespace of the bench's own, which is empty again afterwards.")]
+Without --engine the bench uses a temporary directory in the current one and removes it. With it the
+bench uses the engine as it is, in its own namespace, and empties that afterwards.")]
 pub(crate) enum Command {
     Lifecycle(lifecycle::Args),
     Lateness(lateness::Args),

@@ -16,8 +16,8 @@ Examples:
   punctual completions zsh  > \"${fpath[1]}/_punctual\"
   punctual completions fish > ~/.config/fish/completions/punctual.fish
 
-In these three shells names of queues are completed too: the shell asks the
-engine of --engine or PUNCTUAL_ENGINE for them.")]
+In these three shells queue names are completed too: the shell reads them from the engine
+of --engine or PUNCTUAL_ENGINE.")]
 pub(crate) struct Args {
     shell: Shell,
 }

@@ -37,15 +37,15 @@ Examples:
   punctual demo --follow            print each effect as it is written to the ledger
   punctual demo -o json             one line of JSON at the end
 
-What happens: every order gets a job that cancels it when it is due, 15 or 30 minutes after it was
-created, here 240 times faster. A payment cancels that job by its unique key. Nine orders in a
-hundred are paid within a second of their due, so payment and cancellation race. Jobs are kept in
-DIR/jobs, the shop's ledger in DIR/ledger.jsonl. The first lines name the address of a dashboard. Kill the demo with -9 whenever you like and start
-it again: it goes on. At the end the ledger is read from its file and held against the orders.
+Every order gets a job that cancels it when it is due, 15 or 30 minutes after its creation, here 240
+times faster. A payment cancels that job by its unique key. Nine orders in a hundred are paid within a
+second of their due, so payment and cancellation race. Jobs are in DIR/jobs, the shop's ledger is
+DIR/ledger.jsonl. The first lines print the address of a dashboard. Kill the demo with -9 at any time
+and start it again: it continues. At the end the demo reads the ledger and compares it with the orders.
 
 Exit code 1 if an order ended both paid and cancelled, as neither, or was cancelled early.";
 
-/// Watch 3,000 orders being cancelled on time, or paid before
+/// Watch 3,000 orders being cancelled on time, or paid first
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -65,15 +65,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "X", default_value_t = 240.0)]
     speed: f64,
 
-    /// Forget an earlier run that was not finished
+    /// Discard an earlier unfinished run
     #[arg(long)]
     fresh: bool,
 
-    /// Where the dashboard is, while the demo runs; port 0 takes a free one
+    /// Address of the dashboard while the demo runs; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = listen_of)]
     listen: Listen,
 
-    /// Leave the dashboard open at the end, until Ctrl-C
+    /// Keep the dashboard open at the end, until Ctrl-C
     #[arg(long)]
     stay: bool,
 
@@ -108,7 +108,7 @@ impl Args {
         title.push(format!("live on {}", live.url()));
         let earlier = ledger.book().runs.len() as u64;
         if earlier > 0 {
-            title.push(format!("going on after {}", counted(earlier, "run")));
+            title.push(format!("continuing after {}", counted(earlier, "run")));
         }
         let orders_len = orders.len() as u64;
         let mut screen = Screen::new(session.out, self.follow, title, orders_len);
@@ -153,7 +153,7 @@ impl Args {
                 "{} holds an unfinished run with other orders, speed or engine than {input}",
                 self.dir.display()
             ))
-            .hint("start it as you did before, forget it with --fresh, or name another --dir"));
+            .hint("start it as before, discard it with --fresh, or name another --dir"));
         }
         let address = match &global.engine {
             Some(_) => global.address()?,
@@ -296,7 +296,7 @@ fn tell(session: &Session, sum: &Reconciliation, ledger: &Path, took: Duration) 
         out.line(if sum.is_good() {
             "Every order ended paid or cancelled, none both, none neither, none early."
         } else {
-            "A promise was broken: see the lines that must be 0."
+            "A guarantee was broken: see the lines that must be 0."
         })?;
     }
     if sum.is_good() {

@@ -18,18 +18,17 @@ use crate::connect::{Address, Make, Mode};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Output, count, counted, object};
 
-/// Check the engine and what waits in it
+/// Check the engine, its queues and its workers
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   punctual doctor
   punctual doctor --engine file:/var/lib/punctual -o json
 
-Opens the engine and runs one job through it, in a namespace of its own; over
-HTTP in the queue punctual-doctor of the token's namespace, and the token needs
-the scope admin. Checks disk, clock, queues and workers, and reads all rows of a
-directory, which takes a while if there are many. Exit code 1 if something is
-wrong; warnings do not count.")]
+Opens the engine and runs one job in a separate namespace. Over HTTP it uses the queue
+punctual-doctor of the token's namespace, and the token needs the scope admin. Checks disk, clock,
+queues and workers, and reads all rows of a directory, which takes a while if there are many.
+Exit code 1 on an error; warnings do not count.")]
 pub(crate) struct Args {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +132,7 @@ async fn engine(session: &Session) -> Result<Check> {
         Durability::Memory => Check::warning(
             "engine",
             finding,
-            "jobs end with the process that keeps them; use file:DIR, or a server with appendonly yes",
+            "jobs are lost when the process ends; use file:DIR, or a server with appendonly yes",
         ),
         _ => Check::good("engine", finding),
     })
@@ -143,12 +142,12 @@ async fn health(session: &Session) -> Result<Vec<Check>> {
     let info = session.engine.info().await?;
     let mut checks = Vec::new();
     if info.health.is_well() {
-        checks.push(Check::good("health", "does its duties"));
+        checks.push(Check::good("health", "healthy"));
     } else {
         for problem in info.health.told() {
             let (what, remedy) = problem
                 .split_once("; ")
-                .unwrap_or((&problem, "see the log"));
+                .unwrap_or((&problem, "check the log"));
             checks.push(Check::wrong("health", what, remedy));
         }
     }
@@ -157,7 +156,7 @@ async fn health(session: &Session) -> Result<Vec<Check>> {
         n => Check::warning(
             "clock",
             format!("jumped {n} times since the engine started"),
-            "look at the machine's time service, and at pauses of the machine",
+            "check the machine's time service, and whether the machine pauses",
         ),
     });
     Ok(checks)
@@ -169,13 +168,9 @@ async fn probe(engine: &dyn Engine, namespace: &Namespace, queue: &str) -> Check
     match run_one(engine, namespace, queue).await {
         Ok(()) => Check::good(
             "one job",
-            format!("through in {}", format_span(watch.elapsed())),
+            format!("completed in {}", format_span(watch.elapsed())),
         ),
-        Err(error) => Check::wrong(
-            "one job",
-            error.to_string(),
-            "the engine does not do its work",
-        ),
+        Err(error) => Check::wrong("one job", error.to_string(), "the engine does not run jobs"),
     }
 }
 
@@ -203,13 +198,13 @@ async fn run_one(engine: &dyn Engine, namespace: &Namespace, queue: &str) -> pun
             .await?;
         let good = |verdict: &SettleVerdict| matches!(verdict, SettleVerdict::Settled { .. });
         if !settled.verdicts.iter().flatten().all(good) {
-            return wrong("a job that was claimed could not be settled");
+            return wrong("a claimed job could not be settled");
         }
     }
     if ran {
         Ok(())
     } else {
-        wrong("a job that is due was not claimed")
+        wrong("a due job was not claimed")
     }
 }
 
@@ -231,7 +226,7 @@ fn readers(address: &Address) -> Option<Check> {
     let mode = std::fs::metadata(dir).ok()?.permissions().mode() & 0o777;
     let name = dir.display();
     Some(match mode & 0o077 {
-        0 => Check::good("readers", format!("{name} is for its owner alone")),
+        0 => Check::good("readers", format!("only the owner can read {name}")),
         _ => Check::warning(
             "readers",
             format!("{name} has mode {mode:o}: other users of this machine can read payloads"),
@@ -244,10 +239,10 @@ fn readers(address: &Address) -> Option<Check> {
 fn store(address: &Address) -> Option<Check> {
     let dir = address.of_files()?;
     Some(match punctual_embedded::verify(dir) {
-        Ok(()) => Check::good("store", "every row can be read"),
+        Ok(()) => Check::good("store", "every row is readable"),
         Err(error) if error.kind() == ErrorKind::DataLocked => Check::good(
             "store",
-            "in use, so it was not read from end to end; what was asked above was answered",
+            "in use, so it was not read completely; the calls above succeeded",
         ),
         Err(error) => {
             let (what, remedy) = error.message().split_once("; ").unwrap_or_default();

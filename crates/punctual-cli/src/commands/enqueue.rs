@@ -25,18 +25,18 @@ Examples:
   punctual enqueue mail '{\"to\":\"ann\"}' --delay 5m --target https://example.com/hook
   punctual enqueue --from jobs.jsonl                        one job per line
 
-A line of FILE.jsonl is one job; every field is optional but the queue, if none is named here:
+A line of FILE.jsonl is one job; only the queue is required, unless it is an argument:
   {\"queue\":\"mail\",\"payload\":{\"to\":\"ann\"},\"delay\":\"30m\",\"unique\":\"mail:7\"}
   {\"queue\":\"mail\",\"payload_base64\":\"aGk=\",\"at\":\"2026-12-01T08:00:00Z\"}
-Options given here hold for lines that do not say otherwise. A line without an id gets one from the
-file's content, its queue and its line number: running the same file again sends nothing twice, as
-long as the jobs are there (and two minutes after they settled). --again makes new jobs.
-All lines are checked before the first is sent: bad ones are named by their numbers, and then none is
-sent, unless --skip-bad leaves them out. Jobs that the engine refuses keep no others back.
+Options are defaults for lines without that field. A line without an id gets one from the file's
+content, its queue and its line number: the same file enqueues nothing twice while the jobs exist
+and for two minutes after they settle. --again makes new jobs. All lines are checked first: if some
+are bad, they are listed by number and none is sent, unless --skip-bad skips them. A job that the
+engine refuses does not stop the others.
 
 Exit code 4 if a job was refused: id_conflict, unique_active or full.";
 
-/// Put jobs in: one, or a file of them
+/// Enqueue one job, or a file of jobs
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -44,23 +44,23 @@ pub(crate) struct Args {
     #[arg(required_unless_present = "from")]
     queue: Option<String>,
 
-    /// The payload: JSON or text, or - for standard input; empty if left out
+    /// The payload: JSON or text, or - for standard input; empty if omitted
     #[arg(conflicts_with = "from", allow_hyphen_values = true)]
     payload: Option<String>,
 
-    /// Send the jobs of a file, one JSON document per line; - is standard input
+    /// Enqueue the jobs of a file, one JSON document per line; - is standard input
     #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["id", "payload"])]
     from: Option<PathBuf>,
 
-    /// With --from: give lines without an id new ids, so that they are sent again
+    /// With --from: give lines without an id new ids, so that they are enqueued again
     #[arg(long, requires = "from")]
     again: bool,
 
-    /// With --from: leave bad lines out and send the others
+    /// With --from: skip bad lines and enqueue the others
     #[arg(long, requires = "from")]
     skip_bad: bool,
 
-    /// With --from: each line is a payload as it is, not a description of a job
+    /// With --from: each line is a payload, not a job object
     #[arg(long, requires = "from", requires = "queue")]
     raw: bool,
 
@@ -158,7 +158,7 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
         return Err(Failure::new(
             Exit::Failed,
             "internal",
-            "the engine answered no receipt",
+            "the engine returned no receipt",
         ));
     };
     if session.out.is_json() {
@@ -178,7 +178,8 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
             session.tell_durability(enqueued.durability);
         }
         if expires_at.is_some_and(|at| at <= receipt.due) && receipt.verdict.is_accepted() {
-            let never = "warning: it expires before it is due, so it will be cancelled and not run";
+            let never =
+                "warning: it expires before it is due, so it will be cancelled without a run";
             session.out.note(never);
         }
     }
@@ -239,7 +240,7 @@ fn sentence(receipt: &Receipt, queue: &str, wait_for: &[String], now: Timestamp)
             "refused (unique_active): {holder} holds the unique key and is running; try again once it ends"
         ),
         EnqueueVerdict::Full => format!(
-            "refused (full): queue {queue} has as many jobs as it may; see `punctual queues list`"
+            "refused (full): queue {queue} has reached max_pending; see `punctual queues list`"
         ),
         verdict => format!("{} {id}", verdict.name()),
     }

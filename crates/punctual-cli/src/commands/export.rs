@@ -13,7 +13,7 @@ use crate::output::{counted, object};
 use crate::progress::Progress;
 use punctual_gateway::JobLine;
 
-/// Write every job with its past to a file that `import` reads
+/// Write every job with its history to a file for `import`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,8 +21,8 @@ Examples:
   punctual export --queue mail - | gzip > mail.jsonl.gz
   punctual export - | punctual --engine file:./other import -
 
-Jobs come in the order of their ids. An active job arrives ready. Marks of completed jobs are left
-behind.")]
+Jobs are in the order of their ids. An active job is imported as ready. Tombstones of completed jobs
+are not exported.")]
 pub(crate) struct Args {
     /// The file to write; - is standard output
     #[arg(value_name = "FILE.jsonl", default_value = "-")]

@@ -22,7 +22,7 @@ Examples:
   gunzip < mail.jsonl.gz | punctual --namespace copy import -
 
 Ids stay the same, so importing twice changes nothing. All lines are checked before the first is
-sent. Exit code 4 if a job was refused, such as one whose unique key is held here.")]
+sent. Exit code 4 if a job was refused, for example because its unique key is held here.")]
 pub(crate) struct Args {
     /// The file to read; - is standard input
     #[arg(value_name = "FILE.jsonl")]
@@ -58,7 +58,7 @@ impl Args {
             );
             bad.truncate(10);
             return Err(Failure::new(Exit::Usage, "bad_lines", message)
-                .hint("only whole lines that `punctual export` wrote can be imported; jobs to send go through `punctual enqueue --from`")
+                .hint("only complete lines from `punctual export` can be imported; enqueue other jobs with `punctual enqueue --from`")
                 .lines(bad));
         }
         let counts = self

@@ -19,7 +19,7 @@ use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
 use select::Named;
 
-/// Look at jobs and change them
+/// Show and change jobs
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     List(list::Args),
@@ -98,5 +98,5 @@ fn missing(names: &[String]) -> Result<()> {
 
 fn not_found(message: String) -> Failure {
     Failure::new(Exit::NotFound, "not_found", message)
-        .hint("a completed job is kept as long as its retention says (--retention); `punctual jobs list --ended` shows the last ends. Check --engine and --namespace too")
+        .hint("a completed job is kept for its retention (--retention); `punctual jobs list --ended` shows the last settled jobs. Check --engine and --namespace too")
 }

@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::output::{Columns, ago, count, counted, object, plain};
 use crate::progress::Progress;
 
-/// Look at queues, pause, resume and empty them
+/// Show, pause, resume and empty queues
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Count the jobs of every queue by state
@@ -29,11 +29,11 @@ Examples:
         /// Only these queues
         #[arg(value_name = "QUEUE")]
         queues: Vec<String>,
-        /// Print their names alone, one per line
+        /// Print only their names, one per line
         #[arg(long)]
         names: bool,
     },
-    /// Let nothing more of these queues start; what runs goes on, what falls due waits
+    /// Stop starting jobs of these queues; running jobs continue, due jobs wait
     #[command(after_help = "\
 Examples:
   punctual queues pause mail
@@ -53,12 +53,12 @@ Examples:
     /// Cancel every held, scheduled and ready job of a queue
     #[command(after_help = "\
 Examples:
-  punctual queues purge mail          says how many jobs it would cancel
+  punctual queues purge mail          shows how many jobs it would cancel
   punctual queues purge mail --yes    cancels them
-  punctual queues purge mail --older-than 7d --yes            cancels those put in 7 days ago or earlier
-  punctual queues purge mail --settled --older-than 1d --yes  deletes those that ended a day ago or earlier
+  punctual queues purge mail --older-than 7d --yes            cancels those enqueued 7 days ago or earlier
+  punctual queues purge mail --settled --older-than 1d --yes  deletes those that settled a day ago or earlier
 
-Running jobs go on. Purged jobs are kept for a day as cancelled: purged, or with --older-than as
+Running jobs continue. Purged jobs are kept for a day as cancelled: purged, or with --older-than as
 cancelled: requested. Deleted jobs are gone.")]
     Purge {
         #[arg(value_name = "QUEUE")]
@@ -66,29 +66,28 @@ cancelled: requested. Deleted jobs are gone.")]
         /// Only jobs of at least this age
         #[arg(long, value_name = "SPAN", value_parser = span_of)]
         older_than: Option<Duration>,
-        /// Delete the completed, cancelled and dead jobs that are kept, instead of cancelling those
-        /// that wait
+        /// Delete the kept completed, cancelled and dead jobs, instead of cancelling waiting ones
         #[arg(long)]
         settled: bool,
-        /// Do it; without this it only says what it would do
+        /// Do it; without this, only show what would change
         #[arg(long)]
         yes: bool,
     },
-    /// Delete a queue that has no jobs: its pause, settings and history go with it
+    /// Delete a queue without jobs, with its pause, settings and history
     #[command(after_help = "\
 Examples:
   punctual queues delete mail --yes          deletes it, if it has no jobs
-  punctual queues delete mail --purge        says how many jobs would go
-  punctual queues delete mail --purge --yes  cancels what waits, deletes what is kept, then deletes the queue
+  punctual queues delete mail --purge        shows how many jobs it would remove
+  punctual queues delete mail --purge --yes  cancels waiting jobs, deletes kept ones, then deletes the queue
 
-A queue with running jobs is refused (conflict). A job or a worker that names it makes it again.")]
+A queue with running jobs is refused (conflict). A job or a worker that names the queue creates it again.")]
     Delete {
         #[arg(value_name = "QUEUE")]
         queue: String,
-        /// Cancel the jobs that wait and delete those that are kept first
+        /// First cancel the waiting jobs and delete the kept ones
         #[arg(long)]
         purge: bool,
-        /// Do it; without this it only says what it would do
+        /// Do it; without this, only show what would change
         #[arg(long)]
         yes: bool,
     },
@@ -189,7 +188,7 @@ async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
     if stats.is_empty() {
         session
             .out
-            .note("no queues yet; a queue exists once a job was put into it");
+            .note("no queues yet; a queue exists once a job was enqueued");
         return Ok(());
     }
     let mut header = vec!["queue"];
@@ -244,7 +243,7 @@ async fn switch(
             session.out.line(format!("{queue} is {done}"))?;
             if done == "paused" && !known.contains(&queue) {
                 session.out.note(format!(
-                    "no job was ever in {queue}; `punctual queues list` shows where there are some"
+                    "{queue} never had a job; `punctual queues list` shows the queues"
                 ));
             }
         } else {
@@ -300,7 +299,7 @@ async fn purge(session: &Session, queue: String, yes: bool) -> Result<()> {
             return Err(Failure::new(
                 Exit::Failed,
                 "internal",
-                "the engine did not answer the purge",
+                "the engine answered another call",
             ));
         };
         cancelled += matched as u64;

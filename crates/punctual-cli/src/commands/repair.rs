@@ -9,16 +9,15 @@ use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::{Output, counted, object};
 
-/// Make a damaged data directory one that opens, and say what is lost
+/// Repair a damaged data directory and report what is lost
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  punctual repair          says what is damaged, and changes nothing
-  punctual repair --yes    keeps what can be read, sets the damaged original aside
+  punctual repair          shows what is damaged, and changes nothing
+  punctual repair --yes    keeps the readable part, moves the damaged original aside
 
-Everything before the damage is kept; what was acknowledged after it is lost, and how much that is
-is told. A backup may have more: look at it first. Exit code 6 if something is damaged and --yes was
-not given.")]
+Everything before the damage is kept; jobs acknowledged after it are lost, and the command prints how
+much. A backup may have more: check it first. Exit code 6 if there is damage and --yes is missing.")]
 pub(crate) struct Args {
     /// Do it
     #[arg(long)]
@@ -44,7 +43,7 @@ impl Args {
                 if error.kind() == ErrorKind::DataDamaged && error.message().contains("repair") =>
             {
                 let told = Failure::from(error);
-                Err(told.hint("a backup may have more; `punctual repair --yes` keeps what lies before the damage"))
+                Err(told.hint("a backup may have more; `punctual repair --yes` keeps everything before the damage"))
             }
             Err(error) => Err(error.into()),
         }
@@ -72,7 +71,7 @@ fn tell(out: Output, dir: &Path, repaired: &Repaired) -> Result<()> {
         return out.line(format!("{} is not damaged", dir.display()));
     }
     if repaired.format {
-        out.line("the file that names the format was written anew")?;
+        out.line("the format file was rewritten")?;
     }
     if let Some(Cut {
         file,

@@ -6,17 +6,17 @@ use crate::args::Global;
 use crate::failure::Result;
 use crate::output::{counted, object};
 
-/// Make a data directory of a backup
+/// Turn a backup into a data directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   punctual restore /backups/punctual-2026-12-01
   punctual restore ./copy --engine file:/var/lib/punctual
 
-The data directory named by --engine must not be there yet, or be empty: nothing is overwritten. The
-backup stays as it is. Jobs that ran since the backup was made are there as they were, and run again.")]
+The data directory of --engine must not exist or must be empty: nothing is overwritten. The backup
+stays unchanged. Jobs that ran after the backup return to their earlier state and run again.")]
 pub(crate) struct Args {
-    /// What `punctual backup` made
+    /// The directory that `punctual backup` wrote
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
 }

@@ -27,22 +27,21 @@ Examples:
   punctual serve                                    ./punctual-data on 127.0.0.1:4180
   PUNCTUAL_TOKEN=$(openssl rand -hex 24) punctual serve --listen 0.0.0.0:4180 --host jobs.example
   punctual serve --token-file tokens.txt            one per line: TOKEN NAMESPACE SCOPE[,SCOPE] [until=INSTANT]
-  punctual serve --trusted-proxy 10.0.0.7           what it writes into X-Forwarded-For is believed
+  punctual serve --trusted-proxy 10.0.0.7           trust its X-Forwarded-For
   punctual serve --push-allow hooks.internal:9000 --alert https://example.com/alerts
-  punctual serve --config punctual.toml             all of it from a file, options of this line first
+  punctual serve --config punctual.toml             all settings from a file; options override it
   punctual serve --tls-cert chain.pem --tls-key key.pem    https
   punctual jobs list --engine http://127.0.0.1:4180 from another shell, with PUNCTUAL_TOKEN set
 
-Without PUNCTUAL_TOKEN and --token-file a token is made and printed, another one each time. A token
-has at least 16 characters. SIGHUP reads the files of tokens, the certificate and its key again: a token that is
-gone from its file is good no more. Scopes are read, enqueue, work, admin, which includes these, and operator,
-which is shown what is of no one namespace.
-Jobs with a target are posted there when they are due, and outcomes to callbacks, signed with
---secret-file or PUNCTUAL_PUSH_SECRET. Nothing is posted to addresses that are not public, unless
---push-allow opens them. docs/push.md tells what targets see.
-SIGTERM and Ctrl-C let requests and deliveries end, then close the engine. An engine that stops itself, such
-as on a disk that fails, ends it with exit status 7: start it again, as deploy/punctual.service does.
-docs/http-api.md tells every route.";
+Without PUNCTUAL_TOKEN and --token-file the server prints a new token at each start. A token has at
+least 16 characters. SIGHUP reloads the token files, the certificate and its key; tokens removed from
+a file are revoked. Scopes are read, enqueue, work, admin (which includes these) and operator (which
+sees figures of the whole engine). The server posts due jobs to their targets and outcomes to
+callbacks, signed with --secret-file or PUNCTUAL_PUSH_SECRET. It posts to public addresses only,
+unless --push-allow opens others. docs/push.md describes what targets receive.
+SIGTERM and Ctrl-C let requests and deliveries end, then close the engine. If the engine stops itself,
+for example because a disk fails, the exit status is 7: restart it, as deploy/punctual.service does.
+docs/http-api.md describes every route.";
 
 /// Where it listens unless told otherwise.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4180);
@@ -51,11 +50,11 @@ const DRAIN: Duration = seconds(25);
 /// How long requests may take to be answered that the engine has stopped.
 const LAST_ANSWERS: Duration = seconds(1);
 
-/// Serve jobs over HTTP, with a page to look at
+/// Serve jobs over HTTP, with a dashboard
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What the options below say, and tokens with names, as deploy/punctual.toml shows it
+    /// A file with these options and named tokens, such as deploy/punctual.toml
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
 
@@ -63,11 +62,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", value_parser = listen_of)]
     listen: Option<Listen>,
 
-    /// A name under which it is asked, besides addresses and localhost
+    /// A host name that clients use, besides addresses and localhost
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
 
-    /// A reverse proxy that is believed whom it asks for, by X-Forwarded-For; an address or a network
+    /// A reverse proxy whose X-Forwarded-For is trusted; an address or a network
     #[arg(
         long = "trusted-proxy",
         value_name = "PROXY",
@@ -77,11 +76,11 @@ pub(crate) struct Args {
     )]
     trusted_proxies: Vec<Proxy>,
 
-    /// Tokens, one per line: TOKEN NAMESPACE SCOPES [until=INSTANT]; SIGHUP reads it again
+    /// Tokens, one per line: TOKEN NAMESPACE SCOPES [until=INSTANT]; SIGHUP reloads it
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// Speak TLS with this chain of certificates; SIGHUP reads it and the key again
+    /// Serve TLS with this certificate chain; SIGHUP reloads it and the key
     #[arg(long, value_name = "FILE.pem", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
@@ -89,22 +88,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.pem", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// Let everybody on this machine do everything, without a token
+    /// Need no token: every process on this machine may do everything
     #[arg(long, conflicts_with = "token_file")]
     no_auth: bool,
 
-    /// Where to keep who changed what [default: audit.jsonl in the data directory]
+    /// The file of the audit record [default: audit.jsonl in the data directory]
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
 
-    /// How long running requests may take to end after SIGTERM [default: 25s]
+    /// How long running requests may take to finish after SIGTERM [default: 25s]
     #[arg(long, value_name = "SPAN", value_parser = span_of)]
     drain: Option<Duration>,
 
     #[command(flatten)]
     posting: posting::Options,
 
-    /// Let a route move the clock, for tests; only with --engine memory:
+    /// Add a route that sets the clock, for tests; only with --engine memory:
     #[arg(long, hide = true)]
     test_clock: bool,
 }
@@ -133,7 +132,7 @@ impl Args {
         };
         if access.made.is_some() && !listen.ip().is_loopback() {
             return Err(Failure::usage(format!(
-                "{listen} can be reached by others and needs a token of your choice"
+                "other machines can reach {listen}, which needs a token of your choice"
             ))
             .hint("set PUNCTUAL_TOKEN or --token-file, or listen on 127.0.0.1"));
         }
@@ -147,8 +146,7 @@ impl Args {
         };
         for name in access.weak_at(listen.ip(), tls.is_some()) {
             tracing::warn!(
-                "the token {name} is easy to guess, and {listen} can be reached by others without TLS; \
-                 use one that `openssl rand -hex 24` makes, and --tls-cert"
+                "the token {name} is easy to guess, and other machines can reach {listen} without TLS; use one from `openssl rand -hex 24`, and --tls-cert"
             );
         }
         let address = match (&global.engine, &config.engine) {
@@ -181,7 +179,7 @@ impl Args {
             gateway = gateway.audit(Audit::in_file(&file)?);
         } else if !matches!(address, Address::Memory) {
             global.output().note(
-                "who changed what is on record until the server ends; name a file with --audit to keep it",
+                "the audit record is lost when the server ends; name a file with --audit to keep it",
             );
         }
         if let Some(clock) = clock {
@@ -222,13 +220,13 @@ impl Args {
             within(LAST_ANSWERS, ended).await;
             return Err(error.into());
         }
-        out.note("ending: running requests may end; once more ends at once");
+        out.note("shutting down: running requests may finish; a second signal stops at once");
         tokio::select! {
             (drained, (), ()) = async {
                 tokio::join!(serving.drain(drain), connection.unshare(), duties.end())
             } => {
                 if !drained {
-                    out.note("requests were cut off: they took too long to end");
+                    out.note("requests were aborted: they took too long to finish");
                 }
             }
             () = signals.next() => {}
@@ -258,19 +256,24 @@ impl Args {
 fn read_again(out: Output, tls: Option<&Tls>, access: &Access) {
     let (tls, tokens) = (tls.map(Tls::reload), access.read_again());
     if tls.is_none() && tokens.is_none() {
-        out.note("there is nothing to read again: no certificate and no file of tokens was named");
+        out.note("nothing to reload: there is no certificate and no token file");
     }
     match tls {
         None => {}
-        Some(Ok(())) => out.note("the certificate and its key were read again"),
-        Some(Err(error)) => tracing::error!(%error, "the certificate stays as it was"),
+        Some(Ok(())) => out.note("reloaded the certificate and its key"),
+        Some(Err(error)) => {
+            tracing::error!(%error, "could not reload the certificate; the old one stays in use")
+        }
     }
     match tokens {
         None => {}
-        Some(Ok(count)) => out.note(format!("the tokens were read again: {count} are good")),
+        Some(Ok(count)) => out.note(format!("reloaded the tokens: {count} are valid")),
         Some(Err(failure)) => {
             let error = failure.message();
-            tracing::error!(error, "the tokens stay as they were");
+            tracing::error!(
+                error,
+                "could not reload the tokens; the old ones stay in use"
+            );
         }
     }
 }
@@ -322,10 +325,10 @@ fn announce(
     }
     if token.is_some() {
         out.line(format!(
-            "\nIn a second shell paste the token's line first. The token is new each time; set {TOKEN} to one of yours to keep it."
+            "\nIn a second shell paste the token's line first. The token is new at each start; set {TOKEN} to keep one."
         ))?;
     }
-    out.line("Ctrl-C ends it.")
+    out.line("Ctrl-C stops it.")
 }
 
 #[cfg(test)]

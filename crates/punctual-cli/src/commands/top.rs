@@ -27,15 +27,15 @@ Examples:
   punctual top --once
   punctual top --once -o json
 
-q or Ctrl-C ends it. DONE/MIN and LATE P99 are of the last full minute, or of
-this one if the last had no jobs; WAITS is how long the oldest due job has been
-due. Without a terminal it prints once; with -o json a line per refresh.")]
+q or Ctrl-C quits. DONE/MIN and LATE P99 cover the last full minute, or this one if the last had no
+jobs; WAITS is the age of the oldest due job. Without a terminal it prints once; with -o json one
+line per refresh.")]
 pub(crate) struct Args {
     /// Only these queues
     #[arg(value_name = "QUEUE")]
     queues: Vec<String>,
 
-    /// The span between two refreshes
+    /// Time between two refreshes
     #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "2s")]
     every: Duration,
 
@@ -227,7 +227,7 @@ fn body(session: &Session, place: &str, seen: &Seen) -> Vec<String> {
 
 fn queue_lines(seen: &Seen) -> Vec<String> {
     if seen.queues.is_empty() {
-        return vec!["no queues yet; a queue exists once a job was put into it".into()];
+        return vec!["no queues yet; a queue exists once a job was enqueued".into()];
     }
     let columns = Columns {
         names: &[
@@ -259,7 +259,7 @@ fn queue_lines(seen: &Seen) -> Vec<String> {
     let mut lines = table_lines(columns, seen.queues.iter().map(row).collect());
     if seen.hidden > 0 {
         lines.push(format!(
-            "and {} with less to do",
+            "and {} less busy",
             counted(seen.hidden as u64, "queue")
         ));
     }

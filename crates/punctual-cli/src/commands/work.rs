@@ -35,7 +35,7 @@ Examples:
   punctual work mail --exec ./send-mail.sh
   punctual work critical default --exec './run \"$PUNCTUAL_KIND\"'   critical first
   punctual work critical=6 low=1 --exec ./run --concurrency 8      in turns, by weight
-  punctual work mail --exec ./send-mail.sh --until-idle            what is due, then exit
+  punctual work mail --exec ./send-mail.sh --until-idle            run due jobs, then exit
   punctual work mail --http http://localhost:3000/mail             post each job there
 
 --exec: the command runs by sh -c with the payload on its standard input and the job in its environment:
@@ -43,36 +43,34 @@ Examples:
   PUNCTUAL_FAILURES, PUNCTUAL_CRASHES, PUNCTUAL_MAX_ATTEMPTS, PUNCTUAL_PRIORITY, PUNCTUAL_DUE,
   PUNCTUAL_ENQUEUED_AT, PUNCTUAL_CONTENT_TYPE, PUNCTUAL_FENCE (grows with every lease), and where
   the job has them PUNCTUAL_DEADLINE, PUNCTUAL_UNIQUE, PUNCTUAL_GROUP, PUNCTUAL_HEADER_<NAME>.
-  PUNCTUAL_HEADERS has all headers as one JSON object. Header names that become one variable are
-  numbered in their order: a-b is PUNCTUAL_HEADER_A_B, a_b is PUNCTUAL_HEADER_A_B_2.
+  PUNCTUAL_HEADERS has all headers as one JSON object. Header names that map to the same variable are numbered in order: a-b is PUNCTUAL_HEADER_A_B, a_b is PUNCTUAL_HEADER_A_B_2.
   Commands do not inherit PUNCTUAL_TOKEN, PUNCTUAL_PUSH_SECRET, or a PUNCTUAL_ENGINE with a password.
 
 How it ends:
   exit 0    completed; the end of its standard output is kept as the job's result
-  exit 75   snoozed: tried again after --snooze, which counts as no failure
-  126, 127  the shell could not execute a command, or did not find it: reported, and snoozed too
-  else      failed: tried again by the job's policy; the end of its output is kept as its error
-On a timeout or a cancel the command and everything it started get SIGTERM. Those that still run
-after --grace get SIGKILL. What the command leaves running is killed when it ends, and everything
-is killed when the worker dies. On Linux this includes processes that call setsid; elsewhere it is
-the process group. Out of reach are processes of another user (sudo), and those that a service
-starts on request (docker, systemd-run, at). Every job has a process of its own.
+  exit 75   snoozed: retried after --snooze; this is not a failure
+  126, 127  the shell did not find or could not execute a command: reported and snoozed
+  else      failed: retried by the job's policy; the end of its output is kept as its error
+On a timeout or a cancel the command and its child processes get SIGTERM, and after --grace SIGKILL.
+When the command or the worker ends, its remaining children are killed. On Linux this includes
+processes that call setsid; elsewhere it is the process group. It does not reach processes of another
+user (sudo), or those that a service starts (docker, systemd-run, at). Every job has its own process.
 
 --http: the payload is posted with the job in headers (Punctual-Id, Punctual-Kind, Punctual-Attempt ..).
   2xx       completed; a body of at most 1 KiB is kept as the job's result
   410       dead
-  else      failed: tried again by the job's policy, or when Retry-After says
-A job with a target of its own goes there, if that is public or opened by --push-allow. With secrets
-(--secret-file, or PUNCTUAL_PUSH_SECRET) each is signed; docs/push.md tells how to verify that.
+  else      failed: retried by the job's policy, or after Retry-After
+A job with its own target goes there, if that is public or opened by --push-allow. With secrets
+(--secret-file, or PUNCTUAL_PUSH_SECRET) requests are signed; docs/push.md shows how to verify them.
 
-SIGTERM or Ctrl-C: no new jobs; running ones may end (25 s). A second one hands them back at once.
-Exit status 7: the engine in this process stopped itself; start the worker again.";
+SIGTERM or Ctrl-C: no new jobs; running ones may finish (25 s). A second signal releases them at once.
+Exit status 7: the engine in this process stopped itself; restart the worker.";
 
-/// Run a command per job, or post it
+/// Run a command for each job, or post each job
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = clap::ArgGroup::new("how").required(true))]
 pub(crate) struct Args {
-    /// The queues: an earlier one is emptied first, or by turns with weights
+    /// The queues: in strict order, or in turns by weight
     #[arg(value_name = "QUEUE[=WEIGHT]", required = true)]
     queues: Vec<String>,
 
@@ -87,19 +85,19 @@ pub(crate) struct Args {
     #[command(flatten)]
     pushing: Pushing,
 
-    /// Jobs at the same time [default: one per processor]
+    /// Jobs that run at the same time [default: one per processor]
     #[arg(long, short, value_name = "N")]
     concurrency: Option<usize>,
 
-    /// How long a job is put off by exit 75
+    /// How long exit 75 snoozes a job
     #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "1m")]
     snooze: Duration,
 
-    /// How long a job without a timeout of its own may run [default with --http: 30s]
+    /// Timeout of a job without its own [default with --http: 30s]
     #[arg(long, value_name = "SPAN", value_parser = span_of)]
     timeout: Option<Duration>,
 
-    /// How long a command may take to end after SIGTERM
+    /// How long a command may take to end after SIGTERM before SIGKILL before SIGKILL before SIGKILL before SIGKILL
     #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "5s")]
     grace: Duration,
 
@@ -156,7 +154,7 @@ impl Args {
             return Ok(refused?);
         }
         session.out.note(format!(
-            "working on {} with {slots} slots; Ctrl-C lets running jobs end",
+            "working on {} with {slots} slots; Ctrl-C lets running jobs finish",
             self.queues.join(", ")
         ));
         run.await?;
@@ -174,7 +172,7 @@ impl Args {
             && exec.trim().is_empty()
         {
             // A shell is content with it, and every job would be completed with nothing done.
-            return Err(Failure::usage("--exec names no command")
+            return Err(Failure::usage("--exec has no command")
                 .hint("name one, such as --exec ./send-mail.sh; `true` does nothing on purpose"));
         }
         self.exec.as_deref().map_or(Ok(()), missing::check)?;

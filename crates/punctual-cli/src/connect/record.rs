@@ -50,10 +50,9 @@ impl Address {
                 }
             }
             Self::Memory | Self::Redis(_) => {
-                let message = format!("{self} keeps no record of changes");
+                let message = format!("{self} keeps no audit record");
                 Err(Failure::usage(message).hint(
-                    "changes made straight to it are on no record; for those through a gateway \
-                     ask that with --engine http://HOST:PORT, or name its --file",
+                    "direct changes are not recorded; read the record of a gateway with --engine http://HOST:PORT or --file",
                 ))
             }
         }
@@ -63,7 +62,8 @@ impl Address {
 async fn asked(gateway: &HttpEngine, namespace: &Namespace) -> punctual::Result<Vec<AuditEntry>> {
     let bytes = gateway.audit(namespace).await?;
     let answer: Answer = serde_json::from_slice(&bytes).map_err(|error| {
-        let message = "the gateway's record is not understood; run the same version on both ends";
+        let message =
+            "the gateway's audit record cannot be parsed; run the same version on both ends";
         Error::new(ErrorKind::Internal, message).source(error)
     })?;
     Ok(answer.entries)

@@ -2,7 +2,7 @@ use super::*;
 
 const TEXT: &str = "\
 Examples:
-  punctual work mail --exec ./send-mail.sh --until-idle            what is due, then exit
+  punctual work mail --exec ./send-mail.sh --until-idle            run due jobs, then exit
   punctual serve --push-allow hooks.internal:9000 --alert https://example.com/alerts
   exit 0    completed; the end of its standard output is kept as the job's result
 
@@ -20,7 +20,7 @@ fn what_does_not_fit_goes_below_its_line() {
     let expected = "\
 Examples:
   punctual work mail --exec ./send-mail.sh --until-idle
-      what is due, then exit
+      run due jobs, then exit
   punctual serve --push-allow hooks.internal:9000 \\
       --alert https://example.com/alerts
   exit 0    completed; the end of its standard output is

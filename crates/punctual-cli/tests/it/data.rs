@@ -221,7 +221,7 @@ fn damage_of_the_store_is_found_by_the_doctor_and_never_copied() {
     let punctual = Punctual::new();
     fill_the_store(&punctual);
     let told = punctual.run(&["doctor"]).exits(0).stdout;
-    assert!(told.contains("every row can be read"), "{told}");
+    assert!(told.contains("every row is readable"), "{told}");
     let table = break_a_table(&punctual);
 
     let told = punctual.run(&["doctor"]).exits(1).stdout;

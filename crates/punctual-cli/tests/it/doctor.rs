@@ -177,7 +177,7 @@ fn doctor_tells_a_replica_that_is_named_as_the_server() {
     let master = TestServer::start();
     let replica = replica_of(&master, &["--save", ""]);
     let is = format!(
-        "is a replica of 127.0.0.1:{} and takes no changes",
+        "is a replica of 127.0.0.1:{} and accepts no writes",
         master.port()
     );
     says(
@@ -286,7 +286,7 @@ fn doctor_tells_what_a_user_may_not() {
     };
     let engine = format!("redis://punctual:hunter2@127.0.0.1:{}", server.port());
     user("");
-    says(doctor(&engine), 0, &["does its duties"]);
+    says(doctor(&engine), 0, &["healthy"]);
     user("-config|get");
     says(
         doctor(&engine),

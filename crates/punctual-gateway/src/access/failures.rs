@@ -94,8 +94,7 @@ impl Failures {
         let (minute, left) = self.minute();
         let wrong = *minute.by_address.get(&Some(address))?;
         let hint = format!(
-            "wait {left} s: until then no token that is new from this address is looked at; if many share a proxy, \
-             name it in trusted_proxies of punctual.toml"
+            "wait {left} s: until then the gateway checks no new token from this address; if many clients share a proxy, list it in trusted_proxies of punctual.toml"
         );
         (wrong >= self.max.load(Ordering::Relaxed)).then(|| too_many(left, hint))
     }
@@ -112,8 +111,7 @@ impl Failures {
         minute.log(counted.flatten(), wrong, max);
         if wrong > max {
             let hint = format!(
-                "wait {left} s, or send the right token; if many share a proxy, \
-                 name it in trusted_proxies of punctual.toml"
+                "wait {left} s, or send the right token; if many clients share a proxy, list it in trusted_proxies of punctual.toml"
             );
             return too_many(left, hint);
         }
@@ -128,7 +126,11 @@ impl Failures {
         if now < minute.since || now.since(minute.since) >= minutes(1) {
             if minute.unlogged > 0 {
                 let (more, addresses) = (minute.unlogged, minute.by_address.len());
-                tracing::warn!(more, addresses, "more wrong tokens were shown in a minute");
+                tracing::warn!(
+                    more,
+                    addresses,
+                    "clients sent more wrong tokens within a minute"
+                );
             }
             *minute = Minute {
                 since: now,
@@ -152,13 +154,13 @@ impl Minute {
         let address = address.map_or_else(|| "others".to_owned(), |it| it.to_string());
         if is_first {
             self.logged += 1;
-            tracing::warn!(address, "a wrong token was shown");
+            tracing::warn!(address, "a client sent a wrong token");
         } else if wrong == max && self.logged < 2 * LOGGED_MAX {
             self.logged += 1;
             tracing::warn!(
                 address,
                 wrong,
-                "too many wrong tokens were shown: more are refused"
+                "an address sent too many wrong tokens; the gateway refuses more"
             );
         } else {
             self.unlogged += 1;
@@ -171,9 +173,9 @@ pub(super) fn expired() -> Problem {
     Problem::new(
         StatusCode::UNAUTHORIZED,
         "unauthorized",
-        "the token that was shown has expired",
+        "the token has expired",
     )
-    .hint("ask who runs the gateway for a new one")
+    .hint("ask the operator of the gateway for a new one")
 }
 
 /// The answer to who shows no token that is good here.
@@ -181,7 +183,7 @@ pub(super) fn unauthorized() -> Problem {
     Problem::new(
         StatusCode::UNAUTHORIZED,
         "unauthorized",
-        "no token that is good here was shown",
+        "no valid token was sent",
     )
     .hint("send the header Authorization: Bearer TOKEN; `punctual serve` printed the token")
 }

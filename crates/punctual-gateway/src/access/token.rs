@@ -55,8 +55,7 @@ impl FromStr for Scope {
     fn from_str(name: &str) -> Result<Self> {
         let known = Self::ALL.into_iter().find(|scope| scope.name() == name);
         known.ok_or_else(|| {
-            let message =
-                "a token's scope is not known; write read, enqueue, work, admin or operator";
+            let message = "unknown token scope; use read, enqueue, work, admin or operator";
             Error::new(ErrorKind::InvalidInput, message)
         })
     }
@@ -85,7 +84,7 @@ impl Token {
         let sound = text.len() >= TOKEN_CHARS_MIN && text.bytes().all(|c| c.is_ascii_graphic());
         if !sound {
             let message = "a token is too short or has a space; \
-                           use at least 16 visible characters, such as `openssl rand -hex 24` gives";
+                           use at least 16 visible characters, for example from `openssl rand -hex 24`";
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
         let mut token = Self::of_hash(Sha256::digest(text).into(), namespace, scopes);
@@ -165,7 +164,7 @@ impl Token {
         let until = until.map(|word| {
             let instant = word.strip_prefix("until=").and_then(|at| at.parse().ok());
             instant.ok_or_else(|| {
-                wrong("the fourth word is no end; write until=INSTANT, such as until=2027-01-01T00:00:00Z")
+                wrong("the fourth word is not an expiry; write until=INSTANT, such as until=2027-01-01T00:00:00Z")
             })
         });
         let until: Option<Timestamp> = until.transpose()?;

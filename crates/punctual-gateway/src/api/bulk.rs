@@ -30,7 +30,7 @@ const BATCH_JOBS_MAX: usize = 500;
 /// The type of a body with a document per line.
 pub(super) const LINES: &str = "application/x-ndjson";
 
-/// Puts in jobs without end: one per line, a verdict per line
+/// Enqueues a stream of jobs: one per line in, one verdict per line out
 #[utoipa::path(
     post, path = "/v1/bulk", tag = "jobs",
     request_body(content = String, content_type = "application/x-ndjson"),

@@ -20,7 +20,7 @@ use crate::shapes::lease::{
 };
 use crate::state::Shared;
 
-/// Takes due jobs under a lease; waits for one if asked to
+/// Claims due jobs under a lease; waits for one on request
 #[utoipa::path(
     post, path = "/v1/claims", tag = "work", request_body = ClaimRequest,
     responses((status = 200, body = ClaimAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
@@ -119,7 +119,7 @@ async fn claim_and_tell(shared: &Shared, key: &Key, claim: Claim) -> punctual::R
     Ok(claimed)
 }
 
-/// Prolongs leases, carries progress
+/// Extends leases, carries progress
 #[utoipa::path(
     post, path = "/v1/extensions", tag = "work", request_body = ExtendRequest,
     responses((status = 200, body = ExtendAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
@@ -143,7 +143,7 @@ pub(crate) async fn extend_for(
     Ok(ExtendAnswer::new(&tokens, extended))
 }
 
-/// Hands in how attempts ended, with what they bring about
+/// Settles jobs: how their attempts ended, and their effects
 #[utoipa::path(
     post, path = "/v1/settlements", tag = "work", request_body = SettleRequest,
     responses((status = 200, body = SettleAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))

@@ -75,12 +75,12 @@ impl From<DeadGroups> for DeadAnswer {
 #[utoipa::path(
     get, path = "/v1/dead-groups", tag = "jobs",
     params(
-        ("queue" = Option<Vec<String>>, Query, description = "only these; all without"),
+        ("queue" = Option<Vec<String>>, Query, description = "only these; all if omitted"),
         ("kind" = Option<String>, Query),
         ("error" = Option<String>, Query, description = "text that the last error contains"),
         ("limit" = Option<u64>, Query, description = "groups, 50 by default", minimum = 1, maximum = 200)
     ),
-    responses((status = 200, body = DeadAnswer), (status = 304, description = "as `If-None-Match` names it"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+    responses((status = 200, body = DeadAnswer), (status = 304, description = "the `ETag` of an earlier answer"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn groups(
     State(shared): State<Shared>,

@@ -12,7 +12,7 @@ use crate::request::{Answer, Read, in_range};
 use crate::shapes::edit::{EditAnswer, EditRequest};
 use crate::state::Shared;
 
-/// Changes jobs that are named or found, or says what would be done
+/// Changes jobs by id, unique key or filter, or shows what would change
 #[utoipa::path(
     post, path = "/v1/edits", tag = "jobs", request_body = EditRequest,
     responses((status = 200, body = EditAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
@@ -39,12 +39,12 @@ pub(super) async fn edit(
             let filter = filter.filter()?;
             if filter == Default::default() {
                 return Err(
-                    Problem::invalid("the filter is empty, so it would be every job")
-                        .hint("name a queue, state, kind, text or due"),
+                    Problem::invalid("`filter` is empty and would match every job")
+                        .hint("set a queue, state, kind, text or due"),
                 );
             }
             let dry_run = request.dry_run.ok_or_else(|| {
-                Problem::invalid("a filter needs dry_run in so many words")
+                Problem::invalid("edit needs `dry_run` to be set when `filter` is used")
                     .hint("send \"dry_run\": true first, then false")
             })?;
             let select = Select::Filter {
@@ -56,7 +56,7 @@ pub(super) async fn edit(
         }
         _ => {
             return Err(Problem::invalid(
-                "an edit needs one of ids, targets and filter, and no more than one",
+                "edit needs exactly one of `ids`, `targets` and `filter`",
             ));
         }
     };

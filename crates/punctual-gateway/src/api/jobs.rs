@@ -23,7 +23,7 @@ use crate::state::Shared;
 use crate::trace::RequestTrace;
 use crate::unread;
 
-/// Puts in one job, or an array of them
+/// Enqueues one job, or an array of jobs
 #[utoipa::path(
     post, path = "/v1/jobs", tag = "jobs", request_body = JobLine,
     responses(
@@ -72,7 +72,7 @@ async fn enqueue_one(shared: &Shared, caller: &Caller, job: NewJob) -> Result<Re
         return Err(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            "the engine answered no receipt",
+            "the engine returned no receipt",
         ));
     };
     let status = match receipt.verdict {
@@ -92,7 +92,7 @@ fn refused(verdict: EnqueueVerdict) -> Problem {
     let (status, message, hint) = match verdict {
         EnqueueVerdict::IdConflict => (
             StatusCode::CONFLICT,
-            "the id is that of a job with other content".into(),
+            "the id belongs to a job with other content".into(),
             "use another id",
         ),
         EnqueueVerdict::UniqueActive(holder) => (
@@ -102,13 +102,13 @@ fn refused(verdict: EnqueueVerdict) -> Problem {
         ),
         EnqueueVerdict::Full => (
             StatusCode::INSUFFICIENT_STORAGE,
-            "the queue has as many pending jobs as it may; the job is not stored".into(),
+            "the queue has reached max_pending; the job is not stored".into(),
             "wait for workers, or raise max_pending of the queue",
         ),
         _ => (
             StatusCode::CONFLICT,
             "the job is not stored".into(),
-            "look at the code",
+            "see the error code",
         ),
     };
     Problem::new(status, verdict.name(), message).hint(hint)
@@ -118,7 +118,7 @@ fn refused(verdict: EnqueueVerdict) -> Problem {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct GetQuery {
-    /// Whether to tell why it has not run.
+    /// Whether to explain why it has not run.
     explain: bool,
     /// Answer once it is settled, or after that span, at most 60s.
     wait: Option<String>,
@@ -265,10 +265,10 @@ async fn edit_target(
         }
         EditVerdict::JobActive => conflict(
             "the job is running",
-            "only a cancel can be asked of it, until it is settled",
+            "until it settles it accepts only cancel",
         ),
         EditVerdict::WrongState(state) => {
-            let message = format!("that cannot be done to a job that is {state}");
+            let message = format!("a job that is {state} does not accept this change");
             conflict(&message, what_can_be_done(state))
         }
         EditVerdict::UniqueHeld(holder) => {
@@ -286,9 +286,9 @@ fn what_can_be_done(state: punctual::State) -> &'static str {
         Held | Scheduled | Ready => {
             "cancel, reschedule, reprioritise, update or run it now; a follower runs once its holder is settled"
         }
-        Dead => "redrive it, or forget it by DELETE with forget=true",
+        Dead => "redrive it, or delete it with DELETE and forget=true",
         _ => {
-            "redrive it while it is kept, or forget it by DELETE with forget=true and put a new one in"
+            "redrive it while it is kept, or delete it with DELETE and forget=true and enqueue a new one"
         }
     }
 }

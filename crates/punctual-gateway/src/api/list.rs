@@ -76,7 +76,7 @@ const SEARCH: Duration = millis(25);
 /// Lists jobs, a page at a time
 #[utoipa::path(
     get, path = "/v1/jobs", tag = "jobs", params(ListQuery),
-    responses((status = 200, body = JobList), (status = 304, description = "as `If-None-Match` names it"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+    responses((status = 200, body = JobList), (status = 304, description = "the `ETag` of an earlier answer"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn list(
     State(shared): State<Shared>,
@@ -259,8 +259,11 @@ fn parent_of(text: &str) -> Result<JobId> {
 }
 
 fn no_cursor(text: &str) -> Problem {
-    Problem::invalid(format!("cursor is \"{}\", which is none", shown(text)))
-        .hint("send it as the last answer told it, or begin without one")
+    Problem::invalid(format!(
+        "cursor is \"{}\", which is not a cursor",
+        shown(text)
+    ))
+    .hint("send the cursor of the last answer, or omit it to start over")
 }
 
 /// A cursor as text, and back.

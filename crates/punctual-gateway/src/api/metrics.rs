@@ -46,7 +46,7 @@ pub(super) async fn metrics(
                 || "it does not answer".to_owned(),
                 |error: punctual::Error| error.to_string(),
             );
-            tracing::warn!(error, "the engine is left out of /metrics");
+            tracing::warn!(error, "/metrics omits the engine's figures");
             page.gauge("punctual_healthy", 0);
         }
     }

@@ -36,10 +36,10 @@ pub(super) struct InfoAnswer {
     clock_jumps: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     store_bytes: Option<u64>,
-    /// Into how many shards a namespace is cut; only for who runs the server.
+    /// Shards of a namespace; only for a token of scope `operator`.
     #[serde(skip_serializing_if = "Option::is_none")]
     shards: Option<u32>,
-    /// Only for who runs the server.
+    /// Only for a token of scope `operator`.
     #[serde(skip_serializing_if = "Option::is_none")]
     process: Option<ProcessLine>,
     health: HealthLine,
@@ -48,7 +48,7 @@ pub(super) struct InfoAnswer {
     now: String,
 }
 
-/// Bounds that concern who sends.
+/// Limits that concern senders.
 #[derive(Debug, Serialize, ToSchema)]
 struct LimitsLine {
     payload_bytes: usize,
@@ -60,11 +60,11 @@ struct LimitsLine {
     effects: usize,
 }
 
-/// Whether the engine does its duties.
+/// Whether the engine is healthy.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HealthLine {
     ok: bool,
-    /// What is not in order, with the remedy; only for who may read.
+    /// The problems, with their remedies; only for a token of scope `read`.
     #[serde(skip_serializing_if = "Option::is_none")]
     problems: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ fn told(health: &Health, caller: &Caller) -> Vec<String> {
         .collect()
 }
 
-/// Answers what the engine is, and what the token may
+/// Returns facts of the engine, and the scopes of the token
 #[utoipa::path(
     get, path = "/v1/info", tag = "gateway",
     responses((status = 200, body = InfoAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
@@ -176,8 +176,8 @@ pub(super) fn seen_by(caller: &Caller, mut info: Info) -> Info {
 }
 
 /// Instead of what a token may not see.
-const UNSEEN: &str = "something is wrong with the engine or the server; \
-                      `punctual doctor` beside the server says what";
+const UNSEEN: &str =
+    "the engine or the server is unhealthy; run `punctual doctor` on the server for details";
 
 fn snake(name: &str) -> String {
     let mut text = String::new();
@@ -200,7 +200,7 @@ pub(super) async fn healthz(State(shared): State<Shared>, request: Request) -> R
     (status_of(&health), Json(health)).into_response()
 }
 
-/// Readiness: it is alive and takes new work; a server that ends does not
+/// Readiness: it is alive and accepts new work; false while it shuts down
 #[utoipa::path(
     get, path = "/readyz", tag = "gateway", security(()),
     responses((status = 200, body = HealthLine), (status = 503, body = HealthLine))
@@ -210,7 +210,9 @@ pub(super) async fn readyz(State(shared): State<Shared>, request: Request) -> Re
     if shared.is_ending() {
         health.ok = false;
         if let Some(problems) = &mut health.problems {
-            problems.push("the server ends and takes no new work; use another one".to_owned());
+            problems.push(
+                "the server is shutting down and accepts no new work; use another one".to_owned(),
+            );
         }
     }
     (status_of(&health), Json(health)).into_response()
@@ -229,8 +231,7 @@ async fn health_of(shared: &Shared, request: Request) -> HealthLine {
     let caller = shows.then(|| caller_of(&parts, shared).ok()).flatten();
     let reader = caller.filter(|caller| caller.allows(Scope::Read));
     let silent = || {
-        let message =
-            "the engine does not answer; look at its log, and whether its server is there";
+        let message = "the engine does not answer; check its log and that its server runs";
         Err(Error::new(ErrorKind::EngineUnavailable, message))
     };
     let answered = within(ENGINE_ANSWERS_WITHIN, shared.engine.info()).await;
@@ -256,7 +257,7 @@ pub(super) struct AuditAnswer {
     entries: Vec<audit::Entry>,
 }
 
-/// How many entries are wanted.
+/// How many entries to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -266,7 +267,7 @@ pub(super) struct AuditQuery {
     limit: Option<usize>,
 }
 
-/// Tells who changed what in this namespace
+/// Lists who changed what in this namespace
 #[utoipa::path(
     get, path = "/v1/audit", tag = "gateway", params(AuditQuery),
     responses((status = 200, body = AuditAnswer), (status = "4XX", body = ErrorAnswer))

@@ -19,8 +19,8 @@ use crate::state::Shared;
 /// Counts the jobs of queues by state
 #[utoipa::path(
     get, path = "/v1/queues", tag = "queues",
-    params(("queue" = Option<Vec<String>>, Query, description = "only these; all without")),
-    responses((status = 200, body = QueueList), (status = 304, description = "as `If-None-Match` names it"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+    params(("queue" = Option<Vec<String>>, Query, description = "only these; all if omitted")),
+    responses((status = 200, body = QueueList), (status = 304, description = "the `ETag` of an earlier answer"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn list(
     State(shared): State<Shared>,
@@ -53,7 +53,7 @@ pub(super) struct Switched {
     changed: bool,
 }
 
-/// Lets nothing more of a queue start
+/// Pauses a queue: nothing more of it starts
 #[utoipa::path(
     post, path = "/v1/queues/pause", tag = "queues", request_body = QueueRequest,
     responses((status = 200, body = Switched), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
@@ -121,7 +121,7 @@ pub(super) struct Purged {
     cursor: Option<String>,
 }
 
-/// Cancels what waits in a queue, a thousand jobs per call
+/// Cancels the waiting jobs of a queue, a thousand per call
 #[utoipa::path(
     post, path = "/v1/queues/purge", tag = "queues", request_body = PurgeRequest,
     responses((status = 200, body = Purged), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
@@ -183,11 +183,11 @@ fn strange() -> Problem {
     Problem::new(
         StatusCode::INTERNAL_SERVER_ERROR,
         "internal",
-        "the engine answered something else than it was asked",
+        "the engine answered another call",
     )
 }
 
-/// What happens to an enqueue into a full queue.
+/// What an enqueue into a full queue does.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum OnFullLine {
@@ -196,13 +196,13 @@ enum OnFullLine {
     DeadLetterOldest,
 }
 
-/// What a queue is told.
+/// The settings of a queue.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SettingsLine {
     #[schema(value_type = Name)]
     queue: String,
-    /// Held, scheduled and ready jobs it may have; without it as many as come.
+    /// Held, scheduled and ready jobs it may have; without it there is no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Count>)]
     max_pending: Option<u64>,
@@ -233,7 +233,7 @@ fn record_of(queue: &str) -> Result<String> {
     Ok(format!("queue/{queue}"))
 }
 
-/// Answers what a queue is told
+/// Returns the settings of a queue
 #[utoipa::path(
     get, path = "/v1/queues/settings", tag = "queues", params(QueueQuery),
     responses((status = 200, body = SettingsLine), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
@@ -266,7 +266,7 @@ pub(super) async fn settings(
     }))
 }
 
-/// Tells a queue, if nobody else has in the meantime
+/// Changes the settings of a queue, unless they changed since they were read
 #[utoipa::path(
     put, path = "/v1/queues/settings", tag = "queues", request_body = SettingsLine,
     responses((status = 200, body = SettingsWritten), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))

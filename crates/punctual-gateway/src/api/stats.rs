@@ -21,13 +21,13 @@ const QUEUES_AT_ONCE: usize = 50;
 #[utoipa::path(
     get, path = "/v1/stats", tag = "queues",
     params(
-        ("queue" = Option<Vec<String>>, Query, description = "only these; all without"),
+        ("queue" = Option<Vec<String>>, Query, description = "only these; all if omitted"),
         ("history" = Option<bool>, Query), ("due" = Option<bool>, Query),
         ("ends" = Option<bool>, Query, description = "the last 100 jobs of each queue that ended, the newest first, without payloads"),
         ("total" = Option<bool>, Query, description = "history and due of all these queues as one, and the recent past of each"),
         ("minutes" = Option<u64>, Query, description = "how far the history goes back, all it has by default", minimum = 1, maximum = 1440)
     ),
-    responses((status = 200, body = StatsAnswer), (status = 304, description = "as `If-None-Match` names it"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+    responses((status = 200, body = StatsAnswer), (status = 304, description = "the `ETag` of an earlier answer"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn stats(
     State(shared): State<Shared>,

@@ -61,7 +61,7 @@ impl Drop for Undelivered {
         let (engine, namespace) = (self.engine.clone(), self.namespace.clone());
         runtime.spawn(async move {
             if let Err(error) = engine.settle(&namespace, Settle { leases }).await {
-                tracing::debug!(%error, "jobs for somebody who has hung up wait for the end of their lease");
+                tracing::debug!(%error, "a client disconnected; its claimed jobs wait until their lease expires");
             }
         });
     }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::access::Caller;
 
-/// One change by somebody who may.
+/// One recorded change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditEntry)]
 pub struct Entry {

@@ -91,7 +91,7 @@ impl<S: Carrier> Patient<S> {
             }
             _ => {
                 self.stream.let_go();
-                let message = "its reader takes nothing";
+                let message = "the client reads nothing";
                 Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
             }
         }

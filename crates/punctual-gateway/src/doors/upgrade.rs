@@ -33,7 +33,7 @@ struct Coming {
 
 /// What is said of a frame that came too slowly, and of one that there is no room for.
 pub(crate) const TOO_SLOW: &str = "a frame did not arrive in time";
-pub(crate) const TOO_MANY: &str = "too many bytes are on their way";
+pub(crate) const TOO_MANY: &str = "too many bytes are in flight";
 
 impl Upgrade {
     pub(crate) fn is(&self) -> bool {
@@ -83,7 +83,7 @@ impl Upgrade {
         let left = self.0.left.load(Ordering::Relaxed);
         let Some(left) = left.checked_sub(bytes) else {
             self.0.left.store(0, Ordering::Relaxed);
-            let message = "a frame is too long for who sends it";
+            let message = "a frame is too long for this client";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         };
         self.0.left.store(left, Ordering::Relaxed);

@@ -69,7 +69,7 @@ impl<'de> Deserialize<'de> for Frame {
         let reference = frame.r#ref.as_deref().map(reference).transpose()?;
         let request = || {
             let missing =
-                || serde::de::Error::custom("request is missing; send what the route takes");
+                || serde::de::Error::custom("request is missing; send the body of the HTTP route");
             frame.request.ok_or_else(missing)
         };
         Ok(match &*frame.r#type {

@@ -146,9 +146,9 @@ impl Watch {
                 // those is told with its id.
                 let cause = format!("changes: {}", error.message());
                 if self.shared.spells.begins(error.kind().code(), &cause) {
-                    tracing::warn!(%error, "changes are not told; trying again");
+                    tracing::warn!(%error, "the change feed failed; retrying");
                 } else {
-                    tracing::debug!(%error, "changes are not told; trying again");
+                    tracing::debug!(%error, "the change feed failed; retrying");
                 }
                 self.changes = Some(self.ask(REFUSED_PAUSE));
                 return Told::Nothing;

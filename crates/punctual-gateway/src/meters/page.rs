@@ -39,7 +39,7 @@ const HELP: [(&str, &str); 21] = [
     ),
     (
         "punctual_oldest_due_seconds",
-        "How long the oldest job that could be claimed has been due.",
+        "Age of the oldest due job that could be claimed.",
     ),
     ("punctual_queue_paused", "Whether a queue is paused."),
     (
@@ -52,42 +52,36 @@ const HELP: [(&str, &str); 21] = [
     ),
     (
         "punctual_healthy",
-        "Whether the engine does its duties, as /healthz says.",
+        "Whether the engine is healthy, as /healthz reports.",
     ),
     (
         "punctual_clock_jumps_total",
-        "Steps back of the clock, and silences longer than half a lease.",
+        "Backward clock steps, and pauses longer than half a lease.",
     ),
     (
         "punctual_store_bytes",
-        "Bytes that the store takes in memory and on disk.",
+        "Bytes that the store uses in memory and on disk.",
     ),
-    (
-        "punctual_http_requests_total",
-        "Requests by the class of their status.",
-    ),
-    ("punctual_sockets", "WebSockets that are open."),
+    ("punctual_http_requests_total", "Requests by status class."),
+    ("punctual_sockets", "Open WebSockets."),
     (
         "punctual_body_bytes",
-        "Bytes that bodies on their way in take.",
+        "Bytes of request bodies that are being received.",
     ),
-    ("punctual_claimed_total", "Attempts that began."),
-    ("punctual_settled_total", "Attempts that ended, by outcome."),
+    ("punctual_claimed_total", "Attempts started."),
+    ("punctual_settled_total", "Attempts settled, by outcome."),
     (
         "punctual_retries_total",
-        "Attempts that failed and are to be tried again.",
+        "Failed attempts that will be retried.",
     ),
-    (
-        "punctual_lease_lost_total",
-        "Answers that a lease had been lost.",
-    ),
+    ("punctual_lease_lost_total", "Calls answered lease_lost."),
     (
         "punctual_lateness_seconds",
-        "Start of a handler minus due, as workers measured it.",
+        "Handler start minus due, as measured by workers.",
     ),
     (
         "punctual_run_time_seconds",
-        "How long handlers ran, as workers measured it.",
+        "Handler run time, as measured by workers.",
     ),
     (
         "punctual_engine_seconds",
@@ -99,7 +93,7 @@ const HELP: [(&str, &str); 21] = [
     ),
     (
         "punctual_enqueued_total",
-        "Jobs put in by this process, by verdict.",
+        "Jobs enqueued by this process, by verdict.",
     ),
-    ("punctual_active", "Handlers that run in this process."),
+    ("punctual_active", "Handlers running in this process."),
 ];

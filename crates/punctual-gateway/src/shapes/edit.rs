@@ -34,7 +34,7 @@ pub(crate) struct Patch {
     #[serde(deserialize_with = "raw")]
     #[schema(value_type = serde_json::Value, required = false)]
     payload: Option<Box<RawValue>>,
-    /// The new payload, if that is no JSON.
+    /// The new payload in base64, if it is not JSON.
     payload_base64: Option<String>,
 }
 
@@ -54,10 +54,8 @@ impl Patch {
         let mut asked = asked.into_iter().flatten();
         match (asked.next(), asked.next()) {
             (Some(action), None) => Ok(action),
-            _ => Err(
-                Problem::invalid("a patch names no change, or more than one")
-                    .hint("send one of delay, at, run_now, priority, redrive, cancel, payload"),
-            ),
+            _ => Err(Problem::invalid("a patch needs exactly one change")
+                .hint("send one of delay, at, run_now, priority, redrive, cancel, payload")),
         }
     }
 }
@@ -80,7 +78,7 @@ pub(crate) enum ActionLine {
     Reschedule(NewDue),
     /// 0 (first) to 9 (last).
     Reprioritise(u8),
-    /// Of jobs that are named, not of those that a filter finds.
+    /// Only for jobs by id or unique key, not with a filter.
     UpdatePayload(NewPayload),
 }
 
@@ -154,7 +152,7 @@ impl TargetLine {
     }
 }
 
-/// What must hold for a job to be found.
+/// The conditions that a job must meet.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FilterLine {
@@ -206,7 +204,7 @@ pub(crate) struct EditRequest {
     /// Jobs to examine in this call, 1 to 1,000.
     pub(crate) limit: Option<usize>,
     pub(crate) cursor: Option<String>,
-    /// Whether only to say what would be done; a filter needs it in so many words.
+    /// Whether only to show what would change; required with `filter`.
     pub(crate) dry_run: Option<bool>,
 }
 

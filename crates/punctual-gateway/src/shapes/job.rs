@@ -10,7 +10,7 @@ use super::listed::ListedJob;
 use super::reason::ReasonLine;
 use crate::job_line::{JobLine, json_or_base64};
 
-/// A job, or the mark of one, with what was asked about it.
+/// A job or its tombstone, with the requested explanation.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub(crate) enum JobAnswer {

@@ -126,7 +126,7 @@ fn name_of(reason: &Reason) -> &'static str {
     }
 }
 
-/// A sentence that tells a person why, and what ends it.
+/// A sentence for a person: why, and the remedy.
 pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
     let when = |at: Timestamp| relative(at, now);
     match reason {
@@ -196,7 +196,7 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
 fn cause_of(reason: DeadReason) -> &'static str {
     match reason {
         DeadReason::Exhausted => "it failed as often as max_attempts allows",
-        DeadReason::Permanent => "its worker reported an error that no retry mends",
+        DeadReason::Permanent => "its worker reported an error that no retry can fix",
         DeadReason::Poison => "its worker crashed while it ran alone",
         DeadReason::Overflow => "its queue was full, and it was the oldest job",
         _ => "its engine gives no cause",

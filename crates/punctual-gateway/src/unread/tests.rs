@@ -52,17 +52,13 @@ fn the_field_what_stands_there_and_what_may_are_told() {
         (
             r#"{"wait_for":[1]}"#,
             "wait_for[0] is 1",
-            "an array of texts",
+            "an array of strings",
         ),
-        (
-            r#"{"queue":null,"queue":"a"}"#,
-            "queue stands there twice",
-            "",
-        ),
-        ("[1]", "what was sent is an array", "an object"),
+        (r#"{"queue":null,"queue":"a"}"#, "queue appears twice", ""),
+        ("[1]", "the input is an array", "an object"),
         (
             r#""of a secret payload""#,
-            "what was sent is a text",
+            "the input is a text",
             "an object",
         ),
     ];

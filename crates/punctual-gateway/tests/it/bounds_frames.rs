@@ -39,7 +39,7 @@ async fn of_a_long_hello_no_more_is_read_than_a_hello_may_have() {
     let under = serve().await;
     let mut socket = under.socket().await;
     begin(&mut socket, 48 << 10).await;
-    let no_hello = "the first frame is no hello".to_owned();
+    let no_hello = "the first frame is not hello".to_owned();
     assert_eq!(farewell(&mut socket).await, (4401, no_hello));
 }
 

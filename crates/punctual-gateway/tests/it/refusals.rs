@@ -108,7 +108,7 @@ POST /v1/extensions {"leases":[{"token":"x"}]} => token is "x" | claim
 POST /v1/extensions lease "jobs":["x"] => id | "x" | UUID
 POST /v1/extensions lease "lease_duration":true => leases[0].lease_duration is true | "30s"
 POST /v1/settlements settle "outcome":"done" => outcome is "done" | completed, retry, snooze
-POST /v1/settlements settle "outcome":"completed","attempt":2 => attempt stands there twice
+POST /v1/settlements settle "outcome":"completed","attempt":2 => attempt appears twice
 POST /v1/settlements settle "outcome":"snooze" => after | 30s
 POST /v1/settlements settle "outcome":"snooze","after":"x" => after is "x" | a unit of d
 POST /v1/settlements settle "outcome":"cancelled","stopped":"x" => stopped is "x" | token, aborted
@@ -120,7 +120,7 @@ POST /v1/queues/purge {"queue":"a","dry_run":1} => dry_run is 1 | true or false
 POST /v1/queues/delete {} => queue is missing | 1 to 128
 PATCH /v1/jobs/01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a {"payload":1,"payload_base64":"MQ=="} => payload and payload_base64 | one is enough
 POST /v1/edits {"action":{"update_payload":{}},"ids":[]} => update_payload needs payload | payload_base64
-PUT /v1/queues/settings {"queue":"a"} => version is missing | a whole number
+PUT /v1/queues/settings {"queue":"a"} => version is missing | an integer
 PUT /v1/queues/settings {"queue":"a","version":0,"max_pending":-1} => max_pending is -1 | from 0
 PUT /v1/queues/settings {"queue":"a","version":0,"on_full":"x"} => on_full is "x" | refuse or dead_letter_oldest
 "#;
@@ -134,7 +134,7 @@ GET /v1/jobs?colour=1 => `colour` | due_before
 GET /v1/jobs?state=odd => state | odd | scheduled
 GET /v1/jobs?due_from=now => due_from is "now" | 2026-11-21T10:00:00Z
 GET /v1/jobs?cursor=! => cursor is "!" | last answer
-GET /v1/jobs?queue=a&queue=b => queue stands there twice
+GET /v1/jobs?queue=a&queue=b => queue appears twice
 GET /v1/jobs/by-unique?queue=a => key is missing
 GET /v1/jobs/7 => id | "7" | UUID
 GET JOB?explain=1 => explain is "1" | true or false
@@ -143,7 +143,7 @@ GET /v1/queues?colour=1 => `colour` | queue
 GET /v1/queues/settings => queue is missing | 1 to 128
 GET /v1/stats?minutes=0 => minutes is "0" | 1 to 1440
 GET /v1/stats?due=1 => due is "1" | true or false
-GET /v1/stats?due=true&due=true => due stands there twice
+GET /v1/stats?due=true&due=true => due appears twice
 GET /v1/audit?limit=0 => limit is 0 | 1 to 1000
 GET /v1/audit?limit=x => limit is "x" | 1 to 1000
 "#;

@@ -17,8 +17,7 @@ use crate::progress::Progress;
 Examples:
   punctual bench footprint --jobs 1000000 --payload-bytes 100
 
-Half of the jobs are ready, half fall due within 30 days; their kind has 16 bytes. The payload is
-counted. null where the engine cannot tell.")]
+Half of the jobs are ready, half fall due within 30 days; their kind has 16 bytes. Sizes include the payload; null where the engine reports none.")]
 pub(crate) struct Args {
     /// Jobs
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -47,7 +46,7 @@ impl Args {
                 .out
                 .json(&object!({"jobs": self.jobs, "bytes_per_job": per_job}));
         }
-        let told = per_job.map_or("the engine cannot tell".into(), |bytes| {
+        let told = per_job.map_or("not reported by the engine".into(), |bytes| {
             format!("{bytes} bytes")
         });
         session.out.card(&[

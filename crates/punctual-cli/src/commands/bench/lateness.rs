@@ -20,14 +20,13 @@ Examples:
   punctual bench lateness --rate 1000 --seconds 60
   punctual bench lateness --rate 1000 --seconds 10 -o json
 
-Each job is enqueued at least a second ahead. The handler does nothing; its start is stamped by the
-engine's clock. Early, lost and duplicated must be 0.")]
+Each job is enqueued at least a second ahead. The handler does nothing; the engine's clock stamps its start. Early, lost and duplicated must be 0.")]
 pub(crate) struct Args {
     /// Jobs per second
     #[arg(long, value_name = "R", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     rate: u64,
 
-    /// For that long
+    /// How long to run
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
 }
@@ -50,7 +49,7 @@ impl Args {
         let jobs = self.rate * self.seconds;
         let (seen, finished) = self.measure(place, jobs).await?;
         if !finished {
-            place.session.out.note("not every job has started in time");
+            place.session.out.note("some jobs did not start in time");
         }
         let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = jobs - seen.starts.len() as u64;

@@ -15,16 +15,15 @@ use super::Place;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{count, object};
 
-/// Jobs per second in and out, and CPU per job
+/// Jobs enqueued and run per second, and CPU per job
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   punctual bench lifecycle
   punctual bench lifecycle --jobs 1000000 --batch 100 --engine 'file:./bench?durability=os'
 
-Jobs are put in by that many callers in batches, then run by one worker with its defaults and a
-handler that does nothing. CPU is user plus system: of this process, and of the store's process
-where it is another one (null where it is this one).")]
+That many callers enqueue jobs in batches. Then one worker with its defaults runs them; its handler
+does nothing. CPU is user plus system, of this process and of the store's process (null if the same).")]
 pub(crate) struct Args {
     /// Jobs
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]

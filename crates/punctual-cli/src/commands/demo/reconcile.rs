@@ -116,7 +116,7 @@ impl Reconciliation {
         };
         let acknowledged = format!("{} acknowledged by the queue", count(self.acknowledged));
         let lateness = format!(
-            "late by p50 {}, p99 {}, max {}",
+            "lateness p50 {}, p99 {}, max {}",
             ms(self.lateness.at(0.5)),
             ms(self.lateness.at(0.99)),
             ms(self.lateness.max())
@@ -134,7 +134,7 @@ impl Reconciliation {
             number("neither", self.neither, "must be 0"),
             number("cancelled early", self.early, "must be 0"),
             number(
-                "payments sent back",
+                "payments refunded",
                 self.refunds,
                 "too late, or the second for an order",
             ),

@@ -145,7 +145,7 @@ impl Screen {
                 gauge(tally.placed, self.orders, 36)
             ),
             format!(
-                "  waiting {:>5}    paid {:>5}    cancelled {:>5}    payments sent back {:>4}",
+                "  waiting {:>5}    paid {:>5}    cancelled {:>5}    payments refunded {:>4}",
                 count(tally.waiting),
                 count(tally.paid),
                 count(tally.cancelled),
@@ -162,7 +162,7 @@ impl Screen {
         frame.extend(lateness.bars(30).into_iter().map(|bar| format!("  {bar}")));
         frame.push(String::new());
         frame.push(format!(
-            "  {:>4.1} s   payments that met a cancellation under way: {collisions}",
+            "  {:>4.1} s   payments that met a running cancellation: {collisions}",
             self.elapsed().as_secs_f64()
         ));
         frame.push("  kill -9 me and start me again: nothing is lost".into());

@@ -19,8 +19,8 @@ pub(super) async fn checks(address: &Address) -> Result<Vec<Check>> {
     if options.is_in_the_clear() {
         checks.push(Check::warning(
             "network",
-            "passwords and jobs travel in the clear, as ?plaintext=allow says",
-            "encrypt them, as docs/engines/redis.md tells, unless nobody else is on the way",
+            "passwords and jobs are sent unencrypted, as ?plaintext=allow permits",
+            "use TLS, as docs/engines/redis.md describes, unless the network is private",
         ));
     }
     let standings = RedisEngine::examine(options).await?;
@@ -55,10 +55,10 @@ fn role(standing: &Standing) -> Option<Check> {
     Some(Check::wrong(
         "role",
         format!(
-            "redis at {} is a replica of {master} and takes no changes",
+            "redis at {} is a replica of {master} and accepts no writes",
             standing.host
         ),
-        "give the address of its master, or of the sentinels that know it",
+        "use the address of its master or of its sentinels",
     ))
 }
 
@@ -67,10 +67,10 @@ fn silent(standing: &Standing, why: &str) -> Check {
     Check::warning(
         "server",
         format!(
-            "redis at {}, a replica of {master}, is not asked: {why}",
+            "redis at {}, a replica of {master}, cannot be checked: {why}",
             standing.host
         ),
-        "see whether it runs, takes the same user and password, and is reached from here by that name",
+        "check that it runs, accepts the same user and password, and that its name resolves here",
     )
 }
 
@@ -108,7 +108,7 @@ fn server(standing: &Standing) -> Check {
         Some(version) if version > RedisEngine::functions_version() => Check::warning(
             "server",
             finding,
-            "a newer punctual has been here; it is respected, upgrade this one",
+            "a newer punctual uses this server; upgrade this one",
         ),
         _ => Check::good("server", finding),
     }
@@ -126,7 +126,7 @@ fn how(standing: &Standing) -> String {
 pub(super) fn in_two(message: &str) -> (&str, &str) {
     message
         .split_once("; ")
-        .unwrap_or((message, "see its settings"))
+        .unwrap_or((message, "check its settings"))
 }
 
 fn keeps(standing: &Standing, asked: Option<Durability>) -> Check {
@@ -151,13 +151,13 @@ fn memory(standing: &Standing) -> Option<Check> {
     let policy = &standing.maxmemory_policy;
     if standing.maxmemory == 0 {
         let finding = format!("{used} MiB used, without a bound, {policy}");
-        let remedy = "set maxmemory: without it the system ends redis when memory is out";
+        let remedy = "set maxmemory: without it the system kills redis when memory runs out";
         return Some(Check::warning("memory", finding, remedy));
     }
     let most = count(standing.maxmemory >> 20);
     let finding = format!("{used} of {most} MiB used, {policy}");
     Some(if standing.used_memory > standing.maxmemory / 10 * 9 {
-        let remedy = "raise maxmemory; at the end of it new jobs are refused";
+        let remedy = "raise maxmemory; when it is used up, new jobs are refused";
         Check::warning("memory", finding, remedy)
     } else {
         Check::good("memory", finding)
@@ -171,7 +171,7 @@ fn troubles(standing: &Standing) -> Vec<Check> {
             "redis at {} cannot write its append-only file",
             standing.host
         );
-        let remedy = "free space on its disk, and look at its log";
+        let remedy = "free space on its disk, and check its log";
         checks.push(match standing.replica_of {
             None => Check::wrong("disk", finding, remedy),
             Some(_) => Check::warning("disk", finding, remedy),
@@ -181,25 +181,24 @@ fn troubles(standing: &Standing) -> Vec<Check> {
         checks.push(Check::warning(
             "disk",
             format!(
-                "redis answered {} times before it had written, because a sync was slow",
+                "redis answered {} times before a slow fsync had finished",
                 count(standing.delayed_fsyncs)
             ),
-            "a kill at such a time loses what was acknowledged in the last 2 s; use a faster disk",
+            "a kill at such a time loses jobs acknowledged in the last 2 s; use a faster disk",
         ));
     }
     if standing.appendonly && standing.loads_truncated && !standing.began_anew {
         checks.push(Check::warning(
             "disk",
-            "redis may write on behind a torn end of its append-only file, which costs what it \
-             acknowledges then: nobody has had it begin a new file since it started",
-            "a first call through an engine does, if its user may: allow +bgrewriteaof",
+            "redis may append after a truncated AOF record and lose later jobs: its AOF was not rewritten since it started",
+            "the first call of an engine rewrites it, if its user may: allow +bgrewriteaof",
         ));
     }
     if !standing.unreadable.is_empty() {
         checks.push(Check::warning(
             "settings",
             format!("not readable: {}", standing.unreadable.join(", ")),
-            "allow the user +config|get, so that what is promised can be checked",
+            "allow the user +config|get, so that the durability can be checked",
         ));
     }
     checks

@@ -62,12 +62,12 @@ impl FromFile<'_> {
             return Err(self.refuse(&checked));
         }
         for (number, why) in &checked.bad {
-            session.out.note(format!("left out line {number}: {why}"));
+            session.out.note(format!("skipped line {number}: {why}"));
         }
         let unnamed = checked.bad_count - checked.bad.len() as u64;
         if unnamed > 0 {
             let more = counted(unnamed, "more line");
-            session.out.note(format!("left out {more}"));
+            session.out.note(format!("skipped {more}"));
         }
         let summary = self.send(session, &file, &checked, &info.limits).await?;
         self.tell(session, &checked, &summary, &info.durability.to_string())?;
@@ -138,7 +138,7 @@ impl FromFile<'_> {
             Ok((job, has_id))
         })?;
         if job.queue.is_empty() {
-            return Err("names no queue, and none is given on the command line".into());
+            return Err("has no queue, and the command line names none".into());
         }
         let callback = push::header(&job.headers, push::CALLBACK);
         for url in push::target(&job.headers).into_iter().chain(callback) {
@@ -227,7 +227,7 @@ impl FromFile<'_> {
             .map(|(verdict, n)| format!("{} {verdict}", count(*n)))
             .collect();
         let parts = if parts.is_empty() {
-            "nothing to send".into()
+            "nothing to enqueue".into()
         } else {
             parts.join(", ")
         };
@@ -246,9 +246,9 @@ impl FromFile<'_> {
             ))?;
         }
         if of("id_conflict") > 0 {
-            session.out.note(
-                "hint: the id of a line belongs to a job with other content; --again makes new ids",
-            );
+            session
+                .out
+                .note("hint: a line has the id of a job with other content; --again makes new ids");
         }
         Ok(())
     }
@@ -270,7 +270,7 @@ impl FromFile<'_> {
             self.name()
         );
         Failure::new(Exit::Usage, "bad_lines", message)
-            .hint("mend them and run the same again, or leave them out with --skip-bad")
+            .hint("fix them and run the command again, or skip them with --skip-bad")
             .lines(checked.bad.clone())
     }
 
@@ -291,7 +291,7 @@ impl Summary {
             .await
             .map_err(|error| {
                 let sent = format!(
-                    "{} stored; run the same again, none is sent twice",
+                    "{} stored; run the command again; nothing is sent twice",
                     counted(self.sent, "job")
                 );
                 Failure::from(error).hint(sent)

@@ -12,7 +12,7 @@ use crate::args::{instant_of, span_of};
 use crate::failure::{Exit, Failure, Result};
 use punctual_gateway::hold_of;
 
-/// Everything that can be said of a job.
+/// The options of a new job.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Job options")]
 pub(super) struct Options {
@@ -56,7 +56,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "KEY")]
     group: Option<String>,
 
-    /// Whether a job of the group that waits for its retry holds the others back [default: hold]
+    /// Whether a job that waits for its retry holds back its group: hold or pass [default: hold]
     #[arg(long, value_name = "hold|pass", requires = "group")]
     group_on_retry: Option<GroupRetry>,
 
@@ -64,12 +64,12 @@ pub(super) struct Options {
     #[arg(long, value_name = "N", value_parser = attempts_of)]
     max_attempts: Option<u32>,
 
-    /// Crashes after which it is dead; with 1 it runs alone, and its first crash ends it [default:
+    /// Crashes after which it is dead; with 1 it runs alone, and its first crash is final [default:
     /// 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_crashes: Option<u32>,
 
-    /// When a failure is tried again: fixed:10s, linear:10s..5m, exponential:1s..1h or list:1s,1m
+    /// When a failure is retried: fixed:10s, linear:10s..5m, exponential:1s..1h or list:1s,1m
     /// [default: exponential:1s..1h, with jitter]
     #[arg(long, value_name = "POLICY", value_parser = retry_of)]
     retry: Option<RetryPolicy>,
@@ -78,7 +78,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "SPAN", value_parser = span_of)]
     timeout: Option<Duration>,
 
-    /// How long the job is kept once completed, 0s for not at all [default: 1h]
+    /// Retention: how long the job is kept once completed; 0s keeps none [default: 1h]
     #[arg(long, value_name = "SPAN", value_parser = span_of)]
     retention: Option<Duration>,
 
@@ -90,15 +90,15 @@ pub(super) struct Options {
     #[arg(long, value_name = "NAME=VALUE", value_parser = header_of)]
     header: Vec<(String, String)>,
 
-    /// Post it to this URL when it is due; it then lies in http:QUEUE
+    /// Post it to this URL when it is due; its queue is then http:QUEUE
     #[arg(long, value_name = "URL", conflicts_with = "from")]
     target: Option<String>,
 
-    /// Post how it ended to this URL
+    /// Post its outcome to this URL
     #[arg(long, value_name = "URL", conflicts_with = "from")]
     callback: Option<String>,
 
-    /// Let --target and --callback lead there, as `serve` or `work` does that posts it:
+    /// Allow --target and --callback to use this place, as `serve` or `work` allows it:
     /// HOST, HOST:PORT, CIDR or CIDR:PORT
     #[arg(long, value_name = "PLACE")]
     push_allow: Vec<Allow>,
@@ -107,7 +107,7 @@ pub(super) struct Options {
     #[arg(long, conflicts_with = "content_type")]
     pub(super) text: bool,
 
-    /// What the payload is [default: found by looking at it]
+    /// The content type of the payload [default: detected]
     #[arg(long, value_name = "TYPE")]
     pub(super) content_type: Option<String>,
 }

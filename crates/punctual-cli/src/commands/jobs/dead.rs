@@ -13,8 +13,8 @@ Examples:
   punctual jobs list --state dead --error 'timeout after'       the jobs of a group
   punctual jobs redrive --state dead --error 'timeout after' --yes
 
-Numbers and ids in errors are shown as #, so that errors that differ only in these are one group. The latest
-10,000 dead letters are examined.";
+Numbers and ids in errors are shown as #, so errors that differ only in these form one group. The
+command examines the latest 10,000 dead letters.";
 
 /// Show dead letters, grouped by kind and error
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
 
-    /// At most that many groups
+    /// At most this many groups
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=200))]
     limit: u64,
 }

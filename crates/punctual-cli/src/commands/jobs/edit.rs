@@ -21,14 +21,14 @@ use crate::output::{Columns, count, counted, object};
 Examples:
   punctual jobs cancel ID
   punctual jobs cancel --queue orders --unique order:7
-  punctual jobs cancel --queue orders --kind orders.remind        says what it would do
+  punctual jobs cancel --queue orders --kind orders.remind        shows what it would do
   punctual jobs cancel --queue orders --kind orders.remind --yes  does it")]
 pub(crate) struct Cancel {
     #[command(flatten)]
     which: Which,
 }
 
-/// Give jobs that have not started another due
+/// Give jobs that have not started a new due
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -48,17 +48,17 @@ pub(crate) struct Reschedule {
     at: Option<Timestamp>,
 }
 
-/// Send settled jobs that are still kept back to their queues
+/// Send dead, cancelled or completed jobs back to their queues
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   punctual jobs redrive ID
-  punctual jobs redrive --queue mail          says what it would do
+  punctual jobs redrive --queue mail          shows what it would do
   punctual jobs redrive --queue mail --yes    does it
   punctual jobs redrive --queue mail --state cancelled --yes
 
-A dead, cancelled or completed job that is still kept is ready again, with failures and crashes at
-zero. Without --state a filter means dead jobs.")]
+A dead, cancelled or completed job that is still kept becomes ready again, with failures and crashes
+at zero. Without --state a filter selects dead jobs.")]
 pub(crate) struct Redrive {
     #[command(flatten)]
     which: Which,
@@ -75,7 +75,7 @@ pub(crate) struct RunNow {
     which: Which,
 }
 
-/// Give jobs that have not started another payload
+/// Replace the payload of jobs that have not started
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -83,7 +83,7 @@ Examples:
   punctual jobs update --queue orders --unique order:7 --payload '{\"order\":7,\"total\":12}'
   ./make-report | punctual jobs update ID --payload -
 
-A job that runs is refused (job_active). Sending the job again as it was sent first is still a duplicate.")]
+A running job is refused (job_active). A resend of the original job is still a duplicate.")]
 pub(crate) struct Update {
     #[command(flatten)]
     named: Named,
@@ -92,7 +92,7 @@ pub(crate) struct Update {
     #[arg(long, value_name = "PAYLOAD", allow_hyphen_values = true)]
     payload: String,
 
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
 }
@@ -117,11 +117,11 @@ struct Which {
     #[command(flatten)]
     filter: Where,
 
-    /// Do it to all jobs that the filter finds; without this it only says what it would do
+    /// Change all jobs that the filter matches; without this, only show what would change
     #[arg(long)]
     yes: bool,
 
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
 }
@@ -211,7 +211,7 @@ impl Which {
     async fn edit_filtered(&self, session: &Session, action: &Action, verb: &str) -> Result<()> {
         let filter = self.filter.filter(self.named.queue.as_deref());
         if filter == Default::default() {
-            return Err(Failure::usage("no job is named")
+            return Err(Failure::usage("no job was named")
                 .hint("name jobs by ID, or find them with --queue, --state, --kind, --text or --older-than"));
         }
         let mut cursor = None;
@@ -301,7 +301,7 @@ impl Which {
         }
         let waits = |verdict: &EditVerdict| matches!(verdict, EditVerdict::WrongState(state) if state.is_pending());
         if *action == Action::Redrive && verdicts.iter().any(|(_, _, verdict)| waits(verdict)) {
-            let hint = "hint: `punctual jobs run-now ID` makes a job that waits due now";
+            let hint = "hint: `punctual jobs run-now ID` makes a waiting job due now";
             session.out.note(hint);
         }
         let any = |matches: fn(&EditVerdict) -> bool| {

@@ -106,7 +106,7 @@ fn only(end: &str, ids: &BTreeSet<JobId>, is_whole: bool) -> Result<JobId> {
             let bound = count(EXAMINED_MAX as u64);
             let message = format!("none of the first {bound} jobs has an id that ends in {end}");
             Err(Failure::new(Exit::NotFound, "not_found", message)
-                .hint("there are more jobs than a search by the end of an id examines; write the whole id"))
+                .hint("the search by the end of an id examines no more jobs; write the whole id"))
         }
     }
 }

@@ -56,7 +56,7 @@ pub(super) async fn list(session: &Session, queue: Option<&str>, limit: usize) -
         });
     }
     if ends.is_empty() {
-        session.out.note("no job has ended");
+        session.out.note("no job has settled");
         return Ok(());
     }
     table(session, &ends, now)
@@ -75,12 +75,10 @@ pub(super) async fn below(
     if ends.is_empty() {
         return Ok(());
     }
-    session.out.line("\nended and no longer kept:")?;
+    session.out.line("\nsettled and no longer kept:")?;
     table(session, &ends, now)?;
     if more {
-        session
-            .out
-            .note("there are more ends; show them with --ended");
+        session.out.note("there are more; show them with --ended");
     }
     Ok(())
 }

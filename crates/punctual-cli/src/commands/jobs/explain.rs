@@ -14,7 +14,7 @@ Examples:
   punctual jobs explain 01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a
   punctual jobs explain --queue orders --unique order:7";
 
-/// Say why jobs have not run yet, or what became of them
+/// Explain why jobs have not run yet, or how they ended
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -20,8 +20,8 @@ Examples:
   punctual jobs list --queue mail --ended         how the last jobs ended
   punctual jobs list -o json | jq .id
 
-Scheduled jobs of a queue come by due, settled ones the latest first. A search without --queue looks
-at every job.";
+Scheduled jobs of a queue are sorted by due, settled ones newest first. A search without --queue
+reads every job.";
 
 /// The order in which a person wants to see the jobs of a queue.
 const STATES: [State; 7] = [
@@ -53,15 +53,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY", requires = "queue")]
     group: Option<String>,
 
-    /// At most that many jobs
+    /// At most this many jobs
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = limit_of)]
     limit: usize,
 
-    /// Every job, however many
+    /// Every job
     #[arg(long, conflicts_with = "limit")]
     all: bool,
 
-    /// The last ends of each queue, at most 100, whether their jobs are kept or not
+    /// The last settled jobs of each queue, at most 100, also those no longer kept
     #[arg(long, conflicts_with_all = ["state", "kind", "text", "due_from", "due_before", "unique", "group"])]
     ended: bool,
 }

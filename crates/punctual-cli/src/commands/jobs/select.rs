@@ -39,7 +39,7 @@ impl Named {
             });
         }
         if targets.is_empty() {
-            return Err(Failure::usage("no job is named").hint(
+            return Err(Failure::usage("no job was named").hint(
                 "name jobs by ID, or by --queue NAME --unique KEY; `punctual jobs list` shows ids",
             ));
         }

@@ -59,7 +59,10 @@ impl Args {
                     let result = result.map(|bytes| shown(&bytes));
                     session.out.card(&[
                         ("id", id.to_string()),
-                        ("state", format!("{state} {ended} (only this mark is left)")),
+                        (
+                            "state",
+                            format!("{state} {ended} (only its tombstone is left)"),
+                        ),
                         ("result", result.unwrap_or_default()),
                     ])
                 }
@@ -186,7 +189,7 @@ fn shown(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => cut(text, TEXT_SHOWN),
         Err(_) => format!(
-            "{} bytes that are no text; -o json shows them as base64",
+            "{} bytes that are not text; -o json shows them as base64",
             bytes.len()
         ),
     }

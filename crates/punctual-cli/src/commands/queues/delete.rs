@@ -7,13 +7,13 @@ use crate::args::Session;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{counted, object};
 
-/// Deletes a queue, or says what it would do.
+/// Deletes a queue, or shows what it would do.
 pub(super) async fn run(session: &Session, queue: &str, purge: bool, yes: bool) -> Result<()> {
     let found = stats(session, vec![queue.to_owned()]).await?;
     let Some(counts) = found.first().map(|queue| queue.counts) else {
         let message = format!("no queue {queue}");
         return Err(Failure::new(Exit::NotFound, "not_found", message)
-            .hint("`punctual queues list` shows the queues that there are"));
+            .hint("`punctual queues list` shows the queues"));
     };
     let jobs: u64 = counts.0.iter().sum();
     if !yes {
@@ -47,7 +47,7 @@ fn say(session: &Session, queue: &str, purge: bool, counts: &Counts) -> Result<(
     let jobs: u64 = counts.0.iter().sum();
     if jobs > 0 && !purge {
         return Err(Failure::from(Control::queue_has_jobs(queue, counts))
-            .hint("add --purge to cancel what waits and delete what is kept"));
+            .hint("add --purge to cancel waiting jobs and delete kept ones"));
     }
     if session.out.is_json() {
         return session.out.json(&object!({

@@ -138,7 +138,7 @@ fn read_tokens(path: &Path) -> Result<Vec<Token>> {
     let mut tokens = Vec::new();
     for (number, line) in told {
         let token = Token::parse(line).map_err(|error| {
-            let message = format!("line {number} of {} is no token", path.display());
+            let message = format!("line {number} of {} is not a token", path.display());
             Failure::usage(message).hint(error.message())
         })?;
         tokens.push(token);

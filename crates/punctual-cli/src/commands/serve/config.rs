@@ -208,10 +208,9 @@ impl TokenEntry {
                 let read = std::fs::read_to_string(&path);
                 read.map_err(|error| format!("{} cannot be read: {error}", path.display()))?
             }
-            (None, None, Some(name)) => {
-                std::env::var(name).map_err(|_| format!("there is no {name} in the environment"))?
-            }
-            _ => return Err("it needs one of sha256, file and env".to_owned()),
+            (None, None, Some(name)) => std::env::var(name)
+                .map_err(|_| format!("the environment variable {name} is not set"))?,
+            _ => return Err("set one of sha256, file and env".to_owned()),
         };
         Token::new(text.trim(), namespace, &scopes).map_err(said)
     }

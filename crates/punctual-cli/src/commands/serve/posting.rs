@@ -13,18 +13,18 @@ use crate::pushing::Pushing;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// Post no jobs; those with a target wait for somebody else to do it
+    /// Do not post jobs; those with a target wait for another server or worker
     #[arg(long, help_heading = "Posting", conflicts_with = "alert")]
     no_push: bool,
 
     #[command(flatten)]
     pushing: Pushing,
 
-    /// How long a target may take to answer, if the job does not say [default: 30s]
+    /// How long a target may take to answer a job without a timeout [default: 30s]
     #[arg(long, value_name = "SPAN", value_parser = span_of, help_heading = "Posting")]
     push_timeout: Option<Duration>,
 
-    /// Post alerts to this URL, of late queues, dead letters and queues without workers
+    /// Post alerts to this URL: late queues, dead letters, queues without workers
     #[arg(long, value_name = "URL", help_heading = "Posting")]
     alert: Option<String>,
 
@@ -32,7 +32,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "SPAN", value_parser = span_of, requires = "alert", help_heading = "Posting")]
     alert_late: Option<Duration>,
 
-    /// How many dead letters of a queue are worth an alert [default: 1]
+    /// Dead letters of a queue that cause an alert [default: 1]
     #[arg(long, value_name = "N", requires = "alert", help_heading = "Posting")]
     alert_dead: Option<u64>,
 }

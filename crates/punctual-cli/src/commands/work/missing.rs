@@ -20,7 +20,7 @@ impl Missing {
         if last.as_ref().is_none_or(|last| last.elapsed() >= ONE_PER) {
             *last = Some(Stopwatch::start());
             let snooze = format_span(snooze);
-            tracing::warn!("{what}: its jobs run again every {snooze}; make the command available");
+            tracing::warn!("{what}: its jobs retry every {snooze}; make the command available");
         }
     }
 }
@@ -32,7 +32,7 @@ pub(super) fn check(command: &str) -> Result<()> {
     };
     let read = shell(&["-n", "-c", command]);
     if let Some((false, said)) = read {
-        return Err(refused(format!("--exec is no shell command: {said}")));
+        return Err(refused(format!("--exec is not a shell command: {said}")));
     }
     let Some(word) = first_word(command) else {
         return Ok(());
@@ -45,7 +45,7 @@ pub(super) fn check(command: &str) -> Result<()> {
             Ok(()) => Ok(()),
             Err(rustix::io::Errno::ACCESS) => {
                 let message = format!("--exec {word} cannot be executed");
-                Err(Failure::usage(message).hint(format!("make it so: chmod +x {word}")))
+                Err(Failure::usage(message).hint(format!("run chmod +x {word}")))
             }
             Err(error) => Err(refused(format!("--exec {word} cannot be run: {error}"))),
         };

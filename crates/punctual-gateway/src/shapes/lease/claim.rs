@@ -103,7 +103,7 @@ pub(crate) struct WorkerLine {
     version: String,
     /// The kinds it has handlers for; empty if it takes any.
     kinds: Vec<String>,
-    /// Jobs it can run at the same time; the `limit` of the claim if it is missing.
+    /// Jobs it can run at the same time; by default the `limit` of the claim.
     #[schema(value_type = Option<u64>, maximum = 4294967295i64)]
     slots: Option<u32>,
     /// Jobs it runs now; what it has leased counts all the same.

@@ -158,7 +158,7 @@ enum OutcomeLine {
     Released,
 }
 
-/// What an outcome brings about besides.
+/// An effect of an outcome.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum EffectLine {

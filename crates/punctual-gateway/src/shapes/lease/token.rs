@@ -15,8 +15,11 @@ pub(super) fn token_of(text: &str) -> Result<Token> {
         })
     };
     read().ok_or_else(|| {
-        Problem::invalid(format!("token is \"{}\", which is none", shown(text)))
-            .hint("send it as the claim answered it")
+        Problem::invalid(format!(
+            "token is \"{}\", which is not a token",
+            shown(text)
+        ))
+        .hint("send the token as the claim returned it")
     })
 }
 
