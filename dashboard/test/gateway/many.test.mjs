@@ -77,9 +77,9 @@ test("a hundred thousand jobs scroll to their end, and only those in sight are d
     await page.getByRole("button", { name: "Stop" }).click();
     await page.getByRole("button", { name: "Go on" }).waitFor();
     const examined = Number((await page.locator(".listbar .dim").first().innerText()).replace(/\D/g, ""));
-    assert.ok(examined > 0 && examined < JOBS, `${examined} looked at`);
+    assert.ok(examined > 0 && examined < JOBS, `${examined} examined`);
     await page.getByRole("button", { name: "Go on" }).click();
-    await page.getByText("100,000 looked at").waitFor();
+    await page.getByText("100,000 examined").waitFor();
   });
   // All of them are put off by one edit, counted first.
   await visit(browser, gateway, "#/queues/orders/scheduled", async (page) => {

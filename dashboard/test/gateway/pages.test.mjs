@@ -206,7 +206,7 @@ test("each attempt of a job is told, with its error and its worker's host", asyn
   await onPage(`#/jobs/${id}`, async (page) => {
     await page.waitForFunction(() => document.querySelector(".attempts")?.innerText.includes("app-7"));
     const rows = (await page.locator(".attempts tbody tr").allInnerTexts()).map((row) => row.replaceAll(/\s+/g, " ").trim());
-    const begins = ["3 failed for good", "550 no such user", "2 handed back", "1 failed", "no route to host"];
+    const begins = ["3 failed for good", "550 no such user", "2 released", "1 failed", "no route to host"];
     assert.deepEqual(rows.map((row, nth) => row.slice(0, begins[nth].length)), begins);
   });
 });
