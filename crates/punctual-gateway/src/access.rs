@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use self::failures::Failures;
 pub use self::token::{Scope, Token};
-use crate::doors::Peer;
+use crate::listener::Peer;
 use crate::problem::{Problem, Result, Trail};
 use crate::state::Shared;
 

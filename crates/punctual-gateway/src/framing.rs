@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::doors::Upgrade;
+use crate::listener::Upgrade;
 
 /// A stream of requests. In one of two lengths, or at a bare LF, a byte is spoiled that no reader of HTTP
 /// lets pass, and what follows is not read.

@@ -28,7 +28,7 @@ const PAUSE: Duration = seconds(1);
 const HEARD_BYTES: usize = BODY_BYTES_MAX + (1 << 20);
 
 impl Porter {
-    /// For a door that lets `most` in from one address.
+    /// For a listener that lets `most` in from one address.
     pub(crate) fn of(most: usize) -> Self {
         let problem = Problem::new(
             StatusCode::TOO_MANY_REQUESTS,

@@ -8,7 +8,7 @@ mod api;
 mod audit;
 mod bodies;
 mod crowd;
-mod doors;
+mod listener;
 mod etag;
 mod events;
 mod follow_ups;

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use punctual::wire::socket::{NAME, Way};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::doors::{Door, Peer};
+use crate::listener::{Listener, Peer};
 
 /// A socket that lets in whoever has the user of this process.
-pub(crate) struct LocalDoor {
+pub(crate) struct LocalListener {
     listener: UnixListener,
     file: SocketFile,
 }
@@ -27,7 +27,7 @@ struct SocketFile {
 /// Who may do everything on this machine anyway.
 const ROOT: u32 = 0;
 
-impl LocalDoor {
+impl LocalListener {
     /// Makes the socket; one that nobody can be listening on any more gives way.
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         let path = dir.join(NAME);
@@ -66,7 +66,7 @@ fn may_enter(user: u32, owner: u32) -> bool {
     user == owner || user == ROOT
 }
 
-impl Door for LocalDoor {
+impl Listener for LocalListener {
     type Stream = UnixStream;
 
     async fn accept(&self) -> io::Result<Option<(UnixStream, Peer)>> {

@@ -16,9 +16,9 @@ use tokio::sync::watch;
 use crate::access::Tokens;
 use crate::audit::Audit;
 use crate::bodies::Bodies;
-use crate::doors::Doors;
+use crate::listener::Listeners;
 use crate::limits::GatewayLimits;
-use crate::local::LocalDoor;
+use crate::local::LocalListener;
 use crate::meters::{Measured, Meters, Registry};
 use crate::proxies::{Proxies, Proxy};
 use crate::state::{Inner, Shared};
@@ -154,9 +154,9 @@ impl Gateway {
         let listener = TcpListener::bind(address).await.map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
         let tls = self.tls.clone();
-        let mut doors = Doors::of(self.shared());
-        doors.open(listener, tls);
-        Ok(Serving { doors, address })
+        let mut listeners = Listeners::of(self.shared());
+        listeners.open(listener, tls);
+        Ok(Serving { listeners, address })
     }
 
     /// Serves processes of this user through a socket in a directory, until told to end. They need
@@ -196,7 +196,7 @@ impl Gateway {
 
 /// A gateway at work. Dropping it cuts everything off; [`drain`](Serving::drain) ends it well.
 pub struct Serving {
-    doors: Doors,
+    listeners: Listeners,
     address: SocketAddr,
 }
 
@@ -211,12 +211,12 @@ impl Serving {
     /// First nobody can connect any more; then those who wait are answered at once, and each
     /// connection is told with its next answer that it was the last one.
     pub async fn drain(self, limit: Duration) -> bool {
-        self.doors.drain(limit).await
+        self.listeners.drain(limit).await
     }
 
     /// Lets it be served in a directory too.
     pub fn sharer(&self) -> Sharer {
-        Sharer(self.doors.shared.clone())
+        Sharer(self.listeners.shared.clone())
     }
 }
 
@@ -233,20 +233,20 @@ pub struct Sharer(Shared);
 impl Sharer {
     /// As [`Gateway::share_in`].
     pub fn share_in(&self, dir: &Path) -> Result<Sharing> {
-        let door = LocalDoor::open(dir).map_err(|error| {
+        let listener = LocalListener::open(dir).map_err(|error| {
             let message = "the socket for other processes cannot be created in the directory";
             Error::new(ErrorKind::Io, message)
                 .with("directory", dir.display())
                 .source(error)
         })?;
-        let mut doors = Doors::of(self.0.clone());
-        doors.open(door, None);
-        Ok(Sharing(doors))
+        let mut listeners = Listeners::of(self.0.clone());
+        listeners.open(listener, None);
+        Ok(Sharing(listeners))
     }
 }
 
 /// An engine that answers on a socket in a directory. Dropping it cuts everything off.
-pub struct Sharing(Doors);
+pub struct Sharing(Listeners);
 
 impl Sharing {
     /// Ends as [`Serving::drain`] does.

@@ -10,7 +10,7 @@ use punctual::time::{Clock, SystemClock, Timestamp, minutes};
 
 use super::Token;
 use crate::crowd::site;
-use crate::doors::Peer;
+use crate::listener::Peer;
 use crate::limits::GatewayLimits;
 use crate::problem::Problem;
 

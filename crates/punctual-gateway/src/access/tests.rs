@@ -5,7 +5,7 @@ use punctual::time::{Clock, ManualClock, Timestamp, seconds};
 use punctual::{MemoryEngine, Namespace};
 
 use super::{Caller, Failures, Scope, Token, Tokens};
-use crate::doors::Peer;
+use crate::listener::Peer;
 use crate::log::Log;
 use crate::{Gateway, GatewayLimits};
 

@@ -7,8 +7,8 @@ use punctual::time::{millis, seconds, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::{Bodies, UNCOUNTED};
-use crate::doors::Peer;
-use crate::doors::street::Street;
+use crate::listener::Peer;
+use crate::listener::street::Street;
 use crate::{Gateway, GatewayLimits, Scope, Token, Tokens};
 
 const MIB: usize = 1 << 20;

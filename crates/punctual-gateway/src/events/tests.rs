@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::{Error, Message as Heard};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::*;
-use crate::doors::street::Street;
+use crate::listener::street::Street;
 use crate::log::Log;
 use crate::{Gateway, GatewayLimits, Tokens};
 

@@ -14,18 +14,18 @@ async fn a_stale_socket_gives_way_and_goes_with_its_maker() {
     let path = dir.path().join(NAME);
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
     assert!(path.exists(), "as a kill leaves it");
-    let door = LocalDoor::open(dir.path()).expect("it is replaced");
+    let listener = LocalListener::open(dir.path()).expect("it is replaced");
     let mode = fs::symlink_metadata(&path).expect("a file").mode();
     assert_eq!(mode & 0o777, 0o600);
-    drop(door);
+    drop(listener);
     assert!(!path.exists());
 }
 
 #[tokio::test]
 async fn a_socket_of_a_later_holder_stays() {
     let dir = tempfile::tempdir().expect("a directory");
-    let first = LocalDoor::open(dir.path()).expect("a socket");
-    let _second = LocalDoor::open(dir.path()).expect("another");
+    let first = LocalListener::open(dir.path()).expect("a socket");
+    let _second = LocalListener::open(dir.path()).expect("another");
     drop(first);
     assert!(dir.path().join(NAME).exists());
 }
@@ -34,6 +34,6 @@ async fn a_socket_of_a_later_holder_stays() {
 async fn a_file_that_is_no_socket_is_left_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join(NAME), "mine").expect("a file");
-    assert!(LocalDoor::open(dir.path()).is_err());
+    assert!(LocalListener::open(dir.path()).is_err());
     assert_eq!(fs::read(dir.path().join(NAME)).expect("a file"), b"mine");
 }

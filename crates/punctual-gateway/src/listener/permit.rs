@@ -15,21 +15,21 @@ pub(crate) struct Stay(Arc<Held>);
 struct Held {
     _place: OwnedSemaphorePermit,
     _seat: Seat,
-    doors: watch::Receiver<()>,
+    listeners: watch::Receiver<()>,
 }
 
 impl Stay {
-    pub(super) fn of(place: OwnedSemaphorePermit, seat: Seat, doors: watch::Receiver<()>) -> Self {
+    pub(super) fn of(place: OwnedSemaphorePermit, seat: Seat, listeners: watch::Receiver<()>) -> Self {
         Self(Arc::new(Held {
             _place: place,
             _seat: seat,
-            doors,
+            listeners,
         }))
     }
 
     /// Ends once the gateway is dropped, or its drain may last no longer: what goes on then is cut off.
     pub(crate) async fn cut_off(&self) {
-        let mut doors = self.0.doors.clone();
-        while doors.changed().await.is_ok() {}
+        let mut listeners = self.0.listeners.clone();
+        while listeners.changed().await.is_ok() {}
     }
 }

@@ -61,7 +61,7 @@ impl Peer {
 }
 
 /// Where connections come from.
-pub(crate) trait Door: Send + Sync + 'static {
+pub(crate) trait Listener: Send + Sync + 'static {
     type Stream: Carrier;
 
     /// The next one; `None` if it may not come in.
@@ -71,8 +71,8 @@ pub(crate) trait Door: Send + Sync + 'static {
     fn close(self) -> Vec<(Self::Stream, Peer)>;
 }
 
-/// The doors of one gateway.
-pub(crate) struct Doors {
+/// The listeners of one gateway.
+pub(crate) struct Listeners {
     pub(crate) shared: Shared,
     router: Router,
     closing: watch::Sender<bool>,
@@ -82,7 +82,7 @@ pub(crate) struct Doors {
     open: JoinSet<JoinSet<()>>,
 }
 
-impl Doors {
+impl Listeners {
     pub(crate) fn of(shared: Shared) -> Self {
         Self {
             router: api::router(&shared),
@@ -94,8 +94,8 @@ impl Doors {
     }
 
     /// Takes connections from there, by TLS if it is given.
-    pub(crate) fn open(&mut self, door: impl Door, tls: Option<Tls>) {
-        let visit = Visits {
+    pub(crate) fn open(&mut self, listener: impl Listener, tls: Option<Tls>) {
+        let accept_loop = AcceptLoop {
             tls,
             shared: self.shared.clone(),
             router: self.router.clone(),
@@ -103,7 +103,7 @@ impl Doors {
             connections: JoinSet::new(),
         };
         self.open
-            .spawn(visit.receive(door, self.closing.subscribe()));
+            .spawn(accept_loop.receive(listener, self.closing.subscribe()));
     }
 
     /// Ends; see [`Serving::drain`](crate::Serving::drain).
@@ -112,8 +112,8 @@ impl Doors {
             // Closed before anybody is told to go: whoever comes back comes to the next one.
             self.closing.send_replace(true);
             let mut left = Vec::new();
-            while let Some(door) = self.open.join_next().await {
-                left.extend(door);
+            while let Some(listener) = self.open.join_next().await {
+                left.extend(listener);
             }
             self.shared.ending.send_replace(true);
             for connections in &mut left {
@@ -126,8 +126,8 @@ impl Doors {
     }
 }
 
-/// What comes in through one door.
-struct Visits {
+/// What comes in through one listener.
+struct AcceptLoop {
     tls: Option<Tls>,
     shared: Shared,
     router: Router,
@@ -135,10 +135,10 @@ struct Visits {
     connections: JoinSet<()>,
 }
 
-impl Visits {
-    async fn receive<D: Door>(
+impl AcceptLoop {
+    async fn receive<D: Listener>(
         mut self,
-        door: D,
+        listener: D,
         mut closing: watch::Receiver<bool>,
     ) -> JoinSet<()> {
         let room = Arc::new(Semaphore::new(self.shared.limits.connections));
@@ -148,7 +148,7 @@ impl Visits {
             while self.connections.try_join_next().is_some() {}
             let next = async {
                 let place = room.clone().acquire_owned().await;
-                (place, door.accept().await)
+                (place, listener.accept().await)
             };
             let (place, accepted) = tokio::select! {
                 biased;
@@ -156,14 +156,14 @@ impl Visits {
                 next = next => next,
             };
             match (place, accepted) {
-                (Ok(place), Ok(Some(visitor))) => {
-                    match self.seat(&crowd, visitor.1) {
+                (Ok(place), Ok(Some(connection))) => {
+                    match self.seat(&crowd, connection.1) {
                         Some(seat) => {
-                            self.begin(visitor, Stay::of(place, seat, self.stays.clone()));
+                            self.begin(connection, Stay::of(place, seat, self.stays.clone()));
                         }
                         // To say so by TLS would cost more than to serve.
                         None if self.tls.is_some() => {}
-                        None => porter.turn_away(visitor.0, &mut self.connections),
+                        None => porter.turn_away(connection.0, &mut self.connections),
                     }
                 }
                 (_, Ok(None)) => {}
@@ -171,10 +171,10 @@ impl Visits {
                 _ => pause(millis(50)).await,
             }
         }
-        for visitor in door.close() {
+        for connection in listener.close() {
             let place = room.clone().try_acquire_owned().ok();
-            if let Some((place, seat)) = place.zip(self.seat(&crowd, visitor.1)) {
-                self.begin(visitor, Stay::of(place, seat, self.stays.clone()));
+            if let Some((place, seat)) = place.zip(self.seat(&crowd, connection.1)) {
+                self.begin(connection, Stay::of(place, seat, self.stays.clone()));
             }
         }
         self.connections
@@ -274,7 +274,7 @@ async fn converse<S>(
     }
 }
 
-impl Door for TcpListener {
+impl Listener for TcpListener {
     type Stream = TcpStream;
 
     async fn accept(&self) -> io::Result<Option<(TcpStream, Peer)>> {

@@ -17,8 +17,8 @@ use tokio_rustls::TlsConnector;
 use std::sync::Arc;
 
 use super::*;
-use crate::doors::Peer;
-use crate::doors::street::Street;
+use crate::listener::Peer;
+use crate::listener::street::Street;
 use crate::tls::Tls;
 use crate::{Gateway, GatewayLimits, Tokens};
 

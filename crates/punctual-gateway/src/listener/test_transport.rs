@@ -1,4 +1,4 @@
-//! A door through which tests send visitors over streams in memory.
+//! A listener through which tests send connections over streams in memory.
 
 use std::io;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use punctual::MemoryEngine;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 
-use super::{Carrier, Door, Doors, Peer};
+use super::{Carrier, Listener, Listeners, Peer};
 use crate::state::Shared;
 use crate::tls::Tls;
 use crate::{Gateway, GatewayLimits, Tokens};
 
-/// The door itself.
+/// The listener itself.
 struct Scripted(tokio::sync::Mutex<mpsc::UnboundedReceiver<(DuplexStream, Peer)>>);
 
 /// Whoever reads a byte makes room for one, and that is told at once.
@@ -25,12 +25,12 @@ impl Carrier for DuplexStream {
     fn let_go(&self) {}
 }
 
-impl Door for Scripted {
+impl Listener for Scripted {
     type Stream = DuplexStream;
 
     async fn accept(&self) -> io::Result<Option<(DuplexStream, Peer)>> {
         match self.0.lock().await.recv().await {
-            Some(visitor) => Ok(Some(visitor)),
+            Some(connection) => Ok(Some(connection)),
             None => std::future::pending().await,
         }
     }
@@ -40,10 +40,10 @@ impl Door for Scripted {
     }
 }
 
-/// A gateway, and the way to its door from wherever a test likes.
+/// A gateway, and the way to its listener from wherever a test likes.
 pub(crate) struct Street {
-    door: mpsc::UnboundedSender<(DuplexStream, Peer)>,
-    doors: Doors,
+    listener: mpsc::UnboundedSender<(DuplexStream, Peer)>,
+    listeners: Listeners,
 }
 
 impl Street {
@@ -60,14 +60,14 @@ impl Street {
     }
 
     pub(super) fn by(shared: Shared, tls: Option<Tls>) -> Self {
-        let (door, visitors) = mpsc::unbounded_channel();
-        let mut doors = Doors::of(shared);
-        doors.open(Scripted(visitors.into()), tls);
-        Self { door, doors }
+        let (listener, connections) = mpsc::unbounded_channel();
+        let mut listeners = Listeners::of(shared);
+        listeners.open(Scripted(connections.into()), tls);
+        Self { listener, listeners }
     }
 
     pub(super) async fn drain(self, limit: Duration) -> bool {
-        self.doors.drain(limit).await
+        self.listeners.drain(limit).await
     }
 
     pub(super) fn come(&self, peer: Peer) -> DuplexStream {
@@ -77,7 +77,7 @@ impl Street {
     /// By a stream that keeps so many bytes in each direction until they are read.
     pub(crate) fn come_by(&self, bytes: usize, peer: Peer) -> DuplexStream {
         let (here, there) = tokio::io::duplex(bytes);
-        assert!(self.door.send((there, peer)).is_ok(), "the door is there");
+        assert!(self.listener.send((there, peer)).is_ok(), "the listener is there");
         here
     }
 }
