@@ -305,6 +305,6 @@ fn welcome(stream: TcpStream, peer: IpAddr) -> (TcpStream, Peer) {
 }
 
 #[cfg(test)]
-pub(crate) mod street;
+pub(crate) mod test_transport;
 #[cfg(test)]
 mod tests;

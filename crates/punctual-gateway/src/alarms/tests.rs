@@ -11,7 +11,7 @@ use super::*;
 use crate::access::Caller;
 use crate::api::claims::claim_for;
 use crate::listener::Peer;
-use crate::listener::street::Street;
+use crate::listener::test_transport::TestTransport;
 use crate::request::parse;
 use crate::state::Shared;
 use crate::{Gateway, GatewayLimits, Tokens};
@@ -188,8 +188,8 @@ async fn claims_of_a_socket_that_takes_nothing_keep_nobody_else_from_waking_up()
     let enqueued = waiting.shared.engine.enqueue(&namespace, vec![large]);
     enqueued.await.expect("a receipt");
 
-    let street = Street::to(waiting.shared.clone());
-    let stream = street.come_by(1 << 10, Peer::Unknown);
+    let test_transport = TestTransport::to(waiting.shared.clone());
+    let stream = test_transport.connect_with(1 << 10, Peer::Unknown);
     let socket = tokio_tungstenite::client_async("ws://localhost/v1/events", stream).await;
     let (mut socket, _) = socket.expect("a socket");
     let claim =

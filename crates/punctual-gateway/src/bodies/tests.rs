@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::{Bodies, UNCOUNTED};
 use crate::listener::Peer;
-use crate::listener::street::Street;
+use crate::listener::test_transport::TestTransport;
 use crate::{Gateway, GatewayLimits, Scope, Token, Tokens};
 
 const MIB: usize = 1 << 20;
@@ -56,25 +56,25 @@ fn a_token_and_the_process_have_a_bound_each_and_get_back_what_is_dropped() {
 
 const TOKEN: &str = "0123456789abcdef";
 
-fn street(limits: GatewayLimits) -> (Street, Arc<Bodies>) {
+fn test_transport(limits: GatewayLimits) -> (TestTransport, Arc<Bodies>) {
     let token = Token::new(TOKEN, Default::default(), &[Scope::Enqueue]).expect("a token");
     let engine = Arc::new(MemoryEngine::new());
     let shared = Gateway::new(engine, Tokens::new(vec![token]))
         .limits(limits)
         .shared();
     let bodies = shared.bodies.clone();
-    (Street::to(shared), bodies)
+    (TestTransport::to(shared), bodies)
 }
 
 /// A request whose body is begun: so many bytes of as many as it names.
 async fn begun(
-    street: &Street,
+    test_transport: &TestTransport,
     path: &str,
     content: &str,
     length: usize,
     sent: usize,
 ) -> DuplexStream {
-    let mut stream = street.come_by(1 << 16, Peer::Network([203, 0, 113, 7].into()));
+    let mut stream = test_transport.connect_with(1 << 16, Peer::Network([203, 0, 113, 7].into()));
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n\
          content-type: {content}\r\ncontent-length: {length}\r\n\r\n"
@@ -104,7 +104,7 @@ async fn answer(stream: &mut DuplexStream) -> String {
 
 #[tokio::test]
 async fn a_hundred_and_twenty_slow_bodies_take_no_more_than_the_bound_and_others_are_served() {
-    let (street, bodies) = street(GatewayLimits::default());
+    let (test_transport, bodies) = test_transport(GatewayLimits::default());
     for (path, content) in [
         ("/v1/jobs", "application/json"),
         ("/v1/bulk", "application/x-ndjson"),
@@ -114,7 +114,7 @@ async fn a_hundred_and_twenty_slow_bodies_take_no_more_than_the_bound_and_others
         for _ in 0..120 {
             // Of a line of /v1/bulk that is all that there may be.
             let sent = if path == "/v1/bulk" { 3 * MIB } else { 7 * MIB };
-            slow.push(begun(&street, path, content, 7 * MIB + 1, sent).await);
+            slow.push(begun(&test_transport, path, content, 7 * MIB + 1, sent).await);
             most = most.max(taken(&bodies));
         }
         let bound = GatewayLimits::default().body_bytes_per_token;
@@ -123,7 +123,7 @@ async fn a_hundred_and_twenty_slow_bodies_take_no_more_than_the_bound_and_others
         let refused = answer(slow.last_mut().expect("the last one")).await;
         assert!(refused.contains("too_many_bodies"), "{path}: {refused}");
         let small = r#"{"queue":"mail"}"#;
-        let mut one = begun(&street, "/v1/jobs", "application/json", small.len(), 0).await;
+        let mut one = begun(&test_transport, "/v1/jobs", "application/json", small.len(), 0).await;
         one.write_all(small.as_bytes()).await.expect("sent");
         let served = answer(&mut one).await;
         assert!(served.starts_with("HTTP/1.1 201"), "{path}: {served}");
@@ -141,8 +141,8 @@ async fn a_hundred_and_twenty_slow_bodies_take_no_more_than_the_bound_and_others
 
 #[tokio::test]
 async fn a_body_that_says_it_is_too_long_is_refused_before_it_comes() {
-    let (street, _) = street(GatewayLimits::default());
-    let mut one = begun(&street, "/v1/jobs", "application/json", 8 * MIB + 1, 0).await;
+    let (test_transport, _) = test_transport(GatewayLimits::default());
+    let mut one = begun(&test_transport, "/v1/jobs", "application/json", 8 * MIB + 1, 0).await;
     let refused = answer(&mut one).await;
     assert!(
         refused.starts_with("HTTP/1.1 413") && refused.contains("body_too_large"),
@@ -156,12 +156,12 @@ async fn a_body_that_never_pauses_for_long_is_over_in_time_all_the_same() {
         body: millis(300),
         ..GatewayLimits::default()
     };
-    let (street, _) = street(limits);
+    let (test_transport, _) = test_transport(limits);
     for (path, content) in [
         ("/v1/jobs", "application/json"),
         ("/v1/bulk", "application/x-ndjson"),
     ] {
-        let one = begun(&street, path, content, 8 * MIB, 1).await;
+        let one = begun(&test_transport, path, content, 8 * MIB, 1).await;
         let (mut reading, mut writing) = tokio::io::split(one);
         let dripping = async {
             // A byte whenever there is room for it, and never a whole line.

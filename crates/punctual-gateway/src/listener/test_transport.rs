@@ -14,7 +14,7 @@ use crate::tls::Tls;
 use crate::{Gateway, GatewayLimits, Tokens};
 
 /// The listener itself.
-struct Scripted(tokio::sync::Mutex<mpsc::UnboundedReceiver<(DuplexStream, Peer)>>);
+struct ScriptedListener(tokio::sync::Mutex<mpsc::UnboundedReceiver<(DuplexStream, Peer)>>);
 
 /// Whoever reads a byte makes room for one, and that is told at once.
 impl Carrier for DuplexStream {
@@ -25,7 +25,7 @@ impl Carrier for DuplexStream {
     fn let_go(&self) {}
 }
 
-impl Listener for Scripted {
+impl Listener for ScriptedListener {
     type Stream = DuplexStream;
 
     async fn accept(&self) -> io::Result<Option<(DuplexStream, Peer)>> {
@@ -41,12 +41,12 @@ impl Listener for Scripted {
 }
 
 /// A gateway, and the way to its listener from wherever a test likes.
-pub(crate) struct Street {
+pub(crate) struct TestTransport {
     listener: mpsc::UnboundedSender<(DuplexStream, Peer)>,
     listeners: Listeners,
 }
 
-impl Street {
+impl TestTransport {
     pub(super) fn new(limits: GatewayLimits) -> Self {
         Self::of(Gateway::new(Arc::new(MemoryEngine::new()), Tokens::open()).limits(limits))
     }
@@ -62,7 +62,7 @@ impl Street {
     pub(super) fn by(shared: Shared, tls: Option<Tls>) -> Self {
         let (listener, connections) = mpsc::unbounded_channel();
         let mut listeners = Listeners::of(shared);
-        listeners.open(Scripted(connections.into()), tls);
+        listeners.open(ScriptedListener(connections.into()), tls);
         Self { listener, listeners }
     }
 
@@ -70,12 +70,12 @@ impl Street {
         self.listeners.drain(limit).await
     }
 
-    pub(super) fn come(&self, peer: Peer) -> DuplexStream {
-        self.come_by(1 << 16, peer)
+    pub(super) fn connect(&self, peer: Peer) -> DuplexStream {
+        self.connect_with(1 << 16, peer)
     }
 
     /// By a stream that keeps so many bytes in each direction until they are read.
-    pub(crate) fn come_by(&self, bytes: usize, peer: Peer) -> DuplexStream {
+    pub(crate) fn connect_with(&self, bytes: usize, peer: Peer) -> DuplexStream {
         let (here, there) = tokio::io::duplex(bytes);
         assert!(self.listener.send((there, peer)).is_ok(), "the listener is there");
         here

@@ -2,14 +2,14 @@ use punctual::MemoryEngine;
 use punctual::time::minutes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-use super::street::Street;
+use super::test_transport::TestTransport;
 use super::*;
 use crate::{Gateway, GatewayLimits, Tokens};
 
-impl Street {
+impl TestTransport {
     /// The status of a request that shows a wrong token.
     async fn asked(&self, peer: &str, forwarded: &str) -> u16 {
-        let mut stream = self.come(from(peer));
+        let mut stream = self.connect(from(peer));
         let head = format!(
             "GET /v1/info HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
              x-forwarded-for: {forwarded}\r\n\r\n",
@@ -25,7 +25,7 @@ impl Street {
 
     /// A connection that is served, or `None` if it is closed.
     async fn served(&self, peer: Peer) -> Option<DuplexStream> {
-        let mut stream = self.come(peer);
+        let mut stream = self.connect(peer);
         let _ = stream
             .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await;
@@ -52,7 +52,7 @@ async fn an_address_has_half_of_all_connections_at_most_and_this_machine_as_many
         connections_per_address: Some(2),
         ..GatewayLimits::default()
     };
-    let street = Street::new(limits);
+    let test_transport = TestTransport::new(limits);
     let mut open = Vec::new();
     for (first, another) in [
         ("203.0.113.7", "203.0.113.7"),
@@ -61,18 +61,18 @@ async fn an_address_has_half_of_all_connections_at_most_and_this_machine_as_many
     ] {
         for _ in 0..2 {
             open.push(
-                street
+                test_transport
                     .served(from(first))
                     .await
                     .expect("a place of its own"),
             );
         }
         for _ in 0..3 {
-            assert!(street.served(from(another)).await.is_none(), "{another}");
+            assert!(test_transport.served(from(another)).await.is_none(), "{another}");
         }
     }
     open.push(
-        street
+        test_transport
             .served(from("2001:db8:0:1::1"))
             .await
             .expect("another network"),
@@ -84,12 +84,12 @@ async fn an_address_has_half_of_all_connections_at_most_and_this_machine_as_many
         Peer::Local,
         Peer::Local,
     ] {
-        open.push(street.served(peer).await.expect("never counted"));
+        open.push(test_transport.served(peer).await.expect("never counted"));
     }
     // A place that is given back is there for the next one of that address.
     open.remove(0);
     let again = async {
-        while street.served(from("203.0.113.7")).await.is_none() {
+        while test_transport.served(from("203.0.113.7")).await.is_none() {
             tokio::task::yield_now().await;
         }
     };
@@ -98,17 +98,17 @@ async fn an_address_has_half_of_all_connections_at_most_and_this_machine_as_many
 
 #[tokio::test]
 async fn one_too_many_is_told_the_setting_that_lets_it_in() {
-    let street = Street::new(GatewayLimits {
+    let test_transport = TestTransport::new(GatewayLimits {
         connections_per_address: Some(3),
         ..GatewayLimits::default()
     });
     let mut open = Vec::new();
     for _ in 0..3 {
-        let one = street.served(from("203.0.113.7")).await;
+        let one = test_transport.served(from("203.0.113.7")).await;
         open.push(one.expect("a place of its own"));
     }
     // It has said nothing yet.
-    let mut fourth = street.come(from("203.0.113.7"));
+    let mut fourth = test_transport.connect(from("203.0.113.7"));
     let mut told = String::new();
     let read = within(seconds(20), fourth.read_to_string(&mut told)).await;
     read.expect("it is closed").expect("it is text");
@@ -119,18 +119,18 @@ async fn one_too_many_is_told_the_setting_that_lets_it_in() {
     for named in ["connections_per_address", "trusted_proxies"] {
         assert!(told.contains(named), "{told}");
     }
-    assert!(street.served(from("203.0.113.8")).await.is_some(), "others");
+    assert!(test_transport.served(from("203.0.113.8")).await.is_some(), "others");
 }
 
 #[tokio::test]
 async fn one_too_many_who_writes_a_whole_request_first_reads_the_answer_then() {
-    let street = Street::new(GatewayLimits {
+    let test_transport = TestTransport::new(GatewayLimits {
         connections_per_address: Some(1),
         ..GatewayLimits::default()
     });
     let peer = from("203.0.113.7");
-    let _open = street.served(peer).await.expect("a place of its own");
-    let mut another = street.come(peer);
+    let _open = test_transport.served(peer).await.expect("a place of its own");
+    let mut another = test_transport.connect(peer);
     let talk = async {
         let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1048576\r\n\r\n";
         another.write_all(head.as_bytes()).await?;
@@ -146,13 +146,13 @@ async fn one_too_many_who_writes_a_whole_request_first_reads_the_answer_then() {
 
 #[tokio::test]
 async fn one_too_many_who_never_ends_is_closed_in_the_end() {
-    let street = Street::new(GatewayLimits {
+    let test_transport = TestTransport::new(GatewayLimits {
         connections_per_address: Some(1),
         ..GatewayLimits::default()
     });
     let peer = from("203.0.113.7");
-    let _open = street.served(peer).await.expect("a place of its own");
-    let mut another = street.come(peer);
+    let _open = test_transport.served(peer).await.expect("a place of its own");
+    let mut another = test_transport.connect(peer);
     let endless = async { while another.write_all(&[b' '; 1 << 16]).await.is_ok() {} };
     within(seconds(60), endless).await.expect("it is closed");
 }
@@ -160,25 +160,25 @@ async fn one_too_many_who_never_ends_is_closed_in_the_end() {
 #[tokio::test]
 async fn of_ten_thousand_silent_connections_of_one_address_half_of_all_places_are_taken_and_others_are_served()
  {
-    let street = Street::new(GatewayLimits {
+    let test_transport = TestTransport::new(GatewayLimits {
         head: minutes(10),
         ..GatewayLimits::default()
     });
     let crowd = from("203.0.113.7");
-    let silent: Vec<_> = (0..8_192).map(|_| street.come(crowd)).collect();
+    let silent: Vec<_> = (0..8_192).map(|_| test_transport.connect(crowd)).collect();
     // They come in one by one: the first that is refused is the one after all that may.
-    let refused: Vec<_> = (8_192..10_000).map(|_| street.come(crowd)).collect();
+    let refused: Vec<_> = (8_192..10_000).map(|_| test_transport.connect(crowd)).collect();
     for mut one in refused {
         let mut told = Vec::new();
         let read = within(seconds(60), one.read_to_end(&mut told)).await;
         read.expect("it is closed").expect("in order");
         assert!(told.is_empty() || told.starts_with(b"HTTP/1.1 429 "));
     }
-    assert!(street.served(from("203.0.113.8")).await.is_some(), "others");
-    assert!(street.served(crowd).await.is_none(), "one too many");
+    assert!(test_transport.served(from("203.0.113.8")).await.is_some(), "others");
+    assert!(test_transport.served(crowd).await.is_none(), "one too many");
     drop(silent);
     let again = async {
-        while street.served(crowd).await.is_none() {
+        while test_transport.served(crowd).await.is_none() {
             tokio::task::yield_now().await;
         }
     };
@@ -193,14 +193,14 @@ async fn a_trusted_proxy_has_as_many_connections_as_it_likes() {
     };
     let gateway = Gateway::new(Arc::new(MemoryEngine::new()), Tokens::open()).limits(limits);
     let proxies = vec!["203.0.113.7".parse().expect("an address")];
-    let street = Street::of(gateway.trusted_proxies(proxies));
+    let test_transport = TestTransport::of(gateway.trusted_proxies(proxies));
     let mut open = Vec::new();
     for _ in 0..4 {
-        let one = street.served(from("203.0.113.7")).await;
+        let one = test_transport.served(from("203.0.113.7")).await;
         open.push(one.expect("it is not counted"));
     }
-    open.push(street.served(from("203.0.113.8")).await.expect("the first"));
-    assert!(street.served(from("203.0.113.8")).await.is_none());
+    open.push(test_transport.served(from("203.0.113.8")).await.expect("the first"));
+    assert!(test_transport.served(from("203.0.113.8")).await.is_none());
 }
 
 #[tokio::test]
@@ -214,7 +214,7 @@ async fn wrong_tokens_are_counted_for_whom_a_trusted_proxy_asks_and_for_no_addre
     let tokens = Tokens::new(vec![token.expect("it is long")]);
     let gateway = Gateway::new(Arc::new(MemoryEngine::new()), tokens).limits(limits);
     let proxies = vec!["10.0.0.0/8".parse().expect("a network")];
-    let street = Street::of(gateway.trusted_proxies(proxies));
+    let test_transport = TestTransport::of(gateway.trusted_proxies(proxies));
     for (peer, forwarded, status) in [
         ("10.0.0.7", "198.51.100.1", 401),
         ("10.0.0.8", "1.1.1.1, 198.51.100.1", 401),
@@ -225,7 +225,7 @@ async fn wrong_tokens_are_counted_for_whom_a_trusted_proxy_asks_and_for_no_addre
         ("203.0.113.7", "4.4.4.4", 401),
         ("203.0.113.7", "5.5.5.5", 429),
     ] {
-        let told = street.asked(peer, forwarded).await;
+        let told = test_transport.asked(peer, forwarded).await;
         assert_eq!(told, status, "{peer} for {forwarded}");
     }
 }
