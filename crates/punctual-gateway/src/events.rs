@@ -20,7 +20,7 @@ use crate::access::{Caller, Scope, caller_of};
 use crate::api::Undelivered;
 use crate::api::claims::{claim_for, extend_for, settle_for};
 use crate::bodies::BodySeat;
-use crate::listener::{Peer, Stay, TOO_MANY, TOO_SLOW, Upgrade};
+use crate::listener::{Peer, ConnectionPermit, TOO_MANY, TOO_SLOW, Upgrade};
 use crate::problem::{ErrorAnswer, Problem, Result, Trail};
 use crate::request::{BODY_BYTES_MAX, parse};
 use crate::state::Shared;
@@ -66,7 +66,7 @@ pub(crate) async fn events(
     let shown = parts.headers.contains_key(header::AUTHORIZATION);
     let caller = shown.then(|| caller_of(&parts, &shared)).transpose()?;
     let peer = parts.extensions.get().copied().unwrap_or(Peer::Unknown);
-    let stay = parts.extensions.get::<Stay>().cloned();
+    let permit = parts.extensions.get::<ConnectionPermit>().cloned();
     let coming = parts
         .extensions
         .get::<Upgrade>()
@@ -92,8 +92,8 @@ pub(crate) async fn events(
             shared: shared.clone(),
         };
         let cut_off = async {
-            match &stay {
-                Some(stay) => stay.cut_off().await,
+            match &permit {
+                Some(permit) => permit.cut_off().await,
                 None => std::future::pending().await,
             }
         };
@@ -105,7 +105,7 @@ pub(crate) async fn events(
             conversation.close(code, why).await;
         }
         shared.meters.sockets.decrement(1);
-        drop(stay);
+        drop(permit);
     }))
 }
 

@@ -1,12 +1,12 @@
 //! Listening: bounded heads, and an end at which no request fails.
 
 mod patience;
-mod stay;
+mod permit;
 mod upgrade;
 
 pub(crate) use self::patience::Carrier;
 use self::patience::Patient;
-pub(crate) use self::stay::Stay;
+pub(crate) use self::permit::ConnectionPermit;
 pub(crate) use self::upgrade::{TOO_MANY, TOO_SLOW, Upgrade};
 
 use std::future::Future;
@@ -77,7 +77,7 @@ pub(crate) struct Listeners {
     router: Router,
     closing: watch::Sender<bool>,
     /// Sends nothing: each connection listens as long as a part of it is open.
-    stays: watch::Sender<()>,
+    open_connections: watch::Sender<()>,
     /// Each answers the connections that are left when it is closed.
     open: JoinSet<JoinSet<()>>,
 }
@@ -88,7 +88,7 @@ impl Listeners {
             router: api::router(&shared),
             shared,
             closing: watch::Sender::new(false),
-            stays: watch::Sender::new(()),
+            open_connections: watch::Sender::new(()),
             open: JoinSet::new(),
         }
     }
@@ -99,7 +99,7 @@ impl Listeners {
             tls,
             shared: self.shared.clone(),
             router: self.router.clone(),
-            stays: self.stays.subscribe(),
+            open_connections: self.open_connections.subscribe(),
             connections: JoinSet::new(),
         };
         self.open
@@ -120,7 +120,7 @@ impl Listeners {
                 while connections.join_next().await.is_some() {}
             }
             // What they were upgraded to goes on beside them.
-            self.stays.closed().await;
+            self.open_connections.closed().await;
         };
         within(limit, ended).await.is_some()
     }
@@ -131,7 +131,7 @@ struct AcceptLoop {
     tls: Option<Tls>,
     shared: Shared,
     router: Router,
-    stays: watch::Receiver<()>,
+    open_connections: watch::Receiver<()>,
     connections: JoinSet<()>,
 }
 
@@ -159,7 +159,7 @@ impl AcceptLoop {
                 (Ok(place), Ok(Some(connection))) => {
                     match self.seat(&crowd, connection.1) {
                         Some(seat) => {
-                            self.begin(connection, Stay::of(place, seat, self.stays.clone()));
+                            self.begin(connection, ConnectionPermit::of(place, seat, self.open_connections.clone()));
                         }
                         // To say so by TLS would cost more than to serve.
                         None if self.tls.is_some() => {}
@@ -174,7 +174,7 @@ impl AcceptLoop {
         for connection in listener.close() {
             let place = room.clone().try_acquire_owned().ok();
             if let Some((place, seat)) = place.zip(self.seat(&crowd, connection.1)) {
-                self.begin(connection, Stay::of(place, seat, self.stays.clone()));
+                self.begin(connection, ConnectionPermit::of(place, seat, self.open_connections.clone()));
             }
         }
         self.connections
@@ -186,7 +186,7 @@ impl AcceptLoop {
         crowd.admit(peer.address().filter(|address| !known.has(*address)))
     }
 
-    fn begin(&mut self, (stream, peer): (impl Carrier, Peer), stay: Stay) {
+    fn begin(&mut self, (stream, peer): (impl Carrier, Peer), permit: ConnectionPermit) {
         let (shared, router) = (self.shared.clone(), self.router.clone());
         // Under TLS, which has its own writes.
         let upgrade = Upgrade::default();
@@ -194,10 +194,10 @@ impl AcceptLoop {
         let tls = self.tls.as_ref().map(Tls::acceptor);
         self.connections.spawn(async move {
             match tls {
-                None => converse(stream, upgrade, peer, stay, &shared, router).await,
+                None => converse(stream, upgrade, peer, permit, &shared, router).await,
                 Some(tls) => match within(shared.limits.head, tls.accept(stream)).await {
                     Some(Ok(stream)) => {
-                        converse(stream, upgrade, peer, stay, &shared, router).await;
+                        converse(stream, upgrade, peer, permit, &shared, router).await;
                     }
                     Some(Err(error)) => {
                         tracing::debug!(%error, "a connection failed its TLS handshake")
@@ -216,7 +216,7 @@ async fn converse<S>(
     stream: S,
     upgrade: Upgrade,
     peer: Peer,
-    stay: Stay,
+    permit: ConnectionPermit,
     shared: &Shared,
     router: Router,
 ) where
@@ -232,7 +232,7 @@ async fn converse<S>(
             other => other,
         };
         request.extensions_mut().insert(peer);
-        request.extensions_mut().insert(stay.clone());
+        request.extensions_mut().insert(permit.clone());
         request.extensions_mut().insert(upgrade.clone());
         let answering = router.clone().call(request.map(Body::new));
         let upgrade = upgrade.clone();

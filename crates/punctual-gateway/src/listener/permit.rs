@@ -9,7 +9,7 @@ use crate::crowd::Seat;
 /// The places of one connection. They are given back, and a drain waits for it no longer, when whatever
 /// was made of the connection has dropped its clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Stay(Arc<Held>);
+pub(crate) struct ConnectionPermit(Arc<Held>);
 
 #[derive(Debug)]
 struct Held {
@@ -18,7 +18,7 @@ struct Held {
     listeners: watch::Receiver<()>,
 }
 
-impl Stay {
+impl ConnectionPermit {
     pub(super) fn of(place: OwnedSemaphorePermit, seat: Seat, listeners: watch::Receiver<()>) -> Self {
         Self(Arc::new(Held {
             _place: place,
