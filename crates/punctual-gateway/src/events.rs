@@ -20,7 +20,7 @@ use crate::access::{Caller, Scope, caller_of};
 use crate::api::Undelivered;
 use crate::api::claims::{claim_for, extend_for, settle_for};
 use crate::bodies::BodySeat;
-use crate::listener::{Peer, ConnectionPermit, TOO_MANY, TOO_SLOW, Upgrade};
+use crate::listener::{ConnectionPermit, Peer, TOO_MANY, TOO_SLOW, Upgrade};
 use crate::problem::{ErrorAnswer, Problem, Result, Trail};
 use crate::request::{BODY_BYTES_MAX, parse};
 use crate::state::Shared;

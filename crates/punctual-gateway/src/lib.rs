@@ -8,7 +8,6 @@ mod api;
 mod audit;
 mod bodies;
 mod crowd;
-mod listener;
 mod etag;
 mod events;
 mod follow_ups;
@@ -18,6 +17,7 @@ mod guard;
 mod health;
 mod job_line;
 mod limits;
+mod listener;
 mod local;
 #[cfg(test)]
 mod log;

@@ -1,13 +1,13 @@
 //! Listening: bounded heads, and an end at which no request fails.
 
-mod patience;
 mod permit;
 mod upgrade;
+mod write_timeout;
 
-pub(crate) use self::patience::Carrier;
-use self::patience::Patient;
 pub(crate) use self::permit::ConnectionPermit;
 pub(crate) use self::upgrade::{TOO_MANY, TOO_SLOW, Upgrade};
+pub(crate) use self::write_timeout::Transport;
+use self::write_timeout::WriteTimeout;
 
 use std::future::Future;
 use std::io;
@@ -62,7 +62,7 @@ impl Peer {
 
 /// Where connections come from.
 pub(crate) trait Listener: Send + Sync + 'static {
-    type Stream: Carrier;
+    type Stream: Transport;
 
     /// The next one; `None` if it may not come in.
     fn accept(&self) -> impl Future<Output = io::Result<Option<(Self::Stream, Peer)>>> + Send;
@@ -159,7 +159,10 @@ impl AcceptLoop {
                 (Ok(place), Ok(Some(connection))) => {
                     match self.seat(&crowd, connection.1) {
                         Some(seat) => {
-                            self.begin(connection, ConnectionPermit::of(place, seat, self.open_connections.clone()));
+                            self.begin(
+                                connection,
+                                ConnectionPermit::of(place, seat, self.open_connections.clone()),
+                            );
                         }
                         // To say so by TLS would cost more than to serve.
                         None if self.tls.is_some() => {}
@@ -174,7 +177,10 @@ impl AcceptLoop {
         for connection in listener.close() {
             let place = room.clone().try_acquire_owned().ok();
             if let Some((place, seat)) = place.zip(self.seat(&crowd, connection.1)) {
-                self.begin(connection, ConnectionPermit::of(place, seat, self.open_connections.clone()));
+                self.begin(
+                    connection,
+                    ConnectionPermit::of(place, seat, self.open_connections.clone()),
+                );
             }
         }
         self.connections
@@ -186,11 +192,11 @@ impl AcceptLoop {
         crowd.admit(peer.address().filter(|address| !known.has(*address)))
     }
 
-    fn begin(&mut self, (stream, peer): (impl Carrier, Peer), permit: ConnectionPermit) {
+    fn begin(&mut self, (stream, peer): (impl Transport, Peer), permit: ConnectionPermit) {
         let (shared, router) = (self.shared.clone(), self.router.clone());
         // Under TLS, which has its own writes.
         let upgrade = Upgrade::default();
-        let stream = Patient::new(stream, shared.limits.reader, upgrade.clone());
+        let stream = WriteTimeout::new(stream, shared.limits.reader, upgrade.clone());
         let tls = self.tls.as_ref().map(Tls::acceptor);
         self.connections.spawn(async move {
             match tls {

@@ -10,8 +10,8 @@ use punctual::time::{Clock, SystemClock, Timestamp, minutes};
 
 use super::Token;
 use crate::crowd::site;
-use crate::listener::Peer;
 use crate::limits::GatewayLimits;
+use crate::listener::Peer;
 use crate::problem::Problem;
 
 /// Wrong tokens by address within the present minute.

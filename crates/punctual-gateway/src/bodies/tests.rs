@@ -123,7 +123,14 @@ async fn a_hundred_and_twenty_slow_bodies_take_no_more_than_the_bound_and_others
         let refused = answer(slow.last_mut().expect("the last one")).await;
         assert!(refused.contains("too_many_bodies"), "{path}: {refused}");
         let small = r#"{"queue":"mail"}"#;
-        let mut one = begun(&test_transport, "/v1/jobs", "application/json", small.len(), 0).await;
+        let mut one = begun(
+            &test_transport,
+            "/v1/jobs",
+            "application/json",
+            small.len(),
+            0,
+        )
+        .await;
         one.write_all(small.as_bytes()).await.expect("sent");
         let served = answer(&mut one).await;
         assert!(served.starts_with("HTTP/1.1 201"), "{path}: {served}");
@@ -142,7 +149,14 @@ async fn a_hundred_and_twenty_slow_bodies_take_no_more_than_the_bound_and_others
 #[tokio::test]
 async fn a_body_that_says_it_is_too_long_is_refused_before_it_comes() {
     let (test_transport, _) = test_transport(GatewayLimits::default());
-    let mut one = begun(&test_transport, "/v1/jobs", "application/json", 8 * MIB + 1, 0).await;
+    let mut one = begun(
+        &test_transport,
+        "/v1/jobs",
+        "application/json",
+        8 * MIB + 1,
+        0,
+    )
+    .await;
     let refused = answer(&mut one).await;
     assert!(
         refused.starts_with("HTTP/1.1 413") && refused.contains("body_too_large"),

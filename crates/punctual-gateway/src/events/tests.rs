@@ -22,7 +22,9 @@ fn test_transport(limits: GatewayLimits) -> TestTransport {
 }
 
 /// A socket that was welcomed, or the status of its refusal.
-async fn socket(test_transport: &TestTransport) -> std::result::Result<WebSocketStream<DuplexStream>, u16> {
+async fn socket(
+    test_transport: &TestTransport,
+) -> std::result::Result<WebSocketStream<DuplexStream>, u16> {
     let stream = test_transport.connect_with(1 << 16, Peer::Network([203, 0, 113, 7].into()));
     let asked = within(
         seconds(20),
@@ -51,7 +53,10 @@ async fn a_socket_has_the_places_of_its_connection_until_it_ends() {
     let open = [socket(&test_transport).await, socket(&test_transport).await];
     let [first, second] = open.map(|one| one.expect("a place of its own"));
     for _ in 0..3 {
-        assert_eq!(socket(&test_transport).await.expect_err("one too many"), 429);
+        assert_eq!(
+            socket(&test_transport).await.expect_err("one too many"),
+            429
+        );
     }
     drop(first);
     let again = async {
@@ -63,7 +68,10 @@ async fn a_socket_has_the_places_of_its_connection_until_it_ends() {
         }
     };
     let _third = within(seconds(20), again).await.expect("a place again");
-    assert_eq!(socket(&test_transport).await.expect_err("one too many"), 429);
+    assert_eq!(
+        socket(&test_transport).await.expect_err("one too many"),
+        429
+    );
     drop(second);
 }
 

@@ -19,7 +19,11 @@ struct Held {
 }
 
 impl ConnectionPermit {
-    pub(super) fn of(place: OwnedSemaphorePermit, seat: Seat, listeners: watch::Receiver<()>) -> Self {
+    pub(super) fn of(
+        place: OwnedSemaphorePermit,
+        seat: Seat,
+        listeners: watch::Receiver<()>,
+    ) -> Self {
         Self(Arc::new(Held {
             _place: place,
             _seat: seat,

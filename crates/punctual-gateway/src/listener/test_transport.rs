@@ -8,7 +8,7 @@ use punctual::MemoryEngine;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 
-use super::{Carrier, Listener, Listeners, Peer};
+use super::{Listener, Listeners, Peer, Transport};
 use crate::state::Shared;
 use crate::tls::Tls;
 use crate::{Gateway, GatewayLimits, Tokens};
@@ -17,12 +17,12 @@ use crate::{Gateway, GatewayLimits, Tokens};
 struct ScriptedListener(tokio::sync::Mutex<mpsc::UnboundedReceiver<(DuplexStream, Peer)>>);
 
 /// Whoever reads a byte makes room for one, and that is told at once.
-impl Carrier for DuplexStream {
-    fn push(&self, _: &[u8]) -> io::Result<usize> {
+impl Transport for DuplexStream {
+    fn try_write(&self, _: &[u8]) -> io::Result<usize> {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    fn let_go(&self) {}
+    fn discard_unsent(&self) {}
 }
 
 impl Listener for ScriptedListener {
@@ -63,7 +63,10 @@ impl TestTransport {
         let (listener, connections) = mpsc::unbounded_channel();
         let mut listeners = Listeners::of(shared);
         listeners.open(ScriptedListener(connections.into()), tls);
-        Self { listener, listeners }
+        Self {
+            listener,
+            listeners,
+        }
     }
 
     pub(super) async fn drain(self, limit: Duration) -> bool {
@@ -77,7 +80,10 @@ impl TestTransport {
     /// By a stream that keeps so many bytes in each direction until they are read.
     pub(crate) fn connect_with(&self, bytes: usize, peer: Peer) -> DuplexStream {
         let (here, there) = tokio::io::duplex(bytes);
-        assert!(self.listener.send((there, peer)).is_ok(), "the listener is there");
+        assert!(
+            self.listener.send((there, peer)).is_ok(),
+            "the listener is there"
+        );
         here
     }
 }

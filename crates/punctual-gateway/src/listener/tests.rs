@@ -68,7 +68,10 @@ async fn an_address_has_half_of_all_connections_at_most_and_this_machine_as_many
             );
         }
         for _ in 0..3 {
-            assert!(test_transport.served(from(another)).await.is_none(), "{another}");
+            assert!(
+                test_transport.served(from(another)).await.is_none(),
+                "{another}"
+            );
         }
     }
     open.push(
@@ -119,7 +122,10 @@ async fn one_too_many_is_told_the_setting_that_lets_it_in() {
     for named in ["connections_per_address", "trusted_proxies"] {
         assert!(told.contains(named), "{told}");
     }
-    assert!(test_transport.served(from("203.0.113.8")).await.is_some(), "others");
+    assert!(
+        test_transport.served(from("203.0.113.8")).await.is_some(),
+        "others"
+    );
 }
 
 #[tokio::test]
@@ -129,7 +135,10 @@ async fn one_too_many_who_writes_a_whole_request_first_reads_the_answer_then() {
         ..GatewayLimits::default()
     });
     let peer = from("203.0.113.7");
-    let _open = test_transport.served(peer).await.expect("a place of its own");
+    let _open = test_transport
+        .served(peer)
+        .await
+        .expect("a place of its own");
     let mut another = test_transport.connect(peer);
     let talk = async {
         let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1048576\r\n\r\n";
@@ -151,7 +160,10 @@ async fn one_too_many_who_never_ends_is_closed_in_the_end() {
         ..GatewayLimits::default()
     });
     let peer = from("203.0.113.7");
-    let _open = test_transport.served(peer).await.expect("a place of its own");
+    let _open = test_transport
+        .served(peer)
+        .await
+        .expect("a place of its own");
     let mut another = test_transport.connect(peer);
     let endless = async { while another.write_all(&[b' '; 1 << 16]).await.is_ok() {} };
     within(seconds(60), endless).await.expect("it is closed");
@@ -167,14 +179,19 @@ async fn of_ten_thousand_silent_connections_of_one_address_half_of_all_places_ar
     let crowd = from("203.0.113.7");
     let silent: Vec<_> = (0..8_192).map(|_| test_transport.connect(crowd)).collect();
     // They come in one by one: the first that is refused is the one after all that may.
-    let refused: Vec<_> = (8_192..10_000).map(|_| test_transport.connect(crowd)).collect();
+    let refused: Vec<_> = (8_192..10_000)
+        .map(|_| test_transport.connect(crowd))
+        .collect();
     for mut one in refused {
         let mut told = Vec::new();
         let read = within(seconds(60), one.read_to_end(&mut told)).await;
         read.expect("it is closed").expect("in order");
         assert!(told.is_empty() || told.starts_with(b"HTTP/1.1 429 "));
     }
-    assert!(test_transport.served(from("203.0.113.8")).await.is_some(), "others");
+    assert!(
+        test_transport.served(from("203.0.113.8")).await.is_some(),
+        "others"
+    );
     assert!(test_transport.served(crowd).await.is_none(), "one too many");
     drop(silent);
     let again = async {
@@ -199,7 +216,12 @@ async fn a_trusted_proxy_has_as_many_connections_as_it_likes() {
         let one = test_transport.served(from("203.0.113.7")).await;
         open.push(one.expect("it is not counted"));
     }
-    open.push(test_transport.served(from("203.0.113.8")).await.expect("the first"));
+    open.push(
+        test_transport
+            .served(from("203.0.113.8"))
+            .await
+            .expect("the first"),
+    );
     assert!(test_transport.served(from("203.0.113.8")).await.is_none());
 }
 

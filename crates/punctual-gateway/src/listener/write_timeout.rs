@@ -16,43 +16,43 @@ use tokio::net::{TcpStream, UnixStream};
 use super::Upgrade;
 
 /// What carries the bytes of a connection.
-pub(crate) trait Carrier: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Writes what there is room for, whether or not the system has called for more. It does so once a
     /// third of its buffer is free: a slow reader may not take that many of its megabytes in time.
-    fn push(&self, bytes: &[u8]) -> io::Result<usize>;
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Lets go, at its end, of what was written and not taken: the system would keep it for minutes.
-    fn let_go(&self);
+    fn discard_unsent(&self);
 }
 
-impl Carrier for TcpStream {
-    fn push(&self, bytes: &[u8]) -> io::Result<usize> {
+impl Transport for TcpStream {
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         let same = self.as_fd().try_clone_to_owned()?;
         std::net::TcpStream::from(same).write(bytes)
     }
 
-    fn let_go(&self) {
+    fn discard_unsent(&self) {
         // If it cannot be said, the system lets go by itself, later.
         let _ = self.set_zero_linger();
     }
 }
 
-impl Carrier for UnixStream {
-    fn push(&self, bytes: &[u8]) -> io::Result<usize> {
+impl Transport for UnixStream {
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         let same = self.as_fd().try_clone_to_owned()?;
         std::os::unix::net::UnixStream::from(same).write(bytes)
     }
 
-    fn let_go(&self) {}
+    fn discard_unsent(&self) {}
 }
 
 /// A WebSocket ends by a rule of its own, after as long, and is then told so: it has the time for both.
 const FOR_SOCKETS: Duration = seconds(5);
 
-/// A stream that fails once a write to it has moved no byte for the span of its patience.
-pub(crate) struct Patient<S> {
+/// A stream that fails once a write to it has moved no byte for the span of its timeout.
+pub(crate) struct WriteTimeout<S> {
     stream: S,
-    patience: Duration,
+    timeout: Duration,
     upgrade: Upgrade,
     timer: TokioTimer,
     /// Made by the first write that has to wait.
@@ -61,11 +61,11 @@ pub(crate) struct Patient<S> {
     waits: bool,
 }
 
-impl<S: Carrier> Patient<S> {
-    pub(crate) fn new(stream: S, patience: Duration, upgrade: Upgrade) -> Self {
+impl<S: Transport> WriteTimeout<S> {
+    pub(crate) fn new(stream: S, timeout: Duration, upgrade: Upgrade) -> Self {
         Self {
             stream,
-            patience,
+            timeout,
             upgrade,
             timer: TokioTimer::new(),
             end: None,
@@ -75,22 +75,22 @@ impl<S: Carrier> Patient<S> {
 
     /// The answer of a write of these bytes, of which the stream took none.
     fn wait(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let patience = match self.upgrade.is() {
-            false => self.patience,
-            true => self.patience + FOR_SOCKETS,
+        let timeout = match self.upgrade.is() {
+            false => self.timeout,
+            true => self.timeout + FOR_SOCKETS,
         };
-        let end = self.end.get_or_insert_with(|| self.timer.sleep(patience));
+        let end = self.end.get_or_insert_with(|| self.timer.sleep(timeout));
         if !std::mem::replace(&mut self.waits, true) {
-            self.timer.reset(end, self.timer.now() + patience);
+            self.timer.reset(end, self.timer.now() + timeout);
         }
         ready!(end.as_mut().poll(cx));
-        match self.stream.push(bytes) {
+        match self.stream.try_write(bytes) {
             Ok(moved) if moved > 0 => {
                 self.waits = false;
                 Poll::Ready(Ok(moved))
             }
             _ => {
-                self.stream.let_go();
+                self.stream.discard_unsent();
                 let message = "the client reads nothing";
                 Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
             }
@@ -98,7 +98,7 @@ impl<S: Carrier> Patient<S> {
     }
 }
 
-impl<S: Carrier> AsyncRead for Patient<S> {
+impl<S: Transport> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -108,7 +108,7 @@ impl<S: Carrier> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: Carrier> AsyncWrite for Patient<S> {
+impl<S: Transport> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -246,7 +246,7 @@ async fn what_the_system_has_room_for_is_written_though_it_has_not_called_for_mo
             .await
             .expect("what was written");
     }
-    let mut writer = Patient::new(writer, seconds(10), Upgrade::default());
+    let mut writer = WriteTimeout::new(writer, seconds(10), Upgrade::default());
     let begun = TokioTimer::new().now();
     let moved = writer.write(&block).await.expect("it is not given up");
     assert!(moved > 0);
