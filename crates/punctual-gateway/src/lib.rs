@@ -7,7 +7,7 @@ mod alarms;
 mod api;
 mod audit;
 mod bodies;
-mod crowd;
+mod connection_limit;
 mod etag;
 mod events;
 mod follow_ups;

@@ -30,7 +30,7 @@ use tokio::task::JoinSet;
 use tower_service::Service;
 
 use crate::api;
-use crate::crowd::{Crowd, Seat};
+use crate::connection_limit::{AddressPermit, ConnectionLimit};
 use crate::framing::OneReading;
 use crate::full::Porter;
 use crate::state::Shared;
@@ -142,8 +142,8 @@ impl AcceptLoop {
         mut closing: watch::Receiver<bool>,
     ) -> JoinSet<()> {
         let room = Arc::new(Semaphore::new(self.shared.limits.connections));
-        let crowd = Crowd::of(self.shared.limits.per_address());
-        let porter = Porter::of(crowd.most());
+        let limit = ConnectionLimit::of(self.shared.limits.per_address());
+        let porter = Porter::of(limit.most());
         loop {
             while self.connections.try_join_next().is_some() {}
             let next = async {
@@ -157,7 +157,7 @@ impl AcceptLoop {
             };
             match (place, accepted) {
                 (Ok(place), Ok(Some(connection))) => {
-                    match self.seat(&crowd, connection.1) {
+                    match self.seat(&limit, connection.1) {
                         Some(seat) => {
                             self.begin(
                                 connection,
@@ -176,7 +176,7 @@ impl AcceptLoop {
         }
         for connection in listener.close() {
             let place = room.clone().try_acquire_owned().ok();
-            if let Some((place, seat)) = place.zip(self.seat(&crowd, connection.1)) {
+            if let Some((place, seat)) = place.zip(self.seat(&limit, connection.1)) {
                 self.begin(
                     connection,
                     ConnectionPermit::of(place, seat, self.open_connections.clone()),
@@ -187,9 +187,9 @@ impl AcceptLoop {
     }
 
     /// A place of its address; a proxy is not counted, as it is one address for everybody.
-    fn seat(&self, crowd: &Arc<Crowd>, peer: Peer) -> Option<Seat> {
+    fn seat(&self, limit: &Arc<ConnectionLimit>, peer: Peer) -> Option<AddressPermit> {
         let known = &self.shared.proxies;
-        crowd.admit(peer.address().filter(|address| !known.has(*address)))
+        limit.admit(peer.address().filter(|address| !known.has(*address)))
     }
 
     fn begin(&mut self, (stream, peer): (impl Transport, Peer), permit: ConnectionPermit) {

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use punctual::time::{Clock, SystemClock, Timestamp, minutes};
 
 use super::Token;
-use crate::crowd::site;
+use crate::connection_limit::site;
 use crate::limits::GatewayLimits;
 use crate::listener::Peer;
 use crate::problem::Problem;

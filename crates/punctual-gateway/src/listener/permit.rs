@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use crate::crowd::Seat;
+use crate::connection_limit::AddressPermit;
 
 /// The places of one connection. They are given back, and a drain waits for it no longer, when whatever
 /// was made of the connection has dropped its clone.
@@ -14,14 +14,14 @@ pub(crate) struct ConnectionPermit(Arc<Held>);
 #[derive(Debug)]
 struct Held {
     _place: OwnedSemaphorePermit,
-    _seat: Seat,
+    _seat: AddressPermit,
     listeners: watch::Receiver<()>,
 }
 
 impl ConnectionPermit {
     pub(super) fn of(
         place: OwnedSemaphorePermit,
-        seat: Seat,
+        seat: AddressPermit,
         listeners: watch::Receiver<()>,
     ) -> Self {
         Self(Arc::new(Held {

@@ -176,11 +176,11 @@ async fn of_ten_thousand_silent_connections_of_one_address_half_of_all_places_ar
         head: minutes(10),
         ..GatewayLimits::default()
     });
-    let crowd = from("203.0.113.7");
-    let silent: Vec<_> = (0..8_192).map(|_| test_transport.connect(crowd)).collect();
+    let limit = from("203.0.113.7");
+    let silent: Vec<_> = (0..8_192).map(|_| test_transport.connect(limit)).collect();
     // They come in one by one: the first that is refused is the one after all that may.
     let refused: Vec<_> = (8_192..10_000)
-        .map(|_| test_transport.connect(crowd))
+        .map(|_| test_transport.connect(limit))
         .collect();
     for mut one in refused {
         let mut told = Vec::new();
@@ -192,10 +192,10 @@ async fn of_ten_thousand_silent_connections_of_one_address_half_of_all_places_ar
         test_transport.served(from("203.0.113.8")).await.is_some(),
         "others"
     );
-    assert!(test_transport.served(crowd).await.is_none(), "one too many");
+    assert!(test_transport.served(limit).await.is_none(), "one too many");
     drop(silent);
     let again = async {
-        while test_transport.served(crowd).await.is_none() {
+        while test_transport.served(limit).await.is_none() {
             tokio::task::yield_now().await;
         }
     };

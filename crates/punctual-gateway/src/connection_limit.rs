@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Counts connections by address.
 #[derive(Debug)]
-pub(crate) struct Crowd {
+pub(crate) struct ConnectionLimit {
     most: usize,
     here: Mutex<HashMap<IpAddr, Here>>,
 }
@@ -19,12 +19,12 @@ struct Here {
 
 /// A place of an address; given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    crowd: Arc<Crowd>,
+pub(crate) struct AddressPermit {
+    limit: Arc<ConnectionLimit>,
     counted: Option<IpAddr>,
 }
 
-impl Crowd {
+impl ConnectionLimit {
     /// Lets that many in from one address.
     pub(crate) fn of(most: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -40,7 +40,7 @@ impl Crowd {
 
     /// A place for one more of that address, unless it has all that one may have. This machine is not
     /// counted: a proxy on it is one address for everybody.
-    pub(crate) fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Seat> {
+    pub(crate) fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<AddressPermit> {
         let counted = address.map(site);
         let counted = counted.filter(|address| !address.is_loopback());
         if let Some(address) = counted {
@@ -55,8 +55,8 @@ impl Crowd {
             }
             here.connections += 1;
         }
-        let crowd = self.clone();
-        Some(Seat { crowd, counted })
+        let limit = self.clone();
+        Some(AddressPermit { limit, counted })
     }
 }
 
@@ -68,10 +68,10 @@ pub(crate) fn site(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Drop for Seat {
+impl Drop for AddressPermit {
     fn drop(&mut self) {
         let Some(address) = self.counted else { return };
-        let all = &self.crowd.here;
+        let all = &self.limit.here;
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(here) = all.get_mut(&address) {
             here.connections -= 1;
