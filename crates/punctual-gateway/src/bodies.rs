@@ -38,8 +38,8 @@ impl Bodies {
     }
 
     /// A body that a token's owner begins to send.
-    pub(crate) fn begin(self: &Arc<Self>, owner: Arc<str>) -> BodySeat {
-        BodySeat {
+    pub(crate) fn begin(self: &Arc<Self>, owner: Arc<str>) -> BodyPermit {
+        BodyPermit {
             bodies: self.clone(),
             owner,
             counted: 0,
@@ -92,13 +92,13 @@ impl fmt::Debug for Bodies {
 
 /// What one body takes; dropping it gives that back.
 #[derive(Debug)]
-pub(crate) struct BodySeat {
+pub(crate) struct BodyPermit {
     bodies: Arc<Bodies>,
     owner: Arc<str>,
     counted: usize,
 }
 
-impl BodySeat {
+impl BodyPermit {
     /// It takes so many bytes of memory now; refused, and as before, if that is too much.
     pub(crate) fn takes(&mut self, bytes: usize) -> Result<()> {
         let now = bytes.saturating_sub(UNCOUNTED);
@@ -115,7 +115,7 @@ impl BodySeat {
     }
 }
 
-impl Drop for BodySeat {
+impl Drop for BodyPermit {
     fn drop(&mut self) {
         // To take less is never refused.
         let _ = self.takes(0);

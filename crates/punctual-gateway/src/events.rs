@@ -19,7 +19,7 @@ use self::watch::{Told, Watch};
 use crate::access::{Caller, Scope, caller_of};
 use crate::api::Undelivered;
 use crate::api::claims::{claim_for, extend_for, settle_for};
-use crate::bodies::BodySeat;
+use crate::bodies::BodyPermit;
 use crate::listener::{ConnectionPermit, Peer, TOO_MANY, TOO_SLOW, Upgrade};
 use crate::problem::{ErrorAnswer, Problem, Result, Trail};
 use crate::request::{BODY_BYTES_MAX, parse};
@@ -241,8 +241,8 @@ async fn converse(
         () = shared.ending() => return Err(ENDING),
     };
     socket.trail.is_of(&caller);
-    let seat = shared.bodies.begin(caller.owner());
-    socket.coming.counts(seat.another(), shared.limits.body);
+    let permit = shared.bodies.begin(caller.owner());
+    socket.coming.counts(permit.another(), shared.limits.body);
     socket.allow(match caller.allows(Scope::Work) {
         true => BODY_BYTES_MAX,
         false => WATCH_BYTES_MAX,
@@ -261,7 +261,7 @@ async fn converse(
     let mut ping = Box::pin(pause(shared.limits.ping));
     loop {
         tokio::select! {
-            text = socket.text_during(&mut ping) => match text?.map(|text| framed(&seat, &text)) {
+            text = socket.text_during(&mut ping) => match text?.map(|text| framed(&permit, &text)) {
                 _ if !caller.may_go_on(shared) => return Err(GONE),
                 None => {
                     socket.ping().await?;
@@ -314,8 +314,8 @@ async fn converse(
 }
 
 /// A frame, and the place of its bytes until it is answered.
-fn framed(seat: &BodySeat, text: &str) -> (BodySeat, Result<Frame>) {
-    let mut taken = seat.another();
+fn framed(permit: &BodyPermit, text: &str) -> (BodyPermit, Result<Frame>) {
+    let mut taken = permit.another();
     let frame = taken
         .takes(text.len())
         .and_then(|()| parse(text.as_bytes()));

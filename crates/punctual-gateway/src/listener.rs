@@ -157,11 +157,11 @@ impl AcceptLoop {
             };
             match (place, accepted) {
                 (Ok(place), Ok(Some(connection))) => {
-                    match self.seat(&limit, connection.1) {
-                        Some(seat) => {
+                    match self.permit(&limit, connection.1) {
+                        Some(permit) => {
                             self.begin(
                                 connection,
-                                ConnectionPermit::of(place, seat, self.open_connections.clone()),
+                                ConnectionPermit::of(place, permit, self.open_connections.clone()),
                             );
                         }
                         // To say so by TLS would cost more than to serve.
@@ -176,10 +176,10 @@ impl AcceptLoop {
         }
         for connection in listener.close() {
             let place = room.clone().try_acquire_owned().ok();
-            if let Some((place, seat)) = place.zip(self.seat(&limit, connection.1)) {
+            if let Some((place, permit)) = place.zip(self.permit(&limit, connection.1)) {
                 self.begin(
                     connection,
-                    ConnectionPermit::of(place, seat, self.open_connections.clone()),
+                    ConnectionPermit::of(place, permit, self.open_connections.clone()),
                 );
             }
         }
@@ -187,7 +187,7 @@ impl AcceptLoop {
     }
 
     /// A place of its address; a proxy is not counted, as it is one address for everybody.
-    fn seat(&self, limit: &Arc<ConnectionLimit>, peer: Peer) -> Option<AddressPermit> {
+    fn permit(&self, limit: &Arc<ConnectionLimit>, peer: Peer) -> Option<AddressPermit> {
         let known = &self.shared.proxies;
         limit.admit(peer.address().filter(|address| !known.has(*address)))
     }

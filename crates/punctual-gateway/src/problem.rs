@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::access::Caller;
-use crate::bodies::BodySeat;
+use crate::bodies::BodyPermit;
 use crate::spells::Spells;
 use crate::unread::{Unread, Why};
 
@@ -78,7 +78,7 @@ pub(crate) struct Trail {
     /// Whose bytes its body are; not before its token was looked at.
     owner: Arc<OnceLock<Arc<str>>>,
     /// What its body takes until it is answered.
-    body: Arc<Mutex<Option<BodySeat>>>,
+    body: Arc<Mutex<Option<BodyPermit>>>,
 }
 
 impl Trail {
@@ -106,7 +106,7 @@ impl Trail {
     }
 
     /// Its body is counted until it is answered.
-    pub(crate) fn keeps(&self, body: BodySeat) {
+    pub(crate) fn keeps(&self, body: BodyPermit) {
         *self.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
     }
 

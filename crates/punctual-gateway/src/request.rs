@@ -70,7 +70,7 @@ pub(crate) async fn body_bytes(shared: &Shared, request: Request) -> Result<Byte
     }
     let trail = request.extensions().get::<Trail>().cloned();
     let owner = trail.as_ref().map(Trail::owner).unwrap_or_default();
-    let mut seat = shared.bodies.begin(owner);
+    let mut permit = shared.bodies.begin(owner);
     let (watch, limit) = (Stopwatch::start(), shared.limits.body);
     let mut stream = request.into_body().into_data_stream();
     let mut bytes: Vec<u8> = Vec::new();
@@ -83,13 +83,13 @@ pub(crate) async fn body_bytes(shared: &Shared, request: Request) -> Result<Byte
         }
         if length > bytes.capacity() {
             let room = length.next_power_of_two().max(BODY_BYTES_MIN);
-            seat.takes(room)?;
+            permit.takes(room)?;
             bytes.reserve_exact(room - bytes.len());
         }
         bytes.extend_from_slice(&part);
     }
     if let Some(trail) = trail {
-        trail.keeps(seat);
+        trail.keeps(permit);
     }
     Ok(bytes.into())
 }

@@ -14,7 +14,7 @@ use punctual::{JobId, Limits, NewJob};
 use serde::Serialize;
 
 use crate::access::{Allowed, Caller, Enqueuing};
-use crate::bodies::BodySeat;
+use crate::bodies::BodyPermit;
 use crate::problem::{ErrorAnswer, Problem, Result, Trail};
 use crate::request::{expect_type, next_part, parse};
 use crate::shapes::job::ReceiptLine;
@@ -48,7 +48,7 @@ pub(super) async fn bulk(
     expect_type(request.headers(), &[LINES, "application/jsonl"])?;
     let limits = shared.engine.info().await?.limits;
     let limit = shared.limits.body;
-    let seat = shared.bodies.begin(caller.owner());
+    let permit = shared.bodies.begin(caller.owner());
     let trace = RequestTrace::of(request.headers(), &shared).await;
     let bulk = Bulk {
         shared,
@@ -56,7 +56,7 @@ pub(super) async fn bulk(
         trail,
         trace,
         limits,
-        lines: Lines::new(request.into_body().into_data_stream(), limit, seat),
+        lines: Lines::new(request.into_body().into_data_stream(), limit, permit),
         accepted: 0,
         refused: 0,
         is_done: false,
@@ -234,7 +234,7 @@ struct Lines {
     limit: Duration,
     /// Of the line that comes.
     watch: Stopwatch,
-    seat: BodySeat,
+    permit: BodyPermit,
     /// Bytes of lines that are not sent yet.
     batched: usize,
     buffer: BytesMut,
@@ -255,12 +255,12 @@ enum Found {
 }
 
 impl Lines {
-    fn new(stream: BodyDataStream, limit: Duration, seat: BodySeat) -> Self {
+    fn new(stream: BodyDataStream, limit: Duration, permit: BodyPermit) -> Self {
         Self {
             stream,
             limit,
             watch: Stopwatch::start(),
-            seat,
+            permit,
             batched: 0,
             buffer: BytesMut::new(),
             searched: 0,
@@ -321,7 +321,8 @@ impl Lines {
             match next_part(&mut self.stream, self.limit, left).await? {
                 Some(part) => {
                     let length = self.buffer.len() + part.len();
-                    self.seat.takes(self.batched + length.next_power_of_two())?;
+                    self.permit
+                        .takes(self.batched + length.next_power_of_two())?;
                     self.buffer.extend_from_slice(&part);
                 }
                 None => self.ended = true,

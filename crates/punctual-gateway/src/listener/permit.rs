@@ -21,12 +21,12 @@ struct Held {
 impl ConnectionPermit {
     pub(super) fn of(
         place: OwnedSemaphorePermit,
-        seat: AddressPermit,
+        permit: AddressPermit,
         listeners: watch::Receiver<()>,
     ) -> Self {
         Self(Arc::new(Held {
             _place: place,
-            _seat: seat,
+            _seat: permit,
             listeners,
         }))
     }

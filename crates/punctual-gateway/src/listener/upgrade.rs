@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use punctual::time::Stopwatch;
 
-use crate::bodies::BodySeat;
+use crate::bodies::BodyPermit;
 
 /// Whether one connection was upgraded. From then on so many bytes may come as its owner allowed: the
 /// library of WebSockets has one bound of frames for whoever sends them, and puts a frame together first.
@@ -24,7 +24,7 @@ struct Upgraded {
 /// The frame that comes, once it is known who sends it.
 #[derive(Debug)]
 struct Coming {
-    seat: BodySeat,
+    permit: BodyPermit,
     bytes: usize,
     /// Since its first bytes came.
     watch: Option<Stopwatch>,
@@ -45,9 +45,9 @@ impl Upgrade {
     }
 
     /// From now on frames are counted there, and may take so long each.
-    pub(crate) fn counts(&self, seat: BodySeat, limit: Duration) {
+    pub(crate) fn counts(&self, permit: BodyPermit, limit: Duration) {
         let coming = Coming {
-            seat,
+            permit,
             bytes: 0,
             watch: None,
             limit,
@@ -65,7 +65,7 @@ impl Upgrade {
         if let Some(coming) = &mut *self.frame() {
             (coming.bytes, coming.watch) = (0, None);
             // To take less is never refused.
-            let _ = coming.seat.takes(0);
+            let _ = coming.permit.takes(0);
         }
     }
 
@@ -97,7 +97,7 @@ impl Upgrade {
             return Err(over(TOO_SLOW));
         }
         coming.bytes += bytes;
-        let taken = coming.seat.takes(coming.bytes);
+        let taken = coming.permit.takes(coming.bytes);
         taken.map_err(|_| over(TOO_MANY))
     }
 }
