@@ -12,7 +12,6 @@ mod etag;
 mod events;
 mod follow_ups;
 mod framing;
-mod full;
 mod guard;
 mod health;
 mod job_line;
@@ -22,6 +21,7 @@ mod local;
 #[cfg(test)]
 mod log;
 mod meters;
+mod overload;
 mod page;
 mod problem;
 mod process;

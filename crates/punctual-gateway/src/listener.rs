@@ -32,7 +32,7 @@ use tower_service::Service;
 use crate::api;
 use crate::connection_limit::{AddressPermit, ConnectionLimit};
 use crate::framing::OneReading;
-use crate::full::Porter;
+use crate::overload::OverloadResponse;
 use crate::state::Shared;
 use crate::tls::Tls;
 
@@ -143,7 +143,7 @@ impl AcceptLoop {
     ) -> JoinSet<()> {
         let room = Arc::new(Semaphore::new(self.shared.limits.connections));
         let limit = ConnectionLimit::of(self.shared.limits.per_address());
-        let porter = Porter::of(limit.most());
+        let overload = OverloadResponse::of(limit.most());
         loop {
             while self.connections.try_join_next().is_some() {}
             let next = async {
@@ -166,7 +166,7 @@ impl AcceptLoop {
                         }
                         // To say so by TLS would cost more than to serve.
                         None if self.tls.is_some() => {}
-                        None => porter.turn_away(connection.0, &mut self.connections),
+                        None => overload.reject(connection.0, &mut self.connections),
                     }
                 }
                 (_, Ok(None)) => {}

@@ -14,20 +14,20 @@ use crate::problem::Problem;
 use crate::request::BODY_BYTES_MAX;
 
 /// Turns away whose address has all connections that one may have.
-pub(crate) struct Porter {
+pub(crate) struct OverloadResponse {
     answer: Arc<str>,
     places: Arc<Semaphore>,
 }
 
 /// How many are told at the same time; others are closed without a word.
-const TOLD_MAX: usize = 64;
+const RESPONSES_MAX: usize = 64;
 /// Whoever writes first and reads then is heard out before the connection is closed: to close on what
 /// still comes would lose the answer. So long in all, with such a pause, and so much: a whole request.
-const HEARD: Duration = seconds(10);
+const DRAIN_TIME: Duration = seconds(10);
 const PAUSE: Duration = seconds(1);
-const HEARD_BYTES: usize = BODY_BYTES_MAX + (1 << 20);
+const DRAIN_BYTES: usize = BODY_BYTES_MAX + (1 << 20);
 
-impl Porter {
+impl OverloadResponse {
     /// For a listener that lets `most` in from one address.
     pub(crate) fn of(most: usize) -> Self {
         let problem = Problem::new(
@@ -46,12 +46,12 @@ impl Porter {
         );
         Self {
             answer: answer.into(),
-            places: Arc::new(Semaphore::new(TOLD_MAX)),
+            places: Arc::new(Semaphore::new(RESPONSES_MAX)),
         }
     }
 
     /// Says why, if not too many are told just now, and closes.
-    pub(crate) fn turn_away<S>(&self, mut stream: S, told: &mut JoinSet<()>)
+    pub(crate) fn reject<S>(&self, mut stream: S, told: &mut JoinSet<()>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -61,7 +61,7 @@ impl Porter {
         let answer = self.answer.clone();
         told.spawn(async move {
             // Whoever does not listen is closed all the same.
-            let _ = within(HEARD, tell(&mut stream, &answer)).await;
+            let _ = within(DRAIN_TIME, tell(&mut stream, &answer)).await;
             drop((stream, place));
         });
     }
@@ -71,7 +71,7 @@ async fn tell(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), answer: &str) 
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await?;
     let mut heard = vec![0; 16 << 10];
-    let mut left = HEARD_BYTES;
+    let mut left = DRAIN_BYTES;
     while left > 0
         && let Some(read) = within(PAUSE, stream.read(&mut heard)).await
     {
