@@ -3,7 +3,6 @@
 //! `docs/http-api.md` tells every route; [`JobLine`] is a job as JSON, in answers and in files.
 
 mod access;
-mod alarms;
 mod api;
 mod audit;
 mod bodies;
@@ -34,6 +33,7 @@ mod state;
 mod tls;
 mod trace;
 mod unread;
+mod wakeup_coalescing;
 
 pub use access::{Scope, Token, Tokens};
 pub use api::open_api;

@@ -177,7 +177,7 @@ impl Gateway {
             engine: Arc::new(measured),
             header_bytes: Default::default(),
             tokens: self.tokens.failures_max(self.limits.failures),
-            alarms: Default::default(),
+            wakeups: Default::default(),
             audit: self.audit,
             limits: self.limits,
             proxies: Proxies(self.proxies),

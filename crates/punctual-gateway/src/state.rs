@@ -9,7 +9,6 @@ use punctual_push::{Doorbell, Guard};
 use tokio::sync::{OnceCell, watch};
 
 use crate::access::Tokens;
-use crate::alarms::Alarms;
 use crate::audit::Audit;
 use crate::bodies::Bodies;
 use crate::limits::GatewayLimits;
@@ -17,6 +16,7 @@ use crate::meters::Meters;
 use crate::problem::{Problem, Result};
 use crate::proxies::Proxies;
 use crate::spells::Spells;
+use crate::wakeup_coalescing::WakeupCoalescing;
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub(crate) struct Inner {
     pub(crate) header_bytes: OnceCell<usize>,
     pub(crate) tokens: Tokens,
     /// What claims that wait know of dues.
-    pub(crate) alarms: Alarms,
+    pub(crate) wakeups: WakeupCoalescing,
     pub(crate) audit: Audit,
     pub(crate) limits: GatewayLimits,
     /// Believed whom they ask for.

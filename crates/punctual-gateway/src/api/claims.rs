@@ -12,13 +12,13 @@ use tokio::sync::oneshot;
 
 use super::undelivered::Undelivered;
 use crate::access::{Allowed, Caller, Working};
-use crate::alarms::Key;
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Read, wait_until};
 use crate::shapes::lease::{
     Asked, ClaimAnswer, ClaimRequest, ExtendAnswer, ExtendRequest, SettleAnswer, SettleRequest,
 };
 use crate::state::Shared;
+use crate::wakeup_coalescing::Key;
 
 /// Claims due jobs under a lease; waits for one on request
 #[utoipa::path(
@@ -73,7 +73,7 @@ pub(crate) async fn claim_for(
             // Work was left behind a bound of one call; it is there now, or soon.
             pause(millis(1)).await;
         } else {
-            let waiter = waiter.get_or_insert_with(|| shared.alarms.join(&key, &claimed));
+            let waiter = waiter.get_or_insert_with(|| shared.wakeups.join(&key, &claimed));
             tokio::select! {
                 biased;
                 waited = waiter.wait(&*shared.engine, &claimed, listen) => waited?,
@@ -115,7 +115,7 @@ async fn claim_once(
 /// Whatever one is answered, those that wait learn of it: the next due stands there too when it got jobs.
 async fn claim_and_tell(shared: &Shared, key: &Key, claim: Claim) -> punctual::Result<Claimed> {
     let claimed = shared.engine.claim(&key.namespace, claim).await?;
-    shared.alarms.learn(key, &claimed);
+    shared.wakeups.learn(key, &claimed);
     Ok(claimed)
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// What waiting claims of one gateway know together. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Alarms(Arc<Mutex<HashMap<Key, Entry>>>);
+pub(crate) struct WakeupCoalescing(Arc<Mutex<HashMap<Key, Entry>>>);
 
 /// What claims have in common that are answered the same `wake_at`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,12 +23,12 @@ pub(crate) struct Key {
 /// Goes with the last that waits.
 #[derive(Debug)]
 struct Entry {
-    alarm: Arc<Alarm>,
+    wakeup: Arc<SharedWakeup>,
     waiters: usize,
 }
 
 #[derive(Debug)]
-struct Alarm {
+struct SharedWakeup {
     awake: Arc<Semaphore>,
     told: watch::Sender<Told>,
 }
@@ -41,13 +41,13 @@ struct Told {
 }
 
 /// How many wake up for a due. More than one, so that jobs that are due together do not wait for each other.
-const AWAKE: usize = 4;
+const WAKING_MAX: usize = 4;
 
 /// One claim that waits.
 pub(crate) struct Waiter {
-    all: Alarms,
+    all: WakeupCoalescing,
     key: Key,
-    alarm: Arc<Alarm>,
+    wakeup: Arc<SharedWakeup>,
     /// It is one of those who wake up.
     place: Option<OwnedSemaphorePermit>,
 }
@@ -63,23 +63,23 @@ impl Key {
     }
 }
 
-impl Alarms {
+impl WakeupCoalescing {
     /// One more that waits, as it was answered that.
     pub(crate) fn join(&self, key: &Key, claimed: &Claimed) -> Waiter {
         let mut all = self.lock();
         let entry = all.entry(key.clone()).or_insert_with(|| Entry {
-            alarm: Arc::new(Alarm {
-                awake: Arc::new(Semaphore::new(AWAKE)),
+            wakeup: Arc::new(SharedWakeup {
+                awake: Arc::new(Semaphore::new(WAKING_MAX)),
                 told: watch::Sender::new(Told::of(claimed)),
             }),
             waiters: 0,
         });
         entry.waiters += 1;
-        entry.alarm.learn(claimed);
+        entry.wakeup.learn(claimed);
         Waiter {
             all: self.clone(),
             key: key.clone(),
-            alarm: entry.alarm.clone(),
+            wakeup: entry.wakeup.clone(),
             place: None,
         }
     }
@@ -87,7 +87,7 @@ impl Alarms {
     /// Tells those that wait, if there are any, what one of them or somebody else was answered.
     pub(crate) fn learn(&self, key: &Key, claimed: &Claimed) {
         if let Some(entry) = self.lock().get(key) {
-            entry.alarm.learn(claimed);
+            entry.wakeup.learn(claimed);
         }
     }
 
@@ -96,7 +96,7 @@ impl Alarms {
     }
 }
 
-impl Alarm {
+impl SharedWakeup {
     fn learn(&self, claimed: &Claimed) {
         self.told.send_if_modified(|told| {
             let before = told.due;
@@ -138,12 +138,12 @@ impl Waiter {
         claimed: &Claimed,
         end: Timestamp,
     ) -> Result<()> {
-        let awake = self.alarm.awake.clone();
+        let awake = self.wakeup.awake.clone();
         if self.place.is_none() {
             self.place = awake.clone().try_acquire_owned().ok();
         }
         loop {
-            let mut told = self.alarm.told.subscribe();
+            let mut told = self.wakeup.told.subscribe();
             let wakes_up = self.place.is_some();
             let known = *told.borrow_and_update();
             // Its own is for another if somebody was answered after it.

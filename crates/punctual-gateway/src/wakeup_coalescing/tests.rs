@@ -85,7 +85,7 @@ impl Waiting {
     }
 
     fn counted(&self) -> usize {
-        let all = self.shared.alarms.lock();
+        let all = self.shared.wakeups.lock();
         all.values().map(|entry| entry.waiters).sum()
     }
 
@@ -144,10 +144,10 @@ async fn of_two_that_wait_the_second_has_what_the_first_one_left_for_later() {
 async fn a_due_that_is_moved_forward_is_woken_up_for() {
     let mut waiting = Waiting::new();
     let ids = waiting.put(&[("a", seconds(4))]).await;
-    waiting.poll(r#"["a"]"#, AWAKE + 2).await;
+    waiting.poll(r#"["a"]"#, WAKING_MAX + 2).await;
     let namespace = Namespace::default();
     // They hear the bell in turn: the last of these is no one who wakes up, and tells those who do.
-    for sooner in 0..=AWAKE as u32 {
+    for sooner in 0..=WAKING_MAX as u32 {
         let due = SOON - millis(10) * sooner;
         let edit = Edit {
             select: Select::Targets(vec![ids[0].into()]),
@@ -169,10 +169,13 @@ async fn a_due_that_is_moved_forward_is_woken_up_for() {
 async fn of_those_who_hang_up_as_they_are_woken_others_take_the_places() {
     let mut waiting = Waiting::new();
     let ids = waiting.put(&[("a", SOON)]).await;
-    waiting.poll(r#"["a"]"#, AWAKE + 2).await;
+    waiting.poll(r#"["a"]"#, WAKING_MAX + 2).await;
     waiting.clock.advance(SOON);
     // None of them has gone on since: this thread is theirs too.
-    waiting.polls.drain(..AWAKE).for_each(|poll| poll.abort());
+    waiting
+        .polls
+        .drain(..WAKING_MAX)
+        .for_each(|poll| poll.abort());
     assert_eq!(waiting.claimed(1).await, texts(&ids));
 }
 
@@ -182,7 +185,7 @@ async fn claims_of_a_socket_that_takes_nothing_keep_nobody_else_from_waking_up()
         reader: minutes(10),
         ..GatewayLimits::default()
     });
-    let ids = waiting.put(&[("a", SOON); AWAKE + 1]).await;
+    let ids = waiting.put(&[("a", SOON); WAKING_MAX + 1]).await;
     let large = NewJob::new("large", "x".repeat(200 << 10));
     let namespace = Namespace::default();
     let enqueued = waiting.shared.engine.enqueue(&namespace, vec![large]);
@@ -196,13 +199,15 @@ async fn claims_of_a_socket_that_takes_nothing_keep_nobody_else_from_waking_up()
         |queue| format!(r#"{{"type":"claim","request":{{"queues":["{queue}"],"wait":"60s"}}}}"#);
     for frame in [
         vec![r#"{"type":"hello"}"#.to_owned()],
-        vec![claim("a"); AWAKE],
+        vec![claim("a"); WAKING_MAX],
     ]
     .concat()
     {
         socket.send(frame.into()).await.expect("it takes it");
     }
-    waiting.until(|waiting| waiting.counted() == AWAKE).await;
+    waiting
+        .until(|waiting| waiting.counted() == WAKING_MAX)
+        .await;
     let welcome = socket.next().await.expect("a frame").expect("a sound one");
     assert!(welcome.to_string().contains("welcome"), "{welcome}");
     socket
@@ -222,7 +227,7 @@ async fn claims_of_a_socket_that_takes_nothing_keep_nobody_else_from_waking_up()
 async fn claims_of_other_queues_have_places_of_their_own() {
     let mut waiting = Waiting::new();
     let ids = waiting.put(&[("b", SOON)]).await;
-    waiting.poll(r#"["a"]"#, AWAKE).await;
+    waiting.poll(r#"["a"]"#, WAKING_MAX).await;
     waiting.poll(r#"["a","b"]"#, 1).await;
     waiting.clock.advance(SOON);
     assert_eq!(waiting.claimed(1).await, texts(&ids));
@@ -233,13 +238,13 @@ async fn nothing_is_kept_of_claims_that_wait_no_more_or_never_did() {
     let mut waiting = Waiting::new();
     waiting.poll(r#"["a"]"#, 2).await;
     waiting.poll(r#"["b"]"#, 1).await;
-    assert_eq!(waiting.shared.alarms.lock().len(), 2);
+    assert_eq!(waiting.shared.wakeups.lock().len(), 2);
     waiting.put(&[("a", seconds(0)), ("a", seconds(0))]).await;
     waiting.claimed(2).await;
-    assert_eq!(waiting.shared.alarms.lock().len(), 1);
+    assert_eq!(waiting.shared.wakeups.lock().len(), 1);
     waiting.polls.drain(..).for_each(|poll| poll.abort());
     waiting
-        .until(|waiting| waiting.shared.alarms.lock().is_empty())
+        .until(|waiting| waiting.shared.wakeups.lock().is_empty())
         .await;
 }
 
