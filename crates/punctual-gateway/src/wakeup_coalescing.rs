@@ -30,12 +30,12 @@ struct Entry {
 #[derive(Debug)]
 struct SharedWakeup {
     awake: Arc<Semaphore>,
-    told: watch::Sender<Told>,
+    latest: watch::Sender<LatestAnswer>,
 }
 
 /// The latest answer to any of them: when it was given, and its `wake_at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Told {
+struct LatestAnswer {
     now: Timestamp,
     due: Option<Timestamp>,
 }
@@ -70,7 +70,7 @@ impl WakeupCoalescing {
         let entry = all.entry(key.clone()).or_insert_with(|| Entry {
             wakeup: Arc::new(SharedWakeup {
                 awake: Arc::new(Semaphore::new(WAKING_MAX)),
-                told: watch::Sender::new(Told::of(claimed)),
+                latest: watch::Sender::new(LatestAnswer::of(claimed)),
             }),
             waiters: 0,
         });
@@ -98,15 +98,15 @@ impl WakeupCoalescing {
 
 impl SharedWakeup {
     fn learn(&self, claimed: &Claimed) {
-        self.told.send_if_modified(|told| {
-            let before = told.due;
-            *told = told.and(Told::of(claimed));
-            told.due != before
+        self.latest.send_if_modified(|latest| {
+            let before = latest.due;
+            *latest = latest.and(LatestAnswer::of(claimed));
+            latest.due != before
         });
     }
 }
 
-impl Told {
+impl LatestAnswer {
     fn of(claimed: &Claimed) -> Self {
         Self {
             now: claimed.now,
@@ -143,9 +143,9 @@ impl Waiter {
             self.place = awake.clone().try_acquire_owned().ok();
         }
         loop {
-            let mut told = self.wakeup.told.subscribe();
+            let mut latest = self.wakeup.latest.subscribe();
             let wakes_up = self.place.is_some();
-            let known = *told.borrow_and_update();
+            let known = *latest.borrow_and_update();
             // Its own is for another if somebody was answered after it.
             let own = claimed.wake_at.filter(|due| *due > known.now);
             let dues = own.into_iter().chain(known.due);
@@ -155,7 +155,7 @@ impl Waiter {
                 biased;
                 waited = engine.wait(&self.key.namespace, work, until) => return waited.map(|_| ()),
                 // Somebody was rung for, and learned of an earlier one.
-                _ = told.wait_for(|told| told.due.is_some_and(|due| due < until)), if wakes_up => {}
+                _ = latest.wait_for(|latest| latest.due.is_some_and(|due| due < until)), if wakes_up => {}
                 // Somebody has gone: what is due by now is for this one.
                 place = awake.clone().acquire_owned(), if !wakes_up => self.place = place.ok(),
             }
