@@ -30,7 +30,7 @@ pub(crate) async fn guard(
         Err(problem) => problem.into_response(),
     };
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        problem.log(&trail, &shared.spells);
+        problem.log(&trail, &shared.log_throttle);
         let body = serde_json::to_vec(&problem.answer(Some(&trail))).unwrap_or_default();
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);

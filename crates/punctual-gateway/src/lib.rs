@@ -19,6 +19,7 @@ mod listener;
 mod local;
 #[cfg(test)]
 mod log;
+mod log_throttle;
 mod meters;
 mod overload;
 mod page;
@@ -28,7 +29,6 @@ mod proxies;
 mod request;
 mod serve;
 mod shapes;
-mod spells;
 mod state;
 mod tls;
 mod trace;

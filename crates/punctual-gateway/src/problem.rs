@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::access::Caller;
 use crate::bodies::BodyPermit;
-use crate::spells::Spells;
+use crate::log_throttle::LogThrottle;
 use crate::unread::{Unread, Why};
 
 /// Nothing is wrong then.
@@ -205,7 +205,7 @@ impl Problem {
 
     /// Tells the log what is no fault of who asked, under the id that the answer has; while the engine is
     /// away or full only the first, and how many more.
-    pub(crate) fn log(&self, trail: &Trail, spells: &Spells) {
+    pub(crate) fn log(&self, trail: &Trail, log_throttle: &LogThrottle) {
         let is_end = self.body.code == SHUTTING_DOWN;
         if !self.status.is_server_error() || is_end {
             return;
@@ -223,7 +223,7 @@ impl Problem {
             self.status,
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::INSUFFICIENT_STORAGE
         );
-        if !passes || spells.begins(code, cause) {
+        if !passes || log_throttle.is_first(code, cause) {
             tracing::error!(request_id, %method, path, status, code, error, "a request failed");
         } else {
             tracing::debug!(request_id, %method, path, status, code, error, "another request failed");

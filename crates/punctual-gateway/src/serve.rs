@@ -186,7 +186,7 @@ impl Gateway {
             meters: meters.clone(),
             guard: self.guard,
             doorbell: self.doorbell,
-            spells: Default::default(),
+            log_throttle: Default::default(),
             started: Stopwatch::start(),
             bodies: Bodies::new(&self.limits, meters.body_bytes.clone()),
             ending: watch::Sender::new(false),

@@ -12,10 +12,10 @@ use crate::access::Tokens;
 use crate::audit::Audit;
 use crate::bodies::Bodies;
 use crate::limits::GatewayLimits;
+use crate::log_throttle::LogThrottle;
 use crate::meters::Meters;
 use crate::problem::{Problem, Result};
 use crate::proxies::Proxies;
-use crate::spells::Spells;
 use crate::wakeup_coalescing::WakeupCoalescing;
 
 /// Cheap to clone.
@@ -45,7 +45,7 @@ pub(crate) struct Inner {
     /// Rung for jobs that are to be posted.
     pub(crate) doorbell: Doorbell,
     /// Of failures that come by the thousand.
-    pub(crate) spells: Spells,
+    pub(crate) log_throttle: LogThrottle,
     /// Since the gateway was made.
     pub(crate) started: Stopwatch,
     /// What bodies on their way take.

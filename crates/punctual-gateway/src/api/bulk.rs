@@ -189,7 +189,7 @@ impl Bulk {
                 Ok(enqueued) => receipts = enqueued.receipts.into_iter(),
                 Err(error) => {
                     let problem = Problem::from(error);
-                    problem.log(&self.trail, &self.shared.spells);
+                    problem.log(&self.trail, &self.shared.log_throttle);
                     failed = Some(problem);
                 }
             }

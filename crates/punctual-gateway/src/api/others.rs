@@ -352,7 +352,7 @@ fn told_failure(
     if !problem.is_outward() {
         return failed;
     }
-    problem.log(trail, &shared.spells);
+    problem.log(trail, &shared.log_throttle);
     if caller.sees_engine() {
         return failed;
     }

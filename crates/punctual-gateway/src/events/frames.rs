@@ -183,7 +183,7 @@ impl Reply {
         reference: Reference,
         problem: Problem,
     ) -> Self {
-        problem.log(trail, &shared.spells);
+        problem.log(trail, &shared.log_throttle);
         let ErrorAnswer { error } = problem.answer(Some(trail));
         Self::Error { reference, error }
     }

@@ -145,7 +145,11 @@ impl Watch {
                 // Every socket asks each second: of all of them one is told, as of requests. It is no request: the first of
                 // those is told with its id.
                 let cause = format!("changes: {}", error.message());
-                if self.shared.spells.begins(error.kind().code(), &cause) {
+                if self
+                    .shared
+                    .log_throttle
+                    .is_first(error.kind().code(), &cause)
+                {
                     tracing::warn!(%error, "the change feed failed; retrying");
                 } else {
                     tracing::debug!(%error, "the change feed failed; retrying");

@@ -21,15 +21,17 @@ async fn of_a_spell_the_first_is_told_then_a_count_a_minute_and_its_end() {
     let log = Log::default();
     let _keeps = log.keep();
     let clock = ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000));
-    let spells = Spells::by(Arc::new(clock.clone()));
+    let log_throttle = LogThrottle::by(Arc::new(clock.clone()));
     let fail = |code: &str, times: usize| {
         let away = "no answer from the first server";
-        let told = (0..times).filter(|_| spells.begins(code, away)).count();
+        let told = (0..times)
+            .filter(|_| log_throttle.is_first(code, away))
+            .count();
         assert!(told <= 1);
         told == 1
     };
     let pass = async |span| {
-        // Whoever follows the spell sleeps.
+        // Whoever follows the episode sleeps.
         while clock.next_sleeper().is_none() {
             yield_now().await;
         }
@@ -53,14 +55,17 @@ async fn of_a_spell_the_first_is_told_then_a_count_a_minute_and_its_end() {
     assert!(counted && told.contains("no request has failed"), "{told}");
     assert_eq!(clock.next_sleeper(), None, "nobody follows it any more");
 
-    assert!(fail("engine_full", 1), "the next one begins another spell");
+    assert!(
+        fail("engine_full", 1),
+        "the next one begins another episode"
+    );
     assert!(fail("engine_unavailable", 3), "each code has its own");
 }
 
 #[tokio::test]
 async fn another_cause_of_the_same_code_is_told_too_and_of_very_many_the_first_of_the_others() {
-    let spells = Spells::default();
-    let away = |cause: &str| spells.begins("engine_unavailable", cause);
+    let log_throttle = LogThrottle::default();
+    let away = |cause: &str| log_throttle.is_first("engine_unavailable", cause);
     assert!(away("the first server is gone"));
     assert!(away("the second server is gone"));
     assert!(!away("the first server is gone") && !away("the first server is gone"));
@@ -72,16 +77,21 @@ async fn another_cause_of_the_same_code_is_told_too_and_of_very_many_the_first_o
         CAUSES_MAX - 2 + 1,
         "the last one stands for the others"
     );
-    assert!(spells.begins("engine_full", "the disk"), "of another code");
-    assert_eq!(spells.open.lock().len(), CAUSES_MAX + 2);
+    assert!(
+        log_throttle.is_first("engine_full", "the disk"),
+        "of another code"
+    );
+    assert_eq!(log_throttle.open.lock().len(), CAUSES_MAX + 2);
     assert!(
         !away("the second server is gone"),
         "what is known is counted on"
     );
     let long = "x".repeat(10_000);
-    let spells = Spells::default();
-    assert!(spells.begins("engine_full", &long) && !spells.begins("engine_full", &long));
-    let kept = spells.open.lock();
+    let log_throttle = LogThrottle::default();
+    assert!(
+        log_throttle.is_first("engine_full", &long) && !log_throttle.is_first("engine_full", &long)
+    );
+    let kept = log_throttle.open.lock();
     assert!(
         kept.keys()
             .all(|reason| reason.cause.len() == CAUSE_CHARS_MAX)

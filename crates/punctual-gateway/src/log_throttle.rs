@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual::time::{Clock, SystemClock, minutes};
 
-/// Spells of failures, by their code and their cause.
+/// LogThrottle of failures, by their code and their cause.
 #[derive(Debug)]
-pub(crate) struct Spells {
+pub(crate) struct LogThrottle {
     clock: Arc<dyn Clock>,
     open: Arc<Open>,
 }
 
 #[derive(Debug, Default)]
-struct Open(Mutex<BTreeMap<Reason, Spell>>);
+struct Open(Mutex<BTreeMap<Reason, Episode>>);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Reason {
@@ -22,26 +22,26 @@ struct Reason {
     cause: String,
 }
 
-/// Spells at the same time: causes may name anything. More are one for each code, and codes are few.
+/// LogThrottle at the same time: causes may name anything. More are one for each code, and codes are few.
 const CAUSES_MAX: usize = 64;
 const OTHERS: &str = "other causes";
 /// Of a cause; the rest does not tell two apart.
 const CAUSE_CHARS_MAX: usize = 256;
 
 #[derive(Debug, Default)]
-struct Spell {
+struct Episode {
     /// Beyond the first.
     told: u64,
-    untold: u64,
+    unlogged: u64,
 }
 
-impl Default for Spells {
+impl Default for LogThrottle {
     fn default() -> Self {
         Self::by(Arc::new(SystemClock))
     }
 }
 
-impl Spells {
+impl LogThrottle {
     /// Takes minutes from that clock.
     pub(crate) fn by(clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -50,11 +50,11 @@ impl Spells {
         }
     }
 
-    /// Counts a failure; whether it begins a spell, and is to be told itself.
+    /// Counts a failure; whether it begins a episode, and is to be told itself.
     ///
-    /// A spell is over after a minute without one: that others succeed says nothing, as a full engine does
+    /// A episode is over after a minute without one: that others succeed says nothing, as a full engine does
     /// all but to enqueue.
-    pub(crate) fn begins(&self, code: &str, cause: &str) -> bool {
+    pub(crate) fn is_first(&self, code: &str, cause: &str) -> bool {
         let mut reason = Reason {
             code: code.to_owned(),
             cause: cause.chars().take(CAUSE_CHARS_MAX).collect(),
@@ -63,11 +63,11 @@ impl Spells {
         if open.len() >= CAUSES_MAX && !open.contains_key(&reason) {
             reason.cause = OTHERS.to_owned();
         }
-        if let Some(spell) = open.get_mut(&reason) {
-            spell.untold += 1;
+        if let Some(episode) = open.get_mut(&reason) {
+            episode.unlogged += 1;
             return false;
         }
-        open.insert(reason.clone(), Spell::default());
+        open.insert(reason.clone(), Episode::default());
         drop(open);
         let follow = follow(self.clock.clone(), self.open.clone(), reason);
         tokio::spawn(follow);
@@ -103,27 +103,27 @@ async fn follow(clock: Arc<dyn Clock>, open: Arc<Open>, reason: Reason) {
     }
 }
 
-/// What a minute of a spell was like.
+/// What a minute of a episode was like.
 enum Minute {
     Failed(u64),
-    /// The spell is over; it had so many failures beyond the first.
+    /// The episode is over; it had so many failures beyond the first.
     Quiet(u64),
 }
 
 impl Open {
     fn turn(&self, reason: &Reason) -> Minute {
         let mut open = self.lock();
-        if let Some(spell) = open.get_mut(reason)
-            && spell.untold > 0
+        if let Some(episode) = open.get_mut(reason)
+            && episode.unlogged > 0
         {
-            let requests = std::mem::take(&mut spell.untold);
-            spell.told += requests;
+            let requests = std::mem::take(&mut episode.unlogged);
+            episode.told += requests;
             return Minute::Failed(requests);
         }
-        Minute::Quiet(open.remove(reason).map_or(0, |spell| spell.told))
+        Minute::Quiet(open.remove(reason).map_or(0, |episode| episode.told))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Reason, Spell>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Reason, Episode>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
