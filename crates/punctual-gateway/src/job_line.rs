@@ -17,8 +17,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::decode::{self, DecodeError, shown};
 use crate::shapes::words::{Id, Name};
-use crate::unread::{self, Unread, shown};
 use parts::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
 pub(crate) use parts::{Instant as InstantText, Span as SpanText};
 pub use parts::{base64_of, hold_of};
@@ -150,7 +150,7 @@ impl JobLine {
             return Err("is not a JSON object".into());
         }
         // The line number is the file's, not always 1; the column is worth keeping.
-        unread::read(text.as_bytes()).map_err(Unread::into_line)
+        decode::read(text.as_bytes()).map_err(DecodeError::into_line)
     }
 
     /// Whether the line is a job that has a past: it belongs to `import`.

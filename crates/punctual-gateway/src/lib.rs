@@ -7,6 +7,7 @@ mod api;
 mod audit;
 mod bodies;
 mod connection_limit;
+mod decode;
 mod etag;
 mod events;
 mod follow_ups;
@@ -32,7 +33,6 @@ mod shapes;
 mod state;
 mod tls;
 mod trace;
-mod unread;
 mod wakeup_coalescing;
 
 pub use access::{Scope, Token, Tokens};

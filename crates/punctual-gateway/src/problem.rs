@@ -13,8 +13,8 @@ use utoipa::ToSchema;
 
 use crate::access::Caller;
 use crate::bodies::BodyPermit;
+use crate::decode::{DecodeError, Why};
 use crate::log_throttle::LogThrottle;
-use crate::unread::{Unread, Why};
 
 /// Nothing is wrong then.
 const SHUTTING_DOWN: &str = "shutting_down";
@@ -254,9 +254,9 @@ fn in_words<S: Serializer>(
     cause.as_ref().map(|cause| cause.to_string()).serialize(to)
 }
 
-impl From<Unread> for Problem {
-    fn from(unread: Unread) -> Self {
-        let Unread { why, message, .. } = unread;
+impl From<DecodeError> for Problem {
+    fn from(unread: DecodeError) -> Self {
+        let DecodeError { why, message, .. } = unread;
         let problem = match why {
             Why::Syntax => {
                 let place = format!("(line {}, column {})", unread.line, unread.column);

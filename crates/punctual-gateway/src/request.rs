@@ -14,9 +14,9 @@ use punctual::time::{Stopwatch, Timestamp, exact_span, parse_span, seconds, with
 use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::decode::{self, shown};
 use crate::problem::{Problem, Result, Trail};
 use crate::state::Shared;
-use crate::unread::{self, shown};
 
 /// The largest body that is read as a whole.
 pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;
@@ -128,7 +128,7 @@ pub(crate) async fn next_part(
 
 /// Reads a JSON object; says what is wrong with it, and where.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
-    Ok(unread::read_object(bytes)?)
+    Ok(decode::read_object(bytes)?)
 }
 
 /// What is kept of a list: one more than any call may carry, so that the engine refuses it.
@@ -192,7 +192,7 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
                 let what = said.split_once(": ").map_or(&*said, |(_, what)| what);
                 let pairs: Query<Vec<(String, String)>> =
                     Query::try_from_uri(&parts.uri).unwrap_or_default();
-                Err(unread::of_query(what, &pairs.0).into())
+                Err(decode::of_query(what, &pairs.0).into())
             }
         }
     }

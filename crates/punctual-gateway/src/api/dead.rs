@@ -8,10 +8,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::access::{Allowed, Reading};
+use crate::decode::shown;
 use crate::problem::{ErrorAnswer, Problem};
 use crate::request::{Answer, Pairs, in_range};
 use crate::state::Shared;
-use crate::unread::shown;
 
 /// Dead letters that ended with the same error, but for numbers and ids in it.
 #[derive(Debug, Serialize, ToSchema)]

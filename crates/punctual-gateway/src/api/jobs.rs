@@ -12,6 +12,7 @@ use utoipa::IntoParams;
 
 use crate::access::{Administering, Allowed, Asking, Caller, Enqueuing, Scope};
 use crate::audit;
+use crate::decode;
 use crate::job_line::JobLine;
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, Bounded, Read, json_bytes, parse, wait_until};
@@ -21,7 +22,6 @@ use crate::shapes::new_job::new_job;
 use crate::shapes::words::{Id, Name};
 use crate::state::Shared;
 use crate::trace::RequestTrace;
-use crate::unread;
 
 /// Enqueues one job, or an array of jobs
 #[utoipa::path(
@@ -49,7 +49,7 @@ pub(super) async fn enqueue(
         shared.ring(&caller.namespace, &job);
         return enqueue_one(&shared, &caller, job).await;
     }
-    let lines: Bounded<&RawValue> = unread::read(&bytes)?;
+    let lines: Bounded<&RawValue> = decode::read(&bytes)?;
     let jobs = lines.0.iter().enumerate().map(|(index, line)| {
         let job = parse(line.get().as_bytes()).and_then(new);
         job.map_err(|problem| problem.index(index))

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::access::{Allowed, Reading};
+use crate::decode::shown;
 use crate::follow_ups::is_of;
 use crate::job_line::{InstantText, SpanText};
 use crate::problem::{ErrorAnswer, Problem, Result};
@@ -22,7 +23,6 @@ use crate::shapes::job::JobList;
 use crate::shapes::listed::ListedJob;
 use crate::shapes::words::{Id, Name};
 use crate::state::Shared;
-use crate::unread::shown;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]

@@ -5,12 +5,12 @@ use axum::extract::State;
 use punctual::engine::{Stats, StatsRequest};
 
 use crate::access::{Allowed, Caller, Reading};
+use crate::decode::shown;
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Pairs};
 use crate::shapes::queue::StatsAnswer;
 use crate::shapes::total::{Sum, minutes_before};
 use crate::state::Shared;
-use crate::unread::shown;
 
 /// The minutes that engines remember.
 const MINUTES_MAX: u64 = 1_440;

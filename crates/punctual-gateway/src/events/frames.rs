@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::decode::shown;
 use crate::job_line::SpanText;
 use crate::problem::{ErrorAnswer, Problem, ProblemBody, Trail};
 use crate::shapes::lease::{ClaimAnswer, ExtendAnswer, SettleAnswer};
 use crate::shapes::queue::QueueList;
 use crate::state::Shared;
-use crate::unread::shown;
 
 /// Whatever a request calls itself; it comes back with the answer.
 pub(super) type Reference = Option<serde_json::Value>;

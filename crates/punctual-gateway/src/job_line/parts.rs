@@ -14,7 +14,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::unread::shown;
+use crate::decode::shown;
 
 /// A span as text, such as `30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

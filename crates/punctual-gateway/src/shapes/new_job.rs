@@ -4,9 +4,9 @@ use axum::http::StatusCode;
 use punctual::{NewJob, push};
 use punctual_push::Guard;
 
+use crate::decode::shown;
 use crate::job_line::JobLine;
 use crate::problem::{Problem, Result};
-use crate::unread::shown;
 
 /// The job that a line describes, with an id of its own unless it brings one; refused if it is to
 /// be posted to where the guard lets nobody.

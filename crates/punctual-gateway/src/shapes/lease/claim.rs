@@ -6,11 +6,11 @@ use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::token::hex;
+use crate::decode::shown;
 use crate::job_line::{JobLine, SpanText};
 use crate::problem::{Problem, Result};
 use crate::request::{bounded, in_range};
 use crate::shapes::words::{Id, Name};
-use crate::unread::shown;
 
 /// A claim; only `queues` is needed.
 #[derive(Debug, Deserialize, ToSchema)]

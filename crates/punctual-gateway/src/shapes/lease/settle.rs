@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::token::token_of;
+use crate::decode::shown;
 use crate::job_line::{JobLine, SpanText, either, raw};
 use crate::problem::{Problem, Result};
 use crate::request::bounded;

@@ -2,8 +2,8 @@
 
 use punctual::engine::Token;
 
+use crate::decode::shown;
 use crate::problem::{Problem, Result};
-use crate::unread::shown;
 
 /// Reads a token as it is written: `FENCE-NONCE`.
 pub(super) fn token_of(text: &str) -> Result<Token> {

@@ -8,7 +8,7 @@ use serde_path_to_error::{Path, Segment};
 
 /// Why something is not what it should be.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unread {
+pub(crate) struct DecodeError {
     pub(crate) why: Why,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
@@ -31,12 +31,12 @@ pub(crate) enum Why {
 const NO_VALUE: &str = "expected value";
 
 /// Reads a JSON object; readers of one would take an array too, field by field.
-pub(crate) fn read_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Unread> {
+pub(crate) fn read_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     if first != Some(&b'[') {
         return read(bytes);
     }
-    Err(Unread {
+    Err(DecodeError {
         why: Why::Field,
         message: "the input is an array".into(),
         hint: Some("use an object".into()),
@@ -46,7 +46,7 @@ pub(crate) fn read_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, 
 }
 
 /// Reads JSON.
-pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Unread> {
+pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
     serde_json::from_slice(bytes).map_err(|error| {
         // Only now is it worth following where the reader is.
         let mut again = serde_json::Deserializer::from_slice(bytes);
@@ -69,7 +69,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Unread>
             (true, None) => (Why::Field, shown(told), None),
             (false, _) => (Why::Syntax, told.to_owned(), None),
         };
-        Unread {
+        DecodeError {
             why,
             message,
             hint,
@@ -79,7 +79,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Unread>
     })
 }
 
-impl Unread {
+impl DecodeError {
     /// In one line, for who sent a line.
     pub(crate) fn into_line(self) -> String {
         let Self {
@@ -102,7 +102,7 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 /// A query that could not be read, by what its reader said.
-pub(crate) fn of_query(told: &str, pairs: &[(String, String)]) -> Unread {
+pub(crate) fn of_query(told: &str, pairs: &[(String, String)]) -> DecodeError {
     let (name, what) = told.split_once(": ").unwrap_or(("", told));
     let value = pairs.iter().find(|(known, _)| known == name);
     let value = value.map(|(_, value)| Value::String(value.clone()));
@@ -113,7 +113,7 @@ pub(crate) fn of_query(told: &str, pairs: &[(String, String)]) -> Unread {
         what => what,
     };
     let (why, message, hint) = field(&shown(name), what, value.as_ref());
-    Unread {
+    DecodeError {
         why,
         message,
         hint,
