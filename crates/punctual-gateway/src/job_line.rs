@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::decode::{self, DecodeError, shown};
-use crate::shapes::words::{Id, Name};
+use crate::json::words::{Id, Name};
 use parts::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
 pub(crate) use parts::{Instant as InstantText, Span as SpanText};
 pub use parts::{base64_of, hold_of};

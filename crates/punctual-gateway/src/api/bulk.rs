@@ -15,10 +15,10 @@ use serde::Serialize;
 
 use crate::access::{Allowed, Caller, Enqueuing};
 use crate::bodies::BodyPermit;
+use crate::json::job::ReceiptLine;
+use crate::json::new_job::new_job;
 use crate::problem::{ErrorAnswer, Problem, Result, Trail};
 use crate::request::{expect_type, next_part, parse};
-use crate::shapes::job::ReceiptLine;
-use crate::shapes::new_job::new_job;
 use crate::state::Shared;
 use crate::trace::RequestTrace;
 

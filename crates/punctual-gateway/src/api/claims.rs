@@ -12,11 +12,11 @@ use tokio::sync::oneshot;
 
 use super::undelivered::Undelivered;
 use crate::access::{Allowed, Caller, Working};
-use crate::problem::{ErrorAnswer, Problem, Result};
-use crate::request::{Answer, Read, wait_until};
-use crate::shapes::lease::{
+use crate::json::lease::{
     Asked, ClaimAnswer, ClaimRequest, ExtendAnswer, ExtendRequest, SettleAnswer, SettleRequest,
 };
+use crate::problem::{ErrorAnswer, Problem, Result};
+use crate::request::{Answer, Read, wait_until};
 use crate::state::Shared;
 use crate::wakeup_coalescing::Key;
 

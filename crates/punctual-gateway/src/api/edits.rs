@@ -7,9 +7,9 @@ use punctual::engine::{Edit, Select, Target};
 use super::list::{cursor_of, text_of_cursor};
 use crate::access::{Allowed, Reading, Scope};
 use crate::audit;
+use crate::json::edit::{EditAnswer, EditRequest};
 use crate::problem::{ErrorAnswer, Problem};
 use crate::request::{Answer, Read, in_range};
-use crate::shapes::edit::{EditAnswer, EditRequest};
 use crate::state::Shared;
 
 /// Changes jobs by id, unique key or filter, or shows what would change

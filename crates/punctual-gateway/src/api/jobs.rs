@@ -14,12 +14,12 @@ use crate::access::{Administering, Allowed, Asking, Caller, Enqueuing, Scope};
 use crate::audit;
 use crate::decode;
 use crate::job_line::JobLine;
+use crate::json::edit::{OneEdited, Patch, state_of};
+use crate::json::job::{JobAnswer, ManyEnqueued, OneEnqueued};
+use crate::json::new_job::new_job;
+use crate::json::words::{Id, Name};
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, Bounded, Read, json_bytes, parse, wait_until};
-use crate::shapes::edit::{OneEdited, Patch, state_of};
-use crate::shapes::job::{JobAnswer, ManyEnqueued, OneEnqueued};
-use crate::shapes::new_job::new_job;
-use crate::shapes::words::{Id, Name};
 use crate::state::Shared;
 use crate::trace::RequestTrace;
 

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::access::{Allowed, Reading};
+use crate::json::words::Name;
 use crate::problem::ErrorAnswer;
 use crate::request::{Answer, Asked};
-use crate::shapes::words::Name;
 use crate::state::Shared;
 
 /// Jobs of one state that one answer counts.

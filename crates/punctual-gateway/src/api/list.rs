@@ -16,12 +16,12 @@ use crate::access::{Allowed, Reading};
 use crate::decode::shown;
 use crate::follow_ups::is_of;
 use crate::job_line::{InstantText, SpanText};
+use crate::json::edit::FilterLine;
+use crate::json::job::JobList;
+use crate::json::listed::ListedJob;
+use crate::json::words::{Id, Name};
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, in_range};
-use crate::shapes::edit::FilterLine;
-use crate::shapes::job::JobList;
-use crate::shapes::listed::ListedJob;
-use crate::shapes::words::{Id, Name};
 use crate::state::Shared;
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -10,10 +10,10 @@ use utoipa::{IntoParams, ToSchema};
 use super::list::{cursor_of, text_of_cursor};
 use crate::access::{Administering, Allowed, Caller, Reading};
 use crate::audit;
+use crate::json::queue::QueueList;
+use crate::json::words::{Count, Name};
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, Pairs, Read};
-use crate::shapes::queue::QueueList;
-use crate::shapes::words::{Count, Name};
 use crate::state::Shared;
 
 /// Counts the jobs of queues by state

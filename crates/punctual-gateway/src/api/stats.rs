@@ -6,10 +6,10 @@ use punctual::engine::{Stats, StatsRequest};
 
 use crate::access::{Allowed, Caller, Reading};
 use crate::decode::shown;
+use crate::json::queue::StatsAnswer;
+use crate::json::total::{Sum, minutes_before};
 use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Pairs};
-use crate::shapes::queue::StatsAnswer;
-use crate::shapes::total::{Sum, minutes_before};
 use crate::state::Shared;
 
 /// The minutes that engines remember.

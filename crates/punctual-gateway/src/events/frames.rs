@@ -5,9 +5,9 @@ use serde_json::value::RawValue;
 
 use crate::decode::shown;
 use crate::job_line::SpanText;
+use crate::json::lease::{ClaimAnswer, ExtendAnswer, SettleAnswer};
+use crate::json::queue::QueueList;
 use crate::problem::{ErrorAnswer, Problem, ProblemBody, Trail};
-use crate::shapes::lease::{ClaimAnswer, ExtendAnswer, SettleAnswer};
-use crate::shapes::queue::QueueList;
 use crate::state::Shared;
 
 /// Whatever a request calls itself; it comes back with the answer.

@@ -12,8 +12,8 @@ use punctual::time::{Timestamp, millis, pause, seconds};
 
 use super::frames::{ChangeLine, Reply, Wish};
 use crate::access::Caller;
+use crate::json::queue::{QueueLine, QueueList};
 use crate::problem::{Problem, Result};
-use crate::shapes::queue::{QueueLine, QueueList};
 use crate::state::Shared;
 
 /// Changes within that span go in one frame.

@@ -1,7 +1,7 @@
 //! Tests of what is kept of long lists.
 
 use super::{Bounded, ITEMS_KEPT, parse};
-use crate::shapes::edit::EditRequest;
+use crate::json::edit::EditRequest;
 
 #[test]
 fn of_a_list_without_end_a_bounded_part_is_kept() {

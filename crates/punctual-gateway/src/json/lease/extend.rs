@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::token::token_of;
 use crate::job_line::SpanText;
+use crate::json::words::{Id, PageToken};
 use crate::problem::{Problem, Result};
 use crate::request::bounded;
 use crate::shapes::words::{Id, LeaseToken};

@@ -8,9 +8,9 @@ use utoipa::ToSchema;
 use super::token::hex;
 use crate::decode::shown;
 use crate::job_line::{JobLine, SpanText};
+use crate::json::words::{Id, Name};
 use crate::problem::{Problem, Result};
 use crate::request::{bounded, in_range};
-use crate::shapes::words::{Id, Name};
 
 /// A claim; only `queues` is needed.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -5,7 +5,7 @@ use punctual::{Effect, JobId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::shapes::job::holder;
+use crate::json::job::holder;
 
 /// The answer to a settlement, in the order sent.
 #[derive(Debug, Serialize, ToSchema)]

@@ -12,6 +12,8 @@ use utoipa::ToSchema;
 use super::token::token_of;
 use crate::decode::shown;
 use crate::job_line::{JobLine, SpanText, either, raw};
+use crate::json::new_job::new_job;
+use crate::json::words::{Count, Id, PageToken};
 use crate::problem::{Problem, Result};
 use crate::request::bounded;
 use crate::shapes::new_job::new_job;
