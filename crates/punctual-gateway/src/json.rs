@@ -1,4 +1,4 @@
-//! The JSON of requests and answers, beside [`JobLine`](crate::JobLine).
+//! The JSON of requests and answers, beside [`JobJson`](crate::JobJson).
 
 pub(crate) mod edit;
 pub(crate) mod job;

@@ -1,6 +1,6 @@
 //! The gateway: HTTP and WebSocket for every language, and a page, over any engine.
 //!
-//! `docs/http-api.md` tells every route; [`JobLine`] is a job as JSON, in answers and in files.
+//! `docs/http-api.md` tells every route; [`JobJson`] is a job as JSON, in answers and in files.
 
 mod access;
 mod api;
@@ -14,7 +14,7 @@ mod follow_ups;
 mod framing;
 mod guard;
 mod health;
-mod job_line;
+mod job_json;
 mod json;
 mod limits;
 mod listener;
@@ -38,7 +38,7 @@ mod wakeup_coalescing;
 pub use access::{Scope, Token, Tokens};
 pub use api::open_api;
 pub use audit::{Audit, Entry as AuditEntry};
-pub use job_line::{JobLine, LineError, base64_of, hold_of, is_hostile};
+pub use job_json::{JobJson, LineError, base64_of, hold_of, is_hostile};
 pub use json::reason::in_words;
 pub use limits::GatewayLimits;
 pub use meters::Registry;

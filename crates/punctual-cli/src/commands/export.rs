@@ -11,7 +11,7 @@ use crate::connect::Make;
 use crate::failure::{Failure, Result};
 use crate::output::{counted, object};
 use crate::progress::Progress;
-use punctual_gateway::JobLine;
+use punctual_gateway::JobJson;
 
 /// Write every job with its history to a file for `import`
 #[derive(Debug, clap::Args)]
@@ -85,7 +85,7 @@ impl Args {
             };
             let listing = session.engine.list(&session.namespace, list).await?;
             for job in &listing.jobs {
-                serde_json::to_writer(&mut to, &JobLine::from(job)).map_err(io::Error::from)?;
+                serde_json::to_writer(&mut to, &JobJson::from(job)).map_err(io::Error::from)?;
                 to.write_all(b"\n")?;
                 written += 1;
             }

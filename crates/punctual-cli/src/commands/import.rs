@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::lines::{lines_of, open_twice};
 use crate::output::{count, object};
 use crate::progress::Progress;
-use punctual_gateway::JobLine;
+use punctual_gateway::JobJson;
 
 /// Read the jobs of an export, with their states, counters, times and errors
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ impl Args {
         let file = open_twice(&self.file)?;
         let unreadable = |error: std::io::Error| Failure::file("read", &self.file, &error);
         let read = |line: &crate::lines::Line| -> Result<NewJob, String> {
-            let job = line.read(|text| JobLine::parse(text)?.into_import())?;
+            let job = line.read(|text| JobJson::parse(text)?.into_import())?;
             job.check(&limits).map_err(|error| error.to_string())?;
             Ok(job)
         };

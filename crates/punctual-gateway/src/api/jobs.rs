@@ -13,7 +13,7 @@ use utoipa::IntoParams;
 use crate::access::{Administering, Allowed, Asking, Caller, Enqueuing, Scope};
 use crate::audit;
 use crate::decode;
-use crate::job_line::JobLine;
+use crate::job_json::JobJson;
 use crate::json::edit::{OneEdited, Patch, state_of};
 use crate::json::job::{JobAnswer, ManyEnqueued, OneEnqueued};
 use crate::json::new_job::new_job;
@@ -25,7 +25,7 @@ use crate::trace::RequestTrace;
 
 /// Enqueues one job, or an array of jobs
 #[utoipa::path(
-    post, path = "/v1/jobs", tag = "jobs", request_body = JobLine,
+    post, path = "/v1/jobs", tag = "jobs", request_body = JobJson,
     responses(
         (status = 200, body = OneEnqueued), (status = 201, body = OneEnqueued),
         (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer)
@@ -39,7 +39,7 @@ pub(super) async fn enqueue(
     let trace = RequestTrace::of(request.headers(), &shared).await;
     let bytes = json_bytes(&shared, request).await?;
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    let new = |line: JobLine| {
+    let new = |line: JobJson| {
         let mut job = new_job(line, &shared.guard)?;
         trace.iter().for_each(|trace| trace.give(&mut job));
         Ok(job)

@@ -15,7 +15,7 @@ use utoipa::IntoParams;
 use crate::access::{Allowed, Reading};
 use crate::decode::shown;
 use crate::follow_ups::is_of;
-use crate::job_line::{InstantText, SpanText};
+use crate::job_json::{InstantText, SpanText};
 use crate::json::edit::FilterLine;
 use crate::json::job::JobList;
 use crate::json::listed::ListedJob;

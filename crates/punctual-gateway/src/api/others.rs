@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::access::{Administering, Allowed, Anything, Caller, Scope, caller_of};
 use crate::audit;
-use crate::job_line::InstantText;
+use crate::job_json::InstantText;
 use crate::problem::{ErrorAnswer, Problem, Result, Trail};
 use crate::process::ProcessLine;
 use crate::request::{Answer, Asked, Read, body_bytes, expect_type, in_range};

@@ -1,10 +1,10 @@
 use serde_json::json;
 
 use super::*;
-use crate::JobLine;
+use crate::JobJson;
 
 fn told(text: &str) -> (String, Option<String>) {
-    let unread = read_object::<JobLine>(text.as_bytes()).expect_err(text);
+    let unread = read_object::<JobJson>(text.as_bytes()).expect_err(text);
     (unread.message, unread.hint)
 }
 

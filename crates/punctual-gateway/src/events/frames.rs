@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::decode::shown;
-use crate::job_line::SpanText;
+use crate::job_json::SpanText;
 use crate::json::lease::{ClaimAnswer, ExtendAnswer, SettleAnswer};
 use crate::json::queue::QueueList;
 use crate::problem::{ErrorAnswer, Problem, ProblemBody, Trail};

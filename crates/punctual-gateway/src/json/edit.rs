@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::words::{Id, Name};
-use crate::job_line::{InstantText, SpanText, either, raw};
+use crate::job_json::{InstantText, SpanText, either, raw};
 use crate::problem::{Problem, Result};
 use crate::request::bounded_some;
 

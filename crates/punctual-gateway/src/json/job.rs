@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::listed::ListedJob;
 use super::reason::ReasonLine;
-use crate::job_line::{JobLine, json_or_base64};
+use crate::job_json::{JobJson, json_or_base64};
 
 /// A job or its tombstone, with the requested explanation.
 #[derive(Debug, Serialize, ToSchema)]
@@ -17,7 +17,7 @@ pub(crate) enum JobAnswer {
     /// Every field.
     Job {
         #[serde(flatten)]
-        job: Box<JobLine>,
+        job: Box<JobJson>,
         /// The reasons, the weightiest first, if they were asked for.
         #[serde(skip_serializing_if = "Option::is_none")]
         explain: Option<Vec<ReasonLine>>,
@@ -61,7 +61,7 @@ impl JobAnswer {
                     explanation.reasons.iter().map(line).collect()
                 });
                 Self::Job {
-                    job: Box::new(JobLine::document(&job)),
+                    job: Box::new(JobJson::document(&job)),
                     explain: reasons,
                     now,
                 }

@@ -4,13 +4,13 @@ use punctual::JobRecord;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::job_line::JobLine;
+use crate::job_json::JobJson;
 
 /// One job of a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ListedJob {
     #[serde(flatten)]
-    job: JobLine,
+    job: JobJson,
     /// The first characters of the payload, with `preview`; missing if the payload is no text.
     #[serde(skip_serializing_if = "Option::is_none")]
     preview: Option<String>,
@@ -23,7 +23,7 @@ impl ListedJob {
     /// The whole job.
     pub(crate) fn whole(job: &JobRecord) -> Self {
         Self {
-            job: JobLine::document(job),
+            job: JobJson::document(job),
             preview: None,
             payload_bytes: None,
         }
@@ -31,7 +31,7 @@ impl ListedJob {
 
     /// The job, and that many characters in place of its payload.
     pub(crate) fn with_preview(job: &JobRecord, characters: usize) -> Self {
-        let mut line = JobLine::document(job);
+        let mut line = JobJson::document(job);
         line.payload = None;
         line.payload_base64 = None;
         Self {

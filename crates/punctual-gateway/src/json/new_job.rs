@@ -5,12 +5,12 @@ use punctual::{NewJob, push};
 use punctual_push::Guard;
 
 use crate::decode::shown;
-use crate::job_line::JobLine;
+use crate::job_json::JobJson;
 use crate::problem::{Problem, Result};
 
 /// The job that a line describes, with an id of its own unless it brings one; refused if it is to
 /// be posted to where the guard lets nobody.
-pub(crate) fn new_job(line: JobLine, guard: &Guard) -> Result<NewJob> {
+pub(crate) fn new_job(line: JobJson, guard: &Guard) -> Result<NewJob> {
     if line.queue.is_none() && line.target.is_none() {
         let hint = "send queue, 1 to 128 of a-z A-Z 0-9 . _ - : /, or a target";
         return Err(Problem::invalid("queue is missing").hint(hint));

@@ -15,7 +15,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::lines::{FileHash, Line, lines_of, open_twice};
 use crate::output::{count, counted, object};
 use crate::progress::Progress;
-use punctual_gateway::JobLine;
+use punctual_gateway::JobJson;
 
 /// Bad lines that an error names; the rest are counted.
 const BAD_LINES_SHOWN: usize = 10;
@@ -132,7 +132,7 @@ impl FromFile<'_> {
                     false,
                 ));
             }
-            let read = JobLine::parse(text)?;
+            let read = JobJson::parse(text)?;
             let has_id = read.id.is_some();
             let job = read.into_new_job(&defaults)?;
             Ok((job, has_id))

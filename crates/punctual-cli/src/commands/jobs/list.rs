@@ -9,7 +9,7 @@ use super::select::Where;
 use crate::args::Session;
 use crate::failure::Result;
 use crate::output::{Columns, ago, cut};
-use punctual_gateway::JobLine;
+use punctual_gateway::JobJson;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,7 +81,7 @@ impl Args {
         if session.out.is_json() {
             return jobs
                 .iter()
-                .try_for_each(|job| session.out.json(&JobLine::from(job)));
+                .try_for_each(|job| session.out.json(&JobJson::from(job)));
         }
         if jobs.is_empty() {
             session.out.note("no jobs");

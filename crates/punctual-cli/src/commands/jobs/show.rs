@@ -10,7 +10,7 @@ use super::show_named;
 use crate::args::Session;
 use crate::failure::Result;
 use crate::output::{ago, cut, object};
-use punctual_gateway::{JobLine, base64_of};
+use punctual_gateway::{JobJson, base64_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,7 +37,7 @@ impl Args {
             }
             match got {
                 Got::Job(job, _) if session.out.is_json() => {
-                    session.out.json(&JobLine::from(&*job))
+                    session.out.json(&JobJson::from(&*job))
                 }
                 Got::Job(job, _) => session.out.card(&fields(&job, now)),
                 Got::Mark {

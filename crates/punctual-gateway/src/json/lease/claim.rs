@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::token::hex;
 use crate::decode::shown;
-use crate::job_line::{JobLine, SpanText};
+use crate::job_json::{JobJson, SpanText};
 use crate::json::words::{Id, Name};
 use crate::problem::{Problem, Result};
 use crate::request::{bounded, in_range};
@@ -166,5 +166,5 @@ struct LeaseLine {
     token: String,
     /// The instant the lease ends unless it is extended.
     deadline: String,
-    jobs: Vec<JobLine>,
+    jobs: Vec<JobJson>,
 }

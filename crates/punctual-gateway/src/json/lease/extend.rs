@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::token::token_of;
-use crate::job_line::SpanText;
+use crate::job_json::SpanText;
 use crate::json::words::{Id, PageToken};
 use crate::problem::{Problem, Result};
 use crate::request::bounded;

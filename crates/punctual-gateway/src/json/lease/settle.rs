@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::token::token_of;
 use crate::decode::shown;
-use crate::job_line::{JobLine, SpanText, either, raw};
+use crate::job_json::{JobJson, SpanText, either, raw};
 use crate::json::new_job::new_job;
 use crate::json::words::{Count, Id, PageToken};
 use crate::problem::{Problem, Result};
@@ -166,7 +166,7 @@ enum OutcomeLine {
 #[serde(rename_all = "snake_case")]
 enum EffectLine {
     /// A new job.
-    Enqueue(Box<JobLine>),
+    Enqueue(Box<JobJson>),
     /// Clears a name that a held job waits for.
     Clear(ClearLine),
 }

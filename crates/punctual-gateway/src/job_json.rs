@@ -30,7 +30,7 @@ pub(crate) use record::json_or_base64;
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = Job)]
 #[serde(deny_unknown_fields, default)]
-pub struct JobLine {
+pub struct JobJson {
     /// Its id, a UUID.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Id>)]
@@ -143,7 +143,7 @@ pub struct JobLine {
 /// Why a line is no job, in words for the person who wrote it.
 pub type LineError = String;
 
-impl JobLine {
+impl JobJson {
     /// Reads one line.
     pub fn parse(text: &str) -> Result<Self, LineError> {
         if !text.trim_start().starts_with('{') {

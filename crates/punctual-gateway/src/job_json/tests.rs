@@ -77,10 +77,10 @@ fn record() -> JobRecord {
 
 /// Writes a record as a line, reads that, and answers the record of the import.
 fn round_trip(record: &JobRecord) -> JobRecord {
-    let line = serde_json::to_string(&JobLine::from(record)).expect("a line");
+    let line = serde_json::to_string(&JobJson::from(record)).expect("a line");
     assert!(!line.contains('\n'), "{line}");
-    let job = JobLine::parse(&line)
-        .and_then(JobLine::into_import)
+    let job = JobJson::parse(&line)
+        .and_then(JobJson::into_import)
         .unwrap_or_else(|error| panic!("{error}: {line}"));
     *job.history.expect("an import has a history")
 }
@@ -159,7 +159,7 @@ fn a_short_line_takes_the_rest_from_the_defaults() {
         priority: 1,
         ..NewJob::new("mail", "")
     };
-    let read = |text: &str| JobLine::parse(text)?.into_new_job(&defaults);
+    let read = |text: &str| JobJson::parse(text)?.into_new_job(&defaults);
     let job =
         read(r#"{"payload":{"to": "x"},"delay":"30m","unique":"k","headers":{"b":"1","a":"2"}}"#)
             .expect("a job");
@@ -183,7 +183,7 @@ fn a_short_line_takes_the_rest_from_the_defaults() {
 fn wrong_lines_say_what_is_wrong() {
     let defaults = NewJob::new("mail", "");
     let refusal = |text: &str| {
-        let read = JobLine::parse(text).and_then(|line| line.into_new_job(&defaults));
+        let read = JobJson::parse(text).and_then(|line| line.into_new_job(&defaults));
         read.expect_err(text)
     };
     assert!(refusal("{\"payload\":1").contains("EOF"));

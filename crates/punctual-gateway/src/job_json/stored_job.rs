@@ -8,16 +8,16 @@ use serde_json::value::RawValue;
 
 use super::parts::{Headers, base64_of};
 use super::past::{LoggedLine, PastLine};
-use super::{JobLine, LineError, RetryLine, either};
+use super::{JobJson, LineError, RetryLine, either};
 
-impl From<&JobRecord> for JobLine {
+impl From<&JobRecord> for JobJson {
     /// Every field on one line, so that reading it back gives the same record.
     fn from(job: &JobRecord) -> Self {
         Self::of(job, |text| !text.chars().any(is_hostile))
     }
 }
 
-impl JobLine {
+impl JobJson {
     /// Every field, inside a document that may have many lines: any JSON stays as it was sent.
     pub fn document(job: &JobRecord) -> Self {
         Self::of(job, |_| true)
@@ -78,7 +78,7 @@ impl JobLine {
     }
 }
 
-impl JobLine {
+impl JobJson {
     /// The job with its past, for an import.
     pub fn into_import(mut self) -> Result<NewJob, LineError> {
         let missing = |name: &str| format!("has no {name}; is it a line of an export?");
