@@ -81,7 +81,7 @@ pub(crate) async fn events(
         .max_message_size(BODY_BYTES_MAX)
         .max_frame_size(BODY_BYTES_MAX);
     Ok(upgrade.on_upgrade(async move |socket| {
-        shared.meters.sockets.increment(1);
+        shared.metrics.sockets.increment(1);
         let mut conversation = Socket {
             stream: socket,
             reader: shared.limits.reader,
@@ -104,7 +104,7 @@ pub(crate) async fn events(
         if let Err(End(code, why)) = ended {
             conversation.close(code, why).await;
         }
-        shared.meters.sockets.decrement(1);
+        shared.metrics.sockets.decrement(1);
         drop(permit);
     }))
 }

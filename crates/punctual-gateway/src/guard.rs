@@ -37,7 +37,7 @@ pub(crate) async fn guard(
         *response.body_mut() = Body::from(body);
     }
     let status = response.status().as_u16();
-    shared.meters.answered(status);
+    shared.metrics.answered(status);
     let Trail {
         id, method, path, ..
     } = &trail;

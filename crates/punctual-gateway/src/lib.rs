@@ -22,7 +22,7 @@ mod local;
 #[cfg(test)]
 mod log;
 mod log_throttle;
-mod meters;
+mod metrics;
 mod overload;
 mod page;
 mod problem;
@@ -41,7 +41,7 @@ pub use audit::{Audit, Entry as AuditEntry};
 pub use job_json::{JobJson, LineError, base64_of, hold_of, is_hostile};
 pub use json::reason::in_words;
 pub use limits::GatewayLimits;
-pub use meters::Registry;
+pub use crate::metrics::Registry;
 pub use proxies::Proxy;
 pub use serve::{Gateway, Serving, Sharer, Sharing};
 pub use tls::Tls;

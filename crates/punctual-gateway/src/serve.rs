@@ -19,7 +19,7 @@ use crate::bodies::Bodies;
 use crate::limits::GatewayLimits;
 use crate::listener::Listeners;
 use crate::local::LocalListener;
-use crate::meters::{Measured, Meters, Registry};
+use crate::metrics::{MeteredEngine, GatewayMetrics, Registry};
 use crate::proxies::{Proxies, Proxy};
 use crate::state::{Inner, Shared};
 use crate::tls::Tls;
@@ -170,9 +170,9 @@ impl Gateway {
     }
 
     pub(crate) fn shared(self) -> Shared {
-        let meters = Arc::new(Meters::new(self.registry));
+        let metrics = Arc::new(GatewayMetrics::new(self.registry));
         let round = self.limits.round;
-        let measured = Measured::new(self.engine, meters.clone(), self.duties, round);
+        let measured = MeteredEngine::new(self.engine, metrics.clone(), self.duties, round);
         Shared::new(Inner {
             engine: Arc::new(measured),
             header_bytes: Default::default(),
@@ -183,12 +183,12 @@ impl Gateway {
             proxies: Proxies(self.proxies),
             hosts: self.hosts,
             clock: self.clock,
-            meters: meters.clone(),
+            metrics: metrics.clone(),
             guard: self.guard,
             doorbell: self.doorbell,
             log_throttle: Default::default(),
             started: Stopwatch::start(),
-            bodies: Bodies::new(&self.limits, meters.body_bytes.clone()),
+            bodies: Bodies::new(&self.limits, metrics.body_bytes.clone()),
             ending: watch::Sender::new(false),
         })
     }

@@ -13,7 +13,7 @@ use crate::audit::Audit;
 use crate::bodies::Bodies;
 use crate::limits::GatewayLimits;
 use crate::log_throttle::LogThrottle;
-use crate::meters::Meters;
+use crate::metrics::GatewayMetrics;
 use crate::problem::{Problem, Result};
 use crate::proxies::Proxies;
 use crate::wakeup_coalescing::WakeupCoalescing;
@@ -24,7 +24,7 @@ pub(crate) struct Shared(Arc<Inner>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    /// Measured.
+    /// MeteredEngine.
     pub(crate) engine: Arc<dyn Engine>,
     /// The engine's, once somebody needed it.
     pub(crate) header_bytes: OnceCell<usize>,
@@ -39,7 +39,7 @@ pub(crate) struct Inner {
     pub(crate) hosts: Vec<String>,
     /// The clock that a route may move, in tests.
     pub(crate) clock: Option<ManualClock>,
-    pub(crate) meters: Arc<Meters>,
+    pub(crate) metrics: Arc<GatewayMetrics>,
     /// What targets of jobs are held against.
     pub(crate) guard: Guard,
     /// Rung for jobs that are to be posted.

@@ -12,7 +12,7 @@ use punctual::time::{seconds, within};
 
 use super::others::{ENGINE_ANSWERS_WITHIN, seen_by};
 use crate::access::{Allowed, Reading, Scope};
-use crate::meters::{OTHER, Page, Shown};
+use crate::metrics::{OTHER, Exposition, Shown};
 use crate::problem::{ErrorAnswer, Result};
 use crate::state::Shared;
 
@@ -36,7 +36,7 @@ pub(super) async fn metrics(
         let stats = shared.engine.stats(&caller.namespace, request).await?;
         punctual::Result::Ok((stats, shared.engine.info().await?))
     };
-    let mut page = Page::default();
+    let mut page = Exposition::default();
     match within(ENGINE_ANSWERS_WITHIN, asked).await {
         Some(Ok((stats, info))) => write_engine(&mut page, stats, &seen_by(&caller, info)),
         // What this process counts is told all the same, then most of all.
@@ -55,12 +55,12 @@ pub(super) async fn metrics(
         queues: caller.sees_all() || caller.allows(Scope::Operator) && !shared.tokens.are_of_many(),
         engine: caller.allows(Scope::Operator),
     };
-    shared.meters.write(&mut page, &caller.namespace, shown);
+    shared.metrics.write(&mut page, &caller.namespace, shown);
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((content_type, page.into_text()).into_response())
 }
 
-fn write_engine(page: &mut Page, stats: Stats, info: &Info) {
+fn write_engine(page: &mut Exposition, stats: Stats, info: &Info) {
     page.gauge("punctual_workers", stats.workers.len());
     write_queues(page, stats);
     page.gauge("punctual_healthy", u8::from(info.health.ok));
@@ -71,7 +71,7 @@ fn write_engine(page: &mut Page, stats: Stats, info: &Info) {
     }
 }
 
-fn write_queues(page: &mut Page, stats: Stats) {
+fn write_queues(page: &mut Exposition, stats: Stats) {
     let free = free_workers(&stats.workers, stats.now);
     let mut queues = stats.queues;
     let waits = |queue: &QueueStats| queue.counts.pending() + queue.counts.of(JobState::Active);

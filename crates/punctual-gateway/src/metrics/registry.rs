@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
 use super::buckets::Buckets;
-use super::page::Page;
+use super::exposition::Exposition;
 use super::{OF_THE_ENGINE, Shown};
 
 /// What is counted in this process, for `/metrics`.
@@ -81,7 +81,7 @@ impl Registry {
     }
 
     /// Every family that is shown, in the order of their names, among them counters that are kept elsewhere.
-    pub(super) fn write(&self, page: &mut Page, others: (&str, Vec<(String, u64)>), shown: Shown) {
+    pub(super) fn write(&self, page: &mut Exposition, others: (&str, Vec<(String, u64)>), shown: Shown) {
         let mut families = self.lock().clone();
         if !shown.engine {
             families.remove(OF_THE_ENGINE);
@@ -124,7 +124,7 @@ impl Registry {
     }
 }
 
-fn write_spans(page: &mut Page, name: &str, labels: &str, spans: &Buckets) {
+fn write_spans(page: &mut Exposition, name: &str, labels: &str, spans: &Buckets) {
     let (buckets, sum) = spans.read();
     let comma = if labels.is_empty() { "" } else { "," };
     let count = buckets.last().map_or(0, |(_, count)| *count);

@@ -14,16 +14,16 @@ use punctual::time::{Stopwatch, Timestamp};
 use punctual::{Engine, Namespace, NewJob, Outcome, Result};
 use punctual_push::DutyHealth;
 
-use super::Meters;
+use super::GatewayMetrics;
 use crate::health;
 
 /// An engine whose round trips and work are counted, whichever route they came by, and whose health is that
 /// of this process too.
 ///
 /// Waits are not timed: they last as long as they were asked to.
-pub(crate) struct Measured {
+pub(crate) struct MeteredEngine {
     engine: Arc<dyn Engine>,
-    meters: Arc<Meters>,
+    metrics: Arc<GatewayMetrics>,
     duties: DutyHealth,
     round: Duration,
     trips: [Histogram; VERBS.len()],
@@ -34,22 +34,22 @@ const VERBS: [&str; 11] = [
     "info",
 ];
 
-impl Measured {
+impl MeteredEngine {
     /// Whose loops take no longer than that for a round.
     pub(crate) fn new(
         engine: Arc<dyn Engine>,
-        meters: Arc<Meters>,
+        metrics: Arc<GatewayMetrics>,
         duties: DutyHealth,
         round: Duration,
     ) -> Self {
         let trips = VERBS.map(|verb| {
-            meters
+            metrics
                 .registry
                 .spans("punctual_engine_seconds", &[("verb", verb)])
         });
         Self {
             engine,
-            meters,
+            metrics,
             duties,
             round,
             trips,
@@ -65,7 +65,7 @@ impl Measured {
 }
 
 #[async_trait]
-impl Engine for Measured {
+impl Engine for MeteredEngine {
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
         self.timed(0, self.engine.enqueue(namespace, jobs)).await
     }
@@ -86,7 +86,7 @@ impl Engine for Measured {
                 ExtendVerdict::Extended { lost, .. } => lost.len() as u64,
                 _ => 0,
             };
-            self.meters.lease_lost.increment(lost);
+            self.metrics.lease_lost.increment(lost);
         }
         Ok(extended)
     }
@@ -104,15 +104,15 @@ impl Engine for Measured {
             .collect();
         let settled = self.timed(3, self.engine.settle(namespace, settle)).await?;
         for (outcome, verdict) in outcomes.iter().zip(settled.verdicts.iter().flatten()) {
-            self.meters.settled(outcome, verdict);
+            self.metrics.settled(outcome, verdict);
         }
         let seconds = |us: u64| us.min(SAMPLE_US_MAX) as f64 / 1e6;
         for (lateness, run_time) in measured {
             for us in lateness {
-                self.meters.lateness.record(seconds(us));
+                self.metrics.lateness.record(seconds(us));
             }
             for us in run_time {
-                self.meters.run_time.record(seconds(us));
+                self.metrics.run_time.record(seconds(us));
             }
         }
         Ok(settled)
@@ -159,8 +159,8 @@ impl Engine for Measured {
     }
 }
 
-impl fmt::Debug for Measured {
+impl fmt::Debug for MeteredEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Measured({:?})", self.engine)
+        write!(f, "MeteredEngine({:?})", self.engine)
     }
 }

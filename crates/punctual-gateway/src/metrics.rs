@@ -1,8 +1,8 @@
 //! What the gateway itself counts, and what stands on `/metrics` of this process.
 
 mod buckets;
-mod measured;
-mod page;
+mod metered_engine;
+mod exposition;
 mod registry;
 
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use metrics::{Counter, Histogram};
 use punctual::engine::SettleVerdict;
 use punctual::{Namespace, Outcome};
 
-pub(crate) use self::measured::Measured;
-pub(crate) use self::page::Page;
+pub(crate) use self::metered_engine::MeteredEngine;
+pub(crate) use self::exposition::Exposition;
 pub use self::registry::Registry;
 
 /// Queues whose claims are counted by name; those that come later count as `other`.
@@ -23,7 +23,7 @@ pub(crate) const OTHER: &str = "other";
 
 /// Handles to what the gateway counts.
 #[derive(Debug)]
-pub(crate) struct Meters {
+pub(crate) struct GatewayMetrics {
     registry: Registry,
     requests: [Counter; 5],
     pub(crate) sockets: metrics::Gauge,
@@ -60,7 +60,7 @@ const OUTCOMES: [&str; 6] = [
     "released",
 ];
 
-impl Meters {
+impl GatewayMetrics {
     pub(crate) fn new(registry: Registry) -> Self {
         let requests = ["1xx", "2xx", "3xx", "4xx", "5xx"];
         Self {
@@ -129,7 +129,7 @@ impl Meters {
 
     /// Adds everything that was counted in this process; queues are named to their own namespace alone.
     ///
-    pub(crate) fn write(&self, page: &mut Page, namespace: &Namespace, shown: Shown) {
+    pub(crate) fn write(&self, page: &mut Exposition, namespace: &Namespace, shown: Shown) {
         let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
         let claims = claimed.get(namespace).into_iter().flatten();
         let mut claims: Vec<_> = claims

@@ -2,9 +2,9 @@ use std::fmt::{Display, Write as _};
 
 /// A text in the format of Prometheus, family by family.
 #[derive(Debug, Default)]
-pub(crate) struct Page(String);
+pub(crate) struct Exposition(String);
 
-impl Page {
+impl Exposition {
     /// Begins a family: its samples follow at once.
     pub(crate) fn family(&mut self, name: &str, kind: &str) {
         if let Some((_, help)) = HELP.iter().find(|(known, _)| *known == name) {
