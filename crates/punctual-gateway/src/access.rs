@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use self::failures::Failures;
 pub use self::token::{Scope, Token};
 use crate::listener::Peer;
-use crate::problem::{Problem, Result, Trail};
+use crate::problem::{Problem, Result, RequestContext};
 use crate::state::Shared;
 
 /// All tokens of a gateway. Clones are the same tokens.
@@ -253,8 +253,8 @@ impl<N: Needs> FromRequestParts<Shared> for Allowed<N> {
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self> {
         let caller = caller_of(parts, shared)?;
-        if let Some(trail) = parts.extensions.get::<Trail>() {
-            trail.is_of(&caller);
+        if let Some(context) = parts.extensions.get::<RequestContext>() {
+            context.is_of(&caller);
         }
         if N::ANY.iter().any(|scope| caller.allows(*scope)) {
             return Ok(Self(caller, PhantomData));

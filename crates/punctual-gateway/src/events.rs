@@ -21,7 +21,7 @@ use crate::api::Undelivered;
 use crate::api::claims::{claim_for, extend_for, settle_for};
 use crate::bodies::BodyPermit;
 use crate::listener::{ConnectionPermit, Peer, TOO_MANY, TOO_SLOW, Upgrade};
-use crate::problem::{ErrorAnswer, Problem, Result, Trail};
+use crate::problem::{ErrorAnswer, Problem, Result, RequestContext};
 use crate::request::{BODY_BYTES_MAX, parse};
 use crate::state::Shared;
 
@@ -55,7 +55,7 @@ const UNAUTHORIZED: u16 = 4401;
 )]
 pub(crate) async fn events(
     State(shared): State<Shared>,
-    Extension(trail): Extension<Trail>,
+    Extension(context): Extension<RequestContext>,
     parts: Parts,
     upgrade: std::result::Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response> {
@@ -88,7 +88,7 @@ pub(crate) async fn events(
             coming,
             frame_bytes_max: HELLO_BYTES_MAX,
             is_asked: false,
-            trail,
+            context,
             shared: shared.clone(),
         };
         let cut_off = async {
@@ -127,7 +127,7 @@ struct Socket {
     /// Whether a ping went out since something came.
     is_asked: bool,
     /// The request that opened it.
-    trail: Trail,
+    context: RequestContext,
     shared: Shared,
 }
 
@@ -137,7 +137,7 @@ impl Socket {
             Some(Ok(())) => Ok(()),
             Some(Err(_)) => Err(End(close_code::AWAY, "gone")),
             None => {
-                let request_id = &*self.trail.id;
+                let request_id = &*self.context.id;
                 tracing::debug!(
                     request_id,
                     "an event client reads nothing; its socket is closed"
@@ -161,7 +161,7 @@ impl Socket {
     }
 
     async fn refuse(&mut self, reference: Reference, problem: Problem) -> Talk<()> {
-        let reply = Reply::error(&self.shared, &self.trail, reference, problem);
+        let reply = Reply::error(&self.shared, &self.context, reference, problem);
         self.reply(&reply).await
     }
 
@@ -240,7 +240,7 @@ async fn converse(
         said = hello(shared, socket, caller, peer) => said?,
         () = shared.ending() => return Err(ENDING),
     };
-    socket.trail.is_of(&caller);
+    socket.context.is_of(&caller);
     let permit = shared.bodies.begin(caller.owner());
     socket.coming.counts(permit.another(), shared.limits.body);
     socket.allow(match caller.allows(Scope::Work) {
@@ -288,8 +288,8 @@ async fn converse(
                     socket.refuse(frame.reference(), problem).await?;
                 }
                 Some((taken, Ok(frame))) => {
-                    let trail = socket.trail.clone();
-                    let answering = answer(shared.clone(), caller.clone(), trail, frame);
+                    let context = socket.context.clone();
+                    let answering = answer(shared.clone(), caller.clone(), context, frame);
                     work.spawn(async move {
                         let answered = answering.await;
                         drop(taken);
@@ -371,8 +371,8 @@ async fn hello(
 }
 
 /// Claims, extends or settles; with what is handed back unless the answer is delivered.
-async fn answer(shared: Shared, caller: Caller, trail: Trail, frame: Frame) -> Answered {
-    let (shared, caller, trail) = (&shared, &caller, &trail);
+async fn answer(shared: Shared, caller: Caller, context: RequestContext, frame: Frame) -> Answered {
+    let (shared, caller, context) = (&shared, &caller, &context);
     let reference = frame.reference();
     let mut kept = None;
     let answer = async {
@@ -400,7 +400,7 @@ async fn answer(shared: Shared, caller: Caller, trail: Trail, frame: Frame) -> A
     };
     let reply = answer.await;
     let reply = reply
-        .unwrap_or_else(|problem: Problem| Reply::error(shared, trail, reference.clone(), problem));
+        .unwrap_or_else(|problem: Problem| Reply::error(shared, context, reference.clone(), problem));
     (reply, kept)
 }
 

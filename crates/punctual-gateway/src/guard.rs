@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::problem::{Problem, Result, Trail};
+use crate::problem::{Problem, Result, RequestContext};
 use crate::state::Shared;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -23,24 +23,24 @@ pub(crate) async fn guard(
     next: Next,
 ) -> Response {
     let id = request_id(request.headers());
-    let trail = Trail::new(id, request.method().clone(), request.uri().path());
-    request.extensions_mut().insert(trail.clone());
+    let context = RequestContext::new(id, request.method().clone(), request.uri().path());
+    request.extensions_mut().insert(context.clone());
     let mut response = match admit(&shared, &request) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        problem.log(&trail, &shared.log_throttle);
-        let body = serde_json::to_vec(&problem.answer(Some(&trail))).unwrap_or_default();
+        problem.log(&context, &shared.log_throttle);
+        let body = serde_json::to_vec(&problem.answer(Some(&context))).unwrap_or_default();
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         *response.body_mut() = Body::from(body);
     }
     let status = response.status().as_u16();
     shared.metrics.answered(status);
-    let Trail {
+    let RequestContext {
         id, method, path, ..
-    } = &trail;
+    } = &context;
     tracing::debug!(%method, path = &**path, status, request_id = &**id, "answered");
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(id) {

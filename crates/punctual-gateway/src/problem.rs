@@ -69,7 +69,7 @@ pub(crate) struct ErrorAnswer {
 
 /// What a request is found by in the log; goes with it.
 #[derive(Debug, Clone)]
-pub(crate) struct Trail {
+pub(crate) struct RequestContext {
     pub(crate) id: Arc<str>,
     pub(crate) method: Method,
     pub(crate) path: Arc<str>,
@@ -81,7 +81,7 @@ pub(crate) struct Trail {
     body: Arc<Mutex<Option<BodyPermit>>>,
 }
 
-impl Trail {
+impl RequestContext {
     pub(crate) fn new(id: String, method: Method, path: &str) -> Self {
         Self {
             id: id.into(),
@@ -194,8 +194,8 @@ impl Problem {
     }
 
     /// What the engine said, if who asks may know.
-    pub(crate) fn cause_for(&self, trail: &Trail) -> Option<String> {
-        let cause = self.body.cause.as_ref().filter(|_| trail.is_operators());
+    pub(crate) fn cause_for(&self, context: &RequestContext) -> Option<String> {
+        let cause = self.body.cause.as_ref().filter(|_| context.is_operators());
         cause.map(|cause| cause.to_string())
     }
 
@@ -205,14 +205,14 @@ impl Problem {
 
     /// Tells the log what is no fault of who asked, under the id that the answer has; while the engine is
     /// away or full only the first, and how many more.
-    pub(crate) fn log(&self, trail: &Trail, log_throttle: &LogThrottle) {
+    pub(crate) fn log(&self, context: &RequestContext, log_throttle: &LogThrottle) {
         let is_end = self.body.code == SHUTTING_DOWN;
         if !self.status.is_server_error() || is_end {
             return;
         }
-        let Trail {
+        let RequestContext {
             id, method, path, ..
-        } = trail;
+        } = context;
         let status = self.status.as_u16();
         let told = self.body.cause.as_ref().map(|cause| cause.to_string());
         let error = told.as_deref().unwrap_or(&self.body.message);
@@ -231,9 +231,9 @@ impl Problem {
     }
 
     /// The JSON of it, under the id of the request.
-    pub(crate) fn answer(mut self, trail: Option<&Trail>) -> ErrorAnswer {
-        self.body.request_id = trail.map(|trail| (*trail.id).into());
-        if !trail.is_some_and(Trail::is_operators) {
+    pub(crate) fn answer(mut self, context: Option<&RequestContext>) -> ErrorAnswer {
+        self.body.request_id = context.map(|context| (*context.id).into());
+        if !context.is_some_and(RequestContext::is_operators) {
             self.body.cause = None;
         }
         ErrorAnswer { error: self.body }

@@ -15,7 +15,7 @@ use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::decode::{self, shown};
-use crate::problem::{Problem, Result, Trail};
+use crate::problem::{Problem, Result, RequestContext};
 use crate::state::Shared;
 
 /// The largest body that is read as a whole.
@@ -68,8 +68,8 @@ pub(crate) async fn body_bytes(shared: &Shared, request: Request) -> Result<Byte
     if length.is_some_and(|length| length > BODY_BYTES_MAX) {
         return Err(too_large());
     }
-    let trail = request.extensions().get::<Trail>().cloned();
-    let owner = trail.as_ref().map(Trail::owner).unwrap_or_default();
+    let context = request.extensions().get::<RequestContext>().cloned();
+    let owner = context.as_ref().map(RequestContext::owner).unwrap_or_default();
     let mut permit = shared.bodies.begin(owner);
     let (watch, limit) = (Stopwatch::start(), shared.limits.body);
     let mut stream = request.into_body().into_data_stream();
@@ -88,8 +88,8 @@ pub(crate) async fn body_bytes(shared: &Shared, request: Request) -> Result<Byte
         }
         bytes.extend_from_slice(&part);
     }
-    if let Some(trail) = trail {
-        trail.keeps(permit);
+    if let Some(context) = context {
+        context.keeps(permit);
     }
     Ok(bytes.into())
 }

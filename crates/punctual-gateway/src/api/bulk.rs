@@ -17,7 +17,7 @@ use crate::access::{Allowed, Caller, Enqueuing};
 use crate::bodies::BodyPermit;
 use crate::json::job::ReceiptLine;
 use crate::json::new_job::new_job;
-use crate::problem::{ErrorAnswer, Problem, Result, Trail};
+use crate::problem::{ErrorAnswer, Problem, Result, RequestContext};
 use crate::request::{expect_type, next_part, parse};
 use crate::state::Shared;
 use crate::trace::RequestTrace;
@@ -42,7 +42,7 @@ pub(super) const LINES: &str = "application/x-ndjson";
 pub(super) async fn bulk(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Enqueuing>,
-    Extension(trail): Extension<Trail>,
+    Extension(context): Extension<RequestContext>,
     request: Request,
 ) -> Result<Response> {
     expect_type(request.headers(), &[LINES, "application/jsonl"])?;
@@ -53,7 +53,7 @@ pub(super) async fn bulk(
     let bulk = Bulk {
         shared,
         caller,
-        trail,
+        context,
         trace,
         limits,
         lines: Lines::new(request.into_body().into_data_stream(), limit, permit),
@@ -72,7 +72,7 @@ pub(super) async fn bulk(
 struct Bulk {
     shared: Shared,
     caller: Caller,
-    trail: Trail,
+    context: RequestContext,
     trace: Option<RequestTrace>,
     limits: Limits,
     lines: Lines,
@@ -189,7 +189,7 @@ impl Bulk {
                 Ok(enqueued) => receipts = enqueued.receipts.into_iter(),
                 Err(error) => {
                     let problem = Problem::from(error);
-                    problem.log(&self.trail, &self.shared.log_throttle);
+                    problem.log(&self.context, &self.shared.log_throttle);
                     failed = Some(problem);
                 }
             }
@@ -217,7 +217,7 @@ impl Bulk {
                     code: problem.code(),
                     message: problem.message(),
                     hint: problem.told_hint(),
-                    cause: problem.cause_for(&self.trail),
+                    cause: problem.cause_for(&self.context),
                 }),
             };
             text += &serde_json::to_string(&verdict).unwrap_or_default();

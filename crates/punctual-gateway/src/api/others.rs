@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::access::{Administering, Allowed, Anything, Caller, Scope, caller_of};
 use crate::audit;
 use crate::job_json::InstantText;
-use crate::problem::{ErrorAnswer, Problem, Result, Trail};
+use crate::problem::{ErrorAnswer, Problem, Result, RequestContext};
 use crate::process::ProcessLine;
 use crate::request::{Answer, Asked, Read, body_bytes, expect_type, in_range};
 use crate::state::Shared;
@@ -286,7 +286,7 @@ pub(super) async fn audit_record(
 pub(super) async fn calls(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Administering>,
-    Extension(trail): Extension<Trail>,
+    Extension(context): Extension<RequestContext>,
     request: Request,
 ) -> Result<Response> {
     expect_type(request.headers(), &[wire::CONTENT_TYPE])?;
@@ -331,7 +331,7 @@ pub(super) async fn calls(
     };
     let answer = match answer {
         WireAnswer::Failed(failed) => {
-            WireAnswer::Failed(told_failure(&shared, &caller, &trail, failed))
+            WireAnswer::Failed(told_failure(&shared, &caller, &context, failed))
         }
         answer => answer,
     };
@@ -343,7 +343,7 @@ pub(super) async fn calls(
 fn told_failure(
     shared: &Shared,
     caller: &Caller,
-    trail: &Trail,
+    context: &RequestContext,
     failed: wire::Failed,
 ) -> wire::Failed {
     let error: Error = failed.clone().into();
@@ -352,14 +352,14 @@ fn told_failure(
     if !problem.is_outward() {
         return failed;
     }
-    problem.log(trail, &shared.log_throttle);
+    problem.log(context, &shared.log_throttle);
     if caller.sees_engine() {
         return failed;
     }
     let hint = problem.told_hint().unwrap_or_default();
     let error = Error::new(kind, format!("{}; {hint}", problem.message()))
         .operation(operation)
-        .with("request_id", &trail.id);
+        .with("request_id", &context.id);
     (&error).into()
 }
 

@@ -7,7 +7,7 @@ use crate::decode::shown;
 use crate::job_json::SpanText;
 use crate::json::lease::{ClaimAnswer, ExtendAnswer, SettleAnswer};
 use crate::json::queue::QueueList;
-use crate::problem::{ErrorAnswer, Problem, ProblemBody, Trail};
+use crate::problem::{ErrorAnswer, Problem, ProblemBody, RequestContext};
 use crate::state::Shared;
 
 /// Whatever a request calls itself; it comes back with the answer.
@@ -179,12 +179,12 @@ impl Reply {
     /// Under the id of the request that opened the socket.
     pub(super) fn error(
         shared: &Shared,
-        trail: &Trail,
+        context: &RequestContext,
         reference: Reference,
         problem: Problem,
     ) -> Self {
-        problem.log(trail, &shared.log_throttle);
-        let ErrorAnswer { error } = problem.answer(Some(trail));
+        problem.log(context, &shared.log_throttle);
+        let ErrorAnswer { error } = problem.answer(Some(context));
         Self::Error { reference, error }
     }
 }
