@@ -15,7 +15,7 @@ use crate::listener::Upgrade;
 
 /// A stream of requests. In one of two lengths, or at a bare LF, a byte is spoiled that no reader of HTTP
 /// lets pass, and what follows is not read.
-pub(crate) struct OneReading<S> {
+pub(crate) struct StrictFraming<S> {
     stream: S,
     reader: Reader,
     is_over: bool,
@@ -23,7 +23,7 @@ pub(crate) struct OneReading<S> {
     upgrade: Upgrade,
 }
 
-impl<S> OneReading<S> {
+impl<S> StrictFraming<S> {
     pub(crate) fn new(stream: S, upgrade: Upgrade) -> Self {
         Self {
             stream,
@@ -34,7 +34,7 @@ impl<S> OneReading<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for OneReading<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StrictFraming<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -59,7 +59,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for OneReading<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for OneReading<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for StrictFraming<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

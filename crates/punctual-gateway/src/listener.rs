@@ -31,7 +31,7 @@ use tower_service::Service;
 
 use crate::api;
 use crate::connection_limit::{AddressPermit, ConnectionLimit};
-use crate::framing::OneReading;
+use crate::framing::StrictFraming;
 use crate::overload::OverloadResponse;
 use crate::state::Shared;
 use crate::tls::Tls;
@@ -200,10 +200,10 @@ impl AcceptLoop {
         let tls = self.tls.as_ref().map(Tls::acceptor);
         self.connections.spawn(async move {
             match tls {
-                None => converse(stream, upgrade, peer, permit, &shared, router).await,
+                None => serve_connection(stream, upgrade, peer, permit, &shared, router).await,
                 Some(tls) => match within(shared.limits.head, tls.accept(stream)).await {
                     Some(Ok(stream)) => {
-                        converse(stream, upgrade, peer, permit, &shared, router).await;
+                        serve_connection(stream, upgrade, peer, permit, &shared, router).await;
                     }
                     Some(Err(error)) => {
                         tracing::debug!(%error, "a connection failed its TLS handshake")
@@ -218,7 +218,7 @@ impl AcceptLoop {
 }
 
 /// Serves one connection until it ends or is upgraded.
-async fn converse<S>(
+async fn serve_connection<S>(
     stream: S,
     upgrade: Upgrade,
     peer: Peer,
@@ -228,7 +228,7 @@ async fn converse<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = OneReading::new(stream, upgrade.clone());
+    let stream = StrictFraming::new(stream, upgrade.clone());
     let known = shared.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         let peer = match peer {
