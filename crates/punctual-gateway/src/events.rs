@@ -15,7 +15,7 @@ use punctual::time::{pause, seconds, within};
 use tokio::task::{JoinError, JoinSet};
 
 use self::frames::{Frame, Reference, Reply};
-use self::watch::{Told, Watch};
+use self::watch::{WatchEvent, Watch};
 use crate::access::{Caller, Scope, caller_of};
 use crate::api::Undelivered;
 use crate::api::claims::{claim_for, extend_for, settle_for};
@@ -44,7 +44,7 @@ const READ_BUFFER_BYTES: usize = 4 << 10;
 /// Requests under way on one socket.
 const REQUESTS_MAX: usize = 64;
 /// How long the other end may take to close too.
-const FAREWELL: Duration = seconds(1);
+const CLOSE_TIMEOUT: Duration = seconds(1);
 /// No token was shown that is good here.
 const UNAUTHORIZED: u16 = 4401;
 
@@ -82,7 +82,7 @@ pub(crate) async fn events(
         .max_frame_size(BODY_BYTES_MAX);
     Ok(upgrade.on_upgrade(async move |socket| {
         shared.metrics.sockets.increment(1);
-        let mut conversation = Socket {
+        let mut connection = Socket {
             stream: socket,
             reader: shared.limits.reader,
             coming,
@@ -98,11 +98,11 @@ pub(crate) async fn events(
             }
         };
         let ended = tokio::select! {
-            ended = converse(&shared, &mut conversation, caller, peer) => ended,
+            ended = run_socket(&shared, &mut connection, caller, peer) => ended,
             () = cut_off => Err(ENDING),
         };
         if let Err(End(code, why)) = ended {
-            conversation.close(code, why).await;
+            connection.close(code, why).await;
         }
         shared.metrics.sockets.decrement(1);
         drop(permit);
@@ -116,7 +116,7 @@ const ENDING: End = End(close_code::AWAY, "the gateway is shutting down");
 const GONE: End = End(UNAUTHORIZED, "the token has expired or was revoked");
 const TOO_LONG: End = End(close_code::SIZE, "a frame is too long");
 
-type Talk<T> = std::result::Result<T, End>;
+type SocketResult<T> = std::result::Result<T, End>;
 
 /// A socket whose reader has a limited time for each frame.
 struct Socket {
@@ -132,7 +132,7 @@ struct Socket {
 }
 
 impl Socket {
-    async fn send(&mut self, message: Message) -> Talk<()> {
+    async fn send(&mut self, message: Message) -> SocketResult<()> {
         match within(self.reader, self.stream.send(message)).await {
             Some(Ok(())) => Ok(()),
             Some(Err(_)) => Err(End(close_code::AWAY, "gone")),
@@ -148,19 +148,19 @@ impl Socket {
     }
 
     /// Asks whether somebody is there, who must have answered by the next time.
-    async fn ping(&mut self) -> Talk<()> {
+    async fn ping(&mut self) -> SocketResult<()> {
         if std::mem::replace(&mut self.is_asked, true) {
             return Err(End(close_code::AWAY, "gone"));
         }
         self.send(Message::Ping(Default::default())).await
     }
 
-    async fn reply(&mut self, reply: &Reply) -> Talk<()> {
+    async fn reply(&mut self, reply: &Reply) -> SocketResult<()> {
         let text = serde_json::to_string(reply).unwrap_or_default();
         self.send(Message::text(text)).await
     }
 
-    async fn refuse(&mut self, reference: Reference, problem: Problem) -> Talk<()> {
+    async fn refuse(&mut self, reference: Reference, problem: Problem) -> SocketResult<()> {
         let reply = Reply::error(&self.shared, &self.context, reference, problem);
         self.reply(&reply).await
     }
@@ -172,7 +172,7 @@ impl Socket {
     }
 
     /// The next text; pings are answered below this.
-    async fn text(&mut self) -> Talk<String> {
+    async fn text(&mut self) -> SocketResult<String> {
         loop {
             let came = self.stream.recv().await;
             self.is_asked = false;
@@ -206,7 +206,7 @@ impl Socket {
     }
 
     /// The next text, or nothing if the pause is over and none is there.
-    async fn text_during(&mut self, pause: impl Future<Output = ()>) -> Talk<Option<String>> {
+    async fn text_during(&mut self, pause: impl Future<Output = ()>) -> SocketResult<Option<String>> {
         tokio::select! {
             biased;
             text = self.text() => text.map(Some),
@@ -220,22 +220,22 @@ impl Socket {
             code,
             reason: reason.into(),
         };
-        let farewell = async {
+        let closing = async {
             if self.stream.send(Message::Close(Some(frame))).await.is_ok() {
                 while let Some(Ok(_)) = self.stream.recv().await {}
             }
         };
         // Who is gone already cannot be told.
-        let _ = within(FAREWELL, farewell).await;
+        let _ = within(CLOSE_TIMEOUT, closing).await;
     }
 }
 
-async fn converse(
+async fn run_socket(
     shared: &Shared,
     socket: &mut Socket,
     caller: Option<Caller>,
     peer: Peer,
-) -> Talk<()> {
+) -> SocketResult<()> {
     let (caller, after) = tokio::select! {
         said = hello(shared, socket, caller, peer) => said?,
         () = shared.ending() => return Err(ENDING),
@@ -300,8 +300,8 @@ async fn converse(
             Some(answered) = work.join_next() => deliver(socket, answered).await?,
             told = watch.next() => match told {
                 _ if !caller.may_go_on(shared) => return Err(GONE),
-                Told::Reply(reply) => socket.reply(&reply).await?,
-                Told::Nothing => {}
+                WatchEvent::Reply(reply) => socket.reply(&reply).await?,
+                WatchEvent::Nothing => {}
             },
             () = shared.ending() => break,
         }
@@ -327,7 +327,7 @@ type Answered = (Reply, Option<Undelivered>);
 async fn deliver(
     socket: &mut Socket,
     answered: std::result::Result<Answered, JoinError>,
-) -> Talk<()> {
+) -> SocketResult<()> {
     // It ends without an answer only by a panic, which was told where it happened.
     let failed = |_| End(close_code::ERROR, "a request failed");
     let (reply, undelivered) = answered.map_err(failed)?;
@@ -344,7 +344,7 @@ async fn hello(
     socket: &mut Socket,
     caller: Option<Caller>,
     peer: Peer,
-) -> Talk<(Caller, Option<u64>)> {
+) -> SocketResult<(Caller, Option<u64>)> {
     let silent = End(UNAUTHORIZED, "no hello frame arrived");
     let text = within(seconds(HELLO_SECONDS_MAX), socket.text())
         .await

@@ -129,7 +129,7 @@ async fn a_reader_that_takes_nothing_is_told_to_try_again_later() {
         }
     };
     within(seconds(20), closing).await.expect("it is given up");
-    let farewell = async {
+    let closing = async {
         loop {
             match socket.next().await.expect("a frame").expect("a sound one") {
                 Heard::Close(Some(close)) => return u16::from(close.code),
@@ -138,5 +138,5 @@ async fn a_reader_that_takes_nothing_is_told_to_try_again_later() {
             }
         }
     };
-    assert_eq!(within(seconds(20), farewell).await, Some(1013));
+    assert_eq!(within(seconds(20), closing).await, Some(1013));
 }

@@ -72,7 +72,7 @@ impl Wanted {
 }
 
 /// What there is to say.
-pub(super) enum Told {
+pub(super) enum WatchEvent {
     Reply(Reply),
     /// Something changed that this socket does not watch.
     Nothing,
@@ -117,7 +117,7 @@ impl Watch {
     }
 
     /// The next thing to say; never, while nothing is watched.
-    pub(super) async fn next(&mut self) -> Told {
+    pub(super) async fn next(&mut self) -> WatchEvent {
         tokio::select! {
             waited = coming(&mut self.changes) => {
                 self.changes = None;
@@ -130,7 +130,7 @@ impl Watch {
         }
     }
 
-    fn changed(&mut self, waited: punctual::Result<Waited>) -> Told {
+    fn changed(&mut self, waited: punctual::Result<Waited>) -> WatchEvent {
         let (changes, gap) = match waited {
             Ok(Waited::Changes {
                 changes,
@@ -155,19 +155,19 @@ impl Watch {
                     tracing::debug!(%error, "the change feed failed; retrying");
                 }
                 self.changes = Some(self.ask(REFUSED_PAUSE));
-                return Told::Nothing;
+                return WatchEvent::Nothing;
             }
         };
         self.changes = Some(self.ask(GATHER));
         let cursor = self.after.unwrap_or(0);
         if gap {
-            return Told::Reply(Reply::Resync { cursor });
+            return WatchEvent::Reply(Reply::Resync { cursor });
         }
         let changes = self.wanted(changes);
         if changes.is_empty() {
-            return Told::Nothing;
+            return WatchEvent::Nothing;
         }
-        Told::Reply(Reply::Jobs { changes, cursor })
+        WatchEvent::Reply(Reply::Jobs { changes, cursor })
     }
 
     /// Those that are watched, of each job the last.
@@ -193,7 +193,7 @@ impl Watch {
         watched.map(line).collect()
     }
 
-    fn counted(&mut self, counts: Option<QueueList>) -> Told {
+    fn counted(&mut self, counts: Option<QueueList>) -> WatchEvent {
         if let Some(wish) = &self.wish
             && let Some(span) = wish.stats
         {
@@ -202,9 +202,9 @@ impl Watch {
         match counts {
             Some(list) if list.queues != self.told => {
                 self.told.clone_from(&list.queues);
-                Told::Reply(Reply::Stats(list))
+                WatchEvent::Reply(Reply::Stats(list))
             }
-            _ => Told::Nothing,
+            _ => WatchEvent::Nothing,
         }
     }
 
