@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use punctual::time::{ManualClock, Stopwatch};
 use punctual::{Engine, Error, ErrorKind, Result};
-use punctual_push::{Doorbell, DutyHealth, Guard};
+use punctual_push::{PushWakeup, DutyHealth, Guard};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -36,7 +36,7 @@ pub struct Gateway {
     limits: GatewayLimits,
     proxies: Vec<Proxy>,
     guard: Guard,
-    doorbell: Doorbell,
+    push_wakeup: PushWakeup,
     duties: DutyHealth,
     tls: Option<Tls>,
 }
@@ -54,7 +54,7 @@ impl Gateway {
             limits: GatewayLimits::default(),
             proxies: Vec::new(),
             guard: Guard::new(),
-            doorbell: Doorbell::default(),
+            push_wakeup: PushWakeup::default(),
             duties: DutyHealth::default(),
             tls: None,
         }
@@ -68,10 +68,10 @@ impl Gateway {
         self
     }
 
-    /// Rings this when a job is put in that is to be posted.
+    /// Notifies this when a job is put in that is to be posted.
     #[must_use]
-    pub fn doorbell(mut self, doorbell: Doorbell) -> Self {
-        self.doorbell = doorbell;
+    pub fn push_wakeup(mut self, push_wakeup: PushWakeup) -> Self {
+        self.push_wakeup = push_wakeup;
         self
     }
 
@@ -185,7 +185,7 @@ impl Gateway {
             clock: self.clock,
             metrics: metrics.clone(),
             guard: self.guard,
-            doorbell: self.doorbell,
+            push_wakeup: self.push_wakeup,
             log_throttle: Default::default(),
             started: Stopwatch::start(),
             bodies: Bodies::new(&self.limits, metrics.body_bytes.clone()),

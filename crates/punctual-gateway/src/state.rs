@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual::time::{ManualClock, Stopwatch};
 use punctual::{Engine, Limits, Namespace, NewJob, push};
-use punctual_push::{Doorbell, Guard};
+use punctual_push::{PushWakeup, Guard};
 use tokio::sync::{OnceCell, watch};
 
 use crate::access::Tokens;
@@ -42,8 +42,8 @@ pub(crate) struct Inner {
     pub(crate) metrics: Arc<GatewayMetrics>,
     /// What targets of jobs are held against.
     pub(crate) guard: Guard,
-    /// Rung for jobs that are to be posted.
-    pub(crate) doorbell: Doorbell,
+    /// Notified for jobs that are to be posted.
+    pub(crate) push_wakeup: PushWakeup,
     /// Of failures that come by the thousand.
     pub(crate) log_throttle: LogThrottle,
     /// Since the gateway was made.
@@ -59,9 +59,9 @@ impl Shared {
     }
 
     /// Tells whoever posts jobs that there is one, as its queue may be new.
-    pub(crate) fn ring(&self, namespace: &Namespace, job: &NewJob) {
+    pub(crate) fn notify(&self, namespace: &Namespace, job: &NewJob) {
         if push::is_queue(&job.queue) {
-            self.doorbell.ring(namespace, &job.queue);
+            self.push_wakeup.notify(namespace, &job.queue);
         }
     }
 

@@ -14,21 +14,21 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::callbacks::Callbacks;
-use crate::doorbell::Doorbell;
 use crate::duties::{Duties, LONG, Pulse};
+use crate::push_wakeup::PushWakeup;
 use crate::pusher::Pusher;
 
 /// Posts every job of a namespace that has a target, whatever its queue: what `punctual serve`
 /// does unasked.
 ///
 /// Such jobs lie in queues whose names start with `http:`. It claims from all of them, in turns,
-/// and finds new ones by its [`Doorbell`], or within five seconds; those of callbacks and of alerts at once. [`Callbacks`] that nobody told are
+/// and finds new ones by its [`PushWakeup`], or within five seconds; those of callbacks and of alerts at once. [`Callbacks`] that nobody told are
 /// put in beside that.
 pub struct Posting {
     engine: Arc<dyn Engine>,
     namespace: Namespace,
     pusher: Pusher,
-    doorbell: Doorbell,
+    push_wakeup: PushWakeup,
     slots: usize,
     drain: Duration,
     look: Duration,
@@ -52,7 +52,7 @@ impl Posting {
             engine,
             pusher: pusher.namespace(namespace.clone()),
             namespace,
-            doorbell: Doorbell::default(),
+            push_wakeup: PushWakeup::default(),
             slots: SLOTS,
             drain: seconds(25),
             look: LOOK,
@@ -60,10 +60,10 @@ impl Posting {
         }
     }
 
-    /// Hears of new queues by that bell.
+    /// Hears of new queues by that wakeup.
     #[must_use]
-    pub fn doorbell(mut self, doorbell: Doorbell) -> Self {
-        self.doorbell = doorbell;
+    pub fn push_wakeup(mut self, push_wakeup: PushWakeup) -> Self {
+        self.push_wakeup = push_wakeup;
         self
     }
 
@@ -112,7 +112,7 @@ impl Posting {
     /// Looks for queues again and again, until it shall end, and has somebody work on each.
     async fn run(&self, pulse: &Pulse, crew: &mut Crew) {
         let mut ended = std::pin::pin!(pulse.ended());
-        let mut rings = self.doorbell.listen();
+        let mut notifies = self.push_wakeup.listen();
         let mut listens = true;
         loop {
             crew.shows(pulse);
@@ -136,7 +136,7 @@ impl Posting {
                     tracing::error!("a push worker ended; a new one starts shortly");
                 }
                 () = pause(rehire.unwrap_or_default()), if rehire.is_some() => {}
-                _ = rings.changed() => {}
+                _ = notifies.changed() => {}
                 () = self.ends_are_told(&known), if listens => listens = false,
                 () = pause(self.look) => listens = true,
             }
@@ -146,7 +146,7 @@ impl Posting {
     /// Looks once; whether there are queues that were new.
     async fn look(&self, crew: &mut Crew) -> bool {
         let known = crew.queues();
-        let mut found = self.doorbell.queues(&self.namespace);
+        let mut found = self.push_wakeup.queues(&self.namespace);
         // Without an answer those that are known will do: it is asked again.
         found.extend(self.find().await.unwrap_or_default());
         for lost in crew.take_due() {

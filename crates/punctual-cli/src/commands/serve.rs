@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use punctual::time::{ManualClock, Timestamp, seconds, within};
 use punctual_gateway::{Audit, Gateway, Proxy, Registry, Tls};
-use punctual_push::{Doorbell, Duties};
+use punctual_push::{Duties, PushWakeup};
 use tokio::signal::unix::SignalKind;
 
 use self::access::{Access, warn_if_others_can_read};
@@ -161,7 +161,7 @@ impl Args {
             Some(clock) => address.open_timed(clock.clone())?,
             None => address.open(Make::IfMissing, Mode::Join).await?,
         };
-        let doorbell = Doorbell::default();
+        let push_wakeup = PushWakeup::default();
         let mut duties = Duties::new();
         let mut gateway = Gateway::new(connection.engine.clone(), access.tokens.clone())
             .hosts(self.names(&config, name))
@@ -169,7 +169,7 @@ impl Args {
             .trusted_proxies(self.proxies(&config))
             .registry(registry)
             .guard(self.posting.guard())
-            .doorbell(doorbell.clone())
+            .push_wakeup(push_wakeup.clone())
             .duties(duties.health());
         let usual = address.of_files().map(|dir| dir.join(AUDIT));
         if let Some(tls) = &tls {
@@ -195,7 +195,7 @@ impl Args {
             &connection.engine,
             &namespace,
             &access.namespaces,
-            &doorbell,
+            &push_wakeup,
             drain,
         )?;
         announce(

@@ -171,7 +171,7 @@ impl Bulk {
         let mut job = new_job(parse(line)?, &self.shared.guard)?;
         self.trace.iter().for_each(|trace| trace.give(&mut job));
         job.check(&self.limits)?;
-        self.shared.ring(&self.caller.namespace, &job);
+        self.shared.notify(&self.caller.namespace, &job);
         Ok(job)
     }
 

@@ -38,7 +38,7 @@ pub(super) async fn claim(
     })
 }
 
-/// A lost bell is missed no longer than that.
+/// A lost wakeup is missed no longer than that.
 const LISTEN_SECONDS_MAX: u64 = 5;
 
 /// How soon a claim tells that suspects wait, instead of waiting for other jobs.
@@ -188,7 +188,7 @@ async fn add_what_follows(shared: &Shared, caller: &Caller, settle: &mut Settle)
                 }
             }
             let callback = push::callback(job, one);
-            (callback.iter()).for_each(|job| shared.ring(&caller.namespace, job));
+            (callback.iter()).for_each(|job| shared.notify(&caller.namespace, job));
             (one.effects).extend(callback.map(|job| Effect::Enqueue(Box::new(job))));
         }
     }

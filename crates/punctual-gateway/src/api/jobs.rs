@@ -46,7 +46,7 @@ pub(super) async fn enqueue(
     };
     if first != Some(&b'[') {
         let job = new(parse(&bytes)?)?;
-        shared.ring(&caller.namespace, &job);
+        shared.notify(&caller.namespace, &job);
         return enqueue_one(&shared, &caller, job).await;
     }
     let lines: Bounded<&RawValue> = decode::read(&bytes)?;
@@ -56,7 +56,7 @@ pub(super) async fn enqueue(
     });
     let jobs = jobs.collect::<Result<Vec<_>>>()?;
     jobs.iter()
-        .for_each(|job| shared.ring(&caller.namespace, job));
+        .for_each(|job| shared.notify(&caller.namespace, job));
     let enqueued = shared.engine.enqueue(&caller.namespace, jobs).await?;
     let answer = ManyEnqueued {
         receipts: enqueued.receipts.iter().map(Into::into).collect(),

@@ -296,7 +296,7 @@ pub(super) async fn calls(
     })?;
     if let Call::Enqueue(jobs) = &call {
         jobs.iter()
-            .for_each(|job| shared.ring(&caller.namespace, job));
+            .for_each(|job| shared.notify(&caller.namespace, job));
     }
     let silence = match &call {
         Call::Wait(what, _) => Some(wire::silence_of_wait(what)),

@@ -7,13 +7,13 @@ use super::*;
 use crate::duties::DutyHealth;
 use crate::guard::Guard;
 
-/// Posting that comes back to no queue whose worker has ended, and that finds none unless it is rung for.
-fn posting(engine: &Arc<dyn Engine>, doorbell: &Doorbell) -> Posting {
+/// Posting that comes back to no queue whose worker has ended, and that finds none unless it is notified for.
+fn posting(engine: &Arc<dyn Engine>, push_wakeup: &PushWakeup) -> Posting {
     let pusher = Pusher::new(Guard::new());
     let posting = Posting::new(engine.clone(), Namespace::default(), pusher);
     Posting {
         rehire: Backoff::new(days(1), days(1)),
-        ..posting.doorbell(doorbell.clone()).look_every(days(1))
+        ..posting.push_wakeup(push_wakeup.clone()).look_every(days(1))
     }
 }
 
@@ -51,8 +51,8 @@ async fn until(what: &str, fact: impl AsyncFn() -> bool) {
 #[tokio::test]
 async fn a_queue_whose_worker_keeps_ending_delays_no_other() {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-    let (home, doorbell) = (Namespace::default(), Doorbell::default());
-    let posting = Arc::new(posting(&engine, &doorbell));
+    let (home, push_wakeup) = (Namespace::default(), PushWakeup::default());
+    let posting = Arc::new(posting(&engine, &push_wakeup));
     let mut crew = Crew::default();
     ends_at_once(&posting, &mut crew, "http:bad");
     let crew = Arc::new(Mutex::new(crew));
@@ -68,7 +68,7 @@ async fn a_queue_whose_worker_keeps_ending_delays_no_other() {
         let id: JobId = job.id;
         let put = engine.enqueue(&home, vec![job]).await;
         put.expect("it is taken");
-        doorbell.ring(&home, name);
+        push_wakeup.notify(&home, name);
         until(name, async || {
             let got = engine.get(&home, vec![Target::Id(id)], false).await;
             let job = got.expect("get").remove(0).expect("it is kept");
@@ -82,7 +82,7 @@ async fn a_queue_whose_worker_keeps_ending_delays_no_other() {
 #[tokio::test]
 async fn however_many_workers_end_few_groups_wait_and_no_queue_is_forgotten() {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-    let posting = posting(&engine, &Doorbell::default());
+    let posting = posting(&engine, &PushWakeup::default());
     let mut crew = Crew::default();
     let all: BTreeSet<String> = (0..100).map(|nth| format!("http:{nth}")).collect();
     for queue in &all {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual::engine::Health;
 use punctual::time::{days, millis, seconds, within};
 use punctual::{JobId, Namespace, State};
-use punctual_push::{AlertRules, Alerts, Doorbell, Duties, DutyHealth, Guard, Posting};
+use punctual_push::{AlertRules, Alerts, Duties, DutyHealth, Guard, Posting, PushWakeup};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::yield_now;
 
@@ -104,18 +104,18 @@ async fn posting_goes_on_after_a_panic_of_its_own_and_after_one_of_its_workers()
     let server = Server::start(204).await;
     let under = Under::new(server.guard());
     let planted = Planted::over(&under);
-    let (home, doorbell) = (Namespace::default(), Doorbell::default());
+    let (home, push_wakeup) = (Namespace::default(), PushWakeup::default());
     let mut duties = Duties::new();
     let health = duties.health();
     Posting::new(planted.clone(), home.clone(), under.pusher.clone())
-        .doorbell(doorbell.clone())
+        .push_wakeup(push_wakeup.clone())
         .look_every(millis(20))
         .start(&mut duties);
     let post = async |queue: &str| {
         let mut job = job(&server.url());
         job.queue = queue.to_owned();
         under.send(job).await;
-        doorbell.ring(&home, queue);
+        push_wakeup.notify(&home, queue);
     };
     post("http:first").await;
     server.until_seen(1).await;
@@ -291,25 +291,25 @@ async fn a_worker_that_ends_at_once_is_not_hired_again_for_each_ring() {
     let under = Under::new(server.guard());
     let planted = Planted::over(&under);
     planted.info.store(true, Ordering::SeqCst);
-    let doorbell = Doorbell::default();
+    let push_wakeup = PushWakeup::default();
     under.enqueue(&server.url()).await;
     let mut duties = Duties::new();
     let health = duties.health();
     Posting::new(planted.clone(), Namespace::default(), under.pusher.clone())
-        .doorbell(doorbell.clone())
+        .push_wakeup(push_wakeup.clone())
         .look_every(days(1))
         .start(&mut duties);
     until("its worker ended", || restarts(&health, "posting") > 0).await;
     let other = Namespace::new("other").expect("a name");
     for nth in 0..100 {
-        doorbell.ring(&other, &format!("http:{nth}"));
+        push_wakeup.notify(&other, &format!("http:{nth}"));
         for _ in 0..100 {
             yield_now().await;
         }
     }
     let hired = planted.infos.load(Ordering::SeqCst);
-    assert!(hired < 40, "{hired} were hired for 100 rings");
-    // And is, after a pause, though nobody rings any more.
+    assert!(hired < 40, "{hired} were hired for 100 notifies");
+    // And is, after a pause, though nobody notifies any more.
     planted.info.store(false, Ordering::SeqCst);
     server.until_seen(1).await;
     until("all is well", || told(&health).ok).await;

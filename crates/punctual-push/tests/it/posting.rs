@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual::engine::{Claim, LeaseReport, Settle, Settlement, StatsRequest, WorkerId};
 use punctual::time::{days, seconds, within};
 use punctual::{Engine, Namespace, NewJob, Outcome, RetryPolicy, State, Worker, push};
-use punctual_push::{Doorbell, Guard, Posting, Pusher};
+use punctual_push::{Guard, Posting, PushWakeup, Pusher};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -19,10 +19,10 @@ struct Running {
 }
 
 impl Running {
-    fn start(engine: &Arc<dyn Engine>, pusher: Pusher, doorbell: &Doorbell) -> Self {
+    fn start(engine: &Arc<dyn Engine>, pusher: Pusher, push_wakeup: &PushWakeup) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let posting = Posting::new(engine.clone(), Namespace::default(), pusher);
-        let run = tokio::spawn(posting.doorbell(doorbell.clone()).run_until(async {
+        let run = tokio::spawn(posting.push_wakeup(push_wakeup.clone()).run_until(async {
             let _ = stopped.await;
         }));
         Self { stop, run }
@@ -40,19 +40,19 @@ async fn queues_are_found_at_the_start_by_the_bell_and_by_looking() {
     let server = Server::start(204).await;
     // The clock stands still: what was put off would not come back.
     let under = Under::new(server.guard()).with(|pusher| pusher.per_host(1_000));
-    let doorbell = Doorbell::default();
+    let push_wakeup = PushWakeup::default();
     under.enqueue(&server.url()).await;
-    let running = Running::start(&under.engine, under.pusher.clone(), &doorbell);
+    let running = Running::start(&under.engine, under.pusher.clone(), &push_wakeup);
     server.until_seen(1).await;
     // More queues than one claim may name, each new to it.
     for nth in 0..150 {
         let mut job = job(&server.url());
         job.queue = format!("http:queue-{nth}");
-        doorbell.ring(&Namespace::default(), &job.queue);
+        push_wakeup.notify(&Namespace::default(), &job.queue);
         under.send(job).await;
     }
     server.until_seen(151).await;
-    // Nobody rings for this one.
+    // Nobody notifies for this one.
     let mut silent = job(&server.url());
     silent.queue = "http:silent".into();
     under.send(silent).await;
@@ -102,7 +102,7 @@ async fn a_queue_that_was_never_used_is_not_listed() {
     };
     under.enqueue(&server.url()).await;
     let used = names().await;
-    let running = Running::start(&under.engine, under.pusher.clone(), &Doorbell::default());
+    let running = Running::start(&under.engine, under.pusher.clone(), &PushWakeup::default());
     server.until_seen(1).await;
     running.end().await;
     assert_eq!(names().await, used);
@@ -118,7 +118,7 @@ async fn a_job_of_another_namespace_is_left_alone() {
     let sent = under.engine.enqueue(&other, vec![theirs]).await;
     sent.expect("taken");
     under.enqueue(&server.url()).await;
-    let running = Running::start(&under.engine, under.pusher.clone(), &Doorbell::default());
+    let running = Running::start(&under.engine, under.pusher.clone(), &PushWakeup::default());
     server.until_seen(1).await;
     running.end().await;
     let got = under.engine.get(&other, vec![id.into()], false).await;
@@ -148,7 +148,7 @@ async fn the_end_of_a_job_is_told_once_whoever_ran_it() {
     assert_eq!(under.get(id).await.state, State::Dead);
     assert_eq!(jobs(&under.engine, push::CALLBACK_QUEUE).await.len(), 1);
 
-    let running = Running::start(&under.engine, under.pusher.clone(), &Doorbell::default());
+    let running = Running::start(&under.engine, under.pusher.clone(), &PushWakeup::default());
     server.until_seen(1).await;
     running.end().await;
     let seen = server.seen();
@@ -168,7 +168,7 @@ async fn the_outcome_of_a_delivery_is_told_too() {
     let mut both = job(&server.url());
     push::set(&mut both, push::CALLBACK, &server.url());
     under.send(both).await;
-    let running = Running::start(&under.engine, under.pusher.clone(), &Doorbell::default());
+    let running = Running::start(&under.engine, under.pusher.clone(), &PushWakeup::default());
     server.until_seen(2).await;
     running.end().await;
     let kinds: Vec<String> = (server.seen().iter())

@@ -44,7 +44,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
-    /// Answer only once this rings.
+    /// Answer only once this notifies.
     pub(crate) held: Option<Arc<Notify>>,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punctual::time::minutes;
 use punctual::{Engine, Namespace};
-use punctual_push::{AlertRules, Alerts, Doorbell, Duties, Guard, Posting};
+use punctual_push::{AlertRules, Alerts, Duties, Guard, Posting, PushWakeup};
 
 use crate::args::span_of;
 use crate::failure::{Failure, Result};
@@ -50,7 +50,7 @@ impl Options {
         engine: &Arc<dyn Engine>,
         home: &Namespace,
         namespaces: &[Namespace],
-        doorbell: &Doorbell,
+        push_wakeup: &PushWakeup,
         drain: Duration,
     ) -> Result<()> {
         if self.no_push {
@@ -68,7 +68,7 @@ impl Options {
                 pusher = pusher.timeout(timeout);
             }
             let posting = Posting::new(engine.clone(), namespace.clone(), pusher)
-                .doorbell(doorbell.clone())
+                .push_wakeup(push_wakeup.clone())
                 .drain_limit(drain);
             posting.start(duties);
         }

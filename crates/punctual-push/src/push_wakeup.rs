@@ -7,44 +7,44 @@ use tokio::sync::watch;
 
 /// Tells those who post jobs that a queue of pushed jobs has one: they may not know it yet.
 ///
-/// A hint: whoever misses it finds the queue within seconds. Cheap to clone; clones are one bell.
+/// A hint: whoever misses it finds the queue within seconds. Cheap to clone; clones are one wakeup.
 #[derive(Debug, Clone, Default)]
-pub struct Doorbell(Arc<Inner>);
+pub struct PushWakeup(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    rung: Mutex<Rung>,
+    notified: Mutex<Notified>,
     changed: watch::Sender<()>,
 }
 
-type Rung = BTreeMap<Namespace, BTreeSet<String>>;
+type Notified = BTreeMap<Namespace, BTreeSet<String>>;
 
 /// Queues that are remembered; then all are told again.
 const QUEUES_MAX: usize = 10_000;
 
-impl Doorbell {
+impl PushWakeup {
     /// Says that a job was put into that queue; costs next to nothing if it was said before. What is no name of a queue is
     /// passed over: no engine has taken that job, and no worker could claim there.
-    pub fn ring(&self, namespace: &Namespace, queue: &str) {
+    pub fn notify(&self, namespace: &Namespace, queue: &str) {
         if check_name("queue", queue).is_err() {
             return;
         }
-        let mut rung = self.lock();
-        if let Some(queues) = rung.get(namespace)
+        let mut notified = self.lock();
+        if let Some(queues) = notified.get(namespace)
             && queues.contains(queue)
         {
             return;
         }
-        if rung.values().map(BTreeSet::len).sum::<usize>() >= QUEUES_MAX {
-            rung.clear();
+        if notified.values().map(BTreeSet::len).sum::<usize>() >= QUEUES_MAX {
+            notified.clear();
         }
-        let queues = rung.entry(namespace.clone()).or_default();
+        let queues = notified.entry(namespace.clone()).or_default();
         queues.insert(queue.to_owned());
-        drop(rung);
+        drop(notified);
         self.0.changed.send_replace(());
     }
 
-    /// The queues of a namespace that it was rung for.
+    /// The queues of a namespace that it was notified for.
     pub(crate) fn queues(&self, namespace: &Namespace) -> BTreeSet<String> {
         self.lock().get(namespace).cloned().unwrap_or_default()
     }
@@ -54,8 +54,11 @@ impl Doorbell {
         self.0.changed.subscribe()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Rung> {
-        self.0.rung.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Notified> {
+        self.0
+            .notified
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -66,11 +69,11 @@ mod tests {
     /// One name that no worker can claim from would end the worker of all that were heard of with it.
     #[test]
     fn what_is_no_name_is_not_rung_for() {
-        let (home, bell) = (Namespace::default(), Doorbell::default());
+        let (home, wakeup) = (Namespace::default(), PushWakeup::default());
         let long = format!("http:{}", "a".repeat(124));
         for queue in ["http:orders", "http:a b", "http:\0", &long, ""] {
-            bell.ring(&home, queue);
+            wakeup.notify(&home, queue);
         }
-        assert_eq!(bell.queues(&home), ["http:orders".to_owned()].into());
+        assert_eq!(wakeup.queues(&home), ["http:orders".to_owned()].into());
     }
 }
