@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use punctual::engine::Health;
 use punctual::time::{exact_span, seconds};
-use punctual_push::DutyHealth;
+use punctual_push::MaintenanceHealth;
 
 /// With the loops of this process, and with those that are at the same work for longer than a round takes.
-pub(crate) fn seen(mut health: Health, duties: &DutyHealth, round: Duration) -> Health {
-    duties.add_to(&mut health);
+pub(crate) fn seen(mut health: Health, maintenance: &MaintenanceHealth, round: Duration) -> Health {
+    maintenance.add_to(&mut health);
     let hanging: Vec<String> = (health.loops.iter())
         .filter(|one| one.age > round)
         .map(|one| (format!("loop {} ", one.name), one.age))

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use punctual::time::{ManualClock, Stopwatch};
 use punctual::{Engine, Error, ErrorKind, Result};
-use punctual_push::{PushWakeup, DutyHealth, Guard};
+use punctual_push::{PushWakeup, MaintenanceHealth, Guard};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -37,7 +37,7 @@ pub struct Gateway {
     proxies: Vec<Proxy>,
     guard: Guard,
     push_wakeup: PushWakeup,
-    duties: DutyHealth,
+    maintenance: MaintenanceHealth,
     tls: Option<Tls>,
 }
 
@@ -55,7 +55,7 @@ impl Gateway {
             proxies: Vec::new(),
             guard: Guard::new(),
             push_wakeup: PushWakeup::default(),
-            duties: DutyHealth::default(),
+            maintenance: MaintenanceHealth::default(),
             tls: None,
         }
     }
@@ -77,8 +77,8 @@ impl Gateway {
 
     /// Is as well as these loops of the process are, besides the engine.
     #[must_use]
-    pub fn duties(mut self, duties: DutyHealth) -> Self {
-        self.duties = duties;
+    pub fn maintenance(mut self, maintenance: MaintenanceHealth) -> Self {
+        self.maintenance = maintenance;
         self
     }
 
@@ -172,7 +172,7 @@ impl Gateway {
     pub(crate) fn shared(self) -> Shared {
         let metrics = Arc::new(GatewayMetrics::new(self.registry));
         let round = self.limits.round;
-        let measured = MeteredEngine::new(self.engine, metrics.clone(), self.duties, round);
+        let measured = MeteredEngine::new(self.engine, metrics.clone(), self.maintenance, round);
         Shared::new(Inner {
             engine: Arc::new(measured),
             header_bytes: Default::default(),

@@ -15,7 +15,7 @@ use punctual::{
 };
 use serde_json::{Value, json};
 
-use crate::duties::Pulse;
+use crate::maintenance::Heartbeat;
 
 /// What is worth an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct Alerts {
     /// Troubles that were seen, by key, and the all-clear of which both jobs were put in for sure; `None`
     /// until the engine was asked.
     open: Option<BTreeMap<String, Option<JobId>>>,
-    pulse: Option<Pulse>,
+    heartbeat: Option<Heartbeat>,
 }
 
 /// How often it looks.
@@ -97,26 +97,26 @@ impl Alerts {
             url: url.into(),
             rules,
             open: None,
-            pulse: None,
+            heartbeat: None,
         }
     }
 
     /// Looks again and again, until it shall end; an error leaves the rest for the next look.
-    pub async fn run(mut self, pulse: Pulse) {
-        self.pulse = Some(pulse.clone());
+    pub async fn run(mut self, heartbeat: Heartbeat) {
+        self.heartbeat = Some(heartbeat.clone());
         let looking = async {
             loop {
-                pulse.works();
+                heartbeat.works();
                 if let Err(error) = self.look().await {
                     tracing::warn!(%error, "the alert check failed; it will be retried");
                 }
-                pulse.rests();
+                heartbeat.rests();
                 pause(LOOK).await;
             }
         };
         tokio::select! {
             biased;
-            () = pulse.ended() => {}
+            () = heartbeat.ended() => {}
             () = looking => {}
         }
     }
@@ -229,7 +229,7 @@ impl Alerts {
 
     /// A look asks for every namespace and tells every trouble, however many there are: it does not hang meanwhile.
     fn goes_on(&self) {
-        self.pulse.iter().for_each(Pulse::works);
+        self.heartbeat.iter().for_each(Heartbeat::works);
     }
 
     /// Puts in what is missing of the all-clear and the alert; the all-clear, once both are there.

@@ -10,7 +10,7 @@ use punctual::engine::{
 use punctual::time::{Timestamp, hours, minutes, pause, seconds};
 use punctual::{Engine, Error, ErrorKind, JobRecord, Namespace, Result, State, push};
 
-use crate::duties::Pulse;
+use crate::maintenance::Heartbeat;
 
 /// Tells the callbacks of a namespace how jobs ended that nobody told of: cancelled while they waited,
 /// expired, replaced, purged, dead by poison or overflow, or settled by a worker that knows no callbacks.
@@ -24,7 +24,7 @@ pub struct Callbacks {
     namespace: Namespace,
     /// `None` until the record was read.
     place: Option<Place>,
-    pulse: Option<Pulse>,
+    heartbeat: Option<Heartbeat>,
 }
 
 /// How far it has come.
@@ -84,26 +84,26 @@ impl Callbacks {
             engine,
             namespace,
             place: None,
-            pulse: None,
+            heartbeat: None,
         }
     }
 
     /// Looks again and again, until it shall end; an error leaves the rest for the next look.
-    pub async fn run(mut self, pulse: Pulse) {
-        self.pulse = Some(pulse.clone());
+    pub async fn run(mut self, heartbeat: Heartbeat) {
+        self.heartbeat = Some(heartbeat.clone());
         let looking = async {
             loop {
-                pulse.works();
+                heartbeat.works();
                 if let Err(error) = self.look().await {
                     tracing::warn!(%error, "callbacks for settled jobs could not be enqueued; the scan will be retried");
                 }
-                pulse.rests();
+                heartbeat.rests();
                 pause(LOOK).await;
             }
         };
         tokio::select! {
             biased;
-            () = pulse.ended() => {}
+            () = heartbeat.ended() => {}
             () = looking => {}
         }
     }
@@ -163,7 +163,7 @@ impl Callbacks {
         let mut latest = Timestamp::MAX;
         loop {
             // There may be millions of them.
-            self.pulse.iter().for_each(Pulse::works);
+            self.heartbeat.iter().for_each(Heartbeat::works);
             let list = List {
                 by: by.clone(),
                 filter: Default::default(),

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::callbacks::Callbacks;
-use crate::duties::{Duties, LONG, Pulse};
+use crate::maintenance::{Heartbeat, LONG, Maintenance};
 use crate::push_wakeup::PushWakeup;
 use crate::pusher::Pusher;
 
@@ -84,55 +84,55 @@ impl Posting {
 
     /// Runs until the shutdown.
     pub async fn run_until(self, shutdown: impl Future<Output = ()> + Send) {
-        let mut duties = Duties::new();
-        self.start(&mut duties);
+        let mut maintenance = Maintenance::new();
+        self.start(&mut maintenance);
         shutdown.await;
-        duties.end().await;
+        maintenance.end().await;
     }
 
-    /// Starts it as one duty among others, with the callbacks of its namespace as another.
-    pub fn start(self, duties: &mut Duties) {
+    /// Starts it as one maintenance_loop among others, with the callbacks of its namespace as another.
+    pub fn start(self, maintenance: &mut Maintenance) {
         let (engine, namespace) = (self.engine.clone(), self.namespace.clone());
         let posting = Arc::new(self);
         // Outside of what is started again: what is on its way is neither cut off nor posted again with it.
         let crew: Arc<Mutex<Crew>> = Arc::default();
         let ends = crew.clone();
-        let run = move |pulse: Pulse| {
+        let run = move |heartbeat: Heartbeat| {
             let (posting, crew) = (posting.clone(), crew.clone());
-            async move { posting.run(&pulse, &mut *crew.lock().await).await }
+            async move { posting.run(&heartbeat, &mut *crew.lock().await).await }
         };
         let end = async move { ends.lock().await.end().await };
-        duties.start_then("posting", &namespace, run, end);
+        maintenance.start_then("posting", &namespace, run, end);
         let home = namespace.clone();
-        duties.start("callbacks", &namespace, move |pulse| {
-            Callbacks::new(engine.clone(), home.clone()).run(pulse)
+        maintenance.start("callbacks", &namespace, move |heartbeat| {
+            Callbacks::new(engine.clone(), home.clone()).run(heartbeat)
         });
     }
 
     /// Looks for queues again and again, until it shall end, and has somebody work on each.
-    async fn run(&self, pulse: &Pulse, crew: &mut Crew) {
-        let mut ended = std::pin::pin!(pulse.ended());
+    async fn run(&self, heartbeat: &Heartbeat, crew: &mut Crew) {
+        let mut ended = std::pin::pin!(heartbeat.ended());
         let mut notifies = self.push_wakeup.listen();
         let mut listens = true;
         loop {
-            crew.shows(pulse);
+            crew.shows(heartbeat);
             // It heard of work, and there was none: the next look will do.
             listens |= tokio::select! {
                 biased;
                 () = ended.as_mut() => return,
                 heard_nothing = self.look(crew) => heard_nothing,
             };
-            pulse.has(crew.health());
-            crew.shows(pulse);
-            pulse.rests();
+            heartbeat.has(crew.health());
+            crew.shows(heartbeat);
+            heartbeat.rests();
             let known = crew.queues();
             let rehire = crew.rehire_in();
             tokio::select! {
                 biased;
                 () = ended.as_mut() => return,
                 () = crew.loses() => {
-                    pulse.has(crew.health());
-                    pulse.down();
+                    heartbeat.has(crew.health());
+                    heartbeat.down();
                     tracing::error!("a push worker ended; a new one starts shortly");
                 }
                 () = pause(rehire.unwrap_or_default()), if rehire.is_some() => {}
@@ -279,10 +279,10 @@ impl Crew {
     }
 
     /// Shows that it goes on; without all its workers it is as down as it was.
-    fn shows(&self, pulse: &Pulse) {
+    fn shows(&self, heartbeat: &Heartbeat) {
         match self.lost.is_empty() {
-            true => pulse.works(),
-            false => pulse.works_in_part(),
+            true => heartbeat.works(),
+            false => heartbeat.works_in_part(),
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use punctual::time::{ManualClock, Timestamp, seconds, within};
 use punctual_gateway::{Audit, Gateway, Proxy, Registry, Tls};
-use punctual_push::{Duties, PushWakeup};
+use punctual_push::{Maintenance, PushWakeup};
 use tokio::signal::unix::SignalKind;
 
 use self::access::{Access, warn_if_others_can_read};
@@ -162,7 +162,7 @@ impl Args {
             None => address.open(Make::IfMissing, Mode::Join).await?,
         };
         let push_wakeup = PushWakeup::default();
-        let mut duties = Duties::new();
+        let mut maintenance = Maintenance::new();
         let mut gateway = Gateway::new(connection.engine.clone(), access.tokens.clone())
             .hosts(self.names(&config, name))
             .limits(config.limits())
@@ -170,7 +170,7 @@ impl Args {
             .registry(registry)
             .guard(self.posting.guard())
             .push_wakeup(push_wakeup.clone())
-            .duties(duties.health());
+            .maintenance(maintenance.health());
         let usual = address.of_files().map(|dir| dir.join(AUDIT));
         if let Some(tls) = &tls {
             gateway = gateway.tls(tls.clone());
@@ -191,7 +191,7 @@ impl Args {
         let serving = gateway.serve(listen).await?;
         connection.share_by(serving.sharer());
         self.posting.start(
-            &mut duties,
+            &mut maintenance,
             &connection.engine,
             &namespace,
             &access.namespaces,
@@ -223,7 +223,7 @@ impl Args {
         out.note("shutting down: running requests may finish; a second signal stops at once");
         tokio::select! {
             (drained, (), ()) = async {
-                tokio::join!(serving.drain(drain), connection.unshare(), duties.end())
+                tokio::join!(serving.drain(drain), connection.unshare(), maintenance.end())
             } => {
                 if !drained {
                     out.note("requests were aborted: they took too long to finish");

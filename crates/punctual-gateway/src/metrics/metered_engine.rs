@@ -12,7 +12,7 @@ use punctual::engine::{
 };
 use punctual::time::{Stopwatch, Timestamp};
 use punctual::{Engine, Namespace, NewJob, Outcome, Result};
-use punctual_push::DutyHealth;
+use punctual_push::MaintenanceHealth;
 
 use super::GatewayMetrics;
 use crate::health;
@@ -24,7 +24,7 @@ use crate::health;
 pub(crate) struct MeteredEngine {
     engine: Arc<dyn Engine>,
     metrics: Arc<GatewayMetrics>,
-    duties: DutyHealth,
+    maintenance: MaintenanceHealth,
     round: Duration,
     trips: [Histogram; VERBS.len()],
 }
@@ -39,7 +39,7 @@ impl MeteredEngine {
     pub(crate) fn new(
         engine: Arc<dyn Engine>,
         metrics: Arc<GatewayMetrics>,
-        duties: DutyHealth,
+        maintenance: MaintenanceHealth,
         round: Duration,
     ) -> Self {
         let trips = VERBS.map(|verb| {
@@ -50,7 +50,7 @@ impl MeteredEngine {
         Self {
             engine,
             metrics,
-            duties,
+            maintenance,
             round,
             trips,
         }
@@ -154,7 +154,7 @@ impl Engine for MeteredEngine {
 
     async fn info(&self) -> Result<Info> {
         let mut info = self.timed(10, self.engine.info()).await?;
-        info.health = health::seen(info.health, &self.duties, self.round);
+        info.health = health::seen(info.health, &self.maintenance, self.round);
         Ok(info)
     }
 }

@@ -7,7 +7,7 @@ use punctual::engine::{Health, LoopHealth};
 use punctual::time::{ManualClock, Stopwatch, millis, seconds, within};
 use punctual::{Engine, Namespace};
 use punctual_gateway::{Gateway, GatewayLimits};
-use punctual_push::{AlertRules, Alerts, Duties, Guard, Posting, Pusher};
+use punctual_push::{AlertRules, Alerts, Guard, Maintenance, Posting, Pusher};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -93,18 +93,18 @@ async fn an_engine_that_does_not_answer_is_red_within_seconds_and_green_once_it_
 
 #[tokio::test]
 async fn a_loop_beside_the_gateway_that_panics_is_seen_by_its_own_until_it_is_started_again() {
-    let mut duties = Duties::new();
-    let health = duties.health();
+    let mut maintenance = Maintenance::new();
+    let health = maintenance.health();
     let (shop, steps) = (
         Namespace::new("shop").expect("a name"),
         Arc::new(Semaphore::new(0)),
     );
     let theirs = steps.clone();
-    duties.start("planted", &shop, move |pulse| {
+    maintenance.start("planted", &shop, move |heartbeat| {
         let steps = theirs.clone();
         async move {
             steps.acquire().await.expect("it is open").forget();
-            pulse.works();
+            heartbeat.works();
             steps.acquire().await.expect("it is open").forget();
             panic!("planted with s3cr3t");
         }
@@ -114,7 +114,7 @@ async fn a_loop_beside_the_gateway_that_panics_is_seen_by_its_own_until_it_is_st
         format!("{OTHER} other admin"),
         format!("{OPERATOR} other read,operator"),
     ]);
-    let under = serving(|engine| Gateway::new(engine, all).duties(health)).await;
+    let under = serving(|engine| Gateway::new(engine, all).maintenance(health)).await;
     let becomes = async |wanted: u16| {
         let looking = async { while stranger(&under).await.0 != wanted {} };
         let is_so = within(seconds(20), looking).await;
@@ -145,21 +145,23 @@ async fn a_loop_beside_the_gateway_that_panics_is_seen_by_its_own_until_it_is_st
 const BESIDE: [&str; 3] = ["posting", "callbacks", "alerts"];
 
 /// A gateway with all of it, over that engine; a round of a loop takes no longer than that.
-async fn with_all_duties(engine: &Arc<Standin>, round: Option<Duration>) -> (Under, Duties) {
-    let (shop, mut duties) = (Namespace::new("shop").expect("a name"), Duties::new());
+async fn with_all_duties(engine: &Arc<Standin>, round: Option<Duration>) -> (Under, Maintenance) {
+    let (shop, mut maintenance) = (Namespace::new("shop").expect("a name"), Maintenance::new());
     let theirs: Arc<dyn Engine> = engine.clone();
     let posting = Posting::new(theirs.clone(), shop.clone(), Pusher::new(Guard::new()));
-    posting.look_every(millis(20)).start(&mut duties);
+    posting.look_every(millis(20)).start(&mut maintenance);
     let watched = vec![shop.clone()];
     let (url, rules) = ("https://example.com/alerts", AlertRules::default());
     let alerts = Alerts::new(theirs.clone(), shop.clone(), watched, url, rules);
-    duties.start("alerts", &shop, move |pulse| alerts.clone().run(pulse));
+    maintenance.start("alerts", &shop, move |heartbeat| {
+        alerts.clone().run(heartbeat)
+    });
     let all = tokens(&[format!("{ADMIN} shop admin,operator")]);
     let mut limits = GatewayLimits::default();
     limits.round = round.unwrap_or(limits.round);
-    let health = duties.health();
-    let gateway = |_| Gateway::new(theirs, all).duties(health).limits(limits);
-    (serving(gateway).await, duties)
+    let health = maintenance.health();
+    let gateway = |_| Gateway::new(theirs, all).maintenance(health).limits(limits);
+    (serving(gateway).await, maintenance)
 }
 
 /// Asks until it is so.
@@ -181,7 +183,7 @@ async fn until(under: &Under, what: &str, fact: impl Fn(u16, &str) -> bool) {
 #[tokio::test]
 async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_hangs() {
     let engine = Arc::new(Standin::new(ManualClock::new(START)).holds(Verb::Stats));
-    let (under, duties) = with_all_duties(&engine, Some(millis(1))).await;
+    let (under, maintenance) = with_all_duties(&engine, Some(millis(1))).await;
     for name in BESIDE {
         let told = format!("loop {name} has not gone round");
         let is_red = |status, problems: &str| status == 503 && problems.contains(&told);
@@ -190,7 +192,7 @@ async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_hangs()
     engine.answer_all();
     let is_green = |_, problems: &str| BESIDE.iter().all(|name| !problems.contains(name));
     until(&under, "well", is_green).await;
-    let ended = within(seconds(20), duties.end()).await;
+    let ended = within(seconds(20), maintenance.end()).await;
     ended.expect("who is told to end ends");
 }
 
@@ -198,7 +200,7 @@ async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_hangs()
 async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_is_dead() {
     let engine = Arc::new(Standin::new(ManualClock::new(START)));
     engine.panics(true);
-    let (under, duties) = with_all_duties(&engine, None).await;
+    let (under, maintenance) = with_all_duties(&engine, None).await;
     for name in BESIDE {
         let told = format!("{name} has ended");
         let is_red = |status, problems: &str| status == 503 && problems.contains(&told);
@@ -206,7 +208,7 @@ async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_is_dead
     }
     engine.panics(false);
     until(&under, "green", |status, _| status == 200).await;
-    let ended = within(seconds(20), duties.end()).await;
+    let ended = within(seconds(20), maintenance.end()).await;
     ended.expect("who is told to end ends");
 }
 

@@ -4,8 +4,8 @@ use punctual::{JobId, MemoryEngine, NewJob};
 use tokio::task::yield_now;
 
 use super::*;
-use crate::duties::DutyHealth;
 use crate::guard::Guard;
+use crate::maintenance::MaintenanceHealth;
 
 /// Posting that comes back to no queue whose worker has ended, and that finds none unless it is notified for.
 fn posting(engine: &Arc<dyn Engine>, push_wakeup: &PushWakeup) -> Posting {
@@ -29,12 +29,12 @@ fn ends_at_once(posting: &Posting, crew: &mut Crew, queue: &str) {
     });
 }
 
-fn is_well(duties: &DutyHealth) -> bool {
+fn is_well(maintenance: &MaintenanceHealth) -> bool {
     let mut health = Health {
         ok: true,
         ..Health::default()
     };
-    duties.add_to(&mut health);
+    maintenance.add_to(&mut health);
     health.ok
 }
 
@@ -56,11 +56,11 @@ async fn a_queue_whose_worker_keeps_ending_delays_no_other() {
     let mut crew = Crew::default();
     ends_at_once(&posting, &mut crew, "http:bad");
     let crew = Arc::new(Mutex::new(crew));
-    let mut duties = Duties::new();
-    let health = duties.health();
-    duties.start("posting", &home, move |pulse| {
+    let mut maintenance = Maintenance::new();
+    let health = maintenance.health();
+    maintenance.start("posting", &home, move |heartbeat| {
         let (posting, crew) = (posting.clone(), crew.clone());
-        async move { posting.run(&pulse, &mut *crew.lock().await).await }
+        async move { posting.run(&heartbeat, &mut *crew.lock().await).await }
     });
     until("its worker has ended", async || !is_well(&health)).await;
     for name in ["http:first", "http:second"] {

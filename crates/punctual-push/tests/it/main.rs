@@ -3,10 +3,10 @@
 mod alerts;
 mod answers;
 mod callbacks;
-mod duties;
 mod guarded;
 mod hosts;
 mod lookups;
+mod maintenance;
 mod planted;
 mod posting;
 mod requests;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punctual::time::minutes;
 use punctual::{Engine, Namespace};
-use punctual_push::{AlertRules, Alerts, Duties, Guard, Posting, PushWakeup};
+use punctual_push::{AlertRules, Alerts, Guard, Maintenance, Posting, PushWakeup};
 
 use crate::args::span_of;
 use crate::failure::{Failure, Result};
@@ -46,7 +46,7 @@ impl Options {
     /// Starts posting for these namespaces; alerts are those of `home`.
     pub(super) fn start(
         &self,
-        duties: &mut Duties,
+        maintenance: &mut Maintenance,
         engine: &Arc<dyn Engine>,
         home: &Namespace,
         namespaces: &[Namespace],
@@ -70,11 +70,13 @@ impl Options {
             let posting = Posting::new(engine.clone(), namespace.clone(), pusher)
                 .push_wakeup(push_wakeup.clone())
                 .drain_limit(drain);
-            posting.start(duties);
+            posting.start(maintenance);
         }
         if let Some(url) = &self.alert {
             let alerts = self.alerts(engine, home, namespaces, url)?;
-            duties.start("alerts", home, move |pulse| alerts.clone().run(pulse));
+            maintenance.start("alerts", home, move |heartbeat| {
+                alerts.clone().run(heartbeat)
+            });
         }
         Ok(())
     }

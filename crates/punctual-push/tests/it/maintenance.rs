@@ -7,24 +7,26 @@ use std::time::Duration;
 use punctual::engine::Health;
 use punctual::time::{days, millis, seconds, within};
 use punctual::{JobId, Namespace, State};
-use punctual_push::{AlertRules, Alerts, Duties, DutyHealth, Guard, Posting, PushWakeup};
+use punctual_push::{
+    AlertRules, Alerts, Guard, Maintenance, MaintenanceHealth, Posting, PushWakeup,
+};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::yield_now;
 
 use crate::planted::Planted;
 use crate::support::{Answer, Server, Under, job};
 
-fn told(duties: &DutyHealth) -> Health {
+fn told(maintenance: &MaintenanceHealth) -> Health {
     let mut health = Health {
         ok: true,
         ..Health::default()
     };
-    duties.add_to(&mut health);
+    maintenance.add_to(&mut health);
     health
 }
 
-fn restarts(duties: &DutyHealth, name: &str) -> u64 {
-    let loops = told(duties).loops;
+fn restarts(maintenance: &MaintenanceHealth, name: &str) -> u64 {
+    let loops = told(maintenance).loops;
     let one = loops.iter().find(|one| one.name == name);
     one.map_or(0, |one| one.restarts)
 }
@@ -42,18 +44,18 @@ async fn until(what: &str, fact: impl Fn() -> bool) {
 #[tokio::test]
 async fn a_loop_that_ends_unasked_is_red_until_it_goes_round_again() {
     let shop = Namespace::new("shop").expect("a name");
-    let mut duties = Duties::new();
-    let health = duties.health();
+    let mut maintenance = Maintenance::new();
+    let health = maintenance.health();
     let steps = Arc::new(Semaphore::new(0));
     let runs = Arc::new(AtomicUsize::new(0));
     let theirs = (steps.clone(), runs.clone());
-    duties.start("planted", &shop, move |pulse| {
+    maintenance.start("planted", &shop, move |heartbeat| {
         let steps = theirs.0.clone();
         let nth = theirs.1.fetch_add(1, Ordering::SeqCst);
         async move {
             let step = async || steps.acquire().await.expect("it is open").forget();
             step().await;
-            pulse.works();
+            heartbeat.works();
             match nth {
                 0 => {
                     step().await;
@@ -61,8 +63,8 @@ async fn a_loop_that_ends_unasked_is_red_until_it_goes_round_again() {
                 }
                 1 => step().await,
                 _ => {
-                    pulse.rests();
-                    pulse.ended().await;
+                    heartbeat.rests();
+                    heartbeat.ended().await;
                 }
             }
         }
@@ -82,20 +84,20 @@ async fn a_loop_that_ends_unasked_is_red_until_it_goes_round_again() {
     }
     steps.add_permits(1);
     until("it works", || told(&health).ok).await;
-    let ended = within(seconds(20), duties.end()).await;
+    let ended = within(seconds(20), maintenance.end()).await;
     ended.expect("who is told to end ends");
     assert_eq!(restarts(&health, "planted"), 2, "and is not started again");
 }
 
 #[tokio::test]
 async fn a_loop_that_is_down_ends_when_it_is_told_to() {
-    let mut duties = Duties::new();
-    duties.start("planted", &Namespace::default(), |_| async {
+    let mut maintenance = Maintenance::new();
+    maintenance.start("planted", &Namespace::default(), |_| async {
         panic!("planted")
     });
-    let health = duties.health();
+    let health = maintenance.health();
     until("it has ended", || !told(&health).ok).await;
-    let ended = within(seconds(20), duties.end()).await;
+    let ended = within(seconds(20), maintenance.end()).await;
     ended.expect("it waits for nobody");
 }
 
@@ -105,12 +107,12 @@ async fn posting_goes_on_after_a_panic_of_its_own_and_after_one_of_its_workers()
     let under = Under::new(server.guard());
     let planted = Planted::over(&under);
     let (home, push_wakeup) = (Namespace::default(), PushWakeup::default());
-    let mut duties = Duties::new();
-    let health = duties.health();
+    let mut maintenance = Maintenance::new();
+    let health = maintenance.health();
     Posting::new(planted.clone(), home.clone(), under.pusher.clone())
         .push_wakeup(push_wakeup.clone())
         .look_every(millis(20))
-        .start(&mut duties);
+        .start(&mut maintenance);
     let post = async |queue: &str| {
         let mut job = job(&server.url());
         job.queue = queue.to_owned();
@@ -135,14 +137,16 @@ async fn posting_goes_on_after_a_panic_of_its_own_and_after_one_of_its_workers()
     planted.info.store(false, Ordering::SeqCst);
     server.until_seen(3).await;
     until("all is well", || told(&health).ok).await;
-    within(seconds(60), duties.end()).await.expect("it ends");
+    within(seconds(60), maintenance.end())
+        .await
+        .expect("it ends");
     assert_eq!(server.seen().len(), 3, "each was posted once");
 }
 
 /// Posting over an engine with a delivery that its target does not answer yet, and what lets it.
 async fn with_one_on_its_way(
     look: Duration,
-) -> (Server, Under, Arc<Planted>, Duties, JobId, Arc<Notify>) {
+) -> (Server, Under, Arc<Planted>, Maintenance, JobId, Arc<Notify>) {
     let server = Server::start(204).await;
     let held = Arc::new(Notify::new());
     server.answers(Answer {
@@ -152,13 +156,13 @@ async fn with_one_on_its_way(
     });
     let under = Under::new(server.guard());
     let planted = Planted::over(&under);
-    let mut duties = Duties::new();
+    let mut maintenance = Maintenance::new();
     let id = under.enqueue(&server.url()).await;
     Posting::new(planted.clone(), Namespace::default(), under.pusher.clone())
         .look_every(look)
-        .start(&mut duties);
+        .start(&mut maintenance);
     server.until_seen(1).await;
-    (server, under, planted, duties, id, held)
+    (server, under, planted, maintenance, id, held)
 }
 
 /// Waits until a job is completed that was claimed no more than once.
@@ -179,8 +183,8 @@ async fn until_posted_once(under: &Under, id: JobId) {
 
 #[tokio::test]
 async fn a_panic_of_the_look_cuts_off_no_delivery() {
-    let (server, under, planted, duties, id, held) = with_one_on_its_way(millis(20)).await;
-    let health = duties.health();
+    let (server, under, planted, maintenance, id, held) = with_one_on_its_way(millis(20)).await;
+    let health = maintenance.health();
     planted.stats.store(true, Ordering::SeqCst);
     until("it panicked", || restarts(&health, "posting") > 1).await;
     planted.stats.store(false, Ordering::SeqCst);
@@ -191,18 +195,20 @@ async fn a_panic_of_the_look_cuts_off_no_delivery() {
     server.status(204);
     let next = under.enqueue(&server.url()).await;
     until_posted_once(&under, next).await;
-    within(seconds(60), duties.end()).await.expect("it ends");
+    within(seconds(60), maintenance.end())
+        .await
+        .expect("it ends");
     assert_eq!(server.seen().len(), 2, "each was posted once");
 }
 
 #[tokio::test]
 async fn deliveries_end_in_peace_though_their_posting_has_panicked() {
-    let (server, under, planted, duties, id, held) = with_one_on_its_way(millis(20)).await;
-    let health = duties.health();
+    let (server, under, planted, maintenance, id, held) = with_one_on_its_way(millis(20)).await;
+    let health = maintenance.health();
     planted.stats.store(true, Ordering::SeqCst);
     until("it panicked", || restarts(&health, "posting") > 0).await;
     // Whether told before the next look or while it panics again.
-    let ending = tokio::spawn(duties.end());
+    let ending = tokio::spawn(maintenance.end());
     for _ in 0..100 {
         yield_now().await;
     }
@@ -215,16 +221,16 @@ async fn deliveries_end_in_peace_though_their_posting_has_panicked() {
 
 #[tokio::test]
 async fn whoever_waits_for_deliveries_to_end_does_not_hang() {
-    let (_server, under, _planted, mut duties, id, held) = with_one_on_its_way(days(1)).await;
-    let health = duties.health();
+    let (_server, under, _planted, mut maintenance, id, held) = with_one_on_its_way(days(1)).await;
+    let health = maintenance.health();
     let at_work = Arc::new(Notify::new());
     let theirs = at_work.clone();
-    duties.start("planted", &Namespace::default(), move |pulse| {
+    maintenance.start("planted", &Namespace::default(), move |heartbeat| {
         let at_work = theirs.clone();
         async move {
-            pulse.works();
+            heartbeat.works();
             at_work.notify_one();
-            pulse.ended().await;
+            heartbeat.ended().await;
         }
     });
     at_work.notified().await;
@@ -239,7 +245,7 @@ async fn whoever_waits_for_deliveries_to_end_does_not_hang() {
             == [true, true]
     })
     .await;
-    let ending = tokio::spawn(duties.end());
+    let ending = tokio::spawn(maintenance.end());
     until("none of them ages", || ageing().is_empty()).await;
     assert!(told(&health).ok && !ending.is_finished());
     held.notify_one();
@@ -263,10 +269,10 @@ async fn a_look_for_trouble_in_many_namespaces_shows_that_it_goes_on() {
         "https://example.com/alerts",
         AlertRules::default(),
     );
-    let mut duties = Duties::new();
-    let health = duties.health();
-    duties.start("alerts", &Namespace::default(), move |pulse| {
-        alerts.clone().run(pulse)
+    let mut maintenance = Maintenance::new();
+    let health = maintenance.health();
+    maintenance.start("alerts", &Namespace::default(), move |heartbeat| {
+        alerts.clone().run(heartbeat)
     });
     let age = || told(&health).loops[0].age;
     let (mut before, mut is_younger) = (Duration::ZERO, false);
@@ -282,7 +288,9 @@ async fn a_look_for_trouble_in_many_namespaces_shows_that_it_goes_on() {
         is_younger,
         "it showed no sign between one namespace and the next"
     );
-    within(seconds(20), duties.end()).await.expect("it ends");
+    within(seconds(20), maintenance.end())
+        .await
+        .expect("it ends");
 }
 
 #[tokio::test]
@@ -293,12 +301,12 @@ async fn a_worker_that_ends_at_once_is_not_hired_again_for_each_ring() {
     planted.info.store(true, Ordering::SeqCst);
     let push_wakeup = PushWakeup::default();
     under.enqueue(&server.url()).await;
-    let mut duties = Duties::new();
-    let health = duties.health();
+    let mut maintenance = Maintenance::new();
+    let health = maintenance.health();
     Posting::new(planted.clone(), Namespace::default(), under.pusher.clone())
         .push_wakeup(push_wakeup.clone())
         .look_every(days(1))
-        .start(&mut duties);
+        .start(&mut maintenance);
     until("its worker ended", || restarts(&health, "posting") > 0).await;
     let other = Namespace::new("other").expect("a name");
     for nth in 0..100 {
@@ -313,5 +321,7 @@ async fn a_worker_that_ends_at_once_is_not_hired_again_for_each_ring() {
     planted.info.store(false, Ordering::SeqCst);
     server.until_seen(1).await;
     until("all is well", || told(&health).ok).await;
-    within(seconds(60), duties.end()).await.expect("it ends");
+    within(seconds(60), maintenance.end())
+        .await
+        .expect("it ends");
 }

@@ -19,27 +19,27 @@ use tokio::task::JoinSet;
 /// Loops of a process that nobody else looks after. One that panics, or ends although nobody told it
 /// to, is told to the log and started again after 50 ms, 5 s at most. Dropping this cuts them off.
 #[derive(Default)]
-pub struct Duties {
+pub struct Maintenance {
     running: JoinSet<()>,
     /// Dropping it ends them.
     stop: watch::Sender<()>,
-    health: DutyHealth,
+    health: MaintenanceHealth,
 }
 
-/// Whether the loops of a process do their duties; stays valid when they have ended. Cheap to clone.
+/// Whether the loops of a process do their maintenance; stays valid when they have ended. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct DutyHealth(Arc<Mutex<Vec<Duty>>>);
+pub struct MaintenanceHealth(Arc<Mutex<Vec<MaintenanceLoop>>>);
 
 /// What a loop says of itself, and hears. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Pulse {
-    health: DutyHealth,
+pub struct Heartbeat {
+    health: MaintenanceHealth,
     place: usize,
     stopped: watch::Receiver<()>,
 }
 
 #[derive(Debug)]
-struct Duty {
+struct MaintenanceLoop {
     name: &'static str,
     namespace: Namespace,
     beat: Stopwatch,
@@ -54,16 +54,16 @@ struct Duty {
 /// A loop that ran for so long is started again as soon as the first time.
 pub(crate) const LONG: Duration = minutes(1);
 
-impl Duties {
+impl Maintenance {
     /// None yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Starts a loop, which shall go on until [`Pulse::ended`].
+    /// Starts a loop, which shall go on until [`Heartbeat::ended`].
     pub fn start<F, Run>(&mut self, name: &'static str, namespace: &Namespace, run: F)
     where
-        F: Fn(Pulse) -> Run + Send + Sync + 'static,
+        F: Fn(Heartbeat) -> Run + Send + Sync + 'static,
         Run: Future<Output = ()> + Send + 'static,
     {
         self.start_then(name, namespace, run, async {});
@@ -77,11 +77,11 @@ impl Duties {
         run: F,
         end: impl Future<Output = ()> + Send + 'static,
     ) where
-        F: Fn(Pulse) -> Run + Send + Sync + 'static,
+        F: Fn(Heartbeat) -> Run + Send + Sync + 'static,
         Run: Future<Output = ()> + Send + 'static,
     {
-        let mut duties = self.health.lock();
-        duties.push(Duty {
+        let mut maintenance = self.health.lock();
+        maintenance.push(MaintenanceLoop {
             name,
             namespace: namespace.clone(),
             beat: Stopwatch::start(),
@@ -90,21 +90,21 @@ impl Duties {
             is_down: false,
             workers: Vec::new(),
         });
-        let pulse = Pulse {
+        let heartbeat = Heartbeat {
             health: self.health.clone(),
-            place: duties.len() - 1,
+            place: maintenance.len() - 1,
             stopped: self.stop.subscribe(),
         };
-        drop(duties);
+        drop(maintenance);
         self.running.spawn(async move {
-            supervise(pulse.clone(), run).await;
-            pulse.over();
+            supervise(heartbeat.clone(), run).await;
+            heartbeat.over();
             end.await;
         });
     }
 
-    /// A handle that shows whether they do their duties.
-    pub fn health(&self) -> DutyHealth {
+    /// A handle that shows whether they do their maintenance.
+    pub fn health(&self) -> MaintenanceHealth {
         self.health.clone()
     }
 
@@ -115,31 +115,31 @@ impl Duties {
     }
 }
 
-async fn supervise<F, Run>(pulse: Pulse, run: F)
+async fn supervise<F, Run>(heartbeat: Heartbeat, run: F)
 where
-    F: Fn(Pulse) -> Run,
+    F: Fn(Heartbeat) -> Run,
     Run: Future<Output = ()>,
 {
     let mut backoff = Backoff::engine();
     loop {
         let ran = Stopwatch::start();
-        let running = AssertUnwindSafe(async { run(pulse.clone()).await });
+        let running = AssertUnwindSafe(async { run(heartbeat.clone()).await });
         let ended = running.catch_unwind().await;
-        if pulse.is_over() {
+        if heartbeat.is_over() {
             return;
         }
         let why = match &ended {
             Ok(()) => "it ended unexpectedly",
             Err(panic) => panic_text(&**panic),
         };
-        let (name, namespace) = pulse.down();
+        let (name, namespace) = heartbeat.down();
         tracing::error!(%namespace, why, "{name} was restarted; please report it");
         if ran.elapsed() > LONG {
             backoff.reset();
         }
         tokio::select! {
             biased;
-            () = pulse.ended() => return,
+            () = heartbeat.ended() => return,
             () = pause(backoff.pause()) => {}
         }
     }
@@ -151,20 +151,22 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("a panic without a message")
 }
 
-impl Pulse {
+impl Heartbeat {
     /// It begins a round. To be said again within a minute, or [`rests`](Self::rests).
     pub fn works(&self) {
-        self.turn(|duty| (duty.rests, duty.is_down) = (false, false));
+        self.turn(|maintenance_loop| {
+            (maintenance_loop.rests, maintenance_loop.is_down) = (false, false)
+        });
     }
 
     /// It begins a round although who worked for it is not there again: red stays red.
     pub(crate) fn works_in_part(&self) {
-        self.turn(|duty| duty.rests = false);
+        self.turn(|maintenance_loop| maintenance_loop.rests = false);
     }
 
     /// It waits for something to do.
     pub fn rests(&self) {
-        self.turn(|duty| duty.rests = true);
+        self.turn(|maintenance_loop| maintenance_loop.rests = true);
     }
 
     /// Ends once the loop shall end.
@@ -173,25 +175,25 @@ impl Pulse {
         async move { while stopped.changed().await.is_ok() {} }
     }
 
-    /// These work for it, and are as much its duty as itself.
+    /// These work for it, and are as much its maintenance_loop as itself.
     pub(crate) fn has(&self, workers: Vec<WorkerHealth>) {
-        self.turn(|duty| duty.workers = workers);
+        self.turn(|maintenance_loop| maintenance_loop.workers = workers);
     }
 
     /// It, or who worked for it, has ended; red until the next round.
     pub(crate) fn down(&self) -> (&'static str, Namespace) {
-        self.turn(|duty| {
-            duty.is_down = true;
-            duty.restarts += 1;
-            (duty.name, duty.namespace.clone())
+        self.turn(|maintenance_loop| {
+            maintenance_loop.is_down = true;
+            maintenance_loop.restarts += 1;
+            (maintenance_loop.name, maintenance_loop.namespace.clone())
         })
     }
 
     /// It has ended for good: what it still waits for, such as deliveries on their way, may take its time.
     fn over(&self) {
-        self.turn(|duty| {
-            (duty.rests, duty.is_down) = (true, false);
-            duty.workers.clear();
+        self.turn(|maintenance_loop| {
+            (maintenance_loop.rests, maintenance_loop.is_down) = (true, false);
+            maintenance_loop.workers.clear();
         });
     }
 
@@ -199,35 +201,40 @@ impl Pulse {
         self.stopped.has_changed().is_err()
     }
 
-    fn turn<T>(&self, change: impl FnOnce(&mut Duty) -> T) -> T {
-        let duty = &mut self.health.lock()[self.place];
-        duty.beat = Stopwatch::start();
-        change(duty)
+    fn turn<T>(&self, change: impl FnOnce(&mut MaintenanceLoop) -> T) -> T {
+        let maintenance_loop = &mut self.health.lock()[self.place];
+        maintenance_loop.beat = Stopwatch::start();
+        change(maintenance_loop)
     }
 }
 
-impl DutyHealth {
+impl MaintenanceHealth {
     /// Adds the loops to what is told of an engine, those of all namespaces as one: they are no
     /// tenant's. What is down is told to the namespace that waits for it.
     pub fn add_to(&self, health: &mut Health) {
-        for duty in self.lock().iter() {
-            let age = match duty.rests {
+        for maintenance_loop in self.lock().iter() {
+            let age = match maintenance_loop.rests {
                 true => Duration::ZERO,
-                false => duty.beat.elapsed(),
+                false => maintenance_loop.beat.elapsed(),
             };
-            add(&mut health.loops, duty.name.to_owned(), age, duty.restarts);
-            for worker in &duty.workers {
+            add(
+                &mut health.loops,
+                maintenance_loop.name.to_owned(),
+                age,
+                maintenance_loop.restarts,
+            );
+            for worker in &maintenance_loop.workers {
                 for one in worker.report().loops {
-                    let name = format!("{} {}", duty.name, one.name);
+                    let name = format!("{} {}", maintenance_loop.name, one.name);
                     add(&mut health.loops, name, one.age, one.restarts);
                 }
             }
-            if duty.is_down {
+            if maintenance_loop.is_down {
                 let text = format!(
                     "{} ended and was restarted; the log has the cause, please report it",
-                    duty.name
+                    maintenance_loop.name
                 );
-                let namespace = duty.namespace.clone();
+                let namespace = maintenance_loop.namespace.clone();
                 let problem = NamespaceProblem { namespace, text };
                 health.of_namespaces.push(problem);
                 health.ok = false;
@@ -235,7 +242,7 @@ impl DutyHealth {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Duty>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<MaintenanceLoop>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -255,7 +262,7 @@ fn add(loops: &mut Vec<LoopHealth>, name: String, age: Duration, restarts: u64) 
     }
 }
 
-impl fmt::Debug for Duties {
+impl fmt::Debug for Maintenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.health.fmt(f)
     }
