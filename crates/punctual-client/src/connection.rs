@@ -20,7 +20,7 @@ use punctual::{Error, ErrorKind, Namespace, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::pulse::{Beating, Pulse};
+use crate::activity::{Activity, ActivityStream};
 use crate::tls::Greeting;
 
 /// How rustls calls the certificate of an authority that a server shows as its own.
@@ -60,7 +60,7 @@ pub(crate) struct Connections {
 /// One that carries a call at a time.
 struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    pulse: Pulse,
+    activity: Activity,
 }
 
 /// What came back.
@@ -164,7 +164,7 @@ impl Connections {
         request: Request<Full<Bytes>>,
         silence: Duration,
     ) -> Result<Sent> {
-        let pulse = connection.pulse.clone();
+        let activity = connection.activity.clone();
         let exchange = async {
             let response = match connection.sender.try_send_request(request).await {
                 Ok(response) => response,
@@ -181,7 +181,7 @@ impl Connections {
             self.keep(connection);
             Ok(Sent::Answered(Reply { status, body }))
         };
-        let exchanged = pulse.unless_silent(silence, exchange).await;
+        let exchanged = activity.unless_silent(silence, exchange).await;
         exchanged.unwrap_or_else(|| Err(self.silent(silence)))
     }
 
@@ -198,7 +198,7 @@ impl Connections {
     }
 
     async fn open(&self) -> Result<Connection> {
-        let pulse = Pulse::new();
+        let activity = Activity::new();
         match &self.place {
             Place::Network(authority, greeting) => {
                 let stream = TcpStream::connect(authority).await;
@@ -206,32 +206,32 @@ impl Connections {
                 // Small calls at once; a socket that refuses that works all the same.
                 let _ = stream.set_nodelay(true);
                 // Below TLS: what moves there is what the other end has.
-                let stream = Beating {
+                let stream = ActivityStream {
                     stream,
-                    pulse: pulse.clone(),
+                    activity: activity.clone(),
                 };
                 match greeting {
-                    None => self.greet(stream, pulse).await,
+                    None => self.greet(stream, activity).await,
                     Some(Greeting { connector, name }) => {
                         let secured = connector.connect(name.clone(), stream).await;
                         let secured = secured.map_err(|error| self.distrusted(error))?;
-                        self.greet(secured, pulse).await
+                        self.greet(secured, activity).await
                     }
                 }
             }
             Place::Directory(dir) => {
                 let reach = async { UnixStream::connect(Way::into(dir)?.path()).await };
                 let stream = reach.await.map_err(|error| self.unreached(error))?;
-                let stream = Beating {
+                let stream = ActivityStream {
                     stream,
-                    pulse: pulse.clone(),
+                    activity: activity.clone(),
                 };
-                self.greet(stream, pulse).await
+                self.greet(stream, activity).await
             }
         }
     }
 
-    async fn greet<S>(&self, stream: S, pulse: Pulse) -> Result<Connection>
+    async fn greet<S>(&self, stream: S, activity: Activity) -> Result<Connection>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -244,7 +244,7 @@ impl Connections {
                 tracing::debug!(%error, "a connection to the gateway broke");
             }
         });
-        Ok(Connection { sender, pulse })
+        Ok(Connection { sender, activity })
     }
 
     /// Nothing moved for so long.

@@ -10,9 +10,9 @@
 //! # Ok(()) }
 //! ```
 
+mod activity;
 mod connection;
 mod engine;
-mod pulse;
 mod tls;
 
 pub use connection::Transport;

@@ -12,9 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Runs from the last byte that moved, in either direction.
 #[derive(Debug, Clone)]
-pub(crate) struct Pulse(Arc<Mutex<Stopwatch>>);
+pub(crate) struct Activity(Arc<Mutex<Stopwatch>>);
 
-impl Pulse {
+impl Activity {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(Stopwatch::start())))
     }
@@ -47,13 +47,13 @@ impl Pulse {
     }
 }
 
-/// A stream that tells its pulse of every byte.
-pub(crate) struct Beating<S> {
+/// A stream that tells its activity of every byte.
+pub(crate) struct ActivityStream<S> {
     pub(crate) stream: S,
-    pub(crate) pulse: Pulse,
+    pub(crate) activity: Activity,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Beating<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ActivityStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -62,22 +62,22 @@ impl<S: AsyncRead + Unpin> AsyncRead for Beating<S> {
         let before = into.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, into);
         if into.filled().len() > before {
-            self.pulse.beat();
+            self.activity.beat();
         }
         read
     }
 }
 
-impl<S: AsyncWrite + Unpin> Beating<S> {
+impl<S: AsyncWrite + Unpin> ActivityStream<S> {
     fn written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if matches!(written, Poll::Ready(Ok(1..))) {
-            self.pulse.beat();
+            self.activity.beat();
         }
         written
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Beating<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ActivityStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
