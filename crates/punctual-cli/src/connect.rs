@@ -1,6 +1,6 @@
 //! The only place that turns an address into an engine.
 
-mod record;
+mod audit_record;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
