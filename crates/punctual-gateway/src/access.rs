@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use self::failures::Failures;
 pub use self::token::{Scope, Token};
 use crate::listener::Peer;
-use crate::problem::{Problem, Result, RequestContext};
+use crate::problem::{Problem, RequestContext, Result};
 use crate::state::Shared;
 
 /// All tokens of a gateway. Clones are the same tokens.

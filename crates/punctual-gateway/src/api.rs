@@ -132,7 +132,7 @@ pub(crate) fn router(shared: &Shared) -> Router {
 /// for it, nor what is for `punctual-client`.
 fn compressed() -> CompressionLayer<impl Predicate> {
     let worth_it = SizeAbove::new(1_024)
-        .and(NotForContentType::new(bulk::LINES))
+        .and(NotForContentType::new(bulk::NDJSON))
         .and(NotForContentType::new(punctual::wire::CONTENT_TYPE));
     CompressionLayer::new().compress_when(worth_it)
 }

@@ -1,4 +1,4 @@
-//! How many connections each address has, so that none takes the places of all others.
+//! The connection limit per address, so that one address cannot take all connections.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -17,7 +17,7 @@ struct Here {
     was_refused: bool,
 }
 
-/// A place of an address; given back when it is dropped.
+/// A permit for one connection of an address; dropping it releases it.
 #[derive(Debug)]
 pub(crate) struct AddressPermit {
     limit: Arc<ConnectionLimit>,
@@ -25,7 +25,7 @@ pub(crate) struct AddressPermit {
 }
 
 impl ConnectionLimit {
-    /// Lets that many in from one address.
+    /// Allows that many connections per address.
     pub(crate) fn of(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -33,13 +33,13 @@ impl ConnectionLimit {
         })
     }
 
-    /// How many one address may have.
+    /// Connections that one address may have.
     pub(crate) fn most(&self) -> usize {
         self.most
     }
 
-    /// A place for one more of that address, unless it has all that one may have. This machine is not
-    /// counted: a proxy on it is one address for everybody.
+    /// A permit for one more connection of that address, or `None` at the limit. Loopback is not
+    /// counted: clients behind a local proxy share it.
     pub(crate) fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<AddressPermit> {
         let counted = address.map(site);
         let counted = counted.filter(|address| !address.is_loopback());
@@ -60,7 +60,7 @@ impl ConnectionLimit {
     }
 }
 
-/// Whoever has an IPv6 address has the 2^64 beside it.
+/// The unit that is counted: an IPv6 host owns the whole /64 of its address.
 pub(crate) fn site(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) if !v6.is_loopback() => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),

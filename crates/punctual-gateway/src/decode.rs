@@ -1,4 +1,4 @@
-//! What could not be read, in words: which field, what stands there, and what may.
+//! Decode errors of JSON and queries: the field, its value, and what it accepts.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
 
-/// Why something is not what it should be.
+/// Why an input could not be decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DecodeError {
     pub(crate) why: Why,
@@ -19,11 +19,11 @@ pub(crate) struct DecodeError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// It is no JSON.
+    /// It is not JSON.
     Syntax,
-    /// A span or an instant is none.
+    /// A span or an instant is malformed.
     Delay,
-    /// Another field is missing, unknown, or not of its form.
+    /// Another field is missing, unknown, or malformed.
     Field,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeE
 }
 
 impl DecodeError {
-    /// In one line, for who sent a line.
+    /// In one line, for the sender of an NDJSON row.
     pub(crate) fn into_line(self) -> String {
         let Self {
             message, column, ..
@@ -92,7 +92,7 @@ impl DecodeError {
     }
 }
 
-/// A text that came in, fit for an error: at most 64 characters, and none that does not show.
+/// Received text, made safe for an error: at most 64 characters, invisible ones escaped.
 pub(crate) fn shown(text: &str) -> String {
     text.chars()
         .take(64)

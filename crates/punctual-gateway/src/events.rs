@@ -15,13 +15,13 @@ use punctual::time::{pause, seconds, within};
 use tokio::task::{JoinError, JoinSet};
 
 use self::frames::{Frame, Reference, Reply};
-use self::watch::{WatchEvent, Watch};
+use self::watch::{Watch, WatchEvent};
 use crate::access::{Caller, Scope, caller_of};
 use crate::api::Undelivered;
 use crate::api::claims::{claim_for, extend_for, settle_for};
 use crate::bodies::BodyPermit;
 use crate::listener::{ConnectionPermit, Peer, TOO_MANY, TOO_SLOW, Upgrade};
-use crate::problem::{ErrorAnswer, Problem, Result, RequestContext};
+use crate::problem::{ErrorAnswer, Problem, RequestContext, Result};
 use crate::request::{BODY_BYTES_MAX, parse};
 use crate::state::Shared;
 
@@ -206,7 +206,10 @@ impl Socket {
     }
 
     /// The next text, or nothing if the pause is over and none is there.
-    async fn text_during(&mut self, pause: impl Future<Output = ()>) -> SocketResult<Option<String>> {
+    async fn text_during(
+        &mut self,
+        pause: impl Future<Output = ()>,
+    ) -> SocketResult<Option<String>> {
         tokio::select! {
             biased;
             text = self.text() => text.map(Some),
@@ -399,8 +402,9 @@ async fn answer(shared: Shared, caller: Caller, context: RequestContext, frame: 
         }
     };
     let reply = answer.await;
-    let reply = reply
-        .unwrap_or_else(|problem: Problem| Reply::error(shared, context, reference.clone(), problem));
+    let reply = reply.unwrap_or_else(|problem: Problem| {
+        Reply::error(shared, context, reference.clone(), problem)
+    });
     (reply, kept)
 }
 

@@ -1,9 +1,7 @@
-//! Heads that can be read in one way: one length at most, and every line ended by CR and LF. hyper takes
-//! the same length twice, of a length and chunks the chunks, and a bare LF for the end of a line, as it
-//! may; what stands in front of it may read the same message otherwise, and then the two would disagree
-//! on where the next one begins: one user's body would be another one's request. A proxy that passes such
-//! bytes on is rare and at fault itself, but nobody who means well sends them, so they cost nobody anything.
-//! Two hosts move no border; [`guard`](crate::guard) refuses them where heads are already taken apart.
+//! Strict HTTP/1 framing against request smuggling: at most one length, and CRLF at every line end.
+//! hyper accepts a repeated length, a length beside chunks, and a bare LF. A proxy in front may parse
+//! such a message differently, so that one user's body becomes another user's request. Correct clients
+//! never send these. [`guard`](crate::guard) refuses a second Host header, which moves no boundary.
 
 use std::io;
 use std::pin::Pin;
@@ -13,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::listener::Upgrade;
 
-/// A stream of requests. In one of two lengths, or at a bare LF, a byte is spoiled that no reader of HTTP
-/// lets pass, and what follows is not read.
+/// A stream of requests. At a second length or a bare LF it writes a NUL byte, which every HTTP parser
+/// refuses, and reads no further.
 pub(crate) struct StrictFraming<S> {
     stream: S,
     reader: Reader,

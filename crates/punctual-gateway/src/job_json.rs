@@ -4,9 +4,9 @@
 //! Spans are text such as `30m`, instants RFC 3339, payloads any JSON kept byte for byte, or
 //! base64 where bytes are no JSON of one line.
 
-mod parts;
-mod past;
-mod record;
+mod fields;
+mod imported_history;
+mod stored_job;
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ use utoipa::ToSchema;
 
 use crate::decode::{self, DecodeError, shown};
 use crate::json::words::{Id, Name};
-use parts::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
-pub(crate) use parts::{Instant as InstantText, Span as SpanText};
-pub use parts::{base64_of, hold_of};
-use past::{LoggedLine, PastLine};
-pub use record::is_hostile;
-pub(crate) use record::json_or_base64;
+use fields::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
+pub(crate) use fields::{Instant as InstantText, Span as SpanText};
+pub use fields::{base64_of, hold_of};
+use imported_history::{LoggedLine, PastLine};
+pub use stored_job::is_hostile;
+pub(crate) use stored_job::json_or_base64;
 
 /// A job as JSON; missing fields take their defaults.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]

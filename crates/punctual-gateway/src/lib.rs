@@ -35,13 +35,13 @@ mod tls;
 mod trace;
 mod wakeup_coalescing;
 
+pub use crate::metrics::Registry;
 pub use access::{Scope, Token, Tokens};
 pub use api::open_api;
 pub use audit::{Audit, Entry as AuditEntry};
 pub use job_json::{JobJson, LineError, base64_of, hold_of, is_hostile};
 pub use json::reason::in_words;
 pub use limits::GatewayLimits;
-pub use crate::metrics::Registry;
 pub use proxies::Proxy;
 pub use serve::{Gateway, Serving, Sharer, Sharing};
 pub use tls::Tls;

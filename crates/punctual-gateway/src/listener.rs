@@ -1,4 +1,4 @@
-//! Listening: bounded heads, and an end at which no request fails.
+//! Accepts and serves connections: bounded request heads, and a drain that fails no request.
 
 mod permit;
 mod upgrade;
@@ -36,7 +36,7 @@ use crate::overload::OverloadResponse;
 use crate::state::Shared;
 use crate::tls::Tls;
 
-/// Bytes of a head, or a little more: what has come by then is still looked at.
+/// The most bytes of a request head, or a little more: hyper still reads what is buffered.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How long, at the end, a silent connection is kept for a request that may be on its way.
 const LINGER: Duration = seconds(1);
@@ -60,14 +60,14 @@ impl Peer {
     }
 }
 
-/// Where connections come from.
+/// Accepts connections.
 pub(crate) trait Listener: Send + Sync + 'static {
     type Stream: Transport;
 
-    /// The next one; `None` if it may not come in.
+    /// The next connection; `None` if it is refused.
     fn accept(&self) -> impl Future<Output = io::Result<Option<(Self::Stream, Peer)>>> + Send;
 
-    /// Nobody comes any more: those who came until now.
+    /// Stops listening; returns the connections accepted by the system until now.
     fn close(self) -> Vec<(Self::Stream, Peer)>;
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Listeners {
     closing: watch::Sender<bool>,
     /// Sends nothing: each connection listens as long as a part of it is open.
     open_connections: watch::Sender<()>,
-    /// Each answers the connections that are left when it is closed.
+    /// Each returns its open connections once it is closed.
     open: JoinSet<JoinSet<()>>,
 }
 
@@ -109,7 +109,7 @@ impl Listeners {
     /// Ends; see [`Serving::drain`](crate::Serving::drain).
     pub(crate) async fn drain(mut self, limit: Duration) -> bool {
         let ended = async {
-            // Closed before anybody is told to go: whoever comes back comes to the next one.
+            // Closed before clients are asked to leave: those that reconnect reach the next server.
             self.closing.send_replace(true);
             let mut left = Vec::new();
             while let Some(listener) = self.open.join_next().await {
@@ -119,14 +119,14 @@ impl Listeners {
             for connections in &mut left {
                 while connections.join_next().await.is_some() {}
             }
-            // What they were upgraded to goes on beside them.
+            // WebSockets run in tasks of their own.
             self.open_connections.closed().await;
         };
         within(limit, ended).await.is_some()
     }
 }
 
-/// What comes in through one listener.
+/// Accepts and serves the connections of one listener.
 struct AcceptLoop {
     tls: Option<Tls>,
     shared: Shared,
@@ -164,7 +164,7 @@ impl AcceptLoop {
                                 ConnectionPermit::of(place, permit, self.open_connections.clone()),
                             );
                         }
-                        // To say so by TLS would cost more than to serve.
+                        // A TLS handshake for the response would cost more than to serve.
                         None if self.tls.is_some() => {}
                         None => overload.reject(connection.0, &mut self.connections),
                     }
@@ -186,7 +186,7 @@ impl AcceptLoop {
         self.connections
     }
 
-    /// A place of its address; a proxy is not counted, as it is one address for everybody.
+    /// A permit for its address; a trusted proxy is not counted, as many clients share it.
     fn permit(&self, limit: &Arc<ConnectionLimit>, peer: Peer) -> Option<AddressPermit> {
         let known = &self.shared.proxies;
         limit.admit(peer.address().filter(|address| !known.has(*address)))

@@ -1,5 +1,4 @@
-//! What is logged of failures that come by the thousand while an engine is away or full: the first, how
-//! many more each minute, and that there are none any more.
+//! The log throttle: of many equal failures it logs the first, a count each minute, and their end.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,16 +21,16 @@ struct Reason {
     cause: String,
 }
 
-/// LogThrottle at the same time: causes may name anything. More are one for each code, and codes are few.
+/// Episodes at the same time; beyond that, failures share one per code, and codes are few.
 const CAUSES_MAX: usize = 64;
 const OTHERS: &str = "other causes";
-/// Of a cause; the rest does not tell two apart.
+/// Characters of a cause that are compared.
 const CAUSE_CHARS_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 struct Episode {
     /// Beyond the first.
-    told: u64,
+    logged: u64,
     unlogged: u64,
 }
 
@@ -42,7 +41,7 @@ impl Default for LogThrottle {
 }
 
 impl LogThrottle {
-    /// Takes minutes from that clock.
+    /// Measures minutes by that clock.
     pub(crate) fn by(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
@@ -50,10 +49,10 @@ impl LogThrottle {
         }
     }
 
-    /// Counts a failure; whether it begins a episode, and is to be told itself.
+    /// Counts a failure; whether it is the first of its episode and must be logged.
     ///
-    /// A episode is over after a minute without one: that others succeed says nothing, as a full engine does
-    /// all but to enqueue.
+    /// An episode ends after a minute without a failure. Successful requests do not end it: a full engine
+    /// still does everything but enqueue.
     pub(crate) fn is_first(&self, code: &str, cause: &str) -> bool {
         let mut reason = Reason {
             code: code.to_owned(),
@@ -103,10 +102,10 @@ async fn follow(clock: Arc<dyn Clock>, open: Arc<Open>, reason: Reason) {
     }
 }
 
-/// What a minute of a episode was like.
+/// What happened in a minute of an episode.
 enum Minute {
     Failed(u64),
-    /// The episode is over; it had so many failures beyond the first.
+    /// The episode is over; it had that many failures beyond the first.
     Quiet(u64),
 }
 
@@ -117,10 +116,10 @@ impl Open {
             && episode.unlogged > 0
         {
             let requests = std::mem::take(&mut episode.unlogged);
-            episode.told += requests;
+            episode.logged += requests;
             return Minute::Failed(requests);
         }
-        Minute::Quiet(open.remove(reason).map_or(0, |episode| episode.told))
+        Minute::Quiet(open.remove(reason).map_or(0, |episode| episode.logged))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Reason, Episode>> {

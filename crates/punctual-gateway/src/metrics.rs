@@ -1,8 +1,8 @@
 //! What the gateway itself counts, and what stands on `/metrics` of this process.
 
 mod buckets;
-mod metered_engine;
 mod exposition;
+mod metered_engine;
 mod registry;
 
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use metrics::{Counter, Histogram};
 use punctual::engine::SettleVerdict;
 use punctual::{Namespace, Outcome};
 
-pub(crate) use self::metered_engine::MeteredEngine;
 pub(crate) use self::exposition::Exposition;
+pub(crate) use self::metered_engine::MeteredEngine;
 pub use self::registry::Registry;
 
 /// Queues whose claims are counted by name; those that come later count as `other`.

@@ -1,4 +1,4 @@
-//! What is said to who is one too many.
+//! The overload response: 429 for a connection above the limit of its address.
 
 use std::io;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use tokio::task::JoinSet;
 use crate::problem::Problem;
 use crate::request::BODY_BYTES_MAX;
 
-/// Turns away whose address has all connections that one may have.
+/// Answers 429 on connections above the limit of their address.
 pub(crate) struct OverloadResponse {
     answer: Arc<str>,
     places: Arc<Semaphore>,
 }
 
-/// How many are told at the same time; others are closed without a word.
+/// Responses written at the same time; further connections are closed without one.
 const RESPONSES_MAX: usize = 64;
-/// Whoever writes first and reads then is heard out before the connection is closed: to close on what
-/// still comes would lose the answer. So long in all, with such a pause, and so much: a whole request.
+/// A client may write its whole request before it reads. The gateway drains that first: closing on
+/// unread bytes would lose the answer. The limits are the total time, a pause, and the bytes.
 const DRAIN_TIME: Duration = seconds(10);
 const PAUSE: Duration = seconds(1);
 const DRAIN_BYTES: usize = BODY_BYTES_MAX + (1 << 20);
 
 impl OverloadResponse {
-    /// For a listener that lets `most` in from one address.
+    /// For a listener that accepts `most` connections of one address.
     pub(crate) fn of(most: usize) -> Self {
         let problem = Problem::new(
             StatusCode::TOO_MANY_REQUESTS,
@@ -50,8 +50,8 @@ impl OverloadResponse {
         }
     }
 
-    /// Says why, if not too many are told just now, and closes.
-    pub(crate) fn reject<S>(&self, mut stream: S, told: &mut JoinSet<()>)
+    /// Writes the response, if not too many are being written, and closes.
+    pub(crate) fn reject<S>(&self, mut stream: S, tasks: &mut JoinSet<()>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -59,21 +59,24 @@ impl OverloadResponse {
             return;
         };
         let answer = self.answer.clone();
-        told.spawn(async move {
-            // Whoever does not listen is closed all the same.
-            let _ = within(DRAIN_TIME, tell(&mut stream, &answer)).await;
+        tasks.spawn(async move {
+            // A client that does not read is closed all the same.
+            let _ = within(DRAIN_TIME, respond(&mut stream, &answer)).await;
             drop((stream, place));
         });
     }
 }
 
-async fn tell(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), answer: &str) -> io::Result<()> {
+async fn respond(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    answer: &str,
+) -> io::Result<()> {
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await?;
-    let mut heard = vec![0; 16 << 10];
+    let mut buffer = vec![0; 16 << 10];
     let mut left = DRAIN_BYTES;
     while left > 0
-        && let Some(read) = within(PAUSE, stream.read(&mut heard)).await
+        && let Some(read) = within(PAUSE, stream.read(&mut buffer)).await
     {
         match read? {
             0 => break,

@@ -15,7 +15,7 @@ use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::decode::{self, shown};
-use crate::problem::{Problem, Result, RequestContext};
+use crate::problem::{Problem, RequestContext, Result};
 use crate::state::Shared;
 
 /// The largest body that is read as a whole.
@@ -69,7 +69,10 @@ pub(crate) async fn body_bytes(shared: &Shared, request: Request) -> Result<Byte
         return Err(too_large());
     }
     let context = request.extensions().get::<RequestContext>().cloned();
-    let owner = context.as_ref().map(RequestContext::owner).unwrap_or_default();
+    let owner = context
+        .as_ref()
+        .map(RequestContext::owner)
+        .unwrap_or_default();
     let mut permit = shared.bodies.begin(owner);
     let (watch, limit) = (Stopwatch::start(), shared.limits.body);
     let mut stream = request.into_body().into_data_stream();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use punctual::time::{ManualClock, Stopwatch};
 use punctual::{Engine, Error, ErrorKind, Result};
-use punctual_push::{PushWakeup, MaintenanceHealth, Guard};
+use punctual_push::{Guard, MaintenanceHealth, PushWakeup};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -19,7 +19,7 @@ use crate::bodies::Bodies;
 use crate::limits::GatewayLimits;
 use crate::listener::Listeners;
 use crate::local::LocalListener;
-use crate::metrics::{MeteredEngine, GatewayMetrics, Registry};
+use crate::metrics::{GatewayMetrics, MeteredEngine, Registry};
 use crate::proxies::{Proxies, Proxy};
 use crate::state::{Inner, Shared};
 use crate::tls::Tls;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual::time::{ManualClock, Stopwatch};
 use punctual::{Engine, Limits, Namespace, NewJob, push};
-use punctual_push::{PushWakeup, Guard};
+use punctual_push::{Guard, PushWakeup};
 use tokio::sync::{OnceCell, watch};
 
 use crate::access::Tokens;

@@ -1,4 +1,5 @@
-//! Of all claims that wait for the same due, a few wake up for it; who takes a job is followed by the next.
+//! Wakeup coalescing, against a thundering herd: of all claims that wait for the same due, a few wake
+//! up. When one of them takes a job, the next waiting claim takes its turn.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,11 +9,11 @@ use punctual::time::Timestamp;
 use punctual::{Engine, Namespace, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// What waiting claims of one gateway know together. Cheap to clone.
+/// The waiting claims of one gateway, by what they wait for. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WakeupCoalescing(Arc<Mutex<HashMap<Key, Entry>>>);
 
-/// What claims have in common that are answered the same `wake_at`.
+/// Claims with the same key get the same `wake_at`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) namespace: Namespace,
@@ -20,7 +21,7 @@ pub(crate) struct Key {
     alone: bool,
 }
 
-/// Goes with the last that waits.
+/// Removed with its last waiter.
 #[derive(Debug)]
 struct Entry {
     wakeup: Arc<SharedWakeup>,
@@ -33,14 +34,14 @@ struct SharedWakeup {
     latest: watch::Sender<LatestAnswer>,
 }
 
-/// The latest answer to any of them: when it was given, and its `wake_at`.
+/// The latest answer to any of these claims: its time and its `wake_at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LatestAnswer {
     now: Timestamp,
     due: Option<Timestamp>,
 }
 
-/// How many wake up for a due. More than one, so that jobs that are due together do not wait for each other.
+/// Claims that wake up for a due. More than one, so that jobs due together do not wait for each other.
 const WAKING_MAX: usize = 4;
 
 /// One claim that waits.
@@ -48,7 +49,7 @@ pub(crate) struct Waiter {
     all: WakeupCoalescing,
     key: Key,
     wakeup: Arc<SharedWakeup>,
-    /// It is one of those who wake up.
+    /// Held while it is one of those that wake up.
     place: Option<OwnedSemaphorePermit>,
 }
 
@@ -64,7 +65,7 @@ impl Key {
 }
 
 impl WakeupCoalescing {
-    /// One more that waits, as it was answered that.
+    /// Adds a waiting claim, which got this answer.
     pub(crate) fn join(&self, key: &Key, claimed: &Claimed) -> Waiter {
         let mut all = self.lock();
         let entry = all.entry(key.clone()).or_insert_with(|| Entry {
@@ -84,7 +85,7 @@ impl WakeupCoalescing {
         }
     }
 
-    /// Tells those that wait, if there are any, what one of them or somebody else was answered.
+    /// Shares an answer with the claims that wait.
     pub(crate) fn learn(&self, key: &Key, claimed: &Claimed) {
         if let Some(entry) = self.lock().get(key) {
             entry.wakeup.learn(claimed);
@@ -114,9 +115,9 @@ impl LatestAnswer {
         }
     }
 
-    /// A later answer counts alone. Of one that was overtaken, or of a clock that has fallen behind, what it
-    /// adds counts: what was known before is left out only once it is past by that answer too, or one would
-    /// wake up for it again and again.
+    /// A later answer replaces an earlier one. An answer that was overtaken, or whose clock fell behind,
+    /// only adds its due. The known due is dropped once it is past by that answer too: otherwise a claim
+    /// would wake up for it again and again.
     fn and(self, answer: Self) -> Self {
         if answer.now > self.now {
             return answer;
@@ -130,8 +131,8 @@ impl LatestAnswer {
 }
 
 impl Waiter {
-    /// Ends when this one, which was answered `claimed`, is to claim: by a bell, by a due if it is one of
-    /// those who wake up for it, and at `end` in any case.
+    /// Ends when this claim, which got the answer `claimed`, should claim again: on a wakeup, at a due if
+    /// it is one of those that wake up, and at `end` in any case.
     pub(crate) async fn wait(
         &mut self,
         engine: &dyn Engine,
@@ -146,7 +147,7 @@ impl Waiter {
             let mut latest = self.wakeup.latest.subscribe();
             let wakes_up = self.place.is_some();
             let known = *latest.borrow_and_update();
-            // Its own is for another if somebody was answered after it.
+            // A later answer to another claim replaces its own.
             let own = claimed.wake_at.filter(|due| *due > known.now);
             let dues = own.into_iter().chain(known.due);
             let until = dues.filter(|_| wakes_up).fold(end, Timestamp::min);
@@ -154,9 +155,9 @@ impl Waiter {
             tokio::select! {
                 biased;
                 waited = engine.wait(&self.key.namespace, work, until) => return waited.map(|_| ()),
-                // Somebody was rung for, and learned of an earlier one.
+                // Another claim was woken up, and got an earlier due.
                 _ = latest.wait_for(|latest| latest.due.is_some_and(|due| due < until)), if wakes_up => {}
-                // Somebody has gone: what is due by now is for this one.
+                // Another claim is done: the next due is for this one.
                 place = awake.clone().acquire_owned(), if !wakes_up => self.place = place.ok(),
             }
         }

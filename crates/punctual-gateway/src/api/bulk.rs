@@ -1,4 +1,4 @@
-//! `/v1/bulk`: one job per line in, a verdict per line out, as long as one likes.
+//! `/v1/bulk`: streams NDJSON, one job per row in and one verdict per row out.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use crate::access::{Allowed, Caller, Enqueuing};
 use crate::bodies::BodyPermit;
 use crate::json::job::ReceiptLine;
 use crate::json::new_job::new_job;
-use crate::problem::{ErrorAnswer, Problem, Result, RequestContext};
+use crate::problem::{ErrorAnswer, Problem, RequestContext, Result};
 use crate::request::{expect_type, next_part, parse};
 use crate::state::Shared;
 use crate::trace::RequestTrace;
 
 /// The longest line: a payload at its limit in base64, with all else beside it.
-const LINE_BYTES_MAX: usize = 4 << 20;
+const ROW_BYTES_MAX: usize = 4 << 20;
 /// Jobs that are sent together at most; fewer if the sender is slower than the engine.
 const BATCH_JOBS_MAX: usize = 500;
 
-/// The type of a body with a document per line.
-pub(super) const LINES: &str = "application/x-ndjson";
+/// The content type of NDJSON.
+pub(super) const NDJSON: &str = "application/x-ndjson";
 
 /// Enqueues a stream of jobs: one per line in, one verdict per line out
 #[utoipa::path(
@@ -45,7 +45,7 @@ pub(super) async fn bulk(
     Extension(context): Extension<RequestContext>,
     request: Request,
 ) -> Result<Response> {
-    expect_type(request.headers(), &[LINES, "application/jsonl"])?;
+    expect_type(request.headers(), &[NDJSON, "application/jsonl"])?;
     let limits = shared.engine.info().await?.limits;
     let limit = shared.limits.body;
     let permit = shared.bodies.begin(caller.owner());
@@ -56,7 +56,7 @@ pub(super) async fn bulk(
         context,
         trace,
         limits,
-        lines: Lines::new(request.into_body().into_data_stream(), limit, permit),
+        lines: Rows::new(request.into_body().into_data_stream(), limit, permit),
         accepted: 0,
         refused: 0,
         is_done: false,
@@ -65,7 +65,7 @@ pub(super) async fn bulk(
         let text = bulk.next().await?;
         Some((Ok::<_, std::convert::Infallible>(text), bulk))
     });
-    let content_type = [(header::CONTENT_TYPE, LINES)];
+    let content_type = [(header::CONTENT_TYPE, NDJSON)];
     Ok((content_type, Body::from_stream(answer)).into_response())
 }
 
@@ -75,24 +75,24 @@ struct Bulk {
     context: RequestContext,
     trace: Option<RequestTrace>,
     limits: Limits,
-    lines: Lines,
+    lines: Rows,
     accepted: u64,
     refused: u64,
     is_done: bool,
 }
 
-/// The verdict of one line.
+/// The verdict of one row.
 #[derive(Serialize)]
 struct Verdict<'a> {
     line: u64,
     #[serde(flatten)]
     receipt: Option<ReceiptLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<LineError<'a>>,
+    error: Option<RowError<'a>>,
 }
 
 #[derive(Serialize)]
-struct LineError<'a> {
+struct RowError<'a> {
     code: &'a str,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ impl Bulk {
         while jobs.len() < BATCH_JOBS_MAX && bytes < self.limits.batch_bytes / 2 {
             let wait = verdicts.is_empty();
             match self.lines.next(wait).await {
-                Ok(Found::Line(number, line)) => {
+                Ok(Found::Row(number, line)) => {
                     let job = line.and_then(|line| self.job(&line));
                     verdicts.push((number, job.as_ref().map(|job| job.id).map_err(Clone::clone)));
                     if let Ok(job) = job {
@@ -213,7 +213,7 @@ impl Bulk {
             let verdict = Verdict {
                 line,
                 receipt: receipt.as_ref().map(Into::into),
-                error: problem.as_ref().map(|problem| LineError {
+                error: problem.as_ref().map(|problem| RowError {
                     code: problem.code(),
                     message: problem.message(),
                     hint: problem.told_hint(),
@@ -227,8 +227,8 @@ impl Bulk {
     }
 }
 
-/// The lines of a body.
-struct Lines {
+/// The NDJSON rows of a body.
+struct Rows {
     stream: BodyDataStream,
     /// How long the sender may take for a line.
     limit: Duration,
@@ -248,13 +248,13 @@ struct Lines {
 
 enum Found {
     /// Its number from 1, and its text.
-    Line(u64, Result<Bytes>),
+    Row(u64, Result<Bytes>),
     /// None has arrived as a whole.
     NotYet,
     End,
 }
 
-impl Lines {
+impl Rows {
     fn new(stream: BodyDataStream, limit: Duration, permit: BodyPermit) -> Self {
         Self {
             stream,
@@ -292,15 +292,15 @@ impl Lines {
                 self.number += 1;
                 self.watch = Stopwatch::start();
                 if std::mem::take(&mut self.skipping) {
-                    return Ok(Found::Line(self.number, Err(too_long())));
+                    return Ok(Found::Row(self.number, Err(too_long())));
                 }
                 if !line.iter().all(u8::is_ascii_whitespace) {
-                    return Ok(Found::Line(self.number, Ok(line)));
+                    return Ok(Found::Row(self.number, Ok(line)));
                 }
                 continue;
             }
             self.searched = self.buffer.len();
-            if self.searched > LINE_BYTES_MAX {
+            if self.searched > ROW_BYTES_MAX {
                 self.skipping = true;
             }
             if self.skipping {
@@ -335,6 +335,6 @@ fn too_long() -> Problem {
     Problem::new(
         axum::http::StatusCode::PAYLOAD_TOO_LARGE,
         "payload_too_large",
-        format!("the line is over {LINE_BYTES_MAX} bytes"),
+        format!("the line is over {ROW_BYTES_MAX} bytes"),
     )
 }

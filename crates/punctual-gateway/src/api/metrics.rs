@@ -12,7 +12,7 @@ use punctual::time::{seconds, within};
 
 use super::others::{ENGINE_ANSWERS_WITHIN, seen_by};
 use crate::access::{Allowed, Reading, Scope};
-use crate::metrics::{OTHER, Exposition, Shown};
+use crate::metrics::{Exposition, OTHER, Shown};
 use crate::problem::{ErrorAnswer, Result};
 use crate::state::Shared;
 

@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::access::{Administering, Allowed, Anything, Caller, Scope, caller_of};
 use crate::audit;
 use crate::job_json::InstantText;
-use crate::problem::{ErrorAnswer, Problem, Result, RequestContext};
+use crate::problem::{ErrorAnswer, Problem, RequestContext, Result};
 use crate::process::ProcessLine;
 use crate::request::{Answer, Asked, Read, body_bytes, expect_type, in_range};
 use crate::state::Shared;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::LineError;
-use super::parts::Instant;
+use super::fields::Instant;
 
 /// An attempt that did not complete its job.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

@@ -6,8 +6,8 @@ use punctual::time::Timestamp;
 use punctual::{Due, JobRecord, NewJob, State};
 use serde_json::value::RawValue;
 
-use super::parts::{Headers, base64_of};
-use super::past::{LoggedLine, PastLine};
+use super::fields::{Headers, base64_of};
+use super::imported_history::{LoggedLine, PastLine};
 use super::{JobJson, LineError, RetryLine, either};
 
 impl From<&JobRecord> for JobJson {

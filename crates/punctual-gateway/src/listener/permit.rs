@@ -1,4 +1,4 @@
-//! How long a connection counts: as HTTP, and as what it was upgraded to.
+//! The permit of a connection: it counts as HTTP, and as the WebSocket it was upgraded to.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::connection_limit::AddressPermit;
 
-/// The places of one connection. They are given back, and a drain waits for it no longer, when whatever
-/// was made of the connection has dropped its clone.
+/// The permits of one connection. When its last clone is dropped, they are released and a drain no
+/// longer waits for the connection.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionPermit(Arc<Held>);
 
@@ -31,7 +31,7 @@ impl ConnectionPermit {
         }))
     }
 
-    /// Ends once the gateway is dropped, or its drain may last no longer: what goes on then is cut off.
+    /// Ends once the gateway is dropped, or its drain has run out of time; then the socket must close.
     pub(crate) async fn cut_off(&self) {
         let mut listeners = self.0.listeners.clone();
         while listeners.changed().await.is_ok() {}

@@ -1,5 +1,5 @@
-//! Readers that take nothing. What is written to one waits with all that it holds: a place, and an answer
-//! of many megabytes; so its connection ends once no byte has moved for so long.
+//! The write timeout: a connection ends once a write has moved no byte for that long. A client that
+//! reads nothing would otherwise hold a permit and an answer of many megabytes.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -15,13 +15,13 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::Upgrade;
 
-/// What carries the bytes of a connection.
+/// The byte stream under a connection.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Writes what there is room for, whether or not the system has called for more. It does so once a
-    /// third of its buffer is free: a slow reader may not take that many of its megabytes in time.
+    /// Writes what there is room for, even if the system did not report the socket as writable. It does
+    /// that only once a third of its buffer is free, which a slow reader may not reach in time.
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Lets go, at its end, of what was written and not taken: the system would keep it for minutes.
+    /// Discards, at the end, bytes that were written but not read: the system would keep them for minutes.
     fn discard_unsent(&self);
 }
 
@@ -46,10 +46,10 @@ impl Transport for UnixStream {
     fn discard_unsent(&self) {}
 }
 
-/// A WebSocket ends by a rule of its own, after as long, and is then told so: it has the time for both.
+/// Extra time of a WebSocket: it has its own timeout of the same length, and then sends a close frame.
 const FOR_SOCKETS: Duration = seconds(5);
 
-/// A stream that fails once a write to it has moved no byte for the span of its timeout.
+/// A stream that fails once a write to it has moved no byte for the timeout.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,

@@ -81,7 +81,12 @@ impl Registry {
     }
 
     /// Every family that is shown, in the order of their names, among them counters that are kept elsewhere.
-    pub(super) fn write(&self, page: &mut Exposition, others: (&str, Vec<(String, u64)>), shown: Shown) {
+    pub(super) fn write(
+        &self,
+        page: &mut Exposition,
+        others: (&str, Vec<(String, u64)>),
+        shown: Shown,
+    ) {
         let mut families = self.lock().clone();
         if !shown.engine {
             families.remove(OF_THE_ENGINE);
