@@ -18,7 +18,7 @@ struct ScriptedListener(tokio::sync::Mutex<mpsc::UnboundedReceiver<(DuplexStream
 
 /// Whoever reads a byte makes room for one, and that is told at once.
 impl Transport for DuplexStream {
-    fn try_write(&self, _: &[u8]) -> io::Result<usize> {
+    fn write_now(&self, _: &[u8]) -> io::Result<usize> {
         Err(io::ErrorKind::WouldBlock.into())
     }
 

@@ -19,14 +19,14 @@ use super::Upgrade;
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Writes what there is room for, even if the system did not report the socket as writable. It does
     /// that only once a third of its buffer is free, which a slow reader may not reach in time.
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
+    fn write_now(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Discards, at the end, bytes that were written but not read: the system would keep them for minutes.
     fn discard_unsent(&self);
 }
 
 impl Transport for TcpStream {
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+    fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
         let same = self.as_fd().try_clone_to_owned()?;
         std::net::TcpStream::from(same).write(bytes)
     }
@@ -38,7 +38,7 @@ impl Transport for TcpStream {
 }
 
 impl Transport for UnixStream {
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+    fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
         let same = self.as_fd().try_clone_to_owned()?;
         std::os::unix::net::UnixStream::from(same).write(bytes)
     }
@@ -84,7 +84,7 @@ impl<S: Transport> WriteTimeout<S> {
             self.timer.reset(end, self.timer.now() + timeout);
         }
         ready!(end.as_mut().poll(cx));
-        match self.stream.try_write(bytes) {
+        match self.stream.write_now(bytes) {
             Ok(moved) if moved > 0 => {
                 self.waits = false;
                 Poll::Ready(Ok(moved))

@@ -73,7 +73,7 @@ impl Engine for MeteredEngine {
     async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
         let claimed = self.timed(1, self.engine.claim(namespace, claim)).await?;
         for job in claimed.leases.iter().flat_map(|lease| &lease.jobs) {
-            self.meters.claimed(namespace, &job.queue);
+            self.metrics.claimed(namespace, &job.queue);
         }
         Ok(claimed)
     }

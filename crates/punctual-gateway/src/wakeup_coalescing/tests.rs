@@ -249,8 +249,8 @@ async fn nothing_is_kept_of_claims_that_wait_no_more_or_never_did() {
 }
 
 /// An answer at a second, with a due.
-fn told(now: u64, due: Option<u64>) -> Told {
-    Told {
+fn latest(now: u64, due: Option<u64>) -> LatestAnswer {
+    LatestAnswer {
         now: START + seconds(now),
         due: due.map(|due| START + seconds(due)),
     }
@@ -259,14 +259,14 @@ fn told(now: u64, due: Option<u64>) -> Told {
 #[test]
 fn a_later_answer_counts_alone_and_an_older_one_takes_no_due_away() {
     for (known, answer, due) in [
-        (told(50, Some(60)), told(51, Some(70)), Some(70)),
-        (told(50, Some(60)), told(51, None), None),
-        (told(50, Some(60)), told(49, None), Some(60)),
-        (told(50, Some(60)), told(50, Some(70)), Some(60)),
+        (latest(50, Some(60)), latest(51, Some(70)), Some(70)),
+        (latest(50, Some(60)), latest(51, None), None),
+        (latest(50, Some(60)), latest(49, None), Some(60)),
+        (latest(50, Some(60)), latest(50, Some(70)), Some(60)),
         // A clock that has fallen behind: what comes is learned, what is past by it is not kept.
-        (told(50, Some(60)), told(20, Some(25)), Some(25)),
-        (told(50, Some(25)), told(26, Some(30)), Some(30)),
-        (told(50, Some(25)), told(26, None), None),
+        (latest(50, Some(60)), latest(20, Some(25)), Some(25)),
+        (latest(50, Some(25)), latest(26, Some(30)), Some(30)),
+        (latest(50, Some(25)), latest(26, None), None),
     ] {
         let due = due.map(|due| START + seconds(due));
         assert_eq!(known.and(answer).due, due, "{known:?} {answer:?}");

@@ -148,7 +148,7 @@ impl From<Claimed> for ClaimAnswer {
         let leases = claimed.leases.iter().map(|lease| LeaseLine {
             token: lease.token.to_string(),
             deadline: lease.deadline.to_string(),
-            jobs: lease.jobs.iter().map(JobLine::document).collect(),
+            jobs: lease.jobs.iter().map(JobJson::document).collect(),
         });
         Self {
             leases: leases.collect(),

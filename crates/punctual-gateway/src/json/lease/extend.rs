@@ -11,10 +11,9 @@ use utoipa::ToSchema;
 
 use super::token::token_of;
 use crate::job_json::SpanText;
-use crate::json::words::{Id, PageToken};
+use crate::json::words::{Id, LeaseToken};
 use crate::problem::{Problem, Result};
 use crate::request::bounded;
-use crate::shapes::words::{Id, LeaseToken};
 
 /// Leases to extend.
 #[derive(Debug, Deserialize, ToSchema)]

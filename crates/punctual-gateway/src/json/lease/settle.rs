@@ -13,12 +13,9 @@ use super::token::token_of;
 use crate::decode::shown;
 use crate::job_json::{JobJson, SpanText, either, raw};
 use crate::json::new_job::new_job;
-use crate::json::words::{Count, Id, PageToken};
+use crate::json::words::{Count, Id, LeaseToken};
 use crate::problem::{Problem, Result};
 use crate::request::bounded;
-use crate::shapes::new_job::new_job;
-use crate::shapes::words::{Count, Id, LeaseToken};
-use crate::unread::shown;
 
 /// How attempts ended, a part per lease.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -226,13 +226,13 @@ async fn what_the_system_has_room_for_is_written_though_it_has_not_called_for_mo
     let (writer, _) = listener.accept().await.expect("the other end");
     let block = [0; 16 << 10];
     // The system's buffers are full: its word, and that of the runtime.
-    while writer.push(&block).is_ok() {}
+    while writer.write_now(&block).is_ok() {}
     while writer.try_write(&block).is_ok() {}
     let mut some = [0; 16 << 10];
     let mut read = 0;
     let moved = loop {
         read += reader.read(&mut some).await.expect("what was written");
-        if let Ok(moved) = writer.push(&block) {
+        if let Ok(moved) = writer.write_now(&block) {
             break moved;
         }
     };
