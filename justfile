@@ -60,10 +60,6 @@ pile jobs="1000000":
 soak jobs="1000000":
     PUNCTUAL_SOAK={{jobs}} cargo test --release -p punctual-cli --test it -- --nocapture --test-threads=1 liveness::soak::
 
-# The program of an earlier commit and today's at work on one Redis: `just side-by-side COMMIT`
-side-by-side commit="0d8bd9d":
-    scripts/side-by-side {{commit}}
-
 # A hundred workers with nothing to do on Redis, minute by minute: `just idle 30`
 idle minutes="30":
     PUNCTUAL_IDLE={{minutes}} cargo test -p punctual-cli --test it -- --nocapture liveness::idle::

@@ -4,7 +4,7 @@
 -- This file: the globals, bound at the first call (none can be reached while the library loads).
 
 -- Grows with each change of the library: a newer one is respected, an older one replaced.
-local VERSION = 18
+local VERSION = 1
 
 local call, sub, byte, char, rep, find, fmt, concat, floor, min, max, pack, unp, mp, unpack_list, tonum
 local BELOW = '\0\0\0\0\0\0\0\0'

@@ -12,7 +12,6 @@ local SLICE = 250 -- ids of a far list spread at a time
 local SORTED = 1000
 local LREM_MAX = SORTED
 --SMALL LREM_MAX = 2
-local SCANNED = 10000 -- a list of at most so many is looked through for one entry
 local PUSHED = 6000 -- items that one call pushes
 local COUNTED = 4096 -- a list of at most so many is counted by due
 
@@ -225,11 +224,8 @@ function Due.remove(r, j)
     if j.due <= S.now and Line.has(r, j) then return false end
     local number = floor(j.due / WIDTH)
     local key = far_list(r, number)
-    local length = call('LLEN', key)
-    -- Where older functions left the horizon behind, jobs in packs are due behind it: only the list knows which those are.
-    local may_be_in_line = j.due <= S.now and (r.L[j.prio] or 0) > 0 and length <= SCANNED
-    if may_be_in_line or length <= LREM_MAX then
-      if call('LREM', key, 1, j.id) == 0 and may_be_in_line then return false end
+    if call('LLEN', key) <= LREM_MAX then
+      call('LREM', key, 1, j.id)
     else
       call('HINCRBY', stale_set(r), j.id .. fmt('%d', number), 1)
     end

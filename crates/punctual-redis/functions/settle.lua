@@ -104,10 +104,6 @@ local function read_leases(blob)
     at = at + 1
     if form > 5 then refuse('invalid_input', 'no such form of a settlement; use 1 to 5') end
     if form == 1 or form >= 3 then -- 3 and 5 have cores, 4 and 5 kinds
-      if form >= 4 then -- a count that functions before 18 run past the end with, so that they refuse
-        if sub(blob, at, at + 1) ~= '\255\255' then error('forms 4 and 5 begin with 65535') end
-        at = at + 2
-      end
       p.attempt, p.n = unp('>I4I2', blob, at)
       local bytes = 16 * p.n
       p.ids = sub(blob, at + 6, at + 5 + bytes)
@@ -440,15 +436,15 @@ end
 -- job by job: marks are gathered for all of them. Its answer; nothing if it is no such call.
 local function settle_small(blob)
   local size = #blob
-  if size < 71 then return nil end
-  local leases, token, late, run, form, guard, attempt, n = unp('>I2c16I2I2BI2I4I2', blob, 9)
-  if leases ~= 1 or form ~= 5 or guard ~= 65535 or late > 0 or run > 0 or attempt ~= 1 or n >= 8 then return nil end
-  local kinds, at = Ends.read_kinds(blob, 40 + 32 * n, n)
+  if size < 69 then return nil end
+  local leases, token, late, run, form, attempt, n = unp('>I2c16I2I2BI4I2', blob, 9)
+  if leases ~= 1 or form ~= 5 or late > 0 or run > 0 or attempt ~= 1 or n >= 8 then return nil end
+  local kinds, at = Ends.read_kinds(blob, 38 + 32 * n, n)
   if at ~= size + 1 then return nil end
   local lease = S.fetched[token]
   if not lease or S.fetched['~' .. token] or S.leases and S.leases[token] ~= nil then return nil end
   local flags, of, ql = unp('>BI2I2', lease, 49)
-  if flags ~= 2 or of ~= n or sub(lease, 54 + ql) ~= sub(blob, 40, 39 + 16 * n) then return nil end
+  if flags ~= 2 or of ~= n or sub(lease, 54 + ql) ~= sub(blob, 38, 37 + 16 * n) then return nil end
   if M.watch >= S.now or M.feed >= S.now then return nil end
   local q = sub(lease, 54, 53 + ql)
   Shard.may_count(Row.of(q))
@@ -460,8 +456,8 @@ local function settle_small(blob)
   local finish, ids = S.small_finish .. sub(token, 1, 12), S.marked or {}
   local m = #ids
   for i = 1, n do
-    local id = sub(blob, 24 + 16 * i, 39 + 16 * i)
-    local core = 24 + 16 * (n + i)
+    local id = sub(blob, 22 + 16 * i, 37 + 16 * i)
+    local core = 22 + 16 * (n + i)
     kv[k + 1], kv[k + 2], ids[m + i] = id, '\7' .. sub(blob, core, core + 15) .. finish, id
     k = k + 2
   end
@@ -470,7 +466,7 @@ local function settle_small(blob)
   local r = Row.of(q)
   r.c[ACTIVE] = r.c[ACTIVE] - n
   note(r, 3, n)
-  Ends.completed(r, sub(blob, 40, 39 + 16 * n), n, kinds)
+  Ends.completed(r, sub(blob, 38, 37 + 16 * n), n, kinds)
   return u8(S.now) .. '\0'
 end
 

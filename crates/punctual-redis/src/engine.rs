@@ -88,16 +88,10 @@ impl RedisEngine {
         Self::connect_with(options, Library::with_test_clock()).await
     }
 
-    /// As an engine of before sheaves was: a client of another version, for tests.
+    /// An engine that brings functions of another version number: another release, for tests.
     #[cfg(feature = "testing")]
-    pub async fn connect_as_before_sheaves(options: Options) -> Result<Self> {
-        Self::connect_with(options, Library::before_sheaves()).await
-    }
-
-    /// As an engine that brings functions of another version: a client beside those of today, for tests.
-    #[cfg(feature = "testing")]
-    pub async fn connect_with_functions(options: Options, functions: &str) -> Result<Self> {
-        Self::connect_with(options, Library::of_text(functions)).await
+    pub async fn connect_with_functions_numbered(options: Options, version: i64) -> Result<Self> {
+        Self::connect_with(options, Library::numbered(version)).await
     }
 
     /// Tells the servers of a test what their time is, before its clock is moved there.

@@ -187,7 +187,7 @@ struct Slices {
 
 impl Slices {
     /// Counts one; whether another follows. What falls due after the first is left to the next
-    /// round, or this one would follow a busy queue without an end. Functions before 17 do not tell of far jobs looked up.
+    /// round, or this one would follow a busy queue without an end.
     fn go_on(&mut self, duties: &Duties) -> bool {
         let (done, began) = (&duties.done, *self.began.get_or_insert(duties.at));
         let some =

@@ -58,8 +58,6 @@ pub(crate) struct Library {
     version: i64,
     /// As many jobs of a call as this are stored as a sheaf.
     sheaf_min: usize,
-    /// Whether the client can read sheaves, or is one of before library 5.
-    reads_sheaves: bool,
 }
 
 impl Library {
@@ -97,39 +95,20 @@ impl Library {
             version: version.unwrap_or(0),
             text,
             sheaf_min,
-            reads_sheaves: true,
         }
     }
 
-    /// The library and the client of before sheaves, as far as a server can tell them apart.
+    /// The library under another version number: another release, as far as a server can tell.
     #[cfg(feature = "testing")]
-    pub(crate) fn before_sheaves() -> Self {
-        let serves = Self::production();
-        let number = |version: i64| format!("local VERSION = {version}\n");
-        let text = serves.text.replace(&number(serves.version), &number(4));
+    pub(crate) fn numbered(version: i64) -> Self {
+        let library = Self::production();
+        let line = |version: i64| format!("local VERSION = {version}\n");
+        let text = library.text.replace(&line(library.version), &line(version));
         Self {
             text,
-            version: 4,
-            sheaf_min: usize::MAX,
-            reads_sheaves: false,
-            ..serves
+            version,
+            ..library
         }
-    }
-
-    /// A library of another version, as its text is on a server.
-    #[cfg(feature = "testing")]
-    pub(crate) fn of_text(text: &str) -> Self {
-        let functions = text
-            .lines()
-            .skip(1)
-            .filter(|line| !line.starts_with("local PREFIX"));
-        let functions: String = functions.flat_map(|line| [line, "\n"]).collect();
-        Self::named("punctual_1", functions, SHEAF_MIN)
-    }
-
-    /// Whether leases of sheaves can be read.
-    pub(crate) fn reads_sheaves(&self) -> bool {
-        self.reads_sheaves
     }
 
     /// The version of the functions that this crate brings.

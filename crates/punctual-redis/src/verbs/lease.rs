@@ -115,17 +115,10 @@ impl Calls {
 
     /// Asks one shard, and reads what that leaves to its claimer.
     async fn claim_of(&self, shard: &Arc<Shard>, claim: &Claim, woken: bool) -> Result<Reply> {
-        let reads = match self.library.reads_sheaves() {
-            true => Reads::Sheaves,
-            false => Reads::Records,
-        };
-        let mut reply = self.ask(shard, claim, woken, reads).await?;
+        let mut reply = self.ask(shard, claim, woken, Reads::Unseen).await?;
         let Some(lease) = reply.unseen.take() else {
             return Ok(reply);
         };
-        if !lease.runs.is_empty() && reads != Reads::Sheaves {
-            return Err(damaged()); // nobody asked for those
-        }
         let records = match lease.runs.is_empty() {
             true => self.records(shard, &lease.ids).await?,
             // What lies in sheaves never changes.

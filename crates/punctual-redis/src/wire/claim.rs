@@ -28,17 +28,14 @@ const PLAIN: u8 = 1;
 pub(crate) enum Reads {
     /// Nothing: its answer is to have the records.
     Nothing,
-    /// Records of large leases.
-    Records,
-    /// And payloads of sheaves.
-    Sheaves,
+    /// Records of large leases, and payloads of sheaves.
+    Unseen,
 }
 
 pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool, reads: Reads) -> Vec<u8> {
     let mut flags = 0;
     for (set, bit) in [
-        (reads != Reads::Nothing, READS),
-        (reads == Reads::Sheaves, READS_SHEAVES),
+        (reads == Reads::Unseen, READS | READS_SHEAVES),
         (claim.alone, ALONE),
         (claim.order == ClaimOrder::Turns, IN_TURNS),
         (woken, WOKEN),

@@ -75,10 +75,6 @@ pub(crate) fn request(
                     (None, Some(_)) => 4,
                     (Some(_), Some(_)) => 5,
                 });
-                if kinds.is_some() {
-                    // Functions before 18 read a count of settlements here and refuse the call.
-                    out.u16(usize::from(u16::MAX));
-                }
                 out.u32(attempt as usize).u16(lease.settlements.len());
                 for settlement in &lease.settlements {
                     out.id(settlement.id);

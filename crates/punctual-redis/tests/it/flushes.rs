@@ -119,7 +119,7 @@ fn older_ones(node: &TestServer, refuses: &str) -> String {
     let registered = |it: &str| format!("several('{refuses}', {it}, {{}}, 1)\n");
     let mut text = code(node);
     for (now, before) in [
-        (version, "local VERSION = 3\n".into()),
+        (version, "local VERSION = 0\n".into()),
         ("verb('list', Inspect.list, READS)\n".into(), String::new()),
         (registered(function), registered(refusing(refuses))),
     ] {
@@ -157,7 +157,7 @@ async fn older_ones_are_replaced(engine: &RedisEngine, node: &TestServer, namesp
     // A call alone, and many that leave together.
     for (count, refuses) in [(1, "enqueue"), (30, "enqueues")] {
         load(node, &older_ones(node, refuses));
-        assert_eq!(version(node), 3);
+        assert_eq!(version(node), 0);
         let jobs: Vec<_> = (0..count).map(|_| job()).collect();
         let calls = jobs
             .iter()
@@ -193,7 +193,7 @@ async fn older_ones_are_replaced(engine: &RedisEngine, node: &TestServer, namesp
     // Those that refuse nothing are noticed by the look at the servers.
     let version_alone = code(node).replace(
         &format!("local VERSION = {}\n", RedisEngine::functions_version()),
-        "local VERSION = 3\n",
+        "local VERSION = 0\n",
     );
     load(node, &version_alone);
     engine.info().await.expect("info");
@@ -215,7 +215,7 @@ async fn older_functions_of_any_node_are_replaced() {
 fn lacking(node: &TestServer, lacks: &str) -> String {
     let text = code(node).replace(
         &format!("local VERSION = {}\n", RedisEngine::functions_version()),
-        "local VERSION = 3\n",
+        "local VERSION = 0\n",
     );
     let registers = |line: &&str| line.starts_with(&format!("verb('{lacks}', "));
     assert_eq!(text.lines().filter(registers).count(), 1, "{lacks}");

@@ -96,8 +96,6 @@ mod starting;
 mod together;
 /// Leases that are read by whoever claimed them.
 mod unseen;
-/// Functions of an earlier program.
-mod upgraded;
 /// Jobs that are gone.
 mod vanished;
 /// Functions and clients of other versions.

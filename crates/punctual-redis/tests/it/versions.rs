@@ -16,22 +16,19 @@ use crate::client::{Claimed, QUEUE, claim, connect, drain, here, job, options, s
 
 /// How the functions of a node come to nothing.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Trouble<'a> {
+pub(crate) enum Trouble {
     Flushed,
     /// Ones that know their version and nothing else.
     Older,
-    /// Those of an earlier program.
-    Earlier(&'a str),
 }
 
-impl Trouble<'_> {
+impl Trouble {
     pub(crate) fn befall(self, node: &TestServer) {
         let older = "#!lua name=punctual_test\nredis.register_function{function_name=\
             'punctual_test_version', flags={'no-writes'}, callback=function() return 0 end}";
         let said = match self {
             Self::Flushed => node.cli(&["FUNCTION", "FLUSH"]),
             Self::Older => node.cli(&["FUNCTION", "LOAD", "REPLACE", older]),
-            Self::Earlier(text) => node.cli_with(&["FUNCTION", "LOAD", "REPLACE"], text),
         };
         assert!(["OK", "punctual_test"].contains(&said.as_str()), "{said}");
     }
@@ -66,11 +63,11 @@ pub(crate) fn namespaces(cluster: &mut TestCluster) -> Vec<Namespace> {
 }
 
 /// An engine on one node of a cluster, with trouble before each call.
-pub(crate) struct Troubled<'a> {
-    pub(crate) engine: &'a RedisEngine,
-    pub(crate) node: &'a TestServer,
-    pub(crate) namespace: &'a Namespace,
-    pub(crate) trouble: Trouble<'a>,
+struct Troubled<'a> {
+    engine: &'a RedisEngine,
+    node: &'a TestServer,
+    namespace: &'a Namespace,
+    trouble: Trouble,
 }
 
 impl Troubled<'_> {
@@ -82,7 +79,6 @@ impl Troubled<'_> {
         let trouble = match self.trouble {
             Trouble::Flushed => "flushed",
             Trouble::Older => "older",
-            Trouble::Earlier(_) => "earlier",
         };
         let what = format!("{verb}, {trouble}, {}", self.namespace);
         let answer = answer.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -97,14 +93,11 @@ impl Troubled<'_> {
                 assert!(is_one_retry, "{what}: {loads} loads, {not_found} not found");
             }
             Trouble::Older => assert_eq!((loads, not_found), (1, 1), "{what}"),
-            Trouble::Earlier(_) => {
-                assert!(loads <= 1 && not_found <= 1, "{what}: {loads}, {not_found}");
-            }
         }
         answer
     }
 
-    pub(crate) async fn every_verb(&self) {
+    async fn every_verb(&self) {
         let (engine, namespace) = (self.engine, self.namespace);
         let job = job();
         let target = || vec![Target::Id(job.id)];
@@ -232,16 +225,16 @@ async fn functions_that_any_node_lacks_cost_each_verb_one_retry() {
     assert!(engine.info().await.expect("info").health.ok);
 }
 
-/// A client of before sheaves and one of today, on the same queue: each claims, extends and settles what
-/// the other has sent, nobody puts the older functions back, and every job is done once.
+/// Engines of two releases share a queue. The newer functions replace the older ones, the older
+/// engine works on with them and never puts its own back, and every job completes once.
 #[tokio::test]
 async fn clients_of_two_versions_work_side_by_side() {
     let server = TestServer::start();
     let version = || server.cli(&["FCALL_RO", "punctual_1_version", "0"]);
-    let old = RedisEngine::connect_as_before_sheaves(options(&server.address())).await;
+    let old = RedisEngine::connect_with_functions_numbered(options(&server.address()), 0).await;
     let old = old.expect("the server is there");
     let mut sent = enqueue_alike(&old, 20).await;
-    assert_eq!(version(), "4");
+    assert_eq!(version(), "0");
     let new = connect(&server.address()).await;
     let todays = RedisEngine::functions_version().to_string();
     for round in 0..4 {
@@ -269,7 +262,7 @@ async fn clients_of_two_versions_work_side_by_side() {
     }
 }
 
-/// Jobs that differ in nothing but id and payload: who knows sheaves sends them as one.
+/// Jobs that differ in nothing but id and payload: they are stored as one.
 async fn enqueue_alike(engine: &RedisEngine, count: usize) -> BTreeSet<JobId> {
     let jobs: Vec<NewJob> = (0..count)
         .map(|number| NewJob::new(QUEUE, format!("{number}")))
