@@ -103,38 +103,38 @@ local function read_uniform(blob, k, n, last)
   return batch
 end
 
--- Reads a call whose jobs are in sheaves, as its head says; each is two arguments. Its only part is of one lane.
-local function read_sheaves(args, at, k, n)
+-- Reads a call whose jobs are in bundles, as its head says; each is two arguments. Its only part is of one lane.
+local function read_bundles(args, at, k, n)
   local blob, shared = args[at], nil
   local head, ql = head_of(blob)
   local count = byte(blob, 23 + ql)
   if byte(blob, 12) ~= 0 or not count or count == 0 or not args[at + 2 * count] then refuse('invalid_input', 'the call is cut short') end
-  local batch = {sheaves = {}, ids = {}, n = 0, sub = S.sub, plain = true, due8 = u8(S.now), late = false, calls = {{k, 0, n, S.sub}}}
+  local batch = {bundles = {}, ids = {}, n = 0, sub = S.sub, plain = true, due8 = u8(S.now), late = false, calls = {{k, 0, n, S.sub}}}
   for i = 1, count do
-    local sheaf, front = Sheaf.sent(args[at + 2 * i - 1], args[at + 2 * i], i - 1)
+    local bundle, front = Bundle.sent(args[at + 2 * i - 1], args[at + 2 * i], i - 1)
     if front ~= shared then
       if Check.front(front, 1, #front, batch.n) ~= #front + 1 or byte(front, 2) > 1 or sub(front, 1, 1) .. sub(front, 3, 3 + ql) ~= sub(head, 10) then
         refuse('invalid_input', 'a job is not as the head of its call says index=' .. batch.n)
       end
       shared = front
     end
-    batch.sheaves[i], batch.n = sheaf, batch.n + sheaf.n
+    batch.bundles[i], batch.n = bundle, batch.n + bundle.n
   end
-  if batch.n ~= n then refuse('invalid_input', 'the sheaves have not as many jobs as the call says') end
+  if batch.n ~= n then refuse('invalid_input', 'the bundles have not as many jobs as the call says') end
   batch.parts = {{prio = byte(blob, 21), q = sub(blob, 23, 22 + ql), due = S.now, later = false, n = n}}
   return batch
 end
 
--- Makes of a batch of sheaves one of jobs, for whom one look at each is needed.
+-- Makes of a batch of bundles one of jobs, for whom one look at each is needed.
 local function untie(batch)
   local ids, kv, n = {}, {}, 0
-  for _, sheaf in ipairs(batch.sheaves) do
-    for i = 1, sheaf.n do
+  for _, bundle in ipairs(batch.bundles) do
+    for i = 1, bundle.n do
       n = n + 1
-      ids[n], kv[2 * n - 1], kv[2 * n] = sheaf.ids[i], sheaf.ids[i], Sheaf.record(sheaf, i)
+      ids[n], kv[2 * n - 1], kv[2 * n] = bundle.ids[i], bundle.ids[i], Bundle.record(bundle, i)
     end
   end
-  batch.sheaves, batch.ids, batch.kv = nil, ids, kv
+  batch.bundles, batch.ids, batch.kv = nil, ids, kv
 end
 
 -- Reads a call's jobs once: ids and records as they would be stored, in parts of one lane and due.
@@ -145,7 +145,7 @@ local function read_jobs(args, at, k, last)
   local flags, n = unp('>BI2', blob, 9)
   if flags > 3 and flags ~= 6 then refuse('invalid_input', 'flags are out of range; use 0 to 3, or 6') end
   Check.count(n)
-  if flags == 6 then return read_sheaves(args, at, k, n) end
+  if flags == 6 then return read_bundles(args, at, k, n) end
   if flags == 2 then return read_uniform(blob, k, n, last) end
   local batch = {ids = {}, kv = {}, parts = {}, n = n, sub = S.sub, plain = flags % 2 == 0, calls = {{k, 0, n, S.sub}}}
   if flags == 3 then
@@ -226,8 +226,8 @@ end
 
 local FINE = '\0'
 
--- Lines a batch of sheaves up, behind what is to be pushed to its lane before.
-local function line_up_sheaves(batch, lanes)
+-- Lines a batch of bundles up, behind what is to be pushed to its lane before.
+local function line_up_bundles(batch, lanes)
   local part = batch.parts[1]
   local r, lane = part.row, lanes[part.prio .. part.row.name]
   if lane and lane.n > 0 then
@@ -235,33 +235,33 @@ local function line_up_sheaves(batch, lanes)
     lane.ids, lane.sizes, lane.n = {}, {}, 0
   end
   note(r, 1, batch.n)
-  Line.push_sheaves(r, part.prio, batch.sheaves)
+  Line.push_bundles(r, part.prio, batch.bundles)
   r.c[READY] = r.c[READY] + batch.n
   if M.feed >= S.now then
-    for _, sheaf in ipairs(batch.sheaves) do
-      for i = 1, sheaf.n do changed(sheaf.ids[i], r.name, READY) end
+    for _, bundle in ipairs(batch.bundles) do
+      for i = 1, bundle.n do changed(bundle.ids[i], r.name, READY) end
     end
   end
 end
 
--- Whether an id of sheaves is known.
-local function has_known(sheaves)
-  for k = 1, #sheaves do
-    local known = call('HMGET', S.k.b, unpack_list(sheaves[k].ids))
-    for i = 1, sheaves[k].n do if known[i] then return true end end
+-- Whether an id of bundles is known.
+local function has_known(bundles)
+  for k = 1, #bundles do
+    local known = call('HMGET', S.k.b, unpack_list(bundles[k].ids))
+    for i = 1, bundles[k].n do if known[i] then return true end end
   end
   return false
 end
 
 -- Stores plain batches together if all their jobs are new; there is room. Whether it did.
 local function store_together(batches)
-  local sheaves = {}
+  local bundles = {}
   for b = 1, #batches do
     local batch = batches[b]
-    if batch.sheaves and has_pile(batch.parts[1].row) then untie(batch) end
-    for _, sheaf in ipairs(batch.sheaves or {}) do sheaves[#sheaves + 1] = sheaf end
+    if batch.bundles and has_pile(batch.parts[1].row) then untie(batch) end
+    for _, bundle in ipairs(batch.bundles or {}) do bundles[#bundles + 1] = bundle end
   end
-  if has_known(sheaves) then return false end
+  if has_known(bundles) then return false end
   local ids, kv = batches[1].ids, batches[1].kv or {}
   if #batches > 1 then
     ids, kv = {}, {}
@@ -279,19 +279,19 @@ local function store_together(batches)
   local known = get_many(S.k.b, ids)
   for i = 1, n do if known[i] then return false end end
   local wanted, new = n, call_many('HSET', S.k.b, kv)
-  for k = 1, #sheaves do wanted, new = wanted + sheaves[k].n, new + Sheaf.refer(sheaves[k]) end
+  for k = 1, #bundles do wanted, new = wanted + bundles[k].n, new + Bundle.refer(bundles[k]) end
   if new < wanted then -- two callers sent the same id: one after the other
     call_many('HDEL', S.k.b, ids)
-    for k = 1, #sheaves do call_many('HDEL', S.k.b, sheaves[k].ids) end
+    for k = 1, #bundles do call_many('HDEL', S.k.b, bundles[k].ids) end
     return false
   end
-  if #sheaves > 0 then Sheaf.store(sheaves) end
+  if #bundles > 0 then Bundle.store(bundles) end
   local lanes, sub_ = {}, S.sub
   for b = 1, #batches do
     local batch = batches[b]
     S.sub = batch.sub
-    if batch.sheaves then
-      line_up_sheaves(batch, lanes)
+    if batch.bundles then
+      line_up_bundles(batch, lanes)
     else
       for k = 1, #batch.parts do line_up(batch, batch.parts[k], lanes) end
     end
@@ -307,7 +307,7 @@ end
 -- Stores a call's jobs one by one; its answer from the form on.
 local function store_each(batch)
   Shard.may_all()
-  if batch.sheaves then untie(batch) end
+  if batch.bundles then untie(batch) end
   local out, form, sub_ = {}, 0, S.sub
   local known = Job.raws(batch.ids)
   for i = 1, batch.n do Job.check(known[i]) end -- before anything is changed
@@ -372,7 +372,7 @@ function Enqueue.length(blob)
   return 1 + 2 * (byte(blob, 23 + (byte(blob, 22) or 0)) or 0)
 end
 
--- enqueue. Key: base. Arguments: instance 8 | flags 1 | count 2 | jobs, or with flags 6 their sheaves behind it.
+-- enqueue. Key: base. Arguments: instance 8 | flags 1 | count 2 | jobs, or with flags 6 their bundles behind it.
 -- Reply: now 8 | instance 8 | form 1 | receipts.
 function Enqueue.call(base, args)
   if not call then bind() end

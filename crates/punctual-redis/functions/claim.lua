@@ -236,14 +236,14 @@ local function plain_lane(r, limit)
   return first, live
 end
 
--- Opens a lease of plain jobs of one queue; the lease without its records. `runs` if its jobs are in sheaves.
+-- Opens a lease of plain jobs of one queue; the lease without its records. `runs` if its jobs are in bundles.
 local function plain_lease(call_, r, all, n, lo, hi, runs)
   local fence = max(M.fence + 1, S.now)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
-  local packed = runs and Sheaf.pack_runs(runs)
+  local packed = runs and Bundle.pack_runs(runs)
   Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, true, packed)
-  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', sheaves = runs}
+  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', bundles = runs}
 end
 
 -- Takes plain jobs of one queue off the list of its first priority, and opens a lease of them without a
@@ -257,7 +257,7 @@ local function lease_of_plain(r, call_)
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
   if runs and (mixed or n < UNSEEN_MIN) then
-    for _, run in ipairs(runs) do Sheaf.take_out(run.no, run.from, run.n, run.of) end
+    for _, run in ipairs(runs) do Bundle.take_out(run.no, run.from, run.n, run.of) end
     runs = nil
   end
   local may_be_unseen = floor(call_.flags / 8) % 2 == 1
@@ -438,7 +438,7 @@ local function claim(call_)
     end
   end
   S.fields['w' .. call_.worker] = u8(S.now) .. call_.record
-  return {pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0) + (another_wakes and 4 or 0) + (lease and lease.sheaves and 8 or 0) + (lease and lease.alone and 16 or 0), lease and 1 or 0), lease}
+  return {pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0) + (another_wakes and 4 or 0) + (lease and lease.bundles and 8 or 0) + (lease and lease.alone and 16 or 0), lease and 1 or 0), lease}
 end
 
 -- Claims of a few plain jobs of the same queue, one after the other, as one: their leases share a range of dues. Answers

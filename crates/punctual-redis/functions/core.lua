@@ -15,7 +15,7 @@ local MINUTE = 60e6
 local Shard, Row, Job, Due, Line, Group, Unique, Place, Settled, Lease, Sweep = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
 local Calls, Alarm, Check, Heal = {}, {}, {}, {}
 local Enqueue, Claim, Settle, Retry, Edit, Inspect, Explain, Stats, Control, Wait, Text = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
-local Outbox, Sheaf, Ends = {}, {}, {}
+local Outbox, Bundle, Ends = {}, {}, {}
 
 local function bind()
   call = redis.call

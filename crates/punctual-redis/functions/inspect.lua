@@ -229,7 +229,7 @@ local function active_ids(q, cursor, limit)
   return out
 end
 
--- Records that one call passes over, as they are only marks, or are told by their sheaf to be.
+-- Records that one call passes over, as they are only marks, or are told by their bundle to be.
 local PASSED_MAX = 2000
 
 -- Every job is a scan of the hash. The cursor is the scan's, and the ids of its step answered before:
@@ -251,7 +251,7 @@ local function all_ids(cursor, limit)
     for i = 1, #found, 2 do
       local id = found[i]
       local raw = found[i + 1]
-      if not seen[id] and (byte(raw) < 7 or byte(raw) == 9 and Sheaf.is_open(id, raw)) then
+      if not seen[id] and (byte(raw) < 7 or byte(raw) == 9 and Bundle.is_open(id, raw)) then
         if #out == limit then return out, limit, at .. ':' .. concat(answered) end
         seen[id], answered[#answered + 1] = true, id
         out[#out + 1] = {id}

@@ -5,7 +5,7 @@
 -- in hand finds its lease though nothing was written to it.
 do
 
-local ALONE, PLAIN, IN_SHEAVES = 1, 2, 4
+local ALONE, PLAIN, IN_BUNDLES = 1, 2, 4
 
 local function lease_member(p) return p.lo .. p.hi .. p.token .. p.q end
 
@@ -74,7 +74,7 @@ function Lease.load(token)
   flags, n, ql = unp('>BI2I2', blob, 49)
   p.alone, p.plain, p.n = flags % 2 == 1, flags >= PLAIN, n
   p.q, p.at = sub(blob, 54, 53 + ql), 54 + ql
-  p.runs = flags >= IN_SHEAVES and sub(blob, p.at + 16 * n) or nil
+  p.runs = flags >= IN_BUNDLES and sub(blob, p.at + 16 * n) or nil
   p.saved = changes and true
   p.map = changes and mp.unpack(changes) or nil
   p.lease_duration = p.map and p.map.ls or p.lease_duration
@@ -275,10 +275,10 @@ function Lease.settle_all_departed()
   end
 end
 
--- Opens a lease over ids, a string of n of them; plain if every job is, and all of one queue; `runs` if all are in sheaves.
+-- Opens a lease over ids, a string of n of them; plain if every job is, and all of one queue; `runs` if all are in bundles.
 function Lease.open(token, worker, lease_duration, ids, n, lo, hi, alone, q, plain, runs)
   local now, member = S.now, lo .. hi .. token .. q
-  local flags = (alone and ALONE or 0) + (plain and PLAIN or 0) + (runs and IN_SHEAVES or 0)
+  local flags = (alone and ALONE or 0) + (plain and PLAIN or 0) + (runs and IN_BUNDLES or 0)
   local blob = worker .. pack('>I8I8', now, lease_duration) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids .. (runs or '')
   local opened, ends = S.opened or {}, S.opened_ends or {}
   local k = #opened

@@ -1,6 +1,6 @@
 -- Lines: who may be claimed next. Jobs in order stand in lists of packs, `BASE:r:PRIORITY:QUEUE`: now 8 | sub 2 |
 -- kind 1 | size 3 | [lo 8 | hi 8] | ids. Kind 1: plain jobs due at `now`; 2: plain jobs due from lo to hi;
--- 0: look at each; 3: jobs of the sheaf now, sub and no: no 1 | from 2 | n 2 | count of the sheaf 2 instead of ids. Size: bytes of the records together, at most: as many as if each were the largest. Jobs
+-- 0: look at each; 3: jobs of the bundle now, sub and no: no 1 | from 2 | n 2 | count of the bundle 2 instead of ids. Size: bytes of the records together, at most: as many as if each were the largest. Jobs
 -- out of order (rescued, moved, cleared), suspects and groups stand in side sets,
 -- `BASE:x:LANE:QUEUE`, ordered by rank, due and enqueue. A claim merges the two.
 do
@@ -43,13 +43,13 @@ function Line.push(r, lane, ids, kind, sizes, lo, hi)
   ring(r)
 end
 
--- Puts sheaves at the end of a lane's list.
-function Line.push_sheaves(r, lane, sheaves)
+-- Puts bundles at the end of a lane's list.
+function Line.push_bundles(r, lane, bundles)
   local packs, n = {}, 0
-  for k = 1, #sheaves do
-    local sheaf = sheaves[k]
-    packs[k] = sub(sheaf.no, 1, 10) .. '\3' .. pack('>I3', sheaf.size) .. sub(sheaf.no, 11) .. pack('>I2I2I2', 1, sheaf.n, sheaf.n)
-    n = n + sheaf.n
+  for k = 1, #bundles do
+    local bundle = bundles[k]
+    packs[k] = sub(bundle.no, 1, 10) .. '\3' .. pack('>I3', bundle.size) .. sub(bundle.no, 11) .. pack('>I2I2I2', 1, bundle.n, bundle.n)
+    n = n + bundle.n
   end
   call_many('RPUSH', list_of(r, lane), packs)
   r.L[lane] = (r.L[lane] or 0) + n
@@ -65,7 +65,7 @@ local function count_of(pack_)
   return (#pack_ - ids_from(pack_) + 1) / 16
 end
 
--- Jobs of a pack of kind 3: number of the sheaf, from, n, count.
+-- Jobs of a pack of kind 3: number of the bundle, from, n, count.
 local function run_of(pack_)
   local no, from, n, of = unp('>c1I2I2I2', pack_, 15)
   return sub(pack_, 1, 10) .. no, from, n, of
@@ -74,7 +74,7 @@ end
 -- A pack with its ids in it.
 function Line.spelt(pack_)
   if byte(pack_, 11) ~= 3 then return pack_ end
-  return sub(pack_, 1, 10) .. '\1' .. sub(pack_, 12, 14) .. Sheaf.ids(run_of(pack_))
+  return sub(pack_, 1, 10) .. '\1' .. sub(pack_, 12, 14) .. Bundle.ids(run_of(pack_))
 end
 
 function Line.side_add(r, lane, member)
@@ -142,7 +142,7 @@ local function tidy(r, lane)
   local n, left, _, whole = count_of(one), Line.live(one)
   if #left == n then return end
   r.T[lane] = max(0, r.T[lane] - (n - #left))
-  if #left > 0 and byte(one, 11) == 3 then Sheaf.take_out(run_of(one)) end -- the pack tells of no sheaf any more
+  if #left > 0 and byte(one, 11) == 3 then Bundle.take_out(run_of(one)) end -- the pack tells of no bundle any more
   call('LSET', key, at, #left > 0 and sub(whole, 1, ids_from(whole) - 1) .. concat(left) or '')
   if #left > 0 then return end
   call('LREM', key, 1, '')
@@ -226,14 +226,14 @@ function Line.let_go()
   for key, hand in pairs(hands or {}) do put_back(key, hand[1], hand[2]) end
 end
 
--- Packs of nothing that one look takes off at most, where there are stale entries: each is a look at its sheaf.
+-- Packs of nothing that one look takes off at most, where there are stale entries: each is a look at its bundle.
 local GONE_MAX = 100
 
 -- Takes packs off a list that hold `want` ids together, if there are as many: the last one in part.
 -- Answers pieces, each of a pack, how many of its ids come before, and how many it has; how many in all; and how many packs
--- were dropped, as their sheaf is gone with all of its jobs, or nothing was left in them.
--- Whose claimer does not read sheaves, jobs of such a pack are taken out of theirs, those that stay in line too.
-local function take_packs(r, lane, want, in_sheaves)
+-- were dropped, as their bundle is gone with all of its jobs, or nothing was left in them.
+-- Whose claimer does not read bundles, jobs of such a pack are taken out of theirs, those that stay in line too.
+local function take_packs(r, lane, want, in_bundles)
   local key, pieces, k, gone = list_of(r, lane), {}, 0, 0
   local hand = S.hands and S.hands[key]
   if hand then S.hands[key] = nil end
@@ -246,9 +246,9 @@ local function take_packs(r, lane, want, in_sheaves)
       local first = 0
       if hand then one, first = hand[1], hand[2] else one = found[p] end
       local n = count_of(one) - first
-      if not in_sheaves and byte(one, 11) == 3 then
+      if not in_bundles and byte(one, 11) == 3 then
         local no, from, _, of_n = run_of(one)
-        if Sheaf.take_out(no, from + first, n, of_n) then
+        if Bundle.take_out(no, from + first, n, of_n) then
           one = Line.spelt(one)
         else
           r.T[lane], n = max(0, (r.T[lane] or 0) - n), 0
@@ -285,13 +285,13 @@ local function take_ids(r, lane, want)
 end
 
 -- Takes at most `want` plain jobs of a lane unseen, at most `bytes` of records: a string of ids, how many, how
--- many bytes at most, and their earliest and latest due; runs of those that are in sheaves, if they may be, and
+-- many bytes at most, and their earliest and latest due; runs of those that are in bundles, if they may be, and
 -- whether others are not. Nothing if a pack must be looked at.
-function Line.take_unseen(r, lane, want, bytes, in_sheaves)
+function Line.take_unseen(r, lane, want, bytes, in_bundles)
   local live = r.L[lane] or 0
   if live == 0 or (r.T[lane] or 0) > 0 then return nil end
   local key = list_of(r, lane)
-  local pieces, k = take_packs(r, lane, min(want, live), in_sheaves)
+  local pieces, k = take_packs(r, lane, min(want, live), in_bundles)
   local size, lo, hi, ids, runs = 0, nil, nil, {}, nil
   for p = 1, #pieces do
     local one, skip, n = unpack_list(pieces[p])
@@ -316,7 +316,7 @@ function Line.take_unseen(r, lane, want, bytes, in_sheaves)
       local no, from, _, of_n = run_of(one)
       runs = runs or {}
       runs[#runs + 1] = {no = no, from = from + skip, n = n, of = of_n}
-      ids[p] = Sheaf.ids(no, from + skip, n)
+      ids[p] = Bundle.ids(no, from + skip, n)
     else
       local at = ids_from(one) + 16 * skip
       ids[p] = sub(one, at, at + 16 * n - 1)

@@ -13,7 +13,7 @@ local function cancel_plain(r, ids, records)
   local finished, till = fmt('%d', S.now), fmt('%d', S.now + 86400e6)
   for i = 1, n do
     local id, raw = ids[i], records[i]
-    Sheaf.leave(id)
+    Bundle.leave(id)
     kv[2 * i - 1], kv[2 * i] = id, '\5' .. sub(raw, 2, 31) .. middle .. sub(raw, 32)
     order[2 * i - 1], order[2 * i] = finished, sub(raw, 2, 11) .. sub(raw, 28, 29) .. id
     ends[2 * i - 1], ends[2 * i] = till, id

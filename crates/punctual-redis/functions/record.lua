@@ -79,10 +79,10 @@ function Job.bytes(j, without_payload)
   return char(j.tag) .. head .. pack('>I4', #ext) .. ext .. tail
 end
 
--- What there is under an id, a record or a mark, be it in a sheaf; false if nothing.
+-- What there is under an id, a record or a mark, be it in a bundle; false if nothing.
 function Job.raw(id)
   local raw = call('HGET', S.k.b, id)
-  return raw and byte(raw) == 9 and Sheaf.read(id, raw) or raw and byte(raw) ~= 9 and raw
+  return raw and byte(raw) == 9 and Bundle.read(id, raw) or raw and byte(raw) ~= 9 and raw
 end
 
 -- The same for any number of ids.
@@ -90,20 +90,20 @@ function Job.raws(ids)
   local raws = get_many(S.k.b, ids)
   for i = 1, #ids do
     local raw = raws[i]
-    if raw and byte(raw) == 9 then raws[i] = Sheaf.read(ids[i], raw) end
+    if raw and byte(raw) == 9 then raws[i] = Bundle.read(ids[i], raw) end
   end
   return raws
 end
 
 -- Writes what now stands under an id that was read in this call, or is new.
 function Job.put(id, bytes)
-  Sheaf.leave(id)
+  Bundle.leave(id)
   call('HSET', S.k.b, id, bytes)
 end
 
 -- Forgets an id that was read in this call.
 function Job.drop(id)
-  Sheaf.leave(id)
+  Bundle.leave(id)
   call('HDEL', S.k.b, id)
 end
 

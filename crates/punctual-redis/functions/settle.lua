@@ -194,7 +194,7 @@ local function mark_plain(p, ids, n, all, cores, results)
     local read = {}
     for i = 1, n do read[i] = records[i] and sub(records[i], 12, 27) or rep('\0', 16) end -- deleted by somebody else
     cores = concat(read)
-    for i = 1, n do Sheaf.leave(ids[i]) end
+    for i = 1, n do Bundle.leave(ids[i]) end
   end
   if n >= 8 and not results and Settled.has_block() then
     Settled.mark_many(ids, n, all, cores, 1, p.token)
@@ -245,7 +245,7 @@ local function settle_plain(p, report)
   end
   local kinds = report.kinds or (p.runs or report.cores) and Ends.kinds(sent, n)
   if p.runs then
-    Sheaf.complete(p, runs)
+    Bundle.complete(p, runs)
   else
     local records = mark_plain(p, ids, n, sent, report.cores)
     kinds = kinds or Ends.kinds(sent, n, records)

@@ -2,7 +2,7 @@
 -- retention) or reduced to a mark in its record's place. Marks of jobs that completed together refer (tag 8 |
 -- finished 8 | sub 2 | no 1) to what is said once of all of them: `BASE:md`, finished 8 | sub 2 | no 1 to
 -- attempt 4 | token 12 | n 2 | ids | due and hash of each. `BASE:mp` has all marks in order: finished 8 and
--- ids, or finished 8 | sub 2 | no 1 and, once a part was pruned, | how many 2; or finished 8 | number 11 of a sheaf.
+-- ids, or finished 8 | sub 2 | no 1 and, once a part was pruned, | how many 2; or finished 8 | number 11 of a bundle.
 do
 
 local RETENTION = {[CANCELLED] = 86400e6, [DEAD] = 2592000e6}
@@ -74,7 +74,7 @@ end
 
 -- An id whose mark is in the order of marks stands for something else now: the prune passes it over once.
 function Settled.reuse(id)
-  if Sheaf.leave(id) then return end
+  if Bundle.leave(id) then return end
   call('HINCRBY', S.k.rv, id, 1)
   M.reused, M.rest = M.reused + 1, nil
 end
@@ -126,7 +126,7 @@ function Settled.prune_marks(limit, any_age)
     end
     call('LPOP', key)
     if #one == 19 then
-      local gone, more = Sheaf.prune(sub(one, 9), sub(one, 1, 8), limit - pruned)
+      local gone, more = Bundle.prune(sub(one, 9), sub(one, 1, 8), limit - pruned)
       pruned, M.marks = pruned + gone, max(0, M.marks - gone)
       if more then call('LPUSH', key, one) end
     else
@@ -191,7 +191,7 @@ function Settled.forget_oldest(r, state)
         if ext ~= last then last, e = ext, length > 0 and mp.unpack(ext) or {} end -- jobs that ended together say the same
         width = Job.payload_bytes(raw, 36 + length, byte(raw, 31)) + 256
         r.c[state], r.b[state] = r.c[state] - 1, max(0, r.b[state] - width)
-        Sheaf.leave(id)
+        Bundle.leave(id)
         local finished = e.fi or 0
         if finished + WINDOW > S.now then
           kv[#kv + 1], kv[#kv + 2] = id, mark_of((e.rd or sub(raw, 12, 19)) .. sub(raw, 20, 27), state, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re)

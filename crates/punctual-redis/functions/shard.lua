@@ -300,7 +300,7 @@ end
 function Shard.open(base, instance, queues, is_read, any, commands)
   if not call then bind() end
   local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, looked = 0, limits = LIMITS,
-    sheaves = {}, sheaf_of = {}}
+    bundles = {}, bundle_of = {}}
   S = s
   local now = clock(base)
   local answer
@@ -422,7 +422,7 @@ function Shard.commit()
   if S.small then Settle.flush() end
   if S.opened or S.closed then Lease.flush() end
   if S.marked then Settled.flush_marks() end
-  if S.changed_sheaves then Sheaf.flush() end
+  if S.changed_bundles then Bundle.flush() end
   if S.changed_groups then Group.flush() end
   if S.settled and M.watch >= S.now then settle_bells() end
   if S.changes then write_changes() end

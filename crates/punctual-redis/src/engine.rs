@@ -65,12 +65,12 @@ impl RedisEngine {
         clock: punctual::time::ManualClock,
     ) -> Result<Self> {
         options.clock = Some(Arc::new(clock));
-        Self::connect_with(options, Library::with_small_sheaves()).await
+        Self::connect_with(options, Library::with_small_bundles()).await
     }
 
-    /// The same with sheaves that are as large as those in production; on a server of its own.
+    /// The same with bundles that are as large as those in production; on a server of its own.
     #[cfg(feature = "testing")]
-    pub async fn connect_with_clock_and_full_sheaves(
+    pub async fn connect_with_clock_and_full_bundles(
         mut options: Options,
         clock: punctual::time::ManualClock,
     ) -> Result<Self> {

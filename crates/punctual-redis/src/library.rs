@@ -12,7 +12,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/shard.lua"),
     include_str!("../functions/check.lua"),
     include_str!("../functions/record.lua"),
-    include_str!("../functions/sheaf.lua"),
+    include_str!("../functions/bundle.lua"),
     include_str!("../functions/due.lua"),
     include_str!("../functions/line.lua"),
     include_str!("../functions/group.lua"),
@@ -47,8 +47,8 @@ const FILES: &[&str] = &[
     include_str!("../functions/register.lua"),
 ];
 
-/// The least that is stored as a sheaf.
-const SHEAF_MIN: usize = 8;
+/// The least that is stored as a bundle.
+const BUNDLE_MIN: usize = 8;
 
 /// The functions of the servers, under a name that no other version of the protocol has.
 #[derive(Debug, Clone)]
@@ -56,8 +56,8 @@ pub(crate) struct Library {
     name: &'static str,
     text: String,
     version: i64,
-    /// As many jobs of a call as this are stored as a sheaf.
-    sheaf_min: usize,
+    /// As many jobs of a call as this are stored as a bundle.
+    bundle_min: usize,
 }
 
 impl Library {
@@ -66,7 +66,7 @@ impl Library {
         let functions = FILES.concat();
         #[cfg(feature = "testing")]
         let functions = crate::testing::plant(functions);
-        Self::named("punctual_1", functions, SHEAF_MIN)
+        Self::named("punctual_1", functions, BUNDLE_MIN)
     }
 
     /// The same with a clock that tests move, under another name: what only that has stands in
@@ -74,17 +74,17 @@ impl Library {
     #[cfg(feature = "testing")]
     pub(crate) fn with_test_clock() -> Self {
         let functions = FILES.concat().replace("--TEST ", "");
-        Self::named("punctual_test", functions, SHEAF_MIN)
+        Self::named("punctual_test", functions, BUNDLE_MIN)
     }
 
     /// The same where a few jobs are as good as many: for that, comments begin with `--SMALL`.
     #[cfg(feature = "testing")]
-    pub(crate) fn with_small_sheaves() -> Self {
+    pub(crate) fn with_small_bundles() -> Self {
         let functions = FILES.concat().replace("--TEST ", "");
         Self::named("punctual_test", functions.replace("--SMALL ", ""), 3)
     }
 
-    fn named(name: &'static str, functions: String, sheaf_min: usize) -> Self {
+    fn named(name: &'static str, functions: String, bundle_min: usize) -> Self {
         let text = format!("#!lua name={name}\nlocal PREFIX = '{name}_'\n{functions}");
         let version = text
             .lines()
@@ -94,7 +94,7 @@ impl Library {
             name,
             version: version.unwrap_or(0),
             text,
-            sheaf_min,
+            bundle_min,
         }
     }
 
@@ -116,9 +116,9 @@ impl Library {
         self.version
     }
 
-    /// As many jobs of a call as this are stored as a sheaf; fewer would only cost more.
-    pub(crate) fn sheaf_min(&self) -> usize {
-        self.sheaf_min
+    /// As many jobs of a call as this are stored as a bundle; fewer would only cost more.
+    pub(crate) fn bundle_min(&self) -> usize {
+        self.bundle_min
     }
 
     #[cfg(test)]

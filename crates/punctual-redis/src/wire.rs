@@ -11,7 +11,7 @@ pub(crate) mod mp;
 pub(crate) mod outbox;
 pub(crate) mod record;
 pub(crate) mod settle;
-pub(crate) mod sheaf;
+pub(crate) mod bundle;
 pub(crate) mod spec;
 pub(crate) mod stats;
 

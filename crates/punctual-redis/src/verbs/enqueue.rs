@@ -26,7 +26,7 @@ impl Calls {
         for (index, places, part) in parts {
             let shard = &shards[index];
             let pack =
-                |instance: Instance| enqueue::request(instance, &part, self.library.sheaf_min());
+                |instance: Instance| enqueue::request(instance, &part, self.library.bundle_min());
             let reply = self.write(shard, "enqueue", enqueue::cost_us(&part), pack);
             let reply = reply.await.map_err(|error| named(error, &places))?;
             let reply = enqueue::reply(&reply, &part)?;

@@ -11,7 +11,7 @@ use super::{all, by_shard, put_back};
 use crate::calls::Calls;
 use crate::shards::{Shard, nonce_of, of_token};
 use crate::wire::claim::{Reads, Reply};
-use crate::wire::sheaf::Run;
+use crate::wire::bundle::Run;
 use crate::wire::{claim, damaged, extend};
 
 /// How often it is looked whether a shard is back.
@@ -121,8 +121,8 @@ impl Calls {
         };
         let records = match lease.runs.is_empty() {
             true => self.records(shard, &lease.ids).await?,
-            // What lies in sheaves never changes.
-            false => self.records_in_sheaves(shard, &lease.runs).await?,
+            // What lies in bundles never changes.
+            false => self.records_in_bundles(shard, &lease.runs).await?,
         };
         // The lease may be over by now, its jobs may have been rescued, and their records may tell of the attempt
         // after this: the same call again finds the lease if it is one still, or opens another.
@@ -158,8 +158,8 @@ impl Calls {
         records.map_err(|_| damaged())
     }
 
-    /// The records of jobs that are in sheaves, as they were sent.
-    async fn records_in_sheaves(
+    /// The records of jobs that are in bundles, as they were sent.
+    async fn records_in_bundles(
         &self,
         shard: &Shard,
         runs: &[Run],

@@ -5,7 +5,7 @@ use punctual::{JobId, JobRecord, Result, State};
 
 use super::mp::{MapWriter, Mp};
 use super::record::{Holder, number_32, read_record, texts};
-use super::sheaf::{self, Run};
+use super::bundle::{self, Run};
 use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
 
 /// The bits of a claim's flags.
@@ -14,12 +14,12 @@ const IN_TURNS: u8 = 2;
 const WOKEN: u8 = 4;
 const READS: u8 = 8;
 const STAYS: u8 = 16;
-const READS_SHEAVES: u8 = 32;
+const READS_BUNDLES: u8 = 32;
 /// The bits of an answer's flags.
 const SUSPECTS: u8 = 1;
 const UNSEEN: u8 = 2;
 const ANOTHER_WAKES: u8 = 4;
-const IN_SHEAVES: u8 = 8;
+const IN_BUNDLES: u8 = 8;
 /// The first byte of a record of a job that waits, or waited, for its first attempt.
 const PLAIN: u8 = 1;
 
@@ -28,14 +28,14 @@ const PLAIN: u8 = 1;
 pub(crate) enum Reads {
     /// Nothing: its answer is to have the records.
     Nothing,
-    /// Records of large leases, and payloads of sheaves.
+    /// Records of large leases, and payloads of bundles.
     Unseen,
 }
 
 pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool, reads: Reads) -> Vec<u8> {
     let mut flags = 0;
     for (set, bit) in [
-        (reads == Reads::Unseen, READS | READS_SHEAVES),
+        (reads == Reads::Unseen, READS | READS_BUNDLES),
         (claim.alone, ALONE),
         (claim.order == ClaimOrder::Turns, IN_TURNS),
         (woken, WOKEN),
@@ -101,7 +101,7 @@ pub(crate) struct Reply {
 /// What is worth knowing of a lease until it is settled.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseNotes {
-    /// Of each job; none of a lease of sheaves, where the server needs none.
+    /// Of each job; none of a lease of bundles, where the server needs none.
     pub(crate) cores: Vec<Note>,
     pub(crate) kinds: Kinds,
 }
@@ -146,7 +146,7 @@ pub(crate) struct Unseen {
     token: Token,
     holder: Holder,
     pub(crate) ids: Vec<JobId>,
-    /// Where they are in sheaves, if they are: then all of them, in order.
+    /// Where they are in bundles, if they are: then all of them, in order.
     pub(crate) runs: Vec<Run>,
 }
 
@@ -169,8 +169,8 @@ pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
     };
     for _ in 0..count {
         let mut head = head(&mut reader, worker)?;
-        if flags & IN_SHEAVES != 0 {
-            head.runs = sheaf::runs(&mut reader)?;
+        if flags & IN_BUNDLES != 0 {
+            head.runs = bundle::runs(&mut reader)?;
         }
         if flags & UNSEEN != 0 {
             reply.unseen = Some(head);

@@ -2,23 +2,23 @@ use punctual::engine::{EnqueueVerdict, Receipt};
 use punctual::time::Timestamp;
 use punctual::{Due, JobId, NewJob, Result};
 
-use super::sheaf::{self, Sent};
+use super::bundle::{self, Sent};
 use super::spec::{due_of, is_plain, write_spec};
 use super::{CALL_US, Instance, Packed, Reader, Writer, damaged};
 
 /// The bits of a call's flags.
 const TWICE: u8 = 1;
 const UNIFORM: u8 = 2;
-const SHEAVES: u8 = 4;
+const BUNDLES: u8 = 4;
 
-/// `flags | count | (len | id | due | spec)*`; what all jobs share stands once in front of them, and `sheaf_min`
-/// of them and more that are alike stand in sheaves behind.
-pub(crate) fn request(instance: Instance, jobs: &[&NewJob], sheaf_min: usize) -> Packed {
-    if jobs.len() >= sheaf_min
+/// `flags | count | (len | id | due | spec)*`; what all jobs share stands once in front of them, and `bundle_min`
+/// of them and more that are alike stand in bundles behind.
+pub(crate) fn request(instance: Instance, jobs: &[&NewJob], bundle_min: usize) -> Packed {
+    if jobs.len() >= bundle_min
         && !has_twice(jobs)
-        && let Some(sheaves) = sheaf::of_jobs(jobs, sheaf_min)
+        && let Some(bundles) = bundle::of_jobs(jobs, bundle_min)
     {
-        return in_sheaves(instance, jobs, sheaves);
+        return in_bundles(instance, jobs, bundles);
     }
     let mut out = Writer::default();
     let uniform = are_uniform(jobs);
@@ -47,15 +47,15 @@ pub(crate) fn request(instance: Instance, jobs: &[&NewJob], sheaf_min: usize) ->
     out.0.into()
 }
 
-fn in_sheaves(instance: Instance, jobs: &[&NewJob], sheaves: Vec<Sent>) -> Packed {
+fn in_bundles(instance: Instance, jobs: &[&NewJob], bundles: Vec<Sent>) -> Packed {
     let mut out = Writer::default();
     let (kind, due) = due_of(jobs[0].due);
-    out.bytes(&instance).u8(UNIFORM | SHEAVES).u16(jobs.len());
+    out.bytes(&instance).u8(UNIFORM | BUNDLES).u16(jobs.len());
     out.u8(kind).u64(due).u8(jobs[0].priority);
-    out.name(&jobs[0].queue).u8(sheaves.len() as u8);
+    out.name(&jobs[0].queue).u8(bundles.len() as u8);
     let mut arguments = vec![out.0];
-    for sheaf in sheaves {
-        arguments.extend([sheaf.head, sheaf.payloads]);
+    for bundle in bundles {
+        arguments.extend([bundle.head, bundle.payloads]);
     }
     Packed(arguments)
 }

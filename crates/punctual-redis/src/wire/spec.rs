@@ -45,7 +45,7 @@ pub(super) fn is_plain(job: &NewJob) -> bool {
         && job.history.is_none()
 }
 
-/// Whether two jobs differ in nothing but what a sheaf has of each: id, hash and payload.
+/// Whether two jobs differ in nothing but what a bundle has of each: id, hash and payload.
 pub(super) fn are_alike(one: &NewJob, other: &NewJob) -> bool {
     one.queue == other.queue
         && one.kind == other.kind

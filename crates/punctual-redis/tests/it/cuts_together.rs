@@ -107,18 +107,18 @@ async fn cut_claims_extends_and_settles_that_leave_together_are_each_done_once()
     assert!(taken_together(&server) > 10, "they left together");
 }
 
-/// As many jobs as their claimer reads by itself: enough for a sheaf, and each sent alone.
+/// As many jobs as their claimer reads by itself: enough for a bundle, and each sent alone.
 #[tokio::test]
 async fn a_cut_lease_that_its_claimer_reads_comes_whole() {
     let server = TestServer::start();
     let (proxy, engine, direct) = cut_and_direct(&server, "").await;
     notes_all(&server);
-    for of_sheaf in [true, false] {
+    for of_bundle in [true, false] {
         at_every_byte(&proxy, step(), || async {
             let payload = |nth: usize| format!("\"number {nth}\"");
             let jobs: Vec<NewJob> = (0..9).map(|nth| NewJob::new(QUEUE, payload(nth))).collect();
             let ids = set(jobs.iter().map(|job| job.id));
-            match of_sheaf {
+            match of_bundle {
                 true => {
                     let sent = engine
                         .enqueue(&here(), jobs.clone())
@@ -156,7 +156,7 @@ async fn a_cut_lease_that_its_claimer_reads_comes_whole() {
         })
         .await;
         let sent = server.cli(&["SLOWLOG", "GET", "-1"]);
-        let reads = if of_sheaf {
+        let reads = if of_bundle {
             "punctual:{default/0}:sd"
         } else {
             "punctual:{default/0}:b"

@@ -38,15 +38,15 @@ impl Place for InShards {
     }
 }
 
-/// Makes engines whose sheaves are as large as those in production.
-pub(crate) type OnFullSheaves = On<WithFullSheaves>;
+/// Makes engines whose bundles are as large as those in production.
+pub(crate) type OnFullBundles = On<WithFullBundles>;
 
-/// A server for engines with such sheaves.
+/// A server for engines with such bundles.
 #[derive(Debug)]
-pub(crate) struct WithFullSheaves(TestServer);
+pub(crate) struct WithFullBundles(TestServer);
 
-impl Place for WithFullSheaves {
-    const FULL_SHEAVES: bool = true;
+impl Place for WithFullBundles {
+    const FULL_BUNDLES: bool = true;
 
     fn start() -> Self {
         Self(TestServer::start())
@@ -114,8 +114,8 @@ pub(crate) fn claims_all<P: Place>(places: &On<P>) {
 
 /// What an engine can be tested on.
 pub(crate) trait Place: fmt::Debug + Send + Sync + 'static {
-    /// Whether as many jobs are needed for a sheaf as in production.
-    const FULL_SHEAVES: bool = false;
+    /// Whether as many jobs are needed for a bundle as in production.
+    const FULL_BUNDLES: bool = false;
 
     fn start() -> Self;
     fn address(&self) -> String;
@@ -172,8 +172,8 @@ impl<P> Clone for On<P> {
 }
 
 impl<P: Place> On<P> {
-    /// Sheaves that its servers have stored, told as runs of leases, and noted as completed.
-    pub(crate) fn sheaves_met(&self) -> [u64; 3] {
+    /// Bundles that its servers have stored, told as runs of leases, and noted as completed.
+    pub(crate) fn bundles_met(&self) -> [u64; 3] {
         let mut met = [0; 3];
         for place in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             let told = place.server().cli(&["FCALL_RO", "punctual_test_met", "0"]);
@@ -208,8 +208,8 @@ impl<P: Place> Harness for On<P> {
         let clock = ManualClock::new(START);
         let options: Options = place.address().parse().expect("a good address");
         let (options, own) = (options.limits(limits), clock.clone());
-        let engine = match P::FULL_SHEAVES {
-            true => RedisEngine::connect_with_clock_and_full_sheaves(options, own).await,
+        let engine = match P::FULL_BUNDLES {
+            true => RedisEngine::connect_with_clock_and_full_bundles(options, own).await,
             false => RedisEngine::connect_with_clock(options, own).await,
         };
         Box::new(Connected {

@@ -1,17 +1,17 @@
 use punctual::conformance::{Histories, check_histories};
 
-use crate::harness::{On, OnCluster, OnFullSheaves, OnServer, Place};
+use crate::harness::{On, OnCluster, OnFullBundles, OnServer, Place};
 
-/// Histories whose jobs are few are to meet sheaves too: else they would say nothing of them.
+/// Histories whose jobs are few are to meet bundles too: else they would say nothing of them.
 fn agrees_with_the_model<P: Place>(servers: On<P>, histories: Histories) {
     let histories = Histories {
         namespaces: 1,
         ..histories
     };
     check_histories(servers.clone(), histories.or_from_env());
-    let met = servers.sheaves_met();
+    let met = servers.bundles_met();
     let [stored, told, noted] = met;
-    println!("{stored} sheaves were stored, {told} told as runs, {noted} noted as completed");
+    println!("{stored} bundles were stored, {told} told as runs, {noted} noted as completed");
     let is_one_seed = std::env::var("PUNCTUAL_SEED").is_ok();
     assert!(is_one_seed || !met.contains(&0), "{met:?}");
 }
@@ -25,15 +25,15 @@ fn redis_engine_agrees_with_the_model() {
     agrees_with_the_model(OnServer::default(), histories);
 }
 
-/// With as many jobs to a sheaf, a note or an unseen lease as in production, and calls of more jobs.
+/// With as many jobs to a bundle, a note or an unseen lease as in production, and calls of more jobs.
 #[test]
-fn redis_engine_with_full_sheaves_agrees_with_the_model() {
+fn redis_engine_with_full_bundles_agrees_with_the_model() {
     let histories = Histories {
         seeds: 30..42,
         alike: 30,
         ..Histories::default()
     };
-    agrees_with_the_model(OnFullSheaves::default(), histories);
+    agrees_with_the_model(OnFullBundles::default(), histories);
 }
 
 /// Every key of a function's call must lie in the slot that its first one names.

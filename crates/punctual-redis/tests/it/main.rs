@@ -87,7 +87,7 @@ mod rules;
 /// The engine keeps the law over several shards, as far as it can.
 mod several;
 /// Jobs of one call that are stored together.
-mod sheaves;
+mod bundles;
 /// Entries in line of jobs that have left it.
 mod stale;
 /// Machines without a server.

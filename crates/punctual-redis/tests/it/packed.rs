@@ -11,7 +11,7 @@ use punctual_redis::testing::TestServer;
 use crate::client::{Claimed, QUEUE, claim_as, connect, drain, here};
 use crate::hand::raw;
 use crate::packer::{
-    ANY, base_of, call, enqueue, every_option, front, good_calls, map, packed_job, sheaf, uniform,
+    ANY, base_of, call, enqueue, every_option, front, good_calls, map, packed_job, bundle, uniform,
 };
 
 /// Whatever was stored is run and settled, every look at it is answered, and nothing is left that keeps workers awake.
@@ -219,10 +219,10 @@ async fn a_priority_of_10_to_255_is_refused_in_every_form() {
         head_and_job[20] = priority;
         let at = head_and_job.len() - (front.len() + 2);
         head_and_job[at] = priority;
-        let mut sheaf = sheaf();
-        (sheaf[0][20], sheaf[2][12]) = (priority, priority);
+        let mut bundle = bundle();
+        (bundle[0][20], bundle[2][12]) = (priority, priority);
         let one = enqueue(&[packed_job(1, &front, b"{}")]);
-        for call_ in [vec![one], vec![head_and_job], sheaf.to_vec()] {
+        for call_ in [vec![one], vec![head_and_job], bundle.to_vec()] {
             let said = call(&server, &base, "enqueue", &call_);
             assert!(
                 said.starts_with("-PUNCTUAL invalid_input priority"),
@@ -370,7 +370,7 @@ async fn a_user_without_all_rights_writes_nothing() {
             ("enqueue", vec![one.clone()]),
             ("enqueues", vec![one.clone()]),
             ("enqueue", vec![looked_into.clone()]),
-            ("enqueue", sheaf().to_vec()),
+            ("enqueue", bundle().to_vec()),
             ("push", words(&[QUEUE, "{}", "ID", id])),
             ("push", words(&[QUEUE, "{}", "ID", id, "UNIQUE", "key"])),
         ] {

@@ -53,8 +53,8 @@ pub(crate) fn uniform(jobs: u16, opts: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A call of one sheaf of two jobs: its three arguments.
-pub(crate) fn sheaf() -> [Vec<u8>; 3] {
+/// A call of one bundle of two jobs: its three arguments.
+pub(crate) fn bundle() -> [Vec<u8>; 3] {
     let mut head = [&ANY[..], &[6], &[0, 2], &[0; 9], &[5]].concat();
     head.push(QUEUE.len() as u8);
     head.extend(QUEUE.bytes());
@@ -144,7 +144,7 @@ pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("enqueue", vec![one(&history(), 3)]),
         ("enqueue", vec![uniform(2, &[])]),
         ("enqueue", vec![uniform(2, &map(&[("ma", &[3])]))]),
-        ("enqueue", sheaf().to_vec()),
+        ("enqueue", bundle().to_vec()),
         ("claim", vec![claim]),
         ("settle", vec![settle]),
         (

@@ -4,7 +4,7 @@ use punctual::engine::{Action, Edit, Got, Reason, Select, StatsRequest, Target};
 use punctual::{Engine, JobId, NewJob};
 
 use crate::client::{QUEUE, claim, drain, here};
-use crate::sheaves::{Place, alike, ids};
+use crate::bundles::{Place, alike, ids};
 
 const LIST: &str = "punctual:{default/0}:r:5:orders";
 
@@ -37,7 +37,7 @@ async fn all_gone(place: &Place, cancelled: &[NewJob]) {
 }
 
 #[tokio::test]
-async fn a_sheaf_that_was_cancelled_whole_slows_no_claim_down() {
+async fn a_bundle_that_was_cancelled_whole_slows_no_claim_down() {
     let place = Place::new().await;
     let (cancelled, others) = (alike(90), alike(700));
     place.enqueue(&cancelled).await;
@@ -54,7 +54,7 @@ async fn a_sheaf_that_was_cancelled_whole_slows_no_claim_down() {
 }
 
 #[tokio::test]
-async fn who_reads_no_sheaves_leaves_nothing_of_one_that_was_cancelled_whole() {
+async fn who_reads_no_bundles_leaves_nothing_of_one_that_was_cancelled_whole() {
     let place = Place::new().await;
     let (cancelled, others) = (alike(90), alike(20));
     place.enqueue(&cancelled).await;

@@ -16,7 +16,7 @@ const JOBS: usize = 10;
 
 async fn connect(address: &str, clock: &ManualClock) -> RedisEngine {
     let engine =
-        RedisEngine::connect_with_clock_and_full_sheaves(options(address), clock.clone()).await;
+        RedisEngine::connect_with_clock_and_full_bundles(options(address), clock.clone()).await;
     engine.expect("the server is there")
 }
 

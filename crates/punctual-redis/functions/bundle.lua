@@ -1,4 +1,4 @@
--- Sheaves: plain jobs of one call that were due at once, stored together as they came. In `BASE:b` all their ids have
+-- Bundles: plain jobs of one call that were due at once, stored together as they came. In `BASE:b` all their ids have
 -- the same reference, 9 | number: enqueued 8 | sub 2 | no 1. `BASE:sd`: number to the payloads: idx of the first 2 | count 2 |
 -- largest 2 | where each payload begins and the last one ends, 2 each | bytes that all records share, from the
 -- priority on | payloads. `BASE:sh`: number to ids 16 each | hashes 8 each; '~' + number to what changes: count 2 |
@@ -9,10 +9,10 @@
 do
 
 local BYTES_MAX, JOBS_MAX = 65535, 100
--- Fewer that complete together have marks of their own: a note costs as many bytes as the sheaf has jobs.
+-- Fewer that complete together have marks of their own: a note costs as many bytes as the bundle has jobs.
 local NOTED_MIN = 8
 --SMALL NOTED_MIN = 3
---TEST local met = {stored = 0, told = 0, noted = 0} function Sheaf.met() return {met.stored, met.told, met.noted} end
+--TEST local met = {stored = 0, told = 0, noted = 0} function Bundle.met() return {met.stored, met.told, met.noted} end
 
 local function read_notes(s, raw)
   local at = 5
@@ -29,9 +29,9 @@ local function head_of(s)
   return s.head
 end
 
--- A sheaf by its number, read once per call; nil if there is none. `n` is its count, where that is known.
+-- A bundle by its number, read once per call; nil if there is none. `n` is its count, where that is known.
 local function of(no, n)
-  local s = S.sheaves[no]
+  local s = S.bundles[no]
   if s then return s end
   s = {no = no, notes = {}}
   local raw = call('HGET', S.k.sh, '~' .. no)
@@ -43,7 +43,7 @@ local function of(no, n)
     s.left = s.n
   end
   s.had = s.left
-  S.sheaves[no] = s
+  S.bundles[no] = s
   return s
 end
 
@@ -76,8 +76,8 @@ end
 local function changes(s)
   if s.dirty then return end
   s.dirty = true
-  S.changed_sheaves = S.changed_sheaves or {}
-  S.changed_sheaves[#S.changed_sheaves + 1] = s
+  S.changed_bundles = S.changed_bundles or {}
+  S.changed_bundles[#S.changed_bundles + 1] = s
 end
 
 -- A job as a record of its own.
@@ -96,27 +96,27 @@ local function mark_of(s, i, finished8, token12)
 end
 
 -- What a reference stands for: the record of a job, or its mark; false if there is nothing any more.
-function Sheaf.read(id, ref)
+function Bundle.read(id, ref)
   local s = of(sub(ref, 2))
   local i = s and place(s, id)
   if not i then return false end
-  S.sheaf_of[id] = s
+  S.bundle_of[id] = s
   local note_ = note_at(s, i)
   return note_ and mark_of(s, i, note_.finished8, note_.token12) or record(s, i)
 end
 
 -- Whether a reference is of a job that has not settled.
-function Sheaf.is_open(id, ref)
+function Bundle.is_open(id, ref)
   local s = of(sub(ref, 2))
   local i = s and place(s, id)
   return i and not note_at(s, i)
 end
 
--- Something of its own is written under an id that was read in this call; whether it was in a sheaf.
-function Sheaf.leave(id)
-  local s = S.sheaf_of[id]
+-- Something of its own is written under an id that was read in this call; whether it was in a bundle.
+function Bundle.leave(id)
+  local s = S.bundle_of[id]
   if not s then return false end
-  S.sheaf_of[id] = nil
+  S.bundle_of[id] = nil
   local i = place(s, id)
   local note_, k = note_at(s, i)
   if note_ then
@@ -131,22 +131,22 @@ function Sheaf.leave(id)
   return true
 end
 
--- Jobs in a row of a sheaf, as a string of ids.
-function Sheaf.ids(no, from, n)
+-- Jobs in a row of a bundle, as a string of ids.
+function Bundle.ids(no, from, n)
   local s = of(no, nil)
   return s and sub(head_of(s), 16 * from - 15, 16 * (from + n - 1)) or ''
 end
 
--- Takes jobs in a row out of their sheaf, as far as they are in it: each gets a record of its own. Whether there is
--- that sheaf: it goes with the last of its jobs, which may leave entries in line behind.
-function Sheaf.take_out(no, from, n, of_n)
+-- Takes jobs in a row out of their bundle, as far as they are in it: each gets a record of its own. Whether there is
+-- that bundle: it goes with the last of its jobs, which may leave entries in line behind.
+function Bundle.take_out(no, from, n, of_n)
   local s, ref, ids, kv = of(no, of_n), '\9' .. no, {}, {}
   if #head_of(s) == 0 then return false end
   for k = 1, n do ids[k] = id_at(s, from + k - 1) end
   local raws = get_many(S.k.b, ids)
   for k = 1, n do
     if raws[k] == ref and not note_at(s, from + k - 1) then
-      kv[#kv + 1], kv[#kv + 2], S.sheaf_of[ids[k]] = ids[k], record(s, from + k - 1), nil
+      kv[#kv + 1], kv[#kv + 2], S.bundle_of[ids[k]] = ids[k], record(s, from + k - 1), nil
     end
   end
   s.left = s.left - #kv / 2
@@ -155,8 +155,8 @@ function Sheaf.take_out(no, from, n, of_n)
   return true
 end
 
--- Runs as a lease keeps them: number 11 | from 2 | n 2 | count of the sheaf 2.
-function Sheaf.pack_runs(runs)
+-- Runs as a lease keeps them: number 11 | from 2 | n 2 | count of the bundle 2.
+function Bundle.pack_runs(runs)
   local out = {}
   --TEST met.told = met.told + #runs
   for k = 1, #runs do
@@ -166,7 +166,7 @@ function Sheaf.pack_runs(runs)
   return concat(out)
 end
 
--- Jobs of a sheaf, n in runs of places, completed together.
+-- Jobs of a bundle, n in runs of places, completed together.
 local function complete(s, runs, n, token)
   local finished8, token12 = u8(S.now), sub(token, 1, 12)
   changes(s)
@@ -178,7 +178,7 @@ local function complete(s, runs, n, token)
         local id = id_at(s, i)
         ids[#ids + 1] = id
         kv[#kv + 1], kv[#kv + 2] = id, mark_of(s, i, finished8, token12)
-        S.sheaf_of[id] = nil
+        S.bundle_of[id] = nil
       end
     end
     call_many('HSET', S.k.b, kv)
@@ -190,11 +190,11 @@ local function complete(s, runs, n, token)
   Settled.marks(S.now, finished8 .. s.no, n)
 end
 
--- Jobs of a lease of sheaves completed: those at runs of places.
-function Sheaf.complete(p, places)
-  local sheaves, at, k = p.runs, 1, 1
-  for r = 1, #sheaves, 17 do
-    local no, from, length, of_n = unp('>c11I2I2I2', sheaves, r)
+-- Jobs of a lease of bundles completed: those at runs of places.
+function Bundle.complete(p, places)
+  local bundles, at, k = p.runs, 1, 1
+  for r = 1, #bundles, 17 do
+    local no, from, length, of_n = unp('>c11I2I2I2', bundles, r)
     local own, n = {}, 0
     while places[k] and places[k] < at + length do
       local first, last = max(places[k], at), min(places[k] + places[k + 1], at + length)
@@ -209,7 +209,7 @@ function Sheaf.complete(p, places)
 end
 
 -- Forgets marks of a note, at most so many: how many, and whether more of it are left.
-function Sheaf.prune(no, finished8, want)
+function Bundle.prune(no, finished8, want)
   local s = of(no)
   for k, note_ in ipairs(s and s.notes or {}) do
     if note_.finished8 == finished8 then
@@ -228,10 +228,10 @@ function Sheaf.prune(no, finished8, want)
   return 0, false
 end
 
--- Writes the sheaves that the call has changed; what nobody needs any more goes.
-function Sheaf.flush()
+-- Writes the bundles that the call has changed; what nobody needs any more goes.
+function Bundle.flush()
   local kv, gone, emptied = {}, {}, {}
-  for _, s in ipairs(S.changed_sheaves) do
+  for _, s in ipairs(S.changed_bundles) do
     if s.left == 0 and s.had > 0 then emptied[#emptied + 1] = s.no end
     if s.left == 0 and #s.notes == 0 then
       gone[#gone + 1], gone[#gone + 2] = s.no, '~' .. s.no
@@ -244,7 +244,7 @@ function Sheaf.flush()
       kv[#kv + 1], kv[#kv + 2] = '~' .. s.no, concat(out)
     end
   end
-  S.changed_sheaves = nil
+  S.changed_bundles = nil
   call_many('HSET', S.k.sh, kv)
   call_many('HDEL', S.k.sh, gone)
   call_many('HDEL', S.k.sd, emptied)
@@ -260,21 +260,21 @@ local function check_offsets(data, n, idx)
   local largest, before = unp('>I2I2', told)
   for i = 1, n do
     local next_one = unp('>I2', told, 3 + 2 * i)
-    if next_one < before or next_one - before > largest then refuse('invalid_input', 'a payload of a sheaf is out of place index=' .. idx + i - 1) end
+    if next_one < before or next_one - before > largest then refuse('invalid_input', 'a payload of a bundle is out of place index=' .. idx + i - 1) end
     before = next_one
   end
   if good_count > 500 then good_offsets, good_count = {}, 0 end
   good_offsets[told], good_count = true, good_count + 1
 end
 
--- Reads a sheaf as it is sent: its number (which `no` of its call it is), count, ids; before anything is changed.
-function Sheaf.sent(head, data, no)
+-- Reads a bundle as it is sent: its number (which `no` of its call it is), count, ids; before anything is changed.
+function Bundle.sent(head, data, no)
   local n = #head / 24
   if n ~= floor(n) or n < 2 or n > JOBS_MAX or #data < 2 * n + 8 or #data > BYTES_MAX then
-    refuse('invalid_input', 'a sheaf has 2 to 100 jobs and at most 64 KiB')
+    refuse('invalid_input', 'a bundle has 2 to 100 jobs and at most 64 KiB')
   end
   local idx, count, largest, first = unp('>I2I2I2I2', data)
-  if count ~= n or first < 2 * n + 8 or unp('>I2', data, 2 * n + 7) ~= #data then refuse('invalid_input', 'a sheaf is cut short index=' .. idx) end
+  if count ~= n or first < 2 * n + 8 or unp('>I2', data, 2 * n + 7) ~= #data then refuse('invalid_input', 'a bundle is cut short index=' .. idx) end
   check_offsets(data, n, idx)
   if not forms[n] then forms[n] = rep('c16', n) end
   local ids = {unp(forms[n], head)}
@@ -282,24 +282,24 @@ function Sheaf.sent(head, data, no)
   return {no = u8(S.now) .. S.sub .. char(no), n = n, ids = ids, head = head, data = data, size = n * (21 + first - 2 * n + largest)}, sub(data, 2 * n + 9, first)
 end
 
--- The record that a job of a sheaf that was just sent would have.
-function Sheaf.record(sheaf, i) return record(sheaf, i) end
+-- The record that a job of a bundle that was just sent would have.
+function Bundle.record(bundle, i) return record(bundle, i) end
 
--- Puts references under the ids of a sheaf; how many of these there were not.
-function Sheaf.refer(sheaf)
-  local ref, kv, ids = '\9' .. sheaf.no, {}, sheaf.ids
-  for i = 1, sheaf.n do kv[2 * i - 1], kv[2 * i] = ids[i], ref end
+-- Puts references under the ids of a bundle; how many of these there were not.
+function Bundle.refer(bundle)
+  local ref, kv, ids = '\9' .. bundle.no, {}, bundle.ids
+  for i = 1, bundle.n do kv[2 * i - 1], kv[2 * i] = ids[i], ref end
   return call('HSET', S.k.b, unpack_list(kv))
 end
 
 -- Stores what the references lead to.
-function Sheaf.store(sheaves)
+function Bundle.store(bundles)
   local heads, payloads = {}, {}
-  --TEST met.stored = met.stored + #sheaves
-  for k = 1, #sheaves do
-    local sheaf = sheaves[k]
-    heads[2 * k - 1], heads[2 * k] = sheaf.no, sheaf.head
-    payloads[2 * k - 1], payloads[2 * k] = sheaf.no, sheaf.data
+  --TEST met.stored = met.stored + #bundles
+  for k = 1, #bundles do
+    local bundle = bundles[k]
+    heads[2 * k - 1], heads[2 * k] = bundle.no, bundle.head
+    payloads[2 * k - 1], payloads[2 * k] = bundle.no, bundle.data
   end
   call_many('HSET', S.k.sh, heads)
   call_many('HSET', S.k.sd, payloads)

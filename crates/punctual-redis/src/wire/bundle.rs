@@ -5,12 +5,12 @@ use punctual::{Due, NewJob, Result};
 use super::spec::{are_alike, content_hash, write_front};
 use super::{Reader, Writer, damaged};
 
-/// What a sheaf has at most.
+/// What a bundle has at most.
 const JOBS_MAX: usize = 100;
-/// A job that runs for long keeps the payloads of its sheaf: so they are few.
+/// A job that runs for long keeps the payloads of its bundle: so they are few.
 const BYTES_MAX: usize = 65_535;
 
-/// A sheaf as it is sent.
+/// A bundle as it is sent.
 #[derive(Debug)]
 pub(crate) struct Sent {
     /// `ids | hashes`
@@ -19,7 +19,7 @@ pub(crate) struct Sent {
     pub(crate) payloads: Vec<u8>,
 }
 
-/// Binds a call's jobs, if they are alike, due at once, and small enough that each sheaf has `least` of them.
+/// Binds a call's jobs, if they are alike, due at once, and small enough that each bundle has `least` of them.
 pub(crate) fn of_jobs(jobs: &[&NewJob], least: usize) -> Option<Vec<Sent>> {
     let first = *jobs.first()?;
     if first.due != Due::Now || !jobs.iter().all(|job| are_alike(first, job)) {
@@ -40,14 +40,14 @@ pub(crate) fn of_jobs(jobs: &[&NewJob], least: usize) -> Option<Vec<Sent>> {
     (0..count)
         .map(|nth| {
             let till = jobs.len() * (nth + 1) / count;
-            let sheaf = bind(from, &jobs[from..till], &shared.0);
+            let bundle = bind(from, &jobs[from..till], &shared.0);
             from = till;
-            sheaf
+            bundle
         })
         .collect()
 }
 
-/// A sheaf of jobs, the first of which is the call's `index`-th; none if it would be too large.
+/// A bundle of jobs, the first of which is the call's `index`-th; none if it would be too large.
 fn bind(index: usize, jobs: &[&NewJob], shared: &[u8]) -> Option<Sent> {
     let lengths = || jobs.iter().map(|job| job.payload.len());
     let mut offset = 8 + 2 * jobs.len() + shared.len();
@@ -77,7 +77,7 @@ fn bind(index: usize, jobs: &[&NewJob], shared: &[u8]) -> Option<Sent> {
     })
 }
 
-/// Jobs in a row of a sheaf.
+/// Jobs in a row of a bundle.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) number: [u8; 11],
@@ -86,7 +86,7 @@ pub(crate) struct Run {
     pub(crate) count: usize,
 }
 
-/// `count | (number | from | count | count of the sheaf)*`
+/// `count | (number | from | count | count of the bundle)*`
 pub(crate) fn runs(reader: &mut Reader<'_>) -> Result<Vec<Run>> {
     let count = reader.u16()?;
     let run = |_| {

@@ -175,7 +175,7 @@ async fn alike_jobs_are_kept_as_they_came_and_nothing_is_left_of_them() {
 }
 
 #[tokio::test]
-async fn a_sheaf_is_claimed_and_settled_in_parts() {
+async fn a_bundle_is_claimed_and_settled_in_parts() {
     let place = Place::new().await;
     let jobs = alike(90);
     place.enqueue(&jobs).await;
@@ -205,9 +205,9 @@ async fn a_sheaf_is_claimed_and_settled_in_parts() {
     place.all_forgotten().await;
 }
 
-/// In the order of the lease, as workers hand them in, across the ends of sheaves; and in none.
+/// In the order of the lease, as workers hand them in, across the ends of bundles; and in none.
 #[tokio::test]
-async fn parts_of_a_lease_of_several_sheaves_complete_what_they_name_and_nothing_else() {
+async fn parts_of_a_lease_of_several_bundles_complete_what_they_name_and_nothing_else() {
     let place = Place::new().await;
     for seed in 1..=6 {
         let jobs = alike(250);
@@ -293,7 +293,7 @@ async fn a_part_of_a_lease_is_known_again_when_it_is_settled_again() {
 }
 
 #[tokio::test]
-async fn one_of_a_sheaf_goes_its_own_way() {
+async fn one_of_a_bundle_goes_its_own_way() {
     let place = Place::new().await;
     let jobs = alike(12);
     place.enqueue(&jobs).await;
@@ -332,7 +332,7 @@ async fn one_of_a_sheaf_goes_its_own_way() {
 }
 
 #[tokio::test]
-async fn jobs_of_a_sheaf_whose_worker_died_are_rescued_in_order() {
+async fn jobs_of_a_bundle_whose_worker_died_are_rescued_in_order() {
     let place = Place::new().await;
     let jobs = alike(15);
     place.enqueue(&jobs).await;
@@ -365,7 +365,7 @@ async fn jobs_of_a_sheaf_whose_worker_died_are_rescued_in_order() {
 }
 
 #[tokio::test]
-async fn marks_of_a_sheaf_are_bounded_as_all_are() {
+async fn marks_of_a_bundle_are_bounded_as_all_are() {
     let mut limits = Limits::default();
     limits.marks = 30;
     let place = Place::with(limits).await;
@@ -430,7 +430,7 @@ async fn one_call_of_many_that_repeats_an_id_is_told_and_the_rest_is_kept() {
 }
 
 #[tokio::test]
-async fn a_client_that_knows_no_sheaves_finds_records() {
+async fn a_client_that_knows_no_bundles_finds_records() {
     let server = TestServer::start();
     let engine = connect(&server.address()).await;
     let jobs = alike(40);
