@@ -19,20 +19,20 @@ local function takers(q, kind)
   return here, takes
 end
 
--- Jobs of a list before one: packs are in order, those pushed before. Where there are stale entries each is looked at;
+-- Jobs of a list before one: chunks are in order, those pushed before. Where there are stale entries each is looked at;
 -- behind too many of them it is at most as many as the list has.
 local function listed_before(r, lane, id)
   local key, live, looks = S.base .. ':r:' .. lane .. ':' .. r.name, r.L[lane], (r.T[lane] or 0) > 0
   local n, start = 0, 0
   repeat
-    local packs = call('LRANGE', key, start, start + 9)
-    for i = 1, #packs do
+    local chunks = call('LRANGE', key, start, start + 9)
+    for i = 1, #chunks do
       if looks then
-        local ids = Line.live(packs[i])
+        local ids = Line.live(chunks[i])
         for k = 1, #ids do if ids[k] == id then return n + k - 1 end end
         n = n + #ids
       else
-        local one = Line.spelt(packs[i])
+        local one = Line.spelt(chunks[i])
         local from = Line.ids_from(one)
         local at = find(one, id, from, true)
         if at then return n + (at - from) / 16 end
@@ -41,7 +41,7 @@ local function listed_before(r, lane, id)
       if n >= AHEAD_MAX then return n end
     end
     start = start + 10
-  until #packs < 10 or looks and start >= 2 * AHEAD_MAX / 100
+  until #chunks < 10 or looks and start >= 2 * AHEAD_MAX / 100
   return max(n, live - 1)
 end
 

@@ -140,14 +140,14 @@ local function ready_ids(r, cursor, limit)
   return out
 end
 
--- The key of the first live job of a pack; nil if there is none.
+-- The key of the first live job of a chunk; nil if there is none.
 local function first_key(one)
   local ids, records = Line.live(one)
   local raw = records[1]
   return raw and '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[1]
 end
 
--- The last pack of a list that begins at or before a key: packs are in order, so halving finds it.
+-- The last chunk of a list that begins at or before a key: chunks are in order, so halving finds it.
 local function pack_before(list, after)
   local low, high = 0, call('LLEN', list) - 1
   while low < high do
@@ -167,10 +167,10 @@ function Inspect.lane(r, lane, after, limit)
     local start = after and pack_before(key, after) or 0
     while #found < limit do
       local wanted = 1 + floor((limit - #found) / 100)
-      local packs = call('LRANGE', key, start, start + wanted - 1)
+      local chunks = call('LRANGE', key, start, start + wanted - 1)
       local ids, stamps = {}, {}
-      for _, pack_ in ipairs(packs) do
-        local one = Line.spelt(pack_)
+      for _, chunk in ipairs(chunks) do
+        local one = Line.spelt(chunk)
         for at = Line.ids_from(one), #one, 16 do ids[#ids + 1], stamps[#stamps + 1] = sub(one, at, at + 15), sub(one, 1, 10) end
       end
       local records = Job.raws(ids)
@@ -181,7 +181,7 @@ function Inspect.lane(r, lane, after, limit)
           if not after or below(after, own) then found[#found + 1] = {own, ids[i], raw} end
         end
       end
-      if #packs < wanted then break end
+      if #chunks < wanted then break end
       start = start + wanted
     end
   end

@@ -1,4 +1,4 @@
--- Lines: who may be claimed next. Jobs in order stand in lists of packs, `BASE:r:PRIORITY:QUEUE`: now 8 | sub 2 |
+-- Lines: who may be claimed next. Jobs in order stand in lists of chunks, `BASE:r:PRIORITY:QUEUE`: now 8 | sub 2 |
 -- kind 1 | size 3 | [lo 8 | hi 8] | ids. Kind 1: plain jobs due at `now`; 2: plain jobs due from lo to hi;
 -- 0: look at each; 3: jobs of the bundle now, sub and no: no 1 | from 2 | n 2 | count of the bundle 2 instead of ids. Size: bytes of the records together, at most: as many as if each were the largest. Jobs
 -- out of order (rescued, moved, cleared), suspects and groups stand in side sets,
@@ -20,61 +20,61 @@ local function list_of(r, lane)
 end
 local function side_of(r, lane) return S.base .. ':x:' .. lane .. ':' .. r.name end
 
--- A claim that wants less than a pack copies its rest: so packs are small.
-local PACK = 100
+-- A claim that wants less than a chunk copies its rest: so chunks are small.
+local CHUNK = 100
 
 -- Puts jobs in order at the end of a lane's list. `kind` as above; `sizes` bytes of each record if the kind is not
 -- 0; `lo`, `hi` for kind 2.
 function Line.push(r, lane, ids, kind, sizes, lo, hi)
-  local n, packs = #ids, {}
+  local n, chunks = #ids, {}
   local stamp10 = u8(S.now) .. S.sub
-  for from = 1, n, PACK do
-    local last, size = min(n, from + PACK - 1), 0
+  for from = 1, n, CHUNK do
+    local last, size = min(n, from + CHUNK - 1), 0
     if kind > 0 then
       for i = from, last do if sizes[i] > size then size = sizes[i] end end
       size = size * (last - from + 1)
     end
     local head = stamp10 .. (size > 16777215 and '\0\0\0\0' or char(kind) .. pack('>I3', size))
     if kind == 2 and byte(head, 11) == 2 then head = head .. lo .. hi end
-    packs[#packs + 1] = head .. (from == last and ids[from] or concat(ids, '', from, last))
+    chunks[#chunks + 1] = head .. (from == last and ids[from] or concat(ids, '', from, last))
   end
-  call_many('RPUSH', list_of(r, lane), packs)
+  call_many('RPUSH', list_of(r, lane), chunks)
   r.L[lane] = (r.L[lane] or 0) + n
   ring(r)
 end
 
 -- Puts bundles at the end of a lane's list.
 function Line.push_bundles(r, lane, bundles)
-  local packs, n = {}, 0
+  local chunks, n = {}, 0
   for k = 1, #bundles do
     local bundle = bundles[k]
-    packs[k] = sub(bundle.no, 1, 10) .. '\3' .. pack('>I3', bundle.size) .. sub(bundle.no, 11) .. pack('>I2I2I2', 1, bundle.n, bundle.n)
+    chunks[k] = sub(bundle.no, 1, 10) .. '\3' .. pack('>I3', bundle.size) .. sub(bundle.no, 11) .. pack('>I2I2I2', 1, bundle.n, bundle.n)
     n = n + bundle.n
   end
-  call_many('RPUSH', list_of(r, lane), packs)
+  call_many('RPUSH', list_of(r, lane), chunks)
   r.L[lane] = (r.L[lane] or 0) + n
   ring(r)
 end
 
--- Where the ids of a pack begin.
-local function ids_from(pack_) return byte(pack_, 11) == 2 and 31 or 15 end
+-- Where the ids of a chunk begin.
+local function ids_from(chunk) return byte(chunk, 11) == 2 and 31 or 15 end
 Line.ids_from = ids_from
 
-local function count_of(pack_)
-  if byte(pack_, 11) == 3 then return (unp('>I2', pack_, 18)) end
-  return (#pack_ - ids_from(pack_) + 1) / 16
+local function count_of(chunk)
+  if byte(chunk, 11) == 3 then return (unp('>I2', chunk, 18)) end
+  return (#chunk - ids_from(chunk) + 1) / 16
 end
 
--- Jobs of a pack of kind 3: number of the bundle, from, n, count.
-local function run_of(pack_)
-  local no, from, n, of = unp('>c1I2I2I2', pack_, 15)
-  return sub(pack_, 1, 10) .. no, from, n, of
+-- Jobs of a chunk of kind 3: number of the bundle, from, n, count.
+local function run_of(chunk)
+  local no, from, n, of = unp('>c1I2I2I2', chunk, 15)
+  return sub(chunk, 1, 10) .. no, from, n, of
 end
 
--- A pack with its ids in it.
-function Line.spelt(pack_)
-  if byte(pack_, 11) ~= 3 then return pack_ end
-  return sub(pack_, 1, 10) .. '\1' .. sub(pack_, 12, 14) .. Bundle.ids(run_of(pack_))
+-- A chunk with its ids in it.
+function Line.spelt(chunk)
+  if byte(chunk, 11) ~= 3 then return chunk end
+  return sub(chunk, 1, 10) .. '\1' .. sub(chunk, 12, 14) .. Bundle.ids(run_of(chunk))
 end
 
 function Line.side_add(r, lane, member)
@@ -105,7 +105,7 @@ function Line.has(r, j)
   return call('ZSCORE', side_of(r, lane_of(j)), side_member(j)) and true
 end
 
--- Whether an entry of a pack stands for this record.
+-- Whether an entry of a chunk stands for this record.
 function Line.is_live(raw, stamp10)
   if not raw then return false end
   local tag = byte(raw)
@@ -115,7 +115,7 @@ function Line.is_live(raw, stamp10)
   return length == 0 or not mp.unpack(sub(raw, 36, 35 + length)).l
 end
 
--- The live ones of a pack: ids and records, and the pack with its ids in it.
+-- The live ones of a chunk: ids and records, and the chunk with its ids in it.
 function Line.live(one)
   one = Line.spelt(one)
   local all, ids, records, k = {}, {}, {}, 0
@@ -130,9 +130,9 @@ function Line.live(one)
   return ids, records, one
 end
 
-local looked_to = {} -- by list: the pack at which to go on
+local looked_to = {} -- by list: the chunk at which to go on
 
--- Takes the stale entries out of one pack of a list.
+-- Takes the stale entries out of one chunk of a list.
 local function tidy(r, lane)
   local key = list_of(r, lane)
   local at = looked_to[key] or 0
@@ -142,14 +142,14 @@ local function tidy(r, lane)
   local n, left, _, whole = count_of(one), Line.live(one)
   if #left == n then return end
   r.T[lane] = max(0, r.T[lane] - (n - #left))
-  if #left > 0 and byte(one, 11) == 3 then Bundle.take_out(run_of(one)) end -- the pack tells of no bundle any more
+  if #left > 0 and byte(one, 11) == 3 then Bundle.take_out(run_of(one)) end -- the chunk tells of no bundle any more
   call('LSET', key, at, #left > 0 and sub(whole, 1, ids_from(whole) - 1) .. concat(left) or '')
   if #left > 0 then return end
   call('LREM', key, 1, '')
   looked_to[key] = at
 end
 
--- Takes packs of none but stale entries off the front of a list: who cancels a queue from its front leaves none.
+-- Takes chunks of none but stale entries off the front of a list: who cancels a queue from its front leaves none.
 local function drop_stale(r, lane)
   local key = list_of(r, lane)
   for _ = 1, 2 do
@@ -180,7 +180,7 @@ function Line.down(r, j)
     forget_list(r, lane)
   elseif r.T[lane] > r.L[lane] + 1000 then -- stale entries do not outnumber live ones for long
     tidy(r, lane)
-  elseif r.T[lane] % PACK == 0 then
+  elseif r.T[lane] % CHUNK == 0 then
     drop_stale(r, lane)
   end
 end
@@ -200,22 +200,22 @@ local function sift(r, lane, ids, records, stamps)
   return out_ids, out_records, out_stamps, k
 end
 
--- While claims of one call go on, the pack that the last one left in part stays in hand: where it stood
+-- While claims of one call go on, the chunk that the last one left in part stays in hand: where it stood
 -- first, it is put back before anything else looks at its list: what comes after its `first` jobs, or n of that.
-local function put_back(key, pack_, first, n)
-  local all = count_of(pack_)
+local function put_back(key, chunk, first, n)
+  local all = count_of(chunk)
   n = n or all - first
   if n < all then
-    local head = sub(pack_, 1, 11) .. pack('>I3', floor(unp('>I3', pack_, 12) * n / all))
-    if byte(pack_, 11) == 3 then
-      local from, _, of = unp('>I2I2I2', pack_, 16)
-      pack_ = head .. sub(pack_, 15, 15) .. pack('>I2I2I2', from + first, n, of)
+    local head = sub(chunk, 1, 11) .. pack('>I3', floor(unp('>I3', chunk, 12) * n / all))
+    if byte(chunk, 11) == 3 then
+      local from, _, of = unp('>I2I2I2', chunk, 16)
+      chunk = head .. sub(chunk, 15, 15) .. pack('>I2I2I2', from + first, n, of)
     else
-      local at = ids_from(pack_)
-      pack_ = head .. sub(pack_, 15, at - 1) .. sub(pack_, at + 16 * first, at + 16 * (first + n) - 1)
+      local at = ids_from(chunk)
+      chunk = head .. sub(chunk, 15, at - 1) .. sub(chunk, at + 16 * first, at + 16 * (first + n) - 1)
     end
   end
-  call('LPUSH', key, pack_)
+  call('LPUSH', key, chunk)
 end
 
 function Line.hold() S.hands = {} end
@@ -226,20 +226,20 @@ function Line.let_go()
   for key, hand in pairs(hands or {}) do put_back(key, hand[1], hand[2]) end
 end
 
--- Packs of nothing that one look takes off at most, where there are stale entries: each is a look at its bundle.
+-- Chunks of nothing that one look takes off at most, where there are stale entries: each is a look at its bundle.
 local GONE_MAX = 100
 
--- Takes packs off a list that hold `want` ids together, if there are as many: the last one in part.
--- Answers pieces, each of a pack, how many of its ids come before, and how many it has; how many in all; and how many packs
+-- Takes chunks off a list that hold `want` ids together, if there are as many: the last one in part.
+-- Answers pieces, each of a chunk, how many of its ids come before, and how many it has; how many in all; and how many chunks
 -- were dropped, as their bundle is gone with all of its jobs, or nothing was left in them.
--- Whose claimer does not read bundles, jobs of such a pack are taken out of theirs, those that stay in line too.
-local function take_packs(r, lane, want, in_bundles)
+-- Whose claimer does not read bundles, jobs of such a chunk are taken out of theirs, those that stay in line too.
+local function take_chunks(r, lane, want, in_bundles)
   local key, pieces, k, gone = list_of(r, lane), {}, 0, 0
   local hand = S.hands and S.hands[key]
   if hand then S.hands[key] = nil end
   local most = (r.T[lane] or 0) > 0 and GONE_MAX or math.huge
   while k < want and gone < most do
-    local found = hand or call('LPOP', key, hand and 1 or max(1, floor((want - k) / PACK)))
+    local found = hand or call('LPOP', key, hand and 1 or max(1, floor((want - k) / CHUNK)))
     if not found then break end
     local one, last = nil, hand and 1 or #found
     for p = 1, last do
@@ -269,9 +269,9 @@ local function take_packs(r, lane, want, in_bundles)
   return pieces, k, gone
 end
 
--- Takes ids off a list, `want` of them if there are as many, each with its pack's stamp.
+-- Takes ids off a list, `want` of them if there are as many, each with its chunk's stamp.
 local function take_ids(r, lane, want)
-  local pieces, k, gone = take_packs(r, lane, want)
+  local pieces, k, gone = take_chunks(r, lane, want)
   local ids, stamps, n = {}, {}, 0
   for p = 1, #pieces do
     local one = Line.spelt(pieces[p][1])
@@ -286,12 +286,12 @@ end
 
 -- Takes at most `want` plain jobs of a lane unseen, at most `bytes` of records: a string of ids, how many, how
 -- many bytes at most, and their earliest and latest due; runs of those that are in bundles, if they may be, and
--- whether others are not. Nothing if a pack must be looked at.
+-- whether others are not. Nothing if a chunk must be looked at.
 function Line.take_unseen(r, lane, want, bytes, in_bundles)
   local live = r.L[lane] or 0
   if live == 0 or (r.T[lane] or 0) > 0 then return nil end
   local key = list_of(r, lane)
-  local pieces, k = take_packs(r, lane, min(want, live), in_bundles)
+  local pieces, k = take_chunks(r, lane, min(want, live), in_bundles)
   local size, lo, hi, ids, runs = 0, nil, nil, {}, nil
   for p = 1, #pieces do
     local one, skip, n = unpack_list(pieces[p])
@@ -355,7 +355,7 @@ function Line.pop(r, lane, want)
   return ids, records, stamps, k
 end
 
--- The due of the first live job of a list. Behind LOOKS packs of stale entries only: no later than it, by what the next pack says.
+-- The due of the first live job of a list. Behind LOOKS chunks of stale entries only: no later than it, by what the next chunk says.
 local LOOKS = 5
 function Line.first_due(r, lane)
   for at = 0, LOOKS do

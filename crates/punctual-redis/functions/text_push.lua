@@ -1,4 +1,4 @@
--- push: one job in words. Packs it as any client does, content hash included, for Enqueue.call.
+-- push: one job in words. Chunks it as any client does, content hash included, for Enqueue.call.
 do
 
 local PAYLOAD_MAX, HEADERS_MAX, WAIT_FOR_MAX = 262144, 8192, 64

@@ -22,7 +22,7 @@ async fn cancel(place: &Place, jobs: &[NewJob]) {
     edit(place, &ids(jobs), Action::Cancel).await;
 }
 
-fn packs(place: &Place) -> usize {
+fn chunks(place: &Place) -> usize {
     let said = place.server.cli(&["LLEN", LIST]);
     said.trim().parse().expect("a number")
 }
@@ -32,7 +32,7 @@ async fn all_gone(place: &Place, cancelled: &[NewJob]) {
     for some in cancelled.chunks(1_000) {
         edit(place, &ids(some), Action::Delete).await;
     }
-    assert_eq!(packs(place), 0);
+    assert_eq!(chunks(place), 0);
     place.all_forgotten().await;
 }
 
@@ -99,9 +99,9 @@ async fn who_cancels_a_queue_from_its_front_leaves_no_stale_packs() {
     let place = Place::new().await;
     let jobs = alike(1_000);
     place.enqueue(&jobs).await;
-    assert_eq!(packs(&place), 10);
+    assert_eq!(chunks(&place), 10);
     cancel(&place, &jobs[..950]).await;
-    assert!(packs(&place) <= 2, "{} packs", packs(&place));
+    assert!(chunks(&place) <= 2, "{} chunks", chunks(&place));
     assert_eq!(drain(&place.engine).await, ids(&jobs[950..]));
     all_gone(&place, &jobs[..950]).await;
 }
@@ -115,7 +115,7 @@ async fn stale_packs_in_the_middle_are_taken_out_when_they_outnumber_the_live() 
     place.enqueue(&more).await;
     cancel(&place, &jobs[10..]).await;
     cancel(&place, &more[..400]).await;
-    assert!(packs(&place) <= 14, "{} packs", packs(&place));
+    assert!(chunks(&place) <= 14, "{} chunks", chunks(&place));
     let left: Vec<JobId> = [ids(&jobs[..10]), ids(&more[400..])].concat();
     assert_eq!(drain(&place.engine).await, left);
     all_gone(&place, &[&jobs[10..], &more[..400]].concat()).await;
@@ -129,7 +129,7 @@ async fn stats_and_health_look_at_a_few_packs_however_many_are_stale() {
     cancel(&place, &jobs[50..950]).await;
     let first = claim(&place.engine, 50).await.expect("claim").remove(0);
     assert!(first.complete(&place.engine).await.expect("settle"));
-    assert!(packs(&place) > 8, "{} packs", packs(&place));
+    assert!(chunks(&place) > 8, "{} chunks", chunks(&place));
     place.server.cli(&["CONFIG", "RESETSTAT"]);
     let stats = place.engine.stats(&here(), StatsRequest::default()).await;
     let stats = stats.expect("stats").queues.remove(0);
@@ -142,7 +142,7 @@ async fn stats_and_health_look_at_a_few_packs_however_many_are_stale() {
         calls.map_or(0, |calls| calls.parse::<u32>().expect("a number"))
     });
     assert!(reads[0] > 0, "it looks at the line");
-    assert!(reads[0] + reads[1] <= 14, "{reads:?} packs read");
+    assert!(reads[0] + reads[1] <= 14, "{reads:?} chunks read");
     assert_eq!(drain(&place.engine).await, ids(&jobs[950..]));
     all_gone(&place, &jobs[50..950]).await;
 }
