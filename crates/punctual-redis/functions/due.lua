@@ -1,12 +1,12 @@
--- What is to become due. Near: `BASE:n:QUEUE`, a sorted set by due; members are seq 12 | id | lane 1 | size 2: of
--- a plain job its priority and bytes, so that it moves to its line unseen; else 255 and 0. Far, from the
--- row's horizon on: lists of ids, one for 2^32 us (72 minutes), `BASE:t:NUMBER:QUEUE`, whose numbers are in
--- `BASE:tb:QUEUE`. A list is spread into the near set before its time comes, or when nothing is near: so
--- the near set knows the earliest due. An entry of a list is a hint: the record says whether it counts.
+-- What is to become due. Hot: `BASE:n:QUEUE`, a sorted set by due; members are seq 12 | id | lane 1 | size 2: of
+-- a plain job its priority and bytes, so that it moves to its line unseen; else 255 and 0. Cold, from the
+-- end of the row's hot window on: lists of ids, one for 2^32 us (72 minutes), `BASE:t:NUMBER:QUEUE`, whose numbers are in
+-- `BASE:tb:QUEUE`. A list is spread into the hot window before its time comes, or when the hot window is empty: so
+-- the hot window knows the earliest due. An entry of a list is a hint: the record says whether it counts.
 do
 
 local WIDTH, LEAD = 4294967296, 300e6
-local SLICE = 250 -- ids of a far list spread at a time
+local SLICE = 250 -- ids of a cold bucket spread at a time
 -- A list of at most so many is listed by due, and what leaves it is taken out of it. What leaves a longer one stays as a
 -- stale entry, counted: it is listed by place, and places hold.
 local SORTED = 1000
@@ -16,10 +16,10 @@ local PUSHED = 6000 -- items that one call pushes
 local COUNTED = 4096 -- a list of at most so many is counted by due
 
 local function due_set(r) return S.base .. ':n:' .. r.name end
-local function far_list(r, number) return S.base .. ':t:' .. fmt('%d', number) .. ':' .. r.name end
-local function far_numbers(r) return S.base .. ':tb:' .. r.name end
+local function cold_bucket(r, number) return S.base .. ':t:' .. fmt('%d', number) .. ':' .. r.name end
+local function cold_numbers(r) return S.base .. ':tb:' .. r.name end
 
--- `BASE:ts:QUEUE`: id and number of a far list to how many of its entries there are stale; the earlier ones are.
+-- `BASE:ts:QUEUE`: id and number of a cold bucket to how many of its entries there are stale; the earlier ones are.
 local function stale_set(r) return S.base .. ':ts:' .. r.name end
 
 -- How many of these ids are stale in a list of that number; nil if nothing is in any.
@@ -41,10 +41,10 @@ local function is_stale(r, number, left, id)
   return true
 end
 
--- The keys of a queue's far lists.
-function Due.far_keys(r)
+-- The keys of a queue's cold buckets.
+function Due.cold_keys(r)
   local keys = {}
-  for i, number in ipairs(call('ZRANGE', far_numbers(r), 0, -1)) do keys[i] = far_list(r, tonum(number)) end
+  for i, number in ipairs(call('ZRANGE', cold_numbers(r), 0, -1)) do keys[i] = cold_bucket(r, tonum(number)) end
   return keys
 end
 
@@ -68,69 +68,69 @@ function Due.head_at_most(r, due)
   end
 end
 
--- When the sweep is to look at a queue: its earliest due, or the time to spread its next far list.
+-- When the sweep is to look at a queue: its earliest due, or the time to spread its next cold bucket.
 function Due.duty(r)
   local at = r.head
-  if r.far > 0 and (at == 0 or r.horizon - LEAD < at) then at = r.horizon - LEAD end
+  if r.cold > 0 and (at == 0 or r.hot_until - LEAD < at) then at = r.hot_until - LEAD end
   return at
 end
 
--- From where on jobs are far. It stands still while there are any, and never falls: of jobs in line none is due behind it
+-- From where on jobs are cold. It stands still while there are any, and never falls: of jobs in line none is due behind it
 -- unless a list whose time has come is being spread.
-local function horizon_of(r)
-  if r.far == 0 then
-    local horizon = (floor((S.now + LEAD) / WIDTH) + 1) * WIDTH
-    if horizon > r.horizon then
+local function hot_until_of(r)
+  if r.cold == 0 then
+    local hot_until = (floor((S.now + LEAD) / WIDTH) + 1) * WIDTH
+    if hot_until > r.hot_until then
       -- Lists of which all entries are stale are left: counted as one job they are spread away.
-      if r.horizon > 0 and call('EXISTS', far_numbers(r)) == 1 then r.far = 1 end
-      r.horizon, r.rest = horizon, nil
+      if r.hot_until > 0 and call('EXISTS', cold_numbers(r)) == 1 then r.cold = 1 end
+      r.hot_until, r.rest = hot_until, nil
     end
   end
-  return r.horizon
+  return r.hot_until
 end
 
--- Adds jobs: dues, near members and ids, as lists of the same length.
+-- Adds jobs: dues, hot members and ids, as lists of the same length.
 local function add_many(r, dues, members, ids)
-  local horizon, near, far, numbers, earliest, added = horizon_of(r), {}, {}, {}, nil, 0
+  local hot_until, near, cold, numbers, earliest, added = hot_until_of(r), {}, {}, {}, nil, 0
   local last, score
   for i = 1, #ids do
     local due = dues[i]
-    if due < horizon then
+    if due < hot_until then
       if due ~= last then last, score = due, fmt('%d', due) end
-      near[#near + 1] = score
-      near[#near + 1] = members[i]
+      hot[#hot + 1] = score
+      hot[#hot + 1] = members[i]
       if not earliest or due < earliest then earliest = due end
     else
       local number = floor(due / WIDTH)
-      local list = far[number]
+      local list = cold[number]
       if not list then
         list = {}
-        far[number], numbers[#numbers + 1] = list, number
+        cold[number], numbers[#numbers + 1] = list, number
       end
       list[#list + 1] = ids[i]
       added = added + 1
     end
   end
-  call_many('ZADD', due_set(r), near)
+  call_many('ZADD', due_set(r), hot)
   for i = 1, #numbers do
     local number = numbers[i]
-    local list, new = far[number], {}
+    local list, new = cold[number], {}
     local left = stale_counts(r, number, list)
     -- An entry that was stale stands for its job again.
     for k = 1, left and #list or 0 do if not is_stale(r, number, left, list[k]) then new[#new + 1] = list[k] end end
     if left then list = new end
     -- Of a list pushed in parts the answers say nothing of its length.
-    local length = #list > 0 and call_many('RPUSH', far_list(r, number), list) or nil
-    if length and (#list > PUSHED or length <= #list) then call('ZADD', far_numbers(r), number, number) end
+    local length = #list > 0 and call_many('RPUSH', cold_bucket(r, number), list) or nil
+    if length and (#list > PUSHED or length <= #list) then call('ZADD', cold_numbers(r), number, number) end
   end
-  r.c[SCHEDULED], r.far, r.rest = r.c[SCHEDULED] + #ids, r.far + added, nil
+  r.c[SCHEDULED], r.cold, r.rest = r.c[SCHEDULED] + #ids, r.cold + added, nil
   if earliest then Due.head_at_most(r, earliest) end
   if added > 0 then
-    if r.head == 0 or r.head >= r.horizon then
+    if r.head == 0 or r.head >= r.hot_until then
       Due.refresh(r)
       ring(r)
     end
-    duty_at('due', r.horizon - LEAD)
+    duty_at('due', r.hot_until - LEAD)
   end
 end
 
@@ -160,18 +160,18 @@ local function is_of(r, raw)
   return sub(raw, at + 1, at + byte(raw, at)) == r.name
 end
 
--- Spreads a slice of the first far list into the near set, if its time comes or `now_` is told.
+-- Spreads a slice of the first cold bucket into the hot window, if its time comes or `now_` is told.
 local function spread(r, now_)
-  local number = call('ZRANGE', far_numbers(r), 0, 0)[1]
+  local number = call('ZRANGE', cold_numbers(r), 0, 0)[1]
   if not number then
-    r.far, r.rest = 0, nil
+    r.cold, r.rest = 0, nil
     return
   end
   if not now_ and tonum(number) * WIDTH - LEAD > S.now then
-    r.horizon, r.rest = max(r.horizon, tonum(number) * WIDTH), nil
+    r.hot_until, r.rest = max(r.hot_until, tonum(number) * WIDTH), nil
     return
   end
-  local key = far_list(r, tonum(number))
+  local key = cold_bucket(r, tonum(number))
   local ids = call('LPOP', key, SLICE) or {}
   S.spread = S.spread + #ids
   local records, items, live = get_many(S.k.b, ids), {}, 0
@@ -190,26 +190,26 @@ local function spread(r, now_)
     end
   end
   local new = call_many('ZADD', due_set(r), items)
-  r.far = max(0, r.far - new)
+  r.cold = max(0, r.cold - new)
   if #ids < SLICE then
-    call('ZREM', far_numbers(r), number)
+    call('ZREM', cold_numbers(r), number)
     call('DEL', key)
-    r.horizon = max(r.horizon, (tonum(number) + 1) * WIDTH)
+    r.hot_until = max(r.hot_until, (tonum(number) + 1) * WIDTH)
   else
-    r.horizon = max(r.horizon, tonum(number) * WIDTH)
+    r.hot_until = max(r.hot_until, tonum(number) * WIDTH)
   end
   r.rest = nil
 end
 
--- Looks the earliest due up again; spreads a far list if nothing is near.
+-- Looks the earliest due up again; spreads a cold bucket if the hot window is empty.
 function Due.refresh(r)
   local first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
-  while not first and r.far > 0 and S.spread < 2 * SLICE do
+  while not first and r.cold > 0 and S.spread < 2 * SLICE do
     spread(r, true)
     first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
   end
   local head = first and tonum(first) or 0
-  if r.far > 0 and (head == 0 or head >= r.horizon) then head = r.horizon end
+  if r.cold > 0 and (head == 0 or head >= r.hot_until) then head = r.hot_until end
   r.head, r.rest = head, nil
   local duty = Due.duty(r)
   if duty > 0 then duty_at('due', duty) end
@@ -219,17 +219,17 @@ end
 function Due.remove(r, j)
   if r.c[SCHEDULED] == 0 then return false end
   if call('ZREM', due_set(r), member_of(j)) == 0 then
-    if r.far == 0 or j.due < r.horizon then return false end
-    -- While a list whose time has come is being spread, who was put in line at once is due behind the horizon, too.
+    if r.cold == 0 or j.due < r.hot_until then return false end
+    -- While a list whose time has come is being spread, who was put in line at once is due behind the hot window, too.
     if j.due <= S.now and Line.has(r, j) then return false end
     local number = floor(j.due / WIDTH)
-    local key = far_list(r, number)
+    local key = cold_bucket(r, number)
     if call('LLEN', key) <= LREM_MAX then
       call('LREM', key, 1, j.id)
     else
       call('HINCRBY', stale_set(r), j.id .. fmt('%d', number), 1)
     end
-    r.far = max(0, r.far - 1)
+    r.cold = max(0, r.cold - 1)
   end
   r.c[SCHEDULED], r.rest = r.c[SCHEDULED] - 1, nil
   if j.due <= r.head then Due.refresh(r) end
@@ -243,12 +243,12 @@ local LOOKED_MAX = 125
 function Due.move(r, limit)
   local now = S.now
   r = Row.of(r.name)
-  if r.far > 0 and now >= r.horizon - LEAD and S.spread < SLICE then spread(r) end
+  if r.cold > 0 and now >= r.hot_until - LEAD and S.spread < SLICE then spread(r) end
   if r.head == 0 or r.head > now then
     Due.refresh(r)
     if r.head == 0 or r.head > now then return 0 end
   end
-  local till = r.far > 0 and min(now, r.horizon - 1) or now
+  local till = r.cold > 0 and min(now, r.hot_until - 1) or now
   local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%d', till), 'LIMIT', 0, limit)
   local lists, n, lost, lo, hi = {}, #found, 0, u8(r.head), nil
   hi = u8(n == limit and tonum(call('ZSCORE', due_set(r), found[n])) or till)
@@ -295,14 +295,14 @@ function Due.move(r, limit)
   return n
 end
 
--- The entries of a far list that count, between two places: due and seq 12 + id of each, with the place.
+-- The entries of a cold bucket that count, between two places: due and seq 12 + id of each, with the place.
 local function entries(r, number, from, to)
-  local ids, found, seen = call('LRANGE', far_list(r, number), from, to), {}, {}
+  local ids, found, seen = call('LRANGE', cold_bucket(r, number), from, to), {}, {}
   local records = get_many(S.k.b, ids)
   for i = 1, #ids do
     local raw = records[i]
     local due = raw and byte(raw) <= 2 and not seen[ids[i]] and at8(raw, 12)
-    if due and due >= r.horizon and floor(due / WIDTH) == number and is_of(r, raw) then
+    if due and due >= r.hot_until and floor(due / WIDTH) == number and is_of(r, raw) then
       seen[ids[i]] = true
       found[#found + 1] = {due, sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i], from + i}
     end
@@ -310,16 +310,16 @@ local function entries(r, number, from, to)
   return found, #ids
 end
 
--- No far job of a queue that has some is due before.
-function Due.far_from(r)
-  return tonum(call('ZRANGE', far_numbers(r), 0, 0)[1] or '0') * WIDTH
+-- No cold job of a queue that has some is due before.
+function Due.cold_from(r)
+  return tonum(call('ZRANGE', cold_numbers(r), 0, 0)[1] or '0') * WIDTH
 end
 
--- Far jobs of a queue, at most so many after a cursor: ids with the cursor after each. List by list; one of
+-- Cold jobs of a queue, at most so many after a cursor: ids with the cursor after each. List by list; one of
 -- at most `SORTED` entries by due (cursor: DUE | seq, id; s before it for who takes them out), a longer one as they came
--- (p NUMBER | place), also after a cursor by due, of a job that was near. One that becomes longer meanwhile begins anew.
+-- (p NUMBER | place), also after a cursor by due, of a job that was hot. One that becomes longer meanwhile begins anew.
 -- Who takes them out has a longer one from its end: what is spread meanwhile goes from its front, and shifts the places.
-function Due.far_page(r, cursor, limit, takes)
+function Due.cold_page(r, cursor, limit, takes)
   local letter = takes and 's' or ''
   local out, kind, number, due, rest = {}, nil, '-inf', nil, nil
   if cursor then
@@ -329,9 +329,9 @@ function Due.far_page(r, cursor, limit, takes)
     if kind == 'p' then rest = Inspect.digits(rest) end
     if kind ~= 'p' then due, number = number, floor(number / WIDTH) end
   end
-  for _, text in ipairs(call('ZRANGEBYSCORE', far_numbers(r), number, '+inf')) do
+  for _, text in ipairs(call('ZRANGEBYSCORE', cold_numbers(r), number, '+inf')) do
     local this = tonum(text)
-    local key, goes_on = far_list(r, this), cursor and this == number
+    local key, goes_on = cold_bucket(r, this), cursor and this == number
     local by_place = goes_on and kind == 'p'
     if by_place or call('LLEN', key) > SORTED then
       local function put(one, place) if #out < limit then out[#out + 1] = {sub(one[2], 13), 'p' .. text .. '|' .. fmt('%d', place)} end end
@@ -369,18 +369,18 @@ function Due.far_page(r, cursor, limit, takes)
   return out
 end
 
--- Counts far jobs by due into a histogram: exactly in lists of at most `COUNTED` entries, while `budget` lasts;
+-- Counts cold jobs by due into a histogram: exactly in lists of at most `COUNTED` entries, while `budget` lasts;
 -- others as if due when their list begins. Calls count(due, jobs).
-function Due.far_counts(r, budget, count)
-  if r.far == 0 then return end
-  for _, text in ipairs(call('ZRANGE', far_numbers(r), 0, -1)) do
+function Due.cold_counts(r, budget, count)
+  if r.cold == 0 then return end
+  for _, text in ipairs(call('ZRANGE', cold_numbers(r), 0, -1)) do
     local number = tonum(text)
-    local n = call('LLEN', far_list(r, number))
+    local n = call('LLEN', cold_bucket(r, number))
     if n <= COUNTED and n <= budget then
       budget = budget - n
       for _, one in ipairs((entries(r, number, 0, -1))) do count(one[1], 1) end
     else
-      count(max(number * WIDTH, r.horizon), min(n, r.far))
+      count(max(number * WIDTH, r.hot_until), min(n, r.cold))
     end
   end
 end

@@ -266,10 +266,10 @@ local function all_ids(cursor, limit)
 end
 
 -- Jobs by due of two lists, at most so many; those without one, listed by place, come last.
-local function merge(near, far, limit)
+local function merge(hot, cold, limit)
   local out, n, f = {}, 1, 1
-  while #out < limit and (near[n] or far[f]) do
-    local one, other = near[n], far[f]
+  while #out < limit and (hot[n] or cold[f]) do
+    local one, other = hot[n], cold[f]
     if one and (not other or not other.due or one.due < other.due or one.due == other.due and below(one.member, other.member)) then
       out[#out + 1], n = one, n + 1
     else
@@ -279,23 +279,23 @@ local function merge(near, far, limit)
   return out
 end
 
--- Scheduled jobs by due, near or far: one that comes near between two calls keeps its place, but for those of long far
--- lists. Who takes them out has the far ones first, and their cursors begin with s: once no job is near, far ones are made so.
+-- Scheduled jobs by due, hot or cold: one that becomes hot between two calls keeps its place, but for those of long cold
+-- buckets. Who takes them out has the cold ones first, and their cursors begin with s: once no job is hot, cold ones are made so.
 local function scheduled_ids(r, cursor, limit, takes)
   local kind = cursor and sub(cursor, 1, 1)
-  local function near(after, want) return by_score(S.base .. ':n:' .. r.name, after, want) end
-  local function far(want) return r.far > 0 and Due.far_page(r, cursor, want, takes) or {} end
+  local function hot(after, want) return by_score(S.base .. ':n:' .. r.name, after, want) end
+  local function cold(want) return r.cold > 0 and Due.cold_page(r, cursor, want, takes) or {} end
   if takes then
-    if cursor and kind ~= 's' and kind ~= 'p' then return near(cursor, limit) end
-    local out = far(limit)
+    if cursor and kind ~= 's' and kind ~= 'p' then return hot(cursor, limit) end
+    local out = cold(limit)
     if #out == limit then return out end
-    for _, one in ipairs(near(nil, limit - #out)) do out[#out + 1] = one end
+    for _, one in ipairs(hot(nil, limit - #out)) do out[#out + 1] = one end
     return out
   end
-  if kind == 'p' then return far(limit) end
-  local out = near(cursor, limit)
-  if r.far == 0 or #out == limit and out[limit].due < Due.far_from(r) then return out end
-  return merge(out, far(limit), limit)
+  if kind == 'p' then return cold(limit) end
+  local out = hot(cursor, limit)
+  if r.cold == 0 or #out == limit and out[limit].due < Due.cold_from(r) then return out end
+  return merge(out, cold(limit), limit)
 end
 
 -- Ids of a queue in a state, in their order after a cursor, each with the cursor after it; `takes`: to take them out.

@@ -51,14 +51,14 @@ local function apart(ids, records)
   return plain, raws, others, gone
 end
 
--- Cancels scheduled jobs that are near, the earliest first; far ones come near when no others are. How many were looked at, and
+-- Cancels scheduled jobs of the hot window, the earliest first; cold ones come there when it is empty. How many were looked at, and
 -- how many cancelled.
 local function scheduled(r, want, each)
   if r.c[SCHEDULED] == 0 then return 0, 0 end
   local key = S.base .. ':n:' .. r.name
   local members = call('ZRANGE', key, 0, want - 1)
   if #members == 0 then
-    Due.refresh(r) -- spreads some of the far ones
+    Due.refresh(r) -- spreads some of the cold ones
     members = call('ZRANGE', key, 0, want - 1)
   end
   local ids, of = {}, {}

@@ -93,7 +93,7 @@ local ROW_OFTEN_BYTES, ROW_BYTES = 33, 134
 local ALARM = 255 -- where a lane's number would stand
 
 local function new_row(name)
-  return {name = name, flags = 1, short = 0, head = 0, told = 0, max = 0, horizon = 0, far = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
+  return {name = name, flags = 1, short = 0, head = 0, told = 0, max = 0, hot_until = 0, cold = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
     b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}, alarm = 0, alarmed = 0, holder = ''}
 end
 
@@ -101,7 +101,7 @@ local function read_row(name, raw)
   local r = new_row(name)
   local c, b, h, at = r.c, r.b, r.h, ROW_BYTES + 1
   r.flags, r.short, c[2], c[3], h[1], h[2], h[3] = unp(ROW_OFTEN, raw)
-  r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6], r.horizon, r.far =
+  r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6], r.hot_until, r.cold =
     unp(ROW_SELDOM, raw, ROW_OFTEN_BYTES + 1)
   r.rest, r.told = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), Due.duty(r)
   while at <= #raw do
@@ -121,7 +121,7 @@ local function write_row(r)
   local c, b, h = r.c, r.b, r.h
   if not r.rest then
     r.rest = pack(ROW_SELDOM, r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6],
-      r.horizon, r.far)
+      r.hot_until, r.cold)
   end
   local raw = pack(ROW_OFTEN, r.flags, r.short, c[2], c[3], h[1], h[2], h[3]) .. r.rest
   for lane, n in pairs(r.L) do
@@ -277,7 +277,7 @@ end
 
 -- Forgets a queue that has no jobs: its row and every key of it.
 function Row.forget(r)
-  local keys = Due.far_keys(r)
+  local keys = Due.cold_keys(r)
   for _, kind in ipairs(QUEUE_KEYS) do keys[#keys + 1] = S.base .. ':' .. kind .. ':' .. r.name end
   keys[#keys + 1] = S.base .. ':d:' .. r.name
   for _, key in ipairs(keys) do call('DEL', key) end

@@ -200,7 +200,7 @@ local function due_histogram(r)
     local low = i == 1 and '-inf' or fmt('%d', one[1])
     one[3] = call('ZCOUNT', key, low, i == #buckets and '+inf' or '(' .. fmt('%d', one[2]))
   end
-  Due.far_counts(r, 10000, function(due, n)
+  Due.cold_counts(r, 10000, function(due, n)
     for i = #buckets, 1, -1 do
       if due >= buckets[i][1] or i == 1 then
         buckets[i][3] = buckets[i][3] + n

@@ -126,7 +126,7 @@ end
 
 -- maintain: what is due, in bounded parts, and when to come again.
 -- Key: base. Argument: instance, map {sh shards that a new namespace is cut into, ss 1 if it must be so}.
--- Reply: moved, expired, rescued, pruned, next, shards, entries of the outbox that wait, far jobs that were looked up.
+-- Reply: moved, expired, rescued, pruned, next, shards, entries of the outbox that wait, cold jobs that were looked up.
 function Sweep.maintain(base, args)
   if not call then bind() end
   local instance = args and sub(args, 1, 8) or BELOW

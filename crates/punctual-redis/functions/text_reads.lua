@@ -82,7 +82,7 @@ end
 -- Jobs of a queue that have fallen due and no sweep has moved.
 local function unmoved_of(q, now)
   local n = call('ZCOUNT', S.base .. ':n:' .. q, '-inf', fmt('%.0f', now))
-  Due.far_counts(Row.find(q), 10000, function(due, k) if due <= now then n = n + k end end)
+  Due.cold_counts(Row.find(q), 10000, function(due, k) if due <= now then n = n + k end end)
   return n
 end
 

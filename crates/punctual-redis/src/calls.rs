@@ -373,7 +373,7 @@ fn is_touch(error: &Error) -> bool {
 #[derive(Debug)]
 pub(crate) struct Duties {
     pub(crate) done: Maintained,
-    /// Far jobs that it has looked up, so that they can be moved when they are due.
+    /// Cold jobs that it has looked up, so that they can be moved when they are due.
     pub(crate) looked_up: u64,
     /// The shard's time.
     pub(crate) at: Timestamp,

@@ -100,7 +100,7 @@ async fn run(
             pulse.missing.borrow().is_some()
         };
         let kept = keep(&calls, are_missing, beat).await;
-        // While far jobs are looked up ahead of their time, all that do so take a third of the server's.
+        // While cold jobs are looked up ahead of their time, all that do so take a third of the server's.
         rest = match kept {
             Ok(Some(crowd)) => (round.elapsed() * 2 * crowd).min(ROUND),
             _ => at_rest(),
@@ -147,7 +147,7 @@ async fn keep(calls: &Calls, are_missing: bool, beat: impl Fn()) -> Result<Optio
     told
 }
 
-/// The round of one shard; while it has far jobs to look up still, how many workers there are whose processes may do the
+/// The round of one shard; while it has cold jobs to look up still, how many workers there are whose processes may do the
 /// same.
 async fn keep_one(
     calls: &Calls,

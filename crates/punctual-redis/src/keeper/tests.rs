@@ -75,9 +75,9 @@ async fn a_server_that_is_set_up_otherwise_since_is_noticed() {
     assert_eq!(problems(), Vec::<String>::new(), "and that it is mended");
 }
 
-/// A list of far jobs is begun five minutes ahead of its time: an idle worker's look each second gets through 75,000.
+/// A list of cold jobs is begun five minutes ahead of its time: an idle worker's look each second gets through 75,000.
 #[tokio::test]
-async fn far_jobs_are_looked_up_ahead_of_their_time_though_somebody_has_just_looked() {
+async fn cold_jobs_are_spread_ahead_of_their_time_after_a_recent_poll() {
     const FAR: usize = 60;
     const BATCH: usize = 1_000;
     let server = TestServer::start();

@@ -1,4 +1,4 @@
-//! Far jobs whose time has come before all of them were looked up: those that are put in line meanwhile stand where they
+//! Cold jobs whose time has come before all of them were looked up: those that are put in line meanwhile stand where they
 //! are, whatever is done to them.
 
 use std::collections::BTreeSet;
@@ -15,12 +15,12 @@ use punctual_redis::{Options, RedisEngine};
 use crate::client::{QUEUE, claim, here};
 use crate::hand::raw;
 
-/// Microseconds that one far list spans.
+/// Microseconds that one cold bucket spans.
 const WIDTH: u64 = 1 << 32;
 /// More than some calls look up.
 const FAR: usize = 5_000;
 
-/// A queue whose far list is far from looked up ten minutes after its time began.
+/// A queue whose cold bucket is far from looked up ten minutes after its time began.
 struct Lag {
     engine: RedisEngine,
     clock: ManualClock,

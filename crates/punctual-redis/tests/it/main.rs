@@ -52,7 +52,7 @@ mod health;
 mod herd;
 /// The engine and the reference model do the same, step by step.
 mod histories;
-/// Far jobs whose time has come before all of them were looked up.
+/// Cold jobs whose time has come before all of them were looked up.
 mod lagging;
 /// Records that a later version has written.
 mod later;
