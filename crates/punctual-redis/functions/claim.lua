@@ -88,14 +88,14 @@ local function take_listed(take, r, id, raw)
   return true
 end
 
--- Takes one entry of a side set. Answers false if it does not fit.
-local function take_side(take, r, lane, member)
+-- Takes one entry of a overflow set. Answers false if it does not fit.
+local function take_overflow(take, r, lane, member)
   if ends(take) then return false end
   local kind, rest = sub(member, 22, 22), sub(member, 23)
   local id = kind == 'J' and rest or Group.candidate(r, rest, lane)
   local raw = id and Job.raw(id)
   if not raw or byte(raw) > 2 then -- its record was deleted by somebody else: its place goes too, and holds up no others
-    Line.side_remove(r, lane, member)
+    Line.overflow_remove(r, lane, member)
     S.lost = true
     if kind == 'J' or Group.lost(r, rest, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
     return true
@@ -107,7 +107,7 @@ local function take_side(take, r, lane, member)
     return true
   end
   if not fits(take, raw) then return false end
-  if kind == 'J' then Line.side_remove(r, lane, member) else Group.started(r, j) end
+  if kind == 'J' then Line.overflow_remove(r, lane, member) else Group.started(r, j) end
   take_one(take, r, j, raw)
   return true
 end
@@ -143,15 +143,15 @@ local function take_lane(take, r, lane, most)
       end
     else
       local want = room()
-      local side = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, want - 1)
+      local overflow = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, want - 1)
       local ids, records, stamps, n = {}, {}, {}, 0
       if lane < 10 then ids, records, stamps, n = Line.pop(r, lane, want) end
       local at, s = 1, 1
-      while (at <= n or s <= #side) and room() > 0 do
+      while (at <= n or s <= #overflow) and room() > 0 do
         local raw = records[at]
         local first = raw and '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29)
-        if s <= #side and (not raw or below(sub(side[s], 1, 21), first)) then
-          if not take_side(take, r, lane, side[s]) then break end
+        if s <= #overflow and (not raw or below(sub(overflow[s], 1, 21), first)) then
+          if not take_overflow(take, r, lane, overflow[s]) then break end
           s = s + 1
         else
           if not take_listed(take, r, ids[at], raw) then break end
@@ -159,7 +159,7 @@ local function take_lane(take, r, lane, most)
         end
       end
       if at <= n then Line.unpop(r, lane, ids, stamps, at) end
-      if #side == 0 and n == 0 then return end
+      if #overflow == 0 and n == 0 then return end
     end
   end
 end
@@ -199,7 +199,7 @@ local function open_lease(take, alone, call_)
   lo, hi = '\255', ''
   for i = 1, n do
     local raw, r = records[i], rows[i]
-    local due8 = sub(raw, 12, 19) -- over priorities and side sets the first is not the least
+    local due8 = sub(raw, 12, 19) -- over priorities and overflow sets the first is not the least
     lengths[i] = #raw
     if below(due8, lo) then lo = due8 end
     if below(hi, due8) then hi = due8 end

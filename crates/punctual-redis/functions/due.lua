@@ -91,7 +91,7 @@ end
 
 -- Adds jobs: dues, hot members and ids, as lists of the same length.
 local function add_many(r, dues, members, ids)
-  local hot_until, near, cold, numbers, earliest, added = hot_until_of(r), {}, {}, {}, nil, 0
+  local hot_until, hot, cold, numbers, earliest, added = hot_until_of(r), {}, {}, {}, nil, 0
   local last, score
   for i = 1, #ids do
     local due = dues[i]

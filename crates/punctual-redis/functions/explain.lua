@@ -50,10 +50,10 @@ local function ahead_of(r, j)
   local own = lane_of(j)
   local ahead, key = 0, '\1' .. Job.key(j)
   for lane = own >= 10 and 10 or 0, own do
-    local listed, side = r.L[lane] or 0, r.X[lane] or 0
+    local listed, overflow = r.L[lane] or 0, r.X[lane] or 0
     if lane < own then
-      ahead = ahead + side + (lane < 10 and listed or 0)
-    elseif side > 0 and not j.opts.g then
+      ahead = ahead + overflow + (lane < 10 and listed or 0)
+    elseif overflow > 0 and not j.opts.g then
       ahead = ahead + call('ZLEXCOUNT', S.base .. ':x:' .. lane .. ':' .. r.name, '-', '(' .. (j.ext.fr and '\0' .. Job.key(j) or key))
     end
     if ahead >= AHEAD_MAX then return AHEAD_MAX end

@@ -1,6 +1,6 @@
 -- Serial groups. `BASE:g:QUEUE`: group to its row; `BASE:l:QUEUE`: the lines of all groups, ordered by group,
--- priority, rank, due, enqueue; `BASE:gm:QUEUE`: unsettled members by group and enqueue. A group that may
--- be claimed from stands in the side sets of its lanes.
+-- priority, position, due, enqueue; `BASE:gm:QUEUE`: unsettled members by group and enqueue. A group that may
+-- be claimed from stands in the overflow sets of its lanes.
 -- A row: a active id, h holding id, r ready jobs by priority, m members, p places by lane.
 do
 
@@ -83,14 +83,14 @@ function Group.refresh(r, group, row)
     if lanes[lane] then
       lanes[lane] = nil
     else
-      Line.side_remove(r, lane, member)
+      Line.overflow_remove(r, lane, member)
       row.p[lane] = nil
     end
   end
   for lane in pairs(lanes) do
     S.part = min(S.part + 1, 65535) -- behind the jobs of this step; so many groups are in no order
     local member = '\1' .. u8(S.now) .. u8(S.now) .. S.sub .. pack('>I2', S.part) .. 'G' .. group
-    Line.side_add(r, lane, member)
+    Line.overflow_add(r, lane, member)
     row.p[lane] = member
   end
   if not row.dirty then

@@ -31,7 +31,7 @@ local function walk_groups(r, cursor)
   return answer[1]
 end
 
--- Entries of a sorted set by rank, of 12 bytes and the id; `out` takes a lost one out.
+-- Entries of a sorted set by position, of 12 bytes and the id; `out` takes a lost one out.
 local function walk_set(key, cursor, out)
   local from = tonum(cursor)
   local members, ids = call('ZRANGE', key, from, from + STEP - 1), {}

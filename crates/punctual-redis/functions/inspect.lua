@@ -87,24 +87,24 @@ end
 
 -- Ids of a sorted set by score and then bytes, after (score, member), downwards if told; with both.
 local function by_score(key, after, limit, down)
-  local function from_rank(low, high, with)
+  local function from_position(low, high, with)
     if down then return call('ZRANGE', key, low, high, 'REV', with) end
     return call('ZRANGE', key, low, high, with)
   end
-  local rank = 0
+  local position = 0
   if after then
     local bar = find(after, '|', 1, true)
     local score, member = bar and sub(after, 1, bar - 1), bar and sub(after, bar + 1)
     Inspect.digits(score)
-    rank = down and call('ZCOUNT', key, '(' .. score, '+inf') or call('ZCOUNT', key, '-inf', '(' .. score)
-    local high = rank + call('ZCOUNT', key, score, score)
-    while rank < high do -- the first one of the same score behind it, by halving
-      local middle = floor((rank + high) / 2)
-      local one = sub(from_rank(middle, middle, 'WITHSCORES')[1], 1, 28)
-      if one == member or below(one, member) == not down then rank = middle + 1 else high = middle end
+    position = down and call('ZCOUNT', key, '(' .. score, '+inf') or call('ZCOUNT', key, '-inf', '(' .. score)
+    local high = position + call('ZCOUNT', key, score, score)
+    while position < high do -- the first one of the same score behind it, by halving
+      local middle = floor((position + high) / 2)
+      local one = sub(from_position(middle, middle, 'WITHSCORES')[1], 1, 28)
+      if one == member or below(one, member) == not down then position = middle + 1 else high = middle end
     end
   end
-  local out, found = {}, from_rank(rank, rank + limit - 1, 'WITHSCORES')
+  local out, found = {}, from_position(position, position + limit - 1, 'WITHSCORES')
   for i = 1, #found, 2 do
     local one = found[i]
     local due, key_ = tonum(found[i + 1]), sub(one, 1, 28)
@@ -113,7 +113,7 @@ local function by_score(key, after, limit, down)
   return out
 end
 
--- Ready jobs: lane by lane (its list, then its side set), then group by group, then what is due and not moved. Those
+-- Ready jobs: lane by lane (its list, then its overflow set), then group by group, then what is due and not moved. Those
 -- that were read for that come with their records.
 local function ready_ids(r, cursor, limit)
   local part, after = 0, nil

@@ -1,8 +1,8 @@
 -- Lines: who may be claimed next. Jobs in order stand in lists of chunks, `BASE:r:PRIORITY:QUEUE`: now 8 | sub 2 |
 -- kind 1 | size 3 | [lo 8 | hi 8] | ids. Kind 1: plain jobs due at `now`; 2: plain jobs due from lo to hi;
 -- 0: look at each; 3: jobs of the bundle now, sub and no: no 1 | from 2 | n 2 | count of the bundle 2 instead of ids. Size: bytes of the records together, at most: as many as if each were the largest. Jobs
--- out of order (rescued, moved, cleared), suspects and groups stand in side sets,
--- `BASE:x:LANE:QUEUE`, ordered by rank, due and enqueue. A claim merges the two.
+-- out of order (rescued, moved, cleared), suspects and groups stand in overflow sets,
+-- `BASE:x:LANE:QUEUE`, ordered by position, due and enqueue. A claim merges the two.
 do
 
 local function list_of(r, lane)
@@ -18,7 +18,7 @@ local function list_of(r, lane)
   end
   return key
 end
-local function side_of(r, lane) return S.base .. ':x:' .. lane .. ':' .. r.name end
+local function overflow_of(r, lane) return S.base .. ':x:' .. lane .. ':' .. r.name end
 
 -- A claim that wants less than a chunk copies its rest: so chunks are small.
 local CHUNK = 100
@@ -77,32 +77,32 @@ function Line.spelt(chunk)
   return sub(chunk, 1, 10) .. '\1' .. sub(chunk, 12, 14) .. Bundle.ids(run_of(chunk))
 end
 
-function Line.side_add(r, lane, member)
-  call('ZADD', side_of(r, lane), 0, member)
+function Line.overflow_add(r, lane, member)
+  call('ZADD', overflow_of(r, lane), 0, member)
   r.X[lane] = (r.X[lane] or 0) + 1
   ring(r)
 end
 
-function Line.side_remove(r, lane, member)
-  if (r.X[lane] or 0) == 0 or call('ZREM', side_of(r, lane), member) == 0 then return false end
+function Line.overflow_remove(r, lane, member)
+  if (r.X[lane] or 0) == 0 or call('ZREM', overflow_of(r, lane), member) == 0 then return false end
   r.X[lane] = r.X[lane] - 1
   return true
 end
 
-local function side_member(j)
+local function overflow_member(j)
   return (j.ext.fr and '\0' or '\1') .. Job.key(j) .. 'J' .. j.id
 end
 
 -- Puts a ready job in its lane, or in its group's line. Not counted here.
 function Line.up(r, j)
   if j.opts.g then return Group.up(r, j) end
-  Line.side_add(r, lane_of(j), side_member(j))
+  Line.overflow_add(r, lane_of(j), overflow_member(j))
 end
 
--- Whether a job out of order stands in its side set, or in its group's line.
+-- Whether a job out of order stands in its overflow set, or in its group's line.
 function Line.has(r, j)
   if j.opts.g then return Group.has(r, j) end
-  return call('ZSCORE', side_of(r, lane_of(j)), side_member(j)) and true
+  return call('ZSCORE', overflow_of(r, lane_of(j)), overflow_member(j)) and true
 end
 
 -- Whether an entry of a chunk stands for this record.
@@ -172,7 +172,7 @@ end
 -- stands in a list again (`l`).
 function Line.down(r, j)
   if j.opts.g then return Group.down(r, j) end
-  if Line.side_remove(r, lane_of(j), side_member(j)) then return end
+  if Line.overflow_remove(r, lane_of(j), overflow_member(j)) then return end
   local lane = j.prio
   r.L[lane], r.T[lane] = r.L[lane] - 1, (r.T[lane] or 0) + 1
   j.ext.l = 1

@@ -86,7 +86,7 @@ local function limits_of(m)
 end
 
 -- A row of a queue: counts by state (c), settled bytes (b), jobs in lists (L) with their stale
--- entries (T), entries of side sets (X), the minute that runs (h), the earliest due (head). What changes
+-- entries (T), entries of overflow sets (X), the minute that runs (h), the earliest due (head). What changes
 -- often stands first, then the rest as it was read if nothing of it changed (r.rest), then the lanes.
 local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4I8I6'
 local ROW_OFTEN_BYTES, ROW_BYTES = 33, 134

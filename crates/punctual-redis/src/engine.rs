@@ -116,7 +116,7 @@ impl RedisEngine {
             .iter()
             .map(|standing| standing.keeps(calls.options.durability))
             .collect();
-        let weakest = kept?.into_iter().min_by_key(rank);
+        let weakest = kept?.into_iter().min_by_key(strength);
         let mut durability = weakest.unwrap_or(Durability::Memory);
         if durability == Durability::Fsync {
             durability = torn_end::leave_all_behind(&calls).await?;
@@ -229,8 +229,8 @@ impl RedisEngine {
     }
 }
 
-/// The order of what durabilities promise, the least first.
-fn rank(durability: &Durability) -> u8 {
+/// How much a durability promises, the least first.
+fn strength(durability: &Durability) -> u8 {
     match durability {
         Durability::Memory => 0,
         Durability::Os => 1,
