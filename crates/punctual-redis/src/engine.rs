@@ -13,7 +13,7 @@ use crate::examine::{examine, replicas_of};
 use crate::keeper::Keeper;
 use crate::library::Library;
 use crate::options::Options;
-use crate::standing::Standing;
+use crate::server_info::ServerInfo;
 use crate::torn_end;
 use crate::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
@@ -37,7 +37,7 @@ pub struct RedisEngine {
     pub(crate) calls: Arc<Calls>,
     waiting: Waiting,
     durability: Durability,
-    standings: Arc<Mutex<Vec<Standing>>>,
+    server_infos: Arc<Mutex<Vec<ServerInfo>>>,
     keeper: Keeper,
 }
 
@@ -111,10 +111,10 @@ impl RedisEngine {
 
     async fn connect_with(options: Options, library: Library) -> Result<Self> {
         let calls = Arc::new(Calls::new(options, library)?);
-        let standings = examine(&calls).await?;
-        let kept: Result<Vec<_>> = standings
+        let server_infos = examine(&calls).await?;
+        let kept: Result<Vec<_>> = server_infos
             .iter()
-            .map(|standing| standing.keeps(calls.options.durability))
+            .map(|server_info| server_info.keeps(calls.options.durability))
             .collect();
         let weakest = kept?.into_iter().min_by_key(strength);
         let mut durability = weakest.unwrap_or(Durability::Memory);
@@ -122,12 +122,12 @@ impl RedisEngine {
             durability = torn_end::leave_all_behind(&calls).await?;
         }
         calls.servers.promise(durability);
-        let standings = Arc::new(Mutex::new(standings));
+        let server_infos = Arc::new(Mutex::new(server_infos));
         Ok(Self {
             waiting: Waiting::new(calls.clone()),
-            keeper: Keeper::start(calls.clone(), standings.clone()),
+            keeper: Keeper::start(calls.clone(), server_infos.clone()),
             durability,
-            standings,
+            server_infos,
             calls,
         })
     }
@@ -163,7 +163,7 @@ impl RedisEngine {
     }
 
     /// The servers as they described themselves: for the last [`info`](Engine::info), or at most a minute ago.
-    pub fn standings(&self) -> Vec<Standing> {
+    pub fn server_infos(&self) -> Vec<ServerInfo> {
         self.known().clone()
     }
 
@@ -174,20 +174,20 @@ impl RedisEngine {
 
     /// What the servers say of themselves, whether an engine would start on them or not: each that answers for jobs,
     /// and behind it its replicas as far as it knows them.
-    pub async fn examine(options: Options) -> Result<Vec<Standing>> {
+    pub async fn examine(options: Options) -> Result<Vec<ServerInfo>> {
         let calls = Calls::new(options, Library::production())?;
         let masters = examine(&calls).await;
-        let mut standings = Vec::new();
+        let mut server_infos = Vec::new();
         for master in masters.map_err(|error| error.operation("connect"))? {
             let replicas = replicas_of(&master, &calls).await;
-            standings.push(master);
-            standings.extend(replicas);
+            server_infos.push(master);
+            server_infos.extend(replicas);
         }
-        Ok(standings)
+        Ok(server_infos)
     }
 
-    fn known(&self) -> MutexGuard<'_, Vec<Standing>> {
-        self.standings
+    fn known(&self) -> MutexGuard<'_, Vec<ServerInfo>> {
+        self.server_infos
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -218,13 +218,13 @@ impl RedisEngine {
     }
 
     /// What the servers say now; where one does not, what they said last, and why.
-    async fn examine_now(&self) -> (Vec<Standing>, Option<Error>) {
+    async fn examine_now(&self) -> (Vec<ServerInfo>, Option<Error>) {
         match examine(&self.calls).await {
-            Ok(standings) => {
-                self.known().clone_from(&standings);
-                (standings, None)
+            Ok(server_infos) => {
+                self.known().clone_from(&server_infos);
+                (server_infos, None)
             }
-            Err(error) => (self.standings(), Some(error)),
+            Err(error) => (self.server_infos(), Some(error)),
         }
     }
 }
@@ -332,7 +332,7 @@ impl Engine for RedisEngine {
     }
 
     async fn info(&self) -> Result<Info> {
-        let (told, (standings, silent)) = tokio::join!(self.shard_infos(), self.examine_now());
+        let (told, (server_infos, silent)) = tokio::join!(self.shard_infos(), self.examine_now());
         let unkept = self.calls.servers.unkept();
         let (mut infos, mut problems, mut away) = (Vec::new(), Vec::new(), None);
         for told in told {
@@ -371,9 +371,9 @@ impl Engine for RedisEngine {
         }
         problems.extend(unkept);
         problems.extend(silent.map(|error| error.message().to_owned()));
-        let of_servers = standings
+        let of_servers = server_infos
             .iter()
-            .flat_map(|standing| standing.problems(self.durability));
+            .flat_map(|server_info| server_info.problems(self.durability));
         problems.extend(of_servers);
         problems.extend(self.keeper.problem());
         let mut seen = BTreeSet::new();
@@ -393,7 +393,7 @@ impl Engine for RedisEngine {
             clock_jumps: infos.iter().map(|info| info.clock_jumps).sum(),
             // Whatever else they hold included.
             shards: self.calls.shards.most(),
-            store_bytes: Some(standings.iter().map(|it| it.used_memory).sum()),
+            store_bytes: Some(server_infos.iter().map(|it| it.used_memory).sum()),
             health: Health {
                 ok: problems.is_empty(),
                 problems,

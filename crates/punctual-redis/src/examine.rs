@@ -6,10 +6,10 @@ use crate::calls::Calls;
 use crate::link::Deadline;
 use crate::node::Node;
 use crate::servers::TRIES;
-use crate::standing::Standing;
+use crate::server_info::ServerInfo;
 
 /// What every server that answers for slots says of itself.
-pub(crate) async fn examine(calls: &Calls) -> Result<Vec<Standing>> {
+pub(crate) async fn examine(calls: &Calls) -> Result<Vec<ServerInfo>> {
     let deadline = calls.deadline();
     let mut backoff = TRIES;
     loop {
@@ -20,42 +20,42 @@ pub(crate) async fn examine(calls: &Calls) -> Result<Vec<Standing>> {
     }
 }
 
-async fn examine_once(calls: &Calls, deadline: Deadline) -> Result<Vec<Standing>> {
-    let mut standings = Vec::new();
+async fn examine_once(calls: &Calls, deadline: Deadline) -> Result<Vec<ServerInfo>> {
+    let mut server_infos = Vec::new();
     for node in calls.servers.masters(deadline).await? {
-        standings.push(examine_one(&node, calls, deadline).await?);
+        server_infos.push(examine_one(&node, calls, deadline).await?);
     }
-    Ok(standings)
+    Ok(server_infos)
 }
 
-async fn examine_one(node: &Node, calls: &Calls, deadline: Deadline) -> Result<Standing> {
+async fn examine_one(node: &Node, calls: &Calls, deadline: Deadline) -> Result<ServerInfo> {
     let live = node.live().await?;
-    let mut standing = Standing::of(node, &live, deadline).await?;
-    standing.functions = match node.functions(&calls.library, &live).await {
+    let mut server_info = ServerInfo::of(node, &live, deadline).await?;
+    server_info.functions = match node.functions(&calls.library, &live).await {
         // That it is too old is said with its version, by who asks what it keeps.
-        Err(_) if standing.is_too_old() => None,
+        Err(_) if server_info.is_too_old() => None,
         functions => functions?,
     };
-    Ok(standing)
+    Ok(server_info)
 }
 
 /// What the replicas of a master say of themselves, each once. Who cannot be asked is told with the reason: they may
 /// be known to each other by names that nobody else knows.
-pub(crate) async fn replicas_of(master: &Standing, calls: &Calls) -> Vec<Standing> {
-    let mut standings = Vec::new();
+pub(crate) async fn replicas_of(master: &ServerInfo, calls: &Calls) -> Vec<ServerInfo> {
+    let mut server_infos = Vec::new();
     for host in &master.followers {
         let node = calls.servers.node(host);
         let asked = examine_one(&node, calls, calls.deadline()).await;
-        let standing = asked.unwrap_or_else(|error| Standing {
+        let server_info = asked.unwrap_or_else(|error| ServerInfo {
             host: host.to_string(),
             silent: Some(error.message().to_owned()),
-            ..Standing::default()
+            ..ServerInfo::default()
         });
-        standings.push(Standing {
+        server_infos.push(ServerInfo {
             // By the name that is known here.
             replica_of: Some(master.host.clone()),
-            ..standing
+            ..server_info
         });
     }
-    standings
+    server_infos
 }

@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use crate::calls::{Calls, Duties};
 use crate::examine::examine;
 use crate::shards::Shard;
-use crate::standing::Standing;
+use crate::server_info::ServerInfo;
 
 /// The loop of a process that does the servers' duties when nobody else calls, looks whether the
 /// data are still there, and reads the servers' settings again each minute.
@@ -35,14 +35,14 @@ const EXAMINES: Duration = minutes(1);
 
 impl Keeper {
     /// Starts it, unless a test moves the clock and wants nothing done behind its back.
-    pub(crate) fn start(calls: Arc<Calls>, standings: Arc<Mutex<Vec<Standing>>>) -> Self {
-        Self::that_examines(EXAMINES, calls, standings)
+    pub(crate) fn start(calls: Arc<Calls>, server_infos: Arc<Mutex<Vec<ServerInfo>>>) -> Self {
+        Self::that_examines(EXAMINES, calls, server_infos)
     }
 
     fn that_examines(
         every: Duration,
         calls: Arc<Calls>,
-        standings: Arc<Mutex<Vec<Standing>>>,
+        server_infos: Arc<Mutex<Vec<ServerInfo>>>,
     ) -> Self {
         let pulse = Arc::new(Mutex::new(Pulse {
             last: Stopwatch::start(),
@@ -51,7 +51,7 @@ impl Keeper {
         }));
         let task = match calls.options.clock {
             Some(_) => None,
-            None => Some(tokio::spawn(run(every, calls, standings, pulse.clone())).abort_handle()),
+            None => Some(tokio::spawn(run(every, calls, server_infos, pulse.clone())).abort_handle()),
         };
         Self { pulse, task }
     }
@@ -83,7 +83,7 @@ impl Drop for Keeper {
 async fn run(
     every: Duration,
     calls: Arc<Calls>,
-    standings: Arc<Mutex<Vec<Standing>>>,
+    server_infos: Arc<Mutex<Vec<ServerInfo>>>,
     pulse: Arc<Mutex<Pulse>>,
 ) {
     let mut examined = Stopwatch::start();
@@ -107,7 +107,7 @@ async fn run(
         };
         if examined.elapsed() >= every {
             match examine(&calls).await {
-                Ok(found) => *standings.lock().unwrap_or_else(PoisonError::into_inner) = found,
+                Ok(found) => *server_infos.lock().unwrap_or_else(PoisonError::into_inner) = found,
                 Err(error) => tracing::debug!(%error, "the servers' settings are not read now"),
             }
             examined = Stopwatch::start();

@@ -23,7 +23,7 @@ mod refusal;
 mod replicas;
 mod servers;
 mod shards;
-mod standing;
+mod server_info;
 mod struck;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -37,4 +37,4 @@ mod wire;
 pub use access::ACL_RULES;
 pub use engine::RedisEngine;
 pub use options::Options;
-pub use standing::Standing;
+pub use server_info::ServerInfo;

@@ -17,7 +17,7 @@ use crate::node::{Node, Prepared, Ready, silent};
 use crate::options::Options;
 use crate::refusal::{Remedy, is_of_other_functions, left_open, passing, remedy};
 use crate::replicas::Reached;
-use crate::standing::{self, Standing};
+use crate::server_info::{self, ServerInfo};
 use crate::topology::{Slot, Topology};
 use crate::torn_end;
 
@@ -339,9 +339,9 @@ impl Servers {
             Some(Durability::Replica(_)) => Durability::Memory,
             Some(level) => *level,
         };
-        let deadline = Deadline::within(standing::PATIENCE);
-        let standing = Standing::of(node, live, deadline).await?;
-        let message = match standing.keeps(Some(level)) {
+        let deadline = Deadline::within(server_info::ASK_TIMEOUT);
+        let server_info = ServerInfo::of(node, live, deadline).await?;
+        let message = match server_info.keeps(Some(level)) {
             Err(error) => Some(error.message().to_owned()),
             Ok(_) if level == Durability::Fsync && !has_left => Some(torn_end::message(node)),
             Ok(_) => None,

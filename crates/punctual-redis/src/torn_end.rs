@@ -8,7 +8,7 @@ use crate::calls::Calls;
 use crate::link::{Deadline, Live};
 use crate::node::Node;
 use crate::servers::TRIES;
-use crate::standing::PATIENCE;
+use crate::server_info::ASK_TIMEOUT;
 
 /// Has a server go on in a new append-only file if since its start it has not: what it may have
 /// started behind, a transaction that a power cut has torn, is not in that. Answers whether it

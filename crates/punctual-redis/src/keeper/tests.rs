@@ -54,14 +54,14 @@ async fn a_server_that_is_set_up_otherwise_since_is_noticed() {
     let server = TestServer::start();
     let options: crate::Options = server.address().parse().expect("a good address");
     let calls = Arc::new(Calls::new(options, Library::production()).expect("no files are read"));
-    let standings = Arc::new(Mutex::new(examine(&calls).await.expect("it is there")));
+    let server_infos = Arc::new(Mutex::new(examine(&calls).await.expect("it is there")));
     let problems = || {
-        let known = standings.lock().expect("no panic");
+        let known = server_infos.lock().expect("no panic");
         let of_servers = known.iter().flat_map(|it| it.problems(Durability::Memory));
         of_servers.collect::<Vec<_>>()
     };
     assert_eq!(problems(), Vec::<String>::new());
-    let _keeper = Keeper::that_examines(Duration::ZERO, calls, standings.clone());
+    let _keeper = Keeper::that_examines(Duration::ZERO, calls, server_infos.clone());
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     let watch = Stopwatch::start();
     while problems().is_empty() && watch.elapsed() < seconds(30) {

@@ -36,7 +36,7 @@ async fn settings_that_change_stand_in_health_until_they_are_mended() {
             "{name} {bad}: {:?}",
             ill.problems
         );
-        let known = engine.standings();
+        let known = engine.server_infos();
         assert_eq!(known.len(), 1, "{name}: it is remembered what they said");
         assert_eq!(known[0].problems(Durability::Fsync).len(), 1, "{name}");
         sets(name, good);

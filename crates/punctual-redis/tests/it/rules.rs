@@ -272,13 +272,13 @@ async fn the_rules_are_enough_and_minimal_on_a_cluster() {
     block_in_place(|| cluster.fail_over(SHARD));
     does_it_all(&engine, &other, &here(), &ports).await;
     effects_cross(&address).await;
-    let standings = RedisEngine::examine(options(&address))
+    let server_infos = RedisEngine::examine(options(&address))
         .await
         .expect("doctor");
-    assert_eq!(standings.len(), 6, "replicas too");
+    assert_eq!(server_infos.len(), 6, "replicas too");
     assert!(
-        standings.iter().all(|one| one.silent.is_none()),
-        "{standings:?}"
+        server_infos.iter().all(|one| one.silent.is_none()),
+        "{server_infos:?}"
     );
     assert_eq!(denied(&ports), [""; 0]);
     for node in &*cluster.nodes() {
@@ -341,13 +341,13 @@ async fn the_rules_are_enough_behind_sentinels_and_with_replicas() {
     does_it_all(&engine, &other, &here(), &ports).await;
     keeper_goes_round(&engine).await;
     effects_cross(&address).await;
-    let standings = RedisEngine::examine(options(&address))
+    let server_infos = RedisEngine::examine(options(&address))
         .await
         .expect("doctor");
-    assert_eq!(standings.len(), 3, "replicas too");
+    assert_eq!(server_infos.len(), 3, "replicas too");
     assert!(
-        standings.iter().all(|one| one.silent.is_none()),
-        "{standings:?}"
+        server_infos.iter().all(|one| one.silent.is_none()),
+        "{server_infos:?}"
     );
     let waited = said(master, &["INFO", "commandstats"]);
     assert!(waited.contains("cmdstat_wait:"), "replicas are waited for");

@@ -1,7 +1,7 @@
 //! What servers say of themselves, and whether they can keep what is asked of them.
 
 use punctual::engine::Durability;
-use punctual_redis::{RedisEngine, Standing};
+use punctual_redis::{RedisEngine, ServerInfo};
 
 use super::Check;
 use crate::connect::Address;
@@ -23,63 +23,63 @@ pub(super) async fn checks(address: &Address) -> Result<Vec<Check>> {
             "use TLS, as docs/engines/redis.md describes, unless the network is private",
         ));
     }
-    let standings = RedisEngine::examine(options).await?;
+    let server_infos = RedisEngine::examine(options).await?;
     // A replica stands behind its master.
     let mut promised = None;
-    for standing in &standings {
-        if let Some(why) = &standing.silent {
-            checks.push(silent(standing, why));
+    for server_info in &server_infos {
+        if let Some(why) = &server_info.silent {
+            checks.push(silent(server_info, why));
             continue;
         }
-        checks.push(server(standing));
-        let is_behind_its_master = standing.replica_of.is_some()
-            && standings
+        checks.push(server(server_info));
+        let is_behind_its_master = server_info.replica_of.is_some()
+            && server_infos
                 .iter()
-                .any(|it| Some(&it.host) == standing.replica_of.as_ref());
+                .any(|it| Some(&it.host) == server_info.replica_of.as_ref());
         if is_behind_its_master {
-            checks.push(could_keep(standing, promised));
+            checks.push(could_keep(server_info, promised));
         } else {
-            checks.extend(role(standing));
-            promised = standing.keeps(asked).ok();
-            checks.push(keeps(standing, asked));
+            checks.extend(role(server_info));
+            promised = server_info.keeps(asked).ok();
+            checks.push(keeps(server_info, asked));
         }
-        checks.extend(memory(standing));
-        checks.extend(troubles(standing));
+        checks.extend(memory(server_info));
+        checks.extend(troubles(server_info));
     }
     Ok(checks)
 }
 
 /// Whether a server takes changes, which a replica that the address names does not.
-fn role(standing: &Standing) -> Option<Check> {
-    let master = standing.replica_of.as_ref()?;
+fn role(server_info: &ServerInfo) -> Option<Check> {
+    let master = server_info.replica_of.as_ref()?;
     Some(Check::wrong(
         "role",
         format!(
             "redis at {} is a replica of {master} and accepts no writes",
-            standing.host
+            server_info.host
         ),
         "use the address of its master or of its sentinels",
     ))
 }
 
-fn silent(standing: &Standing, why: &str) -> Check {
-    let master = standing.replica_of.as_deref().unwrap_or_default();
+fn silent(server_info: &ServerInfo, why: &str) -> Check {
+    let master = server_info.replica_of.as_deref().unwrap_or_default();
     Check::warning(
         "server",
         format!(
             "redis at {}, a replica of {master}, cannot be checked: {why}",
-            standing.host
+            server_info.host
         ),
         "check that it runs, accepts the same user and password, and that its name resolves here",
     )
 }
 
 /// A replica that becomes master keeps what it is set up for, not what the master before it was.
-fn could_keep(standing: &Standing, promised: Option<Durability>) -> Check {
-    let how = how(standing);
+fn could_keep(server_info: &ServerInfo, promised: Option<Durability>) -> Check {
+    let how = how(server_info);
     let promised = promised.unwrap_or(Durability::Memory);
-    match standing.could_keep(promised) {
-        Ok(Durability::Replica(_)) if !standing.appendonly => Check::warning(
+    match server_info.could_keep(promised) {
+        Ok(Durability::Replica(_)) if !server_info.appendonly => Check::warning(
             "keeps",
             format!("{promised} as its master: {how}"),
             "set appendonly yes on it: without it starts again with an old snapshot, and may be made master with that",
@@ -92,19 +92,19 @@ fn could_keep(standing: &Standing, promised: Option<Durability>) -> Check {
     }
 }
 
-fn server(standing: &Standing) -> Check {
-    let follows = standing.replica_of.as_ref();
+fn server(server_info: &ServerInfo) -> Check {
+    let follows = server_info.replica_of.as_ref();
     let follows = follows.map_or(String::new(), |master| format!(", a replica of {master}"));
     let finding = format!(
         "{} at {}{follows}, functions {} of {}",
-        standing.version,
-        standing.host,
-        standing
+        server_info.version,
+        server_info.host,
+        server_info
             .functions
             .map_or("none".into(), |version| version.to_string()),
         RedisEngine::functions_version(),
     );
-    match standing.functions {
+    match server_info.functions {
         Some(version) if version > RedisEngine::functions_version() => Check::warning(
             "server",
             finding,
@@ -114,8 +114,8 @@ fn server(standing: &Standing) -> Check {
     }
 }
 
-fn how(standing: &Standing) -> String {
-    match (standing.appendonly, standing.appendfsync.as_str()) {
+fn how(server_info: &ServerInfo) -> String {
+    match (server_info.appendonly, server_info.appendfsync.as_str()) {
         (false, _) => "appendonly no".to_owned(),
         (true, "") => "appendonly yes, appendfsync not readable".to_owned(),
         (true, when) => format!("appendonly yes, appendfsync {when}"),
@@ -129,10 +129,10 @@ pub(super) fn in_two(message: &str) -> (&str, &str) {
         .unwrap_or((message, "check its settings"))
 }
 
-fn keeps(standing: &Standing, asked: Option<Durability>) -> Check {
-    let how = how(standing);
-    match standing.keeps(asked) {
-        Ok(durability @ Durability::Replica(_)) if !standing.appendonly => Check::warning(
+fn keeps(server_info: &ServerInfo, asked: Option<Durability>) -> Check {
+    let how = how(server_info);
+    match server_info.keeps(asked) {
+        Ok(durability @ Durability::Replica(_)) if !server_info.appendonly => Check::warning(
             "keeps",
             format!("{durability}: {how}"),
             "set appendonly yes on it and every replica: one without starts again with an old \
@@ -146,17 +146,17 @@ fn keeps(standing: &Standing, asked: Option<Durability>) -> Check {
     }
 }
 
-fn memory(standing: &Standing) -> Option<Check> {
-    let used = count(standing.used_memory >> 20);
-    let policy = &standing.maxmemory_policy;
-    if standing.maxmemory == 0 {
+fn memory(server_info: &ServerInfo) -> Option<Check> {
+    let used = count(server_info.used_memory >> 20);
+    let policy = &server_info.maxmemory_policy;
+    if server_info.maxmemory == 0 {
         let finding = format!("{used} MiB used, without a bound, {policy}");
         let remedy = "set maxmemory: without it the system kills redis when memory runs out";
         return Some(Check::warning("memory", finding, remedy));
     }
-    let most = count(standing.maxmemory >> 20);
+    let most = count(server_info.maxmemory >> 20);
     let finding = format!("{used} of {most} MiB used, {policy}");
-    Some(if standing.used_memory > standing.maxmemory / 10 * 9 {
+    Some(if server_info.used_memory > server_info.maxmemory / 10 * 9 {
         let remedy = "raise maxmemory; when it is used up, new jobs are refused";
         Check::warning("memory", finding, remedy)
     } else {
@@ -164,40 +164,40 @@ fn memory(standing: &Standing) -> Option<Check> {
     })
 }
 
-fn troubles(standing: &Standing) -> Vec<Check> {
+fn troubles(server_info: &ServerInfo) -> Vec<Check> {
     let mut checks = Vec::new();
-    if standing.write_failed {
+    if server_info.write_failed {
         let finding = format!(
             "redis at {} cannot write its append-only file",
-            standing.host
+            server_info.host
         );
         let remedy = "free space on its disk, and check its log";
-        checks.push(match standing.replica_of {
+        checks.push(match server_info.replica_of {
             None => Check::wrong("disk", finding, remedy),
             Some(_) => Check::warning("disk", finding, remedy),
         });
     }
-    if standing.delayed_fsyncs > 0 {
+    if server_info.delayed_fsyncs > 0 {
         checks.push(Check::warning(
             "disk",
             format!(
                 "redis answered {} times before a slow fsync had finished",
-                count(standing.delayed_fsyncs)
+                count(server_info.delayed_fsyncs)
             ),
             "a kill at such a time loses jobs acknowledged in the last 2 s; use a faster disk",
         ));
     }
-    if standing.appendonly && standing.loads_truncated && !standing.began_anew {
+    if server_info.appendonly && server_info.loads_truncated && !server_info.began_anew {
         checks.push(Check::warning(
             "disk",
             "redis may append after a truncated AOF record and lose later jobs: its AOF was not rewritten since it started",
             "the first call of an engine rewrites it, if its user may: allow +bgrewriteaof",
         ));
     }
-    if !standing.unreadable.is_empty() {
+    if !server_info.unreadable.is_empty() {
         checks.push(Check::warning(
             "settings",
-            format!("not readable: {}", standing.unreadable.join(", ")),
+            format!("not readable: {}", server_info.unreadable.join(", ")),
             "allow the user +config|get, so that the durability can be checked",
         ));
     }

@@ -14,7 +14,7 @@ use crate::node::Node;
 
 /// One server, as it describes itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct ServerInfo {
     /// Its host and port.
     pub host: String,
     /// `redis` or `valkey`, with its version.
@@ -64,14 +64,14 @@ const SETTINGS: [&str; 6] = [
 ];
 
 /// How long a server may take to say how it stands.
-pub(crate) const PATIENCE: Duration = seconds(2);
+pub(crate) const ASK_TIMEOUT: Duration = seconds(2);
 
 const UNREADABLE: &str = "its user may not read appendfsync: allow +config|get";
 
 /// The oldest server that has functions and all that they use.
 const OLDEST: (u32, u32) = (7, 0);
 
-impl Standing {
+impl ServerInfo {
     pub(crate) async fn of(node: &Node, live: &Live, deadline: Deadline) -> Result<Self> {
         let info = node.ask(live, &cmd("INFO"), deadline).await?;
         let info = String::from_redis_value(info).unwrap_or_default();
@@ -79,8 +79,8 @@ impl Standing {
             .lines()
             .filter_map(|line| line.split_once(':'))
             .collect();
-        let told = |name: &str| info.get(name).copied().unwrap_or_default();
-        let number = |name: &str| told(name).parse().unwrap_or(0);
+        let field = |name: &str| info.get(name).copied().unwrap_or_default();
+        let number = |name: &str| field(name).parse().unwrap_or(0);
         let mut command = cmd("CONFIG");
         command.arg("GET").arg(&SETTINGS);
         let (settings, unreadable) = match node.ask(live, &command, deadline).await {
@@ -97,8 +97,8 @@ impl Standing {
             Err(_) => (BTreeMap::new(), SETTINGS.map(String::from).to_vec()),
         };
         let set = |name: &str| settings.get(name).cloned().unwrap_or_default();
-        let version = match told("valkey_version") {
-            "" => format!("redis {}", told("redis_version")),
+        let version = match field("valkey_version") {
+            "" => format!("redis {}", field("redis_version")),
             version => format!("valkey {version}"),
         };
         Ok(Self {
@@ -106,25 +106,25 @@ impl Standing {
             version,
             functions: None,
             maxmemory_policy: match set("maxmemory-policy") {
-                unknown if unknown.is_empty() => told("maxmemory_policy").to_owned(),
+                unknown if unknown.is_empty() => field("maxmemory_policy").to_owned(),
                 policy => policy,
             },
             maxmemory: number("maxmemory"),
             used_memory: number("used_memory"),
-            appendonly: told("aof_enabled") == "1",
+            appendonly: field("aof_enabled") == "1",
             appendfsync: set("appendfsync"),
             no_fsync_on_rewrite: set("no-appendfsync-on-rewrite") == "yes",
             loads_truncated: set("aof-load-truncated") == "yes",
             began_anew: number("aof_rewrites") + number("aof_rewrite_in_progress") > 0,
             replicas: number("connected_slaves"),
             followers: (0..number("connected_slaves"))
-                .filter_map(|nth| follower(told(&format!("slave{nth}"))))
+                .filter_map(|nth| follower(field(&format!("slave{nth}"))))
                 .collect(),
-            replica_of: (told("role") == "slave")
-                .then(|| format!("{}:{}", told("master_host"), told("master_port"))),
+            replica_of: (field("role") == "slave")
+                .then(|| format!("{}:{}", field("master_host"), field("master_port"))),
             silent: None,
             delayed_fsyncs: number("aof_delayed_fsync"),
-            write_failed: told("aof_last_write_status") == "err",
+            write_failed: field("aof_last_write_status") == "err",
             unreadable,
         })
     }
@@ -259,8 +259,8 @@ impl Standing {
 }
 
 /// `ip=127.0.0.1,port=6380,state=online,offset=14,lag=1`
-fn follower(told: &str) -> Option<Host> {
-    let mut fields = told.split(',').filter_map(|field| field.split_once('='));
+fn follower(line: &str) -> Option<Host> {
+    let mut fields = line.split(',').filter_map(|field| field.split_once('='));
     let mut field = |name| fields.find(|(it, _)| *it == name).map(|(_, value)| value);
     Some(Host {
         name: field("ip")?.to_owned(),

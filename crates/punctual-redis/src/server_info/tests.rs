@@ -1,27 +1,27 @@
 use super::*;
 
-fn good() -> Standing {
-    Standing {
+fn good() -> ServerInfo {
+    ServerInfo {
         host: "h:6379".into(),
         version: "redis 7.0.15".into(),
         maxmemory_policy: "noeviction".into(),
         appendonly: true,
         appendfsync: "always".into(),
-        ..Standing::default()
+        ..ServerInfo::default()
     }
 }
 
-fn refusal(standing: &Standing, asked: Option<Durability>) -> String {
-    standing.keeps(asked).expect_err("refused").to_string()
+fn refusal(server_info: &ServerInfo, asked: Option<Durability>) -> String {
+    server_info.keeps(asked).expect_err("refused").to_string()
 }
 
 #[test]
 fn a_server_keeps_the_most_it_is_set_up_for() {
-    let every_second = Standing {
+    let every_second = ServerInfo {
         appendfsync: "everysec".into(),
         ..good()
     };
-    let in_memory = Standing {
+    let in_memory = ServerInfo {
         appendonly: false,
         ..good()
     };
@@ -32,10 +32,10 @@ fn a_server_keeps_the_most_it_is_set_up_for() {
 
 #[test]
 fn what_cannot_be_kept_is_refused_with_the_remedy() {
-    let wrong = |change: fn(&mut Standing), asked, remedy: &str| {
-        let mut standing = good();
-        change(&mut standing);
-        let said = refusal(&standing, asked);
+    let wrong = |change: fn(&mut ServerInfo), asked, remedy: &str| {
+        let mut server_info = good();
+        change(&mut server_info);
+        let said = refusal(&server_info, asked);
         assert!(said.contains(remedy), "{said}");
     };
     let fsync = Some(Durability::Fsync);
@@ -60,7 +60,7 @@ fn what_cannot_be_kept_is_refused_with_the_remedy() {
         fsync,
         "+config|get",
     );
-    let unreadable = |it: &mut Standing| it.appendfsync = String::new();
+    let unreadable = |it: &mut ServerInfo| it.appendfsync = String::new();
     wrong(unreadable, Some(Durability::Os), "+config|get");
     wrong(|_| (), Some(Durability::Replica(1)), "has 0 connected");
     wrong(
@@ -77,7 +77,7 @@ fn what_cannot_be_kept_is_refused_with_the_remedy() {
 
 #[test]
 fn an_always_that_pauses_for_rewrites_is_asked_for_or_refused() {
-    let pauses = Standing {
+    let pauses = ServerInfo {
         no_fsync_on_rewrite: true,
         ..good()
     };
@@ -85,7 +85,7 @@ fn an_always_that_pauses_for_rewrites_is_asked_for_or_refused() {
     assert!(said.contains("no-appendfsync-on-rewrite no"), "{said}");
     let os = Durability::Os;
     assert_eq!(pauses.keeps(Some(os)).unwrap(), os);
-    let every_second = Standing {
+    let every_second = ServerInfo {
         appendfsync: "everysec".into(),
         ..pauses
     };
@@ -94,12 +94,12 @@ fn an_always_that_pauses_for_rewrites_is_asked_for_or_refused() {
 
 #[test]
 fn a_file_that_is_never_synced_is_memory() {
-    let never = Standing {
+    let never = ServerInfo {
         appendfsync: "no".into(),
         ..good()
     };
     assert_eq!(never.keeps(None).unwrap(), Durability::Memory);
-    let unread = Standing {
+    let unread = ServerInfo {
         appendfsync: String::new(),
         ..good()
     };
