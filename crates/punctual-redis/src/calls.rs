@@ -18,7 +18,7 @@ use crate::notes::Notes;
 use crate::options::Options;
 use crate::options::SHARDS_MAX;
 use crate::post::Post;
-use crate::refusal::passing_if_denied;
+use crate::error_mapping::temporary_if_denied;
 use crate::servers::{Kind, Servers};
 use crate::shards::{Shard, Shards};
 use crate::struck::StruckOff;
@@ -200,7 +200,7 @@ impl Calls {
             .call(slot, command, Kind::Looks, self.deadline());
         let is_known = || !self.shards.greeted().is_empty();
         asked.await.map_err(|error| match is_known() {
-            true => passing_if_denied(error),
+            true => temporary_if_denied(error),
             false => error,
         })
     }
@@ -366,7 +366,7 @@ fn bounds(limits: &Limits) -> [usize; 5] {
 
 /// A read found something to be done before it.
 fn is_touch(error: &Error) -> bool {
-    error.kind() == ErrorKind::Internal && error.message() == crate::refusal::TOUCH
+    error.kind() == ErrorKind::Internal && error.message() == crate::error_mapping::TOUCH
 }
 
 /// What a `maintain` of one shard has answered.

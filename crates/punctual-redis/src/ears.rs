@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use crate::calls::Calls;
 use crate::link::Link;
 use crate::node::silent;
-use crate::refusal::{Remedy, remedy};
+use crate::error_mapping::{Recovery, recovery};
 use crate::servers::TRIES;
 use crate::shards::Shard;
 
@@ -400,13 +400,13 @@ impl Ear {
         let answer = within(BLOCKS + PATIENCE, pop.query_async(&mut live.connection)).await;
         let answer = answer.ok_or_else(|| silent(link.host()))?;
         let popped: Option<(Vec<u8>, Vec<u8>, redis::Value)> = answer.map_err(|error| {
-            let is_lost = match remedy(&error, link.host()) {
-                Remedy::Moved(host) => {
+            let is_lost = match recovery(&error, link.host()) {
+                Recovery::Moved(host) => {
                     calls.servers.moved(slot, host);
                     false
                 }
-                Remedy::Later | Remedy::Broken => true,
-                Remedy::Load | Remedy::Final(_) => false,
+                Recovery::Later | Recovery::Broken => true,
+                Recovery::Load | Recovery::Final(_) => false,
             };
             let said = error.to_string();
             Unheard { said, is_lost }

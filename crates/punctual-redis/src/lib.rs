@@ -19,7 +19,7 @@ mod node;
 mod notes;
 mod options;
 mod post;
-mod refusal;
+mod error_mapping;
 mod replicas;
 mod servers;
 mod shards;

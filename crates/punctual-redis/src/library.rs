@@ -4,7 +4,7 @@ use redis::{Cmd, FromRedisValue, RedisError, Value, cmd};
 
 use crate::address::Host;
 use crate::link::Live;
-use crate::refusal::{Remedy, passing, remedy};
+use crate::error_mapping::{Recovery, temporary, recovery};
 
 /// The files of the library, in the order of `functions/ORDER`.
 const FILES: &[&str] = &[
@@ -148,8 +148,8 @@ impl Library {
         ask.arg([self.name, "_version"].concat()).arg(0);
         match send(live, &ask, host).await? {
             Ok(version) => Ok(i64::from_redis_value(version).ok()),
-            Err(error) => match remedy(&error, host) {
-                Remedy::Load => Ok(None),
+            Err(error) => match recovery(&error, host) {
+                Recovery::Load => Ok(None),
                 _ => Err(refused(&error, host)),
             },
         }
@@ -195,9 +195,9 @@ fn refused(error: &RedisError, host: &Host) -> Error {
         );
         return Error::new(ErrorKind::Unsupported, message);
     }
-    match remedy(error, host) {
-        Remedy::Final(refused) => refused,
-        Remedy::Later => passing(error, host),
+    match recovery(error, host) {
+        Recovery::Final(refused) => refused,
+        Recovery::Later => temporary(error, host),
         _ => {
             let message = format!("redis at {host} cannot load the functions: {error}");
             Error::new(ErrorKind::EngineUnavailable, message)

@@ -12,7 +12,7 @@ use redis::{
 
 use crate::address::{Host, Secret};
 use crate::options::Options;
-use crate::refusal::unreachable;
+use crate::error_mapping::unreachable;
 
 /// By when a call must have been answered.
 #[derive(Debug, Clone, Copy)]

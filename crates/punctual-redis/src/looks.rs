@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::address::Place;
 use crate::link::{Dialer, SHARED_FAILURE};
-use crate::refusal::again;
+use crate::error_mapping::again;
 use crate::topology::{Slot, Topology};
 
 /// What was last heard of who answers, and the looks for it.

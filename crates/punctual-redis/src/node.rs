@@ -5,7 +5,7 @@ use redis::{Cmd, Value};
 use crate::address::Host;
 use crate::library::Library;
 use crate::link::{Deadline, Dialer, Link, Live};
-use crate::refusal::{Remedy, remedy};
+use crate::error_mapping::{Recovery, recovery};
 use crate::replicas::{Reached, Replicas};
 use crate::servers::Kind;
 
@@ -96,13 +96,13 @@ impl Node {
         let host = self.link.host();
         match within(deadline.left(), send(live, command)).await {
             Some(Ok(value)) => Ok(value),
-            Some(Err(error)) => match remedy(&error, host) {
-                Remedy::Final(error) => Err(error),
-                Remedy::Broken => {
+            Some(Err(error)) => match recovery(&error, host) {
+                Recovery::Final(error) => Err(error),
+                Recovery::Broken => {
                     self.link.broken(live.generation);
-                    Err(crate::refusal::unreachable(host, &error))
+                    Err(crate::error_mapping::unreachable(host, &error))
                 }
-                _ => Err(crate::refusal::unreachable(host, &error)),
+                _ => Err(crate::error_mapping::unreachable(host, &error)),
             },
             None => {
                 self.link.broken(live.generation);

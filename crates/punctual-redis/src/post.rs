@@ -15,7 +15,7 @@ use crate::clock::ServerClock;
 use crate::gathering::{Answer, Call, Lane};
 use crate::library::Library;
 use crate::link::Deadline;
-use crate::refusal::{again, is_of_other_functions, passing_if_denied, refused, unknown};
+use crate::error_mapping::{again, may_be_of_other_functions, temporary_if_denied, refused, unknown};
 use crate::servers::{Kind, Servers};
 use crate::shards::Shard;
 use crate::wire::Packed;
@@ -174,7 +174,7 @@ impl Post {
                     }
                     let answer = answer.map(|bytes| Answer { bytes, is_repeat });
                     match answer.map_err(|error| of_shard(error, shard).operation(call.verb)) {
-                        Err(error) if is_of_other_functions(&error) => open.push((call, error)),
+                        Err(error) if may_be_of_other_functions(&error) => open.push((call, error)),
                         answer => drop(call.answer.send(answer)),
                     }
                 }
@@ -184,7 +184,7 @@ impl Post {
                 let error = of_shard(error, shard);
                 for call in calls {
                     let error = again(&error).operation(call.verb);
-                    match is_of_other_functions(&error) {
+                    match may_be_of_other_functions(&error) {
                         true => open.push((call, error)),
                         false => drop(call.answer.send(Err(error))),
                     }
@@ -290,7 +290,7 @@ fn several(value: Value, count: usize) -> Result<Vec<Result<Vec<u8>>>> {
 /// Names the shard that is away; others may be there. One that was called before is away, too, to a user that has lost a right.
 fn of_shard(error: Error, shard: &Shard) -> Error {
     let error = match shard.greeted.initialized() {
-        true => passing_if_denied(error),
+        true => temporary_if_denied(error),
         false => error,
     };
     match error.kind() {

@@ -15,7 +15,7 @@ use crate::link::{Deadline, Dialer, Link, Live};
 use crate::looks::Looks;
 use crate::node::{Node, Prepared, Ready, silent};
 use crate::options::Options;
-use crate::refusal::{Remedy, is_of_other_functions, left_open, passing, remedy};
+use crate::error_mapping::{Recovery, may_be_of_other_functions, unknown_outcome, temporary, recovery};
 use crate::replicas::Reached;
 use crate::server_info::{self, ServerInfo};
 use crate::topology::{Slot, Topology};
@@ -108,7 +108,7 @@ impl Servers {
         let answer = self.call_until(slot, wanted, kind, deadline, is_repeat);
         let answer = answer.await;
         match *is_repeat && kind != Kind::Looks {
-            true => answer.map_err(left_open),
+            true => answer.map_err(unknown_outcome),
             false => answer,
         }
     }
@@ -129,7 +129,7 @@ impl Servers {
                 Ok(node) => node,
                 Err(error) => {
                     let waited = self.wait_for(slot, error, &mut backoff, deadline).await;
-                    waited.map_err(|error| self.passing_once_connected(error))?;
+                    waited.map_err(|error| self.temporary_once_connected(error))?;
                     continue;
                 }
             };
@@ -140,7 +140,7 @@ impl Servers {
                 Err(error) => {
                     self.forget(&node);
                     let waited = self.wait_for(slot, error, &mut backoff, deadline).await;
-                    waited.map_err(|error| self.passing_once_connected(error))?;
+                    waited.map_err(|error| self.temporary_once_connected(error))?;
                     continue;
                 }
             };
@@ -171,21 +171,21 @@ impl Servers {
                     continue;
                 }
             };
-            match remedy(&error, host) {
-                Remedy::Final(error) => {
+            match recovery(&error, host) {
+                Recovery::Final(error) => {
                     let is_over = std::mem::replace(&mut renewed, true);
                     if is_over
-                        || !is_of_other_functions(&error)
+                        || !may_be_of_other_functions(&error)
                         || within(deadline.left(), self.is_older(&node, &ready)).await != Some(true)
                     {
                         return Err(error);
                     }
                 }
-                Remedy::Moved(to) if moves < MOVES_MAX => {
+                Recovery::Moved(to) if moves < MOVES_MAX => {
                     moves += 1;
                     self.topology().moved(slot, to);
                 }
-                Remedy::Load => {
+                Recovery::Load => {
                     node.lacks_functions(&ready).await;
                     loads += 1;
                     if loads > LOADS_AT_ONCE {
@@ -195,12 +195,12 @@ impl Servers {
                         self.wait_for(slot, error, &mut backoff, deadline).await?;
                     }
                 }
-                Remedy::Moved(_) | Remedy::Later => {
+                Recovery::Moved(_) | Recovery::Later => {
                     self.forget(&node);
-                    let error = passing(&error, host);
+                    let error = temporary(&error, host);
                     self.wait_for(slot, error, &mut backoff, deadline).await?;
                 }
-                Remedy::Broken => {
+                Recovery::Broken => {
                     *is_repeat = true;
                     node.give_up(&ready.live, kind);
                     self.forget(&node);
@@ -324,7 +324,7 @@ impl Servers {
 
     /// Once the servers were good, a certificate or a password that no new connection is made with says nothing of what was
     /// to be sent: to its sender the engine is away, and nothing that was sent is refused.
-    fn passing_once_connected(&self, error: Error) -> Error {
+    fn temporary_once_connected(&self, error: Error) -> Error {
         if error.is_retryable() || self.promised.get().is_none() {
             return error;
         }

@@ -229,7 +229,7 @@ async fn question(witness: &Host, dialer: &Dialer, command: &redis::Cmd) -> Resu
     let asked = async {
         let mut connection = dialer.dial(witness).await?;
         let answer = command.query_async(&mut connection).await;
-        answer.map_err(|error| crate::refusal::unreachable(witness, &error))
+        answer.map_err(|error| crate::error_mapping::unreachable(witness, &error))
     };
     within(WITNESS, asked).await.unwrap_or_else(|| {
         let message = format!("redis at {witness} gave no answer in time");

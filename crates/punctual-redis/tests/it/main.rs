@@ -57,7 +57,7 @@ mod lagging;
 /// Records that a later version has written.
 mod later;
 /// Calls that were done, refused when they are sent again.
-mod left_open;
+mod unknown_outcome;
 /// Hears what is logged.
 mod logs;
 /// Settles whose answer is lost.

@@ -1,51 +1,51 @@
-//! What a server refuses, in the words of the contract.
+//! Maps errors of a server to errors of the contract, and to what the caller does about them.
 
 use punctual::{Error, ErrorKind};
 use redis::RedisError;
 
 use crate::address::Host;
 
-/// What a caller does about a server's refusal.
+/// What a caller does about an error of a server.
 #[derive(Debug)]
-pub(crate) enum Remedy {
-    /// Send it to that node from now on.
+pub(crate) enum Recovery {
+    /// Send the call to that node from now on.
     Moved(Host),
-    /// Look anew who answers for what, and try again a little later.
+    /// Refresh the topology, and try again a little later.
     Later,
     /// Load the library, and try again at once.
     Load,
-    /// The connection broke: whether it was done is not known.
+    /// The connection broke: the call may have been done.
     Broken,
-    /// Nothing can be done.
+    /// No second try helps.
     Final(Error),
 }
 
-/// Sorts a refusal of a call.
-pub(crate) fn remedy(error: &RedisError, host: &Host) -> Remedy {
+/// The recovery action for an error of a call.
+pub(crate) fn recovery(error: &RedisError, host: &Host) -> Recovery {
     let code = error.code().unwrap_or("");
     let said = error.detail().unwrap_or("");
     match code {
-        "MOVED" => target(said, host).map_or(Remedy::Later, Remedy::Moved),
+        "MOVED" => target(said, host).map_or(Recovery::Later, Recovery::Moved),
         // Half of a shard is there and half here, and no call is right on either half: it is asked again until it has
         // moved.
-        "ASK" => Remedy::Later,
+        "ASK" => Recovery::Later,
         "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" | "BUSY"
-        | "UNKILLABLE" => Remedy::Later,
-        "ERR" if said.contains("Function not found") => Remedy::Load,
-        "" => Remedy::Broken,
-        _ => Remedy::Final(refused(code, said)),
+        | "UNKILLABLE" => Recovery::Later,
+        "ERR" if said.contains("Function not found") => Recovery::Load,
+        "" => Recovery::Broken,
+        _ => Recovery::Final(refused(code, said)),
     }
 }
 
 /// Whether functions of another version may have said that of what they do not know.
-pub(crate) fn is_of_other_functions(error: &Error) -> bool {
+pub(crate) fn may_be_of_other_functions(error: &Error) -> bool {
     use ErrorKind::{DataDamaged, Internal, InvalidInput, Unsupported};
     let kinds = [DataDamaged, Internal, InvalidInput, Unsupported];
     kinds.contains(&error.kind()) && error.message() != TOUCH
 }
 
-/// A refusal that passes by itself or by somebody's hand, for who ran out of time before.
-pub(crate) fn passing(error: &RedisError, host: &Host) -> Error {
+/// An error that ends by itself or once the operator acts, for a call whose deadline comes first.
+pub(crate) fn temporary(error: &RedisError, host: &Host) -> Error {
     let said = error.detail().unwrap_or("");
     let message = match error.code().unwrap_or("") {
         "ASK" => {
@@ -101,7 +101,7 @@ const DENIES: &str = "redis refuses ";
 
 /// A user that could call a shard before, and may not any more or is known no more, says nothing of what was called: to its
 /// sender the engine is away until somebody mends that.
-pub(crate) fn passing_if_denied(error: Error) -> Error {
+pub(crate) fn temporary_if_denied(error: Error) -> Error {
     let is_denied = error.kind() == ErrorKind::InvalidInput && error.message().starts_with(DENIES);
     if !is_denied {
         return error;
@@ -110,7 +110,7 @@ pub(crate) fn passing_if_denied(error: Error) -> Error {
 }
 
 /// What a server answers to a call that it may have done before: a refusal for its state says nothing of that.
-pub(crate) fn left_open(error: Error) -> Error {
+pub(crate) fn unknown_outcome(error: Error) -> Error {
     match error.kind() {
         ErrorKind::EngineFull | ErrorKind::DurabilityUnavailable => unknown(error.message()),
         _ => error,
