@@ -21,9 +21,9 @@ use crate::post::Post;
 use crate::error_mapping::temporary_if_denied;
 use crate::servers::{Kind, Servers};
 use crate::shards::{Shard, Shards};
-use crate::struck::StruckOff;
+use crate::outbox_acks::OutboxAcks;
 use crate::topology::Slot;
-use crate::unbegun::{self, Unbegun};
+use crate::uninitialised::{self, Uninitialised};
 use crate::wire::mp::{MapWriter, Mp, read_instant};
 use crate::wire::{Instance, Packed, control, stats};
 
@@ -38,8 +38,8 @@ pub(crate) struct Calls {
     pub(crate) library: Arc<Library>,
     pub(crate) options: Options,
     pub(crate) notes: Notes,
-    pub(crate) struck: StruckOff,
-    pub(crate) unbegun: Unbegun,
+    pub(crate) outbox_acks: OutboxAcks,
+    pub(crate) uninitialised: Uninitialised,
     post: Arc<Post>,
     /// The servers' clock, or one that tests move.
     pub(crate) clock: Arc<dyn Clock>,
@@ -63,8 +63,8 @@ impl Calls {
                 .clone()
                 .unwrap_or_else(|| Arc::new(heard.clone())),
             notes: Notes::default(),
-            struck: StruckOff::default(),
-            unbegun: Unbegun::default(),
+            outbox_acks: OutboxAcks::default(),
+            uninitialised: Uninitialised::default(),
             library,
             options,
         })
@@ -277,23 +277,23 @@ impl Calls {
             looked => looked.map(|_| false)?,
         };
         let is_there = !is_lost && shard.instance() != Instance::default();
-        self.unbegun.note(shard, !is_there);
+        self.uninitialised.note(shard, !is_there);
         match is_there {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::DataMissing, unbegun::MESSAGE)
+            false => Err(Error::new(ErrorKind::DataMissing, uninitialised::MESSAGE)
                 .with("namespace", &shard.namespace)
                 .with("shard", shard.index)),
         }
     }
 
     /// What `health` says of shards that calls were refused for, looked at again.
-    pub(crate) async fn unbegun(&self) -> Vec<NamespaceProblem> {
-        let (known, deadline) = (self.unbegun.known(), self.deadline());
+    pub(crate) async fn uninitialised(&self) -> Vec<NamespaceProblem> {
+        let (known, deadline) = (self.uninitialised.known(), self.deadline());
         let looks =
             known.iter().map(
                 async |shard| match self.must_be_there(shard, deadline).await {
                     Err(error) if error.kind() == ErrorKind::DataMissing => {
-                        Some(unbegun::problem(shard))
+                        Some(uninitialised::problem(shard))
                     }
                     // One that cannot be asked is told of elsewhere.
                     _ => None,

@@ -14,7 +14,7 @@ use crate::keeper::Keeper;
 use crate::library::Library;
 use crate::options::Options;
 use crate::server_info::ServerInfo;
-use crate::torn_end;
+use crate::truncated_aof;
 use crate::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
 
@@ -119,7 +119,7 @@ impl RedisEngine {
         let weakest = kept?.into_iter().min_by_key(strength);
         let mut durability = weakest.unwrap_or(Durability::Memory);
         if durability == Durability::Fsync {
-            durability = torn_end::leave_all_behind(&calls).await?;
+            durability = truncated_aof::rewrite_all(&calls).await?;
         }
         calls.servers.promise(durability);
         let server_infos = Arc::new(Mutex::new(server_infos));
@@ -381,7 +381,7 @@ impl Engine for RedisEngine {
         let late = infos.iter().flat_map(|info| info.late.iter().cloned());
         let mut of_namespaces = self.late_queues(late.collect()).await;
         of_namespaces.extend(infos.iter().flat_map(|info| info.problems.iter().cloned()));
-        of_namespaces.extend(self.calls.unbegun().await);
+        of_namespaces.extend(self.calls.uninitialised().await);
         let now = infos.iter().map(|info| info.now).max();
         Ok(Info {
             engine: "redis",

@@ -24,12 +24,12 @@ mod replicas;
 mod servers;
 mod shards;
 mod server_info;
-mod struck;
+mod outbox_acks;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod topology;
-mod torn_end;
-mod unbegun;
+mod truncated_aof;
+mod uninitialised;
 mod verbs;
 mod waiting;
 mod wire;

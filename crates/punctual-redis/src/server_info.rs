@@ -33,10 +33,10 @@ pub struct ServerInfo {
     pub appendfsync: String,
     /// Whether it stops syncing while it rewrites that file.
     pub no_fsync_on_rewrite: bool,
-    /// Whether it starts with a torn end of that file (`aof-load-truncated yes`).
+    /// Whether it starts with a truncated transaction of that file (`aof-load-truncated yes`).
     pub loads_truncated: bool,
     /// Whether it has begun a new file since it started, as the first call to it has it do: what comes is not
-    /// written behind a torn end.
+    /// written behind a truncated transaction.
     pub began_anew: bool,
     /// Replicas that are connected.
     pub replicas: u64,

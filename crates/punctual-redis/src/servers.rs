@@ -19,7 +19,7 @@ use crate::error_mapping::{Recovery, may_be_of_other_functions, unknown_outcome,
 use crate::replicas::Reached;
 use crate::server_info::{self, ServerInfo};
 use crate::topology::{Slot, Topology};
-use crate::torn_end;
+use crate::truncated_aof;
 
 /// The servers of an engine: who answers for a slot, with one connection to each.
 ///
@@ -296,7 +296,7 @@ impl Servers {
                         node.link.broken(live.generation);
                     }
                 })?;
-            let left = torn_end::leave_behind(node, &live).await?;
+            let left = truncated_aof::rewrite_once(node, &live).await?;
             self.tell_unkept(node, &live, left).await?;
             *prepared = Prepared {
                 generation: live.generation,
@@ -343,7 +343,7 @@ impl Servers {
         let server_info = ServerInfo::of(node, live, deadline).await?;
         let message = match server_info.keeps(Some(level)) {
             Err(error) => Some(error.message().to_owned()),
-            Ok(_) if level == Durability::Fsync && !has_left => Some(torn_end::message(node)),
+            Ok(_) if level == Durability::Fsync && !has_left => Some(truncated_aof::message(node)),
             Ok(_) => None,
         };
         let mut unkept = self.unkept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -94,8 +94,8 @@ impl Calls {
                 .change_within(from, "outbox", Kind::Changes, &strike, deadline)
                 .await?;
             let source = name_of(from);
-            for (target, since) in outbox::struck(&reply)? {
-                self.struck
+            for (target, since) in outbox::ack(&reply)? {
+                self.outbox_acks
                     .learn((source.clone(), target), (read.now, since));
             }
         }
@@ -162,7 +162,7 @@ impl Calls {
         entries: &[Posted],
     ) -> Result<Option<Vec<Taken>>> {
         let pair = (name_of(from), name_of(to));
-        let known = self.struck.take_old(&pair, read_at);
+        let known = self.outbox_acks.take_old(&pair, read_at);
         let map = outbox::deliver(&pair.0, read_at, known, entries);
         let reply = self.change(to, "deliver", Kind::Changes, &map).await?;
         outbox::taken(&reply, entries.len())

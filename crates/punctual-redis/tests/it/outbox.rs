@@ -223,7 +223,7 @@ async fn effects_that_two_deliver_at_once_arrive_once() {
 fn deliver(
     server: &TestServer,
     read_at: u64,
-    struck: Option<[u64; 2]>,
+    outbox_acks: Option<[u64; 2]>,
     entry: &[u8; 16],
 ) -> Vec<u8> {
     let number = |n: u64| [&[0xcf], &n.to_be_bytes()[..]].concat();
@@ -238,9 +238,9 @@ fn deliver(
         b"{}",
     ]
     .concat();
-    let mut map = vec![0x83 + u8::from(struck.is_some())];
+    let mut map = vec![0x83 + u8::from(ack.is_some())];
     map.extend([text(b"f"), text(b"default/0"), text(b"t"), number(read_at)].concat());
-    if let Some([by, before]) = struck {
+    if let Some([by, before]) = ack {
         map.extend([text(b"k"), vec![0x92], number(by), number(before)].concat());
     }
     map.extend(
@@ -281,7 +281,7 @@ async fn what_was_read_long_ago_is_not_delivered_any_more() {
     let posted = u64::from_be_bytes([1; 8]);
     deliver(&server, posted + 10, None, &old);
     assert_eq!(late().await, 1);
-    // Its source has struck the old one off, so this shard forgets it with the next one, and the
+    // Its source has ack the old one off, so this shard forgets it with the next one, and the
     // job itself is gone: who still carries that reading must not be let in.
     server.cli(&["DEL", "punctual:{default/1}:b"]);
     deliver(&server, posted + 30, Some([posted + 20, posted + 15]), &new);

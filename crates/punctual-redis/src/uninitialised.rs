@@ -1,4 +1,4 @@
-//! Shards that must be there, and are not.
+//! Shards that were never initialised although the address says `data=required`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use punctual::engine::NamespaceProblem;
 
 use crate::shards::Shard;
 
-/// Those that calls were refused for, as data are required and there were none.
+/// Shards whose calls failed because data are required and there are none.
 #[derive(Debug, Default)]
-pub(crate) struct Unbegun(Mutex<BTreeMap<(Namespace, u16), Arc<Shard>>>);
+pub(crate) struct Uninitialised(Mutex<BTreeMap<(Namespace, u16), Arc<Shard>>>);
 
-/// As many are remembered; whoever asks for more is told all the same.
+/// At most this many are remembered; calls to others still return the error.
 const REMEMBERED_MAX: usize = 16;
 
-/// What a call to such a shard is answered.
+/// The error of a call to such a shard.
 pub(crate) const MESSAGE: &str = "redis has nothing of this namespace or of a shard of it, and the address says \
      data=required: it was flushed, started empty, or is another server or database; bring the data back, or begin anew \
      by punctual queues list at the same address without data=required";
@@ -27,8 +27,8 @@ pub(crate) fn problem(shard: &Shard) -> NamespaceProblem {
     }
 }
 
-impl Unbegun {
-    /// Notes that a look found nothing in a shard, or that there is something by now.
+impl Uninitialised {
+    /// Notes that a read found nothing in a shard, or that data are there by now.
     pub(crate) fn note(&self, shard: &Arc<Shard>, is_missing: bool) {
         let key = (shard.namespace.clone(), shard.index);
         let mut known = self.lock();

@@ -1,3 +1,5 @@
+//! Starts a new append-only file on a server whose file may end in a truncated transaction.
+
 use std::sync::Arc;
 
 use punctual::engine::Durability;
@@ -17,20 +19,20 @@ use crate::server_info::ASK_TIMEOUT;
 /// Redis up to 7.0.15 at least starts with such an end by default (`aof-load-truncated yes`), writes on
 /// behind it without having ended the transaction, and at its next start drops or half runs all that it
 /// acknowledged since.
-pub(crate) async fn leave_behind(node: &Node, live: &Live) -> Result<bool> {
+pub(crate) async fn rewrite_once(node: &Node, live: &Live) -> Result<bool> {
     let deadline = Deadline::within(PATIENCE);
     let mut command = cmd("INFO");
     command.arg("persistence");
-    let told = node.ask(live, &command, deadline).await?;
-    let told = String::from_redis_value(told).unwrap_or_default();
-    let goes_on_in_an_old_file = [
+    let answer = node.ask(live, &command, deadline).await?;
+    let answer = String::from_redis_value(answer).unwrap_or_default();
+    let appends_to_an_old_file = [
         "aof_enabled:1",
         "aof_rewrites:0",
         "aof_rewrite_in_progress:0",
     ]
     .iter()
-    .all(|sign| told.lines().any(|line| line == *sign));
-    if !goes_on_in_an_old_file || !starts_with_a_torn_end(node, live, deadline).await {
+    .all(|sign| answer.lines().any(|line| line == *sign));
+    if !appends_to_an_old_file || !loads_truncated_files(node, live, deadline).await {
         return Ok(true);
     }
     match node.ask(live, &cmd("BGREWRITEAOF"), deadline).await {
@@ -41,22 +43,22 @@ pub(crate) async fn leave_behind(node: &Node, live: &Live) -> Result<bool> {
     }
 }
 
-async fn starts_with_a_torn_end(node: &Node, live: &Live, deadline: Deadline) -> bool {
+async fn loads_truncated_files(node: &Node, live: &Live, deadline: Deadline) -> bool {
     let mut setting = cmd("CONFIG");
     setting.arg("GET").arg("aof-load-truncated");
-    let told = node.ask(live, &setting, deadline).await;
-    let told = told.ok().map(Vec::<Value>::from_redis_value);
-    let told = told.and_then(std::result::Result::ok).unwrap_or_default();
-    !matches!(told.as_slice(), [_, Value::BulkString(no)] if no == b"no")
+    let answer = node.ask(live, &setting, deadline).await;
+    let answer = answer.ok().map(Vec::<Value>::from_redis_value);
+    let answer = answer.and_then(std::result::Result::ok).unwrap_or_default();
+    !matches!(answer.as_slice(), [_, Value::BulkString(no)] if no == b"no")
 }
 
-/// What servers that sync each change keep: one that may write on behind a torn end loses more than
+/// What servers that sync each change keep: one that may write on behind a truncated transaction loses more than
 /// its last second.
-pub(crate) async fn leave_all_behind(calls: &Calls) -> Result<Durability> {
+pub(crate) async fn rewrite_all(calls: &Calls) -> Result<Durability> {
     let deadline = calls.deadline();
     let mut backoff = TRIES;
     loop {
-        let forbids = match who_forbids(calls, deadline).await {
+        let forbids = match first_that_refuses(calls, deadline).await {
             Err(error) => {
                 calls.servers.wait(error, &mut backoff, deadline).await?;
                 continue;
@@ -71,9 +73,9 @@ pub(crate) async fn leave_all_behind(calls: &Calls) -> Result<Durability> {
     }
 }
 
-async fn who_forbids(calls: &Calls, deadline: Deadline) -> Result<Option<Arc<Node>>> {
+async fn first_that_refuses(calls: &Calls, deadline: Deadline) -> Result<Option<Arc<Node>>> {
     for node in calls.servers.masters(deadline).await? {
-        if !leave_behind(&node, &node.live().await?).await? {
+        if !rewrite_once(&node, &node.live().await?).await? {
             return Ok(Some(node));
         }
     }
@@ -88,8 +90,8 @@ fn refused(node: &Node) -> Error {
 /// The same in words, with the remedy.
 pub(crate) fn message(node: &Node) -> String {
     format!(
-        "redis at {} cannot keep durability=fsync; after a power cut it may write on behind a torn end of \
-         its append-only file, and begins no new one: allow the user +bgrewriteaof and look at its log, or set aof-load-truncated no",
+        "redis at {} cannot keep durability=fsync; after a power cut it may append behind a truncated transaction in \
+         its append-only file, and it starts no new file: allow the user +bgrewriteaof and read its log, or set aof-load-truncated no",
         node.host()
     )
 }
