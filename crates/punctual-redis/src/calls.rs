@@ -11,13 +11,13 @@ use punctual::{Error, ErrorKind, Limits, Namespace, Result};
 use redis::{FromRedisValue, Value, cmd};
 
 use crate::clock::ServerClock;
-use crate::gathering::Answer;
+use crate::batcher::Answer;
 use crate::library::Library;
 use crate::link::Deadline;
 use crate::notes::Notes;
 use crate::options::Options;
 use crate::options::SHARDS_MAX;
-use crate::post::Post;
+use crate::dispatcher::Dispatcher;
 use crate::error_mapping::temporary_if_denied;
 use crate::servers::{Kind, Servers};
 use crate::shards::{Shard, Shards};
@@ -40,28 +40,28 @@ pub(crate) struct Calls {
     pub(crate) notes: Notes,
     pub(crate) outbox_acks: OutboxAcks,
     pub(crate) uninitialised: Uninitialised,
-    post: Arc<Post>,
+    dispatcher: Arc<Dispatcher>,
     /// The servers' clock, or one that tests move.
     pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Calls {
     pub(crate) fn new(options: Options, library: Library) -> Result<Self> {
-        let heard = ServerClock::default();
+        let server_clock = ServerClock::default();
         let servers = Arc::new(Servers::new(&options, library.clone())?);
         let library = Arc::new(library);
         Ok(Self {
-            post: Arc::new(Post {
+            dispatcher: Arc::new(Dispatcher {
                 servers: servers.clone(),
                 library: library.clone(),
-                heard: heard.clone(),
+                server_clock: server_clock.clone(),
             }),
             servers,
             shards: Shards::default(),
             clock: options
                 .clock
                 .clone()
-                .unwrap_or_else(|| Arc::new(heard.clone())),
+                .unwrap_or_else(|| Arc::new(server_clock.clone())),
             notes: Notes::default(),
             outbox_acks: OutboxAcks::default(),
             uninitialised: Uninitialised::default(),
@@ -104,7 +104,7 @@ impl Calls {
         self.register(shard, deadline).await;
         let body = pack(shard.instance()).into();
         // Boxed: callers nest deep enough without it.
-        let delivery = self.post.deliver(shard, verb, cost_us, body, deadline);
+        let delivery = self.dispatcher.deliver(shard, verb, cost_us, body, deadline);
         delivery.boxed().await
     }
 
@@ -341,10 +341,10 @@ impl Calls {
         deadline: Deadline,
     ) -> Result<Mp> {
         let body = [shard.instance().as_slice(), &map.packed()].concat().into();
-        let (reply, took) = self.post.send(shard, verb, kind, &body, deadline).await?;
+        let (reply, took) = self.dispatcher.send(shard, verb, kind, &body, deadline).await?;
         let reply = Mp::read(&reply.bytes).map_err(|error| error.operation(verb))?;
         if let Ok(Some(now)) = reply.get("n").some(read_instant) {
-            self.post.heard.hear(now, took);
+            self.dispatcher.server_clock.observe(now, took);
         }
         if let Mp::Bytes(instance) = reply.get("i") {
             shard.learn(instance.as_slice().try_into().unwrap_or_default());

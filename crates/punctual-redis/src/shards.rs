@@ -8,7 +8,7 @@ use punctual::time::Stopwatch;
 use punctual::{Error, ErrorKind, JobId, NewJob};
 use tokio::sync::{OnceCell, watch};
 
-use crate::gathering::{Gathering, Lane};
+use crate::batcher::{Batcher, CallClass};
 use crate::topology::Slot;
 use crate::wire::Instance;
 
@@ -21,7 +21,7 @@ pub(crate) struct Shard {
     pub(crate) base: String,
     pub(crate) slot: Slot,
     instance: Mutex<Option<Instance>>,
-    gatherings: [Gathering; 2],
+    batchers: [Batcher; 2],
     answered: Mutex<Option<Answered>>,
     kept: Mutex<Option<Stopwatch>>,
     /// Whether duties were left that had come when this process last did some.
@@ -47,7 +47,7 @@ impl Shard {
             base: format!("punctual:{{{tag}}}"),
             slot: Slot::of_tag(&tag),
             instance: Mutex::default(),
-            gatherings: Default::default(),
+            batchers: Default::default(),
             answered: Mutex::default(),
             kept: Mutex::default(),
             behind: AtomicBool::new(false),
@@ -59,11 +59,11 @@ impl Shard {
         }
     }
 
-    /// Its calls of a lane that wait for those in flight.
-    pub(crate) fn gathering(&self, lane: Lane) -> &Gathering {
-        match lane {
-            Lane::Enqueues => &self.gatherings[0],
-            Lane::Leases => &self.gatherings[1],
+    /// Its calls of a class that wait for those in flight.
+    pub(crate) fn batcher(&self, class: CallClass) -> &Batcher {
+        match class {
+            CallClass::Enqueues => &self.batchers[0],
+            CallClass::Leases => &self.batchers[1],
         }
     }
 

@@ -1,4 +1,4 @@
-//! Packed calls on their way to a shard. Those that come while others are in flight leave together,
+//! Packed calls on their way to a shard. Those that come while others are in in_flight leave together,
 //! in the order in which they came; none waits for company.
 
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use redis::Value;
 use tokio::sync::oneshot;
 
 use crate::clock::ServerClock;
-use crate::gathering::{Answer, Call, Lane};
+use crate::batcher::{Answer, Call, CallClass};
 use crate::library::Library;
 use crate::link::Deadline;
 use crate::error_mapping::{again, may_be_of_other_functions, temporary_if_denied, refused, unknown};
@@ -22,16 +22,16 @@ use crate::wire::Packed;
 
 /// Sends calls, and hears what time it is there.
 #[derive(Debug)]
-pub(crate) struct Post {
+pub(crate) struct Dispatcher {
     pub(crate) servers: Arc<Servers>,
     pub(crate) library: Arc<Library>,
-    pub(crate) heard: ServerClock,
+    pub(crate) server_clock: ServerClock,
 }
 
-/// What a flight that ends at the same time has to say is worth more than that time is over.
+/// The answer of a batch that ends at the deadline is worth more than a timeout.
 const GRACE: Duration = millis(50);
 
-impl Post {
+impl Dispatcher {
     /// Sends a packed call of some cost, with what others send to the same shard now.
     ///
     /// Dropped before it has left, it is not sent; later, it is not sent again: it would come after what
@@ -45,8 +45,8 @@ impl Post {
         deadline: Deadline,
     ) -> Result<Answer> {
         let (answer, answered) = oneshot::channel();
-        let lane = Lane::of(verb);
-        let leaves = shard.gathering(lane).join(Call {
+        let class = CallClass::of(verb);
+        let leaves = shard.batcher(class).join(Call {
             verb,
             body,
             cost_us,
@@ -54,7 +54,7 @@ impl Post {
             answer,
         });
         if leaves {
-            tokio::spawn(self.clone().fly(shard.clone(), lane));
+            tokio::spawn(self.clone().run(shard.clone(), class));
         }
         match within(deadline.left() + GRACE, answered).await {
             Some(Ok(answer)) => answer,
@@ -68,27 +68,27 @@ impl Post {
         }
     }
 
-    /// Carries calls for as long as there are any.
-    async fn fly(self: Arc<Self>, shard: Arc<Shard>, lane: Lane) {
-        let mut flight = shard.gathering(lane).flight();
-        while let Some(calls) = flight.next() {
-            self.carry(&shard, lane, calls).await;
+    /// Sends batches as long as calls wait.
+    async fn run(self: Arc<Self>, shard: Arc<Shard>, class: CallClass) {
+        let mut in_flight = shard.batcher(class).start();
+        while let Some(calls) = in_flight.next() {
+            self.send_batch(&shard, class, calls).await;
         }
     }
 
-    async fn carry(&self, shard: &Shard, lane: Lane, calls: Vec<Call>) {
+    async fn send_batch(&self, shard: &Shard, class: CallClass, calls: Vec<Call>) {
         let Some(deadline) = latest(&calls) else {
             return;
         };
         let mut is_repeat = false;
         let mut refused = self
-            .carry_once(shard, lane, calls, deadline, &mut is_repeat)
+            .send_batch_once(shard, class, calls, deadline, &mut is_repeat)
             .await;
         // A refusal has changed nothing; a sending before it may have.
         if !refused.is_empty() && self.servers.has_older(shard.slot, deadline).await {
             let calls = refused.into_iter().map(|(call, _)| call).collect();
             refused = self
-                .carry_once(shard, lane, calls, deadline, &mut is_repeat)
+                .send_batch_once(shard, class, calls, deadline, &mut is_repeat)
                 .await;
         }
         for (call, error) in refused {
@@ -98,17 +98,17 @@ impl Post {
 
     /// Answers those of several calls, with what they are refused, that are of functions of another version perhaps;
     /// all others are answered to their callers. Notes whether they were sent more than once.
-    async fn carry_once(
+    async fn send_batch_once(
         &self,
         shard: &Shard,
-        lane: Lane,
+        class: CallClass,
         mut calls: Vec<Call>,
         deadline: Deadline,
         is_repeat: &mut bool,
     ) -> Vec<(Call, Error)> {
         if let [_, _, ..] = &calls[..] {
             return self
-                .carry_several(shard, lane, calls, deadline, is_repeat)
+                .send_several(shard, class, calls, deadline, is_repeat)
                 .await;
         }
         let Some(call) = calls.pop() else {
@@ -125,28 +125,28 @@ impl Post {
             is_repeat,
         );
         let reply = sent.await.map(|(answer, took)| {
-            self.hear(&answer.bytes, took);
+            self.observe_time(&answer.bytes, took);
             answer
         });
         let _gone = call.answer.send(reply);
         Vec::new()
     }
 
-    async fn carry_several(
+    async fn send_several(
         &self,
         shard: &Shard,
-        lane: Lane,
+        class: CallClass,
         mut calls: Vec<Call>,
         deadline: Deadline,
         is_repeat: &mut bool,
     ) -> Vec<(Call, Error)> {
         let of_those_who_wait = || {
             calls.retain(|call| !call.answer.is_closed());
-            let verbs: Vec<u8> = calls.iter().map(|call| lane.letter(call.verb)).collect();
+            let verbs: Vec<u8> = calls.iter().map(|call| class.letter(call.verb)).collect();
             let bodies = calls.iter().flat_map(|call| call.body.arguments());
-            let told = lane.tells_verbs().then_some(verbs.as_slice());
-            let arguments = told.into_iter().chain(bodies);
-            let function = lane.function();
+            let letters = class.names_verbs().then_some(verbs.as_slice());
+            let arguments = letters.into_iter().chain(bodies);
+            let function = class.function();
             let command = || self.library.call(false, function, &shard.base, arguments);
             (!calls.is_empty()).then(command).map(Cow::Owned)
         };
@@ -170,7 +170,7 @@ impl Post {
                 let took = watch.elapsed();
                 for (call, answer) in calls.into_iter().zip(answers) {
                     if let Ok(reply) = &answer {
-                        self.hear(reply, took);
+                        self.observe_time(reply, took);
                     }
                     let answer = answer.map(|bytes| Answer { bytes, is_repeat });
                     match answer.map_err(|error| of_shard(error, shard).operation(call.verb)) {
@@ -246,10 +246,10 @@ impl Post {
     }
 
     /// A packed answer begins with the time there.
-    fn hear(&self, reply: &[u8], took: Duration) {
+    fn observe_time(&self, reply: &[u8], took: Duration) {
         if let Some(now) = reply.first_chunk() {
             let now = Timestamp::from_micros(u64::from_be_bytes(*now));
-            self.heard.hear(now, took);
+            self.server_clock.observe(now, took);
         }
     }
 }

@@ -28,14 +28,14 @@ pub(crate) struct Answer {
 
 /// Which calls may leave together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum CallClass {
     /// New jobs: refused when memory is full.
     Enqueues,
     /// Claims, extends and settles: never refused for that.
     Leases,
 }
 
-impl Lane {
+impl CallClass {
     pub(crate) fn of(verb: &str) -> Self {
         match verb {
             "enqueue" => Self::Enqueues,
@@ -52,7 +52,7 @@ impl Lane {
     }
 
     /// Whether that function must be told which verb each call is.
-    pub(crate) fn tells_verbs(self) -> bool {
+    pub(crate) fn names_verbs(self) -> bool {
         self == Self::Leases
     }
 
@@ -65,8 +65,8 @@ impl Lane {
     }
 }
 
-/// Flights at the same time, of one lane of one shard.
-const FLIGHTS_MAX: usize = 3;
+/// Batches in flight at the same time, of one class of one shard.
+const IN_FLIGHT_MAX: usize = 3;
 /// Calls that leave together.
 const CALLS_MAX: usize = 256;
 /// Bytes that leave together: each is copied three times, about 7 ns.
@@ -74,35 +74,35 @@ const BYTES_MAX: usize = 64 << 10;
 /// How long calls that leave together may keep the server. More would save nothing: what a call
 /// costs besides its items is shared by then, and what is stored together has to fit its caches.
 const COST_MAX_US: usize = 800;
-/// Calls that keep the server so long have no more to gain by waiting for a flight to land.
+/// Calls that keep the server so long have no more to gain by waiting for a batch in flight.
 const FULL_US: usize = 400;
 
-/// The calls of one lane of one shard that wait for those in flight.
+/// The calls of one class of one shard that wait for those in in_flight.
 #[derive(Debug, Default)]
-pub(crate) struct Gathering(Mutex<State>);
+pub(crate) struct Batcher(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Call>,
     waiting_us: usize,
-    flights: usize,
+    in_flight: usize,
 }
 
-impl Gathering {
-    /// Takes a call in; whether one more flight is to begin.
+impl Batcher {
+    /// Takes a call in; whether one more batch is to start.
     pub(crate) fn join(&self, call: Call) -> bool {
         let mut state = self.state();
         state.waiting_us += call.cost_us;
         state.waiting.push_back(call);
         let is_full = state.waiting_us >= FULL_US;
-        let begins = state.flights == 0 || is_full && state.flights < FLIGHTS_MAX;
-        state.flights += usize::from(begins);
+        let begins = state.in_flight == 0 || is_full && state.in_flight < IN_FLIGHT_MAX;
+        state.in_flight += usize::from(begins);
         begins
     }
 
-    /// A flight that `join` began.
-    pub(crate) fn flight(&self) -> Flight<'_> {
-        Flight {
+    /// The batches that `join` started.
+    pub(crate) fn start(&self) -> InFlight<'_> {
+        InFlight {
             of: self,
             is_over: false,
         }
@@ -113,31 +113,31 @@ impl Gathering {
     }
 }
 
-/// One of the flights of a lane. Dropped before it is over it makes room for another.
+/// A task that sends batches of a class. Dropped early it makes room for another.
 #[derive(Debug)]
-pub(crate) struct Flight<'a> {
-    of: &'a Gathering,
+pub(crate) struct InFlight<'a> {
+    of: &'a Batcher,
     is_over: bool,
 }
 
-impl Flight<'_> {
+impl InFlight<'_> {
     /// What it carries next: in the order of arrival, as much as may leave together, at least one call.
     /// Nothing, and then it is over, if nobody waits any more.
     pub(crate) fn next(&mut self) -> Option<Vec<Call>> {
         let mut state = self.of.state();
         let calls = state.load();
         if calls.is_empty() {
-            state.flights -= 1;
+            state.in_flight -= 1;
             self.is_over = true;
         }
         Some(calls).filter(|calls| !calls.is_empty())
     }
 }
 
-impl Drop for Flight<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.of.state().flights -= 1;
+            self.of.state().in_flight -= 1;
         }
     }
 }

@@ -65,14 +65,14 @@ async fn number(from: &mut BufReader<OwnedReadHalf>) -> Option<usize> {
     line.get(1..)?.trim().parse().ok()
 }
 
-fn post_to(port: u16) -> Post {
+fn post_to(port: u16) -> Dispatcher {
     let options: Options = format!("redis://127.0.0.1:{port}").parse().expect("good");
     let library = Library::production();
     let servers = Servers::new(&options, library.clone()).expect("no files are read");
-    Post {
+    Dispatcher {
         servers: Arc::new(servers),
         library: Arc::new(library),
-        heard: ServerClock::default(),
+        server_clock: ServerClock::default(),
     }
 }
 
@@ -94,7 +94,7 @@ async fn two_settles(port: u16, deadline: Duration) -> [Result<Answer>; 2] {
         })
         .unzip();
     let post = post_to(port);
-    post.carry(&shard, Lane::Leases, calls).await;
+    post.send_batch(&shard, CallClass::Leases, calls).await;
     let answers = answers.into_iter().map(|mut it| it.try_recv());
     let answers: Vec<_> = answers.map(|it| it.expect("it is told")).collect();
     answers.try_into().expect("two")
@@ -178,7 +178,7 @@ async fn calls_that_left_together_and_were_sent_before_are_not_told_as_refused()
     }
 }
 
-/// Whether functions are older is asked within the call's own time: others of its lane wait behind it.
+/// Whether functions are older is asked within the call's own time: others of its class wait behind it.
 #[tokio::test]
 async fn a_server_that_does_not_say_its_version_is_not_waited_for_beyond_the_deadline() {
     let mut asked = 0;
