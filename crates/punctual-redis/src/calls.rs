@@ -14,7 +14,7 @@ use crate::clock::ServerClock;
 use crate::batcher::Answer;
 use crate::library::Library;
 use crate::link::Deadline;
-use crate::notes::Notes;
+use crate::claim_cache::ClaimCache;
 use crate::options::Options;
 use crate::options::SHARDS_MAX;
 use crate::dispatcher::Dispatcher;
@@ -37,7 +37,7 @@ pub(crate) struct Calls {
     pub(crate) shards: Shards,
     pub(crate) library: Arc<Library>,
     pub(crate) options: Options,
-    pub(crate) notes: Notes,
+    pub(crate) claim_cache: ClaimCache,
     pub(crate) outbox_acks: OutboxAcks,
     pub(crate) uninitialised: Uninitialised,
     dispatcher: Arc<Dispatcher>,
@@ -62,7 +62,7 @@ impl Calls {
                 .clock
                 .clone()
                 .unwrap_or_else(|| Arc::new(server_clock.clone())),
-            notes: Notes::default(),
+            claim_cache: ClaimCache::default(),
             outbox_acks: OutboxAcks::default(),
             uninitialised: Uninitialised::default(),
             library,

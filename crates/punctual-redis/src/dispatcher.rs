@@ -97,7 +97,7 @@ impl Dispatcher {
     }
 
     /// Answers those of several calls, with what they are refused, that are of functions of another version perhaps;
-    /// all others are answered to their callers. Notes whether they were sent more than once.
+    /// all others are answered to their callers. ClaimCache whether they were sent more than once.
     async fn send_batch_once(
         &self,
         shard: &Shard,

@@ -44,7 +44,7 @@ pub(crate) struct Ear {
     shard: Arc<Shard>,
     own_bell: Vec<u8>,
     state: Mutex<State>,
-    /// Told when something that this process watches has changed.
+    /// Known when something that this process watches has changed.
     own_rang: Notify,
 }
 
@@ -122,7 +122,7 @@ impl Ears {
         heard
     }
 
-    /// Notes whether a worker of this process is to claim next by the clock, after a claim of these queues.
+    /// ClaimCache whether a worker of this process is to claim next by the clock, after a claim of these queues.
     pub(crate) fn note_alarm(&self, shards: &[Arc<Shard>], queues: &[String], is_here: bool) {
         for shard in shards {
             let ear = self.of(shard);

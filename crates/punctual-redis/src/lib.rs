@@ -16,7 +16,7 @@ mod library;
 mod link;
 mod looks;
 mod node;
-mod notes;
+mod claim_cache;
 mod options;
 mod dispatcher;
 mod error_mapping;

@@ -79,7 +79,7 @@ impl Shard {
         }
     }
 
-    /// Notes that it answered a call with its instance just now, and whether that was a look.
+    /// ClaimCache that it answered a call with its instance just now, and whether that was a look.
     pub(crate) fn has_answered(&self, look: bool) {
         let since = Stopwatch::start();
         *self.answered() = Some(Answered { since, look });
@@ -90,7 +90,7 @@ impl Shard {
         self.answered().as_ref().map(|last| last.since.elapsed())
     }
 
-    /// Notes a refusal: one that tells that its jobs are gone concerns whoever waits for them too.
+    /// ClaimCache a refusal: one that tells that its jobs are gone concerns whoever waits for them too.
     pub(crate) fn has_refused(&self, error: &Error) {
         if error.kind() == ErrorKind::DataMissing {
             self.losses.send_modify(|times| *times += 1);
@@ -102,7 +102,7 @@ impl Shard {
         self.away.load(Ordering::Relaxed)
     }
 
-    /// Notes that it is, or is not; answers what was noted before.
+    /// ClaimCache that it is, or is not; answers what was noted before.
     pub(crate) fn set_away(&self, away: bool) -> bool {
         self.away.swap(away, Ordering::Relaxed)
     }
@@ -112,12 +112,12 @@ impl Shard {
         self.losses.subscribe()
     }
 
-    /// Notes that this process has done its duties just now.
+    /// ClaimCache that this process has done its duties just now.
     pub(crate) fn is_kept(&self) {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
     }
 
-    /// Notes whether duties that had come were left, once some were done.
+    /// ClaimCache whether duties that had come were left, once some were done.
     pub(crate) fn leaves_duties(&self, some: bool) {
         self.behind.store(some, Ordering::Relaxed);
     }
@@ -187,7 +187,7 @@ impl Shards {
         family.first.clone()
     }
 
-    /// Notes how many shards the servers say that a namespace has.
+    /// ClaimCache how many shards the servers say that a namespace has.
     pub(crate) fn cut(&self, namespace: &Namespace, count: u16) {
         if let Some(family) = self.families().get_mut(namespace) {
             let others = (1..count).map(|index| Arc::new(Shard::new(namespace, index)));

@@ -60,7 +60,7 @@ impl Calls {
                     continue;
                 }
             };
-            self.notes.remember(reply.notes);
+            self.claim_cache.remember(reply.cached);
             let part = reply.claimed;
             let jobs = part.leases.iter().flat_map(|lease| &lease.jobs);
             claim.limit = claim.limit.saturating_sub(jobs.clone().count());
@@ -94,7 +94,7 @@ impl Calls {
         Ok(claimed)
     }
 
-    /// Notes that a shard is away, until it answers again.
+    /// ClaimCache that a shard is away, until it answers again.
     fn look_for(self: &Arc<Self>, shard: &Arc<Shard>) {
         if shard.set_away(true) {
             return;

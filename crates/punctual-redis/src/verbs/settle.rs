@@ -56,11 +56,11 @@ impl Calls {
         let longest = self.limits().result_bytes;
         let whither = |effect: &Effect| whither(effect, shard, count);
         // Functions that an earlier program brought know no form that tells kinds.
-        let tells_kinds = self.library.version() >= KINDS_SINCE;
+        let sends_kinds = self.library.version() >= KINDS_SINCE;
         let notes = |lease: &LeaseReport| {
-            let told = self.notes.of(lease);
-            let kinds = told.kinds.filter(|_| tells_kinds);
-            settle::Told { kinds, ..told }
+            let known = self.claim_cache.of(lease);
+            let kinds = known.kinds.filter(|_| sends_kinds);
+            settle::Known { kinds, ..known }
         };
         let pack = |instance| settle::request(instance, part, longest, whither, notes);
         let cost_us = settle::cost_us(part);

@@ -94,15 +94,15 @@ pub(super) fn read_worker(id: WorkerId, bytes: &[u8]) -> Result<WorkerRecord> {
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) claimed: Claimed,
-    pub(crate) notes: Vec<(Token, LeaseNotes)>,
+    pub(crate) cached: Vec<(Token, CachedLease)>,
     pub(crate) unseen: Option<Unseen>,
 }
 
 /// What is worth knowing of a lease until it is settled.
 #[derive(Debug, Default)]
-pub(crate) struct LeaseNotes {
+pub(crate) struct CachedLease {
     /// Of each job; none of a lease of bundles, where the server needs none.
-    pub(crate) cores: Vec<Note>,
+    pub(crate) cores: Vec<Core>,
     pub(crate) kinds: Kinds,
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
             suspects: flags & SUSPECTS != 0,
             another_wakes: flags & ANOTHER_WAKES != 0,
         },
-        notes: Vec::new(),
+        cached: Vec::new(),
         unseen: None,
     };
     for _ in 0..count {
@@ -215,13 +215,13 @@ impl Reply {
         for (id, record) in lease.ids.into_iter().zip(records) {
             let Some(record) = record else { continue };
             if told {
-                cores.push(note_of(id, record)?);
+                cores.push(core_of(id, record)?);
             }
             jobs.push(read_record(id, State::Active, Some(lease.holder), record)?);
         }
         if !jobs.is_empty() {
             let kinds = Kinds::of(&jobs);
-            self.notes.push((lease.token, LeaseNotes { cores, kinds }));
+            self.claim_cache.push((lease.token, CachedLease { cores, kinds }));
             self.claimed.leases.push(Lease {
                 token: lease.token,
                 deadline: lease.holder.deadline,
@@ -240,9 +240,9 @@ pub(crate) fn is_untouched(record: &[u8]) -> bool {
 
 /// Due and hash of a claimed job as they stand in its record: a settle that tells them saves the
 /// server a look at it.
-pub(crate) type Note = (JobId, [u8; 16]);
+pub(crate) type Core = (JobId, [u8; 16]);
 
-fn note_of(id: JobId, record: &[u8]) -> Result<Note> {
+fn core_of(id: JobId, record: &[u8]) -> Result<Core> {
     let note = record.get(11..27).and_then(|note| note.try_into().ok());
     Ok((id, note.ok_or_else(damaged)?))
 }

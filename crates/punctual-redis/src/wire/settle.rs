@@ -46,7 +46,7 @@ pub(crate) struct Posted {
 
 /// What was remembered of the jobs of a report when they were claimed, where all of it is known.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Known {
     pub(crate) cores: Option<Vec<[u8; 16]>>,
     pub(crate) kinds: Option<Vec<(usize, String)>>,
 }
@@ -56,7 +56,7 @@ pub(crate) fn request(
     leases: &[&LeaseReport],
     error_bytes: usize,
     whither: impl Fn(&Effect) -> Whither,
-    notes: impl Fn(&LeaseReport) -> Told,
+    known: impl Fn(&LeaseReport) -> Known,
 ) -> Vec<u8> {
     let mut out = Writer::default();
     let mut effects = 0;
@@ -67,7 +67,7 @@ pub(crate) fn request(
         histogram(&mut out, &lease.run_time_us);
         match plain_attempt(&lease.settlements) {
             Some(attempt) => {
-                let Told { cores, kinds } = notes(lease);
+                let Known { cores, kinds } = known(lease);
                 let kinds = kinds.filter(|kinds| kinds.len() <= usize::from(u8::MAX));
                 out.u8(match (&cores, &kinds) {
                     (None, None) => 1,

@@ -29,7 +29,7 @@ async fn connect(cluster: &TestCluster, deadline: std::time::Duration) -> Arc<Re
 
 /// What callers were told while they called all the time.
 #[derive(Default)]
-struct Told {
+struct Known {
     enough: AtomicBool,
     /// Those that were acknowledged, by when they are due.
     kept: Mutex<BTreeMap<JobId, Timestamp>>,
@@ -39,7 +39,7 @@ struct Told {
     errors: [Mutex<Vec<Error>>; 2],
 }
 
-impl Told {
+impl Known {
     fn errors(&self, of: usize) -> usize {
         self.errors[of].lock().expect("no panic").len()
     }
@@ -50,7 +50,7 @@ impl Told {
 }
 
 /// Sends jobs for now and soon, each until it is acknowledged.
-async fn produces(engine: Arc<RedisEngine>, told: Arc<Told>) {
+async fn produces(engine: Arc<RedisEngine>, told: Arc<Known>) {
     let mut number = 0;
     while !told.enough.load(SeqCst) {
         number += 1;
@@ -75,14 +75,14 @@ async fn produces(engine: Arc<RedisEngine>, told: Arc<Told>) {
     }
 }
 
-async fn works(engine: Arc<RedisEngine>, told: Arc<Told>) {
+async fn works(engine: Arc<RedisEngine>, told: Arc<Known>) {
     while !told.enough.load(SeqCst) {
         work(&engine, &told).await;
     }
 }
 
 /// Claims and settles once, the settle until it is answered; how many jobs.
-async fn work(engine: &RedisEngine, told: &Told) -> usize {
+async fn work(engine: &RedisEngine, told: &Known) -> usize {
     let wants = Claim {
         lease_duration: seconds(60),
         ..Claim::new(WorkerId::random(), QUEUE, 50)
@@ -125,7 +125,7 @@ async fn a_large_slot_that_moves_slowly_costs_calls_their_deadline_and_nothing_e
             .await
             .expect("enqueue");
     }
-    let told = Arc::new(Told::default());
+    let told = Arc::new(Known::default());
     let load = [
         tokio::spawn(produces(engine.clone(), told.clone())),
         tokio::spawn(works(engine.clone(), told.clone())),
@@ -225,7 +225,7 @@ async fn a_slot_of_thousands_of_jobs_moves_within_the_default_deadline() {
         waiting.extend(jobs.iter().map(|job| job.id));
         producer.enqueue(&here(), jobs).await.expect("enqueue");
     }
-    let told = Arc::new(Told::default());
+    let told = Arc::new(Known::default());
     let load = [
         tokio::spawn(produces(producer.clone(), told.clone())),
         tokio::spawn(works(worker.clone(), told.clone())),
@@ -275,7 +275,7 @@ async fn a_slot_of_thousands_of_jobs_moves_within_the_default_deadline() {
     }
     assert_eq!(told.early.load(SeqCst), 0, "early");
     let kept = told.kept.lock().expect("no panic").clone();
-    let is_done = |told: &Told| {
+    let is_done = |told: &Known| {
         let ended = told.ended.lock().expect("no panic");
         ended.len() >= kept.len()
     };

@@ -1,20 +1,22 @@
+//! What this process remembers of its claims, so that settles cost the server no read.
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual::JobId;
 use punctual::engine::{ENDS_KEPT, LeaseReport, Token};
 
-use crate::wire::claim::{Kinds, LeaseNotes};
-use crate::wire::settle::Told;
+use crate::wire::claim::{Kinds, CachedLease};
+use crate::wire::settle::Known;
 
 /// What is remembered of the leases that this process claimed, to settle them cheaply. Forgetting
 /// costs the server a look at each job, and nothing else.
 #[derive(Debug, Default)]
-pub(crate) struct Notes(Mutex<Known>);
+pub(crate) struct ClaimCache(Mutex<Cached>);
 
 #[derive(Debug, Default)]
-struct Known {
-    leases: BTreeMap<Token, LeaseNotes>,
+struct Cached {
+    leases: BTreeMap<Token, CachedLease>,
     order: VecDeque<(Token, usize)>,
     weight: usize,
 }
@@ -24,8 +26,8 @@ const JOBS_MAX: usize = 100_000;
 /// A lease itself weighs as much as so many jobs.
 const LEASE_WEIGHT: usize = 4;
 
-impl Notes {
-    pub(crate) fn remember(&self, leases: Vec<(Token, LeaseNotes)>) {
+impl ClaimCache {
+    pub(crate) fn remember(&self, leases: Vec<(Token, CachedLease)>) {
         let mut known = self.known();
         for (token, mut lease) in leases {
             lease.cores.sort_unstable();
@@ -44,10 +46,10 @@ impl Notes {
     }
 
     /// What is known of a report's jobs, in their order.
-    pub(crate) fn of(&self, report: &LeaseReport) -> Told {
+    pub(crate) fn of(&self, report: &LeaseReport) -> Known {
         let known = self.known();
         let Some(lease) = known.leases.get(&report.token) else {
-            return Told::default();
+            return Known::default();
         };
         let core = |id: JobId| {
             let at = lease
@@ -57,13 +59,13 @@ impl Notes {
             Some(lease.cores[at].1)
         };
         let ids = report.settlements.iter().map(|one| one.id);
-        Told {
+        Known {
             cores: ids.map(core).collect(),
             kinds: kinds_of(&lease.kinds, report),
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, Cached> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
