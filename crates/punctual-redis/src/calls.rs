@@ -132,7 +132,7 @@ impl Calls {
         self.send_map(shard, verb, kind, map, deadline).await
     }
 
-    /// A call with a map that only looks. If something is due to be done first, it is.
+    /// A call with a map that only reads. If maintenance is due first, it runs.
     pub(crate) async fn read(
         &self,
         shard: &Arc<Shard>,
@@ -141,10 +141,10 @@ impl Calls {
     ) -> Result<Mp> {
         let deadline = self.deadline();
         self.meet(shard, deadline).await?;
-        self.look(shard, verb, map, deadline).await
+        self.read_or_touch(shard, verb, map, deadline).await
     }
 
-    async fn look(
+    async fn read_or_touch(
         &self,
         shard: &Arc<Shard>,
         verb: &'static str,
@@ -152,7 +152,7 @@ impl Calls {
         deadline: Deadline,
     ) -> Result<Mp> {
         let first = self
-            .send_map(shard, verb, Kind::Looks, &map(), deadline)
+            .send_map(shard, verb, Kind::Reads, &map(), deadline)
             .await;
         match first {
             Err(error) if is_touch(&error) => {}
@@ -165,7 +165,7 @@ impl Calls {
         Duties::read(&kept)?.note(shard);
         let mut again = map();
         again.put("any", 1_u8);
-        self.send_map(shard, verb, Kind::Looks, &again, deadline)
+        self.send_map(shard, verb, Kind::Reads, &again, deadline)
             .await
     }
 
@@ -187,9 +187,9 @@ impl Calls {
         Ok(duties)
     }
 
-    /// A look at a shard that leaves no trace there if it is new.
+    /// A read of a shard that leaves no trace if the shard is new.
     pub(crate) async fn peek(&self, shard: &Arc<Shard>, verb: &'static str) -> Result<Mp> {
-        self.look(shard, verb, MapWriter::default, self.deadline())
+        self.read_or_touch(shard, verb, MapWriter::default, self.deadline())
             .await
     }
 
@@ -197,7 +197,7 @@ impl Calls {
     pub(crate) async fn command(&self, slot: Slot, command: &redis::Cmd) -> Result<Value> {
         let asked = self
             .servers
-            .call(slot, command, Kind::Looks, self.deadline());
+            .call(slot, command, Kind::Reads, self.deadline());
         let is_known = || !self.shards.greeted().is_empty();
         asked.await.map_err(|error| match is_known() {
             true => temporary_if_denied(error),
@@ -267,14 +267,14 @@ impl Calls {
         Ok(())
     }
 
-    /// Refuses a shard that was never begun; the look leaves no trace.
+    /// Refuses a shard that was never begun; the read leaves no trace.
     pub(crate) async fn must_be_there(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
         let mut map = MapWriter::default();
         map.put("any", 1_u8);
-        let looked = self.send_map(shard, "info", Kind::Looks, &map, deadline);
-        let is_lost = match looked.await {
+        let answer = self.send_map(shard, "info", Kind::Reads, &map, deadline);
+        let is_lost = match answer.await {
             Err(error) if error.kind() == ErrorKind::DataMissing => true,
-            looked => looked.map(|_| false)?,
+            answer => answer.map(|_| false)?,
         };
         let is_there = !is_lost && shard.instance() != Instance::default();
         self.uninitialised.note(shard, !is_there);
@@ -289,7 +289,7 @@ impl Calls {
     /// What `health` says of shards that calls were refused for, looked at again.
     pub(crate) async fn uninitialised(&self) -> Vec<NamespaceProblem> {
         let (known, deadline) = (self.uninitialised.known(), self.deadline());
-        let looks =
+        let reads =
             known.iter().map(
                 async |shard| match self.must_be_there(shard, deadline).await {
                     Err(error) if error.kind() == ErrorKind::DataMissing => {
@@ -299,7 +299,7 @@ impl Calls {
                     _ => None,
                 },
             );
-        let mut problems: Vec<_> = join_all(looks).await.into_iter().flatten().collect();
+        let mut problems: Vec<_> = join_all(reads).await.into_iter().flatten().collect();
         problems.dedup();
         problems
     }
@@ -323,7 +323,7 @@ impl Calls {
             add.arg(NAMESPACES).arg(shard.namespace.as_str());
             let slot = Slot::of_tag(NAMESPACES);
             self.servers
-                .call(slot, &add, Kind::Looks, deadline)
+                .call(slot, &add, Kind::Reads, deadline)
                 .await
                 .map(drop)
         };

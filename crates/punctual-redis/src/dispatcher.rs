@@ -222,9 +222,9 @@ impl Dispatcher {
         deadline: Deadline,
         is_repeat: &mut bool,
     ) -> Result<(Answer, Duration)> {
-        let looks = kind == Kind::Looks;
+        let reads = kind == Kind::Reads;
         let arguments = body.arguments();
-        let call = self.library.call(looks, verb, &shard.base, arguments);
+        let call = self.library.call(reads, verb, &shard.base, arguments);
         let watch = Stopwatch::start();
         // Boxed, as is the greeting: callers nest deep enough without these.
         let wanted = || is_wanted().then_some(Cow::Borrowed(&call));
@@ -237,7 +237,7 @@ impl Dispatcher {
         let answer = answer.map_err(|error| of_shard(error, shard).operation(verb));
         match answer? {
             Value::BulkString(bytes) => {
-                shard.has_answered(kind == Kind::Looks);
+                shard.has_answered(kind == Kind::Reads);
                 let is_repeat = *is_repeat;
                 Ok((Answer { bytes, is_repeat }, watch.elapsed()))
             }

@@ -101,7 +101,7 @@ impl RedisEngine {
     #[cfg(feature = "testing")]
     pub async fn set_time(&self, now: Timestamp) -> Result<()> {
         for shard in self.calls.shards.greeted() {
-            if shard.was_looked_at() {
+            if shard.was_read() {
                 self.calls.maintain(&shard).await?;
             }
             self.calls.set_clock(&shard, now).await?;

@@ -14,7 +14,7 @@ mod batcher;
 mod keeper;
 mod library;
 mod link;
-mod looks;
+mod refresh;
 mod node;
 mod claim_cache;
 mod options;

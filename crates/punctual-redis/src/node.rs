@@ -63,7 +63,7 @@ impl Node {
 
     pub(crate) async fn send(&self, live: &Live, command: &Cmd, kind: Kind) -> Result<Reached> {
         match &self.replicas {
-            Some(replicas) if kind != Kind::Looks => replicas.send(command).await,
+            Some(replicas) if kind != Kind::Reads => replicas.send(command).await,
             _ => Ok(Reached::Answer(send(live, command).await)),
         }
     }
@@ -71,7 +71,7 @@ impl Node {
     /// Gives up the connection that a call went over; the main one too, so that the server is made ready anew.
     pub(crate) fn give_up(&self, live: &Live, kind: Kind) {
         self.link.broken(live.generation);
-        if let (Some(replicas), true) = (&self.replicas, kind != Kind::Looks) {
+        if let (Some(replicas), true) = (&self.replicas, kind != Kind::Reads) {
             replicas.link.give_up();
         }
     }

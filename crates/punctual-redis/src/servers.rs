@@ -12,7 +12,7 @@ use redis::{Cmd, Value};
 use crate::address::Host;
 use crate::library::Library;
 use crate::link::{Deadline, Dialer, Link, Live};
-use crate::looks::Looks;
+use crate::refresh::Refresh;
 use crate::node::{Node, Prepared, Ready, silent};
 use crate::options::Options;
 use crate::error_mapping::{Recovery, may_be_of_other_functions, unknown_outcome, temporary, recovery};
@@ -37,7 +37,7 @@ pub(crate) struct Servers {
     /// What keeps a server from that since.
     unkept: Mutex<BTreeMap<Host, String>>,
     nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
-    looks: Looks,
+    refresh: Refresh,
     /// What calls to a slot wait for, and when that was last met.
     met: Mutex<BTreeMap<Slot, (Stopwatch, String)>>,
 }
@@ -56,7 +56,7 @@ const _: () = assert!(TRIES_APART.as_millis() <= 500);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// It changes nothing, or nothing that is promised.
-    Looks,
+    Reads,
     /// A second sending changes nothing more.
     Changes,
     /// A second sending would be another change.
@@ -67,7 +67,7 @@ impl Servers {
     pub(crate) fn new(options: &Options, library: Library) -> Result<Self> {
         let dialer = Dialer::new(options)?;
         Ok(Self {
-            looks: Looks::new(&options.place, &dialer),
+            refresh: Refresh::new(&options.place, &dialer),
             dialer,
             library,
             wanted: match options.durability {
@@ -107,7 +107,7 @@ impl Servers {
     ) -> Result<Value> {
         let answer = self.call_until(slot, wanted, kind, deadline, is_repeat);
         let answer = answer.await;
-        match *is_repeat && kind != Kind::Looks {
+        match *is_repeat && kind != Kind::Reads {
             true => answer.map_err(unknown_outcome),
             false => answer,
         }
@@ -248,8 +248,8 @@ impl Servers {
     pub(crate) async fn masters(&self, deadline: Deadline) -> Result<Vec<Arc<Node>>> {
         let mut backoff = TRIES;
         loop {
-            let looked = within(deadline.left(), self.looks.look(None)).await;
-            let Err(error) = looked.unwrap_or_else(|| Err(self.nobody_said(None))) else {
+            let refreshed = within(deadline.left(), self.refresh.refresh(None)).await;
+            let Err(error) = refreshed.unwrap_or_else(|| Err(self.nobody_said(None))) else {
                 break;
             };
             self.wait(error, &mut backoff, deadline).await?;
@@ -264,7 +264,7 @@ impl Servers {
         if let Some(host) = known {
             return Ok(self.node(&host));
         }
-        self.looks.look(Some(slot)).await?;
+        self.refresh.refresh(Some(slot)).await?;
         // As it was seen just now, whoever doubts it again by now.
         let owner = self.topology().named(slot);
         let owner = owner.ok_or_else(|| {
@@ -277,7 +277,7 @@ impl Servers {
     /// Time is over before it was known who answers: because of what was met before, or of who was asked.
     fn nobody_said(&self, slot: Option<Slot>) -> Error {
         let message = slot.and_then(|slot| self.met(slot)).unwrap_or_else(|| {
-            let asked = self.looks.asked();
+            let asked = self.refresh.asked();
             format!("redis did not say in time who answers for what; do {asked} answer?")
         });
         Error::new(ErrorKind::EngineUnavailable, message)
@@ -419,7 +419,7 @@ impl Servers {
     }
 
     fn topology(&self) -> MutexGuard<'_, Topology> {
-        self.looks.topology()
+        self.refresh.topology()
     }
 }
 

@@ -79,10 +79,10 @@ impl Shard {
         }
     }
 
-    /// ClaimCache that it answered a call with its instance just now, and whether that was a look.
-    pub(crate) fn has_answered(&self, look: bool) {
+    /// ClaimCache that it answered a call with its instance just now, and whether that was a read.
+    pub(crate) fn has_answered(&self, read: bool) {
         let since = Stopwatch::start();
-        *self.answered() = Some(Answered { since, look });
+        *self.answered() = Some(Answered { since, read });
     }
 
     /// How long ago it last did.
@@ -133,10 +133,10 @@ impl Shard {
         kept.as_ref().map(Stopwatch::elapsed)
     }
 
-    /// Whether its last answer was to a look.
+    /// Whether its last answer was to a read.
     #[cfg(feature = "testing")]
-    pub(crate) fn was_looked_at(&self) -> bool {
-        self.answered().as_ref().is_some_and(|last| last.look)
+    pub(crate) fn was_read(&self) -> bool {
+        self.answered().as_ref().is_some_and(|last| last.read)
     }
 
     fn answered(&self) -> MutexGuard<'_, Option<Answered>> {
@@ -156,7 +156,7 @@ struct Answered {
         not(feature = "testing"),
         allow(dead_code, reason = "only tests stop time")
     )]
-    look: bool,
+    read: bool,
 }
 
 /// The shards that this process has talked to.

@@ -27,7 +27,7 @@ impl Slot {
     }
 }
 
-/// Who answers for which slots, as last heard.
+/// Which node answers for which slots, as last learned.
 #[derive(Debug)]
 pub(crate) struct Topology {
     ranges: Vec<Range>,
@@ -107,7 +107,7 @@ impl Topology {
     }
 
     /// Whom to ask: those who are known first, then those of the address.
-    fn witnesses(&self, of_address: &[Host]) -> Vec<Host> {
+    fn sources(&self, of_address: &[Host]) -> Vec<Host> {
         let mut hosts = self.masters();
         hosts.extend(of_address.iter().filter(|host| !self.names(host)).cloned());
         hosts
@@ -118,23 +118,23 @@ impl Topology {
     }
 
     /// Asks who answers for what; the first who knows is believed.
-    pub(crate) fn look(
+    pub(crate) fn fetch(
         &self,
         place: &Place,
         dialer: &Dialer,
     ) -> impl Future<Output = Result<Vec<Range>>> + use<> {
-        let witnesses = match place {
-            Place::Cluster(hosts) => self.witnesses(hosts),
+        let sources = match place {
+            Place::Cluster(hosts) => self.sources(hosts),
             Place::Sentinel { sentinels, .. } => sentinels.clone(),
             Place::Standalone(_) => Vec::new(),
         };
         let (place, dialer) = (place.clone(), dialer.clone());
         async move {
             let mut last = Error::new(ErrorKind::EngineUnavailable, "no server is known");
-            for witness in witnesses {
+            for source in sources {
                 let asked = match &place {
-                    Place::Sentinel { master, .. } => master_of(&witness, master, &dialer).await,
-                    _ => slots_of(&witness, &dialer).await,
+                    Place::Sentinel { master, .. } => master_of(&source, master, &dialer).await,
+                    _ => slots_of(&source, &dialer).await,
                 };
                 match asked {
                     Ok(ranges) => return Ok(ranges),
@@ -146,26 +146,26 @@ impl Topology {
     }
 }
 
-/// A witness that does not answer so soon is passed over.
-const WITNESS: std::time::Duration = millis(1_000);
+/// A source that takes longer is skipped.
+const SOURCE_TIMEOUT: std::time::Duration = millis(1_000);
 
-async fn slots_of(witness: &Host, dialer: &Dialer) -> Result<Vec<Range>> {
-    let slots = question(witness, dialer, cmd("CLUSTER").arg("SLOTS")).await?;
+async fn slots_of(source: &Host, dialer: &Dialer) -> Result<Vec<Range>> {
+    let slots = question(source, dialer, cmd("CLUSTER").arg("SLOTS")).await?;
     let broken = || {
-        let message = format!("redis at {witness} names no slots; is it part of a whole cluster?");
+        let message = format!("redis at {source} names no slots; is it part of a whole cluster?");
         Error::new(ErrorKind::EngineUnavailable, message)
     };
     let Value::Array(rows) = slots else {
         return Err(broken());
     };
-    let ranges: Option<Vec<Range>> = rows.into_iter().map(|row| range(row, witness)).collect();
+    let ranges: Option<Vec<Range>> = rows.into_iter().map(|row| range(row, source)).collect();
     ranges
         .filter(|ranges| !ranges.is_empty())
         .ok_or_else(broken)
 }
 
 /// `[first, last, [name, port, id, ...], replica...]`
-fn range(row: Value, witness: &Host) -> Option<Range> {
+fn range(row: Value, source: &Host) -> Option<Range> {
     let Value::Array(mut parts) = row else {
         return None;
     };
@@ -181,7 +181,7 @@ fn range(row: Value, witness: &Host) -> Option<Range> {
     let name = name.filter(|name| !name.is_empty() && name != "?");
     let last = u16::from_redis_value(parts.remove(1)).ok()?;
     let first = u16::from_redis_value(parts.remove(0)).ok()?;
-    let name = name.unwrap_or_else(|| witness.name.clone());
+    let name = name.unwrap_or_else(|| source.name.clone());
     let host = Host { name, port };
     Some(Range { first, last, host })
 }
@@ -225,14 +225,14 @@ async fn master_of(sentinel: &Host, master: &str, dialer: &Dialer) -> Result<Vec
     }
 }
 
-async fn question(witness: &Host, dialer: &Dialer, command: &redis::Cmd) -> Result<Value> {
+async fn question(source: &Host, dialer: &Dialer, command: &redis::Cmd) -> Result<Value> {
     let asked = async {
-        let mut connection = dialer.dial(witness).await?;
+        let mut connection = dialer.dial(source).await?;
         let answer = command.query_async(&mut connection).await;
-        answer.map_err(|error| crate::error_mapping::unreachable(witness, &error))
+        answer.map_err(|error| crate::error_mapping::unreachable(source, &error))
     };
-    within(WITNESS, asked).await.unwrap_or_else(|| {
-        let message = format!("redis at {witness} gave no answer in time");
+    within(SOURCE_TIMEOUT, asked).await.unwrap_or_else(|| {
+        let message = format!("redis at {source} gave no answer in time");
         Err(Error::new(ErrorKind::EngineUnavailable, message))
     })
 }

@@ -20,7 +20,7 @@ use crate::servers::Kind;
 use crate::shards::Shard;
 use crate::wire::mp::{MapWriter, Mp, read_instant};
 use crate::wire::{damaged, inspect};
-use turns::{Turn, Turns, looks_again};
+use turns::{Turn, Turns, poll_interval};
 
 /// What those who wait need.
 #[derive(Debug)]
@@ -139,9 +139,9 @@ impl Waiting {
                 _ = select_all(rings) => return Ok(Waited::Work),
                 () = self.calls.clock.sleep_until(until) => return Ok(Waited::TimedOut),
                 () = any_of(&mut losses) => {}
-                () = self.doubts(namespace, shards, &turn, part) => part = 1.0,
+                () = self.poll_turn(namespace, shards, &turn, part) => part = 1.0,
             }
-            match self.look(shards, queues).await {
+            match self.poll(shards, queues).await {
                 Ok((true, _)) => return Ok(Waited::Work),
                 Ok((false, wake_at)) => until = wake_at.map_or(until, |at| at.min(until)),
                 Err(error) if error.is_retryable() => {}
@@ -151,7 +151,7 @@ impl Waiting {
     }
 
     /// Ends when it is one's turn to look; a test's clock says nothing of that.
-    async fn doubts(&self, namespace: &Namespace, shards: &[Arc<Shard>], turn: &Turn, part: f64) {
+    async fn poll_turn(&self, namespace: &Namespace, shards: &[Arc<Shard>], turn: &Turn, part: f64) {
         if self.calls.options.clock.is_some() {
             return std::future::pending().await;
         }
@@ -159,7 +159,7 @@ impl Waiting {
         for shard in shards {
             shard.crowd.store(workers, Ordering::Relaxed);
         }
-        let span = looks_again(workers.max(self.turns.sets() as u32));
+        let span = poll_interval(workers.max(self.turns.sets() as u32));
         let mut left = span.mul_f64(part);
         loop {
             pause(left).await;
@@ -207,7 +207,7 @@ impl Waiting {
     }
 
     /// Whether a claim could answer now, and when the next could.
-    async fn look(
+    async fn poll(
         &self,
         shards: &[Arc<Shard>],
         queues: &[String],

@@ -37,7 +37,7 @@ async fn calls_end_at_their_deadline_where_whoever_knows_is_silent() {
         let options: Options = options.expect("a good address");
         let servers = Servers::new(&options, Library::production()).expect("no files are read");
         let (slot, ping) = (Slot::of_tag("a"), cmd("PING"));
-        let call = || servers.call(slot, &ping, Kind::Looks, Deadline::within(seconds(1)));
+        let call = || servers.call(slot, &ping, Kind::Reads, Deadline::within(seconds(1)));
         let calls = join_all((0..20).map(|_| call()));
         let answers = within(seconds(2), calls).await.expect("by their deadline");
         for answer in answers {

@@ -14,8 +14,8 @@ use crate::wire::claim::{Reads, Reply};
 use crate::wire::bundle::Run;
 use crate::wire::{claim, damaged, extend};
 
-/// How often it is looked whether a shard is back.
-const LOOKS: Duration = seconds(1);
+/// How often an unavailable shard is probed.
+const PROBE_EVERY: Duration = seconds(1);
 
 impl Calls {
     /// Asks shard by shard until there is enough. The nonce picks the first: the same one again
@@ -53,7 +53,7 @@ impl Calls {
                 Err(error) if all_away || count == 1 => return Err(error),
                 Err(error) => {
                     if error.kind() == ErrorKind::EngineUnavailable {
-                        self.look_for(shard);
+                        self.probe_until_back(shard);
                     }
                     tracing::warn!(%error, shard = shard.index, "a claim goes on without a shard");
                     failed.get_or_insert(error);
@@ -86,7 +86,7 @@ impl Calls {
             None => {}
         }
         if is_partial {
-            let soon = claimed.now + LOOKS;
+            let soon = claimed.now + PROBE_EVERY;
             claimed.wake_at = claimed.wake_at.into_iter().chain([soon]).min();
             claimed.another_wakes = false;
         }
@@ -95,7 +95,7 @@ impl Calls {
     }
 
     /// ClaimCache that a shard is away, until it answers again.
-    fn look_for(self: &Arc<Self>, shard: &Arc<Shard>) {
+    fn probe_until_back(self: &Arc<Self>, shard: &Arc<Shard>) {
         if shard.set_away(true) {
             return;
         }
@@ -107,7 +107,7 @@ impl Calls {
                     _ => break, // whatever else it says, it says to who asks
                 }
                 drop(calls);
-                pause(LOOKS).await;
+                pause(PROBE_EVERY).await;
             }
             shard.set_away(false);
         });

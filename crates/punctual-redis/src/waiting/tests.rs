@@ -3,7 +3,7 @@ use punctual::engine::{Stats, WorkerRecord, WorkerSeen};
 use punctual::time::{Timestamp, minutes, seconds};
 
 use super::crowd_of;
-use super::turns::{Turns, looks_again};
+use super::turns::{Turns, poll_interval};
 
 #[test]
 fn who_came_and_went_is_nobody_of_the_crowd() {
@@ -33,19 +33,19 @@ fn who_came_and_went_is_nobody_of_the_crowd() {
 }
 
 #[test]
-fn however_many_wait_they_look_some_times_a_second_together() {
-    assert_eq!(looks_again(1), seconds(1));
-    assert_eq!(looks_again(22), seconds(1));
+fn all_waiters_share_a_bounded_poll_rate() {
+    assert_eq!(poll_interval(1), seconds(1));
+    assert_eq!(poll_interval(22), seconds(1));
     for crowd in [23, 60, 200, 1_000, 100_000] {
-        let together = f64::from(crowd) / looks_again(crowd).as_secs_f64();
+        let together = f64::from(crowd) / poll_interval(crowd).as_secs_f64();
         assert!((22.0..23.0).contains(&together), "{crowd}: {together}");
     }
     // Lost data are told to each of a hundred within five seconds.
-    assert!(looks_again(100) < seconds(5));
+    assert!(poll_interval(100) < seconds(5));
 }
 
 #[test]
-fn of_those_who_wait_for_the_same_one_looks() {
+fn one_waiter_polls_for_all_of_the_same_queues() {
     let turns = Turns::default();
     let here = Namespace::default();
     let join = |queue: &str| turns.join(&here, &[queue.to_owned()]);

@@ -16,7 +16,7 @@ type Queues = (Namespace, Vec<String>);
 #[derive(Debug, Default)]
 struct Waiters {
     many: usize,
-    looked: Option<Stopwatch>,
+    polled: Option<Stopwatch>,
 }
 
 /// A place among those who wait for the same; dropping it gives it up.
@@ -51,11 +51,11 @@ impl Turn {
     pub(super) fn take(&self, span: Duration) -> Option<Duration> {
         let mut all = self.all.waiters();
         let waiters = all.get_mut(&self.of)?;
-        let since = waiters.looked.as_ref().map(Stopwatch::elapsed);
+        let since = waiters.polled.as_ref().map(Stopwatch::elapsed);
         if let Some(since) = since.filter(|since| *since < span) {
             return Some(span - since);
         }
-        waiters.looked = Some(Stopwatch::start());
+        waiters.polled = Some(Stopwatch::start());
         None
     }
 }
@@ -74,11 +74,11 @@ impl Drop for Turn {
 
 /// How often one of so many looks: together they look no less often than one alone, and however many they
 /// are, no more often than some.
-pub(super) fn looks_again(crowd: u32) -> Duration {
-    (SOMEBODY_LOOKS * crowd).max(LOOKS_AGAIN)
+pub(super) fn poll_interval(crowd: u32) -> Duration {
+    (POLL_SHARE * crowd).max(POLL_ALONE)
 }
 
 /// How often one who waits alone looks for himself.
-const LOOKS_AGAIN: Duration = seconds(1);
+const POLL_ALONE: Duration = seconds(1);
 /// How often somebody looks where many wait.
-const SOMEBODY_LOOKS: Duration = millis(45);
+const POLL_SHARE: Duration = millis(45);

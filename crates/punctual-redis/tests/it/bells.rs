@@ -34,7 +34,7 @@ async fn waits(engine: &Arc<RedisEngine>, queue: &str) -> JoinHandle<Waited> {
 }
 
 /// Engines whose clock stands still. Who waits never looks for himself then: what wakes him has rung.
-async fn that_never_look(address: &str) -> [Arc<RedisEngine>; 3] {
+async fn that_never_poll(address: &str) -> [Arc<RedisEngine>; 3] {
     let clock = ManualClock::new(START);
     let engine = || async {
         let engine = RedisEngine::connect_with_clock(options(address), clock.clone()).await;
@@ -71,7 +71,7 @@ async fn engines(server: &TestServer) -> [Arc<RedisEngine>; 3] {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_elsewhere_is_rung_for() {
     let server = TestServer::start();
-    let [producer, worker, other] = that_never_look(&server.address()).await;
+    let [producer, worker, other] = that_never_poll(&server.address()).await;
     assert!(claim(&worker, 1).await.expect("claim").is_empty());
     assert!(claim(&other, 1).await.expect("claim").is_empty());
     let waits_one = waits(&worker, QUEUE).await;
@@ -92,7 +92,7 @@ async fn a_worker_elsewhere_is_rung_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bell_that_is_not_needed_here_rings_elsewhere() {
     let server = TestServer::start();
-    let [producer, gone, worker] = that_never_look(&server.address()).await;
+    let [producer, gone, worker] = that_never_poll(&server.address()).await;
     assert!(claim(&gone, 1).await.expect("claim").is_empty());
     // It listens no more, but its connection still blocks on the bell.
     let wait = waits(&gone, QUEUE).await;
@@ -111,7 +111,7 @@ async fn a_bell_that_is_not_needed_here_rings_elsewhere() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_is_listened_to_later_is_heard() {
     let server = TestServer::start();
-    let [producer, worker, _] = that_never_look(&server.address()).await;
+    let [producer, worker, _] = that_never_poll(&server.address()).await;
     let first = waits(&worker, QUEUE).await;
     comes_about("somebody listens", || is_heard(&server)).await;
     let second = waits(&worker, "mail").await;
@@ -126,7 +126,7 @@ async fn a_queue_that_is_listened_to_later_is_heard() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bells_are_heard_again_within_a_second_of_a_restart() {
     let mut server = TestServer::with(&crate::faults::ALWAYS);
-    let [producer, worker, _] = that_never_look(&server.address()).await;
+    let [producer, worker, _] = that_never_poll(&server.address()).await;
     for engine in [&producer, &worker] {
         assert!(claim(engine, 1).await.expect("claim").is_empty());
     }
@@ -158,7 +158,7 @@ async fn bells_are_heard_again_within_a_second_of_a_restart() {
 async fn who_sleeps_through_a_failover_is_rung_for_after_it() {
     let mut servers = TestSentinels::start();
     let address = servers.address();
-    let [producer, worker, _] = that_never_look(&address).await;
+    let [producer, worker, _] = that_never_poll(&address).await;
     assert!(claim(&worker, 1).await.expect("claim").is_empty());
     let wait = waits(&worker, QUEUE).await;
     let master = servers.ask_all(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
@@ -166,7 +166,7 @@ async fn who_sleeps_through_a_failover_is_rung_for_after_it() {
     let is_heard = || redis_cli(port, &["CLIENT", "LIST"]).contains("cmd=bzpopmin");
     comes_about("somebody listens", is_heard).await;
     // Both replicas have what one change finds, and so all that came before it.
-    let [sure, ..] = that_never_look(&format!("{address}?durability=replica(2)")).await;
+    let [sure, ..] = that_never_poll(&format!("{address}?durability=replica(2)")).await;
     let sent = sure.enqueue(&here(), vec![NewJob::new("mail", "{}")]).await;
     sent.expect("enqueue");
     tokio::task::block_in_place(|| servers.kill_master());
@@ -282,7 +282,7 @@ async fn a_job_is_on_time_and_never_early() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_suspect_is_heard_of_by_a_look() {
+async fn a_poll_finds_a_suspect() {
     let server = TestServer::start();
     let [producer, crashes, worker] = engines(&server).await;
     let sent = producer.enqueue(&here(), vec![job()]).await;

@@ -1,7 +1,7 @@
 //! Many who sleep until the same due: one of them comes.
 
 /// How often those who wait look for bells that were lost.
-mod looks;
+mod refresh;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -45,7 +45,7 @@ fn waits(of: &mut JoinSet<Result<Waited>>, engine: &Arc<RedisEngine>, queue: Str
 
 /// As many claims over HTTP wait in a gateway, which is one worker: they listen together, and one looks for all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_who_wait_in_one_process_look_for_lost_bells_as_one() {
+async fn waiters_of_one_process_poll_for_lost_wakeups_as_one() {
     for many in [200, 1_000] {
         let server = TestServer::start();
         let engine = Arc::new(connect(&server.address()).await);
@@ -70,7 +70,7 @@ async fn many_who_wait_in_one_process_look_for_lost_bells_as_one() {
 
 /// However many workers there are, all of them together look that often.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_workers_look_no_more_often_than_some() {
+async fn a_thousand_workers_poll_no_more_often_than_some() {
     let server = TestServer::start();
     let first = Arc::new(connect(&server.address()).await);
     for _ in 0..1_000 {

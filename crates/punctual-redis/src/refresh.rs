@@ -1,4 +1,4 @@
-//! Who answers for what: looked for once for all who want to know.
+//! Refreshes the topology, once for all callers that need it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,23 +11,23 @@ use crate::link::{Dialer, SHARED_FAILURE};
 use crate::error_mapping::again;
 use crate::topology::{Slot, Topology};
 
-/// What was last heard of who answers, and the looks for it.
+/// The last known topology, and the refresh that is under way.
 #[derive(Debug)]
-pub(crate) struct Looks {
+pub(crate) struct Refresh {
     place: Place,
     dialer: Dialer,
     topology: Arc<Mutex<Topology>>,
-    last: Mutex<Option<Looking>>,
+    last: Mutex<Option<Refreshing>>,
 }
 
-/// A look that all share who want to know. It goes on without any of them: who has less time than a silent server is
-/// given would never be told.
-type Looking = watch::Receiver<Option<Looked>>;
+/// A refresh that all callers share. It goes on without them: a caller with a short deadline would
+/// never see it end.
+type Refreshing = watch::Receiver<Option<Refreshed>>;
 
-/// How a look has ended; if it failed, when.
-type Looked = std::result::Result<(), (Error, Stopwatch)>;
+/// How a refresh ended; if it failed, when.
+type Refreshed = std::result::Result<(), (Error, Stopwatch)>;
 
-impl Looks {
+impl Refresh {
     pub(crate) fn new(place: &Place, dialer: &Dialer) -> Self {
         Self {
             place: place.clone(),
@@ -41,15 +41,15 @@ impl Looks {
         lock(&self.topology)
     }
 
-    /// The servers of the address, for who is to look after them.
+    /// The servers of the address, for an error message.
     pub(crate) fn asked(&self) -> String {
         let hosts: Vec<_> = self.place.hosts().iter().map(ToString::to_string).collect();
         hosts.join(", ")
     }
 
-    /// Asks the servers who answers for what, once for all who want to know, if that is not known of a slot or of all.
-    pub(crate) async fn look(&self, of: Option<Slot>) -> Result<()> {
-        let mut looking = {
+    /// Asks the servers for the topology if it is not known of a slot, or of all; callers share the answer.
+    pub(crate) async fn refresh(&self, of: Option<Slot>) -> Result<()> {
+        let mut refreshing = {
             let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             let is_known = match of {
                 Some(slot) => self.topology().owner(slot).is_some(),
@@ -67,25 +67,25 @@ impl Looks {
             });
             last.insert(shared.unwrap_or_else(|| self.begin())).clone()
         };
-        match looking.wait_for(Option::is_some).await.as_deref() {
+        match refreshing.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(Err((error, _)))) => Err(again(error)),
             Ok(_) => Ok(()),
             Err(_) => {
-                let message = "the look for who answers has ended with its runtime";
+                let message = "the topology refresh ended with its runtime";
                 Err(Error::new(ErrorKind::EngineUnavailable, message))
             }
         }
     }
 
-    fn begin(&self) -> Looking {
-        let (ends, looking) = watch::channel(None);
+    fn begin(&self) -> Refreshing {
+        let (ends, refreshing) = watch::channel(None);
         let topology = self.topology.clone();
-        let found = self.topology().look(&self.place, &self.dialer);
+        let found = self.topology().fetch(&self.place, &self.dialer);
         tokio::spawn(async move {
             let found = found.await.map(|found| lock(&topology).learn(found));
             ends.send_replace(Some(found.map_err(|error| (error, Stopwatch::start()))));
         });
-        looking
+        refreshing
     }
 }
 
