@@ -116,7 +116,7 @@ async function run({ token, jobs }) {
   await keeper;
 }
 
-let wake; // set while this worker waits: ends that, told whether the bell rang
+let wake; // set while this worker waits: ends that, told whether the wakeup rang
 let listening = false;
 let stopping = false;
 process.on("SIGTERM", () => {
@@ -124,7 +124,7 @@ process.on("SIGTERM", () => {
   wake?.(false);
 });
 
-/** Hears the queue's doorbell once. One heard while busy is put back for another worker. */
+/** Hears the queue's wakeup once. One heard while busy is put back for another worker. */
 async function listen() {
   if (listening) return;
   listening = true;
@@ -139,7 +139,7 @@ async function listen() {
   listening = false;
 }
 
-/** Waits until `wake_at`, or the bell; five seconds at most, should a bell be lost. */
+/** Waits until `wake_at`, or the wakeup; five seconds at most, should a wakeup be lost. */
 function waitForWork(wakeInMs = 5000) {
   return new Promise((resolve) => {
     const timer = setTimeout(() => wake(false), Math.min(wakeInMs, 5000));
@@ -161,7 +161,7 @@ while (!stopping) {
   try {
     const words = ["LIMIT", "10", "LEASE_MS", LEASE_MS, "WORKER", WORKER_NAME, "NONCE", nonce];
     // Nothing runs between two leases, so a suspect may come: a job that crashed twice.
-    lease = await call("claim", QUEUE, ...words, ...(heard ? ["RUNG"] : []), ...(alone ? ["ALONE"] : []));
+    lease = await call("claim", QUEUE, ...words, ...(heard ? ["WOKEN"] : []), ...(alone ? ["ALONE"] : []));
   } catch (error) {
     say(`claim failed, trying again: ${error.message}`);
     await sleep(1000);

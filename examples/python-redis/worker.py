@@ -106,13 +106,13 @@ def run(lease):
 
 
 def listen():
-    """Hears the queue's doorbell. One heard while busy is put back for another worker."""
-    bell, ear = f"{KEY}:d:{QUEUE}", redis.Redis.from_url(URL, socket_timeout=None)
+    """Hears the queue's wakeup. One heard while busy is put back for another worker."""
+    wakeup, ear = f"{KEY}:d:{QUEUE}", redis.Redis.from_url(URL, socket_timeout=None)
     while True:
         idle.wait()
         try:
-            ear.bzpopmin(bell, 0)
-            rung.set() if idle.is_set() else ear.zadd(bell, {"1": 0})
+            ear.bzpopmin(wakeup, 0)
+            rung.set() if idle.is_set() else ear.zadd(wakeup, {"1": 0})
         except redis.RedisError:
             stopping.wait(1)
 
@@ -129,7 +129,7 @@ def main():
     while not stopping.is_set():
         try:
             # Nothing runs between two leases, so a suspect may come: a job that crashed twice.
-            flags = ["RUNG"] * heard + ["ALONE"] * alone
+            flags = ["WOKEN"] * heard + ["ALONE"] * alone
             lease = call("claim", QUEUE, "LIMIT", 10, "LEASE_MS", LEASE_MS, "WORKER", NAME, "NONCE", nonce, *flags)
         except redis.RedisError as error:
             say(f"claim failed, trying again: {error}")
@@ -142,7 +142,7 @@ def main():
             continue
         if waiting:
             continue
-        idle.set()  # until wake_at, or the bell; five seconds at most, should a bell be lost
+        idle.set()  # until wake_at, or the wakeup; five seconds at most, should a wakeup be lost
         heard = rung.wait(min(lease.get("wake_in_ms", 5000) / 1000, 5))
         idle.clear()
         rung.clear()

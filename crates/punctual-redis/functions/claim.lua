@@ -416,23 +416,23 @@ local function claim(call_)
   end
   local open, left, suspects = {}, false, false
   for _, r in ipairs(rows) do
-    r.ring = nil -- the claimer takes care itself
+    r.notify = nil -- the claimer takes care itself
     if not flag(r, 2) then
       open[#open + 1] = r
       if Line.has_suspects(r) then suspects = true end
-      if not ends and Line.has_work(r, alone) then left, r.ring = true, 2 end
+      if not ends and Line.has_work(r, alone) then left, r.notify = true, 2 end
     end
   end
-  local wake, another_wakes = left and S.now or Alarm.wake_at(open), false
+  local wake, another_wakes = left and S.now or Leader.wake_at(open), false
   if ends then
     wake = ends
   elseif left or lease and lease.full then
-    Alarm.leave(call_.worker, open, left and 0 or wake)
+    Leader.resign(call_.worker, open, left and 0 or wake)
   elseif wake > 0 then
-    another_wakes = Alarm.hand_to(call_, open, wake)
+    another_wakes = Leader.elect(call_, open, wake)
   end
   for _, r in ipairs(rows) do
-    if r.ring ~= 2 then
+    if r.notify ~= 2 then
       set_flag(r, 1, true)
       r.short = S.now
     end
@@ -464,10 +464,10 @@ local function claim_alike(calls, first, heads, leases)
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
   local at, unseen, left = 1, floor(lead.flags / 8) % 2 == 1 and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
-  local wake = left and S.now or Alarm.wake_at({r})
-  r.ring = left and 2 or nil
-  for k = first, last do Alarm.leave(calls[k].worker, {r}, left and 0 or wake) end
-  if r.ring ~= 2 then
+  local wake = left and S.now or Leader.wake_at({r})
+  r.notify = left and 2 or nil
+  for k = first, last do Leader.resign(calls[k].worker, {r}, left and 0 or wake) end
+  if r.notify ~= 2 then
     set_flag(r, 1, true)
     r.short = S.now
   end

@@ -76,7 +76,7 @@ local ACTIONS = {
     local r = Row.of(map.q)
     local was = flag(r, 2)
     set_flag(r, 2, false)
-    if was then r.ring = 3 end
+    if was then r.notify = 3 end
     return {d = was and 1 or 0}
   end,
   function(map)

@@ -13,7 +13,7 @@ local MINUTE = 60e6
 
 -- The parts of the library, each in the file of its name.
 local Shard, Row, Job, Due, Line, Group, Unique, Place, Settled, Lease, Sweep = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
-local Calls, Alarm, Check, Heal = {}, {}, {}, {}
+local Calls, Leader, Check, Heal = {}, {}, {}, {}
 local Enqueue, Claim, Settle, Retry, Edit, Inspect, Explain, Stats, Control, Wait, Text = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
 local Outbox, Bundle, Ends = {}, {}, {}
 

@@ -59,12 +59,12 @@ local function member_of(j)
   return Job.seq(j) .. j.id .. manner(j.tag, j.prio, 31 + #j.tail)
 end
 
--- A queue's earliest due is at most that: sleepers with a later alarm must know.
+-- A queue's earliest due is at most that: workers that sleep longer must know.
 function Due.head_at_most(r, due)
   if r.head == 0 or due < r.head then
     r.head, r.rest = due, nil
     duty_at('due', due)
-    ring(r)
+    notify(r)
   end
 end
 
@@ -128,7 +128,7 @@ local function add_many(r, dues, members, ids)
   if added > 0 then
     if r.head == 0 or r.head >= r.hot_until then
       Due.refresh(r)
-      ring(r)
+      notify(r)
     end
     duty_at('due', r.hot_until - LEAD)
   end

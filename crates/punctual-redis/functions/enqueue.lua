@@ -118,7 +118,7 @@ local function store(j, late, follows)
   if o.g then Group.member(r, j, true) end
   if follows then
     Unique.follow(j.q, o.u, j.id)
-    ring(r) -- whoever sleeps was not told when what it follows ends by itself
+    notify(r) -- whoever sleeps was not told when what it follows ends by itself
   else
     Unique.take(j)
   end

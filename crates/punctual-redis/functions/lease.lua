@@ -189,7 +189,7 @@ function Lease.close(p)
   closed[#closed + 1] = lease_member(p)
   S.gone_fields, S.closed = gone, closed
   S.leases[p.token] = false
-  if p.alone then ring(Row.of(Lease.queue_of(p.blob))) end -- its worker may be given other jobs again
+  if p.alone then notify(Row.of(Lease.queue_of(p.blob))) end -- its worker may be given other jobs again
   S.ends = nil
 end
 

@@ -40,7 +40,7 @@ function Line.push(r, lane, ids, kind, sizes, lo, hi)
   end
   call_many('RPUSH', list_of(r, lane), chunks)
   r.L[lane] = (r.L[lane] or 0) + n
-  ring(r)
+  notify(r)
 end
 
 -- Puts bundles at the end of a lane's list.
@@ -53,7 +53,7 @@ function Line.push_bundles(r, lane, bundles)
   end
   call_many('RPUSH', list_of(r, lane), chunks)
   r.L[lane] = (r.L[lane] or 0) + n
-  ring(r)
+  notify(r)
 end
 
 -- Where the ids of a chunk begin.
@@ -80,7 +80,7 @@ end
 function Line.overflow_add(r, lane, member)
   call('ZADD', overflow_of(r, lane), 0, member)
   r.X[lane] = (r.X[lane] or 0) + 1
-  ring(r)
+  notify(r)
 end
 
 function Line.overflow_remove(r, lane, member)

@@ -90,11 +90,11 @@ end
 -- often stands first, then the rest as it was read if nothing of it changed (r.rest), then the lanes.
 local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4I8I6'
 local ROW_OFTEN_BYTES, ROW_BYTES = 33, 134
-local ALARM = 255 -- where a lane's number would stand
+local LEADER = 255 -- where a lane's number would stand
 
 local function new_row(name)
   return {name = name, flags = 1, short = 0, head = 0, told = 0, max = 0, hot_until = 0, cold = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
-    b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}, alarm = 0, alarmed = 0, holder = ''}
+    b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}, leader_wake = 0, leader_since = 0, leader = ''}
 end
 
 local function read_row(name, raw)
@@ -105,9 +105,9 @@ local function read_row(name, raw)
     unp(ROW_SELDOM, raw, ROW_OFTEN_BYTES + 1)
   r.rest, r.told = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), Due.duty(r)
   while at <= #raw do
-    if byte(raw, at) == ALARM then
-      r.alarm, r.alarmed = unp('>I8I8', raw, at + 1)
-      r.holder = sub(raw, at + 17)
+    if byte(raw, at) == LEADER then
+      r.leader_wake, r.leader_since = unp('>I8I8', raw, at + 1)
+      r.leader = sub(raw, at + 17)
       break
     end
     local lane, n, stale = unp('>BI5I5', raw, at)
@@ -131,14 +131,14 @@ local function write_row(r)
   for lane, n in pairs(r.X) do
     if n > 0 then raw = raw .. pack('>BI5I5', lane + 10, n, 0) end
   end
-  if r.alarm > S.now then raw = raw .. pack('>BI8I8', ALARM, r.alarm, r.alarmed) .. r.holder end
+  if r.leader_wake > S.now then raw = raw .. pack('>BI8I8', LEADER, r.leader_wake, r.leader_since) .. r.leader end
   return raw
 end
 
 -- Something of a row changes that seldom does.
 local function seldom(r) r.rest = nil end
 
--- flags of a row: 1 somebody may sleep without an alarm, 2 paused, 4 dead-letters when full, 8 bounded.
+-- flags of a row: 1 a worker may sleep without a leader, 2 paused, 4 dead-letters when full, 8 bounded.
 local function flag(r, bit) return floor(r.flags / bit) % 2 == 1 end
 local function set_flag(r, bit, on)
   if flag(r, bit) ~= on then r.flags = r.flags + (on and bit or -bit) end
@@ -227,8 +227,8 @@ local function check_queue(name)
   end
 end
 
--- A bell may be left of a queue that was: it is only asked what it is.
-local function check_bell(name)
+-- A wakeup may be left of a deleted queue: only its type is checked.
+local function check_wakeup_key(name)
   local key = S.base .. ':d:' .. name
   local answer = redis.pcall('ZSCORE', key, '')
   if type(answer) == 'table' and answer.err then not_ours(key) end
@@ -250,7 +250,7 @@ function Row.of(name)
   local r = S.rows[name] or Row.find(name)
   if not r then
     check_queue(name)
-    check_bell(name)
+    check_wakeup_key(name)
     r = new_row(name)
     r.is_new, S.rows[name] = true, r
   end
@@ -372,26 +372,26 @@ local function duty_at(kind, at)
   if at < M[kind] then M[kind], M.rest = at, nil end
 end
 
--- Rings for a queue with the commit: 1 if somebody may sleep without an alarm, 2 also if a claim came
--- up short not long ago (a claim that leaves work rings on for others), 3 in any case, 4 for whoever may take an
--- alarm over, which is news to nobody else.
-local function ring(r) r.ring = 1 end
+-- The commit sends a wakeup for the queue: 1 if a worker may sleep without a leader, 2 also if a claim
+-- came up short not long ago (a claim that leaves work wakes others), 3 always, 4 for a worker that may
+-- take the lead over; no other worker needs that one.
+local function notify(r) r.notify = 1 end
 
--- Rings for a process; who is gone hears it no more, and the bell goes by itself.
-local function ring_process(process, what)
-  local bell = S.base .. ':p:' .. process
-  call('ZADD', bell, 0, what)
-  call('EXPIRE', bell, 60)
+-- Sends a wakeup to a process. The key of a dead process expires.
+local function notify_process(process, what)
+  local wakeup = S.base .. ':p:' .. process
+  call('ZADD', wakeup, 0, what)
+  call('EXPIRE', wakeup, 60)
 end
 
-local function settle_bells()
+local function notify_watchers()
   local kv = {}
   for i = 1, #S.settled do kv[i] = S.settled[i] end
   local watchers = get_many(S.k.ws, kv)
   for i = 1, #kv do
     local of = watchers[i]
     if of then
-      for at = 1, #of, 8 do ring_process(sub(of, at, at + 7), 's' .. kv[i]) end
+      for at = 1, #of, 8 do notify_process(sub(of, at, at + 7), 's' .. kv[i]) end
       call('HDEL', S.k.ws, kv[i])
     end
   end
@@ -407,7 +407,7 @@ local function write_changes()
   local watchers = call('HGETALL', S.k.fw)
   for i = 1, #watchers, 2 do
     if tonum(watchers[i + 1]) >= S.now then
-      ring_process(watchers[i], 'f')
+      notify_process(watchers[i], 'f')
     else
       call('HDEL', S.k.fw, watchers[i])
       call('DEL', S.base .. ':p:' .. watchers[i])
@@ -415,7 +415,7 @@ local function write_changes()
   end
 end
 
--- Writes what the call has changed, and rings.
+-- Writes what the call has changed, and sends wakeups.
 function Shard.commit()
   if S.hands then Line.let_go() end
   if S.departing then Lease.settle_all_departed() end
@@ -424,20 +424,20 @@ function Shard.commit()
   if S.marked then Settled.flush_marks() end
   if S.changed_bundles then Bundle.flush() end
   if S.changed_groups then Group.flush() end
-  if S.settled and M.watch >= S.now then settle_bells() end
+  if S.settled and M.watch >= S.now then notify_watchers() end
   if S.changes then write_changes() end
   if S.lost and not S.heals then Heal.note() end
   local kv = {'m', ''}
   for i = 1, #S.dirty do
     local r = S.dirty[i]
-    if r.ring then
+    if r.notify then
       local idle = r.flags % 2 == 1
-      if flag(r, 2) then -- paused: the resume rings
-      elseif idle or r.ring == 3 or r.ring == 2 and S.now - r.short < 5e6 then
-        if idle and r.ring < 4 then r.flags, r.short = r.flags - 1, S.now end
+      if flag(r, 2) then -- paused: the resume sends the wakeup
+      elseif idle or r.notify == 3 or r.notify == 2 and S.now - r.short < 5e6 then
+        if idle and r.notify < 4 then r.flags, r.short = r.flags - 1, S.now end
         call('ZADD', S.base .. ':d:' .. r.name, 0, '1')
       end
-      r.ring = nil
+      r.notify = nil
     end
     if r.ended then Ends.write(r) end
     local duty = Due.duty(r)

@@ -15,7 +15,7 @@ local CLAIM = {
   {'NONCE', 'key', 'TEXT'},
   {'MAX_BYTES', {1, BYTES_MAX}, 'BYTES'},
   {'ALONE', false, ''},
-  {'RUNG', false, ''},
+  {'WOKEN', false, ''},
 }
 local EXTEND = {
   {'LEASE_MS', LEASE_MS, 'MS'},
@@ -64,7 +64,7 @@ function Text.claim(base, args)
   local out = {}
   for i, q in ipairs(queues) do out[i] = char(#q) .. q end
   local record = mp.pack({h = name, v = 'by hand', q = queues, k = o.KIND or {}, s = limit, b = 0})
-  local flags = (o.ALONE and 1 or 0) + (o.RUNG and 4 or 0) + (o.WORKER and 64 or 0)
+  local flags = (o.ALONE and 1 or 0) + (o.WOKEN and 4 or 0) + (o.WORKER and 64 or 0)
   local reply = Claim.call(base, BELOW .. nonce .. worker .. u8((o.LEASE_MS or 10000) * 1000)
     .. pack('>I2I4BB', limit, o.MAX_BYTES or BYTES_DEFAULT, flags, #queues) .. concat(out) .. record)
   local now, wake, suspects, leases = unp('>I8I8BB', reply)

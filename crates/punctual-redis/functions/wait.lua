@@ -15,12 +15,12 @@ function Wait.listen(base, blob)
       if Line.has_work(r, true) then work = 1 end
     end
   end
-  local wake = work == 0 and Alarm.wake_at(open) or 0
-  if wake > 0 and Alarm.is_covered(open, wake) then wake = 0 end
+  local wake = work == 0 and Leader.wake_at(open) or 0
+  if wake > 0 and Leader.is_covered(open, wake) then wake = 0 end
   return mp.pack({w = work, wk = wake > 0 and wake or nil, n = S.now, i = M.instance})
 end
 
--- watch: registers a process's bell for the settling of jobs, and answers those not settled.
+-- watch: registers a process for wakeups when jobs settle, and answers those not settled.
 -- Key: base. Argument: instance, map {t, p, un}. Reply: map {o, n, i}.
 function Wait.watch(base, blob)
   if not call then bind() end
@@ -51,7 +51,7 @@ end
 -- what was there before, is none of this one.
 local NUMBERS = 2 ^ 40
 
--- changes: those after a cursor; keeps the feed recording, and the process's bell ringing, for a minute.
+-- changes: those after a cursor; records the feed, and wakes the process, for a minute.
 -- Key: base. Argument: instance, map {p, af}. Reply: map {c, cu, g, n, i}.
 function Wait.changes(base, blob)
   if not call then bind() end

@@ -253,12 +253,12 @@ impl Engine for RedisEngine {
         self.checks()
             .claim(&claim)
             .map_err(|error| error.operation("claim"))?;
-        let ears = &self.waiting.ears;
-        let woken = ears.take_heard(namespace, &claim.queues);
+        let listeners = &self.waiting.listeners;
+        let woken = listeners.take_received(namespace, &claim.queues);
         let claimed = self.calls.claim(namespace, &claim, woken).await?;
-        let alarm = claimed.wake_at.is_some_and(|at| at > claimed.now) && !claimed.another_wakes;
+        let leads = claimed.wake_at.is_some_and(|at| at > claimed.now) && !claimed.another_wakes;
         if let Some(shards) = self.calls.shards.known(namespace) {
-            ears.note_alarm(&shards, &claim.queues, claim.in_process && alarm);
+            listeners.note_leader(&shards, &claim.queues, claim.in_process && leads);
         }
         Ok(claimed)
     }

@@ -7,7 +7,7 @@ mod access;
 mod address;
 mod calls;
 mod clock;
-mod ears;
+mod wakeup_listener;
 mod engine;
 mod examine;
 mod batcher;

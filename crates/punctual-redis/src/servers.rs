@@ -48,7 +48,7 @@ const STILL_MET: std::time::Duration = millis(1_000);
 /// The pauses between two tries of the same.
 pub(crate) const TRIES: Backoff = Backoff::new(millis(10), TRIES_APART);
 const TRIES_APART: std::time::Duration = millis(400);
-/// The first call after a server is back comes within a second, and bells are heard again by then.
+/// The first call after a server is back comes within a second, and wakeups are received again by then.
 const _: () = assert!(TRIES_APART.as_millis() <= 500);
 
 /// What a call does: whether replicas are to have it, and whether it may be sent again when it is

@@ -1,4 +1,4 @@
-//! Waiting for work, for jobs to settle, for changes: look, listen, look again.
+//! Waits for work, for jobs to settle and for changes: poll, listen for wakeups, poll again.
 
 mod turns;
 
@@ -14,7 +14,7 @@ use punctual::{JobId, Namespace, Result};
 use tokio::sync::watch;
 
 use crate::calls::Calls;
-use crate::ears::{Ears, Listening};
+use crate::wakeup_listener::{Waiting as WorkWait, WakeupListeners};
 use crate::keeper::draw;
 use crate::servers::Kind;
 use crate::shards::Shard;
@@ -26,7 +26,7 @@ use turns::{Turn, Turns, poll_interval};
 #[derive(Debug)]
 pub(crate) struct Waiting {
     calls: Arc<Calls>,
-    pub(crate) ears: Ears,
+    pub(crate) listeners: WakeupListeners,
     /// Where in each of several shards a cursor of changes stands.
     cursors: Mutex<Cursors>,
     crowds: Mutex<BTreeMap<Namespace, Crowd>>,
@@ -81,7 +81,7 @@ impl Waiting {
     pub(crate) fn new(calls: Arc<Calls>) -> Self {
         Self {
             calls,
-            ears: Ears::new(),
+            listeners: WakeupListeners::new(),
             cursors: Mutex::default(),
             crowds: Mutex::default(),
             turns: Turns::default(),
@@ -110,22 +110,22 @@ impl Waiting {
     ) -> Result<Waited> {
         let shards = self.calls.shards_of(namespace).await?;
         if self.calls.clock.now() >= until {
-            return self.rang_before(&shards, queues).await;
+            return self.pending_work(&shards, queues).await;
         }
-        let listen = |shard| self.ears.of(shard).listen(&self.calls, queues);
+        let listen = |shard| self.listeners.of(shard).listen(&self.calls, queues);
         let mut places: Vec<_> = shards.iter().map(listen).collect();
-        let waited = self.rung(namespace, &shards, queues, &mut places, until);
+        let waited = self.work_or_timeout(namespace, &shards, queues, &mut places, until);
         let waited = waited.await?;
-        places.iter_mut().for_each(Listening::is_over);
+        places.iter_mut().for_each(WorkWait::finish);
         Ok(waited)
     }
 
-    async fn rung(
+    async fn work_or_timeout(
         &self,
         namespace: &Namespace,
         shards: &[Arc<Shard>],
         queues: &[String],
-        places: &mut [Listening],
+        places: &mut [WorkWait],
         mut until: Timestamp,
     ) -> Result<Waited> {
         // Many may begin to wait at the same instant; they do not look in step.
@@ -133,10 +133,10 @@ impl Waiting {
         let turn = self.turns.join(namespace, queues);
         let mut losses = losses_of(shards);
         loop {
-            let rings = places.iter_mut().map(|place| Box::pin(place.rung()));
+            let wakeups = places.iter_mut().map(|place| Box::pin(place.notified()));
             tokio::select! {
                 biased;
-                _ = select_all(rings) => return Ok(Waited::Work),
+                _ = select_all(wakeups) => return Ok(Waited::Work),
                 () = self.calls.clock.sleep_until(until) => return Ok(Waited::TimedOut),
                 () = any_of(&mut losses) => {}
                 () = self.poll_turn(namespace, shards, &turn, part) => part = 1.0,
@@ -198,12 +198,12 @@ impl Waiting {
         self.crowds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn rang_before(&self, shards: &[Arc<Shard>], queues: &[String]) -> Result<Waited> {
-        let mut rang = false;
+    async fn pending_work(&self, shards: &[Arc<Shard>], queues: &[String]) -> Result<Waited> {
+        let mut notified = false;
         for shard in shards {
-            rang |= self.ears.of(shard).drain(&self.calls, queues).await?;
+            notified |= self.listeners.of(shard).drain(&self.calls, queues).await?;
         }
-        Ok(if rang { Waited::Work } else { Waited::TimedOut })
+        Ok(if notified { Waited::Work } else { Waited::TimedOut })
     }
 
     /// Whether a claim could answer now, and when the next could.
@@ -237,23 +237,23 @@ impl Waiting {
         until: Timestamp,
     ) -> Result<Waited> {
         let shards = self.calls.shards_of(namespace).await?;
-        let watch = |shard| self.ears.of(shard).watch(&self.calls);
+        let watch = |shard| self.listeners.of(shard).watch(&self.calls);
         let places: Vec<_> = shards.iter().map(watch).collect();
         let mut sleep = self.calls.clock.sleep_until(until);
         let mut losses = losses_of(&shards);
         loop {
-            let mut rings: Vec<_> = places
+            let mut wakeups: Vec<_> = places
                 .iter()
-                .map(|place| Box::pin(place.own_rang().notified()))
+                .map(|place| Box::pin(place.own_notified().notified()))
                 .collect();
-            for ring in &mut rings {
-                ring.as_mut().enable();
+            for wakeup in &mut wakeups {
+                wakeup.as_mut().enable();
             }
             if !self.are_open(&shards, ids, until).await? {
                 return Ok(Waited::Settled);
             }
             tokio::select! {
-                _ = select_all(rings) => {}
+                _ = select_all(wakeups) => {}
                 () = any_of(&mut losses) => {}
                 () = &mut sleep => return Ok(Waited::TimedOut),
                 () = pause(WATCHES_AGAIN) => {}
@@ -261,7 +261,7 @@ impl Waiting {
         }
     }
 
-    /// Whether one of the jobs is known and not settled; its settling rings from then on.
+    /// Whether one of the jobs is known and not settled; its settling wakeups from then on.
     async fn are_open(
         &self,
         shards: &[Arc<Shard>],
@@ -273,7 +273,7 @@ impl Waiting {
             let mut map = MapWriter::default();
             let ids = ids.iter().map(|id| Mp::from(id.as_bytes().as_slice()));
             map.put("t", ids.collect::<Vec<_>>());
-            map.put("p", self.ears.process());
+            map.put("p", self.listeners.process());
             map.put("un", until.as_micros());
             let reply = self
                 .calls
@@ -291,18 +291,18 @@ impl Waiting {
         until: Timestamp,
     ) -> Result<Waited> {
         let shards = self.calls.shards_of(namespace).await?;
-        let watch = |shard| self.ears.of(shard).watch(&self.calls);
+        let watch = |shard| self.listeners.of(shard).watch(&self.calls);
         let places: Vec<_> = shards.iter().map(watch).collect();
         let mut sleep = self.calls.clock.sleep_until(until);
         let mut losses = losses_of(&shards);
         let (mut after, forgotten) = self.cursors_of(after, shards.len());
         loop {
-            let mut rings: Vec<_> = places
+            let mut wakeups: Vec<_> = places
                 .iter()
-                .map(|place| Box::pin(place.own_rang().notified()))
+                .map(|place| Box::pin(place.own_notified().notified()))
                 .collect();
-            for ring in &mut rings {
-                ring.as_mut().enable();
+            for wakeup in &mut wakeups {
+                wakeup.as_mut().enable();
             }
             let mut changes = Vec::new();
             let mut gap = forgotten;
@@ -316,7 +316,7 @@ impl Waiting {
             let is_news = gap || !changes.is_empty();
             if !is_news {
                 tokio::select! {
-                    _ = select_all(rings) => continue,
+                    _ = select_all(wakeups) => continue,
                     () = any_of(&mut losses) => continue,
                     () = pause(WATCHES_AGAIN) => continue,
                     () = &mut sleep => {}
@@ -336,7 +336,7 @@ impl Waiting {
         after: Option<&u64>,
     ) -> Result<(Vec<Change>, u64, bool)> {
         let mut map = MapWriter::default();
-        map.put("p", self.ears.process());
+        map.put("p", self.listeners.process());
         map.put_some("af", after.copied());
         let reply = self
             .calls

@@ -1,4 +1,4 @@
-//! Whose turn it is to look, in case that a bell was lost with who heard it.
+//! Whose turn it is to poll, in case that a wakeup was lost with the process that received it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -357,7 +357,7 @@ async fn the_packed_forms_take_a_few_lines_of_python() {
     assert!(ran.status.success(), "{ran:?}");
     let said = String::from_utf8_lossy(&ran.stdout);
     let ids: Vec<&str> = said.split_whitespace().skip(1).collect();
-    // Three at once, one later, two with a key, one that the bell told of, a suspect.
+    // Three at once, one later, two with a key, one that the wakeup told of, a suspect.
     assert_eq!(ids.len(), 8, "{said}");
     for id in ids {
         assert_eq!(hand.call("get", &[id])["job"]["state"], "completed");

@@ -285,11 +285,11 @@ async fn any_function_that_is_lacking_costs_one_retry() {
     }
 }
 
-/// The same of a look for work, which is made once no bell tells of any, by a clock that goes on.
+/// The same of a look for work, which is made once no wakeup tells of any, by a clock that goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_that_is_lacking_costs_one_retry() {
     for trouble in ["lacks it", "flushed"] {
-        // A server of its own: where somebody listened before, the bell may still be on its way to an ear.
+        // A server of its own: where somebody listened before, the wakeup may still be on its way to an ear.
         let server = TestServer::start();
         let ahead = RedisEngine::connect_with_clock_ahead(options(&server.address()), days(1));
         let engine = ahead.await.expect("the server is there");
@@ -297,7 +297,7 @@ async fn a_look_that_is_lacking_costs_one_retry() {
         sent.expect("enqueue");
         let work = || WaitFor::Work(vec![QUEUE.into()]);
         let taken = engine.wait(&here(), work(), START).await;
-        assert_eq!(taken.expect("wait"), Waited::Work, "its bell is taken");
+        assert_eq!(taken.expect("wait"), Waited::Work, "its wakeup is taken");
         let until = engine.info().await.expect("info").now + days(9);
         // The server counts the load that the trouble is, too: none of the engine's is lost between.
         server.cli(&["CONFIG", "RESETSTAT"]);

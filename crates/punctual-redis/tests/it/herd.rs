@@ -1,6 +1,6 @@
 //! Many who sleep until the same due: one of them comes.
 
-/// How often those who wait look for bells that were lost.
+/// How often those who wait look for wakeups that were lost.
 mod refresh;
 
 use std::io::{BufRead, BufReader};
@@ -25,18 +25,18 @@ fn due_in(delay: std::time::Duration) -> NewJob {
     }
 }
 
-/// Puts jobs in, and hears what rings for them.
+/// Puts jobs in, and hears what wakes them.
 async fn enqueue(engine: &RedisEngine, jobs: Vec<NewJob>) {
     engine.enqueue(&here(), jobs).await.expect("enqueue");
-    rang(engine).await;
+    woken(engine).await;
 }
 
 fn work() -> WaitFor {
     WaitFor::Work(vec![QUEUE.into()])
 }
 
-/// Whether a bell has rung that nobody heard before.
-async fn rang(engine: &RedisEngine) -> bool {
+/// Whether a wakeup has woken that nobody heard before.
+async fn woken(engine: &RedisEngine) -> bool {
     let waited = engine.wait(&here(), work(), Timestamp::ZERO).await;
     waited.expect("wait") == Waited::Work
 }
@@ -153,7 +153,7 @@ async fn a_worker_that_does_not_come_is_stood_in_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_ends_hands_its_alarm_on() {
+async fn a_worker_that_ends_passes_its_lead_on() {
     let server = TestServer::start();
     let ends = Arc::new(connect(&server.address()).await);
     let [producer, other] = [
@@ -174,9 +174,9 @@ async fn a_worker_that_ends_hands_its_alarm_on() {
     }
     waits.abort();
     let waited = other.wait(&here(), work(), until).await;
-    assert_eq!(waited.expect("wait"), Waited::Work, "it is rung for");
+    assert_eq!(waited.expect("wait"), Waited::Work, "it is woken");
     let told = claim(&other, WorkerId::random(), 8).await;
-    assert!(!told.another_wakes, "who was rung for takes care");
+    assert!(!told.another_wakes, "who was woken for takes care");
 }
 
 /// One engine whose clock stands still.
@@ -209,7 +209,7 @@ async fn the_first_who_is_told_of_an_instant_comes_then() {
 }
 
 #[tokio::test]
-async fn who_claims_all_it_can_take_passes_its_alarm_on() {
+async fn a_full_worker_passes_its_lead_on() {
     let server = TestServer::start();
     let engine = still(&server).await;
     let [one, two] = [1, 2].map(WorkerId);
@@ -218,12 +218,12 @@ async fn who_claims_all_it_can_take_passes_its_alarm_on() {
     assert!(claim(&engine, two, 8).await.another_wakes);
     engine.set_time(START + seconds(1)).await.expect("set");
     assert_eq!(claim(&engine, one, 1).await.leases.len(), 1);
-    assert!(rang(&engine).await, "somebody else is to come");
+    assert!(woken(&engine).await, "somebody else is to come");
     assert!(!claim(&engine, two, 8).await.another_wakes);
 }
 
 #[tokio::test]
-async fn who_does_not_come_by_itself_is_no_holder() {
+async fn a_worker_that_does_not_return_never_leads() {
     let server = TestServer::start();
     let engine = still(&server).await;
     enqueue(&engine, vec![due_in(minutes(5))]).await;

@@ -2,8 +2,8 @@
 
 /// What is wrong from the start.
 mod bad_input;
-/// Who is rung for among several processes.
-mod bells;
+/// Wakeups among several processes.
+mod wakeups;
 /// The verbs in words.
 mod by_hand;
 /// What the verbs in words refuse.

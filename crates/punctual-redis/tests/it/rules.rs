@@ -84,11 +84,11 @@ fn waits(
 }
 
 async fn over(wait: tokio::task::JoinHandle<Waited>) -> Waited {
-    let waited = within(LIMIT, wait).await.expect("it is rung for");
+    let waited = within(LIMIT, wait).await.expect("it is woken");
     waited.expect("no panic")
 }
 
-/// Everything that workers, producers and people do, each wait rung for by another engine.
+/// Everything that workers, producers and people do, each wait woken for by another engine.
 async fn does_it_all(
     engine: &Arc<RedisEngine>,
     other: &RedisEngine,

@@ -1,5 +1,5 @@
 //! The connection is cut at every byte that goes to and fro while somebody waits: for work, for a job to
-//! settle, for changes. What comes is heard all the same, as the bell rang or soon after.
+//! settle, for changes. What comes is heard all the same, as the wakeup woken or soon after.
 
 use punctual::engine::{Claim, WaitFor, Waited, WorkerId};
 use punctual::time::{Stopwatch, Timestamp, minutes, seconds};
@@ -12,11 +12,11 @@ use crate::cuts::at_every_byte;
 use crate::faults::rounds;
 use crate::hand::raw;
 
-/// A lost bell costs no more than this: who waits alone looks each second, and whoever has heard nothing
+/// A lost wakeup costs no more than this: who waits alone looks each second, and whoever has heard nothing
 /// on a connection looks again as soon as there is another.
 const HEARD_WITHIN: std::time::Duration = seconds(5);
 
-/// The short form cuts at every third byte, as a bell that is lost costs time; the long form at each.
+/// The short form cuts at every third byte, as a wakeup that is lost costs time; the long form at each.
 fn step() -> usize {
     3_usize.div_ceil(rounds(1))
 }
@@ -56,7 +56,7 @@ impl Waits {
         (waited.expect("wait"), done)
     }
 
-    /// Whether somebody is to be rung for when the job settles.
+    /// Whether somebody is to be woken for when the job settles.
     fn is_watched(&self, id: JobId) -> bool {
         let watchers = b"punctual:{default/0}:ws";
         let asked = [b"HEXISTS".as_slice(), watchers, id.as_bytes()];
@@ -93,20 +93,20 @@ impl Waits {
 }
 
 #[tokio::test]
-async fn work_is_heard_of_over_a_cut() {
+async fn work_wakes_over_a_cut() {
     let waits = Waits::new().await;
     at_every_byte(&waits.proxy, step(), || async {
         let work = WaitFor::Work(vec![QUEUE.into()]);
         let (waited, sent) = waits.while_done(work, enqueue(&waits.direct)).await;
         assert_eq!(waited, Waited::Work);
-        // It also comes up short, and so the bell rings for the next one.
+        // It also comes up short, and so the wakeup wakes the next one.
         assert_eq!(waits.take().await, [sent.expect("enqueue")]);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_settling_is_heard_of_over_a_cut() {
+async fn a_settle_wakes_over_a_cut() {
     let waits = Waits::new().await;
     at_every_byte(&waits.proxy, step(), || async {
         let (id, lease) = waits.one_active().await;
@@ -125,7 +125,7 @@ async fn a_settling_is_heard_of_over_a_cut() {
 }
 
 #[tokio::test]
-async fn a_change_is_heard_of_over_a_cut() {
+async fn a_change_wakes_over_a_cut() {
     let waits = Waits::new().await;
     at_every_byte(&waits.proxy, 1, || async {
         let (id, lease) = waits.one_active().await;

@@ -1,5 +1,5 @@
--- The alarm of a queue: who claims next by the clock, and when, so that of all who sleep one comes. It is a hint:
--- a holder that does not come is found out by the looks of the others.
+-- The wakeup leader of a queue: the worker that claims next by the clock, and when, so that one of all
+-- sleepers comes and no thundering herd. It is a hint: the polls of the others notice a leader that fails.
 do
 
 -- Who has not claimed for so long may be gone: workers claim more often than that, to be seen.
@@ -37,7 +37,7 @@ local function is_of_job(id, own)
 end
 
 -- The earliest instant at which a claim of these queues could answer more by time alone; 0: none.
-function Alarm.wake_at(open)
+function Leader.wake_at(open)
   if #open == 0 then return 0 end
   local wake = Lease.first_end(open) or 0
   if (M.expiry < NEVER or M.period < NEVER) and is_kept_back(open) then
@@ -53,11 +53,11 @@ function Alarm.wake_at(open)
 end
 
 local function holds(r, wake, but)
-  return r.alarm > S.now and r.alarm <= wake and S.now - r.alarmed < HOLDS and r.holder ~= but
+  return r.leader_wake > S.now and r.leader_wake <= wake and S.now - r.leader_since < HOLDS and r.leader ~= but
 end
 
--- Whether somebody, but that worker, comes to each of these queues by then.
-function Alarm.is_covered(rows, wake, but)
+-- Whether another worker than this one leads each of these queues by then.
+function Leader.is_covered(rows, wake, but)
   for _, r in ipairs(rows) do
     if not holds(r, wake, but) then return false end
   end
@@ -65,21 +65,21 @@ function Alarm.is_covered(rows, wake, but)
 end
 
 -- A claim has found less than it may take, and by time alone there is more at `wake`. Whether another worker comes then;
--- if not, this one does. A bell that it heard was for somebody to take care.
-function Alarm.hand_to(call_, rows, wake)
+-- if not, this one leads. A worker that received a wakeup takes the lead.
+function Leader.elect(call_, rows, wake)
   if not call_.stays then return false end
-  if not call_.woken and Alarm.is_covered(rows, wake, call_.worker) then return true end
+  if not call_.woken and Leader.is_covered(rows, wake, call_.worker) then return true end
   for _, r in ipairs(rows) do
-    if call_.woken or not holds(r, wake, call_.worker) then r.alarm, r.alarmed, r.holder = wake, S.now, call_.worker end
+    if call_.woken or not holds(r, wake, call_.worker) then r.leader_wake, r.leader_since, r.leader = wake, S.now, call_.worker end
   end
   return false
 end
 
--- A claim took all it may: it may not sleep. Rings where nobody else comes in time.
-function Alarm.leave(worker, rows, wake)
+-- A claim took all it may, so its worker may not sleep: sends a wakeup where no other worker leads.
+function Leader.resign(worker, rows, wake)
   for _, r in ipairs(rows) do
-    if r.holder == worker then r.alarm = 0 end
-    if wake > 0 and not holds(r, wake, worker) then r.ring = 4 end
+    if r.leader == worker then r.leader_wake = 0 end
+    if wake > 0 and not holds(r, wake, worker) then r.notify = 4 end
   end
 end
 

@@ -1,4 +1,4 @@
-//! Several engines on one server, as several processes are: who is rung for, and how soon.
+//! Several engines on one server, as several processes are: who is woken for, and how soon.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ async fn waits(engine: &Arc<RedisEngine>, queue: &str) -> JoinHandle<Waited> {
     tokio::spawn(wait)
 }
 
-/// Engines whose clock stands still. Who waits never looks for himself then: what wakes him has rung.
+/// Engines whose clock stands still. Who waits never looks for himself then: what wakes him has woken.
 async fn that_never_poll(address: &str) -> [Arc<RedisEngine>; 3] {
     let clock = ManualClock::new(START);
     let engine = || async {
@@ -43,16 +43,16 @@ async fn that_never_poll(address: &str) -> [Arc<RedisEngine>; 3] {
     [engine().await, engine().await, engine().await]
 }
 
-/// A call that blocks on bells ends by itself after 20 s, and the next one may hear what the first did not ask for.
-const RUNG_WITHIN: std::time::Duration = seconds(15);
+/// A call that blocks on wakeups ends by itself after 20 s, and the next one may hear what the first did not ask for.
+const WOKEN_WITHIN: std::time::Duration = seconds(15);
 
-async fn is_rung_for(wait: impl Future<Output = Result<Waited, JoinError>>) {
-    let waited = within(RUNG_WITHIN, wait).await.expect("it is rung for");
+async fn is_woken(wait: impl Future<Output = Result<Waited, JoinError>>) {
+    let waited = within(WOKEN_WITHIN, wait).await.expect("it is woken");
     assert_eq!(waited.expect("no panic"), Waited::Work);
 }
 
-/// Whether somebody's connection blocks on bells.
-fn is_heard(server: &TestServer) -> bool {
+/// Whether somebody's connection blocks on wakeups.
+fn somebody_listens(server: &TestServer) -> bool {
     server.cli(&["CLIENT", "LIST"]).contains("cmd=bzpopmin")
 }
 
@@ -69,7 +69,7 @@ async fn engines(server: &TestServer) -> [Arc<RedisEngine>; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_elsewhere_is_rung_for() {
+async fn a_worker_of_another_process_is_woken() {
     let server = TestServer::start();
     let [producer, worker, other] = that_never_poll(&server.address()).await;
     assert!(claim(&worker, 1).await.expect("claim").is_empty());
@@ -82,21 +82,21 @@ async fn a_worker_elsewhere_is_rung_for() {
         .expect("enqueue");
     let first = async {
         tokio::select! {
-            rung = waits_one => rung,
-            rung = waits_other => rung,
+            woken = waits_one => woken,
+            woken = waits_other => woken,
         }
     };
-    is_rung_for(first).await;
+    is_woken(first).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bell_that_is_not_needed_here_rings_elsewhere() {
+async fn an_unneeded_wakeup_goes_to_another_process() {
     let server = TestServer::start();
     let [producer, gone, worker] = that_never_poll(&server.address()).await;
     assert!(claim(&gone, 1).await.expect("claim").is_empty());
-    // It listens no more, but its connection still blocks on the bell.
+    // It listens no more, but its connection still blocks on the wakeup.
     let wait = waits(&gone, QUEUE).await;
-    comes_about("somebody listens", || is_heard(&server)).await;
+    comes_about("somebody listens", || somebody_listens(&server)).await;
     wait.abort();
     let _ = wait.await;
     let wait = waits(&worker, QUEUE).await;
@@ -104,41 +104,41 @@ async fn a_bell_that_is_not_needed_here_rings_elsewhere() {
         .enqueue(&here(), vec![job()])
         .await
         .expect("enqueue");
-    is_rung_for(wait).await;
+    is_woken(wait).await;
     assert_eq!(drain(&worker).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_that_is_listened_to_later_is_heard() {
+async fn a_queue_that_is_added_later_receives_wakeups() {
     let server = TestServer::start();
     let [producer, worker, _] = that_never_poll(&server.address()).await;
     let first = waits(&worker, QUEUE).await;
-    comes_about("somebody listens", || is_heard(&server)).await;
+    comes_about("somebody listens", || somebody_listens(&server)).await;
     let second = waits(&worker, "mail").await;
     producer
         .enqueue(&here(), vec![NewJob::new("mail", "{}")])
         .await
         .expect("enqueue");
-    is_rung_for(second).await;
+    is_woken(second).await;
     assert!(!first.is_finished());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bells_are_heard_again_within_a_second_of_a_restart() {
+async fn wakeups_arrive_within_a_second_of_a_restart() {
     let mut server = TestServer::with(&crate::faults::ALWAYS);
     let [producer, worker, _] = that_never_poll(&server.address()).await;
     for engine in [&producer, &worker] {
         assert!(claim(engine, 1).await.expect("claim").is_empty());
     }
     let wait = waits(&worker, QUEUE).await;
-    comes_about("somebody listens", || is_heard(&server)).await;
+    comes_about("somebody listens", || somebody_listens(&server)).await;
     // It comes back without the functions.
     server.cli(&["FUNCTION", "FLUSH"]);
     tokio::task::block_in_place(|| server.restart());
     notes_all(&server);
     // Tries are half a second apart at most, as `servers` asserts, and the first of them does that does not come
     // while the server still reads its file.
-    comes_about("somebody listens again", || is_heard(&server)).await;
+    comes_about("somebody listens again", || somebody_listens(&server)).await;
     let refused = server.cli(&["INFO", "errorstats"]);
     let mut refused = refused.lines().filter(|it| it.starts_with("errorstat_"));
     let wrong = refused.find(|it| !it.starts_with("errorstat_LOADING:"));
@@ -150,12 +150,12 @@ async fn bells_are_heard_again_within_a_second_of_a_restart() {
     let called = |function: &str| called.lines().filter(|it| *it == function).count();
     assert_eq!(called("punctual_test_version"), 1);
     assert_eq!(called("punctual_test_enqueue"), 1);
-    is_rung_for(wait).await;
+    is_woken(wait).await;
     assert_eq!(drain(&worker).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_sleeps_through_a_failover_is_rung_for_after_it() {
+async fn a_waiter_receives_wakeups_after_a_failover() {
     let mut servers = TestSentinels::start();
     let address = servers.address();
     let [producer, worker, _] = that_never_poll(&address).await;
@@ -163,8 +163,8 @@ async fn who_sleeps_through_a_failover_is_rung_for_after_it() {
     let wait = waits(&worker, QUEUE).await;
     let master = servers.ask_all(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
     let port = master[0].lines().nth(1).expect("a sentinel knows a master");
-    let is_heard = || redis_cli(port, &["CLIENT", "LIST"]).contains("cmd=bzpopmin");
-    comes_about("somebody listens", is_heard).await;
+    let somebody_listens = || redis_cli(port, &["CLIENT", "LIST"]).contains("cmd=bzpopmin");
+    comes_about("somebody listens", somebody_listens).await;
     // Both replicas have what one change finds, and so all that came before it.
     let [sure, ..] = that_never_poll(&format!("{address}?durability=replica(2)")).await;
     let sent = sure.enqueue(&here(), vec![NewJob::new("mail", "{}")]).await;
@@ -172,16 +172,16 @@ async fn who_sleeps_through_a_failover_is_rung_for_after_it() {
     tokio::task::block_in_place(|| servers.kill_master());
     enqueue_surely(&producer, &job()).await;
     // Nobody else in its process calls, and meets that the master is another one.
-    is_rung_for(wait).await;
+    is_woken(wait).await;
     assert_eq!(drain(&worker).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_bell_costs_a_second() {
+async fn a_lost_wakeup_costs_a_second() {
     let server = TestServer::start();
     let [producer, worker, _] = engines(&server).await;
     assert!(claim(&worker, 1).await.expect("claim").is_empty());
-    // Somebody hears the bell before all others and does nothing about it.
+    // Somebody hears the wakeup before all others and does nothing about it.
     let listeners = || {
         server
             .cli(&["CLIENT", "LIST"])
@@ -205,7 +205,7 @@ async fn a_lost_bell_costs_a_second() {
         .expect("enqueue");
     let heard = deaf.wait_with_output().expect("it ends").stdout;
     let heard = String::from_utf8_lossy(&heard);
-    assert!(heard.contains(":d:orders"), "it heard no bell: {heard}");
+    assert!(heard.contains(":d:orders"), "it heard no wakeup: {heard}");
     // One who waits alone looks each second, as `waiting` asserts; the first look finds it, and some may have come before it.
     let waited = within(seconds(30), wait).await;
     let waited = waited.expect("it looks for itself");
@@ -302,7 +302,7 @@ async fn a_poll_finds_a_suspect() {
     }
     let now = producer.info().await.expect("info").now;
     let what = || WaitFor::Work(vec![QUEUE.into()]);
-    // No bell is left that could say so.
+    // No wakeup is left that could say so.
     producer.wait(&here(), what(), now).await.expect("wait");
     let waited = worker.wait(&here(), what(), now + seconds(60)).await;
     assert_eq!(waited.expect("wait"), Waited::Work);
@@ -380,9 +380,9 @@ async fn expiries_of_other_queues_wake_seldom() {
     assert!(claims <= FOREIGN / 7 + 1, "{claims} claims");
 }
 
-/// What rings for who is gone is heard by nobody, and goes by itself; so does what was to be told.
+/// What wakes who is gone is heard by nobody, and goes by itself; so does what was to be told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_bells_of_processes_that_are_gone_go_too() {
+async fn wakeup_keys_of_dead_processes_expire() {
     let server = TestServer::start();
     let [producer, gone, _] = engines(&server).await;
     let job = job();
@@ -394,12 +394,12 @@ async fn the_bells_of_processes_that_are_gone_go_too() {
     let waits = gone.wait(&here, settles, now + days(30));
     tokio::select! {
         waited = waits => panic!("it is not settled: {waited:?}"),
-        () = comes_about("it is to be rung for", || watched().trim() == "1") => {}
+        () = comes_about("it is to be woken for", || watched().trim() == "1") => {}
     }
     let changes = gone.wait(&here, WaitFor::Changes(None), now).await;
     changes.expect("wait");
     drop(gone);
-    comes_about("nobody listens", || !is_heard(&server)).await;
+    comes_about("nobody listens", || !somebody_listens(&server)).await;
     // Names of processes are bytes that no shell passes on.
     let seconds_left = |names: &str| {
         let each = "local out = {} for _, key in ipairs(redis.call('KEYS', ARGV[1])) do \
@@ -411,8 +411,8 @@ async fn the_bells_of_processes_that_are_gone_go_too() {
     let names = seconds_left("punctual:{default/0}:ws");
     assert!(matches!(names[..], [1..=120]), "{names:?}");
     drain(&producer).await;
-    let bells = seconds_left("punctual:{default/0}:p:*");
-    assert!(matches!(bells[..], [1..=60]), "{bells:?}");
+    let wakeups = seconds_left("punctual:{default/0}:p:*");
+    assert!(matches!(wakeups[..], [1..=60]), "{wakeups:?}");
     let looks = || counted(&server, "commandstats", "cmdstat_exists:calls=");
     let before = looks();
     enqueue_surely(&producer, &crate::client::job()).await;
