@@ -158,14 +158,14 @@ local function read_jobs(args, at, k, last)
   local now, now8, size = S.now, u8(S.now), #blob
   at = 12
   local seq = '\1' .. now8 .. S.sub
-  local last_kind, last_told8, last_lane, due8, late, due, later, prefix, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
+  local last_kind, last_given8, last_lane, due8, late, due, later, prefix, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
   for i = 1, n do
-    local length, id, kind, told8 = unp('>I4c16Bc8', blob, at)
+    local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
     local last = at + 3 + length
     if length < 40 or last > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
-    if told8 ~= last_told8 or kind ~= last_kind then
-      due8, late, due = due_of(kind, told8, now8, i - 1)
-      last_told8, last_kind, prefix = told8, kind, seq .. due8
+    if given8 ~= last_given8 or kind ~= last_kind then
+      due8, late, due = due_of(kind, given8, now8, i - 1)
+      last_given8, last_kind, prefix = given8, kind, seq .. due8
       if due > now ~= later then last_lane, later = nil, due > now end
       if late then batch.plain = false end
     end

@@ -255,8 +255,8 @@ local good_offsets, good_count = {}, 0 -- largest, and where payloads begin, tha
 
 -- Whether payloads follow one another from the first to the end, and none is larger than the largest.
 local function check_offsets(data, n, idx)
-  local told = sub(data, 5, 2 * n + 8)
-  if good_offsets[told] then return end
+  local given = sub(data, 5, 2 * n + 8)
+  if good_offsets[given] then return end
   local largest, before = unp('>I2I2', told)
   for i = 1, n do
     local next_one = unp('>I2', told, 3 + 2 * i)
@@ -264,7 +264,7 @@ local function check_offsets(data, n, idx)
     before = next_one
   end
   if good_count > 500 then good_offsets, good_count = {}, 0 end
-  good_offsets[told], good_count = true, good_count + 1
+  good_offsets[given], good_count = true, good_count + 1
 end
 
 -- Reads a bundle as it is sent: its number (which `no` of its call it is), count, ids; before anything is changed.

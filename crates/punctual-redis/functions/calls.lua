@@ -3,7 +3,7 @@
 do
 
 -- The leases and the queues that the calls are about: fetched fields by name, names of queues.
-local function look_ahead(base, verbs, blobs)
+local function prefetch(base, verbs, blobs)
   local fields, queues, seen = {}, {}, {}
   for k = 1, #blobs do
     local verb, blob = byte(verbs, k), blobs[k]
@@ -52,7 +52,7 @@ function Calls.call(base, args)
     if byte(verbs, k) == 67 and #blobs[k] >= 42 then jobs = jobs + unp('>I2', blobs[k], 41) end
   end
   Check.count(jobs)
-  local fetched, queues = look_ahead(base, verbs, blobs)
+  local fetched, queues = prefetch(base, verbs, blobs)
   Shard.open(base, sub(blobs[1], 1, 8), queues, nil, nil, Shard.LEASES)
   S.fetched = fetched
   Sweep.run()

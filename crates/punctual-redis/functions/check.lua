@@ -173,15 +173,15 @@ end
 
 local good_opts, good_opts_count = {}, 0 -- opts that were checked before, without and with those of the second group
 
-local function check_opts(bytes, is_looked_into, index)
+local function check_opts(bytes, is_examined, index)
   local seen = good_opts[bytes]
-  if seen == 1 or seen == 2 and is_looked_into then return end
+  if seen == 1 or seen == 2 and is_examined then return end
   local opts = read_map(bytes)
   if not opts then refuse('invalid_input', 'opts are no MessagePack map index=' .. index) end
   local wrong, second = wrong_in(opts, FIRST) or wrong_in(opts, SECOND), false
   for name in pairs(SECOND) do second = second or opts[name] ~= nil end
   if wrong then refuse('invalid_input', 'opts have a `' .. wrong .. '` that is out of range index=' .. index) end
-  if second and not is_looked_into then refuse('invalid_input', 'opts have a key of the second group; set 2 in sflags index=' .. index) end
+  if second and not is_examined then refuse('invalid_input', 'opts have a key of the second group; set 2 in sflags index=' .. index) end
   if opts.hi == nil and #bytes <= 256 then
     if good_opts_count > 500 then good_opts, good_opts_count = {}, 0 end
     good_opts[bytes], good_opts_count = second and 2 or 1, good_opts_count + 1
@@ -204,11 +204,11 @@ function Check.front(bytes, at, last, index)
 end
 
 -- Checks the opts that begin there; where the payload begins.
-function Check.opts(bytes, from, last, is_looked_into, index)
+function Check.opts(bytes, from, last, is_examined, index)
   if from + 3 > last then cut_short(index) end
   local length = unp('>I4', bytes, from)
   if from + 3 + length > last then cut_short(index) end
-  check_opts(sub(bytes, from + 4, from + 3 + length), is_looked_into, index)
+  check_opts(sub(bytes, from + 4, from + 3 + length), is_examined, index)
   return from + 4 + length
 end
 

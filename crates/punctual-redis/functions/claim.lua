@@ -7,7 +7,7 @@ local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
 --SMALL UNSEEN_MIN = 3
 -- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that there are more. So do
 -- those that it meets expired, and settles.
-local LOOKED_MAX, EXPIRED_MAX = 250, 125
+local EXAMINED_MAX, EXPIRED_MAX = 250, 125
 
 -- Bytes that a worker may say of itself.
 local RECORD_MAX = 65536
@@ -335,7 +335,7 @@ end
 local function lease_of_any(rows, call_, alone, turns)
   Shard.may_all()
   Line.let_go()
-  local limit = min(call_.limit, LOOKED_MAX)
+  local limit = min(call_.limit, EXAMINED_MAX)
   local take = new_take(limit, call_.max_bytes)
   local suspect = alone and take_suspect(take, rows)
   if not suspect then

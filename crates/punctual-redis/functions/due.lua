@@ -48,11 +48,11 @@ function Due.cold_keys(r)
   return keys
 end
 
-local LOOK = '\255\0\0'
+local EXAMINE = '\255\0\0'
 
 -- How a job of a record moves: plain ones unseen.
 local function manner(tag, prio, size)
-  return tag == 1 and size < 65536 and char(prio) .. pack('>I2', size) or LOOK
+  return tag == 1 and size < 65536 and char(prio) .. pack('>I2', size) or EXAMINE
 end
 
 local function member_of(j)
@@ -63,13 +63,13 @@ end
 function Due.head_at_most(r, due)
   if r.head == 0 or due < r.head then
     r.head, r.rest = due, nil
-    duty_at('due', due)
+    schedule('due', due)
     notify(r)
   end
 end
 
 -- When the sweep is to look at a queue: its earliest due, or the time to spread its next cold bucket.
-function Due.duty(r)
+function Due.next_sweep(r)
   local at = r.head
   if r.cold > 0 and (at == 0 or r.hot_until - LEAD < at) then at = r.hot_until - LEAD end
   return at
@@ -130,7 +130,7 @@ local function add_many(r, dues, members, ids)
       Due.refresh(r)
       notify(r)
     end
-    duty_at('due', r.hot_until - LEAD)
+    schedule('due', r.hot_until - LEAD)
   end
 end
 
@@ -211,8 +211,8 @@ function Due.refresh(r)
   local head = first and tonum(first) or 0
   if r.cold > 0 and (head == 0 or head >= r.hot_until) then head = r.hot_until end
   r.head, r.rest = head, nil
-  local duty = Due.duty(r)
-  if duty > 0 then duty_at('due', duty) end
+  local at_ = Due.next_sweep(r)
+  if at_ > 0 then schedule('due', at_) end
 end
 
 -- Takes a job out; whether it was here.
@@ -237,7 +237,7 @@ function Due.remove(r, j)
 end
 
 -- Jobs that one call looks at to move them: each costs as much as ten plain ones.
-local LOOKED_MAX = 125
+local EXAMINED_MAX = 125
 
 -- Moves what is due to its line, by due and then by enqueue, at most so many; how many.
 function Due.move(r, limit)
@@ -258,11 +258,11 @@ function Due.move(r, limit)
     local plain, in_order = lane < 255, true
     if plain then
       size = unp('>I2', member, 30)
-    elseif S.looked >= LOOKED_MAX then
+    elseif S.examined >= EXAMINED_MAX then
       n = i - 1
       break
     else
-      S.looked = S.looked + 1
+      S.examined = S.examined + 1
       local j = Job.load(id)
       if j then
         lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
@@ -345,13 +345,13 @@ function Due.cold_page(r, cursor, limit, takes)
           place = from
         end
       else
-        local place, looked = by_place and min(rest, call('LLEN', key)) or 0, nil
+        local place, examined = by_place and min(rest, call('LLEN', key)) or 0, nil
         repeat
           local found
-          found, looked = entries(r, this, place, place + SLICE - 1)
+          found, examined = entries(r, this, place, place + SLICE - 1)
           for i = 1, #found do put(found[i], found[i][3]) end
           place = place + SLICE
-        until looked < SLICE or #out == limit
+        until examined < SLICE or #out == limit
       end
     else
       local found = entries(r, this, 0, -1)

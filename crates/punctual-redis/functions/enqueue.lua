@@ -12,19 +12,19 @@ local function plus(now, span8)
 end
 
 -- The due that engine time gives: 8 bytes, whether the instant asked for has passed, and the number.
-local function due_of(kind, told8, now8, index)
+local function due_of(kind, given8, now8, index)
   if kind == 0 then return now8, false, S.now end
-  local told = unp('>I8', told8)
+  local given = unp('>I8', given8)
   if kind > 2 then refuse('invalid_input', 'due kind is out of range; use 0 to 2 index=' .. index) end
   if kind == 1 then
-    local due8 = told < DUE_MAX and plus(S.now, told8)
+    local due8 = told < DUE_MAX and plus(S.now, given8)
     local due = due8 and unp('>I8', due8)
     if not due or due > DUE_MAX then refuse('invalid_delay', 'delay reaches beyond the year 9999 index=' .. index) end
     return due8, false, due
   end
   if told > DUE_MAX then refuse('invalid_delay', 'due is beyond the year 9999 index=' .. index) end
   if told < S.now then return now8, true, S.now end
-  return told8, false, told
+  return given8, false, told
 end
 
 function Enqueue.pending(r) return r.c[HELD] + r.c[SCHEDULED] + r.c[READY] end

@@ -22,12 +22,12 @@ end
 -- Jobs of a list before one: chunks are in order, those pushed before. Where there are stale entries each is looked at;
 -- behind too many of them it is at most as many as the list has.
 local function listed_before(r, lane, id)
-  local key, live, looks = S.base .. ':r:' .. lane .. ':' .. r.name, r.L[lane], (r.T[lane] or 0) > 0
+  local key, live, examines = S.base .. ':r:' .. lane .. ':' .. r.name, r.L[lane], (r.T[lane] or 0) > 0
   local n, start = 0, 0
   repeat
     local chunks = call('LRANGE', key, start, start + 9)
     for i = 1, #chunks do
-      if looks then
+      if examines then
         local ids = Line.live(chunks[i])
         for k = 1, #ids do if ids[k] == id then return n + k - 1 end end
         n = n + #ids
@@ -41,7 +41,7 @@ local function listed_before(r, lane, id)
       if n >= AHEAD_MAX then return n end
     end
     start = start + 10
-  until #chunks < 10 or looks and start >= 2 * AHEAD_MAX / 100
+  until #chunks < 10 or examines and start >= 2 * AHEAD_MAX / 100
   return max(n, live - 1)
 end
 

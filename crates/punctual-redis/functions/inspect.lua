@@ -309,20 +309,20 @@ function Inspect.by_state(r, state, cursor, limit, takes)
 end
 
 -- Jobs that one call looks at, at most: others wait for it.
-local LOOKS_MAX = 200
+local EXAMINED_MAX = 200
 
 -- How many a call looks at that is to look at so many.
 function Inspect.limit(limit, purges)
   if limit < 1 or limit > 1000 then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
-  return purges and limit or min(limit, LOOKS_MAX)
+  return purges and limit or min(limit, EXAMINED_MAX)
 end
 
 -- Looks through an index: jobs with their states and leases, how many were looked at, where to go on.
 function Inspect.find(by, q, state, key, f, cursor, limit, writes)
-  local found, looked, next_one = {}, nil, nil
+  local found, examined, next_one = {}, nil, nil
   local r = by ~= 4 and Row.find(q)
   if by == 4 then
-    found, looked, next_one = all_ids(cursor, limit)
+    found, examined, next_one = all_ids(cursor, limit)
   elseif not r then
     found = {}
   elseif by == 2 then
@@ -354,7 +354,7 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
       if (by ~= 1 or is == state) and passes(f, j, is) then jobs[#jobs + 1] = {j, is, p} end
     end
   end
-  if looked then return jobs, looked, next_one end
+  if examined then return jobs, examined, next_one end
   return jobs, #found, #found == limit and found[#found][2] or nil
 end
 

@@ -1,6 +1,6 @@
 -- Leases. `BASE:pg`: token 16 to a lease that never changes (worker 16 | started 8 | lease_duration 8 | lo 8 |
 -- hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | [runs]); '~' + token to what changes (mp: d which
--- have left, c cancel requested, ls lease_duration, sp spared); 'n' + worker + nonce to its tokens.
+-- have left, c cancel requested, ls lease_duration, sp extended after a pause); 'n' + worker + nonce to its tokens.
 -- `BASE:e`: ends; members lo 8 | hi 8 | token | queues, the earliest and latest due inside, so that a job
 -- in hand finds its lease though nothing was written to it.
 do
@@ -38,7 +38,7 @@ function Lease.flush()
 end
 
 -- Reads the leases (members of `BASE:e` with their ends) before they are loaded: one command for all of them.
-function Lease.look_ahead(ends)
+function Lease.prefetch(ends)
   local fields, leases, fetched = {}, S.leases or {}, S.fetched or {}
   for i = 1, #ends, 2 do
     local token = sub(ends[i], 17, 32)
@@ -286,7 +286,7 @@ function Lease.open(token, worker, lease_duration, ids, n, lo, hi, alone, q, pla
   k = #ends
   ends[k + 1], ends[k + 2] = fmt('%d', now + lease_duration), member
   S.opened, S.opened_ends = opened, ends
-  duty_at('ends', now + lease_duration)
+  schedule('ends', now + lease_duration)
   if M.lease_duration == 0 or lease_duration < M.lease_duration then M.lease_duration, M.rest = lease_duration, nil end
   S.ends = nil
 end
@@ -334,7 +334,7 @@ function Lease.of(j)
     local lo, hi = unp('>I8I8', ends[i])
     if lo <= due and hi >= due then may[#may + 1], may[#may + 2] = ends[i], ends[i + 1] end
   end
-  Lease.look_ahead(may)
+  Lease.prefetch(may)
   for i = 1, #may, 2 do
     local p = Lease.load(sub(may[i], 17, 32))
     local place = p and Lease.place(p, j.id)
@@ -349,14 +349,14 @@ end
 function Lease.end_at(p, deadline)
   Lease.flush()
   call('ZADD', S.k.e, fmt('%d', deadline), lease_member(p))
-  duty_at('ends', deadline)
+  schedule('ends', deadline)
   S.ends = nil
 end
 
--- Nobody could extend while the engine answered nobody: each such lease lasts once more as long, once.
-function Lease.spare(gap)
-  local ends, spared, shortest = all_ends(), false, 0
-  Lease.look_ahead(ends)
+-- While the engine was paused no worker could extend: each such lease lasts as long again, once.
+function Lease.extend_after_pause(gap)
+  local ends, extended, shortest = all_ends(), false, 0
+  Lease.prefetch(ends)
   for i = 1, #ends, 2 do
     local p = Lease.load(sub(ends[i], 17, 32))
     if p then
@@ -365,13 +365,13 @@ function Lease.spare(gap)
         p.map.sp = 1
         Lease.save(p)
         Lease.end_at(p, max(tonum(ends[i + 1]), S.now + p.lease_duration))
-        spared = true
+        extended = true
       end
       if shortest == 0 or p.lease_duration < shortest then shortest = p.lease_duration end
     end
   end
   M.lease_duration, M.rest = shortest, nil
-  if spared then M.jumps = M.jumps + 1 end
+  if extended then M.jumps = M.jumps + 1 end
 end
 
 -- What becomes of a job whose lease ran out, and when that was.
@@ -416,7 +416,7 @@ function Lease.rescue(limit)
       break
     end
     if tonum(first[2]) > S.now then
-      duty_at('ends', tonum(first[2]))
+      schedule('ends', tonum(first[2]))
       break
     end
     local p = Lease.load(sub(first[1], 17, 32))
@@ -444,7 +444,7 @@ function Lease.rescue(limit)
     end
   end
   Lease.flush()
-  if rescued >= limit then duty_at('ends', S.now) end
+  if rescued >= limit then schedule('ends', S.now) end
   return rescued
 end
 

@@ -130,14 +130,14 @@ function Line.live(one)
   return ids, records, one
 end
 
-local looked_to = {} -- by list: the chunk at which to go on
+local tidied_to = {} -- by list: the chunk at which to go on
 
 -- Takes the stale entries out of one chunk of a list.
 local function tidy(r, lane)
   local key = list_of(r, lane)
-  local at = looked_to[key] or 0
+  local at = tidied_to[key] or 0
   local one = call('LINDEX', key, at)
-  looked_to[key] = one and at + 1 or nil
+  tidied_to[key] = one and at + 1 or nil
   if not one then return end
   local n, left, _, whole = count_of(one), Line.live(one)
   if #left == n then return end
@@ -146,7 +146,7 @@ local function tidy(r, lane)
   call('LSET', key, at, #left > 0 and sub(whole, 1, ids_from(whole) - 1) .. concat(left) or '')
   if #left > 0 then return end
   call('LREM', key, 1, '')
-  looked_to[key] = at
+  tidied_to[key] = at
 end
 
 -- Takes chunks of none but stale entries off the front of a list: who cancels a queue from its front leaves none.
@@ -163,7 +163,7 @@ end
 -- Nothing in a list is live any more.
 local function forget_list(r, lane)
   local key = list_of(r, lane)
-  if S.hands then S.hands[key] = nil end
+  if S.open_chunks then S.open_chunks[key] = nil end
   call('DEL', key)
   r.T[lane] = 0
 end
@@ -218,12 +218,12 @@ local function put_back(key, chunk, first, n)
   call('LPUSH', key, chunk)
 end
 
-function Line.hold() S.hands = {} end
+function Line.hold() S.open_chunks = {} end
 
 function Line.let_go()
-  local hands = S.hands
-  S.hands = nil
-  for key, hand in pairs(hands or {}) do put_back(key, hand[1], hand[2]) end
+  local open = S.open_chunks
+  S.open_chunks = nil
+  for key, hand in pairs(open or {}) do put_back(key, open[1], open[2]) end
 end
 
 -- Chunks of nothing that one look takes off at most, where there are stale entries: each is a look at its bundle.
@@ -235,16 +235,16 @@ local GONE_MAX = 100
 -- Whose claimer does not read bundles, jobs of such a chunk are taken out of theirs, those that stay in line too.
 local function take_chunks(r, lane, want, in_bundles)
   local key, pieces, k, gone = list_of(r, lane), {}, 0, 0
-  local hand = S.hands and S.hands[key]
-  if hand then S.hands[key] = nil end
+  local open = S.open_chunks and S.open_chunks[key]
+  if open then S.open_chunks[key] = nil end
   local most = (r.T[lane] or 0) > 0 and GONE_MAX or math.huge
   while k < want and gone < most do
-    local found = hand or call('LPOP', key, hand and 1 or max(1, floor((want - k) / CHUNK)))
+    local found = open or call('LPOP', key, open and 1 or max(1, floor((want - k) / CHUNK)))
     if not found then break end
-    local one, last = nil, hand and 1 or #found
+    local one, last = nil, open and 1 or #found
     for p = 1, last do
       local first = 0
-      if hand then one, first = hand[1], hand[2] else one = found[p] end
+      if open then one, first = open[1], open[2] else one = found[p] end
       local n = count_of(one) - first
       if not in_bundles and byte(one, 11) == 3 then
         local no, from, _, of_n = run_of(one)
@@ -259,12 +259,12 @@ local function take_chunks(r, lane, want, in_bundles)
       if k >= want then
         for back = last, p + 1, -1 do call('LPUSH', key, found[back]) end
         if take < n then
-          if S.hands then S.hands[key] = {one, first + take} else put_back(key, one, first + take) end
+          if S.open_chunks then S.open_chunks[key] = {one, first + take} else put_back(key, one, first + take) end
         end
         break
       end
     end
-    hand = nil
+    open = nil
   end
   return pieces, k, gone
 end
@@ -298,7 +298,7 @@ function Line.take_unseen(r, lane, want, bytes, in_bundles)
     local kind, of = unp('>BI3', one, 11)
     size = size + of * n / count_of(one)
     if kind == 0 or size > bytes then -- as they were
-      if S.hands then
+      if S.open_chunks then
         Line.let_go()
         Line.hold()
       end
@@ -336,14 +336,14 @@ function Line.pop(r, lane, want)
     r.L[lane] = live - k
     return ids, Job.raws(ids), stamps, k
   end
-  local ids, records, stamps, k, looked = {}, {}, {}, 0, 0
-  while k < want and looked < 2000 do
+  local ids, records, stamps, k, examined = {}, {}, {}, 0, 0
+  while k < want and examined < 2000 do
     local fresh, of, m, gone = take_ids(r, lane, want - k)
     if m + gone == 0 then
       live, r.T[lane] = k, 0
       break
     end
-    looked = looked + m + 10 * gone
+    examined = examined + m + 10 * gone
     local f_ids, f_records, f_stamps, n = sift(r, lane, fresh, Job.raws(fresh), of)
     for i = 1, n do
       k = k + 1
@@ -355,13 +355,13 @@ function Line.pop(r, lane, want)
   return ids, records, stamps, k
 end
 
--- The due of the first live job of a list. Behind LOOKS chunks of stale entries only: no later than it, by what the next chunk says.
-local LOOKS = 5
+-- The due of the first live job of a list. Behind STALE_CHUNKS chunks of stale entries only: no later than it, by what the next chunk says.
+local STALE_CHUNKS = 5
 function Line.first_due(r, lane)
-  for at = 0, LOOKS do
+  for at = 0, STALE_CHUNKS do
     local one = call('LINDEX', list_of(r, lane), at)
     if not one then return nil end
-    if at == LOOKS then return at8(one, byte(one, 11) == 2 and 15 or 1) end
+    if at == STALE_CHUNKS then return at8(one, byte(one, 11) == 2 and 15 or 1) end
     local _, records = Line.live(one)
     if records[1] then return at8(records[1], 12) end
   end

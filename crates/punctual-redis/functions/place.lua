@@ -37,7 +37,7 @@ function Place.watch_expiry(j)
   local at = Job.expires(j)
   if at then
     call('ZADD', S.k.xp, fmt('%d', at), j.id)
-    duty_at('expiry', at)
+    schedule('expiry', at)
   end
 end
 

@@ -23,7 +23,7 @@ local function cancel_plain(r, ids, records)
   call_many('HSET', S.k.b, kv)
   call_many('ZADD', S.base .. ':k:5:' .. r.name, order)
   call_many('ZADD', S.k.kp, ends)
-  duty_at('kept', S.now + 86400e6)
+  schedule('kept', S.now + 86400e6)
   if M.watch >= S.now then
     S.settled = S.settled or {}
     for i = 1, n do S.settled[#S.settled + 1] = ids[i] end
@@ -69,10 +69,10 @@ local function scheduled(r, want, each)
   local plain, raws, others, gone = apart(ids, Job.raws(ids))
   local out = {}
   for i, id in ipairs(plain) do out[i] = of[id] end
-  local looked, matched = #plain + gone, #plain
+  local examined, matched = #plain + gone, #plain
   for i = 1, min(#others, each) do
     local j = Job.load(others[i])
-    looked, matched = looked + 1, matched + 1
+    examined, matched = examined + 1, matched + 1
     Settled.cancel_waiting(j, 3)
   end
   if gone > 0 then
@@ -83,7 +83,7 @@ local function scheduled(r, want, each)
   r.c[SCHEDULED], r.rest = max(0, r.c[SCHEDULED] - removed), nil
   if #plain > 0 then cancel_plain(r, plain, raws) end
   Due.refresh(r)
-  return looked, matched
+  return examined, matched
 end
 
 -- Cancels jobs of the lists of a queue, lane by lane.
@@ -133,9 +133,9 @@ function Edit.purge(q, limit, cursor)
   local most, each = min(limit, PURGED_MAX), min(limit, EACH_MAX)
   for nth = first, 3 do
     if nth == 2 or nth == 3 and not after then
-      local looked, gone
-      if nth == 2 then looked, gone = scheduled(r, most, each) else looked, gone = listed(r, most, each) end
-      if looked > 0 then return looked, gone, char(nth) end
+      local examined, gone
+      if nth == 2 then examined, gone = scheduled(r, most, each) else examined, gone = listed(r, most, each) end
+      if examined > 0 then return examined, gone, char(nth) end
     end
     if nth ~= 2 then -- one by one: held ones; of ready ones those out of order, and of groups
       local found = Inspect.by_state(r, nth == 1 and HELD or READY, after, each, true)

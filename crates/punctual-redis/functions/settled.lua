@@ -61,7 +61,7 @@ function Settled.marks(finished, what, n, at_once)
   end
   call('RPUSH', S.k.mp, #what % 16 > 0 and what or u8(finished) .. what)
   M.marks = M.marks + n
-  duty_at('mark', finished + WINDOW + 1e6)
+  schedule('mark', finished + WINDOW + 1e6)
   if M.marks > S.limits.marks then Settled.prune_marks(M.marks - S.limits.marks, true) end
 end
 
@@ -121,7 +121,7 @@ function Settled.prune_marks(limit, any_age)
     local one = call('LINDEX', key, 0)
     if not one then break end
     if not any_age and at8(one) + WINDOW > S.now then
-      duty_at('mark', at8(one) + WINDOW + 1e6)
+      schedule('mark', at8(one) + WINDOW + 1e6)
       break
     end
     call('LPOP', key)
@@ -224,7 +224,7 @@ function Settled.keep(j, finished)
   local till = finished + max(retention, WINDOW)
   call('ZADD', kept_set(j.q, state), fmt('%d', finished), Job.seq(j) .. j.id)
   call('ZADD', S.k.kp, fmt('%d', till), j.id)
-  duty_at('kept', till)
+  schedule('kept', till)
   r.c[state], r.rest = r.c[state] + 1, nil
   r.b[state] = r.b[state] + kept_bytes(j)
   Settled.forget_oldest(r, state)

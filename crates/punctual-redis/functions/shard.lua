@@ -31,7 +31,7 @@ local kept_shards, kept_shard_count = {}, 0 -- as kept_rows
 local function clock(base)
   local t = call('TIME')
   local now = t[1] * 1e6 + t[2]
-  --TEST local told = call('GET', base .. ':clock') now = told and (byte(told) == 43 and now or 0) + tonum(told) or now
+  --TEST local given = call('GET', base .. ':clock') now = given and (byte(given) == 43 and now or 0) + tonum(given) or now
   return now
 end
 
@@ -60,7 +60,7 @@ local function idle_shard(instance)
     period = NEVER, marks = 0, lease_duration = 0, watch = 0, feed = 0, change = 0, jumps = 0, reused = 0, behind = 0, instance = instance}
 end
 
-local function next_duty(m)
+local function next_sweep(m)
   return min(m.due, m.ends, m.expiry, m.kept, m.mark, m.period)
 end
 
@@ -78,8 +78,8 @@ local function limits_of(m)
   local raw = m.limits_raw
   if not raw then return LIMITS end
   if not parsed_limits[raw] then
-    local told, limits = mp.unpack(raw), {}
-    for name, value in pairs(LIMITS) do limits[name] = told[name] or value end
+    local given, limits = mp.unpack(raw), {}
+    for name, value in pairs(LIMITS) do limits[name] = given[name] or value end
     parsed_limits = {[raw] = limits}
   end
   return parsed_limits[raw]
@@ -93,7 +93,7 @@ local ROW_OFTEN_BYTES, ROW_BYTES = 33, 134
 local LEADER = 255 -- where a lane's number would stand
 
 local function new_row(name)
-  return {name = name, flags = 1, short = 0, head = 0, told = 0, max = 0, hot_until = 0, cold = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
+  return {name = name, flags = 1, short = 0, head = 0, scheduled = 0, max = 0, hot_until = 0, cold = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
     b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}, leader_wake = 0, leader_since = 0, leader = ''}
 end
 
@@ -103,7 +103,7 @@ local function read_row(name, raw)
   r.flags, r.short, c[2], c[3], h[1], h[2], h[3] = unp(ROW_OFTEN, raw)
   r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6], r.hot_until, r.cold =
     unp(ROW_SELDOM, raw, ROW_OFTEN_BYTES + 1)
-  r.rest, r.told = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), Due.duty(r)
+  r.rest, r.scheduled = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), Due.next_sweep(r)
   while at <= #raw do
     if byte(raw, at) == LEADER then
       r.leader_wake, r.leader_since = unp('>I8I8', raw, at + 1)
@@ -290,16 +290,16 @@ function Row.forget(r)
 end
 
 -- Tells the sweep when to look at a queue.
-function Row.tell(r, duty)
-  if duty > 0 then call('ZADD', S.k.w, fmt('%d', duty), r.name) else call('ZREM', S.k.w, r.name) end
-  r.told = duty
+function Row.schedule(r, at_)
+  if at_ > 0 then call('ZADD', S.k.w, fmt('%d', at_), r.name) else call('ZREM', S.k.w, r.name) end
+  r.scheduled = duty
 end
 
 -- Opens the shard for a call. `queues` are read with it. A read changes nothing, and asks for
 -- `maintain` first (touch) where a write would have swept. `commands`: what a call of plain jobs gives, else all.
 function Shard.open(base, instance, queues, is_read, any, commands)
   if not call then bind() end
-  local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, looked = 0, limits = LIMITS,
+  local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, examined = 0, limits = LIMITS,
     bundles = {}, bundle_of = {}}
   S = s
   local now = clock(base)
@@ -330,7 +330,7 @@ function Shard.open(base, instance, queues, is_read, any, commands)
     end
     s.limits = limits_of(M)
     local gap = now - M.last
-    if not any and (gap < 0 or now >= next_duty(M) or (M.lease_duration > 0 and (gap >= 1000 or gap * 8 >= M.lease_duration))) then
+    if not any and (gap < 0 or now >= next_sweep(M) or (M.lease_duration > 0 and (gap >= 1000 or gap * 8 >= M.lease_duration))) then
       refuse('touch', 'call maintain, then this read again')
     end
     s.now = max(now, M.last)
@@ -368,7 +368,7 @@ function Shard.step()
 end
 
 -- Something of that kind is to be done at that instant.
-local function duty_at(kind, at)
+local function schedule(kind, at)
   if at < M[kind] then M[kind], M.rest = at, nil end
 end
 
@@ -417,7 +417,7 @@ end
 
 -- Writes what the call has changed, and sends wakeups.
 function Shard.commit()
-  if S.hands then Line.let_go() end
+  if S.open_chunks then Line.let_go() end
   if S.departing then Lease.settle_all_departed() end
   if S.small then Settle.flush() end
   if S.opened or S.closed then Lease.flush() end
@@ -440,8 +440,8 @@ function Shard.commit()
       r.notify = nil
     end
     if r.ended then Ends.write(r) end
-    local duty = Due.duty(r)
-    if duty ~= r.told then Row.tell(r, duty) end
+    local at_ = Due.next_sweep(r)
+    if at_ ~= r.scheduled then Row.schedule(r, at_) end
     local raw = write_row(r)
     r.raw, r.dirty, r.is_new = raw, nil, nil
     kv[#kv + 1], kv[#kv + 2] = 'q' .. r.name, raw

@@ -251,7 +251,7 @@ function Stats.call(base, blob)
         map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}, map.en == 1 and Ends.of(r) or ''}
     end
     local leased, ends = {}, call('ZRANGE', base .. ':e', 0, -1, 'WITHSCORES')
-    Lease.look_ahead(ends)
+    Lease.prefetch(ends)
     for i = 1, #ends, 2 do
       local p = Lease.load(sub(ends[i], 17, 32))
       if p then leased[p.worker] = (leased[p.worker] or 0) + Lease.left(p) end

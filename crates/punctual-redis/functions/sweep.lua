@@ -23,8 +23,8 @@ local TURNS, OWN = 20, 8
 local function own_due()
   local own = {}
   for _, r in pairs(S.rows) do
-    local duty = r and not flag(r, 2) and Due.duty(r) or 0
-    if duty > 0 and duty <= S.now then own[#own + 1] = r end
+    local at_ = r and not flag(r, 2) and Due.next_sweep(r) or 0
+    if at_ > 0 and at_ <= S.now then own[#own + 1] = r end
   end
   table.sort(own, function(a, b) return a.c[READY] < b.c[READY] or a.c[READY] == b.c[READY] and below(a.name, b.name) end)
   return own
@@ -39,16 +39,16 @@ local function move_due(limit)
   for i = 1, few do
     local r = Row.of(own[i].name)
     moved = moved + Due.move(r, min(limit - moved, max(1, floor(limit / 2 / few))))
-    Row.tell(r, Due.duty(r))
+    Row.schedule(r, Due.next_sweep(r))
     turns = turns + 1
     if moved >= limit then break end
   end
-  while moved < limit and turns < TURNS and S.spread < 250 and S.looked < 125 do
+  while moved < limit and turns < TURNS and S.spread < 250 and S.examined < 125 do
     local first = call('ZRANGE', S.k.w, 0, 0, 'WITHSCORES')
     if not first[1] or tonum(first[2]) > S.now then break end
     local r = Row.of(first[1])
     moved = moved + Due.move(r, limit - moved)
-    Row.tell(r, Due.duty(r))
+    Row.schedule(r, Due.next_sweep(r))
     turns = turns + 1
   end
   return moved
@@ -64,9 +64,9 @@ local function end_periods(limit)
 end
 
 -- Looks an order by time up: when its first comes.
-local function look(kind, key)
+local function schedule_first(kind, key)
   local first = call('ZRANGE', S.base .. key, 0, 0, 'WITHSCORES')
-  if first[2] then duty_at(kind, tonum(first[2])) end
+  if first[2] then schedule(kind, tonum(first[2])) end
 end
 
 -- What costs tens of microseconds each is done in smaller slices, so that no call takes long.
@@ -82,11 +82,11 @@ function Sweep.run(all)
   local gap = now - S.since
   if m.lease_duration > 0 and S.since > 0 and gap >= 1000 and gap * 2 > m.lease_duration then
     Shard.may_all()
-    Lease.spare(gap)
+    Lease.extend_after_pause(gap)
   end
   if all then -- lower bounds become true ones
     m.expiry, m.ends, m.due, m.period, m.kept = 0, 0, 0, 0, 0
-  elseif now < next_duty(m) then
+  elseif now < next_sweep(m) then
     return 0, 0, 0, 0
   end
   Shard.may_all()
@@ -94,39 +94,39 @@ function Sweep.run(all)
   if now >= m.expiry then
     m.expiry = NEVER
     expired = expire(min(limit, SLICE))
-    look('expiry', ':xp')
+    schedule_first('expiry', ':xp')
   end
   if now >= m.ends then
     m.ends = NEVER
     rescued = Lease.rescue(min(limit, SLICE))
-    look('ends', ':e')
+    schedule_first('ends', ':e')
   end
   if now >= m.due then
     m.due = NEVER
     moved = move_due(all and limit or min(limit, BESIDE))
-    look('due', ':w')
+    schedule_first('due', ':w')
   end
   if now >= m.period then
     m.period = NEVER
     end_periods(limit)
-    look('period', ':up')
+    schedule_first('period', ':up')
   end
   if now >= m.mark or all then
     m.mark = NEVER
     pruned = Settled.prune_marks(limit)
-    if pruned >= limit then duty_at('mark', now) end
+    if pruned >= limit then schedule('mark', now) end
   end
   if now >= m.kept then
     m.kept = NEVER
     pruned = pruned + Settled.prune_kept(min(limit, SLICE))
-    look('kept', ':kp')
+    schedule_first('kept', ':kp')
   end
   return moved, expired, rescued, pruned
 end
 
 -- maintain: what is due, in bounded parts, and when to come again.
 -- Key: base. Argument: instance, map {sh shards that a new namespace is cut into, ss 1 if it must be so}.
--- Reply: moved, expired, rescued, pruned, next, shards, entries of the outbox that wait, cold jobs that were looked up.
+-- Reply: moved, expired, rescued, pruned, next, shards, entries of the outbox that wait, cold jobs that were spread.
 function Sweep.maintain(base, args)
   if not call then bind() end
   local instance = args and sub(args, 1, 8) or BELOW

@@ -92,9 +92,9 @@ local function read_options(verb, spec, args, at, ends)
     end
     if found[option] ~= nil and not told.many then refuse('invalid_input', 'option ' .. option .. ' stands twice; give it once') end
     local value = true
-    if told[2] then
-      if not args[at + 1] then refuse('invalid_input', fmt('option %s has no value; write %s %s', option, option, told[3])) end
-      value = read_value(option, told[2], args[at + 1])
+    if given[2] then
+      if not args[at + 1] then refuse('invalid_input', fmt('option %s has no value; write %s %s', option, option, given[3])) end
+      value = read_value(option, given[2], args[at + 1])
       at = at + 1
     end
     at = at + 1

@@ -106,7 +106,7 @@ local function opts_of(o, headers)
     ma = o.MAX_ATTEMPTS ~= 20 and o.MAX_ATTEMPTS or nil,
     to = o.TIMEOUT and o.TIMEOUT * 1000,
   }
-  local looked = {
+  local examined = {
     ex = o.EXPIRES_AT and u8(o.EXPIRES_AT),
     u = o.UNIQUE, up = o.UNIQUE and ({keep = 0, replace = 1, after = 2})[o.POLICY or 'keep'], uh = o.UNIQUE and hold_of(o.HOLD),
     g = o.GROUP, gp = o.GROUP and o.ON_RETRY == 'pass' and 1 or nil,
@@ -114,8 +114,8 @@ local function opts_of(o, headers)
     w = o.WAIT_FOR and once(o.WAIT_FOR),
     mc = o.MAX_CRASHES,
   }
-  local look = next(looked) ~= nil
-  for key, value in pairs(looked) do opts[key] = value end
+  local examine = next(examined) ~= nil
+  for key, value in pairs(examined) do opts[key] = value end
   return opts, look
 end
 
@@ -167,7 +167,7 @@ local known, known_at = nil, 0
 -- file. How often it syncs that file, and whether replicas have it, no function can read. Asked once a second.
 local function durability(now)
   if not known or now - known_at > 1e6 or now < known_at then
-    local told = redis.pcall('INFO', 'persistence')
+    local given = redis.pcall('INFO', 'persistence')
     local aof = type(told) == 'string' and told:match('aof_enabled:(%d)')
     known, known_at = aof == '1' and 'os' or aof == '0' and 'memory' or 'unknown', now
   end

@@ -25,7 +25,7 @@ function Unique.take(j)
   if o.uh and o.uh > 0 then
     till = unp('>I8', j.ext.en or j.enq8) + o.uh - 1
     call('ZADD', S.k.up, fmt('%d', till), field)
-    duty_at('period', till)
+    schedule('period', till)
   end
   put_holder(field, {id = j.id, ['until'] = till})
 end

@@ -6,7 +6,7 @@ do
 local HOLDS = 30e6
 
 -- So many expiries and ends of periods are looked through for those of a claim's own queues.
-local LOOKED = 8
+local EXAMINED = 8
 
 -- Whether a job of these queues may be kept back by another, which goes by itself: by one of its group, or as the
 -- follower of a key.
@@ -17,14 +17,14 @@ local function is_kept_back(open)
   return false
 end
 
--- The first of an order by time that `is_of` says of a member is of these queues; where none of the first LOOKED is, it is
+-- The first of an order by time that `is_of` says of a member is of these queues; where none of the first EXAMINED is, it is
 -- looked again at the last of them.
 local function first_of(open, key, is_of)
   local own = {}
   for _, r in ipairs(open) do own[r.name] = true end
-  local found = call('ZRANGEBYSCORE', S.base .. key, '(' .. fmt('%d', S.now), '+inf', 'WITHSCORES', 'LIMIT', 0, LOOKED)
+  local found = call('ZRANGEBYSCORE', S.base .. key, '(' .. fmt('%d', S.now), '+inf', 'WITHSCORES', 'LIMIT', 0, EXAMINED)
   for i = 1, #found, 2 do
-    if i == 2 * LOOKED - 1 or is_of(found[i], own) then return tonum(found[i + 1]) end
+    if i == 2 * EXAMINED - 1 or is_of(found[i], own) then return tonum(found[i + 1]) end
   end
 end
 

@@ -100,7 +100,7 @@ impl Calls {
         pack: impl FnOnce(Instance) -> P,
     ) -> Result<Answer> {
         let deadline = self.deadline();
-        self.meet(shard, deadline).await?;
+        self.contact(shard, deadline).await?;
         self.register(shard, deadline).await;
         let body = pack(shard.instance()).into();
         // Boxed: callers nest deep enough without it.
@@ -128,7 +128,7 @@ impl Calls {
         map: &MapWriter,
         deadline: Deadline,
     ) -> Result<Mp> {
-        self.meet(shard, deadline).await?;
+        self.contact(shard, deadline).await?;
         self.send_map(shard, verb, kind, map, deadline).await
     }
 
@@ -140,7 +140,7 @@ impl Calls {
         map: impl Fn() -> MapWriter,
     ) -> Result<Mp> {
         let deadline = self.deadline();
-        self.meet(shard, deadline).await?;
+        self.contact(shard, deadline).await?;
         self.read_or_touch(shard, verb, map, deadline).await
     }
 
@@ -159,32 +159,32 @@ impl Calls {
             other => return other,
         }
         let touch = MapWriter::default();
-        let kept = self
+        let answer = self
             .send_map(shard, "maintain", Kind::Changes, &touch, deadline)
             .await?;
-        Duties::read(&kept)?.note(shard);
+        MaintainReply::read(&answer)?.note(shard);
         let mut again = map();
         again.put("any", 1_u8);
         self.send_map(shard, verb, Kind::Reads, &again, deadline)
             .await
     }
 
-    /// One shard's part of a `maintain`: its duties, and effects that nobody has delivered.
+    /// One shard's part of a `maintain`: its reply, and effects that nobody has delivered.
     pub(crate) async fn maintain(&self, shard: &Arc<Shard>) -> Result<Maintained> {
-        self.maintained(shard).await.map(|duties| duties.done)
+        self.maintained(shard).await.map(|reply| reply.done)
     }
 
     /// The same, and what only the keeper asks.
-    pub(crate) async fn maintained(&self, shard: &Arc<Shard>) -> Result<Duties> {
+    pub(crate) async fn maintained(&self, shard: &Arc<Shard>) -> Result<MaintainReply> {
         let map = MapWriter::default();
-        let reply = self.change(shard, "maintain", Kind::Changes, &map).await?;
-        shard.is_kept();
-        if reply.get("ob").some(Mp::number)?.unwrap_or(0) > 0 {
+        let answer = self.change(shard, "maintain", Kind::Changes, &map).await?;
+        shard.has_maintained();
+        if answer.get("ob").some(Mp::number)?.unwrap_or(0) > 0 {
             self.deliver_old(shard).await;
         }
-        let duties = Duties::read(&reply)?;
-        duties.note(shard);
-        Ok(duties)
+        let reply = MaintainReply::read(&answer)?;
+        reply.note(shard);
+        Ok(reply)
     }
 
     /// A read of a shard that leaves no trace if the shard is new.
@@ -198,7 +198,7 @@ impl Calls {
         let asked = self
             .servers
             .call(slot, command, Kind::Reads, self.deadline());
-        let is_known = || !self.shards.greeted().is_empty();
+        let is_known = || !self.shards.contacted().is_empty();
         asked.await.map_err(|error| match is_known() {
             true => temporary_if_denied(error),
             false => error,
@@ -218,20 +218,20 @@ impl Calls {
             return Ok(shards);
         }
         let first = self.shards.first(namespace);
-        self.meet(&first, self.deadline()).await?;
+        self.contact(&first, self.deadline()).await?;
         let shards = self.shards.known(namespace);
         shards.ok_or_else(crate::wire::damaged)
     }
 
     /// The first contact with a shard: its bounds are told, its instance is learned.
-    async fn meet(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
-        let greeting = shard
-            .greeted
-            .get_or_try_init(|| self.greet(shard, deadline).boxed());
-        greeting.await.map(drop)
+    async fn contact(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
+        let contact = shard
+            .contacted
+            .get_or_try_init(|| self.first_contact(shard, deadline).boxed());
+        contact.await.map(drop)
     }
 
-    async fn greet(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
+    async fn first_contact(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
         if self.options.data_required {
             self.must_be_there(shard, deadline).await?;
         }
@@ -240,7 +240,7 @@ impl Calls {
         }
         if let Some(ahead) = self.options.clock_ahead {
             let told = format!("+{}", ahead.as_micros());
-            self.tell_clock(shard, &told).await?;
+            self.write_clock(shard, &told).await?;
         }
         if bounds(self.limits()) != bounds(&Limits::default()) {
             let map = control::limits(self.limits());
@@ -306,10 +306,10 @@ impl Calls {
 
     /// Tells a shard of a test what its time is; the functions that serve know of no such key.
     pub(crate) async fn set_clock(&self, shard: &Shard, now: Timestamp) -> Result<()> {
-        self.tell_clock(shard, &now.as_micros().to_string()).await
+        self.write_clock(shard, &now.as_micros().to_string()).await
     }
 
-    async fn tell_clock(&self, shard: &Shard, told: &str) -> Result<()> {
+    async fn write_clock(&self, shard: &Shard, told: &str) -> Result<()> {
         let key = format!("{}:clock", shard.base);
         let mut set = cmd("SET");
         set.arg(key).arg(told);
@@ -371,24 +371,24 @@ fn is_touch(error: &Error) -> bool {
 
 /// What a `maintain` of one shard has answered.
 #[derive(Debug)]
-pub(crate) struct Duties {
+pub(crate) struct MaintainReply {
     pub(crate) done: Maintained,
     /// Cold jobs that it has looked up, so that they can be moved when they are due.
-    pub(crate) looked_up: u64,
+    pub(crate) spread: u64,
     /// The shard's time.
     pub(crate) at: Timestamp,
 }
 
-impl Duties {
+impl MaintainReply {
     fn read(reply: &Mp) -> Result<Self> {
         Ok(Self {
             done: stats::maintained(reply)?,
-            looked_up: reply.get("sp").some(Mp::number)?.unwrap_or(0),
+            spread: reply.get("sp").some(Mp::number)?.unwrap_or(0),
             at: read_instant(reply.get("n"))?,
         })
     }
 
     fn note(&self, shard: &Shard) {
-        shard.leaves_duties(self.done.next.is_some_and(|next| next <= self.at));
+        shard.set_behind(self.done.next.is_some_and(|next| next <= self.at));
     }
 }

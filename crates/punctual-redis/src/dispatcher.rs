@@ -61,8 +61,8 @@ impl Dispatcher {
             Some(Err(_)) => Err(unknown("the engine ends").operation(verb)),
             None => {
                 // It may have waited behind others, which know why they do.
-                let met = self.servers.met(shard.slot);
-                let why = met.unwrap_or_else(|| "redis gave no answer in time".into());
+                let failure = self.servers.last_failure(shard.slot);
+                let why = failure.unwrap_or_else(|| "redis gave no answer in time".into());
                 Err(of_shard(unknown(&why), shard).operation(verb))
             }
         }
@@ -226,7 +226,7 @@ impl Dispatcher {
         let arguments = body.arguments();
         let call = self.library.call(reads, verb, &shard.base, arguments);
         let watch = Stopwatch::start();
-        // Boxed, as is the greeting: callers nest deep enough without these.
+        // Boxed, as is the contact: callers nest deep enough without these.
         let wanted = || is_wanted().then_some(Cow::Borrowed(&call));
         let answer = self
             .servers
@@ -287,9 +287,9 @@ fn several(value: Value, count: usize) -> Result<Vec<Result<Vec<u8>>>> {
     answers.collect()
 }
 
-/// Names the shard that is away; others may be there. One that was called before is away, too, to a user that has lost a right.
+/// Names the shard that is unavailable; others may be there. One that was called before is away, too, to a user that has lost a right.
 fn of_shard(error: Error, shard: &Shard) -> Error {
-    let error = match shard.greeted.initialized() {
+    let error = match shard.contacted.initialized() {
         true => temporary_if_denied(error),
         false => error,
     };

@@ -10,7 +10,7 @@ use punctual::{Error, ErrorKind, Namespace, NewJob, Result};
 
 use crate::calls::Calls;
 use crate::examine::{examine, replicas_of};
-use crate::keeper::Keeper;
+use crate::maintenance::Maintenance;
 use crate::library::Library;
 use crate::options::Options;
 use crate::server_info::ServerInfo;
@@ -38,7 +38,7 @@ pub struct RedisEngine {
     waiting: Waiting,
     durability: Durability,
     server_infos: Arc<Mutex<Vec<ServerInfo>>>,
-    keeper: Keeper,
+    maintenance: Maintenance,
 }
 
 impl fmt::Debug for RedisEngine {
@@ -100,7 +100,7 @@ impl RedisEngine {
     /// not know of that, what a look was answered is written before time goes on.
     #[cfg(feature = "testing")]
     pub async fn set_time(&self, now: Timestamp) -> Result<()> {
-        for shard in self.calls.shards.greeted() {
+        for shard in self.calls.shards.contacted() {
             if shard.was_read() {
                 self.calls.maintain(&shard).await?;
             }
@@ -125,7 +125,7 @@ impl RedisEngine {
         let server_infos = Arc::new(Mutex::new(server_infos));
         Ok(Self {
             waiting: Waiting::new(calls.clone()),
-            keeper: Keeper::start(calls.clone(), server_infos.clone()),
+            maintenance: Maintenance::start(calls.clone(), server_infos.clone()),
             durability,
             server_infos,
             calls,
@@ -196,10 +196,10 @@ impl RedisEngine {
         Checks::new(self.calls.limits(), self.calls.clock.now())
     }
 
-    /// What each shard says that this process has talked to, or why it does not: one that is away is asked beside
+    /// What each shard says that this process has talked to, or why it does not: one that is unavailable is asked beside
     /// the others.
     async fn shard_infos(&self) -> Vec<Result<stats::ShardInfo>> {
-        let mut shards = self.calls.shards.greeted();
+        let mut shards = self.calls.shards.contacted();
         if shards.is_empty() {
             // There is always one to ask for the time. It is not made by that: who makes it decides
             // how many shards its namespace has. Only a test's time is remembered.
@@ -332,11 +332,11 @@ impl Engine for RedisEngine {
     }
 
     async fn info(&self) -> Result<Info> {
-        let (told, (server_infos, silent)) = tokio::join!(self.shard_infos(), self.examine_now());
-        let unkept = self.calls.servers.unkept();
-        let (mut infos, mut problems, mut away) = (Vec::new(), Vec::new(), None);
-        for told in told {
-            match told {
+        let (replies, (server_infos, silent)) = tokio::join!(self.shard_infos(), self.examine_now());
+        let degraded = self.calls.servers.degraded();
+        let (mut infos, mut problems, mut unavailable) = (Vec::new(), Vec::new(), None);
+        for reply in replies {
+            match reply {
                 Ok(info) => infos.push(info),
                 Err(error) if error.kind() == ErrorKind::DataMissing => {
                     problems.push(error.message().to_owned());
@@ -348,20 +348,20 @@ impl Engine for RedisEngine {
                         "shard {shard} does not answer: {}",
                         error.message()
                     ));
-                    // One that is damaged counts more than one that is away.
-                    let is_away = |error: &Error| error.kind() == ErrorKind::EngineUnavailable;
-                    if away.as_ref().is_none_or(is_away) {
-                        away = Some(error);
+                    // One that is damaged counts more than one that is unavailable.
+                    let is_unavailable = |error: &Error| error.kind() == ErrorKind::EngineUnavailable;
+                    if unavailable.as_ref().is_none_or(is_unavailable) {
+                        unavailable = Some(error);
                     }
                 }
             }
         }
-        match away {
+        match unavailable {
             Some(error) if error.kind() != ErrorKind::EngineUnavailable => {
                 return Err(error.operation("info"));
             }
             // Nobody answers, for another reason than one that is known.
-            Some(error) if infos.is_empty() && unkept.is_none() => {
+            Some(error) if infos.is_empty() && degraded.is_none() => {
                 return Err(error.operation("info"));
             }
             Some(_) if infos.is_empty() => {
@@ -369,13 +369,13 @@ impl Engine for RedisEngine {
             }
             _ => {}
         }
-        problems.extend(unkept);
+        problems.extend(degraded);
         problems.extend(silent.map(|error| error.message().to_owned()));
         let of_servers = server_infos
             .iter()
             .flat_map(|server_info| server_info.problems(self.durability));
         problems.extend(of_servers);
-        problems.extend(self.keeper.problem());
+        problems.extend(self.maintenance.problem());
         let mut seen = BTreeSet::new();
         problems.retain(|problem| seen.insert(problem.clone()));
         let late = infos.iter().flat_map(|info| info.late.iter().cloned());
@@ -398,7 +398,7 @@ impl Engine for RedisEngine {
                 ok: problems.is_empty(),
                 problems,
                 of_namespaces,
-                loops: vec![self.keeper.health()],
+                loops: vec![self.maintenance.health()],
             },
             now: now.unwrap_or_else(|| self.calls.clock.now()),
         })

@@ -11,7 +11,7 @@ mod wakeup_listener;
 mod engine;
 mod examine;
 mod batcher;
-mod keeper;
+mod maintenance;
 mod library;
 mod link;
 mod refresh;

@@ -35,15 +35,15 @@ pub(crate) struct Servers {
     /// What answers name: set once the servers were found to keep that.
     promised: OnceLock<Durability>,
     /// What keeps a server from that since.
-    unkept: Mutex<BTreeMap<Host, String>>,
+    degraded: Mutex<BTreeMap<Host, String>>,
     nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
     refresh: Refresh,
-    /// What calls to a slot wait for, and when that was last met.
-    met: Mutex<BTreeMap<Slot, (Stopwatch, String)>>,
+    /// What calls to a slot wait for, and when that was last last_failure.
+    last_failure: Mutex<BTreeMap<Slot, (Stopwatch, String)>>,
 }
 
-/// Whoever waits meets again within half a second what it waits for; what was met before that is over.
-const STILL_MET: std::time::Duration = millis(1_000);
+/// Whoever waits meets again within half a second what it waits for; what was last_failure before that is over.
+const FAILURE_FRESH: std::time::Duration = millis(1_000);
 
 /// The pauses between two tries of the same.
 pub(crate) const TRIES: Backoff = Backoff::new(millis(10), TRIES_APART);
@@ -75,9 +75,9 @@ impl Servers {
                 _ => None,
             },
             promised: OnceLock::new(),
-            unkept: Mutex::default(),
+            degraded: Mutex::default(),
             nodes: Mutex::default(),
-            met: Mutex::default(),
+            last_failure: Mutex::default(),
         })
     }
 
@@ -218,10 +218,10 @@ impl Servers {
     }
 
     /// What calls to a slot wait for now, if they do.
-    pub(crate) fn met(&self, slot: Slot) -> Option<String> {
-        let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, what) = met.get(&slot)?;
-        (since.elapsed() < STILL_MET).then(|| what.clone())
+    pub(crate) fn last_failure(&self, slot: Slot) -> Option<String> {
+        let last_failure = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, what) = last_failure.get(&slot)?;
+        (since.elapsed() < FAILURE_FRESH).then(|| what.clone())
     }
 
     /// Whether who answers for a slot has older functions than these, which may refuse what they do not know; they
@@ -274,9 +274,9 @@ impl Servers {
         Ok(self.node(&owner))
     }
 
-    /// Time is over before it was known who answers: because of what was met before, or of who was asked.
+    /// Time is over before it was known who answers: because of what was last_failure before, or of who was asked.
     fn nobody_said(&self, slot: Option<Slot>) -> Error {
-        let message = slot.and_then(|slot| self.met(slot)).unwrap_or_else(|| {
+        let message = slot.and_then(|slot| self.last_failure(slot)).unwrap_or_else(|| {
             let asked = self.refresh.asked();
             format!("redis did not say in time who answers for what; do {asked} answer?")
         });
@@ -297,7 +297,7 @@ impl Servers {
                     }
                 })?;
             let left = truncated_aof::rewrite_once(node, &live).await?;
-            self.tell_unkept(node, &live, left).await?;
+            self.check_durability(node, &live, left).await?;
             *prepared = Prepared {
                 generation: live.generation,
                 times: prepared.times + 1,
@@ -314,16 +314,16 @@ impl Servers {
     }
 
     /// What keeps a server from what was promised, if something does.
-    pub(crate) fn unkept(&self) -> Option<String> {
+    pub(crate) fn degraded(&self) -> Option<String> {
         let masters = self.topology().masters();
-        let unkept = self.unkept.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_masters = unkept.iter().filter(|(host, _)| masters.contains(host));
+        let degraded = self.degraded.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_masters = degraded.iter().filter(|(host, _)| masters.contains(host));
         let all: Vec<&str> = of_masters.map(|(_, message)| message.as_str()).collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// Once the servers were good, a certificate or a password that no new connection is made with says nothing of what was
-    /// to be sent: to its sender the engine is away, and nothing that was sent is refused.
+    /// to be sent: to its sender the engine is unavailable, and nothing that was sent is refused.
     fn temporary_once_connected(&self, error: Error) -> Error {
         if error.is_retryable() || self.promised.get().is_none() {
             return error;
@@ -332,7 +332,7 @@ impl Servers {
     }
 
     /// It passes: somebody gives the right, sets the server up, or there is memory for a fork again.
-    async fn tell_unkept(&self, node: &Node, live: &Live, has_left: bool) -> Result<()> {
+    async fn check_durability(&self, node: &Node, live: &Live, has_left: bool) -> Result<()> {
         let level = match self.promised.get() {
             None => return Ok(()),
             // Each call waits for its replicas.
@@ -346,11 +346,11 @@ impl Servers {
             Ok(_) if level == Durability::Fsync && !has_left => Some(truncated_aof::message(node)),
             Ok(_) => None,
         };
-        let mut unkept = self.unkept.lock().unwrap_or_else(PoisonError::into_inner);
-        unkept.remove(node.host());
+        let mut degraded = self.degraded.lock().unwrap_or_else(PoisonError::into_inner);
+        degraded.remove(node.host());
         match message {
             Some(message) => {
-                unkept.insert(node.host().clone(), message.clone());
+                degraded.insert(node.host().clone(), message.clone());
                 Err(Error::new(ErrorKind::EngineUnavailable, message))
             }
             None => Ok(()),
@@ -386,9 +386,9 @@ impl Servers {
         deadline: Deadline,
     ) -> Result<()> {
         if error.is_retryable() {
-            let met = (Stopwatch::start(), error.message().to_owned());
-            let mut known = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-            known.insert(slot, met);
+            let last_failure = (Stopwatch::start(), error.message().to_owned());
+            let mut known = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert(slot, last_failure);
         }
         self.wait(error, backoff, deadline).await
     }

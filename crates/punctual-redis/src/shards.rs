@@ -23,17 +23,17 @@ pub(crate) struct Shard {
     instance: Mutex<Option<Instance>>,
     batchers: [Batcher; 2],
     answered: Mutex<Option<Answered>>,
-    kept: Mutex<Option<Stopwatch>>,
-    /// Whether duties were left that had come when this process last did some.
+    maintained: Mutex<Option<Stopwatch>>,
+    /// Whether maintenance that was due was left when this process last ran some.
     behind: AtomicBool,
-    /// Whether its server is away, and somebody here looks when it is back.
-    away: AtomicBool,
+    /// Whether its server is unavailable, and somebody here looks when it is back.
+    unavailable: AtomicBool,
     /// How often somebody here was told that its jobs are gone.
     losses: watch::Sender<u64>,
     /// About how many workers of its namespace there are, as far as this process has asked.
-    pub(crate) crowd: AtomicU32,
+    pub(crate) workers: AtomicU32,
     /// Set once the servers know its bounds and we know its instance.
-    pub(crate) greeted: OnceCell<()>,
+    pub(crate) contacted: OnceCell<()>,
     /// Set once the servers know that there is such a namespace.
     pub(crate) registered: OnceCell<()>,
 }
@@ -49,12 +49,12 @@ impl Shard {
             instance: Mutex::default(),
             batchers: Default::default(),
             answered: Mutex::default(),
-            kept: Mutex::default(),
+            maintained: Mutex::default(),
             behind: AtomicBool::new(false),
-            away: AtomicBool::new(false),
+            unavailable: AtomicBool::new(false),
             losses: watch::Sender::default(),
-            crowd: AtomicU32::new(1),
-            greeted: OnceCell::new(),
+            workers: AtomicU32::new(1),
+            contacted: OnceCell::new(),
             registered: OnceCell::new(),
         }
     }
@@ -86,7 +86,7 @@ impl Shard {
     }
 
     /// How long ago it last did.
-    pub(crate) fn silence(&self) -> Option<Duration> {
+    pub(crate) fn since_answer(&self) -> Option<Duration> {
         self.answered().as_ref().map(|last| last.since.elapsed())
     }
 
@@ -97,14 +97,14 @@ impl Shard {
         }
     }
 
-    /// Whether its server was away just now.
-    pub(crate) fn is_away(&self) -> bool {
-        self.away.load(Ordering::Relaxed)
+    /// Whether its server was unavailable just now.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.unavailable.load(Ordering::Relaxed)
     }
 
     /// ClaimCache that it is, or is not; answers what was noted before.
-    pub(crate) fn set_away(&self, away: bool) -> bool {
-        self.away.swap(away, Ordering::Relaxed)
+    pub(crate) fn set_unavailable(&self, unavailable: bool) -> bool {
+        self.unavailable.swap(unavailable, Ordering::Relaxed)
     }
 
     /// Hears when its jobs are found to be gone.
@@ -113,12 +113,12 @@ impl Shard {
     }
 
     /// ClaimCache that this process has done its duties just now.
-    pub(crate) fn is_kept(&self) {
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
+    pub(crate) fn has_maintained(&self) {
+        *self.maintained.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
     }
 
     /// ClaimCache whether duties that had come were left, once some were done.
-    pub(crate) fn leaves_duties(&self, some: bool) {
+    pub(crate) fn set_behind(&self, some: bool) {
         self.behind.store(some, Ordering::Relaxed);
     }
 
@@ -128,9 +128,9 @@ impl Shard {
     }
 
     /// How long ago this process last did.
-    pub(crate) fn unkept(&self) -> Option<Duration> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().map(Stopwatch::elapsed)
+    pub(crate) fn since_maintained(&self) -> Option<Duration> {
+        let maintained = self.maintained.lock().unwrap_or_else(PoisonError::into_inner);
+        maintained.as_ref().map(Stopwatch::elapsed)
     }
 
     /// Whether its last answer was to a read.
@@ -161,11 +161,11 @@ struct Answered {
 
 /// The shards that this process has talked to.
 #[derive(Debug, Default)]
-pub(crate) struct Shards(Mutex<BTreeMap<Namespace, Family>>);
+pub(crate) struct Shards(Mutex<BTreeMap<Namespace, OfNamespace>>);
 
 /// The shards of one namespace: the first knows how many there are.
 #[derive(Debug)]
-struct Family {
+struct OfNamespace {
     first: Arc<Shard>,
     all: Option<Arc<[Arc<Shard>]>>,
 }
@@ -173,51 +173,51 @@ struct Family {
 impl Shards {
     /// The shards of a namespace, in order, once the servers have said how many they are.
     pub(crate) fn known(&self, namespace: &Namespace) -> Option<Arc<[Arc<Shard>]>> {
-        self.families().get(namespace)?.all.clone()
+        self.namespaces().get(namespace)?.all.clone()
     }
 
     /// The shard that every namespace has.
     pub(crate) fn first(&self, namespace: &Namespace) -> Arc<Shard> {
-        let mut families = self.families();
-        let new = || Family {
+        let mut namespaces = self.namespaces();
+        let new = || OfNamespace {
             first: Arc::new(Shard::new(namespace, 0)),
             all: None,
         };
-        let family = families.entry(namespace.clone()).or_insert_with(new);
-        family.first.clone()
+        let of_namespace = namespaces.entry(namespace.clone()).or_insert_with(new);
+        of_namespace.first.clone()
     }
 
     /// ClaimCache how many shards the servers say that a namespace has.
     pub(crate) fn cut(&self, namespace: &Namespace, count: u16) {
-        if let Some(family) = self.families().get_mut(namespace) {
+        if let Some(of_namespace) = self.namespaces().get_mut(namespace) {
             let others = (1..count).map(|index| Arc::new(Shard::new(namespace, index)));
-            let first = [family.first.clone()];
-            family
+            let first = [of_namespace.first.clone()];
+            of_namespace
                 .all
                 .get_or_insert_with(|| first.into_iter().chain(others).collect());
         }
     }
 
     /// Every shard that this process has talked to.
-    pub(crate) fn greeted(&self) -> Vec<Arc<Shard>> {
-        let families = self.families();
-        let all = families
+    pub(crate) fn contacted(&self) -> Vec<Arc<Shard>> {
+        let namespaces = self.namespaces();
+        let all = namespaces
             .values()
-            .filter_map(|family| family.all.as_ref())
+            .filter_map(|of_namespace| of_namespace.all.as_ref())
             .flat_map(|shards| shards.iter());
-        let greeted = all.filter(|shard| shard.greeted.initialized());
-        greeted.cloned().collect()
+        let contacted = all.filter(|shard| shard.contacted.initialized());
+        contacted.cloned().collect()
     }
 
     /// How many shards the most finely cut namespace has of those that this process has talked to.
     pub(crate) fn most(&self) -> u32 {
-        let families = self.families();
-        let counts = families.values().filter_map(|family| family.all.as_ref());
+        let namespaces = self.namespaces();
+        let counts = namespaces.values().filter_map(|of_namespace| of_namespace.all.as_ref());
         let most = counts.map(|all| all.len() as u32).max();
         most.unwrap_or(1)
     }
 
-    fn families(&self) -> MutexGuard<'_, BTreeMap<Namespace, Family>> {
+    fn namespaces(&self) -> MutexGuard<'_, BTreeMap<Namespace, OfNamespace>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::calls::Calls;
 use crate::wakeup_listener::{Waiting as WorkWait, WakeupListeners};
-use crate::keeper::draw;
+use crate::maintenance::draw;
 use crate::servers::Kind;
 use crate::shards::Shard;
 use crate::wire::mp::{MapWriter, Mp, read_instant};
@@ -29,19 +29,19 @@ pub(crate) struct Waiting {
     pub(crate) listeners: WakeupListeners,
     /// Where in each of several shards a cursor of changes stands.
     cursors: Mutex<Cursors>,
-    crowds: Mutex<BTreeMap<Namespace, Crowd>>,
+    counts: Mutex<BTreeMap<Namespace, WorkerCount>>,
     turns: Turns,
 }
 
 /// How many workers of a namespace there were when that was last asked.
 #[derive(Debug)]
-struct Crowd {
+struct WorkerCount {
     asked: Option<Stopwatch>,
     times: u32,
     workers: u32,
 }
 
-impl Default for Crowd {
+impl Default for WorkerCount {
     fn default() -> Self {
         Self {
             asked: None,
@@ -51,13 +51,13 @@ impl Default for Crowd {
     }
 }
 
-impl Crowd {
+impl WorkerCount {
     /// How long it is: not long at first, when all of them start together.
-    fn believed(&self) -> Duration {
-        let doubled = BELIEVED_FIRST * (1 << self.times.saturating_sub(1).min(4));
+    fn valid_for(&self) -> Duration {
+        let doubled = VALID_FIRST * (1 << self.times.saturating_sub(1).min(4));
         doubled
-            .min(BELIEVED_LATER)
-            .max(SOMEBODY_ASKS * self.workers)
+            .min(VALID_LATER)
+            .max(ASK_SHARE * self.workers)
     }
 }
 
@@ -67,11 +67,11 @@ struct Cursors {
     known: VecDeque<(u64, BTreeMap<u16, u64>)>,
 }
 
-/// How long it is believed how many there are.
-const BELIEVED_FIRST: Duration = seconds(4);
-const BELIEVED_LATER: Duration = seconds(60);
+/// How long it is valid_for how many there are.
+const VALID_FIRST: Duration = seconds(4);
+const VALID_LATER: Duration = seconds(60);
 /// However many there are, together they ask no more often than that.
-const SOMEBODY_ASKS: Duration = millis(300);
+const ASK_SHARE: Duration = millis(300);
 /// A registration of a watcher lasts a minute.
 const WATCHES_AGAIN: Duration = seconds(30);
 /// Cursors that are remembered where there are several shards.
@@ -83,7 +83,7 @@ impl Waiting {
             calls,
             listeners: WakeupListeners::new(),
             cursors: Mutex::default(),
-            crowds: Mutex::default(),
+            counts: Mutex::default(),
             turns: Turns::default(),
         }
     }
@@ -155,9 +155,9 @@ impl Waiting {
         if self.calls.options.clock.is_some() {
             return std::future::pending().await;
         }
-        let workers = self.crowd(namespace).await;
+        let workers = self.workers(namespace).await;
         for shard in shards {
-            shard.crowd.store(workers, Ordering::Relaxed);
+            shard.workers.store(workers, Ordering::Relaxed);
         }
         let span = poll_interval(workers.max(self.turns.sets() as u32));
         let mut left = span.mul_f64(part);
@@ -171,31 +171,31 @@ impl Waiting {
     }
 
     /// About how many workers there are.
-    async fn crowd(&self, namespace: &Namespace) -> u32 {
+    async fn workers(&self, namespace: &Namespace) -> u32 {
         {
-            let mut crowds = self.crowds();
-            let crowd = crowds.entry(namespace.clone()).or_default();
-            if crowd
+            let mut counts = self.counts();
+            let count = counts.entry(namespace.clone()).or_default();
+            if count
                 .asked
                 .as_ref()
-                .is_some_and(|asked| asked.elapsed() < crowd.believed())
+                .is_some_and(|asked| asked.elapsed() < count.valid_for())
             {
-                return crowd.workers;
+                return count.workers;
             }
             // One asks; what was known is good enough for the others meanwhile.
-            crowd.asked = Some(Stopwatch::start());
-            crowd.times += 1;
+            count.asked = Some(Stopwatch::start());
+            count.times += 1;
         }
         let stats = self.calls.stats(namespace, &StatsRequest::default()).await;
-        let workers = stats.map_or(1, |stats| crowd_of(&stats));
-        if let Some(crowd) = self.crowds().get_mut(namespace) {
-            crowd.workers = workers;
+        let workers = stats.map_or(1, |stats| free_workers(&stats));
+        if let Some(count) = self.counts().get_mut(namespace) {
+            count.workers = workers;
         }
         workers
     }
 
-    fn crowds(&self) -> MutexGuard<'_, BTreeMap<Namespace, Crowd>> {
-        self.crowds.lock().unwrap_or_else(PoisonError::into_inner)
+    fn counts(&self) -> MutexGuard<'_, BTreeMap<Namespace, WorkerCount>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn pending_work(&self, shards: &[Arc<Shard>], queues: &[String]) -> Result<Waited> {
@@ -379,7 +379,7 @@ impl Waiting {
 
 /// How many workers may wait. One that does claims within 25 s to be seen; who has not done so for longer is
 /// gone, however many of them there were, and who runs all that it can looks for nothing.
-fn crowd_of(stats: &Stats) -> u32 {
+fn free_workers(stats: &Stats) -> u32 {
     let is_there = |worker: &WorkerSeen| stats.now - worker.seen_at <= SEEN_WITHIN;
     let is_free = |seen: &WorkerSeen| seen.worker.slots == 0 || seen.free() > 0;
     let waits = |seen: &&WorkerSeen| is_there(seen) && is_free(seen);

@@ -40,7 +40,7 @@ async fn a_loop_of_the_engine_that_hangs_is_named_until_it_goes_round_again() {
         problems: problem.into_iter().map(String::from).collect(),
         of_namespaces: Vec::new(),
         loops: vec![LoopHealth {
-            name: "keeper".to_owned(),
+            name: "maintenance".to_owned(),
             age: seconds(age),
             restarts: 2,
         }],
@@ -57,11 +57,11 @@ async fn a_loop_of_the_engine_that_hangs_is_named_until_it_goes_round_again() {
         problems(&told).contains("loop keeper has not gone round for 61s"),
         "{told}"
     );
-    let loops = json!([{"name": "keeper", "age_ms": 61_000, "restarts": 2}]);
+    let loops = json!([{"name": "maintenance", "age_ms": 61_000, "restarts": 2}]);
     assert_eq!(told["loops"], loops);
     let (status, told) = asked(&under, READER).await;
     assert_eq!(status, 503);
-    assert!(!problems(&told).contains("keeper"), "{told}");
+    assert!(!problems(&told).contains("maintenance"), "{told}");
     let metrics = under.send_as(OPERATOR, "GET", "/metrics", "").await.body;
     assert!(metrics.contains("punctual_healthy 0"), "{metrics}");
 

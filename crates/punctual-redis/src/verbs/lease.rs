@@ -19,7 +19,7 @@ const PROBE_EVERY: Duration = seconds(1);
 
 impl Calls {
     /// Asks shard by shard until there is enough. The nonce picks the first: the same one again
-    /// goes the same way, and finds the same leases. One that is away holds no other up: it is passed over until it
+    /// goes the same way, and finds the same leases. One that is unavailable holds no other up: it is passed over until it
     /// is back, and what others have answered is not thrown away.
     pub(crate) async fn claim(
         self: &Arc<Self>,
@@ -39,18 +39,18 @@ impl Calls {
             suspects: false,
             another_wakes: true,
         };
-        let all_away = shards.iter().all(|shard| shard.is_away());
+        let all_unavailable = shards.iter().all(|shard| shard.is_unavailable());
         let (mut failed, mut is_partial) = (None, false);
         for step in 0..count {
             let shard = &shards[(first + step) % count];
-            if shard.is_away() && !all_away {
+            if shard.is_unavailable() && !all_unavailable {
                 is_partial = true;
                 continue;
             }
             claim.nonce = nonce_of(asked.nonce, shard.index, count);
             let reply = match self.claim_of(shard, &claim, woken).await {
                 Ok(reply) => reply,
-                Err(error) if all_away || count == 1 => return Err(error),
+                Err(error) if all_unavailable || count == 1 => return Err(error),
                 Err(error) => {
                     if error.kind() == ErrorKind::EngineUnavailable {
                         self.probe_until_back(shard);
@@ -96,7 +96,7 @@ impl Calls {
 
     /// ClaimCache that a shard is away, until it answers again.
     fn probe_until_back(self: &Arc<Self>, shard: &Arc<Shard>) {
-        if shard.set_away(true) {
+        if shard.set_unavailable(true) {
             return;
         }
         let (calls, shard) = (Arc::downgrade(self), shard.clone());
@@ -109,7 +109,7 @@ impl Calls {
                 drop(calls);
                 pause(PROBE_EVERY).await;
             }
-            shard.set_away(false);
+            shard.set_unavailable(false);
         });
     }
 
@@ -182,7 +182,7 @@ impl Calls {
         Ok(records)
     }
 
-    /// Every shard at once: those of one that is away are unknown, the others are prolonged none the less.
+    /// Every shard at once: those of one that is unavailable are unknown, the others are prolonged none the less.
     pub(crate) async fn extend(
         &self,
         namespace: &Namespace,

@@ -12,7 +12,7 @@ impl Calls {
     pub(crate) async fn maintain_all(&self) -> Result<Maintained> {
         let mut sum = Maintained::default();
         let written = self.namespaces().await?.into_iter().map(Namespace::new);
-        let seen = self.shards.greeted();
+        let seen = self.shards.contacted();
         let seen = seen.iter().map(|shard| shard.namespace.clone());
         let namespaces: BTreeSet<Namespace> = written.flatten().chain(seen).collect();
         for namespace in namespaces {

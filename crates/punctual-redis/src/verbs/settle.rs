@@ -15,7 +15,7 @@ use crate::wire::settle::{self, Posted, Whither};
 const KINDS_SINCE: i64 = 18;
 
 impl Calls {
-    /// Settles every shard's part at once: one that is away keeps no other from its turn. Effects for other shards are posted in the same step and delivered
+    /// Settles every shard's part at once: one that is unavailable keeps no other from its turn. Effects for other shards are posted in the same step and delivered
     /// right after, by this process if it can, else by whoever keeps that shard.
     pub(crate) async fn settle(
         self: &Arc<Self>,
@@ -107,7 +107,7 @@ impl Calls {
     }
 }
 
-/// How long a settle waits for effects that it has posted: they are safe, and a shard that is away
+/// How long a settle waits for effects that it has posted: they are safe, and a shard that is unavailable
 /// must not hold up the outcomes of others.
 const DELIVERS: std::time::Duration = millis(250);
 

@@ -2,11 +2,11 @@ use punctual::Namespace;
 use punctual::engine::{Stats, WorkerRecord, WorkerSeen};
 use punctual::time::{Timestamp, minutes, seconds};
 
-use super::crowd_of;
+use super::free_workers;
 use super::turns::{Turns, poll_interval};
 
 #[test]
-fn who_came_and_went_is_nobody_of_the_crowd() {
+fn gone_workers_are_not_counted() {
     let at = |second: u64| Timestamp::ZERO + seconds(600 + second);
     let now = at(60);
     let seen = |ago: u64| WorkerSeen {
@@ -14,31 +14,31 @@ fn who_came_and_went_is_nobody_of_the_crowd() {
         seen_at: at(60 - ago),
         leased: 0,
     };
-    let crowd = |workers: Vec<WorkerSeen>| {
-        crowd_of(&Stats {
+    let count = |workers: Vec<WorkerSeen>| {
+        free_workers(&Stats {
             queues: Vec::new(),
             workers,
             exact: true,
             now,
         })
     };
-    assert_eq!(crowd((0..200).map(|_| seen(31)).collect()), 1);
-    assert_eq!(crowd(vec![seen(0), seen(25), seen(31), seen(59)]), 2);
+    assert_eq!(count((0..200).map(|_| seen(31)).collect()), 1);
+    assert_eq!(count(vec![seen(0), seen(25), seen(31), seen(59)]), 2);
     let full = |leased| {
         let mut full = seen(1);
         (full.worker.slots, full.leased) = (8, leased);
         full
     };
-    assert_eq!(crowd(vec![seen(0), full(7), full(8), full(9)]), 2);
+    assert_eq!(count(vec![seen(0), full(7), full(8), full(9)]), 2);
 }
 
 #[test]
 fn all_waiters_share_a_bounded_poll_rate() {
     assert_eq!(poll_interval(1), seconds(1));
     assert_eq!(poll_interval(22), seconds(1));
-    for crowd in [23, 60, 200, 1_000, 100_000] {
-        let together = f64::from(crowd) / poll_interval(crowd).as_secs_f64();
-        assert!((22.0..23.0).contains(&together), "{crowd}: {together}");
+    for count in [23, 60, 200, 1_000, 100_000] {
+        let together = f64::from(count) / poll_interval(count).as_secs_f64();
+        assert!((22.0..23.0).contains(&together), "{count}: {together}");
     }
     // Lost data are told to each of a hundred within five seconds.
     assert!(poll_interval(100) < seconds(5));

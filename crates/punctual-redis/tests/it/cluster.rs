@@ -224,7 +224,7 @@ async fn a_master_that_is_silent_keeps_no_other_shard_from_its_answers() {
     }
 }
 
-/// Whoever needs the shard that is away is told which it is and where; everybody else goes on.
+/// Whoever needs the shard that is unavailable is told which it is and where; everybody else goes on.
 #[tokio::test]
 async fn looks_name_the_shard_that_is_away_and_its_server() {
     let mut cluster = three_masters();

@@ -79,7 +79,7 @@ async fn calls_that_are_cut_under_tls_are_done_once() {
     let direct = connect(&to(server.port())).await;
     at_the_records(&proxy, || a_job_goes_in(&engine, &direct)).await;
     at_the_records(&proxy, || a_job_is_done(&engine, &direct)).await;
-    // A new connection each time: its greeting is cut too.
+    // A new connection each time: its contact is cut too.
     at_the_records(&proxy, || async {
         proxy.end_all(Ending::Closed);
         a_job_goes_in(&engine, &direct).await;

@@ -9,24 +9,24 @@ use crate::library::Library;
 use crate::testing::TestServer;
 
 #[tokio::test]
-async fn data_that_vanish_are_told_in_five_seconds_though_nobody_calls() {
+async fn lost_data_are_noticed_within_five_seconds_without_calls() {
     let server = TestServer::start();
     let options: crate::Options = server.address().parse().expect("a good address");
     let calls = Arc::new(Calls::new(options, Library::production()).expect("no files are read"));
-    let keeper = Keeper::start(calls.clone(), Arc::default());
+    let maintenance = Maintenance::start(calls.clone(), Arc::default());
     let options: crate::Options = server.address().parse().expect("a good address");
     let producer = RedisEngine::connect(options).await.expect("connect");
     let (here, jobs) = (Namespace::default(), vec![NewJob::new("mail", "{}")]);
     producer.enqueue(&here, jobs).await.expect("enqueue");
     drop(producer);
     calls.shards_of(&here).await.expect("it is there");
-    let mut missing = keeper.pulse.lock().expect("no panic").missing.subscribe();
+    let mut missing = maintenance.progress.lock().expect("no panic").missing.subscribe();
     let watch = Stopwatch::start();
     server.cli(&["FLUSHALL"]);
-    let told = within(seconds(30), missing.changed()).await;
-    told.expect("it looks").expect("it lives");
+    let result = within(seconds(30), missing.changed()).await;
+    changed.expect("it looks").expect("it lives");
     assert!(watch.elapsed() < seconds(5), "{:?}", watch.elapsed());
-    assert!(keeper.problem().expect("a problem").contains("lost"));
+    assert!(maintenance.problem().expect("a problem").contains("lost"));
     assert_eq!(server.cli(&["DBSIZE"]), "0", "never a silent new queue");
 }
 
@@ -35,17 +35,17 @@ async fn data_that_are_back_are_no_problem_any_more() {
     let server = TestServer::start();
     let options: crate::Options = server.address().parse().expect("a good address");
     let calls = Arc::new(Calls::new(options, Library::production()).expect("no files are read"));
-    let keeper = Keeper::start(calls.clone(), Arc::default());
+    let maintenance = Maintenance::start(calls.clone(), Arc::default());
     let here = Namespace::default();
     calls.shards_of(&here).await.expect("it is there");
-    let mut missing = keeper.pulse.lock().expect("no panic").missing.subscribe();
+    let mut missing = maintenance.progress.lock().expect("no panic").missing.subscribe();
     server.cli(&["SWAPDB", "0", "1"]);
-    let told = within(seconds(30), missing.wait_for(Option::is_some)).await;
-    drop(told.expect("it looks").expect("it lives"));
+    let result = within(seconds(30), missing.wait_for(Option::is_some)).await;
+    drop(changed.expect("it looks").expect("it lives"));
     server.cli(&["SWAPDB", "0", "1"]);
-    let told = within(seconds(30), missing.wait_for(Option::is_none)).await;
-    drop(told.expect("it looks again").expect("it lives"));
-    assert_eq!(keeper.problem(), None);
+    let result = within(seconds(30), missing.wait_for(Option::is_none)).await;
+    drop(changed.expect("it looks again").expect("it lives"));
+    assert_eq!(maintenance.problem(), None);
 }
 
 /// What a server is set up for is read again, here each round, and what has become wrong is told.
@@ -61,7 +61,7 @@ async fn a_server_that_is_set_up_otherwise_since_is_noticed() {
         of_servers.collect::<Vec<_>>()
     };
     assert_eq!(problems(), Vec::<String>::new());
-    let _keeper = Keeper::that_examines(Duration::ZERO, calls, server_infos.clone());
+    let _keeper = Maintenance::with_examine_interval(Duration::ZERO, calls, server_infos.clone());
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     let watch = Stopwatch::start();
     while problems().is_empty() && watch.elapsed() < seconds(30) {
@@ -103,7 +103,7 @@ async fn cold_jobs_are_spread_ahead_of_their_time_after_a_recent_poll() {
     looks.expect("stats");
     let (mut rounds, mut again) = (0, Some(1));
     while again.is_some() {
-        again = keep(&engine.calls, false, || {}).await.expect("a round");
+        again = run_once(&engine.calls, false, || {}).await.expect("a round");
         rounds += 1;
         assert!(rounds < 9, "it does not come to an end");
     }
@@ -119,41 +119,41 @@ async fn cold_jobs_are_spread_ahead_of_their_time_after_a_recent_poll() {
 }
 
 #[test]
-fn one_of_many_workers_leaves_the_rounds_to_others() {
-    let kept = Some(seconds(30));
-    assert!(lets_be(Some(seconds(8)), kept, 100), "it looks that often");
-    assert!(!lets_be(Some(seconds(8)), kept, 1), "there is nobody else");
-    assert!(!lets_be(Some(seconds(8)), kept, 10), "ten look more often");
+fn many_workers_share_the_maintenance() {
+    let maintained = Some(seconds(30));
+    assert!(can_skip(Some(seconds(8)), maintained, 100), "it looks that often");
+    assert!(!can_skip(Some(seconds(8)), maintained, 1), "there is nobody else");
+    assert!(!can_skip(Some(seconds(8)), maintained, 10), "ten look more often");
     assert!(
-        !lets_be(Some(seconds(31)), kept, 10_000),
+        !can_skip(Some(seconds(31)), maintained, 10_000),
         "it hears nothing"
     );
     assert!(
-        !lets_be(Some(seconds(1)), Some(seconds(61)), 100),
+        !can_skip(Some(seconds(1)), Some(seconds(61)), 100),
         "its turn"
     );
     let long_ago = Some(seconds(149));
     assert!(
-        lets_be(Some(seconds(1)), long_ago, 1_000),
+        can_skip(Some(seconds(1)), long_ago, 1_000),
         "a thousand have later turns"
     );
     assert!(
-        lets_be(Some(seconds(1)), None, 1),
+        can_skip(Some(seconds(1)), None, 1),
         "it has just been called"
     );
 }
 
 /// How many slices a round has, of which each tells this, and is done a bit later than the one before.
-fn slices(told: impl Fn(u32) -> Maintained) -> u32 {
+fn slices(done: impl Fn(u32) -> Maintained) -> u32 {
     let mut slices = Slices::default();
     (1..)
         .find(|slice| {
-            let duties = Duties {
-                done: told(*slice),
-                looked_up: 0,
+            let reply = MaintainReply {
+                done: done(*slice),
+                spread: 0,
                 at: NOW + millis(u64::from(*slice) - 1),
             };
-            !slices.go_on(&duties)
+            !slices.go_on(&reply)
         })
         .expect("a round ends")
 }
@@ -161,7 +161,7 @@ fn slices(told: impl Fn(u32) -> Maintained) -> u32 {
 const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
 #[test]
-fn a_round_goes_on_in_slices_and_not_for_ever() {
+fn a_run_has_a_bounded_number_of_slices() {
     let more = || Maintained {
         next: Some(NOW),
         ..Maintained::default()
@@ -182,11 +182,11 @@ fn a_round_goes_on_in_slices_and_not_for_ever() {
         ..moved()
     };
     assert_eq!(slices(busy), 2, "something is always due");
-    assert_eq!(slices(|_| moved()), ROUNDS_MAX);
-    assert_eq!(slices(|_| more()), UNTOLD_MAX + 1, "nothing is told");
-    let seldom = |slice: u32| match slice % UNTOLD_MAX {
+    assert_eq!(slices(|_| moved()), SLICES_MAX);
+    assert_eq!(slices(|_| more()), IDLE_SLICES_MAX + 1, "nothing is told");
+    let seldom = |slice: u32| match slice % IDLE_SLICES_MAX {
         0 => moved(),
         _ => more(),
     };
-    assert_eq!(slices(seldom), ROUNDS_MAX, "something now and then");
+    assert_eq!(slices(seldom), SLICES_MAX, "something now and then");
 }
