@@ -1,5 +1,5 @@
 """The packed forms, made from docs/wire-protocol.md alone: the life of three jobs in six calls, then a job for later, two
-with the same key, one that a doorbell tells of, and a suspect, whose lease ended twice without a settlement."""
+with the same key, one that a wakeup announces, and a suspect, whose lease ended twice without a settlement."""
 
 import os
 import struct
@@ -66,7 +66,7 @@ def claim(queue, worker, instance, limit=10, lease_duration=10_000_000, flags=0)
 
 
 def claim_when_there_is_something(queue, worker, instance, is_asleep=lambda: None):
-    """Sleeps by its own clock until the next job is due, or the doorbell rings."""
+    """Sleeps by its own clock until the next job is due, or a wakeup arrives."""
     rang, flags = threading.Event(), COMES_BY_ITSELF
 
     def listen():
@@ -124,10 +124,10 @@ if __name__ == "__main__":
     assert jobs == [second] and complete(lease, jobs, shard)
     done += [first, second]
 
-    rung = []
-    asleep = lambda: rung or rung.append(enqueue(b"rung", b"{}")[0])
-    lease, jobs = claim_when_there_is_something(b"rung", me, shard, asleep)
-    assert jobs == rung and complete(lease, jobs, shard), "the bell told of it"
+    woken = []
+    asleep = lambda: woken or woken.append(enqueue(b"woken", b"{}")[0])
+    lease, jobs = claim_when_there_is_something(b"woken", me, shard, asleep)
+    assert jobs == woken and complete(lease, jobs, shard), "a wakeup announced it"
     done += jobs
     suspect, _ = enqueue(b"doubted", b"{}")
     for _ in range(2):  # two workers take it and never settle it

@@ -12,7 +12,7 @@ local BYTES_MAX, JOBS_MAX = 65535, 100
 -- Fewer that complete together have marks of their own: a note costs as many bytes as the bundle has jobs.
 local NOTED_MIN = 8
 --SMALL NOTED_MIN = 3
---TEST local met = {stored = 0, told = 0, noted = 0} function Bundle.met() return {met.stored, met.told, met.noted} end
+--TEST local met = {stored = 0, given = 0, noted = 0} function Bundle.met() return {met.stored, met.given, met.noted} end
 
 local function read_notes(s, raw)
   local at = 5
@@ -158,7 +158,7 @@ end
 -- Runs as a lease keeps them: number 11 | from 2 | n 2 | count of the bundle 2.
 function Bundle.pack_runs(runs)
   local out = {}
-  --TEST met.told = met.told + #runs
+  --TEST met.given = met.given + #runs
   for k = 1, #runs do
     local run = runs[k]
     out[k] = run.no .. pack('>I2I2I2', run.from, run.n, run.of)
@@ -257,9 +257,9 @@ local good_offsets, good_count = {}, 0 -- largest, and where payloads begin, tha
 local function check_offsets(data, n, idx)
   local given = sub(data, 5, 2 * n + 8)
   if good_offsets[given] then return end
-  local largest, before = unp('>I2I2', told)
+  local largest, before = unp('>I2I2', given)
   for i = 1, n do
-    local next_one = unp('>I2', told, 3 + 2 * i)
+    local next_one = unp('>I2', given, 3 + 2 * i)
     if next_one < before or next_one - before > largest then refuse('invalid_input', 'a payload of a bundle is out of place index=' .. idx + i - 1) end
     before = next_one
   end

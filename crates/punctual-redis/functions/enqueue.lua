@@ -17,14 +17,14 @@ local function due_of(kind, given8, now8, index)
   local given = unp('>I8', given8)
   if kind > 2 then refuse('invalid_input', 'due kind is out of range; use 0 to 2 index=' .. index) end
   if kind == 1 then
-    local due8 = told < DUE_MAX and plus(S.now, given8)
+    local due8 = given < DUE_MAX and plus(S.now, given8)
     local due = due8 and unp('>I8', due8)
     if not due or due > DUE_MAX then refuse('invalid_delay', 'delay reaches beyond the year 9999 index=' .. index) end
     return due8, false, due
   end
-  if told > DUE_MAX then refuse('invalid_delay', 'due is beyond the year 9999 index=' .. index) end
-  if told < S.now then return now8, true, S.now end
-  return given8, false, told
+  if given > DUE_MAX then refuse('invalid_delay', 'due is beyond the year 9999 index=' .. index) end
+  if given < S.now then return now8, true, S.now end
+  return given8, false, given
 end
 
 function Enqueue.pending(r) return r.c[HELD] + r.c[SCHEDULED] + r.c[READY] end

@@ -223,7 +223,7 @@ function Line.hold() S.open_chunks = {} end
 function Line.let_go()
   local open = S.open_chunks
   S.open_chunks = nil
-  for key, hand in pairs(open or {}) do put_back(key, open[1], open[2]) end
+  for key, one in pairs(open or {}) do put_back(key, one[1], one[2]) end
 end
 
 -- Chunks of nothing that one look takes off at most, where there are stale entries: each is a look at its bundle.

@@ -292,7 +292,7 @@ end
 -- Tells the sweep when to look at a queue.
 function Row.schedule(r, at_)
   if at_ > 0 then call('ZADD', S.k.w, fmt('%d', at_), r.name) else call('ZREM', S.k.w, r.name) end
-  r.scheduled = duty
+  r.scheduled = at_
 end
 
 -- Opens the shard for a call. `queues` are read with it. A read changes nothing, and asks for

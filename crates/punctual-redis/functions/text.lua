@@ -83,14 +83,14 @@ end
 local function read_options(verb, spec, args, at, ends)
   local found = {}
   while args[at] and not (ends and ends(args[at])) do
-    local option, told = args[at]:upper(), nil
-    for _, one in ipairs(spec) do if one[1] == option then told = one end end
-    if not told then
+    local option, given = args[at]:upper(), nil
+    for _, one in ipairs(spec) do if one[1] == option then given = one end end
+    if not given then
       local names = {}
       for i, one in ipairs(spec) do names[i] = one[1] end
       refuse('invalid_input', fmt('%s has no option %s; it takes %s; see punctual_1_help', verb, shown(args[at]), concat(names, ', ')))
     end
-    if found[option] ~= nil and not told.many then refuse('invalid_input', 'option ' .. option .. ' stands twice; give it once') end
+    if found[option] ~= nil and not given.many then refuse('invalid_input', 'option ' .. option .. ' stands twice; give it once') end
     local value = true
     if given[2] then
       if not args[at + 1] then refuse('invalid_input', fmt('option %s has no value; write %s %s', option, option, given[3])) end
@@ -98,7 +98,7 @@ local function read_options(verb, spec, args, at, ends)
       at = at + 1
     end
     at = at + 1
-    if told.many then
+    if given.many then
       found[option] = found[option] or {}
       table.insert(found[option], value)
     else

@@ -116,7 +116,7 @@ local function opts_of(o, headers)
   }
   local examine = next(examined) ~= nil
   for key, value in pairs(examined) do opts[key] = value end
-  return opts, look
+  return opts, examine
 end
 
 local function check(o, payload)
@@ -168,7 +168,7 @@ local known, known_at = nil, 0
 local function durability(now)
   if not known or now - known_at > 1e6 or now < known_at then
     local given = redis.pcall('INFO', 'persistence')
-    local aof = type(told) == 'string' and told:match('aof_enabled:(%d)')
+    local aof = type(given) == 'string' and given:match('aof_enabled:(%d)')
     known, known_at = aof == '1' and 'os' or aof == '0' and 'memory' or 'unknown', now
   end
   return known

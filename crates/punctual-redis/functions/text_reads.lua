@@ -112,7 +112,7 @@ end
 
 local VERDICTS = {[0] = 'done', 'cancel_requested', 'not_found', 'job_active', 'wrong_state', 'unique_held', 'already_cancelled'}
 local HINTS = {
-  [1] = 'it runs: its worker is told at its next extend, and it ends as cancelled then or when its lease ends',
+  [1] = 'it runs: its worker is given at its next extend, and it ends as cancelled then or when its lease ends',
   [2] = 'no such job: it was never here, or it settled longer ago than it was to be kept',
   [4] = 'it has settled already; nothing was changed',
 }

@@ -10,18 +10,18 @@ use punctual::time::{Clock, Timestamp};
 use punctual::{Error, ErrorKind, Limits, Namespace, Result};
 use redis::{FromRedisValue, Value, cmd};
 
-use crate::clock::ServerClock;
 use crate::batcher::Answer;
-use crate::library::Library;
-use crate::link::Deadline;
 use crate::claim_cache::ClaimCache;
-use crate::options::Options;
-use crate::options::SHARDS_MAX;
+use crate::clock::ServerClock;
 use crate::dispatcher::Dispatcher;
 use crate::error_mapping::temporary_if_denied;
+use crate::library::Library;
+use crate::link::Deadline;
+use crate::options::Options;
+use crate::options::SHARDS_MAX;
+use crate::outbox_acks::OutboxAcks;
 use crate::servers::{Kind, Servers};
 use crate::shards::{Shard, Shards};
-use crate::outbox_acks::OutboxAcks;
 use crate::topology::Slot;
 use crate::uninitialised::{self, Uninitialised};
 use crate::wire::mp::{MapWriter, Mp, read_instant};
@@ -104,7 +104,9 @@ impl Calls {
         self.register(shard, deadline).await;
         let body = pack(shard.instance()).into();
         // Boxed: callers nest deep enough without it.
-        let delivery = self.dispatcher.deliver(shard, verb, cost_us, body, deadline);
+        let delivery = self
+            .dispatcher
+            .deliver(shard, verb, cost_us, body, deadline);
         delivery.boxed().await
     }
 
@@ -341,7 +343,10 @@ impl Calls {
         deadline: Deadline,
     ) -> Result<Mp> {
         let body = [shard.instance().as_slice(), &map.packed()].concat().into();
-        let (reply, took) = self.dispatcher.send(shard, verb, kind, &body, deadline).await?;
+        let (reply, took) = self
+            .dispatcher
+            .send(shard, verb, kind, &body, deadline)
+            .await?;
         let reply = Mp::read(&reply.bytes).map_err(|error| error.operation(verb))?;
         if let Ok(Some(now)) = reply.get("n").some(read_instant) {
             self.dispatcher.server_clock.observe(now, took);

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use punctual::JobId;
 use punctual::engine::{ENDS_KEPT, LeaseReport, Token};
 
-use crate::wire::claim::{Kinds, CachedLease};
+use crate::wire::claim::{CachedLease, Kinds};
 use crate::wire::settle::Known;
 
 /// What is remembered of the leases that this process claimed, to settle them cheaply. Forgetting

@@ -62,7 +62,9 @@ impl ServerClock {
 impl Clock for ServerClock {
     /// Zero as long as no server has answered.
     fn now(&self) -> Timestamp {
-        self.known().as_ref().map_or(Timestamp::ZERO, Observation::now)
+        self.known()
+            .as_ref()
+            .map_or(Timestamp::ZERO, Observation::now)
     }
 
     fn sleep_until(&self, until: Timestamp) -> Sleep {

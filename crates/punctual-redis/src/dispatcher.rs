@@ -11,11 +11,13 @@ use punctual::{Error, ErrorKind, Result};
 use redis::Value;
 use tokio::sync::oneshot;
 
-use crate::clock::ServerClock;
 use crate::batcher::{Answer, Call, CallClass};
+use crate::clock::ServerClock;
+use crate::error_mapping::{
+    again, may_be_of_other_functions, refused, temporary_if_denied, unknown,
+};
 use crate::library::Library;
 use crate::link::Deadline;
-use crate::error_mapping::{again, may_be_of_other_functions, temporary_if_denied, refused, unknown};
 use crate::servers::{Kind, Servers};
 use crate::shards::Shard;
 use crate::wire::Packed;
@@ -97,7 +99,7 @@ impl Dispatcher {
     }
 
     /// Answers those of several calls, with what they are refused, that are of functions of another version perhaps;
-    /// all others are answered to their callers. ClaimCache whether they were sent more than once.
+    /// all others are answered to their callers. Notes whether they were sent more than once.
     async fn send_batch_once(
         &self,
         shard: &Shard,

@@ -10,8 +10,8 @@ use punctual::{Error, ErrorKind, Namespace, NewJob, Result};
 
 use crate::calls::Calls;
 use crate::examine::{examine, replicas_of};
-use crate::maintenance::Maintenance;
 use crate::library::Library;
+use crate::maintenance::Maintenance;
 use crate::options::Options;
 use crate::server_info::ServerInfo;
 use crate::truncated_aof;
@@ -332,7 +332,8 @@ impl Engine for RedisEngine {
     }
 
     async fn info(&self) -> Result<Info> {
-        let (replies, (server_infos, silent)) = tokio::join!(self.shard_infos(), self.examine_now());
+        let (replies, (server_infos, silent)) =
+            tokio::join!(self.shard_infos(), self.examine_now());
         let degraded = self.calls.servers.degraded();
         let (mut infos, mut problems, mut unavailable) = (Vec::new(), Vec::new(), None);
         for reply in replies {
@@ -349,7 +350,8 @@ impl Engine for RedisEngine {
                         error.message()
                     ));
                     // One that is damaged counts more than one that is unavailable.
-                    let is_unavailable = |error: &Error| error.kind() == ErrorKind::EngineUnavailable;
+                    let is_unavailable =
+                        |error: &Error| error.kind() == ErrorKind::EngineUnavailable;
                     if unavailable.as_ref().is_none_or(is_unavailable) {
                         unavailable = Some(error);
                     }

@@ -5,8 +5,8 @@ use punctual::Result;
 use crate::calls::Calls;
 use crate::link::Deadline;
 use crate::node::Node;
-use crate::servers::TRIES;
 use crate::server_info::ServerInfo;
+use crate::servers::TRIES;
 
 /// What every server that answers for slots says of itself.
 pub(crate) async fn examine(calls: &Calls) -> Result<Vec<ServerInfo>> {

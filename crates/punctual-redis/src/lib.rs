@@ -5,26 +5,25 @@
 
 mod access;
 mod address;
-mod calls;
-mod clock;
-mod wakeup_listener;
-mod engine;
-mod examine;
 mod batcher;
-mod maintenance;
+mod calls;
+mod claim_cache;
+mod clock;
+mod dispatcher;
+mod engine;
+mod error_mapping;
+mod examine;
 mod library;
 mod link;
-mod refresh;
+mod maintenance;
 mod node;
-mod claim_cache;
 mod options;
-mod dispatcher;
-mod error_mapping;
+mod outbox_acks;
+mod refresh;
 mod replicas;
+mod server_info;
 mod servers;
 mod shards;
-mod server_info;
-mod outbox_acks;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod topology;
@@ -32,6 +31,7 @@ mod truncated_aof;
 mod uninitialised;
 mod verbs;
 mod waiting;
+mod wakeup_listener;
 mod wire;
 
 pub use access::ACL_RULES;

@@ -3,8 +3,8 @@ use punctual::{Error, ErrorKind, Result};
 use redis::{Cmd, FromRedisValue, RedisError, Value, cmd};
 
 use crate::address::Host;
+use crate::error_mapping::{Recovery, recovery, temporary};
 use crate::link::Live;
-use crate::error_mapping::{Recovery, temporary, recovery};
 
 /// The files of the library, in the order of `functions/ORDER`.
 const FILES: &[&str] = &[
@@ -26,7 +26,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/retry.lua"),
     include_str!("../functions/enqueue.lua"),
     include_str!("../functions/batch.lua"),
-    include_str!("../functions/alarm.lua"),
+    include_str!("../functions/wakeup_leader.lua"),
     include_str!("../functions/claim.lua"),
     include_str!("../functions/settle.lua"),
     include_str!("../functions/outbox.lua"),

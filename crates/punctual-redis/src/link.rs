@@ -11,8 +11,8 @@ use redis::{
 };
 
 use crate::address::{Host, Secret};
-use crate::options::Options;
 use crate::error_mapping::unreachable;
+use crate::options::Options;
 
 /// By when a call must have been answered.
 #[derive(Debug, Clone, Copy)]

@@ -12,8 +12,8 @@ use tokio::task::AbortHandle;
 
 use crate::calls::{Calls, MaintainReply};
 use crate::examine::examine;
-use crate::shards::Shard;
 use crate::server_info::ServerInfo;
+use crate::shards::Shard;
 
 /// The maintenance loop of a process: it runs due maintenance when no other process does, checks that
 /// the data are still there, and reads the servers' settings each minute.
@@ -53,7 +53,9 @@ impl Maintenance {
         }));
         let task = match calls.options.clock {
             Some(_) => None,
-            None => Some(tokio::spawn(run(every, calls, server_infos, progress.clone())).abort_handle()),
+            None => {
+                Some(tokio::spawn(run(every, calls, server_infos, progress.clone())).abort_handle())
+            }
         };
         Self { progress, task }
     }
@@ -123,7 +125,9 @@ async fn run(
                 if progress.missing.borrow().is_none() {
                     tracing::error!(%error, "the jobs are gone");
                 }
-                progress.missing.send_replace(Some(error.message().to_owned()));
+                progress
+                    .missing
+                    .send_replace(Some(error.message().to_owned()));
             }
             Err(error) => {
                 progress.failures += 1;
@@ -192,8 +196,7 @@ impl Slices {
     /// round, or this one would follow a busy queue without an end.
     fn go_on(&mut self, reply: &MaintainReply) -> bool {
         let (done, began) = (&reply.done, *self.began.get_or_insert(reply.at));
-        let some =
-            done.moved + done.expired + done.rescued + done.pruned > 0 || reply.spread > 0;
+        let some = done.moved + done.expired + done.rescued + done.pruned > 0 || reply.spread > 0;
         self.done += 1;
         self.idle = if some { 0 } else { self.idle + 1 };
         let has_more = done.next.is_some_and(|next| next <= began);
@@ -203,11 +206,17 @@ impl Slices {
 
 /// Whether a shard can do without this process's round. Whoever called it has seen that the data are there, and among
 /// many workers some claim has done its reply; what was posted for other shards by who is gone is left to rounds.
-fn can_skip(since_answer: Option<Duration>, since_maintained: Option<Duration>, workers: u32) -> bool {
+fn can_skip(
+    since_answer: Option<Duration>,
+    since_maintained: Option<Duration>,
+    workers: u32,
+) -> bool {
     let silence_max = (PER_WORKER * workers).clamp(FRESH, SKIP_MAX);
     since_answer.is_some_and(|since_answer| since_answer < silence_max)
         && (workers == 1
-            || since_maintained.is_some_and(|since_maintained| since_maintained < MAINTAIN_WITHIN.max(PER_WORKER * workers)))
+            || since_maintained.is_some_and(|since_maintained| {
+                since_maintained < MAINTAIN_WITHIN.max(PER_WORKER * workers)
+            }))
 }
 
 /// A call that is no older has seen that the data are there; who waits alone looks that often. The next round is another

@@ -3,9 +3,9 @@ use punctual::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
 
 use crate::address::Host;
+use crate::error_mapping::{Recovery, recovery};
 use crate::library::Library;
 use crate::link::{Deadline, Dialer, Link, Live};
-use crate::error_mapping::{Recovery, recovery};
 use crate::replicas::{Reached, Replicas};
 use crate::servers::Kind;
 

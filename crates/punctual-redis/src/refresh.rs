@@ -7,8 +7,8 @@ use punctual::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 
 use crate::address::Place;
-use crate::link::{Dialer, SHARED_FAILURE};
 use crate::error_mapping::again;
+use crate::link::{Dialer, SHARED_FAILURE};
 use crate::topology::{Slot, Topology};
 
 /// The last known topology, and the refresh that is under way.

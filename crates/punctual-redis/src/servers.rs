@@ -10,12 +10,14 @@ use punctual::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
 
 use crate::address::Host;
+use crate::error_mapping::{
+    Recovery, may_be_of_other_functions, recovery, temporary, unknown_outcome,
+};
 use crate::library::Library;
 use crate::link::{Deadline, Dialer, Link, Live};
-use crate::refresh::Refresh;
 use crate::node::{Node, Prepared, Ready, silent};
 use crate::options::Options;
-use crate::error_mapping::{Recovery, may_be_of_other_functions, unknown_outcome, temporary, recovery};
+use crate::refresh::Refresh;
 use crate::replicas::Reached;
 use crate::server_info::{self, ServerInfo};
 use crate::topology::{Slot, Topology};
@@ -219,7 +221,10 @@ impl Servers {
 
     /// What calls to a slot wait for now, if they do.
     pub(crate) fn last_failure(&self, slot: Slot) -> Option<String> {
-        let last_failure = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let last_failure = self
+            .last_failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let (since, what) = last_failure.get(&slot)?;
         (since.elapsed() < FAILURE_FRESH).then(|| what.clone())
     }
@@ -276,10 +281,12 @@ impl Servers {
 
     /// Time is over before it was known who answers: because of what was last_failure before, or of who was asked.
     fn nobody_said(&self, slot: Option<Slot>) -> Error {
-        let message = slot.and_then(|slot| self.last_failure(slot)).unwrap_or_else(|| {
-            let asked = self.refresh.asked();
-            format!("redis did not say in time who answers for what; do {asked} answer?")
-        });
+        let message = slot
+            .and_then(|slot| self.last_failure(slot))
+            .unwrap_or_else(|| {
+                let asked = self.refresh.asked();
+                format!("redis did not say in time who answers for what; do {asked} answer?")
+            });
         Error::new(ErrorKind::EngineUnavailable, message)
     }
 
@@ -387,7 +394,10 @@ impl Servers {
     ) -> Result<()> {
         if error.is_retryable() {
             let last_failure = (Stopwatch::start(), error.message().to_owned());
-            let mut known = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self
+                .last_failure
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             known.insert(slot, last_failure);
         }
         self.wait(error, backoff, deadline).await

@@ -79,7 +79,7 @@ impl Shard {
         }
     }
 
-    /// ClaimCache that it answered a call with its instance just now, and whether that was a read.
+    /// Notes that it answered a call with its instance just now, and whether that was a read.
     pub(crate) fn has_answered(&self, read: bool) {
         let since = Stopwatch::start();
         *self.answered() = Some(Answered { since, read });
@@ -90,7 +90,7 @@ impl Shard {
         self.answered().as_ref().map(|last| last.since.elapsed())
     }
 
-    /// ClaimCache a refusal: one that tells that its jobs are gone concerns whoever waits for them too.
+    /// Notes a refusal: one that tells that its jobs are gone concerns whoever waits for them too.
     pub(crate) fn has_refused(&self, error: &Error) {
         if error.kind() == ErrorKind::DataMissing {
             self.losses.send_modify(|times| *times += 1);
@@ -102,7 +102,7 @@ impl Shard {
         self.unavailable.load(Ordering::Relaxed)
     }
 
-    /// ClaimCache that it is, or is not; answers what was noted before.
+    /// Notes that it is, or is not; answers what was noted before.
     pub(crate) fn set_unavailable(&self, unavailable: bool) -> bool {
         self.unavailable.swap(unavailable, Ordering::Relaxed)
     }
@@ -112,12 +112,15 @@ impl Shard {
         self.losses.subscribe()
     }
 
-    /// ClaimCache that this process has done its duties just now.
+    /// Notes that this process has done its duties just now.
     pub(crate) fn has_maintained(&self) {
-        *self.maintained.lock().unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
+        *self
+            .maintained
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
     }
 
-    /// ClaimCache whether duties that had come were left, once some were done.
+    /// Notes whether maintenance that is due was left.
     pub(crate) fn set_behind(&self, some: bool) {
         self.behind.store(some, Ordering::Relaxed);
     }
@@ -129,7 +132,10 @@ impl Shard {
 
     /// How long ago this process last did.
     pub(crate) fn since_maintained(&self) -> Option<Duration> {
-        let maintained = self.maintained.lock().unwrap_or_else(PoisonError::into_inner);
+        let maintained = self
+            .maintained
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         maintained.as_ref().map(Stopwatch::elapsed)
     }
 
@@ -187,7 +193,7 @@ impl Shards {
         of_namespace.first.clone()
     }
 
-    /// ClaimCache how many shards the servers say that a namespace has.
+    /// Notes how many shards the servers say that a namespace has.
     pub(crate) fn cut(&self, namespace: &Namespace, count: u16) {
         if let Some(of_namespace) = self.namespaces().get_mut(namespace) {
             let others = (1..count).map(|index| Arc::new(Shard::new(namespace, index)));
@@ -212,7 +218,9 @@ impl Shards {
     /// How many shards the most finely cut namespace has of those that this process has talked to.
     pub(crate) fn most(&self) -> u32 {
         let namespaces = self.namespaces();
-        let counts = namespaces.values().filter_map(|of_namespace| of_namespace.all.as_ref());
+        let counts = namespaces
+            .values()
+            .filter_map(|of_namespace| of_namespace.all.as_ref());
         let most = counts.map(|all| all.len() as u32).max();
         most.unwrap_or(1)
     }

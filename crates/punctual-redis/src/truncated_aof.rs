@@ -9,8 +9,8 @@ use redis::{FromRedisValue, Value, cmd};
 use crate::calls::Calls;
 use crate::link::{Deadline, Live};
 use crate::node::Node;
-use crate::servers::TRIES;
 use crate::server_info::ASK_TIMEOUT;
+use crate::servers::TRIES;
 
 /// Has a server go on in a new append-only file if since its start it has not: what it may have
 /// started behind, a transaction that a power cut has torn, is not in that. Answers whether it
@@ -20,7 +20,7 @@ use crate::server_info::ASK_TIMEOUT;
 /// behind it without having ended the transaction, and at its next start drops or half runs all that it
 /// acknowledged since.
 pub(crate) async fn rewrite_once(node: &Node, live: &Live) -> Result<bool> {
-    let deadline = Deadline::within(PATIENCE);
+    let deadline = Deadline::within(ASK_TIMEOUT);
     let mut command = cmd("INFO");
     command.arg("persistence");
     let answer = node.ask(live, &command, deadline).await?;

@@ -28,7 +28,7 @@ pub(crate) fn problem(shard: &Shard) -> NamespaceProblem {
 }
 
 impl Uninitialised {
-    /// ClaimCache that a read found nothing in a shard, or that data are there by now.
+    /// Notes that a read found nothing in a shard, or that data are there by now.
     pub(crate) fn note(&self, shard: &Arc<Shard>, is_missing: bool) {
         let key = (shard.namespace.clone(), shard.index);
         let mut known = self.lock();

@@ -14,10 +14,10 @@ use punctual::{JobId, Namespace, Result};
 use tokio::sync::watch;
 
 use crate::calls::Calls;
-use crate::wakeup_listener::{Waiting as WorkWait, WakeupListeners};
 use crate::maintenance::draw;
 use crate::servers::Kind;
 use crate::shards::Shard;
+use crate::wakeup_listener::{Waiting as WorkWait, WakeupListeners};
 use crate::wire::mp::{MapWriter, Mp, read_instant};
 use crate::wire::{damaged, inspect};
 use turns::{Turn, Turns, poll_interval};
@@ -55,9 +55,7 @@ impl WorkerCount {
     /// How long it is: not long at first, when all of them start together.
     fn valid_for(&self) -> Duration {
         let doubled = VALID_FIRST * (1 << self.times.saturating_sub(1).min(4));
-        doubled
-            .min(VALID_LATER)
-            .max(ASK_SHARE * self.workers)
+        doubled.min(VALID_LATER).max(ASK_SHARE * self.workers)
     }
 }
 
@@ -151,7 +149,13 @@ impl Waiting {
     }
 
     /// Ends when it is one's turn to look; a test's clock says nothing of that.
-    async fn poll_turn(&self, namespace: &Namespace, shards: &[Arc<Shard>], turn: &Turn, part: f64) {
+    async fn poll_turn(
+        &self,
+        namespace: &Namespace,
+        shards: &[Arc<Shard>],
+        turn: &Turn,
+        part: f64,
+    ) {
         if self.calls.options.clock.is_some() {
             return std::future::pending().await;
         }
@@ -203,7 +207,11 @@ impl Waiting {
         for shard in shards {
             notified |= self.listeners.of(shard).drain(&self.calls, queues).await?;
         }
-        Ok(if notified { Waited::Work } else { Waited::TimedOut })
+        Ok(if notified {
+            Waited::Work
+        } else {
+            Waited::TimedOut
+        })
     }
 
     /// Whether a claim could answer now, and when the next could.

@@ -10,9 +10,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::calls::Calls;
+use crate::error_mapping::{Recovery, recovery};
 use crate::link::Link;
 use crate::node::silent;
-use crate::error_mapping::{Recovery, recovery};
 use crate::servers::TRIES;
 use crate::shards::Shard;
 
@@ -44,7 +44,7 @@ pub(crate) struct WakeupListener {
     shard: Arc<Shard>,
     own_key: Vec<u8>,
     state: Mutex<State>,
-    /// Known when something that this process watches has changed.
+    /// Notified when something that this process watches has changed.
     own_notified: Notify,
 }
 
@@ -122,7 +122,7 @@ impl WakeupListeners {
         received
     }
 
-    /// ClaimCache whether a worker of this process is to claim next by the clock, after a claim of these queues.
+    /// Stores whether a worker of this process leads these queues, after a claim of them.
     pub(crate) fn note_leader(&self, shards: &[Arc<Shard>], queues: &[String], is_here: bool) {
         for shard in shards {
             let listener = self.of(shard);
@@ -191,7 +191,7 @@ impl Waiting {
 
     /// Returns once a wakeup of the queues was delivered to this waiter.
     pub(crate) async fn notified(&mut self) {
-        // The sender goes only when it notify, or with this place.
+        // The sender is dropped after it notified, or with this waiter.
         let _ = (&mut self.wakeup).await;
         self.done = true;
     }
@@ -294,7 +294,7 @@ impl WakeupListener {
                 Some((key, _)) => {
                     notified = true;
                     if let Some(queue) = self.queue_of(&key) {
-                        self.state().heard.insert(queue);
+                        self.state().received.insert(queue);
                     }
                 }
                 None => return Ok(notified),
@@ -396,7 +396,11 @@ impl WakeupListener {
             pop.arg(self.key_of(queue));
         }
         pop.arg(BLOCK_TIMEOUT.as_secs());
-        let answer = within(BLOCK_TIMEOUT + ANSWER_MARGIN, pop.query_async(&mut live.connection)).await;
+        let answer = within(
+            BLOCK_TIMEOUT + ANSWER_MARGIN,
+            pop.query_async(&mut live.connection),
+        )
+        .await;
         let answer = answer.ok_or_else(|| silent(link.host()))?;
         let popped: Option<(Vec<u8>, Vec<u8>, redis::Value)> = answer.map_err(|error| {
             let is_lost = match recovery(&error, link.host()) {

@@ -1,5 +1,6 @@
 //! The packed forms of `docs/wire-protocol.md`: big-endian numbers, lengths before what varies.
 
+pub(crate) mod bundle;
 pub(crate) mod claim;
 pub(crate) mod control;
 pub(crate) mod edit;
@@ -11,7 +12,6 @@ pub(crate) mod mp;
 pub(crate) mod outbox;
 pub(crate) mod record;
 pub(crate) mod settle;
-pub(crate) mod bundle;
 pub(crate) mod spec;
 pub(crate) mod stats;
 

@@ -3,7 +3,7 @@ use punctual::time::seconds;
 use tokio::sync::oneshot::{Receiver, channel};
 
 use super::{
-    Answer, BYTES_MAX, CALLS_MAX, COST_MAX_US, Call, IN_FLIGHT_MAX, FULL_US, InFlight, Batcher,
+    Answer, BYTES_MAX, Batcher, CALLS_MAX, COST_MAX_US, Call, FULL_US, IN_FLIGHT_MAX, InFlight,
 };
 use crate::link::Deadline;
 

@@ -20,10 +20,15 @@ async fn lost_data_are_noticed_within_five_seconds_without_calls() {
     producer.enqueue(&here, jobs).await.expect("enqueue");
     drop(producer);
     calls.shards_of(&here).await.expect("it is there");
-    let mut missing = maintenance.progress.lock().expect("no panic").missing.subscribe();
+    let mut missing = maintenance
+        .progress
+        .lock()
+        .expect("no panic")
+        .missing
+        .subscribe();
     let watch = Stopwatch::start();
     server.cli(&["FLUSHALL"]);
-    let result = within(seconds(30), missing.changed()).await;
+    let changed = within(seconds(30), missing.changed()).await;
     changed.expect("it looks").expect("it lives");
     assert!(watch.elapsed() < seconds(5), "{:?}", watch.elapsed());
     assert!(maintenance.problem().expect("a problem").contains("lost"));
@@ -38,12 +43,17 @@ async fn data_that_are_back_are_no_problem_any_more() {
     let maintenance = Maintenance::start(calls.clone(), Arc::default());
     let here = Namespace::default();
     calls.shards_of(&here).await.expect("it is there");
-    let mut missing = maintenance.progress.lock().expect("no panic").missing.subscribe();
+    let mut missing = maintenance
+        .progress
+        .lock()
+        .expect("no panic")
+        .missing
+        .subscribe();
     server.cli(&["SWAPDB", "0", "1"]);
-    let result = within(seconds(30), missing.wait_for(Option::is_some)).await;
+    let changed = within(seconds(30), missing.wait_for(Option::is_some)).await;
     drop(changed.expect("it looks").expect("it lives"));
     server.cli(&["SWAPDB", "0", "1"]);
-    let result = within(seconds(30), missing.wait_for(Option::is_none)).await;
+    let changed = within(seconds(30), missing.wait_for(Option::is_none)).await;
     drop(changed.expect("it looks again").expect("it lives"));
     assert_eq!(maintenance.problem(), None);
 }
@@ -103,7 +113,9 @@ async fn cold_jobs_are_spread_ahead_of_their_time_after_a_recent_poll() {
     looks.expect("stats");
     let (mut rounds, mut again) = (0, Some(1));
     while again.is_some() {
-        again = run_once(&engine.calls, false, || {}).await.expect("a round");
+        again = run_once(&engine.calls, false, || {})
+            .await
+            .expect("a round");
         rounds += 1;
         assert!(rounds < 9, "it does not come to an end");
     }
@@ -121,9 +133,18 @@ async fn cold_jobs_are_spread_ahead_of_their_time_after_a_recent_poll() {
 #[test]
 fn many_workers_share_the_maintenance() {
     let maintained = Some(seconds(30));
-    assert!(can_skip(Some(seconds(8)), maintained, 100), "it looks that often");
-    assert!(!can_skip(Some(seconds(8)), maintained, 1), "there is nobody else");
-    assert!(!can_skip(Some(seconds(8)), maintained, 10), "ten look more often");
+    assert!(
+        can_skip(Some(seconds(8)), maintained, 100),
+        "it looks that often"
+    );
+    assert!(
+        !can_skip(Some(seconds(8)), maintained, 1),
+        "there is nobody else"
+    );
+    assert!(
+        !can_skip(Some(seconds(8)), maintained, 10),
+        "ten look more often"
+    );
     assert!(
         !can_skip(Some(seconds(31)), maintained, 10_000),
         "it hears nothing"

@@ -10,8 +10,8 @@ use redis::{FromRedisValue, cmd};
 use super::{all, by_shard, put_back};
 use crate::calls::Calls;
 use crate::shards::{Shard, nonce_of, of_token};
-use crate::wire::claim::{Reads, Reply};
 use crate::wire::bundle::Run;
+use crate::wire::claim::{Reads, Reply};
 use crate::wire::{claim, damaged, extend};
 
 /// How often an unavailable shard is probed.
@@ -94,7 +94,7 @@ impl Calls {
         Ok(claimed)
     }
 
-    /// ClaimCache that a shard is away, until it answers again.
+    /// Notes that a shard is away, until it answers again.
     fn probe_until_back(self: &Arc<Self>, shard: &Arc<Shard>) {
         if shard.set_unavailable(true) {
             return;

@@ -94,7 +94,7 @@ impl Calls {
                 .change_within(from, "outbox", Kind::Changes, &strike, deadline)
                 .await?;
             let source = name_of(from);
-            for (target, since) in outbox::ack(&reply)? {
+            for (target, since) in outbox::delivered_since(&reply)? {
                 self.outbox_acks
                     .learn((source.clone(), target), (read.now, since));
             }

@@ -3,9 +3,9 @@ use std::collections::BTreeMap;
 use punctual::engine::{Claim, ClaimOrder, Claimed, Lease, Token, WorkerId, WorkerRecord};
 use punctual::{JobId, JobRecord, Result, State};
 
+use super::bundle::{self, Run};
 use super::mp::{MapWriter, Mp};
 use super::record::{Holder, number_32, read_record, texts};
-use super::bundle::{self, Run};
 use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
 
 /// The bits of a claim's flags.
@@ -221,7 +221,8 @@ impl Reply {
         }
         if !jobs.is_empty() {
             let kinds = Kinds::of(&jobs);
-            self.claim_cache.push((lease.token, CachedLease { cores, kinds }));
+            self.cached
+                .push((lease.token, CachedLease { cores, kinds }));
             self.claimed.leases.push(Lease {
                 token: lease.token,
                 deadline: lease.holder.deadline,

@@ -93,7 +93,7 @@ pub(crate) fn read(reply: &Mp) -> Result<Outbox> {
 }
 
 /// `[target, instant]` each: since when nothing that was posted before waits.
-pub(crate) fn ack(reply: &Mp) -> Result<Vec<(String, u64)>> {
+pub(crate) fn delivered_since(reply: &Mp) -> Result<Vec<(String, u64)>> {
     let pairs = reply.get("old").list()?.iter().map(|pair| {
         let [target, since] = pair.list()? else {
             return Err(damaged());
@@ -106,7 +106,7 @@ pub(crate) fn ack(reply: &Mp) -> Result<Vec<(String, u64)>> {
 pub(crate) fn deliver(
     source: &str,
     read_at: u64,
-    outbox_acks: Option<(u64, u64)>,
+    ack: Option<(u64, u64)>,
     entries: &[Posted],
 ) -> MapWriter {
     let mut map = MapWriter::default();

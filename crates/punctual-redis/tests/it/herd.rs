@@ -1,7 +1,7 @@
 //! Many who sleep until the same due: one of them comes.
 
-/// How often those who wait look for wakeups that were lost.
-mod refresh;
+/// How often waiters poll for lost wakeups.
+mod polls;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

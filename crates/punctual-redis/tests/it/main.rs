@@ -2,8 +2,8 @@
 
 /// What is wrong from the start.
 mod bad_input;
-/// Wakeups among several processes.
-mod wakeups;
+/// Jobs of one call that are stored together.
+mod bundles;
 /// The verbs in words.
 mod by_hand;
 /// What the verbs in words refuse.
@@ -56,8 +56,6 @@ mod histories;
 mod lagging;
 /// Records that a later version has written.
 mod later;
-/// Calls that were done, refused when they are sent again.
-mod unknown_outcome;
 /// Hears what is logged.
 mod logs;
 /// Settles whose answer is lost.
@@ -86,14 +84,14 @@ mod recovery;
 mod rules;
 /// The engine keeps the law over several shards, as far as it can.
 mod several;
-/// Jobs of one call that are stored together.
-mod bundles;
 /// Entries in line of jobs that have left it.
 mod stale;
 /// Machines without a server.
 mod starting;
 /// Calls of several callers that leave together.
 mod together;
+/// Calls that were done, refused when they are sent again.
+mod unknown_outcome;
 /// Leases that are read by whoever claimed them.
 mod unseen;
 /// Jobs that are gone.
@@ -102,4 +100,6 @@ mod vanished;
 mod versions;
 /// Who waits on a connection that is cut.
 mod waits;
+/// Wakeups among several processes.
+mod wakeups;
 mod walks;

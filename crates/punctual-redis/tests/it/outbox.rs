@@ -220,12 +220,7 @@ async fn effects_that_two_deliver_at_once_arrive_once() {
 }
 
 /// One call of `deliver` by hand: `[id, 0, a job of the queue "late"]`.
-fn deliver(
-    server: &TestServer,
-    read_at: u64,
-    outbox_acks: Option<[u64; 2]>,
-    entry: &[u8; 16],
-) -> Vec<u8> {
+fn deliver(server: &TestServer, read_at: u64, ack: Option<[u64; 2]>, entry: &[u8; 16]) -> Vec<u8> {
     let number = |n: u64| [&[0xcf], &n.to_be_bytes()[..]].concat();
     let text = |text: &[u8]| [&[0xd9, text.len() as u8], text].concat();
     let job = [

@@ -11,7 +11,7 @@ use punctual_redis::testing::TestServer;
 use crate::client::{Claimed, QUEUE, claim_as, connect, drain, here};
 use crate::hand::raw;
 use crate::packer::{
-    ANY, base_of, call, enqueue, every_option, front, good_calls, map, packed_job, bundle, uniform,
+    ANY, base_of, bundle, call, enqueue, every_option, front, good_calls, map, packed_job, uniform,
 };
 
 /// Whatever was stored is run and settled, every look at it is answered, and nothing is left that keeps workers awake.

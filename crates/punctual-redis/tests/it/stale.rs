@@ -3,8 +3,8 @@
 use punctual::engine::{Action, Edit, Got, Reason, Select, StatsRequest, Target};
 use punctual::{Engine, JobId, NewJob};
 
-use crate::client::{QUEUE, claim, drain, here};
 use crate::bundles::{Place, alike, ids};
+use crate::client::{QUEUE, claim, drain, here};
 
 const LIST: &str = "punctual:{default/0}:r:5:orders";
 

@@ -156,12 +156,14 @@ fn memory(server_info: &ServerInfo) -> Option<Check> {
     }
     let most = count(server_info.maxmemory >> 20);
     let finding = format!("{used} of {most} MiB used, {policy}");
-    Some(if server_info.used_memory > server_info.maxmemory / 10 * 9 {
-        let remedy = "raise maxmemory; when it is used up, new jobs are refused";
-        Check::warning("memory", finding, remedy)
-    } else {
-        Check::good("memory", finding)
-    })
+    Some(
+        if server_info.used_memory > server_info.maxmemory / 10 * 9 {
+            let remedy = "raise maxmemory; when it is used up, new jobs are refused";
+            Check::warning("memory", finding, remedy)
+        } else {
+            Check::good("memory", finding)
+        },
+    )
 }
 
 fn troubles(server_info: &ServerInfo) -> Vec<Check> {
