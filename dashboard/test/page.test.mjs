@@ -431,7 +431,7 @@ test("a copy has what no field shows, a payload that is no JSON too", async () =
 test("a job whose payload was dropped is not copied as an empty one", async () => {
   const own = await start({ jobs: 0, queues: 1, live: false });
   const { id } = find((one) => one.kind === "mail.big", own);
-  own.engine.jobs.set(id, { id, queue: "mail", kind: "mail.big", state: "completed", mark: true });
+  own.engine.jobs.set(id, { id, queue: "mail", kind: "mail.big", state: "completed", tombstone: true });
   await visit(`#/enqueue?copy=${id}`, { of: own }, async (page) => {
     await page.waitForFunction(() => document.querySelector("[role=alert]")?.textContent.includes("nothing left to copy"));
     await page.fill("[name=queue]", "mail");

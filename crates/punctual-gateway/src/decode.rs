@@ -186,9 +186,9 @@ fn field(place: &str, told: &str, value: Option<&Value>) -> (Why, String, Option
     }
 }
 
-/// What stands behind a mark, up to the next quote.
-fn quoted<'a>(told: &'a str, mark: &str) -> Option<&'a str> {
-    let rest = told.strip_prefix(mark)?;
+/// What stands behind a tombstone, up to the next quote.
+fn quoted<'a>(told: &'a str, tombstone: &str) -> Option<&'a str> {
+    let rest = told.strip_prefix(tombstone)?;
     let end = rest.rfind("`, expected").or_else(|| rest.rfind('`'))?;
     Some(&rest[..end])
 }

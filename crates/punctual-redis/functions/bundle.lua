@@ -5,11 +5,11 @@
 -- jobs left 2 | notes, one for jobs that completed together: finished 8 | token 12 | jobs 2 | mask length 2, mask: a '1' for
 -- each job it is of; no mask: all.
 -- A job leaves when something is written under its own id. The payloads go with the last one that waits or runs, the
--- rest with the last mark.
+-- rest with the last tombstone.
 do
 
 local BYTES_MAX, JOBS_MAX = 65535, 100
--- Fewer that complete together have marks of their own: a note costs as many bytes as the bundle has jobs.
+-- Fewer that complete together have tombstones of their own: a note costs as many bytes as the bundle has jobs.
 local NOTED_MIN = 8
 --SMALL NOTED_MIN = 3
 --TEST local met = {stored = 0, given = 0, noted = 0} function Bundle.met() return {met.stored, met.given, met.noted} end
@@ -91,18 +91,18 @@ local function record(s, i)
   return '\1' .. sub(s.no, 1, 10) .. sub(s.no, 1, 8) .. hash_at(s, i) .. pack('>I2', s.idx + i - 1) .. s.shared .. sub(s.data, from + 1, till)
 end
 
-local function mark_of(s, i, finished8, token12)
+local function tombstone_of(s, i, finished8, token12)
   return '\7' .. sub(s.no, 1, 8) .. hash_at(s, i) .. char(COMPLETED) .. finished8 .. '\0\0\0\1' .. token12
 end
 
--- What a reference stands for: the record of a job, or its mark; false if there is nothing any more.
+-- What a reference stands for: the record of a job, or its tombstone; false if there is nothing any more.
 function Bundle.read(id, ref)
   local s = of(sub(ref, 2))
   local i = s and place(s, id)
   if not i then return false end
   S.bundle_of[id] = s
   local note_ = note_at(s, i)
-  return note_ and mark_of(s, i, note_.finished8, note_.token12) or record(s, i)
+  return note_ and tombstone_of(s, i, note_.finished8, note_.token12) or record(s, i)
 end
 
 -- Whether a reference is of a job that has not settled.
@@ -123,7 +123,7 @@ function Bundle.leave(id)
     local mask = note_.mask or rep('1', s.n)
     note_.mask, note_.n = sub(mask, 1, i - 1) .. '0' .. sub(mask, i + 1), note_.n - 1
     if note_.n == 0 then table.remove(s.notes, k) end
-    M.marks = max(0, M.marks - 1)
+    M.tombstones = max(0, M.tombstones - 1)
   else
     s.left = s.left - 1
   end
@@ -177,17 +177,17 @@ local function complete(s, runs, n, token)
       for i = runs[k], runs[k] + runs[k + 1] - 1 do
         local id = id_at(s, i)
         ids[#ids + 1] = id
-        kv[#kv + 1], kv[#kv + 2] = id, mark_of(s, i, finished8, token12)
+        kv[#kv + 1], kv[#kv + 2] = id, tombstone_of(s, i, finished8, token12)
         S.bundle_of[id] = nil
       end
     end
     call_many('HSET', S.k.b, kv)
-    return Settled.marks(S.now, concat(ids), n)
+    return Settled.tombstones(S.now, concat(ids), n)
   end
-  local mask = n < s.n and Lease.mark_runs(rep('0', s.n), runs) or nil
+  local mask = n < s.n and Lease.tombstone_runs(rep('0', s.n), runs) or nil
   s.notes[#s.notes + 1] = {finished8 = finished8, token12 = token12, n = n, mask = mask}
   --TEST met.noted = met.noted + 1
-  Settled.marks(S.now, finished8 .. s.no, n)
+  Settled.tombstones(S.now, finished8 .. s.no, n)
 end
 
 -- Jobs of a lease of bundles completed: those at runs of places.
@@ -208,7 +208,7 @@ function Bundle.complete(p, places)
   end
 end
 
--- Forgets marks of a note, at most so many: how many, and whether more of it are left.
+-- Forgets tombstones of a note, at most so many: how many, and whether more of it are left.
 function Bundle.prune(no, finished8, want)
   local s = of(no)
   for k, note_ in ipairs(s and s.notes or {}) do

@@ -12,7 +12,7 @@ local function move(j, change)
   return j.tag == 3 and HELD or j.due > S.now and SCHEDULED or READY
 end
 
-local function edit_mark(id, raw, action, dry)
+local function edit_tombstone(id, raw, action, dry)
   local state = byte(raw, 18) % 8
   if action == 0 and state == CANCELLED then return ALREADY end
   if action ~= 5 then return WRONG_STATE, state end
@@ -55,9 +55,9 @@ function Edit.one(id, action, map, dry)
   local raw = Job.raw(id)
   if not raw then return NOT_FOUND end
   if byte(raw) >= 7 then
-    raw = Settled.mark(id, raw)
-    if not raw or not Settled.mark_counts(raw) then return NOT_FOUND end
-    return edit_mark(id, raw, action, dry)
+    raw = Settled.tombstone(id, raw)
+    if not raw or not Settled.tombstone_counts(raw) then return NOT_FOUND end
+    return edit_tombstone(id, raw, action, dry)
   end
   local j = Job.parse(id, raw)
   if Settled.expire_if_late(j) then return Edit.one(id, action, map, dry) end

@@ -139,8 +139,8 @@ end
 function Enqueue.one(id, due8, late, spec, bounded)
   local raw = Job.raw(id)
   if raw and byte(raw) >= 7 then
-    raw = Settled.mark(id, raw)
-    if not raw or not Settled.mark_counts(raw) then
+    raw = Settled.tombstone(id, raw)
+    if not raw or not Settled.tombstone_counts(raw) then
       call('HDEL', S.k.b, id) -- nothing may be stored in its place
       Settled.reuse(id)
       raw = nil

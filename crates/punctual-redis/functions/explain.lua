@@ -97,8 +97,8 @@ local function never_released(names, out)
     local raw = id and Job.raw(id)
     local state = nil
     if raw and byte(raw) >= 7 then
-      raw = Settled.mark(id, raw)
-      if raw and Settled.mark_counts(raw) then state = byte(raw, 18) % 8 end
+      raw = Settled.tombstone(id, raw)
+      if raw and Settled.tombstone_counts(raw) then state = byte(raw, 18) % 8 end
     elseif raw then
       local parent = Job.parse(id, raw)
       state = parent.tag

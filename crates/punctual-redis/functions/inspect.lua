@@ -49,8 +49,8 @@ function Inspect.get(base, blob)
     local raw = id and Job.raw(id)
     Job.check(raw)
     if raw and byte(raw) >= 7 then
-      raw = Settled.mark(id, raw)
-      if raw and Settled.mark_counts(raw) then views[i] = id .. '\7' .. raw end
+      raw = Settled.tombstone(id, raw)
+      if raw and Settled.tombstone_counts(raw) then views[i] = id .. '\7' .. raw end
     elseif raw then
       local j = Job.parse(id, raw)
       local state, p = seen_state(j)
@@ -229,7 +229,7 @@ local function active_ids(q, cursor, limit)
   return out
 end
 
--- Records that one call passes over, as they are only marks, or are told by their bundle to be.
+-- Records that one call passes over, as they are only tombstones, or are told by their bundle to be.
 local PASSED_MAX = 2000
 
 -- Every job is a scan of the hash. The cursor is the scan's, and the ids of its step answered before:

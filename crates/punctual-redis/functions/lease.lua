@@ -204,7 +204,7 @@ function Lease.close_plain(token, blob, q)
 end
 
 -- A string of '0' and '1' with runs of places set to '1'.
-function Lease.mark_runs(d, runs)
+function Lease.tombstone_runs(d, runs)
   local out, from = {}, 1
   for k = 1, #runs, 2 do
     out[k], out[k + 1] = sub(d, from, runs[k] - 1), rep('1', runs[k + 1])
@@ -217,7 +217,7 @@ end
 function Lease.leave_runs(p, runs)
   if runs[2] == p.n then return Lease.close(p) end
   p.map = p.map or {}
-  local d = Lease.mark_runs(p.map.d or rep('0', p.n), runs)
+  local d = Lease.tombstone_runs(p.map.d or rep('0', p.n), runs)
   if not find(d, '0', 1, true) then return Lease.close(p) end
   p.map.d = d
   Lease.save(p)

@@ -79,7 +79,7 @@ function Job.bytes(j, without_payload)
   return char(j.tag) .. head .. pack('>I4', #ext) .. ext .. tail
 end
 
--- What there is under an id, a record or a mark, be it in a bundle; false if nothing.
+-- What there is under an id, a record or a tombstone, be it in a bundle; false if nothing.
 function Job.raw(id)
   local raw = call('HGET', S.k.b, id)
   return raw and byte(raw) == 9 and Bundle.read(id, raw) or raw and byte(raw) ~= 9 and raw
@@ -111,7 +111,7 @@ function Job.save(j)
   Job.put(j.id, Job.bytes(j))
 end
 
--- The record of an id that is no mark; nil if there is none.
+-- The record of an id that is no tombstone; nil if there is none.
 function Job.load(id)
   local raw = Job.raw(id)
   if raw and byte(raw) < 7 then return Job.parse(id, raw) end

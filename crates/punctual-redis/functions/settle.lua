@@ -176,18 +176,18 @@ end
 
 -- Whether a settlement is one that was taken before.
 local function is_repeated(id, raw, token, attempt)
-  raw = raw and byte(raw) == 8 and Settled.mark(id, raw) or raw
+  raw = raw and byte(raw) == 8 and Settled.tombstone(id, raw) or raw
   if not raw then return false end
   if byte(raw) >= 7 then
-    return Settled.mark_counts(raw) and unp('>I4', raw, 27) == attempt and sub(raw, 31, 42) == sub(token, 1, 12)
+    return Settled.tombstone_counts(raw) and unp('>I4', raw, 27) == attempt and sub(raw, 31, 42) == sub(token, 1, 12)
   end
   local e = Job.parse('', raw).ext
   return e.sa == attempt and e.sk == sub(token, 1, 12)
 end
 
--- Marks plain jobs of a lease that completed: n ids as a list and a string; `cores`, due and hash of
+-- Leaves tombstones of the plain jobs of a lease that completed: n ids as a list and a string; `cores`, due and hash of
 -- each, if the caller told them; `results` if there are any. Answers the records, if it had to read them.
-local function mark_plain(p, ids, n, all, cores, results)
+local function tombstone_plain(p, ids, n, all, cores, results)
   local records
   if not cores or p.runs then
     records = Job.raws(ids)
@@ -197,7 +197,7 @@ local function mark_plain(p, ids, n, all, cores, results)
     for i = 1, n do Bundle.leave(ids[i]) end
   end
   if n >= 8 and not results and Settled.has_block() then
-    Settled.mark_many(ids, n, all, cores, 1, p.token)
+    Settled.tombstone_many(ids, n, all, cores, 1, p.token)
   else
     local kv = {}
     local finish = char(COMPLETED) .. u8(S.now) .. '\0\0\0\1' .. sub(p.token, 1, 12)
@@ -206,7 +206,7 @@ local function mark_plain(p, ids, n, all, cores, results)
       kv[2 * i] = '\7' .. sub(cores, 16 * i - 15, 16 * i) .. finish .. (results and results[i] or '')
     end
     call_many('HSET', S.k.b, kv)
-    Settled.marks(S.now, all, n)
+    Settled.tombstones(S.now, all, n)
   end
   return records
 end
@@ -247,7 +247,7 @@ local function settle_plain(p, report)
   if p.runs then
     Bundle.complete(p, runs)
   else
-    local records = mark_plain(p, ids, n, sent, report.cores)
+    local records = tombstone_plain(p, ids, n, sent, report.cores)
     kinds = kinds or Ends.kinds(sent, n, records)
   end
   completed_plain(p, ids, n, sent, kinds)
@@ -345,8 +345,8 @@ local function verdict_of(j, effects)
   local now_is, state, due8 = j, j.tag, BELOW
   if #effects > 0 then -- they may have ended it, as a replaced job or one too many
     local raw = Job.raw(j.id)
-    local mark = raw and byte(raw) >= 7 and Settled.mark(j.id, raw)
-    if mark then state = byte(mark, 18) % 8
+    local tombstone = raw and byte(raw) >= 7 and Settled.tombstone(j.id, raw)
+    if tombstone then state = byte(tombstone, 18) % 8
     elseif raw and byte(raw) < 7 then now_is = Job.parse(j.id, raw) end
     if now_is.tag > 3 then state = now_is.tag end
   end
@@ -409,7 +409,7 @@ local function settle_items(p, report)
     if #ids > 0 then
       q = p.q
       local all = concat(ids)
-      local records = mark_plain(p, ids, #ids, all, nil, results)
+      local records = tombstone_plain(p, ids, #ids, all, nil, results)
       completed_plain(p, ids, #ids, all, Ends.kinds(all, #ids, records))
       Lease.leave(p, places)
     end
@@ -433,7 +433,7 @@ local function settle_items(p, report)
 end
 
 -- A call of a whole plain lease of few jobs that completed, with nothing else to say, most calls of those who run
--- job by job: marks are gathered for all of them. Its answer; nothing if it is no such call.
+-- job by job: tombstones are gathered for all of them. Its answer; nothing if it is no such call.
 local function settle_small(blob)
   local size = #blob
   if size < 69 then return nil end
@@ -453,7 +453,7 @@ local function settle_small(blob)
     kv, k = {}, 0
     S.small, S.small_finish = kv, char(COMPLETED) .. u8(S.now) .. '\0\0\0\1'
   end
-  local finish, ids = S.small_finish .. sub(token, 1, 12), S.marked or {}
+  local finish, ids = S.small_finish .. sub(token, 1, 12), S.tombstones or {}
   local m = #ids
   for i = 1, n do
     local id = sub(blob, 22 + 16 * i, 37 + 16 * i)
@@ -461,7 +461,7 @@ local function settle_small(blob)
     kv[k + 1], kv[k + 2], ids[m + i] = id, '\7' .. sub(blob, core, core + 15) .. finish, id
     k = k + 2
   end
-  S.small_n, S.marked = k, ids
+  S.small_n, S.tombstones = k, ids
   Lease.close_plain(token, lease, q)
   local r = Row.of(q)
   r.c[ACTIVE] = r.c[ACTIVE] - n
@@ -470,7 +470,7 @@ local function settle_small(blob)
   return u8(S.now) .. '\0'
 end
 
--- Writes the marks that small calls have gathered; before anything looks at a record.
+-- Writes the tombstones that small calls have gathered; before anything looks at a record.
 function Settle.flush()
   local kv = S.small
   S.small, S.small_n = nil, nil

@@ -1,7 +1,7 @@
 -- What becomes of a settled job: kept whole (`BASE:k:STATE:QUEUE` by finish, `BASE:kp` by the end of its
--- retention) or reduced to a mark in its record's place. Marks of jobs that completed together refer (tag 8 |
+-- retention) or reduced to a tombstone in its record's place. Tombstones of jobs that completed together refer (tag 8 |
 -- finished 8 | sub 2 | no 1) to what is said once of all of them: `BASE:md`, finished 8 | sub 2 | no 1 to
--- attempt 4 | token 12 | n 2 | ids | due and hash of each. `BASE:mp` has all marks in order: finished 8 and
+-- attempt 4 | token 12 | n 2 | ids | due and hash of each. `BASE:mp` has all tombstones in order: finished 8 and
 -- ids, or finished 8 | sub 2 | no 1 and, once a part was pruned, | how many 2; or finished 8 | number 11 of a bundle.
 do
 
@@ -10,16 +10,16 @@ local NO_TOKEN = '\0\0\0\0\0\0\0\0\0\0\0\0'
 
 local function kept_set(q, state) return S.base .. ':k:' .. state .. ':' .. q end
 
--- A mark's bytes; `core` is due 8 | hash 8, `token` 12 bytes.
-local function mark_of(core, state, late, finished, attempt, token, result)
+-- A tombstone's bytes; `core` is due 8 | hash 8, `token` 12 bytes.
+local function tombstone_of(core, state, late, finished, attempt, token, result)
   return '\7' .. core .. char(state + (late and 8 or 0)) .. u8(finished) .. pack('>I4', attempt) .. token .. (result or '')
 end
 
--- Whether a mark still counts.
-function Settled.mark_counts(raw) return unp('>I8', raw, 19) + WINDOW > S.now end
+-- Whether a tombstone still counts.
+function Settled.tombstone_counts(raw) return unp('>I8', raw, 19) + WINDOW > S.now end
 
--- A mark in full: itself, or what its reference leads to; nil if that is gone.
-function Settled.mark(id, raw)
+-- A tombstone in full: itself, or what its reference leads to; nil if that is gone.
+function Settled.tombstone(id, raw)
   if byte(raw) == 7 then return raw end
   local all = call('HGET', S.k.md, sub(raw, 2, 12))
   if not all then return nil end
@@ -34,52 +34,52 @@ function Settled.mark(id, raw)
   return '\7' .. sub(all, core, core + 15) .. char(COMPLETED) .. sub(raw, 2, 9) .. sub(all, 1, 16)
 end
 
--- Blocks of marks that one step of a call may have: their number is one byte.
+-- Blocks of tombstones that one step of a call may have: their number is one byte.
 local BLOCKS_MAX = 256
 
 -- Whether one more block may be written in this step.
 function Settled.has_block() return (S.blocks or 0) < BLOCKS_MAX end
 
--- Marks jobs that completed together: ids as a list and a string, cores as a string; all of one
+-- Tombstones jobs that completed together: ids as a list and a string, cores as a string; all of one
 -- attempt under one token. No other thing counts these blocks: two of one number would be one.
-function Settled.mark_many(ids, n, all, cores, attempt, token)
+function Settled.tombstone_many(ids, n, all, cores, attempt, token)
   S.blocks = (S.blocks or 0) + 1
   local no = u8(S.now) .. S.sub .. char(S.blocks - 1)
-  local mark, kv = '\8' .. no, {}
-  for i = 1, n do kv[2 * i - 1], kv[2 * i] = ids[i], mark end
+  local tombstone, kv = '\8' .. no, {}
+  for i = 1, n do kv[2 * i - 1], kv[2 * i] = ids[i], tombstone end
   call_many('HSET', S.k.b, kv)
   call('HSET', S.k.md, no, pack('>I4', attempt) .. sub(token, 1, 12) .. pack('>I2', n) .. all .. cores)
-  Settled.marks(S.now, no, n)
+  Settled.tombstones(S.now, no, n)
 end
 
--- Keeps n marks, written by the caller, in their order: a string of ids, or a reference.
-function Settled.marks(finished, what, n, at_once)
+-- Keeps n tombstones, written by the caller, in their order: a string of ids, or a reference.
+function Settled.tombstones(finished, what, n, at_once)
   if n == 1 and finished == S.now and not at_once then -- with the others of this call
-    S.marked = S.marked or {}
-    S.marked[#S.marked + 1] = what
+    S.tombstones = S.tombstones or {}
+    S.by_finish[#S.tombstones + 1] = what
     return
   end
   call('RPUSH', S.k.mp, #what % 16 > 0 and what or u8(finished) .. what)
-  M.marks = M.marks + n
-  schedule('mark', finished + WINDOW + 1e6)
-  if M.marks > S.limits.marks then Settled.prune_marks(M.marks - S.limits.marks, true) end
+  M.tombstones = M.tombstones + n
+  schedule('tombstone', finished + WINDOW + 1e6)
+  if M.tombstones > S.limits.tombstones then Settled.prune_tombstones(M.tombstones - S.limits.tombstones, true) end
 end
 
--- Writes the marks that were kept one by one in this call.
-function Settled.flush_marks()
-  local ids = S.marked
-  S.marked = nil
-  if ids then Settled.marks(S.now, concat(ids), #ids, true) end
+-- Writes the tombstones that were kept one by one in this call.
+function Settled.flush_tombstones()
+  local ids = S.tombstones
+  S.tombstones = nil
+  if ids then Settled.tombstones(S.now, concat(ids), #ids, true) end
 end
 
--- An id whose mark is in the order of marks stands for something else now: the prune passes it over once.
+-- An id whose tombstone is in the order of tombstones stands for something else now: the prune passes it over once.
 function Settled.reuse(id)
   if Bundle.leave(id) then return end
   call('HINCRBY', S.k.rv, id, 1)
   M.reused, M.rest = M.reused + 1, nil
 end
 
--- Forgets the marks of an entry of ids, at most so many; how many.
+-- Forgets the tombstones of an entry of ids, at most so many; how many.
 local function prune_entry(key, one, limit)
   local ids, all, from, n = {}, one, 9, (#one - 8) / 16
   local no = (#one == 11 or #one == 13) and sub(one, 1, 11)
@@ -110,24 +110,24 @@ local function prune_entry(key, one, limit)
     ids = gone
   end
   call_many('HDEL', S.k.b, ids)
-  M.marks = max(0, M.marks - take)
+  M.tombstones = max(0, M.tombstones - take)
   return take
 end
 
--- Forgets marks past the window, or the oldest ones whatever their age; how many.
-function Settled.prune_marks(limit, any_age)
+-- Forgets tombstones past the window, or the oldest ones whatever their age; how many.
+function Settled.prune_tombstones(limit, any_age)
   local key, pruned = S.k.mp, 0
   while pruned < limit do
     local one = call('LINDEX', key, 0)
     if not one then break end
     if not any_age and at8(one) + WINDOW > S.now then
-      schedule('mark', at8(one) + WINDOW + 1e6)
+      schedule('tombstone', at8(one) + WINDOW + 1e6)
       break
     end
     call('LPOP', key)
     if #one == 19 then
       local gone, more = Bundle.prune(sub(one, 9), sub(one, 1, 8), limit - pruned)
-      pruned, M.marks = pruned + gone, max(0, M.marks - gone)
+      pruned, M.tombstones = pruned + gone, max(0, M.tombstones - gone)
       if more then call('LPUSH', key, one) end
     else
       pruned = pruned + prune_entry(key, one, limit - pruned)
@@ -136,7 +136,7 @@ function Settled.prune_marks(limit, any_age)
   return pruned
 end
 
--- Drops a job's record and leaves a mark, while that is worth anything.
+-- Drops a job's record and leaves a tombstone, while that is worth anything.
 function Settled.drop(j, finished)
   if finished + WINDOW <= S.now then
     Job.drop(j.id)
@@ -144,8 +144,8 @@ function Settled.drop(j, finished)
   end
   local e = j.ext
   Job.put(j.id,
-    mark_of((e.rd or j.due8) .. j.hash, j.tag, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re))
-  Settled.marks(finished, j.id, 1)
+    tombstone_of((e.rd or j.due8) .. j.hash, j.tag, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re))
+  Settled.tombstones(finished, j.id, 1)
 end
 
 local function kept_bytes(j) return j.payload + 256 end
@@ -165,7 +165,7 @@ function Settled.unkeep(j)
   r.b[state] = max(0, r.b[state] - kept_bytes(j))
 end
 
--- Removes a kept job's record; within the settled window its mark stays.
+-- Removes a kept job's record; within the settled window its tombstone stays.
 function Settled.forget(j)
   Settled.unkeep(j)
   Settled.drop(j, j.ext.fi or 0)
@@ -180,7 +180,7 @@ function Settled.forget_oldest(r, state)
     local oldest, ids = call('ZRANGE', key, 0, over - 1), {}
     if #oldest == 0 then break end
     for i, member in ipairs(oldest) do ids[i] = sub(member, 13) end
-    local raws, kv, marked, gone = Job.raws(ids), {}, {}, {}
+    local raws, kv, by_finish, gone = Job.raws(ids), {}, {}, {}
     local last, e, width
     for i, id in ipairs(ids) do
       local raw = raws[i]
@@ -194,9 +194,9 @@ function Settled.forget_oldest(r, state)
         Bundle.leave(id)
         local finished = e.fi or 0
         if finished + WINDOW > S.now then
-          kv[#kv + 1], kv[#kv + 2] = id, mark_of((e.rd or sub(raw, 12, 19)) .. sub(raw, 20, 27), state, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re)
-          marked[finished] = marked[finished] or {}
-          table.insert(marked[finished], id)
+          kv[#kv + 1], kv[#kv + 2] = id, tombstone_of((e.rd or sub(raw, 12, 19)) .. sub(raw, 20, 27), state, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re)
+          by_finish[finished] = by_finish[finished] or {}
+          table.insert(by_finish[finished], id)
         else
           gone[#gone + 1] = id
         end
@@ -212,7 +212,7 @@ function Settled.forget_oldest(r, state)
     call_many('ZREM', S.k.kp, orders)
     call_many('HSET', S.k.b, kv)
     call_many('HDEL', S.k.b, gone)
-    for finished, all in pairs(marked) do Settled.marks(finished, concat(all), #all) end
+    for finished, all in pairs(by_finish) do Settled.tombstones(finished, concat(all), #all) end
   end
 end
 

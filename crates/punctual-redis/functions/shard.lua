@@ -5,7 +5,7 @@ local S = {} -- the shard of this call
 local M      -- its `m`: numbers by name
 local kept_rows, kept_count = {}, 0 -- parsed rows by key, trusted only while the bytes are the same
 
-local LIMITS = {sweep = 500, marks = 1000000, retained = 10000, retained_bytes = 67108864, feed = 16384}
+local LIMITS = {sweep = 500, tombstones = 1000000, retained = 10000, retained_bytes = 67108864, feed = 16384}
 -- `m` is written by every call: what changes often first, then the rest as it was read if nothing
 -- of it changed (M.rest), then limits.
 local OFTEN, SELDOM = '>I8I2I8I8c8', '>I8I8I8I8I8I8I8I8I8I8I8I4I8B'
@@ -36,32 +36,32 @@ local function clock(base)
 end
 
 local function read_shard(raw)
-  local last, sub_, fence, marks, instance = unp(OFTEN, raw)
-  local version, due, ends, expiry, kept, mark, period, lease_duration, watch, feed, change, jumps, reused, behind = unp(SELDOM, raw, OFTEN_BYTES + 1)
-  return {last = last, sub = sub_, fence = fence, marks = marks, instance = instance, version = version, due = due, ends = ends,
-    expiry = expiry, kept = kept, mark = mark, period = period, lease_duration = lease_duration, watch = watch, feed = feed, change = change,
+  local last, sub_, fence, tombstones, instance = unp(OFTEN, raw)
+  local version, due, ends, expiry, kept, tombstone, period, lease_duration, watch, feed, change, jumps, reused, behind = unp(SELDOM, raw, OFTEN_BYTES + 1)
+  return {last = last, sub = sub_, fence = fence, tombstones = tombstones, instance = instance, version = version, due = due, ends = ends,
+    expiry = expiry, kept = kept, tombstone = tombstone, period = period, lease_duration = lease_duration, watch = watch, feed = feed, change = change,
     jumps = jumps, reused = reused, behind = behind, rest = sub(raw, OFTEN_BYTES + 1), limits_raw = #raw > SHARD_BYTES and sub(raw, SHARD_BYTES + 1) or nil}
 end
 
 local function write_shard(m)
   if not m.rest then
-    m.rest = pack(SELDOM, m.version, m.due, m.ends, m.expiry, m.kept, m.mark, m.period, m.lease_duration, m.watch, m.feed, m.change,
+    m.rest = pack(SELDOM, m.version, m.due, m.ends, m.expiry, m.kept, m.tombstone, m.period, m.lease_duration, m.watch, m.feed, m.change,
       m.jumps, m.reused, m.behind) .. (m.limits_raw or '')
   end
-  return pack(OFTEN, m.last, m.sub, m.fence, m.marks, m.instance) .. m.rest
+  return pack(OFTEN, m.last, m.sub, m.fence, m.tombstones, m.instance) .. m.rest
 end
 
--- When something is to be done: a job falls due, a lease ends, a job expires, a kept job or a mark
+-- When something is to be done: a job falls due, a lease ends, a job expires, a kept job or a tombstone
 -- goes, a unique key's period ends. Lower bounds; the sweep looks again.
 local NEVER = 2 ^ 62
 
 local function idle_shard(instance)
-  return {last = 0, sub = 0, fence = 0, version = 0, due = NEVER, ends = NEVER, expiry = NEVER, kept = NEVER, mark = NEVER,
-    period = NEVER, marks = 0, lease_duration = 0, watch = 0, feed = 0, change = 0, jumps = 0, reused = 0, behind = 0, instance = instance}
+  return {last = 0, sub = 0, fence = 0, version = 0, due = NEVER, ends = NEVER, expiry = NEVER, kept = NEVER, tombstone = NEVER,
+    period = NEVER, tombstones = 0, lease_duration = 0, watch = 0, feed = 0, change = 0, jumps = 0, reused = 0, behind = 0, instance = instance}
 end
 
 local function next_sweep(m)
-  return min(m.due, m.ends, m.expiry, m.kept, m.mark, m.period)
+  return min(m.due, m.ends, m.expiry, m.kept, m.tombstone, m.period)
 end
 
 local function new_shard(base, now)
@@ -421,7 +421,7 @@ function Shard.commit()
   if S.departing then Lease.settle_all_departed() end
   if S.small then Settle.flush() end
   if S.opened or S.closed then Lease.flush() end
-  if S.marked then Settled.flush_marks() end
+  if S.tombstones then Settled.flush_tombstones() end
   if S.changed_bundles then Bundle.flush() end
   if S.changed_groups then Group.flush() end
   if S.settled and M.watch >= S.now then notify_watchers() end
@@ -466,7 +466,7 @@ function Shard.whole(f, base, argument)
   local ok, answer = pcall(f, base, argument)
   if ok then return answer end
   if S.swept then -- what it was at is looked for again: these are lower bounds
-    M.expiry, M.ends, M.due, M.period, M.mark, M.kept, M.rest = 0, 0, 0, 0, 0, 0, nil
+    M.expiry, M.ends, M.due, M.period, M.tombstone, M.kept, M.rest = 0, 0, 0, 0, 0, 0, nil
   end
   if S.swept or S.dirty and #S.dirty > 0 then pcall(Shard.commit) end
   local said = type(answer) == 'table' and answer.err or tostring(answer) -- the server makes it a text

@@ -287,7 +287,7 @@ function Stats.info(base, blob)
   if not call then bind() end
   local map = Check.map('info', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
-  return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), ob = not S.empty and {Outbox.waiting()} or nil, n = S.now, i = M.instance, ma = M.marks})
+  return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), ob = not S.empty and {Outbox.waiting()} or nil, n = S.now, i = M.instance, ma = M.tombstones})
 end
 
 end

@@ -74,7 +74,7 @@ local SLICE = 125
 -- What a call that has work of its own does beside it, so that both together take no longer than a round.
 local BESIDE = 250
 
--- Does what is due; `all` also prunes marks at the very end of their window. Answers how many
+-- Does what is due; `all` also prunes tombstones at the very end of their window. Answers how many
 -- were moved, expired, rescued, pruned.
 function Sweep.run(all)
   local now, m, limit = S.now, M, S.limits.sweep
@@ -111,10 +111,10 @@ function Sweep.run(all)
     end_periods(limit)
     schedule_first('period', ':up')
   end
-  if now >= m.mark or all then
-    m.mark = NEVER
-    pruned = Settled.prune_marks(limit)
-    if pruned >= limit then schedule('mark', now) end
+  if now >= m.tombstone or all then
+    m.tombstone = NEVER
+    pruned = Settled.prune_tombstones(limit)
+    if pruned >= limit then schedule('tombstone', now) end
   end
   if now >= m.kept then
     m.kept = NEVER

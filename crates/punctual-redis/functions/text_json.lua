@@ -215,18 +215,18 @@ local function job(id, raw, state, lease)
   return object(fields), j
 end
 
--- A mark: what is left of a job that completed and is not retained.
-local function mark(id, raw)
+-- A tombstone: what is left of a job that completed and is not retained.
+local function tombstone(id, raw)
   local fields = {{'id', id_text(id)}, {'state', quote(STATES[byte(raw, 18) % 8])}, {'due', instant(at8(raw, 2))},
     {'attempt', number(unp('>I4', raw, 27))}, {'finished_at', instant(at8(raw, 19))}}
   if #raw > 42 then bytes_field(fields, 'result', sub(raw, 43)) end
   return object(fields)
 end
 
--- A view as the packed reads answer it: JSON, state, and the job unless it is a mark.
+-- A view as the packed reads answer it: JSON, state, and the job unless it is a tombstone.
 function Text.view(view)
   local id, state, lease = sub(view, 1, 16), byte(view, 17), nil
-  if state == 7 then return mark(id, sub(view, 18)), byte(view, 35) % 8 end
+  if state == 7 then return tombstone(id, sub(view, 18)), byte(view, 35) % 8 end
   local raw = sub(view, 18)
   if state == ACTIVE then
     lease = {worker = sub(view, 18, 33), started = at8(view, 34), deadline = at8(view, 42)}

@@ -362,7 +362,7 @@ impl Calls {
 fn bounds(limits: &Limits) -> [usize; 5] {
     [
         limits.sweep,
-        limits.marks,
+        limits.tombstones,
         limits.retained,
         limits.retained_bytes,
         limits.feed,

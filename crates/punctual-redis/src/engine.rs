@@ -407,5 +407,5 @@ impl Engine for RedisEngine {
     }
 }
 
-/// How long a mark counts, as the functions keep it.
+/// How long a tombstone counts, as the functions keep it.
 const SETTLED_WINDOW: std::time::Duration = punctual::time::minutes(2);

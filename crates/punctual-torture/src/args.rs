@@ -115,7 +115,7 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value_t = 1 << 30)]
     keep_bytes: u64,
 
-    /// Seconds of faults per round; marks of settled jobs are kept for two minutes
+    /// Seconds of faults per round; tombstones of settled jobs are kept for two minutes
     #[arg(long, default_value_t = run::ROUND_SECONDS)]
     round: u64,
 

@@ -45,19 +45,19 @@ pub(crate) struct Cell {
     pub(crate) clients: Option<Arc<SyncSpy>>,
     /// Bytes of all keys of its server after the first round.
     base: OnceLock<u64>,
-    marks: std::sync::Mutex<Marks>,
+    tombstones: std::sync::Mutex<Tombstones>,
     /// Where it is, if somebody else keeps it.
     foreign: Option<Foreign>,
 }
 
-/// Jobs of rounds whose marks may not have lapsed yet.
+/// Jobs of rounds whose tombstones may not have lapsed yet.
 #[derive(Debug, Default)]
-struct Marks(Vec<(Stopwatch, u64)>);
+struct Tombstones(Vec<(Stopwatch, u64)>);
 
-/// A mark lasts two minutes, and is swept away soon after.
+/// A tombstone lasts two minutes, and is swept away soon after.
 const MARKED: Duration = seconds(130);
 
-impl Marks {
+impl Tombstones {
     /// So many jobs were deleted now; how many may be marked, of those and of the ones before.
     fn add(&mut self, jobs: u64) -> u64 {
         self.0.retain(|(since, _)| since.elapsed() < MARKED);
@@ -174,7 +174,7 @@ impl Cell {
         };
         Ok(Self {
             base: OnceLock::new(),
-            marks: Default::default(),
+            tombstones: Default::default(),
             clients,
             kind,
             servers,
@@ -211,10 +211,13 @@ impl Cell {
         Some(Ok((*self.base.get_or_init(|| now), now)))
     }
 
-    /// Jobs whose marks may be there, after so many more were deleted.
-    pub(crate) fn marked(&self, jobs: u64) -> u64 {
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        marks.add(jobs)
+    /// Jobs whose tombstones may be there, after so many more were deleted.
+    pub(crate) fn tombstones(&self, jobs: u64) -> u64 {
+        let mut tombstones = self
+            .tombstones
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        tombstones.add(jobs)
     }
 
     /// Variables of producers and workers.

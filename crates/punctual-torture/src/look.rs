@@ -36,9 +36,9 @@ pub(crate) struct Look {
     /// Why those bytes could not be asked for.
     #[serde(default)]
     pub(crate) unmeasured: Option<String>,
-    /// Jobs whose marks may be among those bytes: of this round, and of rounds shortly before.
+    /// Jobs whose tombstones may be among those bytes: of this round, and of rounds shortly before.
     #[serde(default)]
-    pub(crate) marked: Option<u64>,
+    pub(crate) tombstones: Option<u64>,
     /// Why the engine could not be looked at: it did not open, or did not answer.
     #[serde(default)]
     pub(crate) blind: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Seen {
     pub(crate) state: State,
     /// Whether it is `dead: poison`.
     pub(crate) poison: bool,
-    /// Its attempts, where more than its mark is left.
+    /// Its attempts, where more than its tombstone is left.
     pub(crate) attempt: Option<u32>,
 }
 

@@ -121,7 +121,7 @@ impl Round {
     }
 }
 
-/// Marks of settled jobs are kept for two minutes: a round with its drain is shorter.
+/// Tombstones of settled jobs are kept for two minutes: a round with its drain is shorter.
 pub(crate) const ROUND_SECONDS: u64 = 45;
 pub(crate) const DRAIN_SECONDS: u64 = 60;
 /// How long an engine may take to open in the end.
@@ -382,7 +382,7 @@ impl RoundRun<'_> {
             Some(Err(why)) => look.unmeasured = Some(why),
             None => {}
         }
-        look.marked = Some(self.cell.marked(ids.len() as u64));
+        look.tombstones = Some(self.cell.tombstones(ids.len() as u64));
         Ok(look)
     }
 

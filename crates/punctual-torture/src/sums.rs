@@ -34,7 +34,7 @@ pub(crate) struct Run {
     pub(crate) tally: Tally,
 }
 
-/// Marks last two minutes, and the look itself takes its time.
+/// Tombstones last two minutes, and the look itself takes its time.
 const JUDGED_MILLIS_MAX: u64 = 110_000;
 
 impl Sums {
@@ -91,7 +91,7 @@ impl Sums {
         lateness.merge(&round.findings.lateness);
     }
 
-    /// Adds a round to the sums in a file; not one without a finding that took longer than marks of settled jobs
+    /// Adds a round to the sums in a file; not one without a finding that took longer than tombstones of settled jobs
     /// last: its last look came too late to prove anything.
     pub(crate) fn add_to(path: &Path, commit: &str, round: &Round) -> io::Result<()> {
         if round.took > JUDGED_MILLIS_MAX && round.is_clean() {

@@ -170,7 +170,7 @@ pub struct Maintained {
     pub expired: usize,
     /// Jobs of expired leases that were returned, cancelled or dead-lettered.
     pub rescued: usize,
-    /// Settled jobs and marks removed past retention.
+    /// Settled jobs and tombstones removed past retention.
     pub pruned: usize,
     /// When to come again: now if a limit cut the work short, `None` if nothing is pending.
     pub next: Option<Timestamp>,

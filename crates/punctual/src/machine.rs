@@ -91,7 +91,7 @@ struct Tables {
     expiry: Table<ExpiryKey, ()>,
     leases: Table<FenceKey, Arc<LeaseRow>>,
     deadlines: Table<FenceKey, DeadlineRow>,
-    marks: Table<JobKey, Mark>,
+    tombstones: Table<JobKey, Tombstone>,
     kept: Table<KeptKey, Kept>,
     prune: Table<PruneKey, JobId>,
     records: Table<RecordKey, RecordRow>,
@@ -114,8 +114,8 @@ struct Derived {
     active: HashMap<JobKey, Arc<Spec>>,
     /// Open leases by namespace, worker and nonce.
     claims: HashMap<(u32, u128, u64), u64>,
-    /// Marks by the instant their job settled.
-    mark_ages: BTreeSet<(Timestamp, JobKey)>,
+    /// Tombstones by the instant their job settled.
+    tombstone_ages: BTreeSet<(Timestamp, JobKey)>,
     /// Where scans of a lane, and of orders by time, may start: everything before is gone.
     lane_lows: HashMap<(u32, u8), PlaceKey>,
     expiry_low: Option<ExpiryKey>,
@@ -182,7 +182,7 @@ impl Machine {
             expiry: Table::new(14, base.clone()),
             leases: Table::new(15, base.clone()),
             deadlines: Table::new(16, base.clone()),
-            marks: Table::new(17, base.clone()),
+            tombstones: Table::new(17, base.clone()),
             kept: Table::new(18, base.clone()),
             prune: Table::new(19, base.clone()),
             records: Table::new(20, base.clone()),
@@ -215,7 +215,7 @@ impl Machine {
         &self.limits
     }
 
-    /// How long the mark of a settled job stays, at most.
+    /// How long the tombstone of a settled job stays, at most.
     pub fn settled_window(&self) -> Duration {
         self.settled_window
     }

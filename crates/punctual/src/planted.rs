@@ -33,8 +33,8 @@ pub enum Bug {
     CrashCountedAsFailure,
     /// Scheduled jobs of a paused queue never become ready after it is resumed.
     DoorbellForgotten,
-    /// A settled job leaves no mark.
-    MarkForgotten,
+    /// A settled job leaves no tombstone.
+    TombstoneForgotten,
     /// An enqueue is answered without a sync (embedded engine).
     SyncSkipped,
     /// What stands in the log is taken as it is (embedded engine).
@@ -60,7 +60,7 @@ impl Bug {
         Self::ExtendWithoutToken,
         Self::CrashCountedAsFailure,
         Self::DoorbellForgotten,
-        Self::MarkForgotten,
+        Self::TombstoneForgotten,
     ];
 }
 

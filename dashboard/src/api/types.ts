@@ -134,8 +134,8 @@ export interface Job {
   attempts?: PastAttempt[];
   /** Lines that workers logged, the oldest first. */
   log?: { at: string; attempt: number; text: string }[];
-  /** Only a mark is left: most fields above are not there. */
-  mark?: boolean;
+  /** Only a tombstone is left: most fields above are not there. */
+  tombstone?: boolean;
 }
 
 /** An attempt that did not complete its job. */

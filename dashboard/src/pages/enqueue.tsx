@@ -32,7 +32,7 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
   useEffect(() => {
     if (!copy) return;
     getJob(copy).then(({ job, source }) => {
-      if (job.mark) return setGone(true);
+      if (job.tombstone) return setGone(true);
       setMore(true);
       setKept({ ...Object.fromEntries(KEPT.flatMap((name) => (job[name] === undefined ? [] : [[name, job[name]]]))), headers: withoutParent(job.headers) });
       setForm({

@@ -39,7 +39,7 @@ export function JobPage({ id }: { id: string }) {
     return read.error ? <Failure error={read.error} again={read.again} /> : <p class="empty">{words.list.loading}</p>;
   }
   const { job, source } = read.data;
-  if (job.mark) return <Mark job={job} source={source} />;
+  if (job.tombstone) return <Tombstone job={job} source={source} />;
   const actions = admin && !isGone ? actionsFor(job.state) : [];
   const act = (name: ActionName) => (name === "run_now" || name === "redrive" ? void atOnce(name) : setDoing(name));
   const atOnce = async (name: "run_now" | "redrive") => {
@@ -96,12 +96,12 @@ export function JobPage({ id }: { id: string }) {
   );
 }
 
-function Mark({ job, source }: { job: JobDetail; source: string }) {
+function Tombstone({ job, source }: { job: JobDetail; source: string }) {
   const words = useWords();
   return (
     <>
       <header class="title"><Heading name={`${words.job.title} ${idTail(job.id)}`}><code>{job.id}</code></Heading><StateTag state={job.state} /></header>
-      <p>{words.job.mark} <When at={job.finished_at} /></p>
+      <p>{words.job.tombstone} <When at={job.finished_at} /></p>
       {job.result !== undefined || job.result_base64 !== undefined ? <Panel title={words.job.result}><Payload text={rawField(source, "result")} base64={job.result_base64} /></Panel> : null}
     </>
   );
@@ -148,7 +148,7 @@ function Parent({ id }: { id: string }) {
   return (
     <li class="parent">
       {words.job.followsFrom} <a class="id" href={toJob(id)} title={id}>{shortId(id)}</a> {parent ? <StateTag state={parent.state} /> : null}{" "}
-      <span class="dim">{read.error?.status === 404 ? words.job.parentGone : parent && !parent.mark ? `${parent.queue} / ${parent.kind}` : ""}</span>
+      <span class="dim">{read.error?.status === 404 ? words.job.parentGone : parent && !parent.tombstone ? `${parent.queue} / ${parent.kind}` : ""}</span>
     </li>
   );
 }

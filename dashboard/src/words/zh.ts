@@ -101,7 +101,7 @@ export const zh: Words = {
     title: "任务", explain: "为什么在这里", payload: "载荷", text: "文本", tree: "树", bytes: (count) => `${n(count)} 字节`, noPayload: "结算时内容已丢弃。", binary: "不是文本的字节，base64：", attempts: "尝试", fields: "字段", result: "结果", progress: "进度", headers: "头部", error: "最近的错误", log: "日志", logHint: "时间、尝试、内容",
     attemptOf: (attempt, failures, max) => `第 ${n(attempt)} 次尝试，失败 ${n(failures)} / ${n(max)}`, crashes: (count) => `${n(count)} 次崩溃`, suspect: "可疑：单独执行", never: "还没有执行过。",
     followsFrom: "由此任务的结算入队：", parentGone: "已不再保留",
-    related: "相关", follower: "唯一键的后继", holder: "持有它的唯一键", sameGroup: "同组", noneRelated: "没有任务与它共享唯一键或组键。", sameKind: "同种类的死信", missing: "没有这个任务。已完成的任务除非设置了保留，否则结算后很快被忘记。", mark: "这个已结算的任务只剩墓碑。",
+    related: "相关", follower: "唯一键的后继", holder: "持有它的唯一键", sameGroup: "同组", noneRelated: "没有任务与它共享唯一键或组键。", sameKind: "同种类的死信", missing: "没有这个任务。已完成的任务除非设置了保留，否则结算后很快被忘记。", tombstone: "这个已结算的任务只剩墓碑。",
     seen: "打开本页以来", cancelRequested: "已要求取消", trace: "追踪", copyId: "复制 id", copied: "已复制", back: "返回", outcome: "结局", ranFor: "执行了", notKept: (from, to) => (from === to ? `第 ${n(from)} 次尝试未保留` : `第 ${n(from)} 至 ${n(to)} 次尝试未保留`),
     waited: (span) => `晚 ${span} 开始`, next: "下次尝试",
   },

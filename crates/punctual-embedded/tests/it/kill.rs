@@ -173,7 +173,7 @@ impl Told {
                 );
             }
         }
-        // The marks of settled jobs may go from now on.
+        // The tombstones of settled jobs may go from now on.
         self.jobs.retain(|_, state| !state.is_settled());
     }
 }

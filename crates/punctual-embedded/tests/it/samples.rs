@@ -57,7 +57,7 @@ fn plain(n: u8, queue: &str) -> NewJob {
     }
 }
 
-/// A directory with a job in every state, a mark, a lease, a pause and records.
+/// A directory with a job in every state, a tombstone, a lease, a pause and records.
 async fn make(path: &Path) {
     let options = options(Limits::default(), &ManualClock::new(START));
     let options = options.durability(Durability::Os).reserve_bytes(0);
@@ -69,7 +69,7 @@ async fn make(path: &Path) {
     };
     let bare = NewJob {
         retention: hours(0),
-        ..plain(8, "marks")
+        ..plain(8, "tombstones")
     };
     let jobs = vec![
         full(),
@@ -87,7 +87,7 @@ async fn make(path: &Path) {
         ("completed", Some(Outcome::Completed)),
         ("cancelled", Some(Outcome::Cancelled)),
         ("dead", Some(Outcome::Dead)),
-        ("marks", Some(Outcome::Completed)),
+        ("tombstones", Some(Outcome::Completed)),
     ];
     for (nonce, (queue, outcome)) in (1..).zip(outcomes) {
         let claim = Claim {
@@ -191,13 +191,16 @@ async fn check(sample: &Path) {
         (dead.failures, dead.last_error.as_deref()),
         (1, Some("an error"))
     );
-    let mark = engine
+    let tombstone = engine
         .get(&Namespace::default(), vec![Target::Id(id(8))], false)
         .await;
-    let mark = mark.expect("get").remove(0).expect("its mark is kept");
+    let tombstone = tombstone
+        .expect("get")
+        .remove(0)
+        .expect("its tombstone is kept");
     assert!(
-        mark.job().is_none() && mark.state() == State::Completed,
-        "{mark:?}"
+        tombstone.job().is_none() && tombstone.state() == State::Completed,
+        "{tombstone:?}"
     );
     check_control(&engine).await;
     // The first silence saves a lease, the second does not.

@@ -206,7 +206,7 @@ pub(super) async fn patch(
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DeleteQuery {
-    /// Whether to remove a settled one and its mark, instead of cancelling.
+    /// Whether to remove a settled one and its tombstone, instead of cancelling.
     forget: bool,
 }
 

@@ -26,7 +26,7 @@ pub(crate) enum JobAnswer {
         now: String,
     },
     /// What is left of a settled job.
-    Mark {
+    Tombstone {
         id: String,
         state: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub(crate) enum JobAnswer {
         result_base64: Option<String>,
         finished_at: String,
         /// Always true.
-        mark: bool,
+        tombstone: bool,
         now: String,
     },
 }
@@ -66,20 +66,20 @@ impl JobAnswer {
                     now,
                 }
             }
-            Got::Mark {
+            Got::Tombstone {
                 id,
                 state,
                 result,
                 finished_at,
             } => {
                 let (result, result_base64) = json_or_base64(result.as_deref(), |_| true);
-                Self::Mark {
+                Self::Tombstone {
                     id: id.to_string(),
                     state: state.name(),
                     result,
                     result_base64,
                     finished_at: finished_at.to_string(),
-                    mark: true,
+                    tombstone: true,
                     now,
                 }
             }

@@ -46,7 +46,7 @@ pub(crate) fn request(control: &Control) -> MapWriter {
 pub(crate) fn limits(limits: &Limits) -> MapWriter {
     let bounds = [
         ("sweep", limits.sweep),
-        ("marks", limits.marks),
+        ("tombstones", limits.tombstones),
         ("retained", limits.retained),
         ("retained_bytes", limits.retained_bytes),
         ("feed", limits.feed),

@@ -14,8 +14,8 @@ use super::mp::{Mp, read_instant};
 use super::spec::{CONTENT_TYPE, HAS_OPTIONS, MAX_ATTEMPTS};
 use super::{Reader, damaged};
 
-/// A mark, in the place of a record.
-const MARK: u8 = 7;
+/// A tombstone, in the place of a record.
+const TOMBSTONE: u8 = 7;
 
 /// Who holds a job, and until when.
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +33,8 @@ pub(crate) fn read_view(bytes: &[u8]) -> Result<Option<Got>> {
     let mut reader = Reader(bytes);
     let id = reader.id()?;
     let state = reader.u8()?;
-    if state == MARK {
-        return read_mark(id, reader).map(Some);
+    if state == TOMBSTONE {
+        return read_tombstone(id, reader).map(Some);
     }
     let state = state_of(state.into())?;
     let holder = match state {
@@ -58,8 +58,8 @@ pub(crate) fn read_job_view(bytes: &[u8]) -> Result<JobRecord> {
 }
 
 /// `7 | due | hash 8 | state + 8 * late | finished | attempt u32 | token 12 | result...`
-fn read_mark(id: JobId, mut reader: Reader<'_>) -> Result<Got> {
-    if reader.u8()? != MARK {
+fn read_tombstone(id: JobId, mut reader: Reader<'_>) -> Result<Got> {
+    if reader.u8()? != TOMBSTONE {
         return Err(damaged());
     }
     reader.take(16)?;
@@ -67,7 +67,7 @@ fn read_mark(id: JobId, mut reader: Reader<'_>) -> Result<Got> {
     let finished_at = reader.instant()?;
     reader.take(16)?;
     let result = Some(Bytes::copy_from_slice(reader.0)).filter(|result| !result.is_empty());
-    Ok(Got::Mark {
+    Ok(Got::Tombstone {
         id,
         state,
         result,

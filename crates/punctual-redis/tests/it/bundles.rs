@@ -101,7 +101,7 @@ impl Place {
         said.trim().parse().expect("a number")
     }
 
-    /// Lets every mark's time pass; then nothing is left.
+    /// Lets every tombstone's time pass; then nothing is left.
     pub(crate) async fn all_forgotten(&self) {
         self.set_time(self.clock_now() + minutes(5)).await;
         while self.engine.maintain().await.expect("maintain").pruned > 0 {}
@@ -166,7 +166,10 @@ async fn alike_jobs_are_kept_as_they_came_and_nothing_is_left_of_them() {
     assert_eq!(drain(&place.engine).await.len(), 250);
     assert_eq!(place.count("sd"), 0, "no payload outlives its job");
     for job in [&jobs[0], &jobs[99], &jobs[249]] {
-        assert!(matches!(place.get(job.id).await, Some(Got::Mark { .. })));
+        assert!(matches!(
+            place.get(job.id).await,
+            Some(Got::Tombstone { .. })
+        ));
     }
     assert_eq!(place.enqueue(&jobs).await, vec![Duplicate; 250]);
     jobs[7].payload = "other".into();
@@ -365,9 +368,9 @@ async fn jobs_of_a_bundle_whose_worker_died_are_rescued_in_order() {
 }
 
 #[tokio::test]
-async fn marks_of_a_bundle_are_bounded_as_all_are() {
+async fn tombstones_of_a_bundle_are_bounded_as_all_are() {
     let mut limits = Limits::default();
-    limits.marks = 30;
+    limits.tombstones = 30;
     let place = Place::with(limits).await;
     let jobs = alike(70);
     place.enqueue(&jobs).await;
@@ -381,7 +384,7 @@ async fn marks_of_a_bundle_are_bounded_as_all_are() {
         known
     };
     assert_eq!((known(0..20).await, known(20..50).await), (0, 30));
-    assert_eq!(place.count("b"), 50, "30 marks, and 20 that wait");
+    assert_eq!(place.count("b"), 50, "30 tombstones, and 20 that wait");
     assert_eq!(
         place.enqueue(&jobs[..1]).await,
         [EnqueueVerdict::Created],
@@ -393,7 +396,7 @@ async fn marks_of_a_bundle_are_bounded_as_all_are() {
 }
 
 #[tokio::test]
-async fn an_id_whose_mark_has_ended_is_free_before_it_is_pruned() {
+async fn an_id_whose_tombstone_has_ended_is_free_before_it_is_pruned() {
     let place = Place::new().await;
     let jobs = alike(10);
     place.enqueue(&jobs).await;

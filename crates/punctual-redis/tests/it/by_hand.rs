@@ -87,7 +87,7 @@ fn job_in_words() -> (NewJob, Vec<String>) {
 async fn record(hand: &Hand, id: JobId) -> JobRecord {
     let got = hand.engine.get(&here(), vec![Target::Id(id)], false).await;
     let got = got.expect("get").remove(0).expect("it is there");
-    got.job().expect("not only a mark").clone()
+    got.job().expect("not only a tombstone").clone()
 }
 
 async fn verdict(hand: &Hand, job: &NewJob) -> EnqueueVerdict {

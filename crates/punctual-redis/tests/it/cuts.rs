@@ -238,7 +238,7 @@ async fn cut_effects_for_other_shards_arrive_once() {
             direct.maintain().await.expect("maintain");
             arrived.extend(take_followers(&direct).await);
         }
-        forget_marks(&server);
+        forget_tombstones(&server);
         direct.maintain().await.expect("maintain");
         arrived.extend(take_followers(&direct).await);
         let mut expected: Vec<JobId> = followers.iter().map(|job| job.id).collect();
@@ -256,7 +256,7 @@ fn is_posted(server: &TestServer) -> bool {
 }
 
 /// Lets nothing tell that a job was there before.
-fn forget_marks(server: &TestServer) {
+fn forget_tombstones(server: &TestServer) {
     let records = (0..3).map(|shard| format!("punctual:{{default/{shard}}}:b").into_bytes());
     let words: Vec<Vec<u8>> = [b"DEL".to_vec()].into_iter().chain(records).collect();
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();

@@ -133,7 +133,7 @@ async fn what_a_dropped_call_is_answered_is_nobody_elses() {
             async { server.go_on() },
         );
         let known = known.expect("get").remove(0).expect("it waits");
-        let payload = known.job().expect("not only a mark").payload.clone();
+        let payload = known.job().expect("not only a tombstone").payload.clone();
         assert_eq!(payload, scene.waiting[0].payload, "{verb}");
         assert!(unknown.expect("get")[0].is_none(), "{verb}");
         let sent = sent.expect("enqueue").receipts.remove(0);

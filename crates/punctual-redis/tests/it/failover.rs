@@ -136,7 +136,7 @@ async fn a_failover_is_over_in_five_seconds_and_what_it_lost_is_counted() {
     let kept = sent.await.expect("no panic");
     let mut lost = 0;
     for ids in kept.chunks(1_000) {
-        // Those that were done leave a mark for two minutes.
+        // Those that were done leave a tombstone for two minutes.
         let targets = ids.iter().copied().map(Target::Id).collect();
         let got = engine.get(&here(), targets, false).await.expect("get");
         lost += got.iter().filter(|job| job.is_none()).count();

@@ -291,7 +291,7 @@ async fn too_many_jobs_of_one_call_are_refused_before_anything_is_written() {
     assert_eq!(drain(&engine).await.len(), 10_000);
 }
 
-/// Marks of jobs that completed together have numbers that nothing else counts.
+/// Tombstones of jobs that completed together have numbers that nothing else counts.
 #[tokio::test]
 async fn a_settled_job_is_known_whatever_was_settled_beside_it() {
     let server = TestServer::start();

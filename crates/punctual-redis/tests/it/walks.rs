@@ -148,12 +148,12 @@ fn of_state(state: State) -> List {
     }
 }
 
-/// Commands of a call that passes over marks: it takes a hundred at a time, 2,000 at most.
+/// Commands of a call that passes over tombstones: it takes a hundred at a time, 2,000 at most.
 const PASSED_MAX: u64 = 100;
 
-/// What is settled is a mark for a while: who looks through everything passes over those.
+/// What is settled is a tombstone for a while: who looks through everything passes over those.
 #[tokio::test]
-async fn a_search_behind_many_marks_takes_many_short_calls() {
+async fn a_search_behind_many_tombstones_takes_many_short_calls() {
     let mut pile = Pile::new().await;
     let here = here();
     pile.enqueue(20_000, START).await;

@@ -66,7 +66,7 @@ pub(super) fn hold(
     }
 }
 
-/// A job that was acknowledged is found until its mark has lapsed.
+/// A job that was acknowledged is found until its tombstone has lapsed.
 pub(super) fn find(case: &Case, id: &JobId, story: &Story, verdict: &mut Verdict) {
     let Some(stored) = story.stored() else {
         return;

@@ -238,15 +238,15 @@ pub(super) const BASE: &str = "I9 back to base";
 
 /// What may remain besides: records of workers, and of each minute.
 const REMAINS_BYTES: u64 = 64 << 10;
-/// And the mark of a job for two minutes after it was settled or deleted, with what finds it.
-const MARK_BYTES: u64 = 256;
+/// And the tombstone of a job for two minutes after it was settled or deleted, with what finds it.
+const TOMBSTONE_BYTES: u64 = 256;
 
 /// I9: what remains once every job is deleted does not grow from round to round.
 pub(super) fn back_to_base(case: &Case) -> Verdict {
     let mut verdict = Verdict::new(BASE);
     if let Some((base, now)) = case.look.remains {
-        let marks = MARK_BYTES * case.look.marked.unwrap_or(case.jobs.len() as u64);
-        verdict.check(now <= base + base / 20 + REMAINS_BYTES + marks, || {
+        let tombstones = TOMBSTONE_BYTES * case.look.tombstones.unwrap_or(case.jobs.len() as u64);
+        verdict.check(now <= base + base / 20 + REMAINS_BYTES + tombstones, || {
             format!("{now} bytes of keys are left, {base} were after the first round")
         });
     }

@@ -63,7 +63,7 @@ impl<'a> Causes<'a> {
 
     /// Whether it ended its process while alone, or failed too often.
     fn may_be_buried(&self, story: &Story, seen: &Seen) -> bool {
-        // A mark does not say why.
+        // A tombstone does not say why.
         let fate = story.sent.as_ref().map(|(.., sent)| sent.fate);
         let may_be_poison = seen.attempt.is_none() && fate == Some(Fate::AbortsAlways);
         let failed = story

@@ -9,7 +9,7 @@ use crate::history::Account;
 
 /// Faults that may take what was acknowledged, in settings that admit it.
 pub(super) const LOSE: [&str; 8] = ["F02", "F03", "F04", "F05", "F07", "F17", "F21", "F22"];
-/// Marks of settled jobs are kept so long, in microseconds.
+/// Tombstones of settled jobs are kept so long, in microseconds.
 const MARKED: u64 = 120_000_000;
 
 impl Case {
@@ -57,9 +57,9 @@ impl Case {
     }
 
     /// Whether a job may be gone without a trace at a stamp: it was completed or cancelled, or may have been by a
-    /// call that was not answered, so long before that its mark has lapsed.
+    /// call that was not answered, so long before that its tombstone has lapsed.
     pub(super) fn may_be_gone(&self, story: &Story, at: u64) -> bool {
-        // Marks go by the engine's clock: one that read an hour less at first, and then did not, takes an hour's marks.
+        // Tombstones go by the engine's clock: one that read an hour less at first, and then did not, takes an hour's tombstones.
         let has_lapsed = |invoked: u64| self.may_lie_between(MARKED, invoked, at);
         let completes = |end: &Handed| {
             let taken = matches!(&end.answer, Answer::Known(_, Verdict::Settled(state, _)) if state.is_settled());

@@ -478,7 +478,7 @@ pub(super) async fn a_job_rescheduled_100_000_times_takes_no_room(case: Case) {
 
 /// A queue that 20,000 jobs have passed takes no more room than one that 2,000 have.
 pub(super) async fn a_queue_that_jobs_have_passed_takes_no_room(case: Case) {
-    let case = case.limited(|limits| limits.marks = 500).await;
+    let case = case.limited(|limits| limits.tombstones = 500).await;
     let mut before = None;
     for round in 0..20 {
         case.enqueue_all((0..1_000).map(|_| job()).collect()).await;

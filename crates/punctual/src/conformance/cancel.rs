@@ -33,8 +33,11 @@ pub(super) async fn a_settled_job_is_not_cancelled(case: Case) {
         assert_eq!(case.cancel(id).await, verdict);
         assert_eq!(case.get(id).await, before);
     }
-    let only_a_mark = case.ended_job(job(), Outcome::Completed).await;
-    assert_eq!(case.cancel(only_a_mark).await, WrongState(State::Completed));
+    let only_a_tombstone = case.ended_job(job(), Outcome::Completed).await;
+    assert_eq!(
+        case.cancel(only_a_tombstone).await,
+        WrongState(State::Completed)
+    );
     assert_eq!(case.cancel(JobId::new()).await, NotFound);
 }
 

@@ -49,8 +49,8 @@ pub(super) async fn acknowledged_is_kept_over_a_close(mut case: Case) {
     assert_eq!(case.counts().await, counts);
 }
 
-/// A settled job stays settled over a crash: its mark answers a repeated send and a get.
-pub(super) async fn a_mark_outlives_a_crash(mut case: Case) {
+/// A settled job stays settled over a crash: its tombstone answers a repeated send and a get.
+pub(super) async fn a_tombstone_outlives_a_crash(mut case: Case) {
     let sent = job();
     let attempt = case.active(sent.clone()).await;
     case.complete(&attempt).await;

@@ -324,7 +324,7 @@ pub(super) async fn a_redriven_job_is_not_asked_to_stop(case: Case) {
     assert_eq!(case.retry(&again, seconds(0)).await, State::Ready);
 }
 
-/// Delete removes what has settled, mark and all, and nothing else.
+/// Delete removes what has settled, tombstone and all, and nothing else.
 pub(super) async fn delete_by_state(case: Case) {
     for state in State::ALL {
         let id = case.job_in_state(state).await;
@@ -343,8 +343,8 @@ pub(super) async fn delete_by_state(case: Case) {
     }
 }
 
-/// A job of which only the mark is left is deleted; nothing else can be done to it.
-pub(super) async fn a_mark_is_only_deleted(case: Case) {
+/// A job of which only the tombstone is left is deleted; nothing else can be done to it.
+pub(super) async fn a_tombstone_is_only_deleted(case: Case) {
     let id = case.ended_job(job(), Outcome::Completed).await;
     for action in [
         Action::RunNow,

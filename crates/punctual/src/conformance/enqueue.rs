@@ -273,12 +273,15 @@ pub(super) async fn a_duplicate_of_an_active_job_leaves_it_alone(case: Case) {
     assert_eq!(case.claim_ids(10).await, []);
 }
 
-/// A job that has settled is known by its mark: sent again, it does not run again.
-pub(super) async fn a_settled_job_is_a_duplicate_by_its_mark(case: Case) {
+/// A job that has settled is known by its tombstone: sent again, it does not run again.
+pub(super) async fn a_settled_job_is_a_duplicate_by_its_tombstone(case: Case) {
     let sent = job();
     case.enqueue(sent.clone()).await;
     case.drain().await;
-    assert!(matches!(case.got(sent.id).await, Some(Got::Mark { .. })));
+    assert!(matches!(
+        case.got(sent.id).await,
+        Some(Got::Tombstone { .. })
+    ));
     assert_eq!(case.verdict(sent.clone()).await, Duplicate);
     let other = NewJob {
         payload: bytes("[]"),

@@ -171,13 +171,13 @@ pub(super) async fn an_expired_job_says_when(case: Case) {
 
 /// A job that settled before its instant stays as it settled, and nothing is upset by that.
 pub(super) async fn a_settled_job_does_not_expire(case: Case) {
-    let only_a_mark = case.ended_job(expiring(job()), Outcome::Completed).await;
+    let only_a_tombstone = case.ended_job(expiring(job()), Outcome::Completed).await;
     let dead = case.ended_job(expiring(job()), Outcome::Dead).await;
     let deleted = case.ended_job(expiring(job()), Outcome::Dead).await;
     case.edit(deleted, Action::Delete).await;
     case.advance(minutes(1)).await;
     case.maintain().await;
-    assert_eq!(case.state(only_a_mark).await, State::Completed);
+    assert_eq!(case.state(only_a_tombstone).await, State::Completed);
     assert_eq!(case.state(dead).await, State::Dead);
     assert!(case.is_unknown(deleted).await);
     case.advance(minutes(5)).await;

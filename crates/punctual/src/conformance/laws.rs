@@ -92,7 +92,7 @@ macro_rules! __laws {
                 other_settings_under_a_known_id_are_a_duplicate[Delay, Priority],
                 another_trace_under_a_known_id_is_a_duplicate,
                 a_duplicate_of_an_active_job_leaves_it_alone,
-                a_settled_job_is_a_duplicate_by_its_mark,
+                a_settled_job_is_a_duplicate_by_its_tombstone,
                 a_delay_counts_from_engine_time[Delay],
                 an_instant_in_the_past_is_due_now_and_late[Delay],
                 the_last_instant_is_the_end_of_the_year_9999[Delay],
@@ -195,7 +195,7 @@ macro_rules! __laws {
                 a_large_crash_is_rescued_in_steps,
             }
             settle {
-                a_completed_job_leaves_a_mark,
+                a_completed_job_leaves_a_tombstone,
                 a_completed_job_with_retention_is_kept,
                 a_cancelled_outcome_cancels,
                 a_dead_outcome_keeps_the_error,
@@ -289,7 +289,7 @@ macro_rules! __laws {
                 a_redriven_job_is_of_its_group_again[Groups, ListByState],
                 a_redriven_job_is_not_asked_to_stop[CancelActive],
                 delete_by_state[Delay, HeldJobs],
-                a_mark_is_only_deleted,
+                a_tombstone_is_only_deleted,
                 verdicts_come_in_the_order_of_targets[Delay, UniqueKeep],
                 a_dry_run_changes_nothing[Delay, HeldJobs, CancelActive, Priority],
                 an_edit_by_filter_walks_with_a_cursor[Delay, EditByFilter],
@@ -394,8 +394,8 @@ macro_rules! __laws {
                 what_is_kept_back_overflows_last[MaxPending, Groups, Delay],
             }
             settled {
-                a_mark_stays_for_the_settled_window,
-                marks_are_bounded,
+                a_tombstone_stays_for_the_settled_window,
+                tombstones_are_bounded,
                 a_settled_job_is_kept_for_its_retention,
                 a_short_retention_lasts_for_the_settled_window,
                 settled_jobs_are_bounded[ListByState],
@@ -524,7 +524,7 @@ macro_rules! __durable_laws {
             durable {
                 acknowledged_is_kept_over_a_crash,
                 acknowledged_is_kept_over_a_close,
-                a_mark_outlives_a_crash,
+                a_tombstone_outlives_a_crash,
                 a_payload_update_outlives_a_crash[Delay],
                 effects_outlive_a_crash,
                 leases_in_process_are_crashes_after_a_crash,

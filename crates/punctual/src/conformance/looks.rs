@@ -45,7 +45,7 @@ impl Case {
         got.unwrap_or_else(|| panic!("job {id} is known")).state()
     }
 
-    /// Whether nothing is known of a job any more, not even a mark.
+    /// Whether nothing is known of a job any more, not even a tombstone.
     pub(super) async fn is_unknown(&self, target: impl Into<Target>) -> bool {
         self.got(target).await.is_none()
     }

@@ -149,7 +149,7 @@ impl Space {
         }
     }
 
-    /// The jobs and marks that `get` knows.
+    /// The jobs and tombstones that `get` knows.
     pub(crate) fn known(&self) -> impl Iterator<Item = &Entry> {
         self.jobs.iter().filter(|job| job.left != Left::Nothing)
     }

@@ -6,8 +6,8 @@ use crate::engine::{Got, LeaseReport, Settle, SettleVerdict};
 use crate::job::{CancelReason, DeadReason, JobId, NewJob, Outcome, State};
 use crate::time::{hours, minutes, seconds};
 
-/// A completed job without retention leaves its mark: id, outcome, small result.
-pub(super) async fn a_completed_job_leaves_a_mark(case: Case) {
+/// A completed job without retention leaves its tombstone: id, outcome, small result.
+pub(super) async fn a_completed_job_leaves_a_tombstone(case: Case) {
     let attempt = case.active(job()).await;
     case.advance(seconds(1)).await;
     let settlement = with_result(&attempt, "shipped");
@@ -17,13 +17,13 @@ pub(super) async fn a_completed_job_leaves_a_mark(case: Case) {
         effects: vec![],
     };
     assert_eq!(case.settle_as(attempt.token, settlement).await, settled);
-    let mark = Got::Mark {
+    let tombstone = Got::Tombstone {
         id: attempt.id(),
         state: State::Completed,
         result: Some(bytes("shipped")),
         finished_at: START + seconds(1),
     };
-    assert_eq!(case.got(attempt.id()).await, Some(mark));
+    assert_eq!(case.got(attempt.id()).await, Some(tombstone));
 }
 
 /// A completed job with retention is kept whole, with its result.

@@ -12,8 +12,8 @@ async fn prune(case: &Case) {
     }
 }
 
-/// A mark stays for the settled window, which `info` names; then its id is free.
-pub(super) async fn a_mark_stays_for_the_settled_window(case: Case) {
+/// A tombstone stays for the settled window, which `info` names; then its id is free.
+pub(super) async fn a_tombstone_stays_for_the_settled_window(case: Case) {
     let window = case.info().await.settled_window;
     let sent = job();
     case.ended_job(sent.clone(), Outcome::Completed).await;
@@ -26,9 +26,9 @@ pub(super) async fn a_mark_stays_for_the_settled_window(case: Case) {
     assert_eq!(case.verdict(sent).await, EnqueueVerdict::Created);
 }
 
-/// Marks are bounded by number: the oldest go first.
-pub(super) async fn marks_are_bounded(case: Case) {
-    let case = case.limited(|limits| limits.marks = 5).await;
+/// Tombstones are bounded by number: the oldest go first.
+pub(super) async fn tombstones_are_bounded(case: Case) {
+    let case = case.limited(|limits| limits.tombstones = 5).await;
     let sent = case.enqueue_all((0..8).map(|_| job()).collect()).await;
     for _ in 0..8 {
         let attempt = case.claim_one().await;
@@ -37,7 +37,7 @@ pub(super) async fn marks_are_bounded(case: Case) {
     }
     prune(&case).await;
     for (nth, id) in sent.iter().enumerate() {
-        assert_eq!(case.is_unknown(*id).await, nth < 3, "mark {nth} of 8");
+        assert_eq!(case.is_unknown(*id).await, nth < 3, "tombstone {nth} of 8");
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn a_short_retention_lasts_for_the_settled_window(case: Case) {
     assert_eq!(
         case.get(id).await.state,
         State::Completed,
-        "more than its mark"
+        "more than its tombstone"
     );
 }
 
@@ -148,7 +148,11 @@ pub(super) async fn maintenance_says_when_to_come_again(case: Case) {
     assert_eq!(case.maintain().await.next, Some(START + LEASE_DURATION));
     case.complete(&attempt).await;
     let window = case.info().await.settled_window;
-    assert_eq!(case.maintain().await.next, Some(START + window), "its mark");
+    assert_eq!(
+        case.maintain().await.next,
+        Some(START + window),
+        "its tombstone"
+    );
 }
 
 /// Maintenance comes again when a job expires, and when one is past its retention.
@@ -165,15 +169,15 @@ pub(super) async fn maintenance_comes_again_for_what_ends(case: Case) {
     assert_eq!(case.counts().await.of(State::Cancelled), 1);
 }
 
-/// A mark is answered by `get` with outcome and result, for whoever awaits it.
+/// A tombstone is answered by `get` with outcome and result, for whoever awaits it.
 pub(super) async fn a_result_can_be_read_after_the_end(case: Case) {
     let attempt = case.active(job()).await;
     let mut settlement = attempt.ended(Outcome::Completed);
     settlement.result = Some(bytes("42"));
     case.end_as(&attempt, settlement).await;
     case.advance(minutes(1)).await;
-    let Some(Got::Mark { state, result, .. }) = case.got(attempt.id()).await else {
-        panic!("its mark is left");
+    let Some(Got::Tombstone { state, result, .. }) = case.got(attempt.id()).await else {
+        panic!("its tombstone is left");
     };
     assert_eq!((state, result), (State::Completed, Some(bytes("42"))));
     assert!(case.is_unknown(JobId::new()).await);

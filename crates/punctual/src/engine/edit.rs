@@ -57,7 +57,7 @@ pub enum Action {
     ),
     /// Send a settled one that is still kept back to its queue: ready, failures and crashes zero.
     Redrive,
-    /// Remove a settled one and its mark.
+    /// Remove a settled one and its tombstone.
     Delete,
     /// Give a held, scheduled or ready one another payload; it keeps its place in line. For jobs
     /// that are

@@ -116,7 +116,7 @@ pub struct Info {
     pub durability: Durability,
     /// Its bounds.
     pub limits: Limits,
-    /// How long the mark of a settled job stays, at most.
+    /// How long the tombstone of a settled job stays, at most.
     pub settled_window: Duration,
     /// How often the clock jumped since the start: back, or over a gap in which nobody was answered.
     pub clock_jumps: u64,

@@ -42,8 +42,8 @@ pub enum Got {
         /// Why it stands where it stands.
         Option<Explanation>,
     ),
-    /// Only the mark of a settled job is left.
-    Mark {
+    /// Only the tombstone of a settled job is left.
+    Tombstone {
         /// Its id.
         id: JobId,
         /// How it settled.
@@ -56,19 +56,19 @@ pub enum Got {
 }
 
 impl Got {
-    /// The job, if more than its mark is left.
+    /// The job, if more than its tombstone is left.
     pub fn job(&self) -> Option<&JobRecord> {
         match self {
             Self::Job(job, _) => Some(job),
-            Self::Mark { .. } => None,
+            Self::Tombstone { .. } => None,
         }
     }
 
-    /// The state, of the job or its mark.
+    /// The state, of the job or its tombstone.
     pub fn state(&self) -> State {
         match self {
             Self::Job(job, _) => job.state,
-            Self::Mark { state, .. } => *state,
+            Self::Tombstone { state, .. } => *state,
         }
     }
 }

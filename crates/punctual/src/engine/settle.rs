@@ -54,7 +54,7 @@ pub struct Settlement {
     pub attempt: u32,
     /// How it ended.
     pub outcome: Outcome,
-    /// A small result to keep with a completed job and in its mark.
+    /// A small result to keep with a completed job and in its tombstone.
     pub result: Option<Bytes>,
     /// The text of the error, kept as `last_error`; cut at the limit.
     pub error: Option<String>,

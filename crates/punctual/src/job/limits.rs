@@ -27,8 +27,8 @@ pub struct Limits {
     pub effects: usize,
     /// Waiting jobs that one call moves, rescues, expires or prunes besides its own work. Default 500: it keeps a server no longer than the call itself does. On Redis any call but `maintain` moves 250 at most.
     pub sweep: usize,
-    /// Settled marks kept at the same time. Default 1,000,000.
-    pub marks: usize,
+    /// Settled tombstones kept at the same time. Default 1,000,000.
+    pub tombstones: usize,
     /// Settled jobs kept per queue and state, besides their retention in time. Default 10,000.
     pub retained: usize,
     /// Bytes of settled jobs kept per queue and state. Default 64 MiB.
@@ -48,7 +48,7 @@ impl Default for Limits {
             wait_for_names: 64,
             effects: 64,
             sweep: 500,
-            marks: 1_000_000,
+            tombstones: 1_000_000,
             retained: 10_000,
             retained_bytes: 64 << 20,
             feed: 16_384,

@@ -116,7 +116,7 @@ impl Machine {
 
     fn edit_one(&mut self, key: JobKey, action: &Action, dry_run: bool) -> Result<EditVerdict> {
         let Some(job) = self.load(&key)? else {
-            return self.edit_mark(&key, action, dry_run);
+            return self.edit_tombstone(&key, action, dry_run);
         };
         if self.expire_if_late(job.clone())? {
             return self.edit_one(key, action, dry_run);
@@ -159,22 +159,27 @@ impl Machine {
         }
     }
 
-    fn edit_mark(&mut self, key: &JobKey, action: &Action, dry_run: bool) -> Result<EditVerdict> {
-        let Some(mark) = self.rows.marks.get(key)? else {
+    fn edit_tombstone(
+        &mut self,
+        key: &JobKey,
+        action: &Action,
+        dry_run: bool,
+    ) -> Result<EditVerdict> {
+        let Some(tombstone) = self.rows.tombstones.get(key)? else {
             return Ok(EditVerdict::NotFound);
         };
         Ok(match action {
-            Action::Cancel if mark.state == State::Cancelled => EditVerdict::AlreadyCancelled,
+            Action::Cancel if tombstone.state == State::Cancelled => EditVerdict::AlreadyCancelled,
             Action::Delete => {
                 if !dry_run {
-                    self.rows.marks.remove(&mut self.journal, key);
+                    self.rows.tombstones.remove(&mut self.journal, key);
                     self.derived
-                        .mark_ages
-                        .remove(&(mark.finished_at, key.clone()));
+                        .tombstone_ages
+                        .remove(&(tombstone.finished_at, key.clone()));
                 }
-                EditVerdict::Done(mark.state)
+                EditVerdict::Done(tombstone.state)
             }
-            _ => EditVerdict::WrongState(mark.state),
+            _ => EditVerdict::WrongState(tombstone.state),
         })
     }
 
@@ -293,7 +298,7 @@ impl Machine {
         Ok(EditVerdict::Done(State::Ready))
     }
 
-    /// Removes a settled job and leaves nothing, not even a mark.
+    /// Removes a settled job and leaves nothing, not even a tombstone.
     fn delete(&mut self, job: &Loaded) -> Result<()> {
         if let Some((key, kept)) = self.kept_of(job)? {
             self.unkeep(&key, &kept)?;

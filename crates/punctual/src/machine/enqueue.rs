@@ -51,7 +51,7 @@ impl Machine {
         };
         let keys: Vec<_> = jobs.iter().map(key).collect();
         self.rows.specs.look_ahead(keys.iter())?;
-        self.rows.marks.look_ahead(keys.iter())?;
+        self.rows.tombstones.look_ahead(keys.iter())?;
         jobs.into_iter()
             .map(|job| self.enqueue_one(namespace, job, true))
             .collect()
@@ -117,8 +117,12 @@ impl Machine {
     fn known(&mut self, key: &JobKey, job: &NewJob) -> Result<Option<Known>> {
         let (same, due, late) = if let Some(spec) = self.rows.specs.get(key)? {
             (self.same_content(&spec, job)?, spec.due, spec.late)
-        } else if let Some(mark) = self.rows.marks.get(key)? {
-            (mark.content == content_of_new(job), mark.due, mark.late)
+        } else if let Some(tombstone) = self.rows.tombstones.get(key)? {
+            (
+                tombstone.content == content_of_new(job),
+                tombstone.due,
+                tombstone.late,
+            )
         } else {
             return Ok(None);
         };

@@ -160,7 +160,7 @@ impl Machine {
         Ok(reasons)
     }
 
-    /// How a job ended, if it has, and its record or its mark is left.
+    /// How a job ended, if it has, and its record or its tombstone is left.
     fn ended_as(&self, key: &JobKey) -> Result<Option<State>> {
         if let Some(job) = self.load(key)? {
             let late = job.status.place.is_pending() && job.expires_by(self.now);
@@ -171,6 +171,10 @@ impl Machine {
             };
             return Ok(Some(state).filter(|state| state.is_settled()));
         }
-        Ok(self.rows.marks.get(key)?.map(|mark| mark.state))
+        Ok(self
+            .rows
+            .tombstones
+            .get(key)?
+            .map(|tombstone| tombstone.state))
     }
 }

@@ -56,12 +56,12 @@ impl Machine {
         };
         let key = JobKey { namespace, id };
         let Some(job) = self.load(&key)? else {
-            let mark = self.rows.marks.get(&key)?;
-            return Ok(mark.map(|mark| Got::Mark {
+            let tombstone = self.rows.tombstones.get(&key)?;
+            return Ok(tombstone.map(|tombstone| Got::Tombstone {
                 id,
-                state: mark.state,
-                result: mark.result,
-                finished_at: mark.finished_at,
+                state: tombstone.state,
+                result: tombstone.result,
+                finished_at: tombstone.finished_at,
             }));
         };
         let job = if self.expire_if_late(job.clone())? {

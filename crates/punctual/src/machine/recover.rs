@@ -106,7 +106,7 @@ macro_rules! each_table {
             $do
         }
         {
-            let $table = &mut rows.marks;
+            let $table = &mut rows.tombstones;
             $do
         }
         {
@@ -160,7 +160,7 @@ impl Machine {
             14 => rows.expiry.replay(mutation),
             15 => rows.leases.replay(mutation),
             16 => rows.deadlines.replay(mutation),
-            17 => rows.marks.replay(mutation),
+            17 => rows.tombstones.replay(mutation),
             18 => rows.kept.replay(mutation),
             19 => rows.prune.replay(mutation),
             20 => rows.records.replay(mutation),
@@ -181,7 +181,7 @@ impl Machine {
         let closed = self.counters.closed;
         self.recover_names()?;
         self.obey_settings()?;
-        self.recover_marks()?;
+        self.recover_tombstones()?;
         self.derived.obstacles = Obstacles::unseen();
         let dead = self.recover_leases()?;
         let mut crashed = 0;
@@ -223,11 +223,13 @@ impl Machine {
         Ok(())
     }
 
-    fn recover_marks(&mut self) -> Result<()> {
-        let marks = &self.rows.marks;
-        let all = marks.scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?;
-        let ages = all.into_iter().map(|(key, mark)| (mark.finished_at, key));
-        self.derived.mark_ages = ages.collect();
+    fn recover_tombstones(&mut self) -> Result<()> {
+        let tombstones = &self.rows.tombstones;
+        let all = tombstones.scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?;
+        let ages = all
+            .into_iter()
+            .map(|(key, tombstone)| (tombstone.finished_at, key));
+        self.derived.tombstone_ages = ages.collect();
         Ok(())
     }
 
@@ -289,7 +291,7 @@ impl Machine {
     /// Rows in memory and what is implied by them, about, in bytes: the footprint of an engine without a base.
     pub fn memory_bytes(&mut self) -> usize {
         let due = self.rows.due.heap_bytes();
-        self.recent_bytes() + due + self.derived.mark_ages.len() * 40
+        self.recent_bytes() + due + self.derived.tombstone_ages.len() * 40
     }
 
     /// Sets what is recent aside for a checkpoint; one at a time, ended by [`Machine::thaw`].

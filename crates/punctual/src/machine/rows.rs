@@ -360,7 +360,7 @@ impl LeaseRow {
 
 row!(
     /// What is left of a settled job whose record is gone.
-    Mark {
+    Tombstone {
         state: State,
         content: RandomBits,
         due: Timestamp,

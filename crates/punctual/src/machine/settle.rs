@@ -100,8 +100,11 @@ impl Machine {
             None if is_gone => (State::Completed, None),
             // Its own effects may have ended it, as a replaced job or one too many, and it is not kept.
             None => {
-                let mark = self.rows.marks.get(&key)?;
-                (mark.map_or(State::Completed, |mark| mark.state), None)
+                let tombstone = self.rows.tombstones.get(&key)?;
+                (
+                    tombstone.map_or(State::Completed, |tombstone| tombstone.state),
+                    None,
+                )
             }
         };
         Ok(SettleVerdict::Settled {
@@ -144,7 +147,11 @@ impl Machine {
         };
         let settled = match self.rows.status.get(&key)? {
             Some(status) => status.settled,
-            None => self.rows.marks.get(&key)?.and_then(|mark| mark.settled),
+            None => self
+                .rows
+                .tombstones
+                .get(&key)?
+                .and_then(|tombstone| tombstone.settled),
         };
         let same = settled == Some((settlement.attempt, seal(token)));
         Ok(if same {

@@ -1,4 +1,4 @@
-//! What becomes of a settled job: its key is freed, its record kept or reduced to a mark.
+//! What becomes of a settled job: its key is freed, its record kept or reduced to a tombstone.
 
 use super::enqueue::content_of;
 use super::jobs::Loaded;
@@ -115,7 +115,7 @@ impl Machine {
         }
     }
 
-    /// Removes a kept job's record; within the settled window its mark stays.
+    /// Removes a kept job's record; within the settled window its tombstone stays.
     pub(super) fn remove_kept(&mut self, key: &KeptKey, kept: &Kept) -> Result<()> {
         let namespace = self.queue_state(key.queue)?.namespace;
         let job = self.load_indexed(&JobKey {
@@ -164,15 +164,15 @@ impl Machine {
         Ok(self.rows.kept.get(&key)?.map(|kept| (key, kept)))
     }
 
-    /// Drops both rows of a job and leaves a mark, while that is worth anything.
+    /// Drops both rows of a job and leaves a tombstone, while that is worth anything.
     fn drop_job(&mut self, job: &Loaded, finished_at: Timestamp) -> Result<()> {
         self.rows.specs.remove(&mut self.journal, &job.key);
         self.rows.status.remove(&mut self.journal, &job.key);
-        if finished_at + self.settled_window <= self.now || is_planted(Bug::MarkForgotten) {
+        if finished_at + self.settled_window <= self.now || is_planted(Bug::TombstoneForgotten) {
             return Ok(());
         }
         let queue = self.queue_state(job.spec.queue)?.name.clone();
-        let mark = Mark {
+        let tombstone = Tombstone {
             state: job.status.place,
             content: content_of(&queue, &job.spec),
             due: job.spec.due,
@@ -182,37 +182,37 @@ impl Machine {
             settled: job.status.settled,
         };
         self.rows
-            .marks
-            .insert_forgettable(&mut self.journal, job.key.clone(), mark);
+            .tombstones
+            .insert_forgettable(&mut self.journal, job.key.clone(), tombstone);
         self.derived
-            .mark_ages
+            .tombstone_ages
             .insert((finished_at, job.key.clone()));
-        if self.derived.mark_ages.len() > self.limits.marks {
-            self.forget_oldest_mark();
+        if self.derived.tombstone_ages.len() > self.limits.tombstones {
+            self.forget_oldest_tombstone();
         }
         Ok(())
     }
 
-    fn forget_oldest_mark(&mut self) -> bool {
-        let Some((_, key)) = self.derived.mark_ages.pop_first() else {
+    fn forget_oldest_tombstone(&mut self) -> bool {
+        let Some((_, key)) = self.derived.tombstone_ages.pop_first() else {
             return false;
         };
-        // Recovery drops old marks by itself: nothing to write.
-        self.rows.marks.forget(&key);
+        // Recovery drops old tombstones by itself: nothing to write.
+        self.rows.tombstones.forget(&key);
         true
     }
 
-    /// Forgets marks past the window; how many.
-    pub(super) fn prune_marks(&mut self, limit: usize) -> usize {
+    /// Forgets tombstones past the window; how many.
+    pub(super) fn prune_tombstones(&mut self, limit: usize) -> usize {
         let mut pruned = 0;
         while pruned < limit {
-            let Some((finished_at, _)) = self.derived.mark_ages.first() else {
+            let Some((finished_at, _)) = self.derived.tombstone_ages.first() else {
                 break;
             };
             if *finished_at + self.settled_window > self.now {
                 break;
             }
-            self.forget_oldest_mark();
+            self.forget_oldest_tombstone();
             pruned += 1;
         }
         pruned

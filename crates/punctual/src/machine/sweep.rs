@@ -36,7 +36,7 @@ impl Machine {
         let rescued = self.rescue(limit)?;
         let moved = self.move_due(limit)?;
         self.end_periods(limit)?;
-        let pruned = self.prune_marks(limit) + self.prune_kept(limit)?;
+        let pruned = self.prune_tombstones(limit) + self.prune_kept(limit)?;
         Ok(Maintained {
             moved,
             expired,
@@ -307,11 +307,11 @@ impl Machine {
         let expiry = derived.expiry_low.as_ref().map(|key| key.at);
         let prune = derived.prune_low.as_ref().map(|key| key.until);
         let period = derived.period_low.as_ref().map(|key| key.until);
-        let mark = derived
-            .mark_ages
+        let tombstone = derived
+            .tombstone_ages
             .first()
             .map(|(at, _)| *at + self.settled_window);
-        let all = [due, lease, expiry, prune, period, mark];
+        let all = [due, lease, expiry, prune, period, tombstone];
         Ok(all
             .into_iter()
             .flatten()

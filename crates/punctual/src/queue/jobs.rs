@@ -11,7 +11,7 @@ use crate::queue::Queue;
 use crate::time::Timestamp;
 
 impl Queue {
-    /// The job, or the mark that is left of it; `None` if the engine does not know it (any more).
+    /// The job, or the tombstone that is left of it; `None` if the engine does not know it (any more).
     ///
     /// A job is named by its id, or by queue and unique key: `queue.get(("orders", "order:7"))`.
     pub async fn get(&self, target: impl Into<Target>) -> Result<Option<Got>> {
@@ -90,14 +90,14 @@ impl Queue {
         self.edit(target.into(), action).await
     }
 
-    /// Removes a settled job and its mark.
+    /// Removes a settled job and its tombstone.
     pub async fn delete(&self, target: impl Into<Target>) -> Result<EditVerdict> {
         self.edit(target.into(), Action::Delete).await
     }
 
     /// Waits until the job is settled and answers it; `None` if that took longer than `at_most`.
     ///
-    /// A completed job is there as its mark, with its small result, for two minutes by default.
+    /// A completed job is there as its tombstone, with its small result, for two minutes by default.
     pub async fn wait_settled(
         &self,
         target: impl Into<Target>,
@@ -107,7 +107,7 @@ impl Queue {
         let mut got = self.get(target).await?.ok_or_else(unknown)?;
         let id = match &got {
             Got::Job(job, _) => job.id,
-            Got::Mark { id, .. } => *id,
+            Got::Tombstone { id, .. } => *id,
         };
         let until = self.engine().info().await?.now + at_most;
         while !got.state().is_settled() {

@@ -82,7 +82,7 @@ macro_rules! options {
                 self.edit(|job| job.timeout = Some(span))
             }
 
-            /// Is kept that long once completed; by default only its mark is, for two minutes.
+            /// Is kept that long once completed; by default only its tombstone is, for two minutes.
             pub fn retention(self, span: Duration) -> Self {
                 self.edit(|job| job.retention = span)
             }

@@ -88,11 +88,11 @@ async fn a_result_is_awaited() {
     clock.advance(days(1));
     let got = soon(waiting).await.unwrap().unwrap().unwrap();
     match got {
-        punctual::engine::Got::Mark { state, result, .. } => {
+        punctual::engine::Got::Tombstone { state, result, .. } => {
             assert_eq!(state, State::Completed);
             assert_eq!(result.as_deref(), Some(&b"21"[..]));
         }
-        other => panic!("only its mark is kept, not {other:?}"),
+        other => panic!("only its tombstone is kept, not {other:?}"),
     }
     running.stop().await;
 }

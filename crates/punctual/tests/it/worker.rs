@@ -488,7 +488,7 @@ async fn the_context_shows_header_deadline_and_lease() {
     assert_eq!(
         stats.queues[0].counts.of(punctual::State::Completed),
         0,
-        "only its mark is left"
+        "only its tombstone is left"
     );
     assert_eq!(probe.settles()[0].leases[0].settlements[0].error, None);
 }

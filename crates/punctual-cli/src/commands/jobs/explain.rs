@@ -40,7 +40,7 @@ impl Args {
                     session.out.paragraph(&words)
                 })
             }
-            Got::Mark {
+            Got::Tombstone {
                 id,
                 state,
                 finished_at,

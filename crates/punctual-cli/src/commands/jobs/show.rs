@@ -40,7 +40,7 @@ impl Args {
                     session.out.json(&JobJson::from(&*job))
                 }
                 Got::Job(job, _) => session.out.card(&fields(&job, now)),
-                Got::Mark {
+                Got::Tombstone {
                     id,
                     state,
                     result,
@@ -52,7 +52,7 @@ impl Args {
                             "state": state.name(),
                             "result_base64": result.map(|bytes| base64_of(&bytes)),
                             "finished_at": finished_at.to_string(),
-                            "mark": true,
+                            "tombstone": true,
                         }));
                     }
                     let ended = ago(finished_at, now);

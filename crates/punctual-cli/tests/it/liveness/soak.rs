@@ -60,7 +60,7 @@ trait Soaked: Send {
     async fn taken(&mut self) -> Taken;
 }
 
-/// Jobs of every kind come in waves past others that stand, and go until every mark of them has
+/// Jobs of every kind come in waves past others that stand, and go until every tombstone of them has
 /// lapsed: after each wave the engine comes down to what it took before them, within a twentieth. Its process
 /// keeps what it takes in the first half of them, as caches fill.
 async fn soak<S: Soaked>(mut soaked: S) {

@@ -20,7 +20,7 @@ pub(super) enum Word {
 }
 
 /// So that the words of one life are not taken for those of another.
-const MARK: &str = "#";
+const TOMBSTONE: &str = "#";
 
 impl Word {
     /// One line in one write: the parent reads it whole or not at all.
@@ -28,11 +28,11 @@ impl Word {
         let mut line = match self {
             Self::Enqueues(call, ids) => {
                 let ids: Vec<_> = ids.iter().map(JobId::to_string).collect();
-                format!("{MARK} enqueues {call} {}", ids.join(" "))
+                format!("{TOMBSTONE} enqueues {call} {}", ids.join(" "))
             }
-            Self::Enqueued(call) => format!("{MARK} enqueued {call}"),
-            Self::Settles(job, follower) => format!("{MARK} settles {job} {follower}"),
-            Self::Settled(job) => format!("{MARK} settled {job}"),
+            Self::Enqueued(call) => format!("{TOMBSTONE} enqueued {call}"),
+            Self::Settles(job, follower) => format!("{TOMBSTONE} settles {job} {follower}"),
+            Self::Settled(job) => format!("{TOMBSTONE} settled {job}"),
         };
         line.push('\n');
         let mut out = std::io::stdout().lock();
@@ -41,7 +41,7 @@ impl Word {
     }
 
     pub(super) fn parse(line: &str) -> Option<Self> {
-        let mut words = line.strip_prefix(MARK)?.split_whitespace();
+        let mut words = line.strip_prefix(TOMBSTONE)?.split_whitespace();
         let verb = words.next()?;
         let first = words.next()?;
         let id = |word: &str| word.parse::<JobId>().ok();

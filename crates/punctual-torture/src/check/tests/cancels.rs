@@ -93,7 +93,7 @@ fn gone(ended: u64) -> Told {
     told
 }
 
-/// When its mark may lapse if it was cancelled at once.
+/// When its tombstone may lapse if it was cancelled at once.
 const LAPSED: u64 = SENT + 2 * MS + 120_000 * MS;
 
 #[test]
@@ -116,9 +116,9 @@ fn a_cancel_that_came_to_nothing_is_no_reason_to_be_gone_whatever_clocks_read() 
     assert_eq!(unanswered.broken(), NOTHING);
 }
 
-/// An engine whose clock reads an hour less while it is first asked, and then does not, takes an hour's marks.
+/// An engine whose clock reads an hour less while it is first asked, and then does not, takes an hour's tombstones.
 #[test]
-fn a_mark_lapses_as_much_earlier_as_the_engine_s_clock_leapt() {
+fn a_tombstone_lapses_as_much_earlier_as_the_engine_s_clock_leapt() {
     let gone_after = |at: u64, early: u64, leap: u64| {
         let ended = at + 120_000 * MS - early;
         let mut told = cancelled(gone(ended), at, "done");
@@ -150,9 +150,13 @@ fn a_job_that_was_not_found_and_is_back_is_found() {
     for at in [SENT + 2 * MS, CLAIMED + 2 * MS, CLAIMED + 9 * MS] {
         assert_eq!(missed(at).broken(), ["I1"]);
     }
-    let mark = CLAIMED + 5 * MS + 120_000 * MS;
-    assert_eq!(missed(mark - 2 * MS).broken(), ["I1"]);
-    assert_eq!(missed(mark).broken(), NOTHING, "its mark had lapsed");
+    let tombstone = CLAIMED + 5 * MS + 120_000 * MS;
+    assert_eq!(missed(tombstone - 2 * MS).broken(), ["I1"]);
+    assert_eq!(
+        missed(tombstone).broken(),
+        NOTHING,
+        "its tombstone had lapsed"
+    );
     let mut lossy = missed(CLAIMED + 9 * MS);
     lossy.may_lose = true;
     assert_eq!(lossy.broken(), NOTHING, "its loss is admitted");

@@ -32,7 +32,7 @@ fn an_acknowledged_job_that_is_gone_is_lost() {
     assert_eq!((tally.acknowledged, tally.lost), (1, 1));
 }
 
-/// It may have taken effect, and then its mark has lapsed by the last look.
+/// It may have taken effect, and then its tombstone has lapsed by the last look.
 #[test]
 fn one_whose_end_was_not_answered_two_minutes_before_the_end_may_be_gone() {
     let settled = |ended: u64| {
@@ -125,7 +125,7 @@ fn an_answer_for_fewer_than_were_asked_about_is_found() {
     assert_eq!(told.broken(), ["I1"]);
 }
 
-/// Its mark would last for two minutes.
+/// Its tombstone would last for two minutes.
 #[test]
 fn a_completed_job_that_is_gone_too_early_or_has_no_effect_is_found() {
     let gone = |ended: u64| {
@@ -363,11 +363,11 @@ fn bytes_that_are_left_from_round_to_round_are_found() {
 }
 
 #[test]
-fn marks_of_rounds_shortly_before_may_be_left_after_a_short_one() {
-    let left = |marked| {
+fn tombstones_of_rounds_shortly_before_may_be_left_after_a_short_one() {
+    let left = |tombstones| {
         let mut told = Told::one_job();
         told.look.remains = Some((100_000, 400_000));
-        told.look.marked = Some(marked);
+        told.look.tombstones = Some(tombstones);
         told
     };
     assert_eq!(left(1_000).broken(), NOTHING);

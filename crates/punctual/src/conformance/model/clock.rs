@@ -125,11 +125,11 @@ impl Space {
         self.pass_key_on(job);
     }
 
-    /// Of a completed job that nobody wants kept a mark is left, while that is worth anything.
+    /// Of a completed job that nobody wants kept a tombstone is left, while that is worth anything.
     pub(super) fn leave_what_is_kept(&mut self, job: usize, now: Timestamp) {
         let entry = &mut self.jobs[job];
         if entry.record.state == State::Completed && entry.record.retention.is_zero() {
-            entry.left = Left::Mark;
+            entry.left = Left::Tombstone;
             if entry.kept_until().is_some_and(|until| until <= now) {
                 entry.left = Left::Nothing;
             }

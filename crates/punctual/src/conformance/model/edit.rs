@@ -52,7 +52,7 @@ impl Space {
             .collect()
     }
 
-    /// The job or mark that a target names.
+    /// The job or tombstone that a target names.
     pub(crate) fn target(&self, target: &Target, now: Timestamp) -> Option<usize> {
         match target {
             Target::Id(id) => self.find(*id),

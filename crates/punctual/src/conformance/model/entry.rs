@@ -8,7 +8,7 @@ use crate::job::{
 };
 use crate::time::{Timestamp, days, minutes};
 
-/// How long the mark of a settled job lasts, and a kept one at the least.
+/// How long the tombstone of a settled job lasts, and a kept one at the least.
 const SETTLED_WINDOW: Duration = minutes(2);
 const CANCELLED_KEPT: Duration = days(1);
 const DEAD_KEPT: Duration = days(30);
@@ -56,7 +56,7 @@ pub(crate) enum Left {
     /// Every field.
     Whole,
     /// Its id, outcome and small result.
-    Mark,
+    Tombstone,
     /// Nothing but, maybe, a key held for a period.
     Nothing,
 }
@@ -104,7 +104,7 @@ impl Entry {
     pub(crate) fn got(&self, now: Timestamp) -> Option<Got> {
         match self.left {
             Left::Whole => Some(Got::Job(Box::new(self.seen(now)), None)),
-            Left::Mark => Some(Got::Mark {
+            Left::Tombstone => Some(Got::Tombstone {
                 id: self.record.id,
                 state: self.record.state,
                 result: self.record.result.clone(),
@@ -184,7 +184,7 @@ impl Entry {
     pub(crate) fn kept_until(&self) -> Option<Timestamp> {
         let finished = self.record.finished_at?;
         let kept = match self.record.state {
-            State::Completed if self.left == Left::Mark => SETTLED_WINDOW,
+            State::Completed if self.left == Left::Tombstone => SETTLED_WINDOW,
             State::Completed => self.record.retention.max(SETTLED_WINDOW),
             State::Cancelled => CANCELLED_KEPT,
             State::Dead => DEAD_KEPT,

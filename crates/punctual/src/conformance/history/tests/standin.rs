@@ -262,7 +262,7 @@ impl Engine for ModelEngine {
                         let explanation = space.explain(now, job.id).filter(|_| explain);
                         Some(Got::Job(job, explanation))
                     }
-                    mark => Some(mark),
+                    tombstone => Some(tombstone),
                 })
                 .collect()
         };
