@@ -13,10 +13,10 @@ use punctual::machine::{Frozen, RowVisitor};
 use punctual::time::{millis, seconds};
 use punctual::{Error, ErrorKind, Result};
 
+use crate::activity::Activity;
 use crate::calls::{Broken, Calls};
 use crate::disk::{Disk, DiskFile};
 use crate::store::{Rows, Store};
-use crate::vitals::Vitals;
 
 /// The threads that feed the store and tidy it up.
 pub(crate) struct Checkpoints {
@@ -46,9 +46,9 @@ enum Tidy {
     Close,
 }
 
-/// The problem that checkpoints fail, by its name in [`Vitals`].
+/// The problem that checkpoints fail, by its name in [`Activity`].
 pub(crate) const FAILING: &str = "checkpoint";
-/// The loop that tidies the store up, by its name in [`Vitals`].
+/// The loop that tidies the store up, by its name in [`Activity`].
 pub(crate) const TIDYING: &str = "tidy";
 
 #[derive(Clone)]
@@ -56,7 +56,7 @@ struct Shared {
     disk: Arc<dyn Disk>,
     store: Arc<dyn Store>,
     calls: Arc<Calls>,
-    vitals: Arc<Vitals>,
+    activity: Arc<Activity>,
     is_closing: Arc<AtomicBool>,
 }
 
@@ -65,13 +65,13 @@ impl Checkpoints {
         disk: Arc<dyn Disk>,
         store: Arc<dyn Store>,
         calls: Arc<Calls>,
-        vitals: Arc<Vitals>,
+        activity: Arc<Activity>,
     ) -> io::Result<Self> {
         let shared = Shared {
             disk,
             store,
             calls,
-            vitals,
+            activity,
             is_closing: Arc::default(),
         };
         let (orders, received) = channel();
@@ -152,9 +152,9 @@ impl Shared {
     fn feed(&self, orders: &Receiver<Order>, tidying: &Sender<Tidy>) {
         let mut freed = None;
         loop {
-            self.vitals.rest(FAILING);
+            self.activity.rest(FAILING);
             let Ok(order) = orders.recv() else { return };
-            self.vitals.beat(FAILING);
+            self.activity.beat(FAILING);
             match order {
                 Order::Apply {
                     commit,
@@ -187,14 +187,14 @@ impl Shared {
         loop {
             let error = match self.try_apply(commit, frozen) {
                 Ok(()) => {
-                    self.vitals.set(FAILING, None);
+                    self.activity.set(FAILING, None);
                     return true;
                 }
                 Err(error) => error,
             };
             let problem = format!("checkpoint failed and is tried again: {error}");
-            self.vitals.set(FAILING, Some(problem));
-            self.vitals.restarted(FAILING);
+            self.activity.set(FAILING, Some(problem));
+            self.activity.restarted(FAILING);
             match orders.recv_timeout(wait) {
                 Err(RecvTimeoutError::Timeout) => wait = (wait * 2).min(seconds(5)),
                 _ => return false,
@@ -209,7 +209,7 @@ impl Shared {
     }
 
     fn try_apply(&self, commit: u64, frozen: &Frozen) -> Result<()> {
-        let rows: Rows<'_> = &|visit| beating(&self.vitals, &|visit| frozen.rows(visit), visit);
+        let rows: Rows<'_> = &|visit| beating(&self.activity, &|visit| frozen.rows(visit), visit);
         let applied = catch_unwind(AssertUnwindSafe(|| self.store.apply(commit, rows)));
         applied.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "store panicked")))
     }
@@ -225,7 +225,7 @@ impl Shared {
 
     fn tidy(&self, orders: &Receiver<Tidy>) {
         loop {
-            self.vitals.rest(TIDYING);
+            self.activity.rest(TIDYING);
             let Ok(order @ (Tidy::Compact | Tidy::Shrink)) = orders.recv() else {
                 return;
             };
@@ -236,15 +236,15 @@ impl Shared {
                 Err(_) => Some("tidying the store up panicked".into()),
             };
             if problem.is_some() {
-                self.vitals.restarted(TIDYING);
+                self.activity.restarted(TIDYING);
             }
-            self.vitals.set(TIDYING, problem);
+            self.activity.set(TIDYING, problem);
         }
     }
 
     fn tidy_once(&self, order: Tidy) -> Result<()> {
         while !self.is_closing.load(Ordering::Acquire) {
-            self.vitals.beat(TIDYING);
+            self.activity.beat(TIDYING);
             if !self.store.compact()? {
                 if let Tidy::Shrink = order {
                     self.store.shrink()?;
@@ -260,12 +260,12 @@ impl Shared {
 const ROWS_A_BEAT: u64 = 4_096;
 
 /// Visits the rows of a checkpoint, and beats all along.
-fn beating(vitals: &Vitals, rows: Rows<'_>, visit: RowVisitor<'_>) -> Result<()> {
+fn beating(activity: &Activity, rows: Rows<'_>, visit: RowVisitor<'_>) -> Result<()> {
     let mut seen: u64 = 0;
     rows(&mut |table, key, value| {
         seen += 1;
         if seen.is_multiple_of(ROWS_A_BEAT) {
-            vitals.beat(FAILING);
+            activity.beat(FAILING);
         }
         visit(table, key, value)
     })

@@ -14,6 +14,7 @@ use punctual::planted::{Bug, is_planted};
 use punctual::time::{SteadyClock, Stopwatch, Timestamp, millis, seconds};
 use punctual::{Error, ErrorKind, Result};
 
+use crate::activity::Activity;
 use crate::calls::{Answer, Broken, Call, Calls, Done, Kind};
 use crate::checkpoint::{self, Checkpoints};
 use crate::disk::is_full;
@@ -22,7 +23,6 @@ use crate::options::Options;
 use crate::space::Space;
 use crate::store::Store;
 use crate::syncing::Syncing;
-use crate::vitals::Vitals;
 
 /// The one owner of the machine and the log's end.
 pub(crate) struct Committer {
@@ -33,7 +33,7 @@ pub(crate) struct Committer {
     pub(crate) clock: Arc<SteadyClock>,
     pub(crate) bells: Arc<Bells>,
     pub(crate) calls: Arc<Calls>,
-    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) activity: Arc<Activity>,
     pub(crate) syncing: Arc<Syncing>,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) options: Options,
@@ -95,9 +95,9 @@ impl Committer {
     pub(crate) fn run(mut self) -> Result<()> {
         self.commit(Vec::new());
         loop {
-            self.vitals.rest(COMMITTER);
+            self.activity.rest(COMMITTER);
             let work = self.calls.take(self.nap());
-            self.vitals.beat(COMMITTER);
+            self.activity.beat(COMMITTER);
             if let Some(commit) = work.applied {
                 self.retire(commit);
             }
@@ -168,7 +168,7 @@ impl Committer {
 
     /// Tells how large the store is; not the log, which is as long as it is allowed to be.
     fn measure(&self) {
-        self.vitals
+        self.activity
             .takes(self.store.disk_bytes(), self.store.memory_bytes());
     }
 
@@ -249,14 +249,14 @@ impl Committer {
             .as_ref()
             .err()
             .map(|error| format!("log cannot go on in a new file: {error}"));
-        self.vitals.set("log", problem);
+        self.activity.set("log", problem);
         if rolled.is_ok() {
             self.syncing.goes_on_in(self.log.file().clone());
         }
         rolled.is_ok()
     }
 
-    /// What time brings about without a call: duties, room on the disk, quiet.
+    /// What time brings about without a call: maintenance, room on the disk, quiet.
     fn look_around(&mut self) {
         if self.log.bytes().abs_diff(self.pace.seen_bytes) > self.options.reserve_bytes / 8 {
             self.look_at_disk();
@@ -294,7 +294,7 @@ impl Committer {
             .space
             .is_short()
             .then(|| self.space.refusal().to_string());
-        self.vitals.set("disk", problem);
+        self.activity.set("disk", problem);
     }
 
     fn maintain(&mut self) {
@@ -306,9 +306,9 @@ impl Committer {
                     .calls
                     .break_down(broken(error.kind(), error.to_string()));
             }
-            Err(error) => return self.vitals.set("maintenance", Some(error.to_string())),
+            Err(error) => return self.activity.set("maintenance", Some(error.to_string())),
         }
-        self.vitals.set("maintenance", None);
+        self.activity.set("maintenance", None);
         self.commit(Vec::new());
     }
 
@@ -318,7 +318,7 @@ impl Committer {
         let sooner = if self.space.is_short() { 8 } else { 1 };
         let enough = self.options.checkpoint_bytes / sooner;
         if self.pace.is_checkpointing {
-            if recent > RECENT_MAX * enough && !self.vitals.has(checkpoint::FAILING) {
+            if recent > RECENT_MAX * enough && !self.activity.has(checkpoint::FAILING) {
                 self.calls.wait_applied();
             }
             return;

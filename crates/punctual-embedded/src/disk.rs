@@ -3,16 +3,16 @@
 //! Narrow on purpose, so that a test can write a disk that forgets what was not synced, fails at
 //! the k-th operation, is full, or tears a write; [`Folder`] is the real one.
 
+mod fail_stop;
 mod folder;
-mod wary;
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+pub(crate) use fail_stop::FailStop;
 pub use folder::Folder;
 pub(crate) use folder::{create_directory, sync_directory};
-pub(crate) use wary::Wary;
 
 /// A flat directory of files.
 ///

@@ -11,6 +11,7 @@ use punctual::time::{SteadyClock, Timestamp};
 use punctual::{Error, ErrorKind, JobId, Limits, NewJob, Result};
 use tokio::sync::watch;
 
+use crate::activity::Activity;
 use crate::calls::{Broken, Calls, Kind};
 use crate::checkpoint::Checkpoints;
 use crate::committer::{Committer, Pace};
@@ -21,7 +22,6 @@ use crate::options::Options;
 use crate::space::Space;
 use crate::store::TreeStore;
 use crate::syncing::Syncing;
-use crate::vitals::Vitals;
 
 /// The durable engine in one directory: acknowledged means kept.
 ///
@@ -49,7 +49,7 @@ pub struct EmbeddedEngine {
     calls: Arc<Calls>,
     bells: Arc<Bells>,
     clock: Arc<SteadyClock>,
-    vitals: Arc<Vitals>,
+    activity: Arc<Activity>,
     opened: Opened,
     durability: Durability,
     limits: Limits,
@@ -148,7 +148,7 @@ impl EmbeddedEngine {
             opened,
         } = parts;
         let clock = Arc::new(SteadyClock::new(options.clock.clone(), recovered.floor));
-        let (calls, bells, vitals) = (Arc::new(Calls::new()), Arc::default(), Arc::default());
+        let (calls, bells, activity) = (Arc::new(Calls::new()), Arc::default(), Arc::default());
         let syncing = Arc::new(Syncing::new(
             options.durability,
             disk.clone(),
@@ -161,7 +161,7 @@ impl EmbeddedEngine {
             calls: calls.clone(),
             bells: Arc::clone(&bells),
             clock: clock.clone(),
-            vitals: Arc::clone(&vitals),
+            activity: Arc::clone(&activity),
             opened,
             durability: options.durability,
             limits: *machine.limits(),
@@ -170,7 +170,7 @@ impl EmbeddedEngine {
             thread: Mutex::new(None),
         };
         let checkpoints =
-            Checkpoints::start(disk.clone(), store.clone(), calls.clone(), vitals.clone());
+            Checkpoints::start(disk.clone(), store.clone(), calls.clone(), activity.clone());
         let committer = Committer {
             machine,
             log,
@@ -179,7 +179,7 @@ impl EmbeddedEngine {
             clock,
             bells,
             calls,
-            vitals,
+            activity,
             syncing,
             checkpoints: checkpoints.map_err(no_thread)?,
             options,
@@ -390,7 +390,7 @@ impl Engine for EmbeddedEngine {
             let bytes = machine.memory_bytes() as u64;
             Ok((machine.clock_jumps(), bytes, machine.problems()?))
         };
-        let mut health = self.vitals.health();
+        let mut health = self.activity.health();
         let ((silences, recent_bytes, waiting), now) =
             match self.call("info", Kind::Read, 0, look).await {
                 Ok(facts) => facts,
@@ -410,7 +410,7 @@ impl Engine for EmbeddedEngine {
             limits: self.limits,
             settled_window: self.settled_window,
             clock_jumps: silences + self.clock.steps_back(),
-            store_bytes: Some(recent_bytes + self.vitals.bytes()),
+            store_bytes: Some(recent_bytes + self.activity.bytes()),
             shards: 1,
             health,
             now,

@@ -1,5 +1,6 @@
 //! The durable engine in one directory.
 
+mod activity;
 mod backup;
 mod calls;
 mod checkpoint;
@@ -17,7 +18,6 @@ pub mod store;
 mod syncing;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod vitals;
 
 pub use backup::{Copied, backup, restore};
 pub use engine::EmbeddedEngine;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use punctual::machine::{Base, Machine, Recovered};
 use punctual::{Error, ErrorKind, Result};
 
-use crate::disk::{Disk, Wary, create_directory, is_full};
+use crate::disk::{Disk, FailStop, create_directory, is_full};
 use crate::lock::Lock;
 use crate::log::{self, Flaw, Log, LogOptions};
 use crate::marker::Marker;
@@ -52,7 +52,7 @@ pub(crate) fn open(
     options: &Options,
 ) -> Result<Parts> {
     options.check()?;
-    let disk = Wary::over(disk);
+    let disk = FailStop::over(disk);
     match open_once(disk.clone(), open_store, options) {
         // What was set aside for this day lets the jobs that are there be done.
         Err(error) if error.kind() == ErrorKind::EngineFull && Space::give_back(&*disk) => {

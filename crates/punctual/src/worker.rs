@@ -45,7 +45,7 @@ pub use state::{FromContext, State, States};
 pub use verdict::{BoxError, HandlerResult, IntoVerdict, Verdict};
 
 use self::handler::{AnyHandler, Raw, Typed};
-use self::health::Vitals;
+use self::health::Activity;
 use self::layer::Layer;
 use self::queues::Queues;
 use crate::engine::{Engine, Namespace, WorkerId, WorkerRecord};
@@ -125,7 +125,7 @@ struct Setup {
     shares: Option<Vec<QueueShare>>,
     layers: Vec<Arc<dyn Layer>>,
     states: States,
-    vitals: Arc<Vitals>,
+    activity: Arc<Activity>,
     slots: usize,
     lease_duration: Duration,
     drain_limit: Duration,
@@ -150,7 +150,7 @@ impl Worker {
             shares: None,
             layers: Vec::new(),
             states: States::default(),
-            vitals: Arc::default(),
+            activity: Arc::default(),
             slots: 64,
             lease_duration: seconds(10),
             drain_limit: seconds(25),
@@ -378,9 +378,9 @@ impl Worker {
         self.0.id
     }
 
-    /// A handle that shows whether it does its duties.
+    /// A handle that shows whether it works as it should.
     pub fn health(&self) -> WorkerHealth {
-        WorkerHealth(self.0.vitals.clone())
+        WorkerHealth(self.0.activity.clone())
     }
 
     /// Runs until the shutdown: a future, or [`shutdown_signal`].

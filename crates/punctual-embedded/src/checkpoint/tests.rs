@@ -4,14 +4,14 @@ use super::*;
 
 #[test]
 fn a_long_checkpoint_is_known_to_go_on() {
-    let vitals = Vitals::default();
-    vitals.beat(FAILING);
+    let activity = Activity::default();
+    activity.beat(FAILING);
     let (began, mut seen) = (Stopwatch::start(), 0);
     let many: Rows<'_> = &|visit| (0..=ROWS_A_BEAT).try_for_each(|_| visit(0, b"key", None));
-    let visited = beating(&vitals, many, &mut |_, _, _| {
+    let visited = beating(&activity, many, &mut |_, _, _| {
         seen += 1;
         let elapsed = began.elapsed();
-        let is_fresh = vitals.health().loops[0].age < elapsed;
+        let is_fresh = activity.health().loops[0].age < elapsed;
         assert_eq!(is_fresh, seen >= ROWS_A_BEAT, "row {seen}");
         Ok(())
     });

@@ -125,7 +125,7 @@ pub struct Info {
     /// Into how many shards it cuts a namespace, the largest number of those it serves; 1 if it cuts none.
     #[serde(default = "one")]
     pub shards: u32,
-    /// Whether it does its duties.
+    /// Whether it works as it should.
     pub health: Health,
     /// Engine time.
     pub now: Timestamp,
@@ -136,7 +136,7 @@ const fn one() -> u32 {
     1
 }
 
-/// Whether an engine does its duties.
+/// Whether an engine works as it should.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Health {
     /// The engine as a whole is in order. Late queues of a namespace do not change this:

@@ -45,7 +45,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
     };
     claimer.rt.board().claiming = false;
     while claimer.rt.phase() == Phase::Claiming {
-        claimer.rt.vitals.beat(Loop::Claimer);
+        claimer.rt.activity.beat(Loop::Claimer);
         claimer.round().await;
     }
     let rt = claimer.rt.clone();
@@ -107,7 +107,7 @@ impl Claimer {
         match self.claim(room, alone).await {
             Ok(claimed) => {
                 self.backoff.reset();
-                self.rt.vitals.well(Loop::Claimer);
+                self.rt.activity.well(Loop::Claimer);
                 let unknown = !self.rt.board().knows_limits();
                 if unknown && asked >= self.limits_at {
                     self.limits_at = asked + LIMITS_PAUSE;
@@ -254,7 +254,7 @@ impl Claimer {
             .wait(&rt.namespace, WaitFor::Work(self.queues.names()), until);
         let waited = tokio::select! {
             waited = waited => Some(waited),
-            () = rt.pulsed(DEAF_SECONDS_MAX) => None,
+            () = rt.ticked(DEAF_SECONDS_MAX) => None,
             () = rt.reached(Phase::Draining) => None,
             () = pause(rest), if turn_at.is_some() => None,
             // Suspects wait for what still runs, and for nothing else.
@@ -292,7 +292,7 @@ impl Claimer {
     async fn run_dry(&mut self) -> Option<Turn> {
         let rt = self.rt.clone();
         while rt.phase() == Phase::Claiming {
-            rt.vitals.beat(Loop::Claimer);
+            rt.activity.beat(Loop::Claimer);
             let now = rt.now();
             let (dry, eldest) = {
                 let board = rt.board();
@@ -339,17 +339,17 @@ impl Claimer {
     async fn rest_while_busy(&self) {
         let is_over = |board: &Board| board.is_idle() && board.unsettled() == 0;
         while self.rt.phase() == Phase::Claiming && !is_over(&self.rt.board()) {
-            self.rt.vitals.beat(Loop::Claimer);
+            self.rt.activity.beat(Loop::Claimer);
             self.bounded(self.rt.until(is_over)).await;
         }
     }
 
-    /// Waits for a fact, for the end, or for a pulse.
+    /// Waits for a fact, for the end, or for a tick.
     async fn bounded(&self, fact: impl Future<Output = ()>) {
         tokio::select! {
             biased;
             () = fact => {}
-            () = self.rt.pulsed(0) => {}
+            () = self.rt.ticked(0) => {}
             () = self.rt.reached(Phase::Draining) => {}
         }
     }

@@ -7,7 +7,7 @@ use crate::engine::{Health, LoopHealth};
 use crate::error::Error;
 use crate::time::{Stopwatch, format_span, seconds};
 
-/// Shows whether a worker does its duties; stays valid when the worker has ended. Cheap to clone.
+/// Shows whether a worker works as it should; stays valid when the worker has ended. Cheap to clone.
 ///
 /// ```
 /// # use punctual::{MemoryEngine, Worker};
@@ -16,7 +16,7 @@ use crate::time::{Stopwatch, format_span, seconds};
 /// assert!(!health.report().ok, "it does not run yet");
 /// ```
 #[derive(Clone)]
-pub struct WorkerHealth(pub(super) Arc<Vitals>);
+pub struct WorkerHealth(pub(super) Arc<Activity>);
 
 impl WorkerHealth {
     /// The loops with their heartbeats, and what is wrong, in words.
@@ -72,7 +72,7 @@ impl Loop {
 const AGE_MAX: Duration = seconds(45);
 
 #[derive(Debug, Default)]
-pub(super) struct Vitals {
+pub(super) struct Activity {
     busy: AtomicUsize,
     state: Mutex<State>,
 }
@@ -81,18 +81,18 @@ pub(super) struct Vitals {
 struct State {
     running: bool,
     draining: bool,
-    loops: [Pulse; 4],
+    loops: [LoopActivity; 4],
     leaked: usize,
 }
 
 #[derive(Debug, Default)]
-struct Pulse {
+struct LoopActivity {
     beat: Option<Stopwatch>,
     restarts: u64,
     trouble: Option<(Stopwatch, String)>,
 }
 
-impl Vitals {
+impl Activity {
     pub(super) fn running(&self, running: bool) {
         let mut state = self.lock();
         state.running = running;
@@ -157,20 +157,20 @@ impl Vitals {
         }
         let mut loops = Vec::new();
         for of in Loop::ALL {
-            let pulse = &state.loops[of as usize];
-            let Some(beat) = &pulse.beat else { continue };
+            let tick = &state.loops[of as usize];
+            let Some(beat) = &tick.beat else { continue };
             let age = beat.elapsed();
             if state.running && age > AGE_MAX {
                 problems.push(format!("{} is stuck for {}", of.name(), format_span(age)));
             }
-            if let Some((since, error)) = &pulse.trouble {
+            if let Some((since, error)) = &tick.trouble {
                 let span = format_span(since.elapsed());
                 problems.push(format!("{} fails for {span}: {error}", of.name()));
             }
             loops.push(LoopHealth {
                 name: of.name().to_owned(),
                 age,
-                restarts: pulse.restarts,
+                restarts: tick.restarts,
             });
         }
         Health {

@@ -23,7 +23,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
     let mut backoff = Backoff::new(millis(50), millis(1_000));
     let mut apart_until = Duration::ZERO;
     while rt.phase() < Phase::Over {
-        rt.vitals.beat(Loop::Leases);
+        rt.activity.beat(Loop::Leases);
         let now = rt.now();
         let beats = rt.board().due_beats(now, rt.lease_duration());
         if beats.is_empty() {
@@ -44,7 +44,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
         match prolonged {
             Ok(()) => {
                 backoff.reset();
-                rt.vitals.well(Loop::Leases);
+                rt.activity.well(Loop::Leases);
             }
             Err(_) if together => {}
             Err(error) => {

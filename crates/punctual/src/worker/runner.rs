@@ -39,7 +39,7 @@ impl Runtime {
         }
         let run = |start: Start| {
             let key = start.key;
-            self.vitals.started();
+            self.activity.started();
             (key, tokio::spawn(run(self.clone(), start)).abort_handle())
         };
         let tasks = starts.into_iter().map(run).collect();
@@ -160,7 +160,7 @@ impl End<'_> {
             rt.changed();
         }
         match &next {
-            None => rt.vitals.ended(),
+            None => rt.activity.ended(),
             Some(next) if ends_soon(next) => rt.watch.notify_one(),
             Some(_) => {}
         }

@@ -15,7 +15,7 @@ use super::claimer::Unknown;
 use super::context::Seed;
 use super::ending::Cause;
 use super::handler::AnyHandler;
-use super::health::{Loop, Vitals};
+use super::health::{Activity, Loop};
 use super::layer::Layer;
 use super::meters::{Labels, Meters};
 use super::settler::Outbox;
@@ -51,7 +51,7 @@ pub(super) struct Runtime {
     pub(super) setup: Arc<Setup>,
     pub(super) engine: Arc<dyn Engine>,
     pub(super) namespace: Namespace,
-    pub(super) vitals: Arc<Vitals>,
+    pub(super) activity: Arc<Activity>,
     pub(super) meters: Meters,
     /// What the worker says of itself with every claim.
     pub(super) record: WorkerRecord,
@@ -76,7 +76,7 @@ pub(super) struct Runtime {
     board: Mutex<Board>,
     changed: Notify,
     phase: watch::Sender<Phase>,
-    pulses: watch::Sender<u64>,
+    ticks: watch::Sender<u64>,
     started: Stopwatch,
 }
 
@@ -120,7 +120,7 @@ impl Running {
             _ => None,
         };
         let rt = Arc::new(Runtime::new(setup, limits, until_idle));
-        rt.vitals.running(true);
+        rt.activity.running(true);
         if !rt.setup.isolated {
             alone::move_in(&rt);
         }
@@ -148,7 +148,7 @@ impl Drop for Running {
         board.stop_all(Cause::Shutdown, Duration::ZERO);
         board.runs.values_mut().for_each(Run::abort);
         drop(board);
-        rt.vitals.running(false);
+        rt.activity.running(false);
         tracing::info!(worker = %rt.setup.id, "worker ends");
     }
 }
@@ -161,7 +161,7 @@ where
 {
     let mut backoff = Backoff::engine();
     while let Err(panic) = AssertUnwindSafe(run(rt.clone())).catch_unwind().await {
-        rt.vitals.restarted(name);
+        rt.activity.restarted(name);
         tracing::error!(
             panic = panic_text(&*panic),
             "{} panicked and is started again; please report it",
@@ -182,7 +182,7 @@ impl Runtime {
         Self {
             engine: setup.engine.clone(),
             namespace: setup.namespace.clone(),
-            vitals: setup.vitals.clone(),
+            activity: setup.activity.clone(),
             meters: Meters::new(setup.queue_names(), setup.kinds()),
             record: setup.record(),
             layers: setup.layers.clone().into(),
@@ -199,7 +199,7 @@ impl Runtime {
             board: Mutex::new(board),
             changed: Notify::new(),
             phase: watch::Sender::new(Phase::Claiming),
-            pulses: watch::Sender::new(0),
+            ticks: watch::Sender::new(0),
             started: Stopwatch::start(),
             setup,
         }
@@ -241,7 +241,7 @@ impl Runtime {
 
     /// The engine answers a loop's calls with errors; one that has stopped ends the run.
     pub(super) fn trouble(&self, of: Loop, error: &Error) {
-        self.vitals.trouble(of, error);
+        self.activity.trouble(of, error);
         if error.kind() == ErrorKind::EngineStopped {
             let stopped = Error::new(error.kind(), error.message());
             let _ = self.stopped.set(stopped.operation(error.operation_name()));
@@ -288,10 +288,10 @@ impl Runtime {
         self.changed.notify_waiters();
     }
 
-    /// Sleeps until a local instant or the bell; the pulse rings it too.
+    /// Sleeps until a local instant or the bell; the tick rings it too.
     pub(super) async fn sleep_until(&self, at: Option<Duration>, bell: &Notify) {
         let left = at.map(|at| at.saturating_sub(self.now()));
-        match left.filter(|left| *left < PULSE) {
+        match left.filter(|left| *left < TICK) {
             Some(left) => drop(within(left, bell.notified()).await),
             None => bell.notified().await,
         }
@@ -299,18 +299,18 @@ impl Runtime {
 
     /// Once a second: every loop goes round, to show that it is alive. One timer for all of them,
     /// where a timer per wait would pile up in busy times.
-    pub(super) fn pulse(&self) {
-        self.pulses.send_modify(|count| *count += 1);
+    pub(super) fn tick(&self) {
+        self.ticks.send_modify(|count| *count += 1);
         self.settle.notify_one();
         self.beats.notify_one();
     }
 
-    /// Waits for that many pulses, at least so many seconds.
-    pub(super) async fn pulsed(&self, count: u64) {
-        let mut pulses = self.pulses.subscribe();
-        let last = *pulses.borrow() + count + 1;
+    /// Waits for that many ticks, at least so many seconds.
+    pub(super) async fn ticked(&self, count: u64) {
+        let mut ticks = self.ticks.subscribe();
+        let last = *ticks.borrow() + count + 1;
         // The sender is ours: it cannot be gone.
-        let _ = pulses.wait_for(|now| *now >= last).await;
+        let _ = ticks.wait_for(|now| *now >= last).await;
     }
 
     /// The answer of a call, if it comes within about that many seconds.
@@ -323,7 +323,7 @@ impl Runtime {
         tokio::select! {
             biased;
             answer = call => answer,
-            () = self.pulsed(seconds) => {
+            () = self.ticked(seconds) => {
                 let message = "engine did not answer in time";
                 Err(Error::new(ErrorKind::EngineUnavailable, message).operation(operation))
             }
@@ -352,7 +352,7 @@ impl Runtime {
 /// Between tries while the worker ends: there are seconds left.
 pub(super) const HURRIED_PAUSE: Duration = millis(100);
 /// The watch goes round at least that often, and has the other loops go round too.
-pub(super) const PULSE: Duration = seconds(1);
+pub(super) const TICK: Duration = seconds(1);
 /// While jobs run, the watch goes round that often; what ends later needs no bell.
 pub(super) const WATCH_ROUND: Duration = millis(250);
 

@@ -19,7 +19,7 @@ mod outbox;
 
 pub(super) async fn run(rt: Arc<Runtime>) {
     loop {
-        rt.vitals.beat(Loop::Settler);
+        rt.activity.beat(Loop::Settler);
         let mut outbox = rt.outbox.lock().await;
         let ended = rt.board().take_ended();
         outbox.take_in(ended);
@@ -49,7 +49,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
             take(&rt, &mut outbox, place, answer);
         }
         if outbox.is_empty() {
-            rt.vitals.well(Loop::Settler);
+            rt.activity.well(Loop::Settler);
         }
         rt.changed();
         if unanswered && phase == Phase::Over {

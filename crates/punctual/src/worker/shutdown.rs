@@ -123,7 +123,7 @@ impl Runtime {
     /// From the first signal to the last answer of the engine.
     pub(super) async fn wind_down(&self, release: BoxFuture<'static, ()>) {
         self.enter(Phase::Draining);
-        self.vitals.draining();
+        self.activity.draining();
         let ahead = self.board().release_ahead();
         self.settle.notify_one();
         let running = self.board().runs.len();

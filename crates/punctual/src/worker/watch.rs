@@ -1,22 +1,22 @@
 //! The watch: ends what runs too long, whose lease ends, or that ignores the request to stop; and
-//! the pulse of the other loops.
+//! the tick of the other loops.
 
 use std::sync::Arc;
 
 use super::ending::Cause;
 use super::health::Loop;
-use super::runtime::{PULSE, Phase, Runtime, WATCH_ROUND};
+use super::runtime::{Phase, Runtime, TICK, WATCH_ROUND};
 use super::slots::Notice;
 use crate::time::{format_span, within};
 
 pub(super) async fn run(rt: Arc<Runtime>) {
-    let mut pulse_at = rt.now();
+    let mut tick_at = rt.now();
     while rt.phase() < Phase::Over {
-        rt.vitals.beat(Loop::Watch);
+        rt.activity.beat(Loop::Watch);
         let now = rt.now();
-        if now >= pulse_at {
-            rt.pulse();
-            pulse_at = now + PULSE;
+        if now >= tick_at {
+            rt.tick();
+            tick_at = now + TICK;
         }
         let (notices, stale, next, leaked, busy) = {
             let mut board = rt.board();
@@ -33,15 +33,15 @@ pub(super) async fn run(rt: Arc<Runtime>) {
             tracing::debug!(jobs = stale, "handed back what waited for a slot too long");
         }
         notices.iter().for_each(log);
-        rt.vitals.leaked(leaked);
+        rt.activity.leaked(leaked);
         // A slot may be free whose task could not go on: it was aborted, or given up.
         rt.start_next();
         if stale > 0 || !notices.is_empty() {
             rt.settle.notify_one();
             rt.changed();
         }
-        let round = if busy { now + WATCH_ROUND } else { pulse_at };
-        let until = next.map_or(round, |next| next.min(round)).min(pulse_at);
+        let round = if busy { now + WATCH_ROUND } else { tick_at };
+        let until = next.map_or(round, |next| next.min(round)).min(tick_at);
         within(until.saturating_sub(rt.now()), rt.watch.notified()).await;
     }
 }

@@ -6,13 +6,13 @@ use super::{Disk, DiskFile};
 /// A disk on which nothing is synced again once a sync of it has failed: a system may drop what it
 /// could not write, and call the next sync a success.
 #[derive(Debug)]
-pub(crate) struct Wary {
+pub(crate) struct FailStop {
     disk: Arc<dyn Disk>,
     names: Gate,
 }
 
 #[derive(Debug)]
-struct WaryFile {
+struct FailStopFile {
     file: Arc<dyn DiskFile>,
     content: Gate,
 }
@@ -23,7 +23,7 @@ struct Gate {
     is_shut: Mutex<bool>,
 }
 
-impl Wary {
+impl FailStop {
     pub(crate) fn over(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
         let names = Gate::default();
         Arc::new(Self { disk, names })
@@ -42,12 +42,12 @@ impl Gate {
     }
 }
 
-fn wary(file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+fn fail_stop(file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
     let content = Gate::default();
-    Arc::new(WaryFile { file, content })
+    Arc::new(FailStopFile { file, content })
 }
 
-impl Disk for Wary {
+impl Disk for FailStop {
     fn names(&self) -> io::Result<Vec<(String, u64)>> {
         self.disk.names()
     }
@@ -57,11 +57,11 @@ impl Disk for Wary {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.create(name).map(wary)
+        self.disk.create(name).map(fail_stop)
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(name).map(wary)
+        self.disk.open(name).map(fail_stop)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -89,7 +89,7 @@ impl Disk for Wary {
     }
 }
 
-impl DiskFile for WaryFile {
+impl DiskFile for FailStopFile {
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_at(at, bytes)
     }

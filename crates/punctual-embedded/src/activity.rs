@@ -9,7 +9,7 @@ use punctual::time::{Stopwatch, minutes, seconds};
 
 /// Heartbeats and problems, shared by the threads of an engine.
 #[derive(Debug, Default)]
-pub(crate) struct Vitals(Mutex<State>);
+pub(crate) struct Activity(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -39,7 +39,7 @@ fn stuck_after(name: &str) -> Duration {
     }
 }
 
-impl Vitals {
+impl Activity {
     /// A loop begins to work.
     pub(crate) fn beat(&self, name: &'static str) {
         self.turn(name, false);
