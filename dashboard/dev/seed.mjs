@@ -76,7 +76,7 @@ export function seed({ jobs: count, queues: queueCount, now }) {
     });
 
   const refused = "POST https://shop.example/hook: 503 Service Unavailable, after 10.0 s\n  caused by: upstream connect error";
-  // One order whose settlement brought about a receipt that waits and the first of the dead webhooks.
+  // One order whose settlement caused a receipt that waits and the first of the dead webhooks.
   const order = add({ queue: "orders", kind: "orders.place", state: "completed", retention: "1d", attempt: 1, started_at: iso(now - 7_202_000), finished_at: iso(now - 7_201_000), due: iso(now - 7_202_000), payload: `{"order":7001}`, result: { placed: true } });
   const followUp = { "punctual-parent": order.id };
   add({ queue: "mail", kind: "mail.receipt", state: "scheduled", due: iso(now + 1_800_000), headers: followUp, payload: `{"to":"ann@example.org","order":7001}` });

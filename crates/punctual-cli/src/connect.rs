@@ -188,7 +188,7 @@ impl Connection {
     }
 }
 
-/// Whether a directory that is not there is made: only by commands that put jobs in. The others
+/// Whether a directory that is not there is made: only by commands that enqueue jobs. The others
 /// would answer a mistyped address with "no jobs".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Make {

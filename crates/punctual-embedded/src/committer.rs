@@ -256,7 +256,7 @@ impl Committer {
         rolled.is_ok()
     }
 
-    /// What time brings about without a call: maintenance, room on the disk, quiet.
+    /// What time causes without a call: maintenance, room on the disk, quiet.
     fn look_around(&mut self) {
         if self.log.bytes().abs_diff(self.pace.seen_bytes) > self.options.reserve_bytes / 8 {
             self.look_at_disk();

@@ -1,4 +1,4 @@
-//! Whose settle put a job in: a header of the job, as no engine keeps such a link.
+//! Whose settle enqueued a job: a header of the job, as no engine keeps such a link.
 
 use punctual::job::PARENT_HEADER;
 use punctual::{JobId, JobRecord, push};

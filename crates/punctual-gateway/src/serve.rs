@@ -68,7 +68,7 @@ impl Gateway {
         self
     }
 
-    /// Notifies this when a job is put in that is to be posted.
+    /// Notifies this when a job is enqueued that is to be posted.
     #[must_use]
     pub fn push_wakeup(mut self, push_wakeup: PushWakeup) -> Self {
         self.push_wakeup = push_wakeup;

@@ -15,7 +15,7 @@ pub enum Bug {
     NeighboursAreBlamed,
     /// A job that is asked to stop may be retried.
     CancelIsForgotten,
-    /// The effects of a settle that is refused or repeated are brought about.
+    /// The effects of a settle that is refused or repeated are caused.
     EffectsOutsideStep,
     /// The end of the process takes what was settled in it.
     FailoverForgets,

@@ -46,7 +46,7 @@ pub struct Fate {
     pub cancel_requested: bool,
     /// Under which lease it was settled last.
     pub settled: Option<Holding>,
-    /// How often its effect was brought about.
+    /// How often its effect was caused.
     pub effects: u8,
     /// Ticks that are left of its lease.
     pub left: u8,

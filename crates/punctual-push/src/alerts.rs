@@ -38,7 +38,7 @@ impl Default for AlertRules {
 /// Watches namespaces and posts alerts to a URL, as jobs of the operator's namespace in the queue
 /// `http:alerts`.
 ///
-/// With an alert a second job is put in, the all-clear: held, under a unique key, until the trouble
+/// With an alert a second job is enqueued, the all-clear: held, under a unique key, until the trouble
 /// is over. It is what is known of the trouble: several watchers, and one that was started again,
 /// find it and tell nothing twice. Both are of one serial group, so that nothing of a trouble is posted
 /// before what was said of it earlier.
@@ -52,7 +52,7 @@ pub struct Alerts {
     watched: Vec<Namespace>,
     url: String,
     rules: AlertRules,
-    /// Troubles that were seen, by key, and the all-clear of which both jobs were put in for sure; `None`
+    /// Troubles that were seen, by key, and the all-clear of which both jobs were enqueued for sure; `None`
     /// until the engine was asked.
     open: Option<BTreeMap<String, Option<JobId>>>,
     heartbeat: Option<Heartbeat>,
@@ -77,7 +77,7 @@ struct Trouble {
 /// An all-clear that is held.
 struct Clear {
     id: JobId,
-    /// It was put in so long ago that its alert may be forgotten.
+    /// It was enqueued so long ago that its alert may be forgotten.
     is_old: bool,
 }
 
@@ -177,7 +177,7 @@ impl Alerts {
         for key in over {
             self.goes_on();
             if let Some(clear) = held.get(&key) {
-                // Its group goes by due: behind the alert, which was put in after it.
+                // Its group goes by due: behind the alert, which was enqueued after it.
                 self.edit(clear.id, Action::Reschedule(Due::Now)).await?;
                 self.edit(clear.id, Action::RunNow).await?;
             }
@@ -232,7 +232,7 @@ impl Alerts {
         self.heartbeat.iter().for_each(Heartbeat::works);
     }
 
-    /// Puts in what is missing of the all-clear and the alert; the all-clear, once both are there.
+    /// Enqueues what is missing of the all-clear and the alert; the all-clear, once both are there.
     async fn begin(
         &self,
         key: &str,

@@ -108,7 +108,7 @@ impl Callbacks {
         }
     }
 
-    /// Looks once and puts in what was not told; how many callbacks these were.
+    /// Looks once and enqueues what was not told; how many callbacks these were.
     pub async fn look(&mut self) -> Result<usize> {
         let mut place = match self.place {
             Some(place) => place,

@@ -39,7 +39,7 @@ pub(crate) struct Leave {
     told: bool,
 }
 
-/// Why a job is put off without a try.
+/// Why a job is delayed without a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
     /// The host has as many deliveries as it may, and enough wait.

@@ -169,7 +169,7 @@ impl Posting {
         true
     }
 
-    /// Ends when there is a callback or an alert in a queue that is not known: whoever puts in the first one
+    /// Ends when there is a callback or an alert in a queue that is not known: whoever enqueues the first one
     /// may be any process.
     async fn ends_are_told(&self, known: &BTreeSet<String>) {
         let unknown = [push::CALLBACK_QUEUE, push::ALERT_QUEUE].map(String::from);

@@ -49,7 +49,7 @@ pub struct Pusher {
 const PER_HOST: usize = 16;
 /// How long a target may take to answer, if the job does not say.
 const TIMEOUT: Duration = seconds(30);
-/// How long a job is put off whose host is crowded, times the claims of it ..
+/// How long a job is delayed whose host is crowded, times the claims of it ..
 const CROWDED_WAIT: Duration = millis(250);
 /// .. up to so many.
 const CROWDED_TIMES_MAX: u32 = 8;
@@ -57,7 +57,7 @@ const CROWDED_TIMES_MAX: u32 = 8;
 const PLACE_WAIT_MAX: Duration = seconds(5);
 /// How much later than the worker a delivery may notice that its time is over.
 const TIMED_OUT_GRACE: Duration = seconds(1);
-/// How long a job without a target is put off: somebody else may know what to do with it.
+/// How long a job without a target is delayed: somebody else may know what to do with it.
 const AIMLESS_WAIT: Duration = seconds(60);
 
 impl Pusher {
@@ -112,7 +112,7 @@ impl Pusher {
     }
 
     /// Posts at most that many jobs to one host at the same time, 16 by default. Four times as many
-    /// may wait; more are put off, for 250 ms at first and 2 s at most.
+    /// may wait; more are delayed, for 250 ms at first and 2 s at most.
     #[must_use]
     pub fn per_host(mut self, most: usize) -> Self {
         self.hosts = Arc::new(Hosts::new(self.clock.clone(), most.max(1)));
@@ -177,7 +177,7 @@ impl Pusher {
         let patience = PLACE_WAIT_MAX.min(self.timeout_of(job) / 4);
         let mut leave = match self.enter(&host, patience).await {
             Ok(leave) => leave,
-            Err(busy) => return put_off(job, &host, busy),
+            Err(busy) => return delay(job, &host, busy),
         };
         let since = Stopwatch::start();
         let timeout = self.timeout_of(job);
@@ -194,7 +194,7 @@ impl Pusher {
                 }
                 leave = match self.enter(&host, Duration::ZERO).await {
                     Ok(leave) => leave,
-                    Err(busy) => return put_off(job, &host, busy),
+                    Err(busy) => return delay(job, &host, busy),
                 };
             }
         }
@@ -290,7 +290,7 @@ fn warn(host: &str) {
 }
 
 /// A job whose turn has not come: no failure, and not all at the same instant again.
-fn put_off(job: &JobRecord, host: &str, busy: Busy) -> Verdict {
+fn delay(job: &JobRecord, host: &str, busy: Busy) -> Verdict {
     let (span, text) = match busy {
         Busy::Crowded => (
             crowded_wait(job),
@@ -315,7 +315,7 @@ fn spread(job: &JobRecord, span: Duration) -> Duration {
     span + span.mul_f64((f64::from(low) + 1.0) / 1_024.0)
 }
 
-/// Put off with a word why; counts as no failure.
+/// Snoozed with a word why; counts as no failure.
 fn snooze(after: Duration, why: String) -> Verdict {
     let mut verdict = Verdict::new(Outcome::Snooze { after });
     verdict.error = Some(why.into());

@@ -77,7 +77,7 @@ local function add_uniform(batch, blob, k, n, at)
     for i = #ids, from + 1, -1 do ids[i], kv[2 * i - 1], kv[2 * i] = nil, nil, nil end
     error(refused, 0)
   end
-  batch.n, batch.sub = from + n, S.sub -- of the last call: in line nothing stands before it was put in
+  batch.n, batch.sub = from + n, S.sub -- of the last call: in line nothing stands before it was enqueued
   batch.parts[1].n = batch.n
   batch.calls[#batch.calls + 1] = {k, from, n, S.sub}
 end

@@ -183,7 +183,7 @@ function Group.ended(r, j, holds)
   Group.refresh(r, j.opts.g, row)
 end
 
--- A job of a group was put in or has settled.
+-- A job of a group was enqueued or has settled.
 function Group.member(r, j, joins)
   local group = j.opts.g
   local member = group .. '\0' .. Job.seq(j) .. j.id

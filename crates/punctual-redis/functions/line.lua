@@ -23,7 +23,7 @@ local function overflow_of(r, lane) return S.base .. ':x:' .. lane .. ':' .. r.n
 -- A claim that wants less than a chunk copies its rest: so chunks are small.
 local CHUNK = 100
 
--- Puts jobs in order at the end of a lane's list. `kind` as above; `sizes` bytes of each record if the kind is not
+-- Enqueues jobs order at the end of a lane's list. `kind` as above; `sizes` bytes of each record if the kind is not
 -- 0; `lo`, `hi` for kind 2.
 function Line.push(r, lane, ids, kind, sizes, lo, hi)
   local n, chunks = #ids, {}

@@ -96,7 +96,7 @@ function Outbox.call(base, blob)
   return mp.pack({e = out, old = since, n = S.now, i = M.instance})
 end
 
--- Forgets entries that their source has struck off, a bounded number a call.
+-- Forgets entries that their source has acknowledged, a bounded number a call.
 local function forget(source, till, before)
   call('HSET', S.base .. ':of', source, fmt('%d', till))
   local key = S.base .. ':oi:' .. source
@@ -105,7 +105,7 @@ local function forget(source, till, before)
 end
 
 -- deliver: takes effects that were posted elsewhere, each once. `t` is the source's instant at which they
--- were read; `k`: everything posted before the second instant was struck off by the first.
+-- were read; `k`: everything posted before the second instant was acknowledged by the first.
 -- Key: base. Argument: instance, map {f source, t, k, e list of [id, kind, bytes]}.
 -- Reply: map {v list of [verdict, id], st 1 if read too long ago, n, i}. Verdict 253: no such job here.
 function Outbox.deliver(base, blob)

@@ -81,7 +81,7 @@ end
 local OUTCOMES = {[0] = 'completed', 'retry', 'snooze', 'cancelled', 'dead', 'released'}
 local NUMBERS = {retry = 1, snooze = 2, cancelled = 3, dead = 4, released = 5}
 
--- Refuses an effect that could not be brought about.
+-- Refuses an effect that could not be caused.
 local function check_effect(kind, bytes, index)
   if kind == 0 then return Check.job(bytes, index) end
   if kind == 1 or kind == 3 then return Check.clear(bytes, index) end
@@ -477,7 +477,7 @@ function Settle.flush()
   if kv then call_many('HSET', S.k.b, kv) end
 end
 
--- Settles what a call hands in, the shard being open; its answer.
+-- Settles what a call settles, the shard being open; its answer.
 function Settle.run(blob)
   local answer = settle_small(blob)
   if answer then return answer end

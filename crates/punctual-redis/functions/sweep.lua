@@ -1,4 +1,4 @@
--- The sweep before every write: what time brings about is done, a bounded part of each kind.
+-- The sweep before every write: what time causes is done, a bounded part of each kind.
 do
 
 -- Expires pending jobs whose instant has passed; how many.

@@ -5,7 +5,7 @@ local TARGET = 'ID | QUEUE UNIQUE_KEY'
 
 -- In the order of a job's life: name, arguments, what it does, options, lines that say more.
 local PAGES = {
-  {'push', 'QUEUE PAYLOAD', 'puts a job in; due at once unless DELAY or AT says when', Text.push_options, {
+  {'push', 'QUEUE PAYLOAD', 'enqueues a job; due at once unless DELAY or AT says when', Text.push_options, {
     'The same ID again is a duplicate, so a push with an ID may be sent again after a lost reply.',
     'UNIQUE: at most one unsettled job of the queue holds the key; POLICY says what a second push does.',
     'GROUP: its jobs run one after the other. WAIT_FOR: held until an effect clears the name, or it is run now.',
@@ -28,7 +28,7 @@ local PAGES = {
     'JOB: is that job still of this lease? PROGRESS: a note that get shows. Both may stand more than once.',
     "FCALL %sextend 1 'punctual:{default/0}' TOKEN LEASE_MS 30000",
   }},
-  {'settle', 'TOKEN ID OUTCOME', 'hands in how an attempt ended; ID OUTCOME and options again for each more job', Text.settle_options, {
+  {'settle', 'TOKEN ID OUTCOME', 'settles an attempt; ID OUTCOME and options again for each more job', Text.settle_options, {
     'OUTCOME: completed, retry, snooze, cancelled, dead, released. AFTER: for snooze, and for retry instead of its policy.',
     'Jobs that are not named stay in the lease. The same settle again is answered repeated.',
     "FCALL %ssettle 1 'punctual:{default/0}' TOKEN ID completed RESULT ok",

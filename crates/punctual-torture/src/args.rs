@@ -25,7 +25,7 @@ use crate::verify;
 pub(crate) enum Command {
     /// Torture engines; exits with 1 if anything promised was broken
     Run(RunArgs),
-    /// Print the faults that a seed brings about
+    /// Print the faults that a seed causes
     Plan(PlanArgs),
     /// Judge kept histories again, below a folder
     Verify {
@@ -69,7 +69,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
 
-    /// Faults per cell, at most; no round begins after so many, those counted that jobs and callers bring about themselves
+    /// Faults per cell, at most; no round begins after so many, those counted that jobs and callers cause themselves
     #[arg(long, default_value_t = usize::MAX)]
     faults: usize,
 

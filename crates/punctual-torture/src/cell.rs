@@ -241,7 +241,7 @@ impl Cell {
         }
     }
 
-    /// Whether faults of a lane can be brought about.
+    /// Whether faults of a lane can be caused.
     pub(crate) fn is_hit_in(&self, lane: Lane) -> bool {
         let foreign = self.foreign.as_ref();
         foreign.is_none_or(|foreign| foreign.is_hit_in(lane))

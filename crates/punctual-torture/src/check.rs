@@ -158,12 +158,12 @@ pub(crate) struct Tally {
     /// Microseconds in which a fault held, and of how many.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub(crate) held: (u64, u64),
-    /// Faults brought about, by their number.
+    /// Faults caused, by their number.
     pub(crate) faults: BTreeMap<String, u64>,
     /// By number: of how many faults it was looked whether they met something, and how many did.
     #[serde(default)]
     pub(crate) felt: BTreeMap<String, (u64, u64)>,
-    /// Faults brought about, by what they do.
+    /// Faults caused, by what they do.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) kinds: BTreeMap<String, u64>,
     /// Jobs that are lost, by the number of the next fault that may take any.
@@ -208,7 +208,7 @@ impl Tally {
 }
 
 impl Tally {
-    /// Faults that were brought about.
+    /// Faults that were caused.
     pub(crate) fn all_faults(&self) -> u64 {
         self.faults.values().sum()
     }

@@ -57,7 +57,7 @@ pub(crate) enum Event {
     },
     /// It is not known whether leases were prolonged.
     ExtendUnknown { invoked: u64, tokens: Vec<Token> },
-    /// Ends of attempts are handed in.
+    /// Ends of attempts are settled.
     SettleInvoke { call: u64, ends: Vec<End> },
     /// They were answered, in the order sent.
     SettleOk {
@@ -118,11 +118,11 @@ pub(crate) enum Event {
     /// Sentinels named another master since a stamp, and no fault had them do so.
     FailedOver { since: u64 },
     /// At a kill of Redis: bytes that it had answered and not written yet, and how many writes it had
-    /// put off for a sync that was under way.
-    Unwritten { bytes: u64, put_off: u64 },
+    /// delayed for a sync that was under way.
+    Unwritten { bytes: u64, delayed: u64 },
     /// At a power cut: when each sync of the engine's log since the one before began, and was over.
     Syncs { spans: Vec<(u64, Option<u64>)> },
-    /// A fault is over, and what it hit runs again. `done` is false if it could not be brought about, `met` true
+    /// A fault is over, and what it hit runs again. `done` is false if it could not be caused, `met` true
     /// if it was counted that it met something.
     Healed {
         number: u64,

@@ -1,4 +1,4 @@
-//! An engine at an address that somebody else keeps: only what can be brought about from outside befalls it, and
+//! An engine at an address that somebody else keeps: only what can be caused from outside befalls it, and
 //! nothing in it is taken away but the jobs of the run.
 
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl Foreign {
         matches!(self, Self::Server { address, port: Some(_) } if address.starts_with("http:"))
     }
 
-    /// Whether faults of a lane can be brought about: those of servers would be its keeper's.
+    /// Whether faults of a lane can be caused: those of servers would be its keeper's.
     pub(crate) fn is_hit_in(&self, lane: Lane) -> bool {
         match lane {
             Lane::Workers => true,

@@ -44,7 +44,7 @@ pub(crate) struct Targets {
 /// How long what a fault hit may take until it runs again, on a machine that has other work too.
 const HEALS_MAX: Duration = seconds(90);
 
-/// Brings about the faults of a plan, lane by lane, and heals each; in rests none holds. Where faults take their time
+/// Causes the faults of a plan, lane by lane, and heals each; in rests none holds. Where faults take their time
 /// there are fewer until the next rest, or until the span is over, and a rest begins once the last one has healed.
 pub(crate) async fn carry_out(
     targets: &Targets,
@@ -168,7 +168,7 @@ impl Targets {
         &self.workers[fault.pick as usize % self.workers.len()]
     }
 
-    /// Brings a fault about and heals it; answers whether it was brought about.
+    /// Causes a fault and heals it; answers whether it was caused.
     async fn hit(&self, fault: &Fault) -> bool {
         match fault.lane {
             Lane::Workers => self.hit_worker(fault).await,
@@ -184,7 +184,7 @@ impl Targets {
         }
     }
 
-    /// Brings about what a fault is to meet.
+    /// Causes what a fault is to meet.
     async fn prepare(&self, fault: &Fault, history: &History) {
         if fault.kind == Kind::CutPower && self.cell == CellKind::EmbeddedInterval {
             disk::be_slow(self.spy.as_deref(), fault).await;
@@ -213,7 +213,7 @@ impl Targets {
             };
             history.note(Event::Unwritten {
                 bytes: number("aof_buffer_length:"),
-                put_off: number("aof_delayed_fsync:"),
+                delayed: number("aof_delayed_fsync:"),
             });
         }
     }

@@ -355,8 +355,8 @@ impl Kind {
         }
     }
 
-    /// Whether it is counted, where it is brought about, that something met it: bytes that were cut, syncs and writes
-    /// that were refused or slowed, strangers that were let in. It counts as brought about only then.
+    /// Whether it is counted, where it is caused, that something met it: bytes that were cut, syncs and writes
+    /// that were refused or slowed, strangers that were let in. It counts as caused only then.
     pub(crate) fn is_counted(self) -> bool {
         matches!(
             self,

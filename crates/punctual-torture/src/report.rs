@@ -62,7 +62,7 @@ pub(crate) fn line(round: &Round) -> String {
     text
 }
 
-/// Faults that were brought about, and how many of them met something: of all of them, unless it is of fewer that
+/// Faults that were caused, and how many of them met something: of all of them, unless it is of fewer that
 /// this was looked at.
 fn faults(tally: &Tally) -> (String, String) {
     let (looked, felt) = tally.all_felt();

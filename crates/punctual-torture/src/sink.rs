@@ -39,7 +39,7 @@ pub(crate) struct Rows {
     pub(crate) business: u64,
 }
 
-/// An effect of a job, under the lease it was brought about.
+/// An effect of a job, under the lease it was caused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effect {
     pub(crate) job: JobId,

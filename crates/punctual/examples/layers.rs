@@ -28,7 +28,7 @@ async fn measured(ctx: Context, next: Next) -> Verdict {
     verdict
 }
 
-/// Puts off what is not allowed now, without calling the handler.
+/// Delays what is not allowed now, without calling the handler.
 async fn by_day_only(ctx: Context, next: Next) -> Verdict {
     if ctx.header("when") == Some("night") {
         let after = minutes(480);

@@ -105,7 +105,7 @@ impl fmt::Display for Namespace {
 /// same ids again to learn which.
 #[async_trait]
 pub trait Engine: Send + Sync + fmt::Debug + 'static {
-    /// Puts jobs in. Answers after the durability that the reply names, one receipt per job in order.
+    /// Enqueues jobs. Answers after the durability that the reply names, one receipt per job in order.
     ///
     /// The same id again answers `duplicate` with the same receipt, `id_conflict` if queue, kind,
     /// payload, content type or headers differ. A job with `history` is imported as it was.
@@ -120,7 +120,7 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
     /// Prolongs leases, carries progress, and answers which jobs are lost or asked to stop.
     async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended>;
 
-    /// Hands in how attempts ended, whole leases or parts of them, with their effects.
+    /// Settles attempts: whole leases or parts of them, with their effects.
     ///
     /// A job's outcome and its effects stand or fall together. A settlement under an old token
     /// answers `lease_lost` and changes nothing; the same settlement again answers `repeated`.

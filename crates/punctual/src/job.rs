@@ -52,7 +52,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
     const QUEUE: &str = "default";
 }
 
-/// How an attempt ended, as the worker hands it in.
+/// How an attempt ended, as the worker settles it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -77,7 +77,7 @@ pub enum Outcome {
     Released,
 }
 
-/// What a settle brings about besides its outcome, in the same step.
+/// What a settle causes besides its outcome, in the same step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Effect {

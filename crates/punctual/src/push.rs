@@ -43,7 +43,7 @@ pub fn is_queue(name: &str) -> bool {
     name.starts_with(QUEUE_PREFIX)
 }
 
-/// Has a job posted to a URL when it is due: names the target in its headers and puts it in the
+/// Has a job posted to a URL when it is due: names the target in its headers and enqueues it the
 /// pushed queue of the same name, `mail` into `http:mail`, none into [`DEFAULT_QUEUE`]. Its kind
 /// stays.
 ///

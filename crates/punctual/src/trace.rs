@@ -1,5 +1,5 @@
 //! What headers say of where a job comes from: its W3C trace context, shown by its span and passed on to what it brings
-//! about, and the job that brought it about.
+//! about, and the job that caused it.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ pub(crate) fn cause(headers: &Headers) -> Cow<'_, Headers> {
     Cow::Borrowed(headers)
 }
 
-/// Has a job go on with the trace of what brings it about, unless it has a `traceparent` of its own.
+/// Has a job go on with the trace of what causes it, unless it has a `traceparent` of its own.
 ///
 /// `tracestate` comes along unless it has that. What would not fit into `header_bytes_max`
 /// ([`Limits::header_bytes`](crate::Limits)) is left out: a job is worth more than its trace.

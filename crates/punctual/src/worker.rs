@@ -1,4 +1,4 @@
-//! The worker: claims due jobs, runs their handlers, and hands in how they ended.
+//! The worker: claims due jobs, runs their handlers, and settles how they ended.
 //!
 //! A run has four loops, each supervised: the claimer, the heartbeats of the leases, the watch
 //! over what runs too long, and the settler. What they share is one board under a short lock.
@@ -94,12 +94,12 @@ use crate::time::{Timestamp, days, millis, seconds};
 ///   again. Code that blocks its thread cannot be aborted: after a second more its slot is given
 ///   up and counted as leaked. Put blocking code in `tokio::task::spawn_blocking`.
 /// - Errors of the engine are waited out, 50 ms to 5 s at a time; nothing needs a restart.
-/// - A kind it has no handler for is put off, never failed.
+/// - A kind it has no handler for is delayed, never failed.
 /// - Jobs that crashed two workers are run with nothing beside them (see [`isolated`](Self::isolated)).
 ///
 /// # What it shows
 /// Through `tracing`, a span `job` per attempt (id, kind, queue, attempt, and `traceparent` from the
-/// header of that name) and an event per step, never a payload. What an attempt brings about by
+/// header of that name) and an event per step, never a payload. What an attempt causes by
 /// [`Context::then`] goes on with its W3C trace context. Through the `metrics` facade, with the recorder installed before the run, by
 /// `queue` and `kind` (its own queues and registered kinds, all others as `other`):
 /// `punctual_claimed_total`, `punctual_settled_total` (and `outcome`), `punctual_retries_total`,

@@ -16,7 +16,7 @@ export function parentOf(headers: Job["headers"]): string | null {
   return isId(value) ? value.trim().toLowerCase() : null;
 }
 
-/** Headers of a copy: a person brought it about. */
+/** Headers of a copy: a person caused it. */
 export function withoutParent(headers: Job["headers"]): Job["headers"] {
   const left = headerPairs(headers).filter((pair) => !isParent(pair));
   return left.length ? (Array.isArray(headers) ? left : Object.fromEntries(left)) : undefined;

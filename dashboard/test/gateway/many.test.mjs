@@ -81,7 +81,7 @@ test("a hundred thousand jobs scroll to their end, and only those in sight are d
     await page.getByRole("button", { name: "Go on" }).click();
     await page.getByText("100,000 examined").waitFor();
   });
-  // All of them are put off by one edit, counted first.
+  // All of them are delayed by one edit, counted first.
   await visit(browser, gateway, "#/queues/orders/scheduled", async (page) => {
     page.setDefaultTimeout(120_000);
     await page.locator(".job[data-id] input").first().click();

@@ -288,7 +288,7 @@ test("four jobs of a worker that never says how busy it is fill its four slots",
   await own.stop();
 });
 
-test("the form enqueues, the job explains itself, is put off and put back, and cancelled", async () => {
+test("the form enqueues, the job explains itself, is delayed and put back, and cancelled", async () => {
   await onPage("#/enqueue?queue=orders", async (page) => {
     await page.fill("textarea", '{"n": 9007199254740993}');
     await page.fill("input[name=due]", "30m");

@@ -11,7 +11,7 @@ use crate::{Options, in_turns, raw};
 const PATIENCE: Duration = Duration::from_secs(60);
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// One run: jobs put in, then run.
+/// One run: jobs enqueued, then run.
 struct Life {
     enqueue_cpu_us: f64,
     work_cpu_us: f64,

@@ -70,7 +70,7 @@ impl Under {
         receipts
     }
 
-    /// Puts jobs in and brings them to the state that the edit takes them from.
+    /// Enqueues jobs and brings them to the state that the edit takes them from.
     fn prepare(&self, edit: &Edit, name: &str) {
         self.enqueue(&edit.jobs(name));
         if edit.from != "dead" {

@@ -240,7 +240,7 @@ fn damage_of_the_store_is_found_by_the_doctor_and_never_copied() {
     }
 }
 
-/// Puts jobs in, with so small a checkpoint that most of them are in the store.
+/// Enqueues jobs, with so small a checkpoint that most of them are in the store.
 #[tokio::main(flavor = "current_thread")]
 async fn fill_the_store(punctual: &Punctual) {
     let options = Options::default().checkpoint_bytes(20_000);

@@ -25,7 +25,7 @@ fn metrics_named_in(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// A job that is put in, claimed and failed; the requests and the answers.
+/// A job that is enqueued, claimed and failed; the requests and the answers.
 fn one_attempt(server: &Server, payload: &str, said: &str) -> String {
     let body = format!(
         "{{\"queue\":\"mail\",\"payload\":\"{payload}\",\"headers\":{{\"h\":\"{payload}\"}}}}"
@@ -51,7 +51,7 @@ fn the_grafana_dashboard_asks_only_for_metrics_that_are_served() {
         |it| it,
     );
     one_attempt(&server, "x", "y");
-    // The first job with a target brings about a worker in the server, which counts too.
+    // The first job with a target causes a worker in the server, which counts too.
     let posted = r#"{"queue":"mail","target":"https://1.1.1.1/","delay":"1h"}"#;
     let put = server.request("POST /v1/jobs", posted);
     assert!(put.starts_with("HTTP/1.1 201"), "{put}");

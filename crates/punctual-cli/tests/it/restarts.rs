@@ -132,7 +132,7 @@ fn start(punctual: &Punctual, port: u16) -> Server {
     Server::of(command.spawn().expect("it starts"))
 }
 
-/// Puts in jobs until the end; those that were acknowledged.
+/// Enqueues jobs until the end; those that were acknowledged.
 async fn produce(mut client: Client, ends: Arc<AtomicBool>) -> BTreeSet<String> {
     let mut acknowledged = BTreeSet::new();
     while !ends.load(Ordering::Relaxed) {
@@ -237,7 +237,7 @@ async fn a_restart_loop_under_load_fails_no_request_and_loses_nothing() {
     let all = completed.len();
     let completed: BTreeSet<String> = completed.into_iter().collect();
     assert_eq!(completed.len(), all, "each was done once");
-    // What was put in is never lost.
+    // What was enqueued is never lost.
     let lost: Vec<_> = acknowledged.difference(&completed).collect();
     assert_eq!(lost, Vec::<&String>::new());
     assert_eq!(server.end(), Some(0));

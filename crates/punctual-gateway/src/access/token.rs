@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq;
 pub enum Scope {
     /// To look at everything.
     Read = 1,
-    /// To put jobs in.
+    /// To enqueue jobs.
     Enqueue = 2,
     /// To claim, extend and settle.
     Work = 4,

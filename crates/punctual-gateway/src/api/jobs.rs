@@ -1,4 +1,4 @@
-//! `/v1/jobs`: put in, look at, change one.
+//! `/v1/jobs`: enqueue, look at, change one.
 
 use axum::Json;
 use axum::extract::{Path, Request, State};

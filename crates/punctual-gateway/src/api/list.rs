@@ -49,7 +49,7 @@ pub(super) struct ListQuery {
     unique: Option<String>,
     /// The group key, with `queue`.
     group: Option<String>,
-    /// The job whose settle put them in, as their header `punctual-parent` names it.
+    /// The job whose settle enqueued them, as their header `punctual-parent` names it.
     #[param(value_type = Option<Id>)]
     parent: Option<String>,
     /// 1 to 200, or 1,000 without payloads; 50 by default.

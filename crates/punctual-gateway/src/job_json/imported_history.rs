@@ -18,7 +18,7 @@ pub(super) struct PastLine {
     attempt: u32,
     started_at: Instant,
     ended_at: Instant,
-    /// `retry`, `snooze`, `cancelled`, `dead` or `released` as its worker handed it in, `crashed`
+    /// `retry`, `snooze`, `cancelled`, `dead` or `released` as its worker settled it, `crashed`
     /// if its lease ran out.
     outcome: String,
     /// The worker that ran it, if that is known.

@@ -90,7 +90,7 @@ async fn a_message_of_two_lengths_is_refused_and_the_connection_closed() {
             1,
             "{lines:?}: {answer}"
         );
-        assert_eq!(jobs(&under).await, 0, "{lines:?} put a job in");
+        assert_eq!(jobs(&under).await, 0, "{lines:?} enqueued a job");
     }
 }
 
@@ -119,7 +119,7 @@ async fn a_line_that_ends_in_a_bare_line_feed_is_refused_and_the_connection_clos
         let answer = said(&under, bytes.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 400 "), "{bytes:?}: {answer:?}");
     }
-    assert_eq!(jobs(&under).await, 0, "one of them put a job in");
+    assert_eq!(jobs(&under).await, 0, "one of them enqueued a job");
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn a_body_whose_chunks_are_no_good_puts_nothing_in() {
             1,
             "{shown:?}: {answer}"
         );
-        assert_eq!(jobs(&under).await, 0, "{shown:?} put a job in");
+        assert_eq!(jobs(&under).await, 0, "{shown:?} enqueued a job");
     }
 }
 
@@ -224,7 +224,7 @@ async fn a_body_that_is_cut_off_puts_nothing_in() {
             answer.is_empty() || answer.starts_with("HTTP/1.1 400 "),
             "{lines:?}: {answer}"
         );
-        assert_eq!(jobs(&under).await, 0, "{lines:?} put a job in");
+        assert_eq!(jobs(&under).await, 0, "{lines:?} enqueued a job");
     }
 }
 

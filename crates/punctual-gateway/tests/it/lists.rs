@@ -112,7 +112,7 @@ async fn follow_ups_name_the_job_whose_settle_put_them_in_and_are_found_by_it() 
             {"enqueue": {"queue": "named", "id": chosen}},
             {"enqueue": {"queue": "of-another", "headers": {"Punctual-Parent": other}}},
             {"enqueue": {"queue": "full", "headers": full}}])),
-        // Who chose the id means one job, whoever brings it about first.
+        // Who chose the id means one job, whoever causes it first.
         ends(other, json!([{"enqueue": {"queue": "next"}}, {"enqueue": {"queue": "named", "id": chosen}}]))]}]});
     let settled = under
         .send("POST", "/v1/settlements", settle.to_string())

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Under, serve};
 
-/// Puts in jobs, and completes so many of them with these latenesses.
+/// Enqueues jobs, and completes so many of them with these latenesses.
 async fn work(under: &Under, queue: &str, jobs: usize, lateness_us: &[u64]) {
     let body = json!(vec![json!({"queue": queue}); jobs]).to_string();
     under.send("POST", "/v1/jobs", body).await;

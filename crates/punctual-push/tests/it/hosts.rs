@@ -105,7 +105,7 @@ async fn a_host_has_no_more_deliveries_than_it_may_and_others_go_past_it() {
     quick.until_seen(1).await;
     assert_eq!(slow.most.load(Ordering::SeqCst), 2);
     // What found neither a place nor room to wait comes back, and counts no failure.
-    let put_off = async {
+    let delay = async {
         loop {
             let mut back = 0;
             for id in &slow_ids {
@@ -119,13 +119,13 @@ async fn a_host_has_no_more_deliveries_than_it_may_and_others_go_past_it() {
             tokio::task::yield_now().await;
         }
     };
-    within(seconds(60), put_off).await.expect("two are put off");
+    within(seconds(60), delay).await.expect("two are delayed");
 
     slow.status(200);
     for _ in 0..2 {
         gate.notify_waiters();
     }
-    // Those that were put off fall due again as time goes on.
+    // Those that were delayed fall due again as time goes on.
     while slow.seen().len() < 12 {
         let before = slow.seen().len();
         under.clock.advance(millis(1_500));

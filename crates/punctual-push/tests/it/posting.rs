@@ -38,7 +38,7 @@ impl Running {
 #[tokio::test]
 async fn queues_are_found_at_the_start_by_the_bell_and_by_looking() {
     let server = Server::start(204).await;
-    // The clock stands still: what was put off would not come back.
+    // The clock stands still: what was delayed would not come back.
     let under = Under::new(server.guard()).with(|pusher| pusher.per_host(1_000));
     let push_wakeup = PushWakeup::default();
     under.enqueue(&server.url()).await;

@@ -112,7 +112,7 @@ async fn every_attempt_has_the_same_id_and_a_signature_of_its_own_time() {
 const SIGNED_AT_START: &str = "v1,7j4fVDGK7cRueQ98FVdaShkDsrx/ap2oXXnSTVPQ8RQ= v1,+PficIMqUrxpdXQeJhG9JAcofWYqojZCI8nsg8/lbs8=";
 
 #[tokio::test]
-async fn a_job_without_a_target_goes_to_that_of_the_worker_or_is_put_off() {
+async fn a_job_without_a_target_goes_to_that_of_the_worker_or_is_delayed() {
     let server = Server::start(204).await;
     let aimless = || NewJob {
         queue: "http:mail".into(),

@@ -59,7 +59,7 @@ impl Calls {
         tokio::spawn(async move { self.deliver_old(&from).await });
     }
 
-    /// Reads entries, delivers them in their order, and strikes off what has arrived, though one
+    /// Reads entries, delivers them in their order, and acknowledges what has arrived, though one
     /// target may fail.
     async fn deliver_round(
         &self,

@@ -208,7 +208,7 @@ async fn a_bundle_is_claimed_and_settled_in_parts() {
     place.all_forgotten().await;
 }
 
-/// In the order of the lease, as workers hand them in, across the ends of bundles; and in none.
+/// In the order of the lease, as workers settle them, across the ends of bundles; and in none.
 #[tokio::test]
 async fn parts_of_a_lease_of_several_bundles_complete_what_they_name_and_nothing_else() {
     let place = Place::new().await;

@@ -258,8 +258,8 @@ async fn a_node_worker_survives_a_lost_lease() {
     a_lost_lease_is_survived(Language::Node, Language::Python).await;
 }
 
-/// The server takes no writes when a job has ended: what it came to is handed in later.
-async fn a_refused_settle_is_handed_in_later(language: Language) {
+/// The server takes no writes when a job has ended: what it came to is settled later.
+async fn a_refused_settle_is_settled_later(language: Language) {
     let hand = Hand::new().await;
     let [short, long] = push_two(&hand, r#"{"seconds":1}"#);
     let worker = Worker::with_lease(language, &hand, "30000");
@@ -273,12 +273,12 @@ async fn a_refused_settle_is_handed_in_later(language: Language) {
 
 #[tokio::test]
 async fn a_python_worker_survives_a_refused_settle() {
-    a_refused_settle_is_handed_in_later(Language::Python).await;
+    a_refused_settle_is_settled_later(Language::Python).await;
 }
 
 #[tokio::test]
 async fn a_node_worker_survives_a_refused_settle() {
-    a_refused_settle_is_handed_in_later(Language::Node).await;
+    a_refused_settle_is_settled_later(Language::Node).await;
 }
 
 /// The server is away when a worker that holds a lease is asked to end.

@@ -46,7 +46,7 @@ async fn in_shards(cluster: &TestCluster) -> RedisEngine {
     RedisEngine::connect(options).await.expect("it is there")
 }
 
-/// Puts jobs in until each shard that is there has got some.
+/// Enqueues jobs until each shard that is there has got some.
 async fn enqueue_some(engine: &RedisEngine, count: usize) -> Vec<JobId> {
     let mut ids = Vec::new();
     while ids.len() < count {

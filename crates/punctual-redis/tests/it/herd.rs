@@ -25,7 +25,7 @@ fn due_in(delay: std::time::Duration) -> NewJob {
     }
 }
 
-/// Puts jobs in, and hears what wakes them.
+/// Enqueues jobs, and hears what wakes them.
 async fn enqueue(engine: &RedisEngine, jobs: Vec<NewJob>) {
     engine.enqueue(&here(), jobs).await.expect("enqueue");
     woken(engine).await;

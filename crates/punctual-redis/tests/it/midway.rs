@@ -1,4 +1,4 @@
-//! Calls that end midway: what time had brought about before that stands, and is counted.
+//! Calls that end midway: what time had caused before that stands, and is counted.
 
 use punctual::time::{Stopwatch, seconds};
 use punctual::{ErrorKind, JobId};

@@ -92,7 +92,7 @@ impl Timed {
 }
 
 #[tokio::test]
-async fn effects_under_keys_of_every_shard_are_brought_about_at_once() {
+async fn effects_under_keys_of_every_shard_are_caused_at_once() {
     let server = TestServer::start();
     let engine = connect(&format!("{}?shards=2", server.address())).await;
     enqueue(&engine).await.expect("enqueue");
@@ -111,13 +111,13 @@ async fn effects_under_keys_of_every_shard_are_brought_about_at_once() {
     let keys = server.cli(&["KEYS", "punctual:{default/*}:o*"]);
     assert!(
         !keys.contains(":o\n") && !keys.contains(":ot"),
-        "all were struck off: {keys}"
+        "all were acknowledged: {keys}"
     );
     assert_eq!(take_followers(&engine).await.len(), 8);
 }
 
 /// A settle with effects is cut for good at one byte of all that goes to and fro until they are
-/// struck off: the engine is dead from then on.
+/// acknowledged: the engine is dead from then on.
 async fn dies_at(server: &TestServer, now: Timestamp, way: Way, bytes: usize) -> (bool, Timestamp) {
     let proxy = Proxy::to(server.port()).await;
     let dying = Timed::at(&proxy.address(), now).await;

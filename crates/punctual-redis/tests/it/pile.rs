@@ -78,7 +78,7 @@ impl Pile {
         self.clock.set(now);
     }
 
-    /// All that time has brought about, slice by slice.
+    /// All that time has caused, slice by slice.
     pub(crate) async fn maintain(&mut self) {
         loop {
             let duties = self.engine.maintain();

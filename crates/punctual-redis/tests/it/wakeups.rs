@@ -224,7 +224,7 @@ const ASKED_MAX: usize = 50;
 async fn a_job_is_on_time_and_never_early() {
     let server = TestServer::start();
     let [producer, worker, asker] = engines(&server).await;
-    // Who asks of the same namespace would bring about what is due.
+    // Who asks of the same namespace would cause what is due.
     let elsewhere = Namespace::new("elsewhere").expect("a good name");
     for delay in [millis(40), millis(90), millis(150)] {
         let job = NewJob {

@@ -9,7 +9,7 @@ use super::stories::{Case, FaultSpan};
 /// The verdict that what is lost was acknowledged shortly before a fault that may take it.
 pub(super) const BOUNDED: &str = "L no more is lost than said";
 
-/// L: a job that is lost was acknowledged so shortly before a power cut, or a kill that met what Redis had put off to
+/// L: a job that is lost was acknowledged so shortly before a power cut, or a kill that met what Redis had delayed to
 /// write; or while that was under way.
 pub(super) fn loses_no_more(case: &Case) -> Verdict {
     let mut verdict = Verdict::new(BOUNDED);
@@ -69,7 +69,7 @@ impl Bound<'_> {
             "F03" if self.case.unwritten.iter().any(|met| span.contains(met)) => {
                 Some(self.most + TURN)
             }
-            // What comes after Redis was asked what it has put off.
+            // What comes after Redis was asked what it has delayed.
             "F03" => Some(0),
             _ => None,
         }

@@ -34,7 +34,7 @@ impl Story {
 }
 
 /// A job that was cancelled stays so: an active one is asked to stop instead, so what is `done` waited, and no end of it was
-/// taken that is for good, nor one that was handed in after the answer.
+/// taken that is for good, nor one that was settled after the answer.
 pub(super) fn hold(
     case: &Case,
     id: &JobId,

@@ -1,11 +1,11 @@
-//! I7: failures are those that were handed in, crashes the rest.
+//! I7: failures are those that were settled, crashes the rest.
 
 use super::stories::{Answer, Case, Grant, Story};
 use super::{Tally, Verdict};
 use crate::event::Verdict as Said;
 
-/// I7: attempts before a claim are failures, crashes, and those handed back or put off; and of the
-/// failures and of those handed back there are as many as were handed in.
+/// I7: attempts before a claim are failures, crashes, and those handed back or delayed; and of the
+/// failures and of those handed back there are as many as were settled.
 pub(super) fn attempts(case: &Case, _tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I7 attempts add up");
     for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
@@ -15,7 +15,7 @@ pub(super) fn attempts(case: &Case, _tally: &mut Tally) -> Verdict {
             let rest = (grant.attempt - 1).checked_sub(grant.failures + grant.crashes);
             verdict.check(failed.hold(grant.failures), || {
                 format!(
-                    "{id}: attempt {} has {} failures, {failed:?} were handed in",
+                    "{id}: attempt {} has {} failures, {failed:?} were settled",
                     grant.attempt, grant.failures
                 )
             });
@@ -38,7 +38,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Attempts before a claim that were handed in with one of these outcomes. After a power cut an
+    /// Attempts before a claim that were settled with one of these outcomes. After a power cut an
     /// attempt may be counted again; its end then comes after a claim that was forgotten.
     fn of(story: &Story, claim: &Grant, outcomes: &[&str]) -> Self {
         let mut bounds = Self { least: 0, most: 0 };

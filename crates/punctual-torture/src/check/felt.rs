@@ -33,7 +33,7 @@ const NEXT_US: u64 = 1_000_000;
 const OF_ENQUEUES: &str = "F18";
 
 impl Case {
-    /// How many faults of each number were brought about; handlers that ended their process are F30,
+    /// How many faults of each number were caused; handlers that ended their process are F30,
     /// calls that were given up F35.
     pub(crate) fn count_faults(&self) -> BTreeMap<String, u64> {
         let faults = self.faults.iter().filter(|fault| fault.done);
@@ -108,7 +108,7 @@ pub(super) fn busy(accounts: &[Account], gone: &HashMap<String, u64>) -> Vec<Bus
 /// The calls and leases of one process.
 #[derive(Debug, Default)]
 struct OfProcess {
-    /// By verb and number: since when, and what is handed in.
+    /// By verb and number: since when, and what is settled.
     open: HashMap<(Verb, u64), (u64, Vec<Attempt>)>,
     /// By job and attempt: since when, and until when at most.
     held: HashMap<Attempt, (u64, u64)>,

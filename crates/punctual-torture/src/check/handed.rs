@@ -1,4 +1,4 @@
-//! How the ends that were handed in for a job were taken.
+//! How the ends that were settled for a job were taken.
 
 use punctual::State;
 
@@ -29,8 +29,8 @@ impl Handed {
 }
 
 impl Story {
-    /// The state for good that an end brought about, as far as that is known: it was answered so, or that it had been
-    /// handed in before, and nothing else was under its lease. An engine knows the attempt again, not its outcome.
+    /// The state for good that an end caused, as far as that is known: it was answered so, or that it had been
+    /// settled before, and nothing else was under its lease. An engine knows the attempt again, not its outcome.
     pub(super) fn settled_by(&self, end: &Handed) -> Option<State> {
         match &end.answer {
             Answer::Known(_, Verdict::Settled(state, _)) => {
@@ -94,7 +94,7 @@ impl Story {
     }
 }
 
-/// The state for good that an outcome brings about, if it does whatever else is asked.
+/// The state for good that an outcome causes, if it does whatever else is asked.
 fn for_good(outcome: &str) -> Option<State> {
     match outcome {
         "completed" => Some(State::Completed),

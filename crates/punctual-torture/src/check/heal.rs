@@ -126,7 +126,7 @@ fn is_ready(case: &Case, id: &JobId, job: &Story, rest: u64) -> bool {
     at + sent.after <= rest + SOON_US && is_new && waits
 }
 
-/// How many faults were brought about that do the same.
+/// How many faults were caused that do the same.
 pub(super) fn kinds(case: &Case) -> BTreeMap<String, u64> {
     let mut kinds = BTreeMap::new();
     for fault in case.faults.iter().filter(|fault| fault.done) {

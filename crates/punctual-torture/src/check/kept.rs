@@ -12,7 +12,7 @@ use crate::fate::Fate;
 /// The verdict that acknowledged jobs are kept.
 pub(super) const KEPT: &str = "I1 nothing lost";
 
-/// I1: an acknowledged job has one terminal state, which something brought about: a handler, a cancel, another job
+/// I1: an acknowledged job has one terminal state, which something caused: a handler, a cancel, another job
 /// that took its place.
 pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new(KEPT);

@@ -1,4 +1,4 @@
-//! Part of I1: how a job stands at the last look follows from what was handed in and asked for.
+//! Part of I1: how a job stands at the last look follows from what was settled and asked for.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::look::Seen;
 /// As many failures bury a job.
 const ATTEMPTS_MAX: usize = 20;
 
-/// What may have brought about how jobs ended, besides what was handed in for them.
+/// What may have caused how jobs ended, besides what was settled for them.
 pub(super) struct Causes<'a> {
     case: &'a Case,
     /// Jobs that take the place of another one under their key, if they took effect.
@@ -33,7 +33,7 @@ impl<'a> Causes<'a> {
         Self { case, takers }
     }
 
-    /// Holds the state at the last look against what brings it about.
+    /// Holds the state at the last look against what causes it.
     pub(super) fn explain(&self, id: &JobId, story: &Story, seen: &Seen, verdict: &mut Verdict) {
         let settled = story.settled_at().map(|place| &story.ends[place]);
         if let Some(state) = settled.and_then(|end| story.settled_by(end)) {
@@ -44,7 +44,7 @@ impl<'a> Causes<'a> {
         let may_have = |outcome| story.may_have_ended_as(self.case, outcome);
         match seen.state {
             State::Completed => verdict.check(may_have("completed"), || {
-                format!("{id} is completed, and nobody handed that in")
+                format!("{id} is completed, and nobody settled that")
             }),
             State::Dead => {
                 let may_be = may_have("dead") || self.may_be_buried(story, seen);

@@ -118,7 +118,7 @@ fn ended(
     (!died_before).then_some(over)
 }
 
-/// I3: what is handed in under an old lease is refused and changes nothing.
+/// I3: what is settled under an old lease is refused and changes nothing.
 pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I3 stale holders are powerless");
     for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {

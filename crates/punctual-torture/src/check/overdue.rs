@@ -1,5 +1,5 @@
 //! What was accepted under a lease that had run out, though nobody had claimed its jobs since: every call first
-//! rescues, so the one that hands it in finds no lease any more.
+//! rescues, so the one that settles it finds no lease any more.
 
 use std::collections::HashMap;
 

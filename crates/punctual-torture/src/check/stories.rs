@@ -402,7 +402,7 @@ impl Case {
                 // It may have taken what a planned one may.
                 Event::FailedOver { since } => self.faults.push(FaultSpan {
                     id: "F21".into(),
-                    what: "a failover that no fault brought about".into(),
+                    what: "a failover that no fault caused".into(),
                     from: since,
                     until: at,
                     done: false,

@@ -78,7 +78,7 @@ pub(crate) struct Grant {
     pub(crate) died: Option<u64>,
 }
 
-/// An end of an attempt, as handed in once.
+/// An end of an attempt, as settled once.
 #[derive(Debug, Clone)]
 pub(crate) struct Handed {
     pub(crate) invoked: u64,

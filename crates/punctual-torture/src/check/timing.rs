@@ -93,7 +93,7 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
     verdict
 }
 
-/// When a job that was retried or put off is due at the earliest, by the span that was asked for, and when it is, by the
+/// When a job that was retried or delayed is due at the earliest, by the span that was asked for, and when it is, by the
 /// answer.
 fn asked_again(story: &Story, end: &Handed) -> Option<(u64, u64)> {
     let Answer::Known(now, Said::Settled(_, Some(due))) = end.answer else {

@@ -1,4 +1,4 @@
-//! Failovers that no fault brought about: on a machine that has other work sentinels may take a master for gone.
+//! Failovers that no fault caused: on a machine that has other work sentinels may take a master for gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -34,7 +34,7 @@ impl Failovers {
         failovers
     }
 
-    /// Takes note of what a fault brought about; answers whether there is more than was known, and since when that was.
+    /// Takes note of what a fault caused; answers whether there is more than was known, and since when that was.
     pub(crate) async fn expect(&self) -> Option<u64> {
         let epoch = epoch(&*self.servers.lock().await);
         let before = self.epoch.fetch_max(epoch, Relaxed);
@@ -48,7 +48,7 @@ impl Failovers {
         let mut since = None;
         while let Some(before) = self.expect().await {
             since.get_or_insert(before);
-            let what = "a failover that no fault brought about to be over";
+            let what = "a failover that no fault caused to be over";
             waits.on(HEALS_MAX, what, self.is_over()).await;
         }
         if let Some(since) = since {

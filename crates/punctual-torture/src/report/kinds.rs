@@ -12,7 +12,7 @@ use crate::sums::Run;
 struct Asked {
     id: &'static str,
     what: &'static str,
-    /// What brings it about; nothing yet does if there is none.
+    /// What causes it; nothing yet does if there is none.
     kind: Option<Kind>,
     cells: &'static [CellKind],
     asked: u64,
@@ -59,7 +59,7 @@ const ASKED: [Asked; 12] = [
     asked("F23", "master killed", Some(Kind::KillEngine), CLUSTER, 50),
 ];
 
-/// How often each was brought about; of runs before kinds were counted nobody knows.
+/// How often each was caused; of runs before kinds were counted nobody knows.
 pub(super) fn table(runs: &[Run]) -> String {
     let mut table = String::from("| fault | kind | times | asked |\n| --- | --- | --: | --: |\n");
     for asked in ASKED {

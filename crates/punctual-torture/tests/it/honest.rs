@@ -27,7 +27,7 @@ fn is_held_to_its_bound(run: &Run) -> bool {
 
 /// Redis said of itself, before a kill, that it had answered what it had not written; or what was lost is what it answered
 /// once it had been asked.
-fn was_put_off(run: &Run) -> bool {
+fn was_delayed(run: &Run) -> bool {
     sum(run, "unwritten") > 0 || sum(run, "oldest_lost") == 0
 }
 
@@ -47,7 +47,7 @@ fn loses(cell: &str) {
         println!("{}", run.said());
         let lost = kept_and_lost(&run).1;
         assert!(
-            cell != "redis-everysec-slow" || lost == 0 || was_put_off(&run),
+            cell != "redis-everysec-slow" || lost == 0 || was_delayed(&run),
             "{}",
             run.said()
         );
@@ -87,9 +87,9 @@ fn redis_that_syncs_each_second_loses_in_a_kill_while_a_sync_is_slow() {
     loses("redis-everysec-slow");
 }
 
-/// Whether a kill meets what Redis put off to write is the disk's chance; it says so itself, and else loses nothing.
+/// Whether a kill meets what Redis delayed to write is the disk's chance; it says so itself, and else loses nothing.
 #[test]
-fn redis_that_syncs_each_second_loses_in_a_kill_only_what_it_had_put_off() {
+fn redis_that_syncs_each_second_loses_in_a_kill_only_what_it_had_delayed() {
     let run = run(&[
         "--engine",
         "redis-everysec",
@@ -102,7 +102,7 @@ fn redis_that_syncs_each_second_loses_in_a_kill_only_what_it_had_put_off() {
     assert!(is_held_to_its_bound(&run), "{}", run.said());
     let (acknowledged, lost) = kept_and_lost(&run);
     assert!(acknowledged > lost, "{}", run.said());
-    assert!(lost == 0 || was_put_off(&run), "{}", run.said());
+    assert!(lost == 0 || was_delayed(&run), "{}", run.said());
     let rounds = run.rounds();
     let kills = |round: &Value| round["findings"]["tally"]["faults"]["F03"].as_u64();
     assert!(

@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use crate::support::{Run, run};
 
-/// What all tries of a bug may bring about together, as their rounds counted it.
+/// What all tries of a bug may cause together, as their rounds counted it.
 const FAULTS_MAX: u64 = 100;
 /// Jobs that end their process and callers that give up are faults, too, and come on top of what is planned.
 const ON_TOP: u64 = 30;
@@ -102,7 +102,7 @@ impl Planted<'_> {
     }
 }
 
-/// Faults that its rounds brought about, of every kind.
+/// Faults that its rounds caused, of every kind.
 fn count(run: &Run) -> u64 {
     let rounds = run.rounds();
     let of_round = rounds.iter().map(|round| {

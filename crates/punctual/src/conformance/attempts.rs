@@ -155,7 +155,7 @@ pub(super) async fn a_completion_keeps_the_attempts_before_it(case: Case) {
     assert_eq!(done.attempts, [failed]);
 }
 
-/// The outcome is what the worker handed in, whatever became of the job by it.
+/// The outcome is what the worker settled, whatever became of the job by it.
 pub(super) async fn a_last_failure_is_kept_as_a_retry(case: Case) {
     let once = NewJob {
         max_attempts: 1,

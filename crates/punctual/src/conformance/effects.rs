@@ -1,4 +1,4 @@
-//! Laws of held jobs and effects: an outcome and what it brings about stand or fall together.
+//! Laws of held jobs and effects: an outcome and what it causes stand or fall together.
 
 use super::START;
 use super::case::*;
@@ -45,7 +45,7 @@ async fn complete_with(
     }
 }
 
-/// An effect puts a job in, with the outcome, and has a verdict of its own.
+/// An effect enqueues a job, with the outcome, and has a verdict of its own.
 pub(super) async fn an_effect_puts_a_job_in(case: Case) {
     let attempt = case.active(job()).await;
     let (now, later) = (job(), job_in(minutes(5)));

@@ -189,7 +189,7 @@ pub(super) async fn an_expired_retry_lets_its_group_go_on(case: Case) {
     assert_eq!(case.claim_ids(10).await, [next]);
 }
 
-/// A waiting retry that is made to run now, or put off, moves the end of the hold with it.
+/// A waiting retry that is made to run now, or delayed, moves the end of the hold with it.
 pub(super) async fn an_edited_retry_moves_the_hold(case: Case) {
     let failed = case.active(in_group("a")).await;
     let next = case.enqueue(in_group("a")).await;

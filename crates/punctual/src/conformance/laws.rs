@@ -155,7 +155,7 @@ macro_rules! __laws {
                 a_reschedule_takes_a_job_from_the_front[Priority, StrictDueOrder],
                 a_retry_stands_by_its_new_due[StrictDueOrder],
                 a_rescheduled_job_stands_by_its_new_due[Delay, StrictDueOrder],
-                a_ready_job_put_off_is_not_claimed[Delay],
+                a_ready_job_delayed_is_not_claimed[Delay],
                 a_reprioritised_job_changes_its_line[Delay, Priority],
                 a_stale_place_in_a_line_is_not_claimed[Delay, Priority],
             }
@@ -417,7 +417,7 @@ macro_rules! __laws {
                 a_suspect_that_fails_is_tried_again_alone[Suspects],
                 an_extended_lease_is_no_crash[Suspects],
                 a_suspect_blocks_nobody[Suspects],
-                what_was_handed_in_before_a_crash_is_spared[Suspects],
+                what_was_settled_before_a_crash_is_spared[Suspects],
                 a_suspect_of_a_group_is_claimed_only_alone[Suspects, Groups],
                 a_suspect_of_a_paused_queue_waits[Suspects],
                 a_suspect_wakes_nobody_who_is_not_alone[Suspects],

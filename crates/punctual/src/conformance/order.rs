@@ -119,7 +119,7 @@ pub(super) async fn a_rescheduled_job_stands_by_its_new_due(case: Case) {
 }
 
 /// A ready job that is rescheduled leaves its place in the line.
-pub(super) async fn a_ready_job_put_off_is_not_claimed(case: Case) {
+pub(super) async fn a_ready_job_delayed_is_not_claimed(case: Case) {
     let sent = case.enqueue_all(vec![job(), job()]).await;
     case.edit(sent[0], Action::Reschedule(Due::After(seconds(5))))
         .await;

@@ -150,7 +150,7 @@ pub(super) async fn the_same_settlement_again_is_repeated(case: Case) {
     );
 }
 
-/// A retry handed in again is repeated: it counts one failure.
+/// A retry settled again is repeated: it counts one failure.
 pub(super) async fn a_repeated_retry_counts_once(case: Case) {
     let failed = case.active(job()).await;
     let retry = Outcome::Retry {

@@ -129,8 +129,8 @@ pub(super) async fn a_suspect_blocks_nobody(case: Case) {
     case.advance(minutes(1)).await;
 }
 
-/// A crash of a lease spares what of it had been handed in before, in whatever way.
-pub(super) async fn what_was_handed_in_before_a_crash_is_spared(case: Case) {
+/// A crash of a lease spares what of it had been settled before, in whatever way.
+pub(super) async fn what_was_settled_before_a_crash_is_spared(case: Case) {
     let kept = || NewJob {
         retention: minutes(9),
         ..job()

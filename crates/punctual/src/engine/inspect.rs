@@ -445,7 +445,7 @@ pub struct DueBucket {
 pub struct MinuteStats {
     /// Its first instant.
     pub minute: Timestamp,
-    /// Jobs put in.
+    /// Jobs enqueued.
     pub enqueued: u64,
     /// Jobs claimed.
     pub claimed: u64,

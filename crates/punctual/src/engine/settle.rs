@@ -58,7 +58,7 @@ pub struct Settlement {
     pub result: Option<Bytes>,
     /// The text of the error, kept as `last_error`; cut at the limit.
     pub error: Option<String>,
-    /// What it brings about in the same step.
+    /// What it causes in the same step.
     pub effects: Vec<Effect>,
     /// How the attempt was stopped, if its cancel was requested.
     pub stopped: Option<Stop>,

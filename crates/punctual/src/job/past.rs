@@ -29,14 +29,14 @@ pub struct PastAttempt {
     pub error: Option<String>,
 }
 
-/// How a past attempt ended: what its worker handed in, or that its lease ran out.
+/// How a past attempt ended: what its worker settled, or that its lease ran out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum PastOutcome {
     /// It failed; the job is due again, or out of attempts.
     Retry = 1,
-    /// It was put off without a failure.
+    /// It was snoozed: delayed without a failure.
     Snooze = 2,
     /// It was given up on purpose.
     Cancelled = 3,

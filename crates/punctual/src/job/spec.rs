@@ -132,7 +132,7 @@ pub struct NewJob {
     pub history: Option<Box<JobRecord>>,
 }
 
-/// The header of a follow-up that has the id of the job whose attempt brought it about.
+/// The header of a follow-up that has the id of the job whose attempt caused it.
 pub const PARENT_HEADER: &str = "punctual-parent";
 
 /// The headers that must be the same when an id is sent again: all but those that say who asked and not for

@@ -98,13 +98,13 @@ pub enum Event {
     Reschedule,
     /// A worker took it under a lease.
     Claim,
-    /// The worker handed it in as completed.
+    /// The worker settled it as completed.
     Complete,
-    /// The worker handed it in as failed, and attempts are left.
+    /// The worker settled it as failed, and attempts are left.
     Retry,
-    /// The worker handed it in as failed, and no attempt is left; or as dead.
+    /// The worker settled it as failed, and no attempt is left; or as dead.
     Fail,
-    /// The worker put it off without a failure.
+    /// The worker snoozed it: delayed, without a failure.
     Snooze,
     /// The worker handed it back unrun.
     Release,

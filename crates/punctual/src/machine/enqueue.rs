@@ -32,7 +32,7 @@ impl Checked {
 }
 
 impl Machine {
-    /// Puts jobs in; see [`Engine::enqueue`](crate::Engine::enqueue).
+    /// Enqueues jobs; see [`Engine::enqueue`](crate::Engine::enqueue).
     pub fn enqueue(
         &mut self,
         now: Timestamp,

@@ -232,7 +232,7 @@ impl Machine {
         self.refresh_group(queue, group, row)
     }
 
-    /// A job of a group was put in or has settled.
+    /// A job of a group was enqueued or has settled.
     pub(super) fn change_members(&mut self, job: &Loaded, joins: bool) -> Result<()> {
         let Some(group) = job.group() else {
             return Ok(());

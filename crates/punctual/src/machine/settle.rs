@@ -1,4 +1,4 @@
-//! Settle: how attempts ended, with what they bring about.
+//! Settle: how attempts ended, with what they cause.
 
 use super::Machine;
 use super::enqueue::Checked;
@@ -20,7 +20,7 @@ enum CheckedEffect {
 }
 
 impl Machine {
-    /// Hands in how attempts ended; see [`Engine::settle`](crate::Engine::settle).
+    /// Settles attempts; see [`Engine::settle`](crate::Engine::settle).
     pub fn settle(
         &mut self,
         now: Timestamp,

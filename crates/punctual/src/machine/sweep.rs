@@ -1,4 +1,4 @@
-//! The sweep before every call: engine time goes on, what it brings about is done, a bounded part.
+//! The sweep before every call: engine time goes on, what it causes is done, a bounded part.
 
 use std::ops::Bound;
 

@@ -90,7 +90,7 @@ pub(super) fn eldest(own: &Runtime) -> Option<Duration> {
     others.chain(of(own)).max()
 }
 
-/// Nothing runs and every outcome is handed in. A handler that blocks its thread runs too, though
+/// Nothing runs and every outcome is settled. A handler that blocks its thread runs too, though
 /// its slot was given up.
 pub(super) fn is_dry(board: &Board) -> bool {
     board.is_idle() && board.unsettled() == 0 && board.leaked() == 0

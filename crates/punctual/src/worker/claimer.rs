@@ -287,7 +287,7 @@ impl Claimer {
         self.rt.pause(pause, Phase::Draining).await;
     }
 
-    /// Waits until nothing runs and every outcome is handed in: what ends the process now must be
+    /// Waits until nothing runs and every outcome is settled: what ends the process now must be
     /// nobody's crash but the suspect's own. The turn, if it came to that in time.
     async fn run_dry(&mut self) -> Option<Turn> {
         let rt = self.rt.clone();
@@ -335,7 +335,7 @@ impl Claimer {
         None
     }
 
-    /// Waits until what runs has ended and is handed in, however long that takes.
+    /// Waits until what runs has ended and is settled, however long that takes.
     async fn rest_while_busy(&self) {
         let is_over = |board: &Board| board.is_idle() && board.unsettled() == 0;
         while self.rt.phase() == Phase::Claiming && !is_over(&self.rt.board()) {
@@ -424,7 +424,7 @@ fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) 
     (jobs, suspect)
 }
 
-/// A kind without a handler is put off, not failed: during a rolling deploy another worker has one.
+/// A kind without a handler is delayed, not failed: during a rolling deploy another worker has one.
 fn snooze(job: &JobRecord) -> Outcome {
     let doublings = job.attempt.saturating_sub(1).min(5);
     Outcome::Snooze {
@@ -446,7 +446,7 @@ impl Unknown {
             warned.insert(kind.to_owned());
             tracing::warn!(
                 kind,
-                "worker has no handler for this kind; its jobs are put off. \
+                "worker has no handler for this kind; its jobs are delayed. \
                  Register one, or give the kind a queue of its own"
             );
         }

@@ -181,7 +181,7 @@ impl Context {
     /// An attempt that ends in an error sends nothing. The job gets this one's headers
     /// `traceparent` and `tracestate` if it has no `traceparent` of its own; with the feature `otel`
     /// that of the span this is called in. And this one's id as
-    /// [`PARENT_HEADER`](crate::job::PARENT_HEADER), by which its page shows what it brought about.
+    /// [`PARENT_HEADER`](crate::job::PARENT_HEADER), by which its page shows what it caused.
     pub fn then(&self, mut job: NewJob) -> Result<()> {
         let cause = trace::cause(&self.0.job.headers);
         let header_bytes = self.0.limits().header_bytes;

@@ -16,7 +16,7 @@ pub(super) enum Cause {
     TimedOut,
     /// Its lease could not be prolonged in time; the engine may still hold it for us.
     Unsure,
-    /// Its lease is another's or nobody's: nothing is handed in.
+    /// Its lease is another's or nobody's: nothing is settled.
     Lost,
     /// The worker shuts down.
     Shutdown,
@@ -33,7 +33,7 @@ impl Cause {
     }
 }
 
-/// What to hand in for an attempt that ended with a verdict of its own, or (`None`) was aborted.
+/// What to settle for an attempt that ended with a verdict of its own, or (`None`) was aborted.
 pub(super) fn settlement(
     attempt: &Attempt,
     verdict: Option<Verdict>,

@@ -91,7 +91,7 @@ pub(super) fn board(slots: usize) -> Board {
     board
 }
 
-/// An engine that answers nothing, and counts what is handed in.
+/// An engine that answers nothing, and counts what is settled.
 #[derive(Debug, Default)]
 pub(super) struct Away(AtomicUsize);
 

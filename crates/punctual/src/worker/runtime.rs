@@ -36,7 +36,7 @@ pub(super) enum Phase {
     Releasing,
     Over,
     /// Ended from outside, as a process that is killed, or by an engine that stopped: nothing more
-    /// is handed in.
+    /// is settled.
     Dropped,
 }
 

@@ -173,7 +173,7 @@ fn note(rt: &Runtime, ended: &[Ended], verdicts: &[SettleVerdict]) {
                     id = %settlement.id,
                     attempt = settlement.attempt,
                     token = %ended.held.token,
-                    "lease lost before its outcome was handed in; the job runs again"
+                    "lease lost before its outcome was settled; the job runs again"
                 );
             }
             _ => {
@@ -234,7 +234,7 @@ fn divide(rt: &Runtime, outbox: &mut Outbox, mut batch: Batch, error: &Error) {
         rt.board().settled(&batch.ended);
         return;
     }
-    tracing::error!(%error, ?job, "engine refuses how the job ended; it is handed in as a failure");
+    tracing::error!(%error, ?job, "engine refuses how the job ended; it is settled as a failure");
     for ended in &mut batch.ended {
         let settlement = &mut ended.settlement;
         settlement.outcome = Outcome::Retry { after: None };

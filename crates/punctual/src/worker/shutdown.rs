@@ -116,7 +116,7 @@ impl Signals {
 
 /// Handlers that are released have that long to stop by themselves.
 const RELEASE_GRACE: std::time::Duration = millis(200);
-/// What has ended may take that long to be handed in; then its lease runs out.
+/// What has ended may take that long to be settled; then its lease runs out.
 const FLUSH_MAX: std::time::Duration = seconds(5);
 
 impl Runtime {

@@ -1,5 +1,5 @@
 //! The board of a running worker: what runs, what was claimed ahead, what ended and is not yet
-//! handed in, under which leases. Plain state under one short lock; instants are spans since the
+//! settled, under which leases. Plain state under one short lock; instants are spans since the
 //! worker's start on the local monotonic clock.
 
 mod stopping;
@@ -21,7 +21,7 @@ use crate::job::{JobRecord, Limits, Outcome, Stop};
 use crate::time::Timestamp;
 use crate::worker::Verdict;
 
-/// Ended jobs that may wait to be handed in before nothing more is claimed.
+/// Ended jobs that may wait to be settled before nothing more is claimed.
 const UNSETTLED_MAX: usize = 4_000;
 /// Bytes of them, follow-ups included, that may wait before nothing more is claimed.
 const UNSETTLED_BYTES_MAX: usize = 64 << 20;
@@ -110,7 +110,7 @@ pub(super) struct Start {
     pub(super) lateness: Duration,
 }
 
-/// A job to hand in.
+/// A job to settle.
 pub(super) struct Ended {
     pub(super) held: Arc<HeldLease>,
     lease: u64,
@@ -160,7 +160,7 @@ impl Board {
         self.runs.is_empty() && self.ahead.is_empty()
     }
 
-    /// Nothing runs, waits, is being claimed or still to be handed in.
+    /// Nothing runs, waits, is being claimed or still to be settled.
     pub(super) fn is_quiet(&self) -> bool {
         self.is_idle() && self.unsettled() == 0 && !self.claiming
     }
@@ -404,7 +404,7 @@ impl Board {
         self.ended.push_back(ended);
     }
 
-    /// Takes what is to be handed in, at most a batch, lease by lease and each in its order: so engines find what stood
+    /// Takes what is to be settled, at most a batch, lease by lease and each in its order: so engines find what stood
     /// together together.
     pub(super) fn take_ended(&mut self) -> Vec<Ended> {
         let limits = self.seed.limits;
@@ -485,7 +485,7 @@ impl Board {
         self.seed.clone()
     }
 
-    /// Whether something is to be handed in that nobody has taken.
+    /// Whether something is to be settled that nobody has taken.
     pub(super) fn has_ended(&self) -> bool {
         !self.ended.is_empty()
     }

@@ -86,7 +86,7 @@ impl Suspects {
     }
 
     /// How much longer to wait for the handlers to end; with none left, for their outcomes to be
-    /// handed in.
+    /// settled.
     pub(super) fn patience_left(&self, now: Duration, eldest: Option<Duration>) -> Duration {
         let waited = now.saturating_sub(self.turn_since.unwrap_or(now));
         self.patience(now).saturating_sub(eldest.unwrap_or(waited))

@@ -227,7 +227,7 @@ async fn a_handler_of_any_kind_takes_what_has_no_other() {
 }
 
 #[tokio::test]
-async fn an_unknown_kind_is_put_off_and_never_failed() {
+async fn an_unknown_kind_is_delayed_and_never_failed() {
     let (probe, clock) = Probe::new();
     let job = NewJob::new("pings", "{}").kind("pong");
     let id = Queue::new(&probe).enqueue_job(job).await.unwrap().id;

@@ -1,4 +1,4 @@
-//! What a handler brings about with its outcome.
+//! What a handler causes with its outcome.
 
 use std::sync::Arc;
 
@@ -205,7 +205,7 @@ async fn log_lines_go_with_the_heartbeat_and_the_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_effects_are_handed_in_by_as_many_calls_as_they_need() {
+async fn large_effects_are_settled_by_as_many_calls_as_they_need() {
     let clock = punctual::time::ManualClock::default();
     let mut probe = Probe::on(clock);
     probe.settle_gate = Some(tokio::sync::Semaphore::new(0));

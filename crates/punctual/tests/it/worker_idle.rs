@@ -8,7 +8,7 @@ use crate::support::*;
 
 async fn plain(_: Ping) {}
 
-/// Lets every loop do what the last step brought about: on one thread, that takes a few turns.
+/// Lets every loop do what the last step caused: on one thread, that takes a few turns.
 async fn settle_down() {
     for _ in 0..50 {
         tokio::task::yield_now().await;

@@ -93,7 +93,7 @@ async fn a_timeout_fails_the_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_lease_cancels_the_handler_and_nothing_is_handed_in() {
+async fn a_lost_lease_cancels_the_handler_and_nothing_is_settled() {
     let (probe, clock) = Probe::new();
     let id = send(&probe, 1).await;
     let (told, mut interrupts) = mpsc::unbounded_channel();
@@ -115,14 +115,14 @@ async fn a_lost_lease_cancels_the_handler_and_nothing_is_handed_in() {
         (State::Completed, 2, 1)
     );
     running.stop().await;
-    let handed_in: Vec<_> = probe
+    let settled: Vec<_> = probe
         .settles()
         .into_iter()
         .flat_map(|settle| settle.leases)
         .flat_map(|lease| lease.settlements)
         .map(|settlement| settlement.attempt)
         .collect();
-    assert_eq!(handed_in, [2], "the first attempt is nobody's business");
+    assert_eq!(settled, [2], "the first attempt is nobody's business");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -210,7 +210,7 @@ async fn leases_of_a_part_that_is_away_take_no_others_with_them() {
     // The others would be stopped within a lease.
     let other = within(seconds(2), interrupts.recv()).await;
     assert_eq!(other, None);
-    // What it hands in of that lease is not answered either, and holds up nobody.
+    // What it settles of that lease is not answered either, and holds up nobody.
     release.close();
     for id in &ids[1..] {
         let job = settled(&probe, *id).await;

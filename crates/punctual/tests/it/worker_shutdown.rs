@@ -164,7 +164,7 @@ async fn what_is_claimed_ahead_is_handed_back_first() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outcome_is_handed_in_before_the_worker_ends() {
+async fn an_outcome_is_settled_before_the_worker_ends() {
     let (probe, _clock) = Probe::new();
     let id = send(&probe, 1).await;
     let (worker, mut gate) = gated(Worker::new(&probe));

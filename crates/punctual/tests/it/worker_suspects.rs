@@ -208,7 +208,7 @@ async fn an_isolated_worker_takes_suspects_beside_its_work() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_next_suspect_waits_until_the_last_one_is_handed_in() {
+async fn the_next_suspect_waits_until_the_last_one_is_settled() {
     let clock = ManualClock::default();
     let mut probe = Probe::on(clock.clone());
     probe.settle_gate = Some(tokio::sync::Semaphore::new(0));

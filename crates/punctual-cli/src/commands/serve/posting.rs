@@ -38,7 +38,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// What targets and callbacks are held against when they are put in.
+    /// What targets and callbacks are held against when they are enqueued.
     pub(super) fn guard(&self) -> Guard {
         self.pushing.guard()
     }

@@ -221,7 +221,7 @@ fn report(lease: &Lease) -> LeaseReport {
     LeaseReport::new(lease.token, ends.collect())
 }
 
-/// All that time has brought about, slice by slice.
+/// All that time has caused, slice by slice.
 async fn forget(engine: &dyn Engine, now: Timestamp) {
     loop {
         let done = engine.maintain().await.expect("maintain");

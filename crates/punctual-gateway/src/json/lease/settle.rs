@@ -1,4 +1,4 @@
-//! Settlements as they are handed in.
+//! Settlements as they are settled.
 
 use punctual::engine::{LeaseReport, Settle, Settlement};
 use punctual::job::Stop;

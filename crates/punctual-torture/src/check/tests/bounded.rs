@@ -151,24 +151,24 @@ fn what_is_lost_by_a_kill_is_found() {
 }
 
 #[test]
-fn a_kill_of_redis_takes_what_it_said_that_it_had_put_off_to_write() {
+fn a_kill_of_redis_takes_what_it_said_that_it_had_delayed_to_write() {
     let met = |bytes: u64, after: u64| {
         let mut told = gone("F03", after);
-        let (at, put_off) = (ANSWERED + after + 10 * MS, 0);
-        told.say("nemesis", at, Event::Unwritten { bytes, put_off });
+        let (at, delayed) = (ANSWERED + after + 10 * MS, 0);
+        told.say("nemesis", at, Event::Unwritten { bytes, delayed });
         is_found(&told)
     };
     assert!(!met(1, REACH));
     assert!(met(1, REACH + 1));
     assert!(met(0, 10 * MS), "it had written all");
     let mut another = gone("F03", 10 * MS);
-    let (bytes, put_off) = (1, 0);
-    another.say("nemesis", MS, Event::Unwritten { bytes, put_off });
+    let (bytes, delayed) = (1, 0);
+    another.say("nemesis", MS, Event::Unwritten { bytes, delayed });
     assert!(is_found(&another), "that was another kill");
 }
 
 #[test]
-fn what_redis_answers_once_it_was_asked_what_it_put_off_may_be_lost() {
+fn what_redis_answers_once_it_was_asked_what_it_delayed_may_be_lost() {
     let mut told = Told::nothing();
     told.loses_at_most = Some(MOST);
     told.sends(JOB, "created");

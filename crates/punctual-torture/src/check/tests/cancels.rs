@@ -69,7 +69,7 @@ fn an_end_that_is_accepted_after_a_cancel_is_found() {
     assert_eq!(beside, NOTHING, "the cancel was not answered yet");
 }
 
-/// It answered that it was cancelled already: by the end that its handler had handed in.
+/// It answered that it was cancelled already: by the end that its handler had settled.
 #[test]
 fn a_job_that_its_handler_cancelled_is_cancelled_already() {
     let mut told = Told::unsettled();

@@ -9,7 +9,7 @@ const QUIET: u64 = ENOUGH - 9_000 * MS;
 /// Of a fault in a round of one job: whether it met something.
 fn felt(told: &Told, id: &str) -> bool {
     let tally = told.judged().tally;
-    assert_eq!(tally.faults.get(id), Some(&1), "it was brought about");
+    assert_eq!(tally.faults.get(id), Some(&1), "it was caused");
     let (looked, felt) = tally.felt[id];
     assert_eq!(looked, 1);
     felt == 1
@@ -36,7 +36,7 @@ fn a_black_hole_with_nothing_under_way_met_nothing_and_one_with_a_call_did() {
     assert!(felt_at("F12", BEFORE, SENT + MS), "a job was being sent");
     assert!(felt_at("F12", CLAIMED - MS, CLAIMED - MS), "a claim");
     let settled = CLAIMED + 5 * MS;
-    assert!(felt_at("F12", settled, settled), "an end was handed in");
+    assert!(felt_at("F12", settled, settled), "an end was settled");
     assert!(!felt_at("F12", settled + 2 * MS, settled + 3 * MS));
 }
 
@@ -99,7 +99,7 @@ fn functions_that_are_gone_meet_whoever_calls_next() {
 }
 
 #[test]
-fn what_was_counted_where_it_was_brought_about_met_something() {
+fn what_was_counted_where_it_was_caused_met_something() {
     let mut told = Told::one_job();
     told.fault("F20", QUIET, QUIET + MS);
     assert!(!felt(&told, "F20"));

@@ -141,9 +141,9 @@ fn a_job_that_is_claimed_after_another_took_its_place_is_found() {
     assert!(tells_of(&told, JOB));
 }
 
-/// A history of one handler, that hands in something else than what the job is at the last look.
+/// A history of one handler, that settles something else than what the job is at the last look.
 #[test]
-fn a_job_that_ended_otherwise_than_was_handed_in_is_found() {
+fn a_job_that_ended_otherwise_than_was_settled_is_found() {
     use State::{Cancelled, Completed, Dead};
     let ended = |outcome: &str, answer: Option<Verdict>, state| {
         let mut told = Told::one_job();

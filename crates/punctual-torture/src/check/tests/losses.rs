@@ -9,7 +9,7 @@ use crate::sink::Rows;
 const NOTHING: [&str; 0] = [];
 
 /// The job is claimed, that is lost by a kill, and it is claimed again: as the first attempt, for all that the engine knows,
-/// and under another nonce. Its end is handed in by the second.
+/// and under another nonce. Its end is settled by the second.
 fn forgotten() -> Told {
     let mut told = Told::nothing();
     told.may_lose = true;
@@ -34,7 +34,7 @@ fn forgotten() -> Told {
 const AGAIN: u64 = CLAIMED + 200 * MS;
 const SECOND: u64 = 777;
 
-/// The end of the attempt is handed in under a nonce, and answered so.
+/// The end of the attempt is settled under a nonce, and answered so.
 fn ends(told: &mut Told, at: u64, nonce: u64, answer: Option<Verdict>) {
     told.settles("worker", at, 1, "completed", answer);
     told.change(|event| {
@@ -149,7 +149,7 @@ fn nothing_comes_early_whatever_was_lost() {
     assert_eq!(told.broken(), ["I5"]);
 }
 
-/// The end that put it off is lost, and its lease runs out.
+/// The end that delayed it is lost, and its lease runs out.
 #[test]
 fn a_retry_that_was_lost_does_not_put_a_job_off() {
     let told = |may_lose| {
@@ -210,7 +210,7 @@ fn what_is_lost_is_counted_by_the_fault_that_may_have_taken_it() {
 
 /// Sentinels of a slow machine may take a master for gone that nobody had touched.
 #[test]
-fn a_failover_that_no_fault_brought_about_may_take_the_same_and_is_no_fault_of_the_plan() {
+fn a_failover_that_no_fault_caused_may_take_the_same_and_is_no_fault_of_the_plan() {
     let mut told = forgotten();
     ends(&mut told, AGAIN + 5 * MS, SECOND, completed());
     told.forget(|event| matches!(event, Event::Fault { .. } | Event::Healed { .. }));

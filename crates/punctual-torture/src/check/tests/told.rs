@@ -225,7 +225,7 @@ impl Told {
         self.say(process, at, start);
     }
 
-    /// An end is handed in, and answered a millisecond later; `None` for no answer.
+    /// An end is settled, and answered a millisecond later; `None` for no answer.
     pub(super) fn settles(
         &mut self,
         process: &'static str,

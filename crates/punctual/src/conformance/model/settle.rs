@@ -130,16 +130,16 @@ impl Space {
                 if exhausted && !record.cancel_requested {
                     self.bury(job, now, DeadReason::Exhausted);
                 } else {
-                    self.put_off(job, now, settlement, Some(now + span));
+                    self.delay(job, now, settlement, Some(now + span));
                 }
             }
-            Outcome::Snooze { after } => self.put_off(job, now, settlement, Some(now + after)),
-            Outcome::Released => self.put_off(job, now, settlement, None),
+            Outcome::Snooze { after } => self.delay(job, now, settlement, Some(now + after)),
+            Outcome::Released => self.delay(job, now, settlement, None),
         }
     }
 
     /// Retry and snooze give a due, release gives none: unless the job is to end, it waits again.
-    fn put_off(
+    fn delay(
         &mut self,
         job: usize,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! Waiting for what a step brings about: look, await a notice, look again.
+//! Waiting for what a step causes: look, await a notice, look again.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -4,9 +4,9 @@ use crate::time::{minutes, seconds};
 use crate::worker::Context;
 use crate::worker::fixtures::{context, record};
 
-/// What is handed in for an attempt that gave a result and an effect before it ended.
-fn handed_in(verdict: Option<Verdict>, cause: Option<Cause>) -> Settlement {
-    settlement(worked().shared(), verdict, cause).expect("it is handed in")
+/// What is settled for an attempt that gave a result and an effect before it ended.
+fn settled(verdict: Option<Verdict>, cause: Option<Cause>) -> Settlement {
+    settlement(worked().shared(), verdict, cause).expect("it is settled")
 }
 
 fn worked() -> Context {
@@ -20,7 +20,7 @@ fn worked() -> Context {
 
 #[test]
 fn a_completed_attempt_brings_result_and_effects() {
-    let settlement = handed_in(Some(Verdict::completed()), None);
+    let settlement = settled(Some(Verdict::completed()), None);
     assert_eq!(settlement.outcome, Outcome::Completed);
     assert_eq!(settlement.result.as_deref(), Some(&b"done"[..]));
     assert_eq!(settlement.effects.len(), 1);
@@ -28,14 +28,14 @@ fn a_completed_attempt_brings_result_and_effects() {
 
 #[test]
 fn the_result_of_the_verdict_wins() {
-    let settlement = handed_in(Some(Verdict::completed().result("better")), None);
+    let settlement = settled(Some(Verdict::completed().result("better")), None);
     assert_eq!(settlement.result.as_deref(), Some(&b"better"[..]));
 }
 
 #[test]
 fn an_error_leaves_result_and_effects_out() {
     for verdict in [Verdict::retry("broken"), Verdict::dead("broken")] {
-        let settlement = handed_in(Some(verdict), None);
+        let settlement = settled(Some(verdict), None);
         assert_eq!(settlement.error.as_deref(), Some("broken"));
         assert_eq!(settlement.result, None);
         assert_eq!(settlement.effects, []);
@@ -45,13 +45,13 @@ fn an_error_leaves_result_and_effects_out() {
 #[test]
 fn a_snooze_brings_effects_but_no_result() {
     let snooze = Outcome::Snooze { after: seconds(1) };
-    let settlement = handed_in(Some(Verdict::new(snooze)), None);
+    let settlement = settled(Some(Verdict::new(snooze)), None);
     assert_eq!(settlement.effects.len(), 1);
     assert_eq!(settlement.result, None);
 }
 
 #[test]
-fn a_lost_lease_hands_in_nothing() {
+fn a_lost_lease_settles_nothing() {
     let verdict = Some(Verdict::completed());
     assert_eq!(
         settlement(worked().shared(), verdict, Some(Cause::Lost)),
@@ -61,18 +61,18 @@ fn a_lost_lease_hands_in_nothing() {
 
 #[test]
 fn a_requested_cancel_says_how_the_attempt_was_stopped() {
-    let by_token = handed_in(Some(Verdict::retry("interrupted")), Some(Cause::Requested));
+    let by_token = settled(Some(Verdict::retry("interrupted")), Some(Cause::Requested));
     assert_eq!(by_token.outcome, Outcome::Cancelled);
     assert_eq!(by_token.stopped, Some(Stop::Token));
     assert_eq!(by_token.error.as_deref(), Some("interrupted"));
 
-    let aborted = handed_in(None, Some(Cause::Requested));
+    let aborted = settled(None, Some(Cause::Requested));
     assert_eq!(aborted.outcome, Outcome::Cancelled);
     assert_eq!(aborted.stopped, Some(Stop::Aborted));
     assert_eq!(aborted.effects, []);
 
     let killed = Verdict::new(Outcome::Cancelled).stopped(Stop::Killed);
-    let killed = handed_in(Some(killed), Some(Cause::Requested));
+    let killed = settled(Some(killed), Some(Cause::Requested));
     assert_eq!(killed.stopped, Some(Stop::Killed));
 }
 
@@ -84,7 +84,7 @@ fn completed_in_the_meantime_stays_completed() {
         Cause::Unsure,
         Cause::Shutdown,
     ] {
-        let settlement = handed_in(Some(Verdict::completed()), Some(cause));
+        let settlement = settled(Some(Verdict::completed()), Some(cause));
         assert_eq!(settlement.outcome, Outcome::Completed, "{cause:?}");
         assert_eq!(settlement.stopped, None);
     }
@@ -92,12 +92,12 @@ fn completed_in_the_meantime_stays_completed() {
 
 #[test]
 fn a_timeout_is_a_failure_that_says_so() {
-    let aborted = handed_in(None, Some(Cause::TimedOut));
+    let aborted = settled(None, Some(Cause::TimedOut));
     assert_eq!(aborted.outcome, Outcome::Retry { after: None });
     let text = aborted.error.unwrap();
     assert!(text.starts_with("timed out after 5m"), "{text}");
 
-    let gave_in = handed_in(Some(Verdict::retry("interrupted")), Some(Cause::TimedOut));
+    let gave_in = settled(Some(Verdict::retry("interrupted")), Some(Cause::TimedOut));
     assert_eq!(
         gave_in.error.as_deref(),
         Some("timed out after 5m: interrupted")
@@ -108,7 +108,7 @@ fn a_timeout_is_a_failure_that_says_so() {
 fn what_the_worker_cuts_short_is_released_and_no_failure() {
     for cause in [Cause::Shutdown, Cause::Unsure] {
         for verdict in [None, Some(Verdict::retry("interrupted"))] {
-            let settlement = handed_in(verdict, Some(cause));
+            let settlement = settled(verdict, Some(cause));
             assert_eq!(settlement.outcome, Outcome::Released);
             assert_eq!(settlement.error, None);
             assert_eq!(settlement.effects, []);
@@ -124,7 +124,7 @@ fn what_is_dead_stays_dead_however_it_was_stopped() {
         Cause::Shutdown,
         Cause::Unsure,
     ] {
-        let settlement = handed_in(Some(Verdict::dead("no such order")), Some(cause));
+        let settlement = settled(Some(Verdict::dead("no such order")), Some(cause));
         assert_eq!(settlement.outcome, Outcome::Dead, "{cause:?}");
         assert_eq!(settlement.error.as_deref(), Some("no such order"));
     }
@@ -133,7 +133,7 @@ fn what_is_dead_stays_dead_however_it_was_stopped() {
 #[test]
 fn a_result_over_the_limit_is_left_out_and_the_rest_stays() {
     let large = Verdict::completed().result(vec![0; (8 << 10) + 1]);
-    let settlement = handed_in(Some(large), None);
+    let settlement = settled(Some(large), None);
     assert_eq!(settlement.outcome, Outcome::Completed);
     assert_eq!(settlement.result, None);
     assert_eq!(settlement.effects.len(), 1);
@@ -143,7 +143,7 @@ fn a_result_over_the_limit_is_left_out_and_the_rest_stays() {
 fn a_long_error_is_cut_between_characters() {
     assert_eq!(cut("äöü".into(), 3), "ä");
     assert_eq!(cut("äöü".into(), 6), "äöü");
-    let settlement = handed_in(Some(Verdict::retry("ü".repeat(10_000))), None);
+    let settlement = settled(Some(Verdict::retry("ü".repeat(10_000))), None);
     assert_eq!(settlement.error.unwrap().len(), 8 << 10);
 }
 
@@ -154,7 +154,7 @@ fn whoever_asked_hears_of_every_end_and_of_nothing_before() {
         job.max_attempts = 2;
         job.headers = vec![(push::CALLBACK.to_owned(), "https://example.com/".to_owned())];
         let settlement = settlement(context(job).shared(), Some(verdict), cause);
-        let effects = settlement.expect("it is handed in").effects;
+        let effects = settlement.expect("it is settled").effects;
         effects.len()
     };
     assert_eq!(told(Verdict::completed(), None), 1);

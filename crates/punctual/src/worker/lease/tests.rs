@@ -61,7 +61,7 @@ fn a_cancelled_job_that_runs_is_asked_to_stop() {
 }
 
 #[test]
-fn nothing_is_handed_in_of_jobs_that_are_lost() {
+fn nothing_is_settled_of_jobs_that_are_lost() {
     let (mut board, lease, [runs, waits]) = one_runs_one_waits();
     assert_eq!(answer(&mut board, lease, &extended(&[waits], &[])), 1);
     assert!(board.ahead.is_empty());

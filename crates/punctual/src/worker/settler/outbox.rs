@@ -1,4 +1,4 @@
-//! What is to be handed in, and when: batches are kept until they are answered.
+//! What is to be settled, and when: batches are kept until they are answered.
 
 use std::time::Duration;
 

@@ -124,8 +124,8 @@ fn a_batch_waits_longer_each_time_and_not_when_the_worker_ends() {
     assert_eq!(outbox.due(NOW, Duration::ZERO), [0]);
 }
 
-/// How many outcomes a settler hands in, in this phase, of a job whose handler was aborted.
-async fn handed_in(phase: Phase) -> usize {
+/// How many outcomes a settler settles, in this phase, of a job whose handler was aborted.
+async fn settled(phase: Phase) -> usize {
     let engine = Arc::new(Away::default());
     let rt = Runtime::new(Arc::new(Worker::new(&engine).0), None, false);
     {
@@ -143,7 +143,7 @@ async fn handed_in(phase: Phase) -> usize {
 
 /// A settler that is at work when its run is dropped goes on to where it next waits.
 #[tokio::test]
-async fn what_a_dropped_run_aborted_is_not_handed_in() {
-    assert_eq!(handed_in(Phase::Over).await, 1);
-    assert_eq!(handed_in(Phase::Dropped).await, 0);
+async fn what_a_dropped_run_aborted_is_not_settled() {
+    assert_eq!(settled(Phase::Over).await, 1);
+    assert_eq!(settled(Phase::Dropped).await, 0);
 }

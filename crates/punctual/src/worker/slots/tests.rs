@@ -101,7 +101,7 @@ fn what_is_ahead_is_bounded_in_bytes() {
 }
 
 #[test]
-fn nothing_is_claimed_while_too_much_waits_to_be_handed_in() {
+fn nothing_is_claimed_while_too_much_waits_to_be_settled() {
     let mut board = board(1);
     let lease = add_lease(&mut board, []);
     for job in records(UNSETTLED_MAX) {
@@ -166,7 +166,7 @@ fn a_timeout_asks_then_aborts_then_gives_the_slot_up() {
 
     assert!(board.finish(start.key, None, NOW + seconds(9)).is_none());
     assert_eq!(board.leaked(), 0, "its task ended after all");
-    assert_eq!(outcomes(&mut board), [], "and is not handed in twice");
+    assert_eq!(outcomes(&mut board), [], "and is not settled twice");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_lost_lease_outweighs_a_cancel() {
     assert!(board.stop(start.key, Cause::Lost, NOW + seconds(2)));
     assert!(!board.stop(start.key, Cause::Requested, NOW + seconds(2)));
     board.finish(start.key, Some(Verdict::completed()), NOW);
-    assert_eq!(outcomes(&mut board), [], "nothing is handed in");
+    assert_eq!(outcomes(&mut board), [], "nothing is settled");
     assert!(board.leases.is_empty());
 }
 
@@ -263,7 +263,7 @@ fn limits_that_come_later_hold_from_then_on() {
 }
 
 #[test]
-fn nothing_is_claimed_while_too_many_bytes_wait_to_be_handed_in() {
+fn nothing_is_claimed_while_too_many_bytes_wait_to_be_settled() {
     let mut board = board(20);
     add_lease(&mut board, records(16));
     let starts = board.start(NOW);
@@ -327,12 +327,12 @@ fn calls_of(jobs: usize, verdict: impl Fn() -> Verdict) -> Vec<usize> {
 }
 
 #[test]
-fn jobs_that_completed_are_handed_in_a_thousand_a_call() {
+fn jobs_that_completed_are_settled_a_thousand_a_call() {
     assert_eq!(calls_of(1_200, Verdict::completed), [1_000, 200]);
 }
 
 #[test]
-fn jobs_that_failed_are_handed_in_few_a_call() {
+fn jobs_that_failed_are_settled_few_a_call() {
     let failed = || Verdict::retry("a service is away");
     assert_eq!(calls_of(300, failed), [125, 125, 50]);
 }

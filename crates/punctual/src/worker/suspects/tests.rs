@@ -88,7 +88,7 @@ fn a_handler_that_has_run_longer_than_the_patience_is_not_waited_for() {
     assert_eq!(
         suspects.patience_left(seconds(11), None),
         seconds(20),
-        "outcomes that are not handed in are waited for too"
+        "outcomes that are not settled are waited for too"
     );
 }
 
