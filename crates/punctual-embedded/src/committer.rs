@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use punctual::injected::{Bug, is_injected};
 use punctual::machine::{Bells, Machine};
-use punctual::planted::{Bug, is_planted};
 use punctual::time::{SteadyClock, Stopwatch, Timestamp, millis, seconds};
 use punctual::{Error, ErrorKind, Result};
 
@@ -144,7 +144,7 @@ impl Committer {
                 return self.calls.break_down(broken);
             }
         }
-        if is_planted(Bug::AckBeforeWrite) && !answers.durable.is_empty() {
+        if is_injected(Bug::AckBeforeWrite) && !answers.durable.is_empty() {
             return send(answers.durable);
         }
         match self.write() {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use metrics::histogram;
 use punctual::engine::Durability;
-use punctual::planted::{Bug, is_planted};
+use punctual::injected::{Bug, is_injected};
 use punctual::time::Stopwatch;
 use punctual::{Error, Result};
 
@@ -162,7 +162,7 @@ impl Syncing {
 
     fn sync(&self, files: &[Arc<dyn DiskFile>], has_begun: bool) -> io::Result<()> {
         let watch = Stopwatch::start();
-        if is_planted(Bug::SyncSkipped) {
+        if is_injected(Bug::SyncSkipped) {
             return Ok(());
         }
         files.iter().try_for_each(|file| file.sync())?;

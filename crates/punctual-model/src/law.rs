@@ -13,7 +13,7 @@ const SUSPECT_AFTER: u8 = 2;
 /// The law: what comes of an act in a state.
 #[derive(Debug, Clone, Copy)]
 pub struct Law {
-    /// A bug that is planted.
+    /// A bug that is injected.
     pub bug: Option<Bug>,
     /// Whether worker 1 runs in the process of the engine, and that may be killed.
     pub failover: bool,

@@ -65,7 +65,7 @@ impl Library {
     pub(crate) fn production() -> Self {
         let functions = FILES.concat();
         #[cfg(feature = "testing")]
-        let functions = crate::testing::plant(functions);
+        let functions = crate::testing::inject(functions);
         Self::named("punctual_1", functions, BUNDLE_MIN)
     }
 

@@ -1,14 +1,14 @@
 //! Servers that tests start, stop and kill, a proxy before them, and bugs in their functions.
 
 mod cluster;
-mod planted;
+mod injected;
 mod proxy;
 mod replies;
 mod sentinels;
 mod server;
 
 pub use cluster::{SlotMove, TestCluster};
-pub(crate) use planted::plant;
+pub(crate) use injected::inject;
 pub use proxy::{Ending, TestProxy, Way, Weather};
 pub use replies::read_replies;
 pub use sentinels::TestSentinels;

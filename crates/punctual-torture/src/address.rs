@@ -10,7 +10,7 @@ use punctual_client::{HttpEngine, Transport};
 use punctual_embedded::{EmbeddedEngine, Options};
 use punctual_redis::RedisEngine;
 
-use crate::planted;
+use crate::injected;
 
 /// The token that gateways of a run want.
 pub(crate) const TOKEN: &str = "torture-torture-torture";
@@ -110,7 +110,7 @@ fn embedded(options: &str) -> Result<Options> {
                     "address has an unknown option; it has durability",
                 )
             })?;
-            let span = planted::interval(parse_span(span)?);
+            let span = injected::interval(parse_span(span)?);
             read = read
                 .durability(Durability::Interval(span))
                 .checkpoint_bytes(CHECKPOINT_BYTES_SELDOM);

@@ -135,9 +135,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, default_value_t = SinkKind::Sqlite)]
     sink: SinkKind,
 
-    /// Plant a bug in every process; needs a build with --features planted
-    #[arg(long)]
-    planted: Option<String>,
+    /// Inject a bug in every process; needs a build with --features injected
+    #[arg(long = "inject")]
+    injected: Option<String>,
 
     /// Add what came of it to this file of sums
     #[arg(long)]
@@ -174,7 +174,7 @@ impl Command {
                 Ok(true)
             }
             Self::Role(role) => {
-                crate::planted::plant()?;
+                crate::injected::inject()?;
                 role.run().map(|()| true)
             }
         }
@@ -258,7 +258,7 @@ impl RunArgs {
                 SinkKind::Sqlite => None,
                 SinkKind::Mariadb => Some(Arc::new(Server::start()?)),
             },
-            planted: self.planted.clone(),
+            injected: self.injected.clone(),
         };
         if let Some(aside) = make_room(&wanted.folder)? {
             println!(

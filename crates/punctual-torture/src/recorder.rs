@@ -14,7 +14,7 @@ use crate::event::{
 };
 use crate::fate::Fate;
 use crate::history::History;
-use crate::planted;
+use crate::injected;
 use crate::stamp::{stamp, wall};
 
 /// Stands between a client and its engine.
@@ -25,7 +25,7 @@ pub(crate) struct Recorder {
     calls: AtomicU64,
     /// Whether its process ends, to be started again, once a claim is told that the data are gone.
     begins_anew: bool,
-    /// Whether nobody listens any more: a bug that is planted.
+    /// Whether nobody listens any more: a bug that is injected.
     is_deaf: AtomicBool,
 }
 
@@ -189,7 +189,7 @@ impl Engine for Recorder {
     async fn claim(&self, namespace: &Namespace, mut claim: Claim) -> Result<Claimed> {
         let invoked = stamp();
         let (alone, lease_duration) = (claim.alone, micros(claim.lease_duration));
-        claim.lease_duration = planted::lease_duration(claim.lease_duration);
+        claim.lease_duration = injected::lease_duration(claim.lease_duration);
         let answer = self.inner.claim(namespace, claim).await;
         match &answer {
             Ok(claimed) if claimed.leases.is_empty() => {}
@@ -215,7 +215,7 @@ impl Engine for Recorder {
         let invoked = stamp();
         let asked: Vec<Asked> = leases.iter().map(Asked::by).collect();
         for lease in &mut leases {
-            lease.lease_duration = planted::lease_duration(lease.lease_duration);
+            lease.lease_duration = injected::lease_duration(lease.lease_duration);
         }
         let mut unknown = Unanswered {
             history: &self.history,
@@ -282,12 +282,12 @@ impl Engine for Recorder {
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
         let invoked = stamp();
         if self.is_deaf.load(Relaxed) {
-            return planted::sleep_deaf(until).await;
+            return injected::sleep_deaf(until).await;
         }
         let answer = self.inner.wait(namespace, what, until).await;
         if let Err(error) = &answer {
             self.failed("wait", invoked, error);
-            self.is_deaf.fetch_or(planted::deafens(), Relaxed);
+            self.is_deaf.fetch_or(injected::deafens(), Relaxed);
         }
         answer
     }

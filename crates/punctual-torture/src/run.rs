@@ -64,8 +64,8 @@ pub(crate) struct Wanted {
     pub(crate) stops_when_found: bool,
     /// The server that takes effects; a file per round if there is none.
     pub(crate) sql: Option<Arc<Server>>,
-    /// The bug that is planted in every process.
-    pub(crate) planted: Option<String>,
+    /// The bug that is injected in every process.
+    pub(crate) injected: Option<String>,
 }
 
 /// What becomes of the histories of a round without a finding.
@@ -495,9 +495,9 @@ impl RoundRun<'_> {
     }
 
     fn environment(&self) -> Vec<(String, OsString)> {
-        let planted = self.wanted.planted.iter();
-        planted
-            .map(|bug| (crate::planted::VARIABLE.to_owned(), bug.into()))
+        let injected = self.wanted.injected.iter();
+        injected
+            .map(|bug| (crate::injected::VARIABLE.to_owned(), bug.into()))
             .collect()
     }
 }

@@ -56,7 +56,7 @@ mod wake;
 pub use harness::{Harness, START, Subject};
 pub use history::{Failure, Histories, check_histories, run_histories};
 pub use laws::{DURABLE_LAWS, LAWS, Law};
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "injected-bugs")]
 pub use run::find;
 pub use run::{Broken, check, first_broken};
 

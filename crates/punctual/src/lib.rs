@@ -9,12 +9,12 @@ pub mod conformance;
 pub mod dead_letters;
 pub mod engine;
 pub mod error;
+pub mod injected;
 pub mod job;
 pub mod machine;
 pub mod memory;
 #[cfg(feature = "otel")]
 mod otel;
-pub mod planted;
 pub mod push;
 pub mod queue;
 pub mod retry;

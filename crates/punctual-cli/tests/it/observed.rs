@@ -81,7 +81,7 @@ fn the_grafana_dashboard_asks_only_for_metrics_that_are_served() {
     let unasked: Vec<_> = served.difference(&asked).collect();
     assert!(unasked.is_empty(), "served, not shown: {unasked:?}");
     assert!(
-        metrics_named_in("rate(punctual_planted_total[1m])").contains("punctual_planted_total")
+        metrics_named_in("rate(punctual_injected_total[1m])").contains("punctual_injected_total")
     );
 }
 

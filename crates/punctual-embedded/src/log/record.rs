@@ -1,7 +1,7 @@
 //! The bytes of the log: one header per segment, then records. Pure: bytes in, records out.
 
 use crc32fast::Hasher;
-use punctual::planted::{Bug, is_planted};
+use punctual::injected::{Bug, is_injected};
 
 const MAGIC: &[u8; 8] = b"PUNCTUAL";
 /// The version of everything that `FORMAT.md` describes.
@@ -113,7 +113,7 @@ impl<'a> Record<'a> {
         let len = usize::try_from(u32_at(head, 0)).ok()?;
         let whole = bytes.get(..RECORD_BYTES.checked_add(len)?)?;
         // A commit is never empty, and the zeros of a segment's unused end are no record.
-        let is_whole = u32_at(head, 4) == seed.checksum(whole) || is_planted(Bug::ChecksumIgnored);
+        let is_whole = u32_at(head, 4) == seed.checksum(whole) || is_injected(Bug::ChecksumIgnored);
         if len == 0 || !is_whole {
             return None;
         }

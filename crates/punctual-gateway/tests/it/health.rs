@@ -100,13 +100,13 @@ async fn a_loop_beside_the_gateway_that_panics_is_seen_by_its_own_until_it_is_st
         Arc::new(Semaphore::new(0)),
     );
     let theirs = steps.clone();
-    maintenance.start("planted", &shop, move |heartbeat| {
+    maintenance.start("injected", &shop, move |heartbeat| {
         let steps = theirs.clone();
         async move {
             steps.acquire().await.expect("it is open").forget();
             heartbeat.works();
             steps.acquire().await.expect("it is open").forget();
-            panic!("planted with s3cr3t");
+            panic!("injected with s3cr3t");
         }
     });
     let all = tokens(&[
@@ -126,16 +126,16 @@ async fn a_loop_beside_the_gateway_that_panics_is_seen_by_its_own_until_it_is_st
         steps.add_permits(1);
         becomes(503).await;
         let (_, told) = asked(&under, ADMIN).await;
-        assert!(problems(&told).contains("planted has ended"), "{told}");
+        assert!(problems(&told).contains("injected has ended"), "{told}");
         assert!(!told.to_string().contains("s3cr3t"), "{told}");
-        assert_eq!(told["loops"][0]["name"], "planted", "{told}");
+        assert_eq!(told["loops"][0]["name"], "injected", "{told}");
         assert_eq!(told["loops"][0]["restarts"], restarts, "{told}");
         // Nobody is told which namespaces there are.
         let (_, told) = asked(&under, OTHER).await;
         assert!(!told.to_string().contains("shop"), "{told}");
-        assert!(!problems(&told).contains("planted"), "{told}");
+        assert!(!problems(&told).contains("injected"), "{told}");
         let (_, told) = asked(&under, OPERATOR).await;
-        assert!(!problems(&told).contains("planted"), "{told}");
+        assert!(!problems(&told).contains("injected"), "{told}");
     }
     steps.add_permits(1);
     becomes(200).await;

@@ -152,7 +152,7 @@ impl Engine for Standin {
     }
 
     async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
-        assert!(!self.panics.load(Ordering::SeqCst), "planted");
+        assert!(!self.panics.load(Ordering::SeqCst), "injected");
         self.held(Verb::Stats).await;
         self.refused()?;
         self.inner.stats(namespace, request).await

@@ -51,7 +51,7 @@ fn every_state_keeps_what_is_left_of_the_law_over_failovers_that_lose() {
 }
 
 #[test]
-fn every_planted_bug_is_found() {
+fn every_injected_bug_is_found() {
     let expected = [
         (KILLED, Bug::SettleIgnoresToken, "a stale settle is refused"),
         (

@@ -1,4 +1,4 @@
-//! The model checked to its end, its planted bugs found, and its walks played on engines.
+//! The model checked to its end, its injected bugs found, and its walks played on engines.
 
 mod exhaustive;
 mod harness;

@@ -13,7 +13,7 @@ use punctual::{JobId, Namespace, NewJob, Outcome, State, Unique, UniquePolicy, W
 use punctual_push::{Callbacks, Guard};
 use serde_json::Value;
 
-use crate::planted::Planted;
+use crate::injected::Injected;
 use crate::support::Under;
 
 fn asking(queue: &str) -> NewJob {
@@ -161,8 +161,8 @@ async fn steady_callbacks_do_not_walk_through_the_history_at_every_look() {
     const LOOKS: usize = 120;
     for is_sharded in [false, true] {
         let under = Under::new(Guard::new());
-        let planted = Planted::over(&under);
-        planted.is_sharded.store(is_sharded, Ordering::SeqCst);
+        let injected = Injected::over(&under);
+        injected.is_sharded.store(is_sharded, Ordering::SeqCst);
         let worker = || {
             let worker = Worker::new(&under.engine).queues(["reports"]);
             worker.handle_any(|_, _| async { Ok::<(), &str>(()) })
@@ -181,10 +181,10 @@ async fn steady_callbacks_do_not_walk_through_the_history_at_every_look() {
         }
         worker().run_until_idle().await.expect("it works");
         under.clock.advance(seconds(60));
-        let mut looking = Callbacks::new(planted.clone(), space);
+        let mut looking = Callbacks::new(injected.clone(), space);
         looking.look().await.expect("a look");
         let counted = || {
-            let all = [&planted.lists, &planted.listed, &planted.enqueued];
+            let all = [&injected.lists, &injected.listed, &injected.enqueued];
             all.map(|count| count.swap(0, Ordering::SeqCst))
         };
         counted();

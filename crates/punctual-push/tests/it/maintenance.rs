@@ -13,7 +13,7 @@ use punctual_push::{
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::yield_now;
 
-use crate::planted::Planted;
+use crate::injected::Injected;
 use crate::support::{Answer, Server, Under, job};
 
 fn told(maintenance: &MaintenanceHealth) -> Health {
@@ -49,7 +49,7 @@ async fn a_loop_that_ends_unasked_is_red_until_it_goes_round_again() {
     let steps = Arc::new(Semaphore::new(0));
     let runs = Arc::new(AtomicUsize::new(0));
     let theirs = (steps.clone(), runs.clone());
-    maintenance.start("planted", &shop, move |heartbeat| {
+    maintenance.start("injected", &shop, move |heartbeat| {
         let steps = theirs.0.clone();
         let nth = theirs.1.fetch_add(1, Ordering::SeqCst);
         async move {
@@ -59,7 +59,7 @@ async fn a_loop_that_ends_unasked_is_red_until_it_goes_round_again() {
             match nth {
                 0 => {
                     step().await;
-                    panic!("planted");
+                    panic!("injected");
                 }
                 1 => step().await,
                 _ => {
@@ -79,21 +79,21 @@ async fn a_loop_that_ends_unasked_is_red_until_it_goes_round_again() {
         assert!(!red.ok, "it has not gone round yet");
         assert_eq!(red.of_namespaces.len(), 1, "{red:?}");
         assert_eq!(red.of_namespaces[0].namespace, shop);
-        assert!(red.of_namespaces[0].text.contains("planted has ended"));
-        assert_eq!(restarts(&health, "planted"), nth as u64);
+        assert!(red.of_namespaces[0].text.contains("injected has ended"));
+        assert_eq!(restarts(&health, "injected"), nth as u64);
     }
     steps.add_permits(1);
     until("it works", || told(&health).ok).await;
     let ended = within(seconds(20), maintenance.end()).await;
     ended.expect("who is told to end ends");
-    assert_eq!(restarts(&health, "planted"), 2, "and is not started again");
+    assert_eq!(restarts(&health, "injected"), 2, "and is not started again");
 }
 
 #[tokio::test]
 async fn a_loop_that_is_down_ends_when_it_is_told_to() {
     let mut maintenance = Maintenance::new();
-    maintenance.start("planted", &Namespace::default(), |_| async {
-        panic!("planted")
+    maintenance.start("injected", &Namespace::default(), |_| async {
+        panic!("injected")
     });
     let health = maintenance.health();
     until("it has ended", || !told(&health).ok).await;
@@ -105,11 +105,11 @@ async fn a_loop_that_is_down_ends_when_it_is_told_to() {
 async fn posting_goes_on_after_a_panic_of_its_own_and_after_one_of_its_workers() {
     let server = Server::start(204).await;
     let under = Under::new(server.guard());
-    let planted = Planted::over(&under);
+    let injected = Injected::over(&under);
     let (home, push_wakeup) = (Namespace::default(), PushWakeup::default());
     let mut maintenance = Maintenance::new();
     let health = maintenance.health();
-    Posting::new(planted.clone(), home.clone(), under.pusher.clone())
+    Posting::new(injected.clone(), home.clone(), under.pusher.clone())
         .push_wakeup(push_wakeup.clone())
         .look_every(millis(20))
         .start(&mut maintenance);
@@ -122,19 +122,19 @@ async fn posting_goes_on_after_a_panic_of_its_own_and_after_one_of_its_workers()
     post("http:first").await;
     server.until_seen(1).await;
 
-    planted.stats.store(true, Ordering::SeqCst);
+    injected.stats.store(true, Ordering::SeqCst);
     until("it panicked", || restarts(&health, "posting") > 0).await;
     assert!(!told(&health).ok);
-    planted.stats.store(false, Ordering::SeqCst);
+    injected.stats.store(false, Ordering::SeqCst);
     post("http:second").await;
     server.until_seen(2).await;
     until("all is well", || told(&health).ok).await;
 
     let before = restarts(&health, "posting");
-    planted.info.store(true, Ordering::SeqCst);
+    injected.info.store(true, Ordering::SeqCst);
     post("http:third").await;
     until("its worker ended", || restarts(&health, "posting") > before).await;
-    planted.info.store(false, Ordering::SeqCst);
+    injected.info.store(false, Ordering::SeqCst);
     server.until_seen(3).await;
     until("all is well", || told(&health).ok).await;
     within(seconds(60), maintenance.end())
@@ -146,7 +146,14 @@ async fn posting_goes_on_after_a_panic_of_its_own_and_after_one_of_its_workers()
 /// Posting over an engine with a delivery that its target does not answer yet, and what lets it.
 async fn with_one_on_its_way(
     look: Duration,
-) -> (Server, Under, Arc<Planted>, Maintenance, JobId, Arc<Notify>) {
+) -> (
+    Server,
+    Under,
+    Arc<Injected>,
+    Maintenance,
+    JobId,
+    Arc<Notify>,
+) {
     let server = Server::start(204).await;
     let held = Arc::new(Notify::new());
     server.answers(Answer {
@@ -155,14 +162,14 @@ async fn with_one_on_its_way(
         ..Answer::default()
     });
     let under = Under::new(server.guard());
-    let planted = Planted::over(&under);
+    let injected = Injected::over(&under);
     let mut maintenance = Maintenance::new();
     let id = under.enqueue(&server.url()).await;
-    Posting::new(planted.clone(), Namespace::default(), under.pusher.clone())
+    Posting::new(injected.clone(), Namespace::default(), under.pusher.clone())
         .look_every(look)
         .start(&mut maintenance);
     server.until_seen(1).await;
-    (server, under, planted, maintenance, id, held)
+    (server, under, injected, maintenance, id, held)
 }
 
 /// Waits until a job is completed that was claimed no more than once.
@@ -183,11 +190,11 @@ async fn until_posted_once(under: &Under, id: JobId) {
 
 #[tokio::test]
 async fn a_panic_of_the_look_cuts_off_no_delivery() {
-    let (server, under, planted, maintenance, id, held) = with_one_on_its_way(millis(20)).await;
+    let (server, under, injected, maintenance, id, held) = with_one_on_its_way(millis(20)).await;
     let health = maintenance.health();
-    planted.stats.store(true, Ordering::SeqCst);
+    injected.stats.store(true, Ordering::SeqCst);
     until("it panicked", || restarts(&health, "posting") > 1).await;
-    planted.stats.store(false, Ordering::SeqCst);
+    injected.stats.store(false, Ordering::SeqCst);
     until("all is well", || told(&health).ok).await;
     held.notify_one();
     until_posted_once(&under, id).await;
@@ -203,9 +210,9 @@ async fn a_panic_of_the_look_cuts_off_no_delivery() {
 
 #[tokio::test]
 async fn deliveries_end_in_peace_though_their_posting_has_panicked() {
-    let (server, under, planted, maintenance, id, held) = with_one_on_its_way(millis(20)).await;
+    let (server, under, injected, maintenance, id, held) = with_one_on_its_way(millis(20)).await;
     let health = maintenance.health();
-    planted.stats.store(true, Ordering::SeqCst);
+    injected.stats.store(true, Ordering::SeqCst);
     until("it panicked", || restarts(&health, "posting") > 0).await;
     // Whether told before the next look or while it panics again.
     let ending = tokio::spawn(maintenance.end());
@@ -221,11 +228,11 @@ async fn deliveries_end_in_peace_though_their_posting_has_panicked() {
 
 #[tokio::test]
 async fn whoever_waits_for_deliveries_to_end_does_not_hang() {
-    let (_server, under, _planted, mut maintenance, id, held) = with_one_on_its_way(days(1)).await;
+    let (_server, under, _injected, mut maintenance, id, held) = with_one_on_its_way(days(1)).await;
     let health = maintenance.health();
     let at_work = Arc::new(Notify::new());
     let theirs = at_work.clone();
-    maintenance.start("planted", &Namespace::default(), move |heartbeat| {
+    maintenance.start("injected", &Namespace::default(), move |heartbeat| {
         let at_work = theirs.clone();
         async move {
             heartbeat.works();
@@ -241,7 +248,7 @@ async fn whoever_waits_for_deliveries_to_end_does_not_hang() {
     };
     until("both are at work", || {
         let names = ageing();
-        ["planted", "posting claimer"].map(|name| names.iter().any(|known| known == name))
+        ["injected", "posting claimer"].map(|name| names.iter().any(|known| known == name))
             == [true, true]
     })
     .await;
@@ -257,13 +264,13 @@ async fn whoever_waits_for_deliveries_to_end_does_not_hang() {
 #[tokio::test]
 async fn a_look_for_trouble_in_many_namespaces_shows_that_it_goes_on() {
     let under = Under::new(Guard::new());
-    let planted = Planted::over(&under);
+    let injected = Injected::over(&under);
     let (asked, answers) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let gate = (asked.clone(), answers.clone());
-    assert!(planted.gate.set(gate).is_ok());
+    assert!(injected.gate.set(gate).is_ok());
     let name = |nth| Namespace::new(format!("shop-{nth}")).expect("a name");
     let alerts = Alerts::new(
-        planted,
+        injected,
         Namespace::default(),
         (0..100).map(name).collect(),
         "https://example.com/alerts",
@@ -297,13 +304,13 @@ async fn a_look_for_trouble_in_many_namespaces_shows_that_it_goes_on() {
 async fn a_worker_that_ends_at_once_is_not_hired_again_for_each_ring() {
     let server = Server::start(204).await;
     let under = Under::new(server.guard());
-    let planted = Planted::over(&under);
-    planted.info.store(true, Ordering::SeqCst);
+    let injected = Injected::over(&under);
+    injected.info.store(true, Ordering::SeqCst);
     let push_wakeup = PushWakeup::default();
     under.enqueue(&server.url()).await;
     let mut maintenance = Maintenance::new();
     let health = maintenance.health();
-    Posting::new(planted.clone(), Namespace::default(), under.pusher.clone())
+    Posting::new(injected.clone(), Namespace::default(), under.pusher.clone())
         .push_wakeup(push_wakeup.clone())
         .look_every(days(1))
         .start(&mut maintenance);
@@ -315,10 +322,10 @@ async fn a_worker_that_ends_at_once_is_not_hired_again_for_each_ring() {
             yield_now().await;
         }
     }
-    let hired = planted.infos.load(Ordering::SeqCst);
+    let hired = injected.infos.load(Ordering::SeqCst);
     assert!(hired < 40, "{hired} were hired for 100 notifies");
     // And is, after a pause, though nobody notifies any more.
-    planted.info.store(false, Ordering::SeqCst);
+    injected.info.store(false, Ordering::SeqCst);
     server.until_seen(1).await;
     until("all is well", || told(&health).ok).await;
     within(seconds(60), maintenance.end())

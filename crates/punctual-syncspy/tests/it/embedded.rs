@@ -1,4 +1,4 @@
-//! What the embedded engine keeps over power cuts, by its durability, and a planted bug that the
+//! What the embedded engine keeps over power cuts, by its durability, and an injected bug that the
 //! spy has to find: an engine that answers without having synced.
 
 use std::collections::BTreeSet;
@@ -245,7 +245,7 @@ fn open(directory: &Path, how: &str) -> punctual::Result<EmbeddedEngine> {
     }
 }
 
-/// The planted bug: a disk whose files are synced when they are begun, and never again.
+/// The injected bug: a disk whose files are synced when they are begun, and never again.
 #[derive(Debug)]
 struct Unsynced(Folder);
 

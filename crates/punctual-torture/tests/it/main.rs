@@ -1,15 +1,15 @@
-//! The harness is proved: it finds planted bugs, sees settings lose what they may lose, and nothing
+//! The harness is proved: it finds injected bugs, sees settings lose what they may lose, and nothing
 //! lost where nothing may be.
 
 /// Engines that somebody else keeps.
 mod addresses;
 /// Settings that may lose do, the others do not.
 mod honest;
+/// Every injected bug is found within a hundred faults.
+#[cfg(feature = "injected")]
+mod injected;
 /// A seed is a plan, and kept histories are judged alike again.
 mod plans;
-/// Every planted bug is found within a hundred faults.
-#[cfg(feature = "planted")]
-mod planted;
 /// What the fault proxy does to bytes.
 mod proxy;
 /// How recipes call the program.

@@ -20,7 +20,7 @@ pub fn check(name: &str, harness: impl Harness) {
 
 /// Runs laws one after the other, each on a fresh engine; answers the first that is broken.
 ///
-/// This is how the suite is proved: plant a bug and see that this finds it.
+/// This is how the suite is proved: inject a bug and see that this finds it.
 pub fn first_broken<'a>(
     laws: impl IntoIterator<Item = &'a Law>,
     harness: impl Harness,
@@ -37,18 +37,18 @@ pub fn first_broken<'a>(
     })
 }
 
-/// Plants a bug in every engine of this process, looks for a law that it breaks, takes it out again.
+/// Injects a bug in every engine of this process, looks for a law that it breaks, takes it out again.
 ///
-/// The switch is one per process: a test that plants shares its process with no other test.
-#[cfg(feature = "planted-bugs")]
+/// The switch is one per process: a test that injects shares its process with no other test.
+#[cfg(feature = "injected-bugs")]
 pub fn find<'a>(
-    bug: crate::planted::Bug,
+    bug: crate::injected::Bug,
     laws: impl IntoIterator<Item = &'a Law>,
     harness: impl Harness,
 ) -> Option<Broken> {
-    crate::planted::plant(Some(bug));
+    crate::injected::inject(Some(bug));
     let broken = first_broken(laws, harness);
-    crate::planted::plant(None);
+    crate::injected::inject(None);
     broken
 }
 

@@ -8,8 +8,8 @@ use super::rows::*;
 use super::{Machine, OpenLease};
 use crate::engine::{Claim, ClaimOrder, Claimed, Lease, Namespace, Token};
 use crate::error::Result;
+use crate::injected::{Bug, is_injected};
 use crate::job::{Hold, State};
-use crate::planted::{Bug, is_planted};
 use crate::time::Timestamp;
 
 /// Expired jobs that one claim settles; then what it has is its answer, and there is more.
@@ -243,7 +243,7 @@ impl Machine {
         if let Some(group) = job.group().map(str::to_owned) {
             self.change_group(job.spec.queue, &group, |row| {
                 row.holding = None;
-                row.active = (!is_planted(Bug::GroupOvertaken)).then_some(id);
+                row.active = (!is_injected(Bug::GroupOvertaken)).then_some(id);
             })?;
         }
         self.leave_line(&job)?;

@@ -8,7 +8,7 @@ use crate::engine::{
     Control, Controlled, Namespace, QueueSettings, RecordValue, SETTINGS_PREFIX, VersionedRecord,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::planted::{Bug, is_planted};
+use crate::injected::{Bug, is_injected};
 use crate::time::Timestamp;
 
 impl Machine {
@@ -62,7 +62,7 @@ impl Machine {
         let id = self.queue_or_new(namespace, queue);
         let row = &mut self.queue_mut(id)?.row;
         let changes = std::mem::replace(&mut row.paused, paused) != paused;
-        if changes && !paused && !is_planted(Bug::DoorbellForgotten) {
+        if changes && !paused && !is_injected(Bug::DoorbellForgotten) {
             self.signals.ring(id);
         }
         Ok(Controlled::Done(changes))

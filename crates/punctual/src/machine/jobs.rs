@@ -267,6 +267,6 @@ fn assert_allowed(before: &Status, after: &Status) {
             && place(step.to) == after.place
             && (resets || step.raises == raised)
     });
-    let bug = crate::planted::any_planted();
+    let bug = crate::injected::any_injected();
     assert!(allowed || bug, "no step leads from {before:?} to {after:?}");
 }

@@ -5,10 +5,10 @@ use super::rows::*;
 use super::{Derived, Machine, OpenLease};
 use crate::engine::{Extend, ExtendVerdict, Namespace, Token};
 use crate::error::Result;
+use crate::injected::{Bug, is_injected};
 use crate::job::{
     CancelReason, DeadReason, JobId, PastAttempt, PastOutcome, State, Stop, append_log, remember,
 };
-use crate::planted::{Bug, is_planted};
 use crate::time::Timestamp;
 
 impl Machine {
@@ -91,7 +91,7 @@ impl Machine {
         token: Token,
     ) -> Result<Option<std::sync::Arc<LeaseRow>>> {
         let row = self.rows.leases.get(&FenceKey { fence: token.fence })?;
-        let blind = is_planted(Bug::ExtendWithoutToken);
+        let blind = is_injected(Bug::ExtendWithoutToken);
         Ok(row.filter(|row| {
             Some(row.namespace) == namespace && (blind || row.nonce.0 == token.nonce)
         }))
@@ -154,7 +154,7 @@ impl Machine {
         };
         let mut rescued = 0;
         for id in &lease.jobs {
-            let job = if is_planted(Bug::RescueWithoutStateCheck) {
+            let job = if is_injected(Bug::RescueWithoutStateCheck) {
                 let job = self.load(&JobKey {
                     namespace: lease.namespace,
                     id: *id,
@@ -184,7 +184,7 @@ impl Machine {
         let max_crashes = job.spec.rare.max_crashes();
         let status = job.status_mut();
         status.crashes += 1;
-        if is_planted(Bug::CrashCountedAsFailure) {
+        if is_injected(Bug::CrashCountedAsFailure) {
             status.failures += 1;
         }
         status.fence = 0;

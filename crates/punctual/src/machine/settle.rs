@@ -8,10 +8,10 @@ use crate::engine::{
     EnqueueVerdict, LeaseReport, Namespace, Settle, SettleVerdict, Settlement, Token,
 };
 use crate::error::Result;
+use crate::injected::{Bug, is_injected};
 use crate::job::{
     CancelReason, DeadReason, Effect, JobId, OnRetry, Outcome, PastOutcome, State, Stop, append_log,
 };
-use crate::planted::{Bug, is_planted};
 use crate::time::Timestamp;
 
 enum CheckedEffect {
@@ -80,7 +80,7 @@ impl Machine {
         queue: &mut Option<u32>,
     ) -> Result<SettleVerdict> {
         let Some(job) = self.held_under(namespace, token, &settlement)? else {
-            if is_planted(Bug::EffectsOutsideStep) {
+            if is_injected(Bug::EffectsOutsideStep) {
                 self.bring_about(namespace, effects)?;
             }
             return self.repeated_or_lost(namespace, token, &settlement);
@@ -121,7 +121,7 @@ impl Machine {
         token: Token,
         settlement: &Settlement,
     ) -> Result<Option<Loaded>> {
-        if is_planted(Bug::SettleWithoutToken) {
+        if is_injected(Bug::SettleWithoutToken) {
             let job = self.load(&JobKey {
                 namespace,
                 id: settlement.id,
@@ -183,7 +183,7 @@ impl Machine {
         }
         let failed = matches!(settlement.outcome, Outcome::Retry { .. } | Outcome::Dead);
         let miscounted =
-            is_planted(Bug::FailuresCountedOnRelease) && settlement.outcome == Outcome::Released;
+            is_injected(Bug::FailuresCountedOnRelease) && settlement.outcome == Outcome::Released;
         if failed || miscounted {
             status.failures += 1;
             self.history.failed(queue, now);
@@ -245,13 +245,13 @@ impl Machine {
         self.save(&job);
         self.place(&job)?;
         self.changed(&job);
-        if is_planted(Bug::NewIdOnRetry) {
+        if is_injected(Bug::NewIdOnRetry) {
             self.rename(job)?;
         }
         Ok(())
     }
 
-    /// The planted bug of a retry under a new id.
+    /// The injected bug of a retry under a new id.
     fn rename(&mut self, job: Loaded) -> Result<()> {
         self.displace(&job)?;
         self.rows.specs.remove(&mut self.journal, &job.key);

@@ -5,8 +5,8 @@ use super::jobs::Loaded;
 use super::rows::*;
 use super::{CANCELLED_RETENTION, DEAD_RETENTION, Machine};
 use crate::error::Result;
+use crate::injected::{Bug, is_injected};
 use crate::job::State;
-use crate::planted::{Bug, is_planted};
 use crate::time::Timestamp;
 
 impl Machine {
@@ -168,7 +168,7 @@ impl Machine {
     fn drop_job(&mut self, job: &Loaded, finished_at: Timestamp) -> Result<()> {
         self.rows.specs.remove(&mut self.journal, &job.key);
         self.rows.status.remove(&mut self.journal, &job.key);
-        if finished_at + self.settled_window <= self.now || is_planted(Bug::TombstoneForgotten) {
+        if finished_at + self.settled_window <= self.now || is_injected(Bug::TombstoneForgotten) {
             return Ok(());
         }
         let queue = self.queue_state(job.spec.queue)?.name.clone();

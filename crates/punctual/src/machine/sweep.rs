@@ -7,8 +7,8 @@ use super::rows::*;
 use super::{Machine, OpenLease};
 use crate::engine::Maintained;
 use crate::error::Result;
+use crate::injected::{Bug, is_injected};
 use crate::job::State;
-use crate::planted::{Bug, is_planted};
 use crate::time::{Timestamp, millis};
 
 impl Machine {
@@ -163,7 +163,7 @@ impl Machine {
     /// Moves due jobs from the index of due times to their lines, in due order; how many.
     fn move_due(&mut self, limit: usize) -> Result<usize> {
         let mut until = self.now;
-        if is_planted(Bug::EarlyByOneMillisecond) {
+        if is_injected(Bug::EarlyByOneMillisecond) {
             until = until + millis(1);
         }
         let mut moved = 0;

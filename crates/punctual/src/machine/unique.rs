@@ -5,8 +5,8 @@ use super::jobs::Loaded;
 use super::rows::*;
 use crate::engine::EnqueueVerdict;
 use crate::error::Result;
+use crate::injected::{Bug, is_injected};
 use crate::job::{CancelReason, Hold, JobId, State, Stop, Unique, UniquePolicy};
-use crate::planted::{Bug, is_planted};
 
 /// What an enqueue may do about its key.
 pub(super) enum KeyVerdict {
@@ -141,7 +141,7 @@ impl Machine {
         let Some(unique) = &job.spec.unique else {
             return Ok(());
         };
-        if is_planted(Bug::UniqueKeyLeftBehind) && job.status.place == State::Completed {
+        if is_injected(Bug::UniqueKeyLeftBehind) && job.status.place == State::Completed {
             return Ok(());
         }
         let text = QueueText {
@@ -250,7 +250,7 @@ impl Machine {
 
     /// Settles a pending job as cancelled.
     pub(super) fn cancel_waiting(&mut self, mut job: Loaded, reason: CancelReason) -> Result<()> {
-        if !is_planted(Bug::StaleIndexEntryClaimed) || job.status.state(self.now) != State::Ready {
+        if !is_injected(Bug::StaleIndexEntryClaimed) || job.status.state(self.now) != State::Ready {
             self.displace(&job)?;
         }
         let status = job.status_mut();

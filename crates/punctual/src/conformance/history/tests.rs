@@ -21,7 +21,7 @@ async fn model_agrees_with_itself() {
 }
 
 #[tokio::test]
-async fn every_planted_bug_is_found_and_shrunk() {
+async fn every_injected_bug_is_found_and_shrunk() {
     for bug in Bug::ALL {
         let failure = first_failure(Some(bug), 0..200).await;
         let failure = failure.unwrap_or_else(|| panic!("{bug:?} is not found"));

@@ -1,7 +1,7 @@
-//! Bugs that a test plants at run time, to prove that the conformance suite finds them.
+//! Bugs that a test injects at run time, to prove that the conformance suite finds them.
 //!
-//! Compiled only with the feature `planted-bugs`; without it [`is_planted`] is `false` and the
-//! compiler removes every use. The switch is one per process: a test that plants runs alone.
+//! Compiled only with the feature `injected-bugs`; without it [`is_injected`] is `false` and the
+//! compiler removes every use. The switch is one per process: a test that injects runs alone.
 
 /// A bug that an engine could have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,41 +64,41 @@ impl Bug {
     ];
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "injected-bugs")]
 mod switch {
     use std::sync::atomic::{AtomicU8, Ordering};
 
     static PLANTED: AtomicU8 = AtomicU8::new(0);
 
-    /// Plants a bug in every engine of this process, or with `None` takes it out.
-    pub fn plant(bug: Option<super::Bug>) {
+    /// Injects a bug in every engine of this process, or with `None` takes it out.
+    pub fn inject(bug: Option<super::Bug>) {
         PLANTED.store(bug.map_or(0, |bug| bug as u8), Ordering::SeqCst);
     }
 
-    /// Whether any bug is planted now.
-    pub fn any_planted() -> bool {
+    /// Whether any bug is injected now.
+    pub fn any_injected() -> bool {
         PLANTED.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether that bug is planted now.
-    pub fn is_planted(bug: super::Bug) -> bool {
+    /// Whether that bug is injected now.
+    pub fn is_injected(bug: super::Bug) -> bool {
         PLANTED.load(Ordering::Relaxed) == bug as u8
     }
 }
 
-#[cfg(feature = "planted-bugs")]
-pub use switch::{any_planted, is_planted, plant};
+#[cfg(feature = "injected-bugs")]
+pub use switch::{any_injected, inject, is_injected};
 
-/// Whether that bug is planted now: never, in this build.
-#[cfg(not(feature = "planted-bugs"))]
+/// Whether that bug is injected now: never, in this build.
+#[cfg(not(feature = "injected-bugs"))]
 #[inline(always)]
-pub fn is_planted(_: Bug) -> bool {
+pub fn is_injected(_: Bug) -> bool {
     false
 }
 
-/// Whether any bug is planted now: never, in this build.
-#[cfg(not(feature = "planted-bugs"))]
+/// Whether any bug is injected now: never, in this build.
+#[cfg(not(feature = "injected-bugs"))]
 #[inline(always)]
-pub fn any_planted() -> bool {
+pub fn any_injected() -> bool {
     false
 }

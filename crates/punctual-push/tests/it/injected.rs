@@ -13,7 +13,7 @@ use crate::support::Under;
 
 /// An engine some of whose verbs panic while a test says so, and that counts what it is asked.
 #[derive(Debug)]
-pub(crate) struct Planted {
+pub(crate) struct Injected {
     inner: Arc<dyn Engine>,
     pub(crate) stats: AtomicBool,
     pub(crate) info: AtomicBool,
@@ -29,7 +29,7 @@ pub(crate) struct Planted {
     pub(crate) is_sharded: AtomicBool,
 }
 
-impl Planted {
+impl Injected {
     pub(crate) fn over(under: &Under) -> Arc<Self> {
         Arc::new(Self {
             inner: under.engine.clone(),
@@ -46,7 +46,7 @@ impl Planted {
 }
 
 #[async_trait]
-impl Engine for Planted {
+impl Engine for Injected {
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
         self.enqueued.fetch_add(jobs.len(), Ordering::SeqCst);
         self.inner.enqueue(namespace, jobs).await
@@ -92,7 +92,7 @@ impl Engine for Planted {
     }
 
     async fn stats(&self, namespace: &Namespace, request: StatsRequest) -> Result<Stats> {
-        assert!(!self.stats.load(Ordering::SeqCst), "planted");
+        assert!(!self.stats.load(Ordering::SeqCst), "injected");
         if let Some((asked, answers)) = self.gate.get() {
             asked.add_permits(1);
             answers.acquire().await.expect("it is open").forget();
@@ -110,7 +110,7 @@ impl Engine for Planted {
 
     async fn info(&self) -> Result<Info> {
         self.infos.fetch_add(1, Ordering::SeqCst);
-        assert!(!self.info.load(Ordering::SeqCst), "planted");
+        assert!(!self.info.load(Ordering::SeqCst), "injected");
         self.inner.info().await
     }
 }

@@ -1,16 +1,16 @@
-//! The suite is proved: every planted bug is found, and without one nothing is.
+//! The suite is proved: every injected bug is found, and without one nothing is.
 //!
-//! A binary of its own with one test, because a planted bug is in every engine of the process.
+//! A binary of its own with one test, because an injected bug is in every engine of the process.
 
 #[path = "../it/conformance/harness.rs"]
 mod harness;
 
 use harness::Memory;
 use punctual::conformance::{LAWS, find, first_broken};
-use punctual::planted::Bug;
+use punctual::injected::Bug;
 
 #[test]
-fn every_planted_bug_is_found() {
+fn every_injected_bug_is_found() {
     for bug in Bug::ALL {
         // Only an engine that writes can answer before it has written.
         if bug == Bug::AckBeforeWrite {

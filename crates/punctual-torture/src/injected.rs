@@ -1,4 +1,4 @@
-//! Bugs that are planted in every process of a run, to see whether the run finds them.
+//! Bugs that are injected in every process of a run, to see whether the run finds them.
 
 use std::time::Duration;
 
@@ -11,41 +11,41 @@ use crate::stamp::wall;
 /// The variable that names the bug.
 pub(crate) const VARIABLE: &str = "PUNCTUAL_PLANTED";
 
-/// Plants the bug that the environment names, if it names one.
-#[cfg(feature = "planted")]
-pub(crate) fn plant() -> Result<(), Failed> {
+/// Injects the bug that the environment names, if it names one.
+#[cfg(feature = "injected")]
+pub(crate) fn inject() -> Result<(), Failed> {
     let Ok(name) = std::env::var(VARIABLE) else {
         return Ok(());
     };
-    use punctual::planted::Bug;
+    use punctual::injected::Bug;
     let bug = Bug::ALL
         .into_iter()
         .chain(Bug::BELOW_THE_LAW)
         .find(|bug| format!("{bug:?}") == name);
-    // Others are planted where the functions of Redis are loaded.
-    punctual::planted::plant(bug);
+    // Others are injected where the functions of Redis are loaded.
+    punctual::injected::inject(bug);
     Ok(())
 }
 
 /// Refuses: this build has no bugs of that kind.
-#[cfg(not(feature = "planted"))]
-pub(crate) fn plant() -> Result<(), Failed> {
+#[cfg(not(feature = "injected"))]
+pub(crate) fn inject() -> Result<(), Failed> {
     match std::env::var(VARIABLE) {
         Ok(name) => {
-            Err(format!("no bug {name} in this build; build with --features planted").into())
+            Err(format!("no bug {name} in this build; build with --features injected").into())
         }
         Err(_) => Ok(()),
     }
 }
 
-/// Whether a bug is planted: none is, in a build without them.
-fn is_planted(bug: &str) -> bool {
-    cfg!(feature = "planted") && std::env::var(VARIABLE).is_ok_and(|name| name == bug)
+/// Whether a bug is injected: none is, in a build without them.
+fn is_injected(bug: &str) -> bool {
+    cfg!(feature = "injected") && std::env::var(VARIABLE).is_ok_and(|name| name == bug)
 }
 
-/// Whether a wait that breaks is the last one in which its process listens: the bug that is planted.
+/// Whether a wait that breaks is the last one in which its process listens: the bug that is injected.
 pub(crate) fn deafens() -> bool {
-    is_planted("DeafAfterBreak")
+    is_injected("DeafAfterBreak")
 }
 
 /// A wait in which nobody listens for bells: over at its instant.
@@ -55,18 +55,18 @@ pub(crate) async fn sleep_deaf(until: Timestamp) -> punctual::Result<Waited> {
     Ok(Waited::TimedOut)
 }
 
-/// The interval at which an engine syncs that was told one: that one, unless the bug is planted that it takes its time.
+/// The interval at which an engine syncs that was told one: that one, unless the bug is injected that it takes its time.
 pub(crate) fn interval(told: Duration) -> Duration {
-    match is_planted("IntervalTooLong") {
+    match is_injected("IntervalTooLong") {
         true => told * 20,
         false => told,
     }
 }
 
-/// The span of a lease that is asked for: that one, unless the bug is planted that its process says when it is to end by
+/// The span of a lease that is asked for: that one, unless the bug is injected that its process says when it is to end by
 /// its own clock, and the engine takes its word. Where that clock is right, the two are the same.
 pub(crate) fn lease_duration(asked: Duration) -> Duration {
-    if !is_planted("LocalClock") {
+    if !is_injected("LocalClock") {
         return asked;
     }
     let (before, own, after) = (wall(), SystemClock.now().as_micros(), wall());

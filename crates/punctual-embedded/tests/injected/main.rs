@@ -1,6 +1,6 @@
 //! The durable laws are proved: an answer before the write is found.
 //!
-//! A binary of its own with one test, because a planted bug is in every engine of the process.
+//! A binary of its own with one test, because an injected bug is in every engine of the process.
 
 // The other harness of that file is for the tests in directories.
 #[allow(dead_code)]
@@ -9,10 +9,10 @@ mod harness;
 
 use harness::Forgetful;
 use punctual::conformance::{DURABLE_LAWS, find, first_broken};
-use punctual::planted::Bug;
+use punctual::injected::Bug;
 
 #[test]
-fn planted_answer_before_the_write_is_found() {
+fn injected_answer_before_the_write_is_found() {
     let found = find(Bug::AckBeforeWrite, DURABLE_LAWS, Forgetful);
     let broken = found.expect("a durable law finds it");
     println!("{:?} breaks {broken}", Bug::AckBeforeWrite);

@@ -1,12 +1,12 @@
-//! Bugs in the functions, planted where they are loaded: a line is replaced.
+//! Bugs in the functions, injected where they are loaded: a line is replaced.
 //!
 //! A run that is to find them names one in the environment of its processes, each of which loads
 //! the functions into a server of that run.
 
 /// A bug, the text it takes the place of, and the text that is the bug.
-type Plant = (&'static str, &'static str, &'static str);
+type Inject = (&'static str, &'static str, &'static str);
 
-const PLANTS: [Plant; 8] = [
+const INJECTED: [Inject; 8] = [
     // What was settled stays in its lease, and is rescued with it.
     ("RescueWithoutStateCheck", "  Lease.depart(p, place)\n", ""),
     (
@@ -59,15 +59,15 @@ const VARIABLE: &str = "PUNCTUAL_PLANTED";
 ///
 /// # Panics
 /// If the functions do not have the text once: then the bug is not what it says.
-pub(crate) fn plant(functions: String) -> String {
+pub(crate) fn inject(functions: String) -> String {
     let Ok(bug) = std::env::var(VARIABLE) else {
         return functions;
     };
-    planted(functions, &bug)
+    injected(functions, &bug)
 }
 
-fn planted(mut functions: String, bug: &str) -> String {
-    for (_, text, instead) in PLANTS.iter().filter(|(name, ..)| *name == bug) {
+fn injected(mut functions: String, bug: &str) -> String {
+    for (_, text, instead) in INJECTED.iter().filter(|(name, ..)| *name == bug) {
         assert_eq!(
             functions.matches(text).count(),
             1,

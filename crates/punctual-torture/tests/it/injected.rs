@@ -22,7 +22,7 @@ const REFUSES: &str = "B looked at";
 const DAMAGED: &str = "(data_damaged";
 
 /// A bug, and the plan that shows it.
-struct Planted<'a> {
+struct Injected<'a> {
     bug: &'a str,
     cell: &'a str,
     /// Which faults.
@@ -35,7 +35,7 @@ struct Planted<'a> {
     seeds: [&'a str; 4],
 }
 
-impl Planted<'_> {
+impl Injected<'_> {
     /// It is found by one of these, with a hundred faults at most, those of all tries counted. What meets what is chance:
     /// one more hundred is tried before it is said that this plan does not find it.
     fn is_found_by(&self, invariants: &[&str]) {
@@ -86,7 +86,7 @@ impl Planted<'_> {
             &faults,
             "--engine",
             self.cell,
-            "--planted",
+            "--inject",
             self.bug,
             "--minutes",
             "1.5",
@@ -129,7 +129,7 @@ fn finds_in_leases(bug: &str, cell: &str, invariants: &[&str]) {
 }
 
 fn finds_by(options: &[&str], seeds: [&str; 4], bug: &str, cell: &str, invariants: &[&str]) {
-    let planted = Planted {
+    let injected = Injected {
         bug,
         cell,
         lanes: "workers",
@@ -138,7 +138,7 @@ fn finds_by(options: &[&str], seeds: [&str; 4], bug: &str, cell: &str, invariant
         options,
         seeds,
     };
-    planted.is_found_by(invariants);
+    injected.is_found_by(invariants);
 }
 
 /// Power cuts and kills of the engine.
@@ -150,8 +150,8 @@ fn finds_under_kills_by(options: &[&str], bug: &str, cell: &str, invariants: &[&
     under_kills(options, bug, cell).is_found_by(invariants);
 }
 
-fn under_kills<'a>(options: &'a [&'a str], bug: &'a str, cell: &'a str) -> Planted<'a> {
-    Planted {
+fn under_kills<'a>(options: &'a [&'a str], bug: &'a str, cell: &'a str) -> Injected<'a> {
+    Injected {
         bug,
         cell,
         lanes: "servers",
@@ -212,8 +212,8 @@ fn a_job_promoted_in_two_steps_is_found() {
 }
 
 /// Many jobs, so that one comes whose key another one had.
-fn by_a_key_left_behind(cell: &str) -> Planted<'_> {
-    Planted {
+fn by_a_key_left_behind(cell: &str) -> Injected<'_> {
+    Injected {
         bug: "UniqueKeyLeftBehind",
         cell,
         lanes: "workers",
@@ -236,7 +236,7 @@ fn a_unique_key_left_behind_is_found_in_redis() {
 
 #[test]
 fn keys_that_are_let_go_are_not_found_by_the_same_plan() {
-    let without = Planted {
+    let without = Injected {
         bug: "None",
         ..by_a_key_left_behind("redis-always")
     };
@@ -279,8 +279,8 @@ fn an_interval_that_is_longer_than_told_is_found() {
 }
 
 /// Clocks of producers and workers are off for a while, again and again, and workers are killed.
-fn by_local_clock(cell: &str) -> Planted<'_> {
-    Planted {
+fn by_local_clock(cell: &str) -> Injected<'_> {
+    Injected {
         bug: "LocalClock",
         cell,
         lanes: "workers",
@@ -303,7 +303,7 @@ fn a_lease_that_ends_by_the_clock_of_its_holder_is_found_in_redis() {
 
 #[test]
 fn leases_that_end_by_engine_time_are_not_found_by_the_same_plan() {
-    let without = Planted {
+    let without = Injected {
         bug: "None",
         ..by_local_clock("embedded-clock")
     };
@@ -316,15 +316,15 @@ fn a_lease_that_ends_by_the_clock_of_its_holder_is_not_found_where_clocks_are_ri
     is_not_found(&by_local_clock("embedded-http"), &["I2 "]);
 }
 
-fn is_not_found(planted: &Planted<'_>, invariants: &[&str]) {
-    let run = planted.run(SEEDS[0], OF_A_SEED);
+fn is_not_found(injected: &Injected<'_>, invariants: &[&str]) {
+    let run = injected.run(SEEDS[0], OF_A_SEED);
     let broken = invariants.iter().any(|it| run.breaks(it));
     assert!(!broken, "{}", run.said());
     assert!(count(&run) > 5, "{}", run.said());
 }
 
 /// A job now and then, and the gateway is killed again and again, then left alone: whoever waited there hears no bell any more.
-const FEW: Planted<'_> = Planted {
+const FEW: Injected<'_> = Injected {
     bug: "DeafAfterBreak",
     cell: "embedded-http",
     lanes: "servers",
@@ -341,7 +341,7 @@ fn workers_that_listen_no_more_after_a_break_are_found() {
 
 #[test]
 fn workers_that_listen_again_after_a_break_are_not_found_by_the_same_plan() {
-    let run = Planted { bug: "None", ..FEW }.run("5", FEW.faults);
+    let run = Injected { bug: "None", ..FEW }.run("5", FEW.faults);
     assert!(!run.breaks("I6 "), "{}", run.said());
     assert!(count(&run) > 5, "{}", run.said());
 }
