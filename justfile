@@ -106,10 +106,10 @@ fuzz seed="1" inputs="1000000":
 torture-quick *options:
     scripts/torture {{options}}
 
-# Many small jobs under faults, added to the sums that the pages show; `just torture-sums 40 --seed N`
-torture-sums minutes *options:
-    scripts/torture sums {{minutes}} {{options}}
+# Many small jobs under faults, added to the totals that the pages show; `just torture-totals 40 --seed N`
+torture-totals minutes *options:
+    scripts/torture totals {{minutes}} {{options}}
 
-# Every engine under faults, an hour; another seed is --seed N; `just torture sums` adds it to the sums
+# Every engine under faults, an hour; another seed is --seed N; `just torture totals` adds it to the totals
 torture *options:
     scripts/torture hour {{options}}

@@ -7,16 +7,16 @@ use std::{fs, io};
 
 use punctual::time::{minutes, seconds};
 
-use crate::aside::make_room;
 use crate::cell::CellKind;
-use crate::fate::Mix;
 use crate::foreign::Foreign;
 use crate::plan::{Fault, Lane, is_among, plan};
 use crate::report;
 use crate::roles::{Failed, Role};
 use crate::run::{self, Keep, Round, Wanted};
+use crate::scripted_outcome::Mix;
 use crate::sink::mariadb::Server;
-use crate::sums::Sums;
+use crate::stash::make_room;
+use crate::totals::Totals;
 use crate::verify;
 
 /// Tortures engines and judges what came of it
@@ -29,18 +29,18 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Judge kept histories again, below a folder
     Verify {
-        /// A file of sums: every round must be in it, with the same hash
+        /// A file of totals: every round must be in it, with the same hash
         #[arg(long)]
-        sums: Option<PathBuf>,
+        totals: Option<PathBuf>,
 
         /// The folder of a run, a cell or a round
         folder: PathBuf,
     },
-    /// Write the sums of all runs into the pages that show them
+    /// Write the totals of all runs into the pages that show them
     Tables {
-        /// The file of sums
-        #[arg(long, default_value = "crates/punctual-torture/sums.json")]
-        sums: PathBuf,
+        /// The file of totals
+        #[arg(long, default_value = "crates/punctual-torture/totals.json")]
+        totals: PathBuf,
         /// Pages with the marks between which tables stand
         #[arg(default_values = ["docs/torture.md", "README.md", "README.zh-CN.md"])]
         pages: Vec<PathBuf>,
@@ -139,11 +139,11 @@ pub(crate) struct RunArgs {
     #[arg(long = "inject")]
     injected: Option<String>,
 
-    /// Add what came of it to this file of sums
+    /// Add what came of it to this file of totals
     #[arg(long)]
-    sums: Option<PathBuf>,
+    totals: Option<PathBuf>,
 
-    /// The commit that the sums name
+    /// The commit that the totals name
     #[arg(long, env = "PUNCTUAL_COMMIT", default_value = "unnamed")]
     commit: String,
 }
@@ -161,15 +161,15 @@ impl Command {
         match self {
             Self::Run(args) => args.run(),
             Self::Plan(args) => args.print().map(|()| true),
-            Self::Verify { sums, folder } => {
-                let sums = sums.map(|path| Sums::read(&path)).transpose()?;
-                verify::below(&folder, sums.as_ref())
+            Self::Verify { totals, folder } => {
+                let totals = totals.map(|path| Totals::read(&path)).transpose()?;
+                verify::below(&folder, totals.as_ref())
             }
-            Self::Tables { sums, pages } => {
-                let sums = Sums::read(&sums)?;
+            Self::Tables { totals, pages } => {
+                let totals = Totals::read(&totals)?;
                 for page in pages {
                     let text = fs::read_to_string(&page)?;
-                    fs::write(&page, sums.fill(&text))?;
+                    fs::write(&page, totals.fill(&text))?;
                 }
                 Ok(true)
             }
@@ -223,12 +223,14 @@ impl PlanArgs {
 
 impl RunArgs {
     fn run(self) -> Result<bool, Failed> {
-        if self.sums.is_some() && self.plan.foreign().is_some() {
-            return Err("sums are of cells; leave --sums out, or name cells with --engine".into());
+        if self.totals.is_some() && self.plan.foreign().is_some() {
+            return Err(
+                "totals are of cells; leave --totals out, or name cells with --engine".into(),
+            );
         }
         let cells = self.plan.cells()?;
-        if let Some(path) = &self.sums {
-            Sums::read(path)?.take_new(&self.commit, &cells, self.plan.seed)?;
+        if let Some(path) = &self.totals {
+            Totals::read(path)?.take_new(&self.commit, &cells, self.plan.seed)?;
         }
         let wanted = Wanted {
             cells,
@@ -260,10 +262,10 @@ impl RunArgs {
             },
             injected: self.injected.clone(),
         };
-        if let Some(aside) = make_room(&wanted.folder)? {
+        if let Some(stash) = make_room(&wanted.folder)? {
             println!(
                 "The run before had a finding, and is now {}",
-                aside.display()
+                stash.display()
             );
         }
         fs::create_dir_all(&wanted.folder)?;
@@ -272,14 +274,14 @@ impl RunArgs {
             .worker_threads(4)
             .enable_all()
             .build()?;
-        let (path, commit) = (self.sums.clone(), self.commit.clone());
+        let (path, commit) = (self.totals.clone(), self.commit.clone());
         // One round at a time is added.
         let adding = Mutex::new(());
         let ended = move |round: &Round| {
             println!("{}", report::line(round));
             let _one = adding.lock().unwrap_or_else(PoisonError::into_inner);
             match &path {
-                Some(path) => Sums::add_to(path, &commit, round),
+                Some(path) => Totals::add_to(path, &commit, round),
                 None => Ok(()),
             }
         };

@@ -225,7 +225,7 @@ impl Cell {
         self.clients.as_deref().map_or_else(Vec::new, environment)
     }
 
-    /// The port of a gateway that strangers can come to.
+    /// The port of a gateway that rogue clients can come to.
     pub(crate) fn door(&self) -> Option<u16> {
         let has_door = self.foreign.as_ref().is_some_and(Foreign::has_door);
         let proxy = self.proxy.as_ref().map(|proxy| proxy.port());

@@ -5,11 +5,13 @@
 mod bounded;
 mod cancels;
 mod clock;
+mod effective;
 mod ends;
 mod exits;
-mod felt;
 mod handed;
 mod heal;
+mod job_timeline;
+mod job_timelines;
 mod kept;
 mod keys;
 mod last;
@@ -20,8 +22,6 @@ mod missing;
 mod overdue;
 mod spans;
 mod starts;
-mod stories;
-mod story;
 mod timeline;
 mod timing;
 
@@ -34,8 +34,8 @@ use serde::{Deserialize, Serialize};
 use crate::history;
 use crate::look::Look;
 use crate::setting::Setting;
+pub(crate) use job_timelines::{Case, FaultSpan};
 pub(crate) use lateness::{Lateness, Spread};
-pub(crate) use stories::{Case, FaultSpan};
 pub(crate) use timeline::Timeline;
 #[cfg(test)]
 pub(crate) use timeline::{Second, Span};
@@ -152,9 +152,9 @@ pub(crate) struct Tally {
     pub(crate) second_tries: u64,
     /// Handler starts.
     pub(crate) starts: u64,
-    /// How long it took in each rest until somebody claimed.
+    /// How long it took in each quiet period until somebody claimed.
     #[serde(default, skip_serializing_if = "Spread::is_empty")]
-    pub(crate) rests: Spread,
+    pub(crate) quiet_periods: Spread,
     /// Microseconds in which a fault held, and of how many.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub(crate) held: (u64, u64),
@@ -162,7 +162,7 @@ pub(crate) struct Tally {
     pub(crate) faults: BTreeMap<String, u64>,
     /// By number: of how many faults it was looked whether they met something, and how many did.
     #[serde(default)]
-    pub(crate) felt: BTreeMap<String, (u64, u64)>,
+    pub(crate) effective: BTreeMap<String, (u64, u64)>,
     /// Faults caused, by what they do.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) kinds: BTreeMap<String, u64>,
@@ -189,14 +189,14 @@ impl Tally {
         self.buried += other.buried;
         self.second_tries += other.second_tries;
         self.starts += other.starts;
-        self.rests.merge(&other.rests);
+        self.quiet_periods.merge(&other.quiet_periods);
         self.held = (self.held.0 + other.held.0, self.held.1 + other.held.1);
         for (id, count) in &other.faults {
             *self.faults.entry(id.clone()).or_insert(0) += count;
         }
-        for (id, (looked, felt)) in &other.felt {
-            let ours = self.felt.entry(id.clone()).or_default();
-            *ours = (ours.0 + looked, ours.1 + felt);
+        for (id, (looked, effective)) in &other.effective {
+            let ours = self.effective.entry(id.clone()).or_default();
+            *ours = (ours.0 + looked, ours.1 + effective);
         }
         for (what, count) in &other.kinds {
             *self.kinds.entry(what.clone()).or_insert(0) += count;
@@ -214,9 +214,9 @@ impl Tally {
     }
 
     /// Of how many of them it was looked whether they met something, and how many did.
-    pub(crate) fn all_felt(&self) -> (u64, u64) {
+    pub(crate) fn all_effective(&self) -> (u64, u64) {
         let add = |sum: (u64, u64), one: &(u64, u64)| (sum.0 + one.0, sum.1 + one.1);
-        self.felt.values().fold((0, 0), add)
+        self.effective.values().fold((0, 0), add)
     }
 }
 
@@ -231,7 +231,7 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     case.loses_at_most = setting.loses_at_most.map(|span| span.as_micros() as u64);
     let mut findings = judge(&case);
     let mut done = something_was_done(&findings.tally);
-    heal::were_judged(setting.rests, &case, &findings.tally, &mut done);
+    heal::were_judged(setting.quiet_periods, &case, &findings.tally, &mut done);
     findings.verdicts.push(done);
     Ok(findings)
 }
@@ -240,11 +240,15 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
 /// not run: of that I1 judges.
 fn something_was_done(tally: &Tally) -> Verdict {
     let mut verdict = Verdict::new(DONE);
-    let felt = tally.felt.values().map(|(_, felt)| felt).sum();
+    let effective = tally
+        .effective
+        .values()
+        .map(|(_, effective)| effective)
+        .sum();
     for (what, done) in [
         ("sent", tally.acknowledged + tally.unjudged),
         ("run", tally.starts + tally.lost),
-        ("met by a fault", felt),
+        ("met by a fault", effective),
     ] {
         verdict.check(done > 0, || format!("nothing was {what}"));
     }
@@ -258,7 +262,7 @@ const DONE: &str = "D something was done";
 pub(crate) fn judge(case: &Case) -> Findings {
     let mut tally = Tally {
         faults: case.count_faults(),
-        felt: case.count_felt(),
+        effective: case.count_effective(),
         unwritten: case.unwritten.len() as u64,
         held: heal::held(case),
         kinds: heal::kinds(case),

@@ -4,7 +4,7 @@ use punctual::engine::Token;
 use punctual::{JobId, State, UniquePolicy};
 use serde::{Deserialize, Serialize};
 
-use crate::fate::Fate;
+use crate::scripted_outcome::ScriptedOutcome;
 
 /// One line of a history.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -180,7 +180,7 @@ pub(crate) struct Sent {
     /// What it carries, in one number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) content: Option<u64>,
-    pub(crate) fate: Fate,
+    pub(crate) scripted: ScriptedOutcome,
 }
 
 /// A receipt.

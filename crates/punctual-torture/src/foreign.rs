@@ -60,7 +60,7 @@ impl Foreign {
         }
     }
 
-    /// Whether it is a gateway that strangers can come to.
+    /// Whether it is a gateway that rogue clients can come to.
     pub(crate) fn has_door(&self) -> bool {
         matches!(self, Self::Server { address, port: Some(_) } if address.starts_with("http:"))
     }
@@ -71,7 +71,7 @@ impl Foreign {
             Lane::Workers => true,
             Lane::Servers => self.is_directory(),
             Lane::Network => self.is_directory() || self.port().is_some(),
-            Lane::Strangers => self.is_directory() || self.has_door(),
+            Lane::RogueClients => self.is_directory() || self.has_door(),
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct Look {
     pub(crate) unsettled: Vec<String>,
     /// Jobs of nobody in this run.
     #[serde(default)]
-    pub(crate) strangers: Vec<String>,
+    pub(crate) rogue_clients: Vec<String>,
     /// Counts that differ from what a walk finds.
     pub(crate) miscounts: Vec<String>,
     /// Bytes of all keys once every job was deleted: after the first round of the cell, and now.
@@ -140,7 +140,7 @@ impl Look {
                 let strange = found.iter().filter(|id| known.binary_search(id).is_err());
                 let told =
                     strange.map(|id| format!("{id} of {} is of nobody in this run", queue.queue));
-                self.strangers.extend(told.take(LEFT));
+                self.rogue_clients.extend(told.take(LEFT));
                 if !state.is_settled() {
                     let left = found
                         .iter()

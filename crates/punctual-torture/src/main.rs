@@ -7,12 +7,10 @@
 mod address;
 mod again;
 mod args;
-mod aside;
 mod cell;
 mod check;
 mod content;
 mod event;
-mod fate;
 mod foreign;
 mod history;
 mod injected;
@@ -24,10 +22,12 @@ mod recorder;
 mod report;
 mod roles;
 mod run;
+mod scripted_outcome;
 mod setting;
 mod sink;
 mod stamp;
-mod sums;
+mod stash;
+mod totals;
 mod verify;
 mod waits;
 

@@ -3,7 +3,7 @@
 mod clocks;
 mod disk;
 mod failovers;
-mod strangers;
+mod rogue_clients;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -36,7 +36,7 @@ pub(crate) struct Targets {
     pub(crate) spy: Option<Arc<SyncSpy>>,
     /// What sets the clocks of producers and workers.
     pub(crate) clients: Option<Arc<SyncSpy>>,
-    /// The port of a gateway that strangers can come to.
+    /// The port of a gateway that rogue clients can come to.
     pub(crate) gateway: Option<u16>,
     pub(crate) failovers: Arc<Failovers>,
 }
@@ -44,12 +44,12 @@ pub(crate) struct Targets {
 /// How long what a fault hit may take until it runs again, on a machine that has other work too.
 const HEALS_MAX: Duration = seconds(90);
 
-/// Causes the faults of a plan, lane by lane, and heals each; in rests none holds. Where faults take their time
-/// there are fewer until the next rest, or until the span is over, and a rest begins once the last one has healed.
+/// Causes the faults of a plan, lane by lane, and heals each; in quiet periods none holds. Where faults take their time
+/// there are fewer until the next rest, or until the span is over, and a quiet period begins once the last one has healed.
 pub(crate) async fn carry_out(
     targets: &Targets,
     plan: &[Fault],
-    rests: &[u64],
+    quiet_periods: &[u64],
     span: Duration,
     history: &History,
     waits: &Waits,
@@ -61,12 +61,17 @@ pub(crate) async fn carry_out(
         watch: Stopwatch::start(),
         numbers: AtomicU64::new(0),
     };
-    let ends = match rests {
+    let ends = match quiet_periods {
         [] => vec![span],
-        rests => rests.iter().copied().map(millis).collect(),
+        quiet_periods => quiet_periods.iter().copied().map(millis).collect(),
     };
     let mut left = plan;
-    let mut lanes = vec![Lane::Workers, Lane::Servers, Lane::Network, Lane::Strangers];
+    let mut lanes = vec![
+        Lane::Workers,
+        Lane::Servers,
+        Lane::Network,
+        Lane::RogueClients,
+    ];
     for (number, end) in ends.iter().enumerate() {
         let (now, later) = left.split_at(left.partition_point(|fault| millis(fault.at) < *end));
         left = later;
@@ -76,7 +81,7 @@ pub(crate) async fn carry_out(
         lanes.retain(|_| goes_on.next().unwrap_or(false));
         let next = ends.get(number + 1);
         let is_next_due = next.is_some_and(|next| *next <= carrying.watch.elapsed());
-        if !rests.is_empty() && !is_next_due {
+        if !quiet_periods.is_empty() && !is_next_due {
             pause(end.saturating_sub(carrying.watch.elapsed())).await;
             carrying.rest().await;
         }
@@ -177,8 +182,8 @@ impl Targets {
                 Some(proxy) => hit_network(proxy, fault).await,
                 None => false,
             },
-            Lane::Strangers => match self.gateway {
-                Some(port) => strangers::come(port, fault).await,
+            Lane::RogueClients => match self.gateway {
+                Some(port) => rogue_clients::come(port, fault).await,
                 None => false,
             },
         }

@@ -61,7 +61,7 @@ pub(crate) enum Lane {
     Workers,
     Servers,
     Network,
-    Strangers,
+    RogueClients,
 }
 
 /// One fault.
@@ -94,7 +94,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How long nothing is broken in a rest: five seconds, in which somebody is to claim, and what it takes until faults
+/// How long nothing is broken in a quiet period: five seconds, in which somebody is to claim, and what it takes until faults
 /// come again.
 pub(crate) const REST: Duration = millis(REST_MILLIS);
 const REST_MILLIS: u64 = 6_000;
@@ -103,9 +103,9 @@ const EVERY_MILLIS: u64 = 20_000;
 /// A round that is shorter has none: faults need some time to do harm.
 const RESTLESS_MILLIS: u64 = 15_000;
 
-/// When the rests of a round begin, in milliseconds after its start: of each, whatever its seed and cell. The last one
+/// When the quiet periods of a round begin, in milliseconds after its start: of each, whatever its seed and cell. The last one
 /// ends with the round.
-pub(crate) fn rests(spans: u64) -> Vec<u64> {
+pub(crate) fn quiet_periods(spans: u64) -> Vec<u64> {
     let count = match spans {
         0..RESTLESS_MILLIS => 0,
         _ => (spans + EVERY_MILLIS / 2) / EVERY_MILLIS,
@@ -114,14 +114,18 @@ pub(crate) fn rests(spans: u64) -> Vec<u64> {
     ends.map(|end| end - REST_MILLIS).collect()
 }
 
-/// The faults of one round of a cell: none begins or holds in a rest.
+/// The faults of one round of a cell: none begins or holds in a quiet period.
 pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fault> {
     let mut random =
         Rng::with_seed(seed ^ (cell as u64 + 1).wrapping_mul(0x9e37_79b9) ^ (round << 40));
     let mut plan = Vec::new();
-    let rests = rests(spans);
-    // What rests take away comes back between them.
-    let gap = if rests.is_empty() { 150..700 } else { 50..400 };
+    let quiet_periods = quiet_periods(spans);
+    // What quiet periods take away comes back between them.
+    let gap = if quiet_periods.is_empty() {
+        150..700
+    } else {
+        50..400
+    };
     for (lane, kinds) in lanes(cell) {
         let mut at = match cell {
             // Data that nobody knows cannot be missed.
@@ -134,7 +138,7 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
             let kind = pick(kinds, &mut random);
             let holds = kind.holds(&mut random);
             let is_in = |rest: &&u64| at < **rest + REST_MILLIS && at + holds > **rest;
-            if let Some(rest) = rests.iter().find(is_in) {
+            if let Some(rest) = quiet_periods.iter().find(is_in) {
                 at = rest + REST_MILLIS + random.u64(gap.clone());
                 if at >= spans {
                     break;
@@ -187,7 +191,7 @@ const WORKERS: &[(Kind, u32)] = &[
     (Kind::StopWorker, 2),
     (Kind::StopWorkers, 1),
 ];
-const STRANGERS: &[(Kind, u32)] = &[(Kind::Drip, 1), (Kind::TakeNothing, 1)];
+const ROGUE_CLIENTS: &[(Kind, u32)] = &[(Kind::Drip, 1), (Kind::TakeNothing, 1)];
 const NETWORK: &[(Kind, u32)] = &[
     (Kind::CutRequest, 6),
     (Kind::CutReply, 6),
@@ -220,7 +224,7 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
                 (Lane::Workers, WORKERS),
                 (Lane::Servers, gateway),
                 (Lane::Network, NETWORK),
-                (Lane::Strangers, STRANGERS),
+                (Lane::RogueClients, ROGUE_CLIENTS),
             ]
         }
         CellKind::RedisAlways | CellKind::RedisEverysec => {
@@ -241,7 +245,7 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
                 (Lane::Workers, WORKERS),
                 (Lane::Servers, both),
                 (Lane::Network, NETWORK),
-                (Lane::Strangers, STRANGERS),
+                (Lane::RogueClients, ROGUE_CLIENTS),
             ]
         }
         CellKind::Sentinel | CellKind::SentinelOne => vec![
@@ -356,7 +360,7 @@ impl Kind {
     }
 
     /// Whether it is counted, where it is caused, that something met it: bytes that were cut, syncs and writes
-    /// that were refused or slowed, strangers that were let in. It counts as caused only then.
+    /// that were refused or slowed, rogue clients that were let in. It counts as caused only then.
     pub(crate) fn is_counted(self) -> bool {
         matches!(
             self,
@@ -454,8 +458,8 @@ impl Kind {
             Self::Empty => "the data emptied",
             Self::EmptyDisk => "the data gone after a restart",
             Self::OtherDatabase => "another, empty database where the data were",
-            Self::Drip => "strangers at the gateway, whose heads come byte by byte",
-            Self::TakeNothing => "strangers at the gateway, who ask and take no answer",
+            Self::Drip => "rogue clients at the gateway, whose heads come byte by byte",
+            Self::TakeNothing => "rogue clients at the gateway, who ask and take no answer",
             Self::ClientClock => {
                 "the clocks of producers and workers are off by 5 s, an hour or a day"
             }

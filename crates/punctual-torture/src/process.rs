@@ -91,8 +91,8 @@ impl Kept {
     }
 
     /// Kills it; answers once it runs again, and whether it ran before.
-    pub(crate) async fn kill(&self, rests: Duration) -> bool {
-        self.order(Order::Kill(rests)).await
+    pub(crate) async fn kill(&self, quiet_periods: Duration) -> bool {
+        self.order(Order::Kill(quiet_periods)).await
     }
 
     /// Kills it and does something before it is started again; answers whether that was done.
@@ -164,7 +164,7 @@ impl Keeper {
             if let Some(answer) = to_answer.take() {
                 let _ = answer.send(std::mem::replace(&mut done, true));
             }
-            let (rests, answer, end) = loop {
+            let (quiet_periods, answer, end) = loop {
                 let order = tokio::select! {
                     status = child.wait() => {
                         let may_end = self.recipe.ends_by_itself;
@@ -186,9 +186,9 @@ impl Keeper {
                         signal(&child, Signal::CONT);
                         let _ = answer.send(stopped);
                     }
-                    Order::Kill(rests) => {
+                    Order::Kill(quiet_periods) => {
                         let _ = child.start_kill();
-                        break (rests, Some(answer), false);
+                        break (quiet_periods, Some(answer), false);
                     }
                     Order::While(deed) => {
                         let _ = child.start_kill();
@@ -218,7 +218,7 @@ impl Keeper {
                 return;
             }
             to_answer = answer;
-            pause(rests).await;
+            pause(quiet_periods).await;
         }
     }
 

@@ -12,9 +12,9 @@ use crate::content;
 use crate::event::{
     Claimed as ClaimedJob, End, Event, Extended as Prolonged, Granted, Received, Sent, Verdict,
 };
-use crate::fate::Fate;
 use crate::history::History;
 use crate::injected;
+use crate::scripted_outcome::ScriptedOutcome;
 use crate::stamp::{stamp, wall};
 
 /// Stands between a client and its engine.
@@ -53,13 +53,13 @@ impl Recorder {
 /// How a process ends then.
 pub(crate) const BEGINS_ANEW: i32 = 5;
 
-/// The header that carries a job's fate, so that the recorder need not read payloads.
-pub(crate) const FATE: &str = "fate";
+/// The header that carries a job's scripted outcome, so that the recorder need not read payloads.
+pub(crate) const SCRIPTED_OUTCOME: &str = "scripted";
 
-/// The fate of a job, by its headers.
-pub(crate) fn fate_of(headers: &[(String, String)]) -> Option<Fate> {
-    let (_, fate) = headers.iter().find(|(name, _)| name == FATE)?;
-    serde_json::from_str(fate).ok()
+/// The scripted outcome of a job, by its headers.
+pub(crate) fn scripted_of(headers: &[(String, String)]) -> Option<ScriptedOutcome> {
+    let (_, scripted) = headers.iter().find(|(name, _)| name == SCRIPTED_OUTCOME)?;
+    serde_json::from_str(scripted).ok()
 }
 
 fn sent(job: &NewJob) -> Sent {
@@ -82,7 +82,7 @@ fn sent(job: &NewJob) -> Sent {
             _ => None,
         },
         content: Some(content::of_new(job)),
-        fate: fate_of(&job.headers).unwrap_or(Fate::Completes),
+        scripted: scripted_of(&job.headers).unwrap_or(ScriptedOutcome::Completes),
     }
 }
 

@@ -24,9 +24,9 @@ pub(crate) fn line(round: &Round) -> String {
         second_tries,
         ..
     } = round.findings.tally;
-    let (faults, felt) = faults(&round.findings.tally);
+    let (faults, effective) = faults(&round.findings.tally);
     let mut text = format!(
-        "{:<14} seed {} round {}: {} s, drained in {} s, {faults} faults, {felt} effective faults, {acknowledged} acknowledged, {unjudged} not judged, {lost} lost, {doubled} doubled, \
+        "{:<14} seed {} round {}: {} s, drained in {} s, {faults} faults, {effective} effective faults, {acknowledged} acknowledged, {unjudged} not judged, {lost} lost, {doubled} doubled, \
          {second_tries} second tries, {early} early, {stale_accepted} stale accepted",
         round.cell.name(),
         round.seed,
@@ -34,12 +34,15 @@ pub(crate) fn line(round: &Round) -> String {
         round.took / 1_000,
         round.drained / 1_000,
     );
-    let rests = &round.findings.tally.rests;
-    if rests.count() > 0 {
-        let (count, most) = (rests.count(), tables::span(rests.share(1.0)));
+    let quiet_periods = &round.findings.tally.quiet_periods;
+    if quiet_periods.count() > 0 {
+        let (count, most) = (
+            quiet_periods.count(),
+            tables::span(quiet_periods.share(1.0)),
+        );
         write!(
             text,
-            ", {count} rests, a claim in each after {most} at most"
+            ", {count} quiet periods, a claim in each after {most} at most"
         )
         .expect("a string takes any text");
     }
@@ -65,14 +68,18 @@ pub(crate) fn line(round: &Round) -> String {
 /// Faults that were caused, and how many of them met something: of all of them, unless it is of fewer that
 /// this was looked at.
 fn faults(tally: &Tally) -> (String, String) {
-    let (looked, felt) = tally.all_felt();
+    let (looked, effective) = tally.all_effective();
     let all = tally.all_faults();
-    let felt = match looked {
+    let effective = match looked {
         0 if all > 0 => UNKNOWN.into(),
-        _ if looked == all => tables::grouped(felt),
-        _ => format!("{} of {}", tables::grouped(felt), tables::grouped(looked)),
+        _ if looked == all => tables::grouped(effective),
+        _ => format!(
+            "{} of {}",
+            tables::grouped(effective),
+            tables::grouped(looked)
+        ),
     };
-    (tables::grouped(all), felt)
+    (tables::grouped(all), effective)
 }
 
 /// Nobody looked.
@@ -107,10 +114,10 @@ pub(crate) fn markdown(rounds: &[Round]) -> String {
         sum.add(&round.findings.tally);
     }
     for (cell, (rounds, sum)) in &cells {
-        let (faults, felt) = faults(sum);
+        let (faults, effective) = faults(sum);
         writeln!(
             text,
-            "| {cell} | {rounds} | {faults} | {felt} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {cell} | {rounds} | {faults} | {effective} | {} | {} | {} | {} | {} | {} | {} | {} |",
             sum.acknowledged,
             sum.unjudged,
             sum.lost,
@@ -123,7 +130,7 @@ pub(crate) fn markdown(rounds: &[Round]) -> String {
         .expect("a string takes any text");
     }
     text.push('\n');
-    text.push_str(&tables::rests(
+    text.push_str(&tables::quiet_periods(
         cells.iter().map(|(cell, (_, sum))| (cell.as_str(), sum)),
     ));
     for round in rounds.iter().filter(|round| !round.is_clean()) {

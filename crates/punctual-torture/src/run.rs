@@ -20,14 +20,14 @@ use crate::again::again;
 use crate::cell::{Cell, CellKind};
 use crate::check::{self, Findings};
 use crate::event::Event;
-use crate::fate::Mix;
 use crate::foreign::Foreign;
 use crate::history::{self, History};
 use crate::look::{self, Look};
 use crate::nemesis::{self, Failovers, Targets};
-use crate::plan::{Lane, REST, is_among, plan, rests};
+use crate::plan::{Lane, REST, is_among, plan, quiet_periods};
 use crate::process::{Kept, Recipe};
 use crate::roles::solo::is_idle;
+use crate::scripted_outcome::Mix;
 use crate::setting::{self, Setting};
 use crate::sink::mariadb::Server;
 use crate::sink::{Sink, SinkAddress};
@@ -186,7 +186,7 @@ async fn run_cell(
             cell: &cell,
             number,
             folder: folder.join(format!("round-{number:03}")),
-            rests: rests(span.as_millis() as u64),
+            quiet_periods: quiet_periods(span.as_millis() as u64),
         };
         // In a box: it is as large as all that it awaits.
         let round = Box::pin(running.run(&plan, span)).await?;
@@ -207,8 +207,8 @@ struct RoundRun<'a> {
     cell: &'a Cell,
     number: u64,
     folder: PathBuf,
-    /// When its rests begin, in milliseconds.
-    rests: Vec<u64>,
+    /// When its quiet periods begin, in milliseconds.
+    quiet_periods: Vec<u64>,
 }
 
 impl RoundRun<'_> {
@@ -243,9 +243,10 @@ impl RoundRun<'_> {
         let producers: Vec<_> = (0..producers)
             .map(|number| start("producer", number))
             .collect();
-        let carrying = nemesis::carry_out(&targets, plan, &self.rests, span, &history, &waits);
+        let carrying =
+            nemesis::carry_out(&targets, plan, &self.quiet_periods, span, &history, &waits);
         Box::pin(carrying).await;
-        if self.rests.is_empty() {
+        if self.quiet_periods.is_empty() {
             // The last fault is to be seen healed.
             pause(seconds(1)).await;
         }
@@ -335,7 +336,7 @@ impl RoundRun<'_> {
     fn longest(&self, plan: &[crate::plan::Fault]) -> Duration {
         let last = plan.last().map_or(0, |fault| fault.at + fault.holds);
         millis(last)
-            + REST * self.rests.len() as u32
+            + REST * self.quiet_periods.len() as u32
             + self.wanted.drain
             + SEND_MAX * PRODUCERS as u32
             + LOOK_MAX
@@ -418,7 +419,7 @@ impl RoundRun<'_> {
             slots: 16,
             loses_at_most: self.cell.kind.loses_at_most(),
             may_lose: self.cell.kind.may_lose(),
-            rests: self.rests.len() as u64,
+            quiet_periods: self.quiet_periods.len() as u64,
             is_elsewhere: self
                 .wanted
                 .foreign

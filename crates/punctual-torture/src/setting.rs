@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::address;
-use crate::fate::Mix;
+use crate::scripted_outcome::Mix;
 use crate::sink::SinkAddress;
 
 /// The queues that every round uses.
@@ -45,9 +45,9 @@ pub(crate) struct Setting {
     /// Whether what was acknowledged may be lost at all.
     #[serde(default)]
     pub(crate) may_lose: bool,
-    /// Rests that its plan has, in which nothing is broken and somebody is to claim.
+    /// Quiet periods that its plan has, in which nothing is broken and somebody is to claim.
     #[serde(default)]
-    pub(crate) rests: u64,
+    pub(crate) quiet_periods: u64,
     /// Whether the engine may keep the time of another machine.
     #[serde(default)]
     pub(crate) is_elsewhere: bool,

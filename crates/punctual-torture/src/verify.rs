@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use crate::roles::Failed;
 use crate::run::{self, Round};
-use crate::sums::Sums;
+use crate::totals::Totals;
 use crate::{history, look, report};
 
 /// Judges every round whose history was kept below a folder; answers whether all say what they said, and nothing
-/// promised was broken; and, held against sums, whether those have every round.
+/// promised was broken; and, held against totals, whether those have every round.
 ///
 /// # Errors
 /// If there is no such round, or one cannot be read.
-pub(crate) fn below(folder: &Path, sums: Option<&Sums>) -> Result<bool, Failed> {
+pub(crate) fn below(folder: &Path, totals: Option<&Totals>) -> Result<bool, Failed> {
     let mut came = Came::default();
-    walk(folder, sums, &mut came)?;
+    walk(folder, totals, &mut came)?;
     if came.judged == 0 {
         let text = "nothing was judged: no round with its history is below";
         return Err(format!("{text} {}; name the folder of a run", folder.display()).into());
@@ -31,11 +31,11 @@ struct Came {
     failed: u64,
 }
 
-fn walk(folder: &Path, sums: Option<&Sums>, came: &mut Came) -> Result<(), Failed> {
+fn walk(folder: &Path, totals: Option<&Totals>, came: &mut Came) -> Result<(), Failed> {
     if folder.join(look::FILE).exists() {
         if folder.join(history::FOLDER).exists() {
             came.judged += 1;
-            came.failed += u64::from(!is_true(folder, sums)?);
+            came.failed += u64::from(!is_true(folder, totals)?);
         } else {
             println!("{}: its history was not kept", folder.display());
         }
@@ -47,11 +47,11 @@ fn walk(folder: &Path, sums: Option<&Sums>, came: &mut Came) -> Result<(), Faile
     let folders = below.iter().filter(|path| path.is_dir());
     folders
         .into_iter()
-        .try_for_each(|folder| walk(folder, sums, came))
+        .try_for_each(|folder| walk(folder, totals, came))
 }
 
-/// Whether one round is what was judged then, says the same, is clean, and is in the sums.
-fn is_true(folder: &Path, sums: Option<&Sums>) -> Result<bool, Failed> {
+/// Whether one round is what was judged then, says the same, is clean, and is in the totals.
+fn is_true(folder: &Path, totals: Option<&Totals>) -> Result<bool, Failed> {
     let kept: Round = serde_json::from_slice(&fs::read(folder.join(run::FILE))?)?;
     let (findings, hash) = run::verify(folder)?;
     println!("{}: {hash}", folder.display());
@@ -59,10 +59,10 @@ fn is_true(folder: &Path, sums: Option<&Sums>) -> Result<bool, Failed> {
     if !is_same {
         println!("  it is not what was judged then: {}", kept.hash);
     }
-    let is_summed = sums.is_none_or(|sums| has(sums, &kept, &hash));
+    let is_summed = totals.is_none_or(|totals| has(totals, &kept, &hash));
     if !is_summed {
         let (cell, seed) = (kept.cell.name(), kept.seed);
-        println!("  it is in no row of the sums of {cell} under seed {seed}");
+        println!("  it is in no row of the totals of {cell} under seed {seed}");
     }
     let agrees = kept.findings.verdicts == findings.verdicts;
     for (then, now) in kept.findings.verdicts.iter().zip(&findings.verdicts) {
@@ -79,9 +79,9 @@ fn is_true(folder: &Path, sums: Option<&Sums>) -> Result<bool, Failed> {
 /// Of rounds before hashes were kept whole there are so many digits.
 const DIGITS: usize = 16;
 
-/// Whether sums have a round, by what its histories hash to now.
-fn has(sums: &Sums, round: &Round, hash: &str) -> bool {
-    let rows = sums.runs.iter();
+/// Whether totals have a round, by what its histories hash to now.
+fn has(totals: &Totals, round: &Round, hash: &str) -> bool {
+    let rows = totals.runs.iter();
     let mut rows = rows.filter(|row| row.cell == round.cell && row.seed == round.seed);
     let is_that = |known: &String| known.len() >= DIGITS && hash.starts_with(&**known);
     rows.any(|row| row.hashes.iter().any(is_that))

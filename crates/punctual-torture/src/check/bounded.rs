@@ -3,8 +3,8 @@
 use std::iter::once;
 
 use super::Verdict;
+use super::job_timelines::{Case, FaultSpan};
 use super::kept::is_lost;
-use super::stories::{Case, FaultSpan};
 
 /// The verdict that what is lost was acknowledged shortly before a fault that may take it.
 pub(super) const BOUNDED: &str = "L no more is lost than said";
@@ -18,13 +18,13 @@ pub(super) fn loses_no_more(case: &Case) -> Verdict {
     };
     let syncs = syncs(case);
     let bound = Bound { case, most, syncs };
-    for (id, story) in &case.jobs {
-        let Some(receipt) = story.stored() else {
+    for (id, timeline) in &case.jobs {
+        let Some(receipt) = timeline.stored() else {
             continue;
         };
         let at = receipt.at;
         let taken = || case.faults.iter().any(|fault| bound.may_take(fault, at));
-        verdict.check(!is_lost(case, id, story) || taken(), || {
+        verdict.check(!is_lost(case, id, timeline) || taken(), || {
             let takes = |fault: &&FaultSpan| bound.reach(fault).is_some() && fault.from > at;
             let before = match case.faults.iter().find(takes) {
                 Some(fault) => format!(

@@ -3,7 +3,7 @@
 use punctual::{JobId, State};
 
 use super::Verdict;
-use super::stories::{Case, Handed, Story};
+use super::job_timelines::{Case, Handed, JobTimeline};
 use crate::look::Seen;
 
 /// Whether a cancel took effect, now or before: a client may have sent it twice, and heard the second answer.
@@ -16,7 +16,7 @@ pub(super) fn may_have_taken(answer: &Option<(u64, String)>) -> bool {
     answer.as_ref().is_none_or(|(_, said)| took_effect(said))
 }
 
-impl Story {
+impl JobTimeline {
     /// When a cancel was first answered so.
     fn answered(&self, verdict: &str) -> Option<u64> {
         let answers = self
@@ -38,11 +38,14 @@ impl Story {
 pub(super) fn hold(
     case: &Case,
     id: &JobId,
-    story: &Story,
+    timeline: &JobTimeline,
     seen: Option<&Seen>,
     verdict: &mut Verdict,
 ) {
-    let (done, already) = (story.cancelled_at(), story.answered("already_cancelled"));
+    let (done, already) = (
+        timeline.cancelled_at(),
+        timeline.answered("already_cancelled"),
+    );
     let Some(at) = done.into_iter().chain(already).min() else {
         return;
     };
@@ -50,11 +53,11 @@ pub(super) fn hold(
         return;
     }
     let is_against = |end: &&Handed| {
-        let settled = story.settled_by(end);
+        let settled = timeline.settled_by(end);
         let by_itself = settled == Some(State::Cancelled) && done.is_none();
         end.is_taken() && end.invoked > at || settled.is_some() && !by_itself
     };
-    let ended = story.ends.iter().find(is_against);
+    let ended = timeline.ends.iter().find(is_against);
     verdict.check(ended.is_none(), || {
         let outcome = ended.map_or("", |end| &end.outcome);
         format!("{id} was cancelled, and its end as {outcome} was accepted")
@@ -67,15 +70,15 @@ pub(super) fn hold(
 }
 
 /// A job that was acknowledged is found until its tombstone has lapsed.
-pub(super) fn find(case: &Case, id: &JobId, story: &Story, verdict: &mut Verdict) {
-    let Some(stored) = story.stored() else {
+pub(super) fn find(case: &Case, id: &JobId, timeline: &JobTimeline, verdict: &mut Verdict) {
+    let Some(stored) = timeline.stored() else {
         return;
     };
     let after = |(invoked, answer): &(u64, Option<(u64, String)>)| {
         answer.clone().filter(|_| *invoked > stored.at)
     };
-    for (answered, said) in story.cancels.iter().filter_map(after) {
-        let holds = said != "not_found" || case.may_be_gone(story, answered);
+    for (answered, said) in timeline.cancels.iter().filter_map(after) {
+        let holds = said != "not_found" || case.may_be_gone(timeline, answered);
         verdict.check(holds, || {
             format!("{id} was acknowledged, and not found then")
         });

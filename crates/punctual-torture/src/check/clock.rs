@@ -1,6 +1,6 @@
 //! What answers tell of the engine's clock, where that may be wrong: it never steps back, and may leap.
 
-use super::stories::{Case, Story};
+use super::job_timelines::{Case, JobTimeline};
 
 /// The engine's clock, by its answers.
 #[derive(Debug, Default)]
@@ -49,8 +49,8 @@ const AHEAD: u64 = 2_000_000;
 
 impl Case {
     /// The earliest instant at which a job may run, by its first sending alone; 0 if nothing is known of the clocks.
-    pub(super) fn earliest(&self, story: &Story) -> u64 {
-        let Some((at, wall, sent)) = &story.sent else {
+    pub(super) fn earliest(&self, timeline: &JobTimeline) -> u64 {
+        let Some((at, wall, sent)) = &timeline.sent else {
             return 0;
         };
         match (self.is_elsewhere, self.has_wrong_clocks()) {

@@ -1,6 +1,6 @@
 //! I7: failures are those that were settled, crashes the rest.
 
-use super::stories::{Answer, Case, Grant, Story};
+use super::job_timelines::{Answer, Case, Grant, JobTimeline};
 use super::{Tally, Verdict};
 use crate::event::Verdict as Said;
 
@@ -8,10 +8,14 @@ use crate::event::Verdict as Said;
 /// failures and of those handed back there are as many as were settled.
 pub(super) fn attempts(case: &Case, _tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I7 attempts add up");
-    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
-        for grant in &story.grants {
-            let failed = Bounds::of(story, grant, &["retry"]);
-            let back = Bounds::of(story, grant, &["released", "snooze"]);
+    for (id, timeline) in case
+        .jobs
+        .iter()
+        .filter(|(_, timeline)| !timeline.over_a_loss)
+    {
+        for grant in &timeline.grants {
+            let failed = Bounds::of(timeline, grant, &["retry"]);
+            let back = Bounds::of(timeline, grant, &["released", "snooze"]);
             let rest = (grant.attempt - 1).checked_sub(grant.failures + grant.crashes);
             verdict.check(failed.hold(grant.failures), || {
                 format!(
@@ -40,13 +44,13 @@ struct Bounds {
 impl Bounds {
     /// Attempts before a claim that were settled with one of these outcomes. After a power cut an
     /// attempt may be counted again; its end then comes after a claim that was forgotten.
-    fn of(story: &Story, claim: &Grant, outcomes: &[&str]) -> Self {
+    fn of(timeline: &JobTimeline, claim: &Grant, outcomes: &[&str]) -> Self {
         let mut bounds = Self { least: 0, most: 0 };
         let mut counted: Vec<u32> = Vec::new();
-        let ours = |end: &&super::stories::Handed| {
+        let ours = |end: &&super::job_timelines::Handed| {
             end.attempt < claim.attempt && outcomes.contains(&&*end.outcome)
         };
-        for end in story.ends.iter().filter(ours) {
+        for end in timeline.ends.iter().filter(ours) {
             let sure =
                 matches!(end.answer, Answer::Known(now, Said::Settled(..)) if now <= claim.now);
             let possible = matches!(

@@ -1,7 +1,7 @@
 //! E: no process ends of which nobody knows why.
 
 use super::Verdict;
-use super::stories::Case;
+use super::job_timelines::Case;
 use crate::recorder::BEGINS_ANEW;
 
 /// E: a process that nobody has killed ends by a handler that ends its process, or, where what was acknowledged may be

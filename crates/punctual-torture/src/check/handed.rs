@@ -2,7 +2,7 @@
 
 use punctual::State;
 
-use super::stories::{Answer, Case, Handed, Story};
+use super::job_timelines::{Answer, Case, Handed, JobTimeline};
 use crate::event::Verdict;
 
 impl Handed {
@@ -28,7 +28,7 @@ impl Handed {
     }
 }
 
-impl Story {
+impl JobTimeline {
     /// The state for good that an end caused, as far as that is known: it was answered so, or that it had been
     /// settled before, and nothing else was under its lease. An engine knows the attempt again, not its outcome.
     pub(super) fn settled_by(&self, end: &Handed) -> Option<State> {

@@ -1,30 +1,30 @@
-//! I6 by the clock on the wall: in rests, in which nothing is broken.
+//! I6 by the clock on the wall: in quiet periods, in which nothing is broken.
 
 use std::collections::BTreeMap;
 
 use punctual::{JobId, State};
 
-use super::stories::{Case, FaultSpan, Story};
+use super::job_timelines::{Case, FaultSpan, JobTimeline};
 use super::timing::ALIVE_AFTER_US;
 use super::{Tally, Verdict};
 
-/// In each rest somebody claims within five seconds of its beginning.
-pub(super) fn in_rests(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
+/// In each quiet period somebody claims within five seconds of its beginning.
+pub(super) fn in_quiet_periods(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
     let signs = signs(case);
-    for &(from, until) in &case.rests {
+    for &(from, until) in &case.quiet_periods {
         if until < from + ALIVE_AFTER_US {
             continue;
         }
         let next = signs.partition_point(|at| *at < from);
         let next = signs.get(next).copied();
         let is_alive = next.is_some_and(|next| next <= from + ALIVE_AFTER_US);
-        let is_ready = |(id, job): (&JobId, &Story)| is_ready(case, id, job, from);
+        let is_ready = |(id, job): (&JobId, &JobTimeline)| is_ready(case, id, job, from);
         let is_excused = || is_disturbed(case, from, until) || !case.jobs.iter().any(is_ready);
         if !is_alive && is_excused() {
             continue;
         }
         tally
-            .rests
+            .quiet_periods
             .add(next.unwrap_or(case.ended).saturating_sub(from));
         let since = |at: u64| at.saturating_sub(case.began) / 1_000;
         verdict.check(is_alive, || {
@@ -44,10 +44,10 @@ pub(super) fn in_rests(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
     }
 }
 
-/// So many claims in a rest are more than one worker leaves to no other.
+/// So many claims in a quiet period are more than one worker leaves to no other.
 const SHARED: usize = 30;
 
-/// Each that claimed before a rest and lives through it claims in it too, where there is plenty: others would hide one that
+/// Each that claimed before a quiet period and lives through it claims in it too, where there is plenty: others would hide one that
 /// hears no bell any more.
 fn each_claims(case: &Case, from: u64, until: u64, verdict: &mut Verdict) {
     let within = |claims: &[u64]| {
@@ -70,20 +70,20 @@ fn each_claims(case: &Case, from: u64, until: u64, verdict: &mut Verdict) {
     }
 }
 
-/// Whether something broke in a rest after all: sentinels may take a master for gone that nobody touched.
+/// Whether something broke in a quiet period after all: sentinels may take a master for gone that nobody touched.
 fn is_disturbed(case: &Case, from: u64, until: u64) -> bool {
     let is_broken = |fault: &FaultSpan| fault.from < until && fault.until > from;
     case.faults.iter().any(is_broken)
 }
 
-/// D: of a round that was to have so many rests it was seen in one at least whether somebody claims, if sentinels did
+/// D: of a round that was to have so many quiet periods it was seen in one at least whether somebody claims, if sentinels did
 /// not disturb all of them.
-pub(super) fn were_judged(rests: u64, case: &Case, tally: &Tally, verdict: &mut Verdict) {
-    if rests > 0 {
+pub(super) fn were_judged(quiet_periods: u64, case: &Case, tally: &Tally, verdict: &mut Verdict) {
+    if quiet_periods > 0 {
         let disturbed = |(from, until): &(u64, u64)| is_disturbed(case, *from, *until);
-        let excused = !case.rests.is_empty() && case.rests.iter().all(disturbed);
-        verdict.check(tally.rests.count() > 0 || excused, || {
-            format!("of {rests} rests none was judged")
+        let excused = !case.quiet_periods.is_empty() && case.quiet_periods.iter().all(disturbed);
+        verdict.check(tally.quiet_periods.count() > 0 || excused, || {
+            format!("of {quiet_periods} quiet periods none was judged")
         });
     }
 }
@@ -100,12 +100,12 @@ pub(super) fn signs(case: &Case) -> Vec<u64> {
 
 /// How long a producer goes on with one call.
 const SENT_WITHIN_US: u64 = 15_000_000;
-/// A job that is due so soon after a rest has begun is to be claimed in it.
+/// A job that is due so soon after a quiet period has begun is to be claimed in it.
 const SOON_US: u64 = 1_000_000;
 
-/// Whether a job is to be claimed in a rest: it is due soon, was not claimed before, and nobody wanted it gone; or it is still
+/// Whether a job is to be claimed in a quiet period: it is due soon, was not claimed before, and nobody wanted it gone; or it is still
 /// being sent.
-fn is_ready(case: &Case, id: &JobId, job: &Story, rest: u64) -> bool {
+fn is_ready(case: &Case, id: &JobId, job: &JobTimeline, rest: u64) -> bool {
     let Some((at, _, sent)) = &job.sent else {
         return false;
     };

@@ -2,12 +2,12 @@
 
 use punctual::{JobId, State};
 
+use super::job_timelines::{Case, FaultSpan, Grant, Handed, JobTimeline};
 use super::keys::{self, Gone};
 use super::last::Causes;
 use super::losses::LOSE;
-use super::stories::{Case, FaultSpan, Grant, Handed, Story};
 use super::{Tally, Verdict, cancels, starts};
-use crate::fate::Fate;
+use crate::scripted_outcome::ScriptedOutcome;
 
 /// The verdict that acknowledged jobs are kept.
 pub(super) const KEPT: &str = "I1 nothing lost";
@@ -20,21 +20,21 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
         verdict.check(false, || what.clone());
     }
     let (causes, gone, holders) = (Causes::of(case), Gone::of(case), keys::holders(case));
-    for (id, story) in &case.jobs {
+    for (id, timeline) in &case.jobs {
         let seen = case.look.jobs.get(id);
         let state = seen.map(|seen| seen.state);
-        let is_terminal = !is_lost(case, id, story);
-        if story.sent.is_none() {
+        let is_terminal = !is_lost(case, id, timeline);
+        if timeline.sent.is_none() {
             verdict.check(false, || {
                 format!("{id} was never sent by this run, and appeared")
             });
             continue;
         }
-        tally.second_tries += story.tried_again;
+        tally.second_tries += timeline.tried_again;
         let is_judged = is_judged(case, id);
-        tally.acknowledged += u64::from(story.stored().is_some() && is_judged);
-        tally.unjudged += u64::from(story.stored().is_some() && !is_judged);
-        if story.stored().is_none() && holders.contains(id) {
+        tally.acknowledged += u64::from(timeline.stored().is_some() && is_judged);
+        tally.unjudged += u64::from(timeline.stored().is_some() && !is_judged);
+        if timeline.stored().is_none() && holders.contains(id) {
             tally.acknowledged += u64::from(is_judged);
             tally.unjudged += u64::from(!is_judged);
             tally.lost += u64::from(!is_terminal);
@@ -42,35 +42,35 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
                 format!("{id} was told to hold its key and is {}", named(state))
             });
         }
-        starts::each_with_its_content(id, story, &mut verdict);
+        starts::each_with_its_content(id, timeline, &mut verdict);
         if !case.may_lose {
-            cancels::find(case, id, story, &mut verdict);
+            cancels::find(case, id, timeline, &mut verdict);
         }
-        if !story.over_a_loss {
+        if !timeline.over_a_loss {
             if let Some(seen) = seen {
-                causes.explain(id, story, seen, &mut verdict);
+                causes.explain(id, timeline, seen, &mut verdict);
             }
-            cancels::hold(case, id, story, seen, &mut verdict);
+            cancels::hold(case, id, timeline, seen, &mut verdict);
             let replaced = gone.replaced(id);
-            if let Some(at) = story.cancelled_at().into_iter().chain(replaced).min() {
-                let claimed = story.grants.iter().any(|grant| grant.invoked > at);
+            if let Some(at) = timeline.cancelled_at().into_iter().chain(replaced).min() {
+                let claimed = timeline.grants.iter().any(|grant| grant.invoked > at);
                 verdict.check(!claimed, || {
                     format!("{id} was cancelled, and claimed after that")
                 });
             }
             // Instants of answers do not compare while a clock that was set back catches up.
-            let asked = story.stop_asked.filter(|_| !case.has_wrong_clocks());
+            let asked = timeline.stop_asked.filter(|_| !case.has_wrong_clocks());
             if let Some(asked) = asked {
                 let is_after = |grant: &Grant| grant.started.is_some_and(|at| at > asked);
-                let claimed = story.grants.iter().any(is_after);
+                let claimed = timeline.grants.iter().any(is_after);
                 verdict.check(!claimed, || {
                     format!("{id} was active and asked to stop, and claimed after that")
                 });
             }
         }
-        if story.stored().is_some() {
+        if timeline.stored().is_some() {
             if !is_terminal {
-                let (fault, age) = taken_by(case, story);
+                let (fault, age) = taken_by(case, timeline);
                 tally.lost += 1;
                 tally.oldest_lost = tally.oldest_lost.max(age);
                 *tally.lost_by.entry(fault.into()).or_insert(0) += 1;
@@ -80,28 +80,28 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
             });
             let completed = state == Some(State::Completed);
             verdict.check(
-                !completed || !story.starts.is_empty() || story.completed_late,
+                !completed || !timeline.starts.is_empty() || timeline.completed_late,
                 || format!("{id} is completed and never started"),
             );
-        } else if story.receipts.is_empty() && story.unknown > 0 {
-            let appeared = state.is_some() || !story.grants.is_empty();
+        } else if timeline.receipts.is_empty() && timeline.unknown > 0 {
+            let appeared = state.is_some() || !timeline.grants.is_empty();
             tally.recovered += u64::from(appeared);
             // A power cut may take it again, unless something about it was acknowledged since.
             let is_forgotten = |claim| case.may_forget(claim, u64::MAX);
-            let may_be_gone = story.over_a_loss
-                || !story.is_acknowledged()
-                    && !story.grants.is_empty()
-                    && story.grants.iter().all(is_forgotten);
+            let may_be_gone = timeline.over_a_loss
+                || !timeline.is_acknowledged()
+                    && !timeline.grants.is_empty()
+                    && timeline.grants.iter().all(is_forgotten);
             verdict.check(!appeared || is_terminal || may_be_gone, || {
                 format!("{id} was not answered and is {}", named(state))
             });
         } else {
             // Merged into another, or refused.
-            verdict.check(story.grants.is_empty(), || {
+            verdict.check(timeline.grants.is_empty(), || {
                 format!("{id} was refused or merged, and ran")
             });
         }
-        let conflict = story
+        let conflict = timeline
             .receipts
             .iter()
             .any(|receipt| receipt.received.verdict == "id_conflict");
@@ -121,18 +121,18 @@ fn is_judged(case: &Case, id: &JobId) -> bool {
 }
 
 /// Whether a job, if it was stored, has no terminal state at the end.
-pub(super) fn is_lost(case: &Case, id: &JobId, story: &Story) -> bool {
+pub(super) fn is_lost(case: &Case, id: &JobId, timeline: &JobTimeline) -> bool {
     // What is still to be done when the harness waits no more is told as W; what nobody can look at, as B.
     is_judged(case, id)
         && match case.look.jobs.get(id) {
             Some(seen) => !seen.state.is_settled(),
-            None => !case.may_be_gone(story, case.ended),
+            None => !case.may_be_gone(timeline, case.ended),
         }
 }
 
 /// The next fault that may have taken a job, after it was acknowledged; and for how many microseconds it had been then.
-fn taken_by<'a>(case: &'a Case, story: &Story) -> (&'a str, u64) {
-    let at = story.stored().map_or(0, |receipt| receipt.at);
+fn taken_by<'a>(case: &'a Case, timeline: &JobTimeline) -> (&'a str, u64) {
+    let at = timeline.stored().map_or(0, |receipt| receipt.at);
     let may_lose = |fault: &&FaultSpan| LOSE.contains(&&*fault.id) && fault.until > at;
     let next = case.faults.iter().find(may_lose);
     next.map_or(("none", 0), |fault| {
@@ -155,44 +155,47 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
                 rows.effects, rows.business
             )
         });
-        let sent = case.jobs.get(id).is_some_and(|story| story.sent.is_some());
+        let sent = case
+            .jobs
+            .get(id)
+            .is_some_and(|timeline| timeline.sent.is_some());
         verdict.check(sent || case.may_lose, || {
             format!("{id} has an effect and was never sent")
         });
     }
-    for (id, story) in &case.jobs {
+    for (id, timeline) in &case.jobs {
         let is_gone = case.look.blind.is_none() && !case.look.jobs.contains_key(id);
-        let completes = |end: &Handed| story.settled_by(end) == Some(State::Completed);
-        let completed = story.ends.iter().any(completes);
-        if is_gone && completed && !story.over_a_loss {
+        let completes = |end: &Handed| timeline.settled_by(end) == Some(State::Completed);
+        let completed = timeline.ends.iter().any(completes);
+        if is_gone && completed && !timeline.over_a_loss {
             verdict.check(
-                case.look.rows.contains_key(id) || story.completed_late,
+                case.look.rows.contains_key(id) || timeline.completed_late,
                 || format!("{id} was completed, is gone, and has no effect"),
             );
         }
     }
     for (id, seen) in &case.look.jobs {
-        let Some(story) = case.jobs.get(id) else {
+        let Some(timeline) = case.jobs.get(id) else {
             continue;
         };
         if seen.state == State::Completed {
             verdict.check(
-                case.look.rows.contains_key(id) || story.completed_late,
+                case.look.rows.contains_key(id) || timeline.completed_late,
                 || format!("{id} is completed and has no effect"),
             );
         }
         if seen.poison {
-            let ends_its_process = story
+            let ends_its_process = timeline
                 .sent
                 .as_ref()
-                .is_some_and(|(.., sent)| sent.fate == Fate::AbortsAlways);
+                .is_some_and(|(.., sent)| sent.scripted == ScriptedOutcome::AbortsAlways);
             tally.buried += u64::from(!ends_its_process);
             // The answer to its last claim may have been cut off.
-            let last = story
+            let last = timeline
                 .grants
                 .last()
                 .filter(|grant| seen.attempt == Some(grant.attempt));
-            let was_alone = story.over_a_loss || last.is_none_or(|grant| grant.alone);
+            let was_alone = timeline.over_a_loss || last.is_none_or(|grant| grant.alone);
             verdict.check(was_alone, || {
                 format!("{id} is dead as poison and did not run alone")
             });
@@ -206,13 +209,19 @@ pub(super) fn no_orphans(case: &Case) -> Verdict {
     let mut verdict = Verdict::new("I8 no orphans");
     verdict.checked = case.look.keys + case.look.counts;
     // What was deleted may be back, where that may be lost too.
-    let strangers = case.look.strangers.iter().filter(|_| !case.may_lose);
+    let rogue_clients = case.look.rogue_clients.iter().filter(|_| !case.may_lose);
     let unsettled = case.look.unsettled.iter().filter(|_| case.drained);
-    for left in case.look.leftovers.iter().chain(strangers).chain(unsettled) {
+    for left in case
+        .look
+        .leftovers
+        .iter()
+        .chain(rogue_clients)
+        .chain(unsettled)
+    {
         verdict.check(false, || left.clone());
     }
-    for (id, story) in &case.jobs {
-        for receipt in &story.receipts {
+    for (id, timeline) in &case.jobs {
+        for receipt in &timeline.receipts {
             let Some(holder) = receipt.received.other.and_then(|id| case.jobs.get(&id)) else {
                 continue;
             };

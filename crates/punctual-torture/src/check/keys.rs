@@ -5,30 +5,31 @@ use std::collections::{HashMap, HashSet};
 use punctual::{JobId, UniquePolicy};
 
 use super::Verdict;
+use super::job_timelines::{Case, Grant, JobTimeline, Receipt};
 use super::leases::over_for_others;
-use super::stories::{Case, Grant, Receipt, Story};
 
 /// A queue and a key of it.
 pub(super) type Key<'a> = (&'a str, &'a str);
 
 /// The queue and the unique key of a job.
-pub(super) fn key(story: &Story) -> Option<Key<'_>> {
-    let (.., sent) = story.sent.as_ref()?;
+pub(super) fn key(timeline: &JobTimeline) -> Option<Key<'_>> {
+    let (.., sent) = timeline.sent.as_ref()?;
     Some((&sent.queue, sent.unique.as_deref()?))
 }
 
 /// The queue and the serial group of a job.
-fn group(story: &Story) -> Option<Key<'_>> {
-    let (.., sent) = story.sent.as_ref()?;
+fn group(timeline: &JobTimeline) -> Option<Key<'_>> {
+    let (.., sent) = timeline.sent.as_ref()?;
     Some((&sent.queue, sent.group.as_deref()?))
 }
 
 /// Answers that name another job: whose they are, and which one.
-fn merges(case: &Case) -> impl Iterator<Item = (&JobId, &Story, &Receipt, JobId)> {
+fn merges(case: &Case) -> impl Iterator<Item = (&JobId, &JobTimeline, &Receipt, JobId)> {
     let jobs = case.jobs.iter();
-    let all = jobs.flat_map(|(id, story)| story.receipts.iter().map(move |it| (id, story, it)));
+    let all =
+        jobs.flat_map(|(id, timeline)| timeline.receipts.iter().map(move |it| (id, timeline, it)));
     let merged = all.filter(|(.., it)| it.received.verdict == "merged");
-    merged.filter_map(|(id, story, it)| Some((id, story, it, it.received.other?)))
+    merged.filter_map(|(id, timeline, it)| Some((id, timeline, it, it.received.other?)))
 }
 
 /// Jobs that an answer named as the holder of a key: that is as good as a receipt of their own.
@@ -43,7 +44,7 @@ pub(super) fn merged_into_one_there(case: &Case, verdict: &mut Verdict) {
         return;
     }
     let gone = Gone::of(case);
-    for (id, story, receipt, other) in merges(case) {
+    for (id, timeline, receipt, other) in merges(case) {
         let holder = case.jobs.get(&other);
         let Some((holder, sent)) = holder.and_then(|it| Some((it, it.sent.as_ref()?))) else {
             verdict.check(false, || {
@@ -51,9 +52,10 @@ pub(super) fn merged_into_one_there(case: &Case, verdict: &mut Verdict) {
             });
             continue;
         };
-        verdict.check(key(story).is_some() && key(story) == key(holder), || {
-            format!("{id} was merged into {other}, which has another key")
-        });
+        verdict.check(
+            key(timeline).is_some() && key(timeline) == key(holder),
+            || format!("{id} was merged into {other}, which has another key"),
+        );
         verdict.check(sent.0 <= receipt.at, || {
             format!("{id} was merged into {other} before that was sent")
         });
@@ -71,7 +73,7 @@ impl Gone {
     /// When others were answered that they have taken the place of each.
     pub(super) fn of(case: &Case) -> Self {
         let mut replaced = HashMap::new();
-        for receipt in case.jobs.values().flat_map(|story| &story.receipts) {
+        for receipt in case.jobs.values().flat_map(|timeline| &timeline.receipts) {
             if let ("replaced", Some(other)) = (&*receipt.received.verdict, receipt.received.other)
             {
                 let first = replaced.entry(other).or_insert(u64::MAX);
@@ -87,8 +89,8 @@ impl Gone {
     }
 
     /// The stamp of the first answer that says that it has settled, besides those to ends.
-    fn since(&self, id: &JobId, story: &Story) -> Option<u64> {
-        let answered = story
+    fn since(&self, id: &JobId, timeline: &JobTimeline) -> Option<u64> {
+        let answered = timeline
             .cancels
             .iter()
             .filter_map(|(_, answer)| answer.as_ref());
@@ -113,29 +115,35 @@ pub(super) fn one_at_a_time(case: &Case, verdict: &mut Verdict) {
 /// Jobs by queue and key, but for those that rest on what may be lost.
 fn by<'a>(
     case: &'a Case,
-    key: fn(&Story) -> Option<Key<'_>>,
-) -> HashMap<Key<'a>, Vec<(JobId, &'a Story)>> {
+    key: fn(&JobTimeline) -> Option<Key<'_>>,
+) -> HashMap<Key<'a>, Vec<(JobId, &'a JobTimeline)>> {
     let mut found: HashMap<_, Vec<_>> = HashMap::new();
-    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
-        if let Some(key) = key(story) {
-            found.entry(key).or_default().push((*id, story));
+    for (id, timeline) in case
+        .jobs
+        .iter()
+        .filter(|(_, timeline)| !timeline.over_a_loss)
+    {
+        if let Some(key) = key(timeline) {
+            found.entry(key).or_default().push((*id, timeline));
         }
     }
     found
 }
 
 /// No lease begins before those of the others are over.
-fn one_of_a_group<'a>(case: &Case, jobs: &[(JobId, &'a Story)], verdict: &mut Verdict) {
-    let of = |&(id, story): &(JobId, &'a Story)| story.grants.iter().map(move |it| (id, story, it));
-    let mut grants: Vec<(JobId, &Story, &Grant)> = jobs.iter().flat_map(of).collect();
+fn one_of_a_group<'a>(case: &Case, jobs: &[(JobId, &'a JobTimeline)], verdict: &mut Verdict) {
+    let of = |&(id, timeline): &(JobId, &'a JobTimeline)| {
+        timeline.grants.iter().map(move |it| (id, timeline, it))
+    };
+    let mut grants: Vec<(JobId, &JobTimeline, &Grant)> = jobs.iter().flat_map(of).collect();
     // A clock that was set back may answer several of them the same instant.
     grants.sort_by_key(|(.., grant)| grant.token.fence);
     for (place, &(id, _, after)) in grants.iter().enumerate() {
-        let holds = |&&(other, story, before): &&(JobId, &Story, &Grant)| {
+        let holds = |&&(other, timeline, before): &&(JobId, &JobTimeline, &Grant)| {
             let is_over = |over: u64| over <= after.now;
             other != id
                 && !case.may_forget(before, after.at)
-                && !over_for_others(case, story, before, after).is_none_or(is_over)
+                && !over_for_others(case, timeline, before, after).is_none_or(is_over)
         };
         let held = grants[..place].iter().find(holds);
         verdict.check(held.is_none(), || {
@@ -146,17 +154,20 @@ fn one_of_a_group<'a>(case: &Case, jobs: &[(JobId, &'a Story)], verdict: &mut Ve
 }
 
 /// Who was active under a key holds it until it has settled: meanwhile no other is claimed, nor stored but to come after.
-fn one_under_a_key(case: &Case, jobs: &[(JobId, &Story)], verdict: &mut Verdict) {
-    for (id, story) in jobs {
-        let Some(stored) = story.stored() else {
+fn one_under_a_key(case: &Case, jobs: &[(JobId, &JobTimeline)], verdict: &mut Verdict) {
+    for (id, timeline) in jobs {
+        let Some(stored) = timeline.stored() else {
             continue;
         };
-        let Some(first) = story.grants.iter().min_by_key(|grant| grant.now) else {
+        let Some(first) = timeline.grants.iter().min_by_key(|grant| grant.now) else {
             continue;
         };
-        let taken = story.ends.iter().filter(|end| end.is_taken());
+        let taken = timeline.ends.iter().filter(|end| end.is_taken());
         // The last that shows that it had not settled, in engine time and by the stamps of calls.
-        let claimed = story.grants.iter().map(|grant| (grant.now, grant.invoked));
+        let claimed = timeline
+            .grants
+            .iter()
+            .map(|grant| (grant.now, grant.invoked));
         let ended = taken.filter_map(|end| Some((end.engine_time()?, end.invoked)));
         let alive: Vec<(u64, u64)> = claimed.chain(ended).collect();
         let until = alive.iter().map(|(now, _)| *now).max().unwrap_or_default();

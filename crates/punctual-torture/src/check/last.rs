@@ -6,10 +6,10 @@ use punctual::{JobId, State, UniquePolicy};
 
 use super::Verdict;
 use super::cancels::may_have_taken;
+use super::job_timelines::{Case, JobTimeline};
 use super::keys::{Key, key};
-use super::stories::{Case, Story};
-use crate::fate::Fate;
 use crate::look::Seen;
+use crate::scripted_outcome::ScriptedOutcome;
 
 /// As many failures bury a job.
 const ATTEMPTS_MAX: usize = 20;
@@ -18,42 +18,48 @@ const ATTEMPTS_MAX: usize = 20;
 pub(super) struct Causes<'a> {
     case: &'a Case,
     /// Jobs that take the place of another one under their key, if they took effect.
-    takers: HashMap<Key<'a>, Vec<(JobId, &'a Story)>>,
+    takers: HashMap<Key<'a>, Vec<(JobId, &'a JobTimeline)>>,
 }
 
 impl<'a> Causes<'a> {
     pub(super) fn of(case: &'a Case) -> Self {
         let mut takers: HashMap<Key<'_>, Vec<_>> = HashMap::new();
-        for (id, story) in &case.jobs {
-            let policy = story.sent.as_ref().and_then(|(.., sent)| sent.policy);
-            if let (Some(key), Some(UniquePolicy::Replace)) = (key(story), policy) {
-                takers.entry(key).or_default().push((*id, story));
+        for (id, timeline) in &case.jobs {
+            let policy = timeline.sent.as_ref().and_then(|(.., sent)| sent.policy);
+            if let (Some(key), Some(UniquePolicy::Replace)) = (key(timeline), policy) {
+                takers.entry(key).or_default().push((*id, timeline));
             }
         }
         Self { case, takers }
     }
 
     /// Holds the state at the last look against what causes it.
-    pub(super) fn explain(&self, id: &JobId, story: &Story, seen: &Seen, verdict: &mut Verdict) {
-        let settled = story.settled_at().map(|place| &story.ends[place]);
-        if let Some(state) = settled.and_then(|end| story.settled_by(end)) {
+    pub(super) fn explain(
+        &self,
+        id: &JobId,
+        timeline: &JobTimeline,
+        seen: &Seen,
+        verdict: &mut Verdict,
+    ) {
+        let settled = timeline.settled_at().map(|place| &timeline.ends[place]);
+        if let Some(state) = settled.and_then(|end| timeline.settled_by(end)) {
             verdict.check(seen.state == state, || {
                 format!("{id} was settled as {state} and is {}", seen.state)
             });
         }
-        let may_have = |outcome| story.may_have_ended_as(self.case, outcome);
+        let may_have = |outcome| timeline.may_have_ended_as(self.case, outcome);
         match seen.state {
             State::Completed => verdict.check(may_have("completed"), || {
                 format!("{id} is completed, and nobody settled that")
             }),
             State::Dead => {
-                let may_be = may_have("dead") || self.may_be_buried(story, seen);
+                let may_be = may_have("dead") || self.may_be_buried(timeline, seen);
                 verdict.check(may_be, || format!("{id} is dead, and nothing says why"));
             }
             State::Cancelled => {
-                let mut cancels = story.cancels.iter();
+                let mut cancels = timeline.cancels.iter();
                 let asked = cancels.any(|(_, answer)| may_have_taken(answer));
-                verdict.check(asked || self.may_be_replaced(id, story), || {
+                verdict.check(asked || self.may_be_replaced(id, timeline), || {
                     format!("{id} is cancelled, and nobody asked for that")
                 });
             }
@@ -62,14 +68,15 @@ impl<'a> Causes<'a> {
     }
 
     /// Whether it ended its process while alone, or failed too often.
-    fn may_be_buried(&self, story: &Story, seen: &Seen) -> bool {
+    fn may_be_buried(&self, timeline: &JobTimeline, seen: &Seen) -> bool {
         // A tombstone does not say why.
-        let fate = story.sent.as_ref().map(|(.., sent)| sent.fate);
-        let may_be_poison = seen.attempt.is_none() && fate == Some(Fate::AbortsAlways);
-        let failed = story
+        let scripted = timeline.sent.as_ref().map(|(.., sent)| sent.scripted);
+        let may_be_poison =
+            seen.attempt.is_none() && scripted == Some(ScriptedOutcome::AbortsAlways);
+        let failed = timeline
             .ends
             .iter()
-            .filter(|end| end.outcome == "retry" && story.may_be_taken(self.case, end));
+            .filter(|end| end.outcome == "retry" && timeline.may_be_taken(self.case, end));
         let failed: HashSet<u32> = failed.map(|end| end.attempt).collect();
         seen.poison || may_be_poison || failed.len() >= ATTEMPTS_MAX
     }
@@ -77,14 +84,14 @@ impl<'a> Causes<'a> {
     /// Whether another job may have taken its place: it has its key and is of those that do that, and was answered so; or
     /// nobody heard what it was answered at first. Its receipt names the holder, and the one that was to come after
     /// that one goes with it.
-    fn may_be_replaced(&self, id: &JobId, story: &Story) -> bool {
-        let Some(((since, ..), key)) = story.sent.as_ref().zip(key(story)) else {
+    fn may_be_replaced(&self, id: &JobId, timeline: &JobTimeline) -> bool {
+        let Some(((since, ..), key)) = timeline.sent.as_ref().zip(key(timeline)) else {
             return false;
         };
-        let (.., sent) = story.sent.as_ref().expect("it was sent");
-        let claimed = story.grants.iter().map(|grant| grant.invoked);
+        let (.., sent) = timeline.sent.as_ref().expect("it was sent");
+        let claimed = timeline.grants.iter().map(|grant| grant.invoked);
         let waited = claimed.fold(*since, u64::max);
-        let takes = |(other, taker): &(JobId, &Story)| {
+        let takes = |(other, taker): &(JobId, &JobTimeline)| {
             let may_have = |verdict: &str, named: Option<JobId>| match verdict {
                 "duplicate" => true,
                 "replaced" => named == Some(*id) || sent.policy == Some(UniquePolicy::After),

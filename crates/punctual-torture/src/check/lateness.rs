@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::stories::Case;
+use super::job_timelines::Case;
 
 /// Lateness of first attempts, by the fault that held or had just ended; `quiet` for none.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl Lateness {
         for start in case
             .jobs
             .values()
-            .flat_map(|story| &story.starts)
+            .flat_map(|timeline| &timeline.starts)
             .filter(|start| start.attempt == 1)
         {
             let late = start.wall.saturating_sub(start.due);

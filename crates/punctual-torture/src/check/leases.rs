@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use punctual::JobId;
 use punctual::engine::Token;
 
-use super::stories::{Answer, Case, Extension, Grant, Story};
+use super::job_timelines::{Answer, Case, Extension, Grant, JobTimeline};
 use super::{Tally, Verdict};
 use super::{keys, overdue, spans, starts};
 use crate::event::Verdict as Said;
@@ -13,10 +13,17 @@ use crate::event::Verdict as Said;
 /// I2: no lease of a job begins before the one before it was released or had ended, in engine time.
 pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I2 one valid lease");
-    let starts = case.jobs.values().map(|story| story.starts.len() as u64);
+    let starts = case
+        .jobs
+        .values()
+        .map(|timeline| timeline.starts.len() as u64);
     tally.starts = starts.sum();
-    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
-        let mut grants: Vec<&Grant> = story.grants.iter().collect();
+    for (id, timeline) in case
+        .jobs
+        .iter()
+        .filter(|(_, timeline)| !timeline.over_a_loss)
+    {
+        let mut grants: Vec<&Grant> = timeline.grants.iter().collect();
         grants.sort_by_key(|grant| grant.now);
         for pair in grants.windows(2) {
             let &[before, after] = pair else { continue };
@@ -32,7 +39,7 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
                     after.attempt, after.token, before.attempt, before.token
                 )
             });
-            let over = ended(case, story, before, after, &AGAIN).filter(|_| !is_forgotten);
+            let over = ended(case, timeline, before, after, &AGAIN).filter(|_| !is_forgotten);
             let Some(over) = over else {
                 continue;
             };
@@ -44,15 +51,15 @@ pub(super) fn one_valid(case: &Case, tally: &mut Tally) -> Verdict {
                 )
             });
         }
-        for pair in story.starts.windows(2) {
+        for pair in timeline.starts.windows(2) {
             let [before, after] = pair else { continue };
-            let ended = story
+            let ended = timeline
                 .finishes
                 .iter()
                 .any(|(at, attempt)| *attempt == before.attempt && *at <= after.at);
             tally.overlaps += u64::from(!ended);
         }
-        starts::each_under_its_lease(id, story, &mut verdict);
+        starts::each_under_its_lease(id, timeline, &mut verdict);
     }
     keys::one_at_a_time(case, &mut verdict);
     spans::each_as_asked(case, &mut verdict);
@@ -75,11 +82,11 @@ const ALL: [&str; 6] = [
 /// tell.
 pub(super) fn over_for_others(
     case: &Case,
-    story: &Story,
+    timeline: &JobTimeline,
     grant: &Grant,
     after: &Grant,
 ) -> Option<u64> {
-    ended(case, story, grant, after, &ALL)
+    ended(case, timeline, grant, after, &ALL)
 }
 
 /// The engine time at which a lease was over; `None` if what is known does not tell, as an end with one of these outcomes
@@ -87,7 +94,7 @@ pub(super) fn over_for_others(
 /// accepted is I3.
 fn ended(
     case: &Case,
-    story: &Story,
+    timeline: &JobTimeline,
     grant: &Grant,
     after: &Grant,
     unheard: &[&str],
@@ -98,7 +105,7 @@ fn ended(
     if over <= after.now {
         return Some(over);
     }
-    for end in story
+    for end in timeline
         .ends
         .iter()
         .filter(|end| end.attempt == grant.attempt && end.token == grant.token)
@@ -121,12 +128,16 @@ fn ended(
 /// I3: what is settled under an old lease is refused and changes nothing.
 pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I3 stale holders are powerless");
-    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
+    for (id, timeline) in case
+        .jobs
+        .iter()
+        .filter(|(_, timeline)| !timeline.over_a_loss)
+    {
         let mut settled: HashMap<u32, u64> = HashMap::new();
-        for end in &story.ends {
+        for end in &timeline.ends {
             let accepted = matches!(&end.answer, Answer::Known(_, Said::Settled(..)));
             let until = if accepted { end.answered } else { end.invoked };
-            let is_stale = story.grants.iter().any(|grant| {
+            let is_stale = timeline.grants.iter().any(|grant| {
                 grant.token.fence > end.token.fence
                     && grant.at < end.invoked
                     && !case.may_forget(grant, until)
@@ -157,9 +168,9 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
                 });
             }
         }
-        if let Some(place) = story.settled_at() {
-            let last = &story.ends[place];
-            let again = story
+        if let Some(place) = timeline.settled_at() {
+            let last = &timeline.ends[place];
+            let again = timeline
                 .grants
                 .iter()
                 .find(|grant| grant.invoked > last.answered && grant.token != last.token);
@@ -214,19 +225,19 @@ fn over_a_loss(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
             prolonged.entry(*id).or_default().push(extension);
         }
     }
-    let is_sent = |story: &&Story| story.over_a_loss && story.sent.is_some();
-    for (id, story) in case.jobs.iter().filter(|(_, story)| is_sent(story)) {
+    let is_sent = |timeline: &&JobTimeline| timeline.over_a_loss && timeline.sent.is_some();
+    for (id, timeline) in case.jobs.iter().filter(|(_, timeline)| is_sent(timeline)) {
         let is_over = |token: Token, invoked: u64, answered: u64| {
-            let own = story.grants.iter().filter(|grant| grant.token == token);
+            let own = timeline.grants.iter().filter(|grant| grant.token == token);
             let Some(own) = own.map(|grant| grant.at).max() else {
                 return false;
             };
-            story.grants.iter().any(|grant| {
+            timeline.grants.iter().any(|grant| {
                 let is_next = grant.token != token && grant.invoked > own && grant.at < invoked;
                 is_next && !case.may_forget(grant, answered)
             })
         };
-        for end in &story.ends {
+        for end in &timeline.ends {
             let accepted = matches!(&end.answer, Answer::Known(_, Said::Settled(..)));
             let until = if accepted { end.answered } else { end.invoked };
             let is_forged = !case.granted.contains(&end.token);
@@ -253,11 +264,15 @@ fn over_a_loss(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
 /// Claims of a job under other leases after a given one.
 fn later_claims(case: &Case) -> HashMap<(JobId, Token), Vec<&Grant>> {
     let mut later = HashMap::new();
-    for (id, story) in case.jobs.iter().filter(|(_, story)| !story.over_a_loss) {
-        for grant in &story.grants {
+    for (id, timeline) in case
+        .jobs
+        .iter()
+        .filter(|(_, timeline)| !timeline.over_a_loss)
+    {
+        for grant in &timeline.grants {
             // After a power cut another lease may be of the same attempt.
             let is_later = |other: &&Grant| other.token.fence > grant.token.fence;
-            let others = story.grants.iter().filter(is_later);
+            let others = timeline.grants.iter().filter(is_later);
             later.insert((*id, grant.token), others.collect());
         }
     }

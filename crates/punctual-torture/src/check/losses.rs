@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::cancels::may_have_taken;
-use super::stories::{Answer, Case, FaultSpan, Grant, Handed, Story};
+use super::job_timelines::{Answer, Case, FaultSpan, Grant, Handed, JobTimeline};
 use crate::event::{Event, Received, Verdict};
 use crate::history::Account;
 
@@ -19,10 +19,10 @@ impl Case {
         self.may_lose = may_lose;
         let losses = self.faults.iter().filter(|fault| self.takes(fault));
         let losses: Vec<u64> = losses.map(|fault| fault.until).collect();
-        for story in self.jobs.values_mut() {
-            let first = story.grants.iter().map(|grant| grant.invoked).min();
+        for timeline in self.jobs.values_mut() {
+            let first = timeline.grants.iter().map(|grant| grant.invoked).min();
             let met = first.is_some_and(|first| losses.iter().any(|loss| *loss >= first));
-            story.over_a_loss = met || may_lose && story.sent.is_none();
+            timeline.over_a_loss = met || may_lose && timeline.sent.is_none();
         }
     }
 
@@ -58,15 +58,15 @@ impl Case {
 
     /// Whether a job may be gone without a trace at a stamp: it was completed or cancelled, or may have been by a
     /// call that was not answered, so long before that its tombstone has lapsed.
-    pub(super) fn may_be_gone(&self, story: &Story, at: u64) -> bool {
+    pub(super) fn may_be_gone(&self, timeline: &JobTimeline, at: u64) -> bool {
         // Tombstones go by the engine's clock: one that read an hour less at first, and then did not, takes an hour's tombstones.
         let has_lapsed = |invoked: u64| self.may_lie_between(MARKED, invoked, at);
         let completes = |end: &Handed| {
             let taken = matches!(&end.answer, Answer::Known(_, Verdict::Settled(state, _)) if state.is_settled());
             end.outcome == "completed" && (taken || matches!(end.answer, Answer::Unknown))
         };
-        let mut ends = story.ends.iter().filter(|end| completes(end));
-        let mut cancels = (story.cancels.iter()).filter(|(_, answer)| may_have_taken(answer));
+        let mut ends = timeline.ends.iter().filter(|end| completes(end));
+        let mut cancels = (timeline.cancels.iter()).filter(|(_, answer)| may_have_taken(answer));
         ends.any(|end| has_lapsed(end.invoked)) || cancels.any(|(at, _)| has_lapsed(*at))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Verdict;
-use super::stories::Case;
+use super::job_timelines::Case;
 
 /// The verdict that nobody who knew the data goes on as if nothing had been.
 pub(super) const TOLD: &str = "T loss of all is told";

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use punctual::engine::Token;
 
-use super::stories::{Answer, Case, Extension};
+use super::job_timelines::{Answer, Case, Extension};
 use super::{Tally, Verdict, bounded};
 use crate::event::Verdict as Said;
 use crate::setting;
@@ -27,7 +27,7 @@ pub(super) fn judge(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
             });
         }
     };
-    for end in case.jobs.values().flat_map(|story| &story.ends) {
+    for end in case.jobs.values().flat_map(|timeline| &timeline.ends) {
         if let Answer::Known(now, said) = &end.answer {
             let (invoked, answered, now) = (end.invoked, end.answered, *now);
             let call = Call {
@@ -101,8 +101,8 @@ const OF_WORKERS: [&str; 4] = ["F01", "F08", "F29", "F31"];
 impl<'a> Leases<'a> {
     fn of(case: &'a Case) -> Self {
         let mut held: HashMap<Token, Held> = HashMap::new();
-        let stories = case.jobs.values().filter(|story| !story.over_a_loss);
-        for grant in stories.flat_map(|story| &story.grants) {
+        let timelines = case.jobs.values().filter(|timeline| !timeline.over_a_loss);
+        for grant in timelines.flat_map(|timeline| &timeline.grants) {
             let span = grant.deadline.saturating_sub(grant.now);
             let lease = held.entry(grant.token).or_insert(Held {
                 at: grant.at,

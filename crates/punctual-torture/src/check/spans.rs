@@ -1,13 +1,13 @@
 //! Part of I2: a lease lasts as long as was asked for, in engine time, whatever the clock of its holder reads.
 
 use super::Verdict;
-use super::stories::{Case, Extension, Grant};
+use super::job_timelines::{Case, Extension, Grant};
 
 /// Each lease that a claim or an extend was answered ends as long after its step as was asked for; those of histories
 /// that do not tell are not judged.
 pub(super) fn each_as_asked(case: &Case, verdict: &mut Verdict) {
-    for (id, story) in &case.jobs {
-        for grant in &story.grants {
+    for (id, timeline) in &case.jobs {
+        for grant in &timeline.grants {
             let Some((earliest, latest, span)) = of_claim(grant) else {
                 continue;
             };

@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use punctual::JobId;
 
 use super::Verdict;
-use super::stories::Story;
+use super::job_timelines::JobTimeline;
 
 /// Each handler starts under a lease that a claim was answered, once.
-pub(super) fn each_under_its_lease(id: &JobId, story: &Story, verdict: &mut Verdict) {
-    let leases = story.grants.iter();
+pub(super) fn each_under_its_lease(id: &JobId, timeline: &JobTimeline, verdict: &mut Verdict) {
+    let leases = timeline.grants.iter();
     let leases: HashSet<_> = leases.map(|grant| (grant.attempt, grant.token)).collect();
     let mut begun = HashSet::new();
-    for start in &story.starts {
+    for start in &timeline.starts {
         let lease = (start.attempt, start.token);
         verdict.check(leases.contains(&lease), || {
             format!(
@@ -27,12 +27,12 @@ pub(super) fn each_under_its_lease(id: &JobId, story: &Story, verdict: &mut Verd
 }
 
 /// What is claimed, and what a handler is told, is what was sent.
-pub(super) fn each_with_its_content(id: &JobId, story: &Story, verdict: &mut Verdict) {
-    let Some(sent) = story.sent.as_ref().and_then(|(.., sent)| sent.content) else {
+pub(super) fn each_with_its_content(id: &JobId, timeline: &JobTimeline, verdict: &mut Verdict) {
+    let Some(sent) = timeline.sent.as_ref().and_then(|(.., sent)| sent.content) else {
         return;
     };
-    let claimed = story.grants.iter().filter_map(|grant| grant.content);
-    let begun = story.starts.iter().filter_map(|start| start.content);
+    let claimed = timeline.grants.iter().filter_map(|grant| grant.content);
+    let begun = timeline.starts.iter().filter_map(|start| start.content);
     for content in claimed.chain(begun) {
         verdict.check(content == sent, || {
             format!(

@@ -6,13 +6,13 @@ mod bounded;
 mod cancels;
 /// What a power cut may take of claims.
 mod cuts;
+/// Which faults met something, and D.
+mod effective;
 /// I7.
 mod ends;
 /// E.
 mod exits;
-/// Which faults met something, and D.
-mod felt;
-/// I6: rests.
+/// I6: quiet periods.
 mod heal;
 /// I1, I4, I8, I10.
 mod kept;

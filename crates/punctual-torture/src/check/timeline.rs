@@ -2,16 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::stories::Case;
+use super::job_timelines::Case;
 
 /// A round, second by second.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Timeline {
     pub(crate) seconds: Vec<Second>,
     pub(crate) faults: Vec<Span>,
-    /// Rests, in milliseconds since the beginning.
+    /// Quiet periods, in milliseconds since the beginning.
     #[serde(default)]
-    pub(crate) rests: Vec<(u64, u64)>,
+    pub(crate) quiet_periods: Vec<(u64, u64)>,
 }
 
 /// One second.
@@ -36,13 +36,13 @@ pub(crate) struct Span {
 
 impl Timeline {
     pub(crate) fn of(case: &Case) -> Self {
-        let mut timeline = Self::default();
-        for story in case.jobs.values() {
-            if let Some(receipt) = story.receipts.first() {
-                timeline.second(case, receipt.at).acknowledged += 1;
+        let mut of_round = Self::default();
+        for timeline in case.jobs.values() {
+            if let Some(receipt) = timeline.receipts.first() {
+                of_round.second(case, receipt.at).acknowledged += 1;
             }
-            for start in &story.starts {
-                let second = timeline.second(case, start.at);
+            for start in &timeline.starts {
+                let second = of_round.second(case, start.at);
                 second.started += 1;
                 if start.attempt == 1 {
                     second.worst = second.worst.max(start.wall.saturating_sub(start.due));
@@ -57,14 +57,14 @@ impl Timeline {
             until: since(fault.until),
         };
         let rest = |(from, until): &(u64, u64)| (since(*from), since(*until));
-        timeline.rests = case.rests.iter().map(rest).collect();
-        timeline.faults = case
+        of_round.quiet_periods = case.quiet_periods.iter().map(rest).collect();
+        of_round.faults = case
             .faults
             .iter()
             .filter(|fault| fault.done)
             .map(span)
             .collect();
-        timeline
+        of_round
     }
 
     fn second(&mut self, case: &Case, at: u64) -> &mut Second {

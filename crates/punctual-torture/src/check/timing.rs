@@ -1,6 +1,6 @@
 //! I5, I6: never early, and alive again.
 
-use super::stories::{Answer, Case, FaultSpan, Grant, Handed, Story};
+use super::job_timelines::{Answer, Case, FaultSpan, Grant, Handed, JobTimeline};
 use super::{Tally, Verdict, heal};
 use crate::event::Verdict as Said;
 use crate::plan::Kind;
@@ -10,10 +10,10 @@ use crate::plan::Kind;
 pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I5 not early");
     let wrong_clocks = case.keeps_other_time();
-    for (id, story) in &case.jobs {
-        let earliest = case.earliest(story);
+    for (id, timeline) in &case.jobs {
+        let earliest = case.earliest(timeline);
         let mut is_early = false;
-        if let (Some((.., sent)), Some(receipt)) = (&story.sent, story.stored()) {
+        if let (Some((.., sent)), Some(receipt)) = (&timeline.sent, timeline.stored()) {
             let due = receipt.received.due;
             let least = match (wrong_clocks, &*receipt.received.verdict) {
                 (false, _) | (true, "duplicate") => earliest,
@@ -34,15 +34,15 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
             }
             let at = receipt.at;
             let is_judged = |grant: &&Grant| {
-                grant.attempt == 1 && !story.over_a_loss && !case.may_forget(grant, at)
+                grant.attempt == 1 && !timeline.over_a_loss && !case.may_forget(grant, at)
             };
-            let first = story.grants.iter().find(is_judged);
+            let first = timeline.grants.iter().find(is_judged);
             verdict.check(first.is_none_or(|grant| grant.due == due), || {
                 format!("{id} is due at another instant than its receipt says")
             });
         }
-        for end in &story.ends {
-            if let Some((asked, due)) = asked_again(story, end) {
+        for end in &timeline.ends {
+            if let Some((asked, due)) = asked_again(timeline, end) {
                 verdict.check(due >= asked, || {
                     format!(
                         "{id}: after attempt {} it is due {} us before the span that was asked for",
@@ -52,7 +52,7 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
                 });
             }
         }
-        for grant in &story.grants {
+        for grant in &timeline.grants {
             let due = grant.due.max(earliest);
             is_early |= grant.now < due;
             verdict.check(grant.now >= due, || {
@@ -62,10 +62,10 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
                     due - grant.now
                 )
             });
-            let asked = story
+            let asked = timeline
                 .ends
                 .iter()
-                .filter(|end| end.token.fence < grant.token.fence && !story.over_a_loss);
+                .filter(|end| end.token.fence < grant.token.fence && !timeline.over_a_loss);
             for end in asked {
                 if let Answer::Known(now, Said::Settled(_, Some(due))) = end.answer {
                     if now > grant.now && case.may_forget(grant, end.answered) {
@@ -80,7 +80,7 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
                 }
             }
         }
-        for start in story.starts.iter().filter(|_| !wrong_clocks) {
+        for start in timeline.starts.iter().filter(|_| !wrong_clocks) {
             let due = start.due.max(earliest);
             let early = start.wall < due;
             is_early |= early;
@@ -95,12 +95,12 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
 
 /// When a job that was retried or delayed is due at the earliest, by the span that was asked for, and when it is, by the
 /// answer.
-fn asked_again(story: &Story, end: &Handed) -> Option<(u64, u64)> {
+fn asked_again(timeline: &JobTimeline, end: &Handed) -> Option<(u64, u64)> {
     let Answer::Known(now, Said::Settled(_, Some(due))) = end.answer else {
         return None;
     };
     let span = match &*end.outcome {
-        "retry" => end.after.or(story.sent.as_ref()?.2.backoff),
+        "retry" => end.after.or(timeline.sent.as_ref()?.2.backoff),
         "snooze" => end.after,
         _ => None,
     };
@@ -168,11 +168,11 @@ fn holds_up_all(fault: &FaultSpan) -> bool {
 }
 
 /// I6: after every fault the first claim of a worker comes within five seconds; time in which another fault keeps
-/// everybody from claiming is not counted. One of one worker does not, nor one of a connection. In rests nothing is left
+/// everybody from claiming is not counted. One of one worker does not, nor one of a connection. In quiet periods nothing is left
 /// out.
 pub(super) fn alive_again(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I6 alive again");
-    heal::in_rests(case, tally, &mut verdict);
+    heal::in_quiet_periods(case, tally, &mut verdict);
     let end = case.enough.unwrap_or(case.ended);
     // Where the data are gone, there is nothing to claim.
     let heals = |fault: &&FaultSpan| fault.until < end && fault.id != "F17";

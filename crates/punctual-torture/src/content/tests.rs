@@ -16,7 +16,7 @@ fn every_part_of_a_content_counts() {
         of(|job| job.queue = "mail".into()),
         of(|job| job.kind = "mail".into()),
         of(|job| job.content_type = "text/plain".into()),
-        of(|job| job.headers.push(("fate".into(), String::new()))),
+        of(|job| job.headers.push(("scripted".into(), String::new()))),
         of(|job| job.payload = "payloae".into()),
         of(|job| job.payload = "payloadd".into()),
     ];

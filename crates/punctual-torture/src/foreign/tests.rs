@@ -65,8 +65,8 @@ fn nothing_is_done_to_a_server_that_somebody_else_keeps() {
         assert!(!of(text).is_hit_in(Lane::Servers), "{text}");
         assert!(of(text).is_hit_in(Lane::Workers), "{text}");
     }
-    assert!(of("http://127.0.0.1:1").is_hit_in(Lane::Strangers));
-    assert!(!of("redis://127.0.0.1:1").is_hit_in(Lane::Strangers));
+    assert!(of("http://127.0.0.1:1").is_hit_in(Lane::RogueClients));
+    assert!(!of("redis://127.0.0.1:1").is_hit_in(Lane::RogueClients));
     assert!(
         of("./data").is_hit_in(Lane::Servers),
         "the gateway is the run's"

@@ -1,4 +1,4 @@
-use super::{REST_MILLIS, plan, rests};
+use super::{REST_MILLIS, plan, quiet_periods};
 use crate::cell::CellKind;
 
 fn cells() -> Vec<CellKind> {
@@ -10,8 +10,12 @@ fn cells() -> Vec<CellKind> {
 fn nothing_is_broken_in_a_rest_and_each_round_that_is_long_enough_ends_with_one() {
     for seconds in [15, 24, 30, 42, 45, 60] {
         let spans = seconds * 1_000;
-        let rests = rests(spans);
-        assert_eq!(rests.last(), Some(&(spans - REST_MILLIS)), "{seconds} s");
+        let quiet_periods = quiet_periods(spans);
+        assert_eq!(
+            quiet_periods.last(),
+            Some(&(spans - REST_MILLIS)),
+            "{seconds} s"
+        );
         for cell in cells() {
             let plan = plan(7, cell, 0, spans);
             assert!(!plan.is_empty(), "{cell:?}, {seconds} s");
@@ -19,7 +23,7 @@ fn nothing_is_broken_in_a_rest_and_each_round_that_is_long_enough_ends_with_one(
                 let holds_in = |rest: &&u64| {
                     fault.at < **rest + REST_MILLIS && fault.at + fault.holds > **rest
                 };
-                let rest = rests.iter().find(holds_in);
+                let rest = quiet_periods.iter().find(holds_in);
                 assert_eq!(rest, None, "{cell:?}, {seconds} s: {fault}");
             }
         }
@@ -28,8 +32,8 @@ fn nothing_is_broken_in_a_rest_and_each_round_that_is_long_enough_ends_with_one(
 
 #[test]
 fn from_rest_to_rest_it_is_about_twenty_seconds() {
-    assert_eq!(rests(42_000), [15_000, 36_000]);
-    assert_eq!(rests(45_000), [16_500, 39_000]);
-    assert_eq!(rests(24_000), [18_000]);
-    assert_eq!(rests(14_999), [0; 0]);
+    assert_eq!(quiet_periods(42_000), [15_000, 36_000]);
+    assert_eq!(quiet_periods(45_000), [16_500, 39_000]);
+    assert_eq!(quiet_periods(24_000), [18_000]);
+    assert_eq!(quiet_periods(14_999), [0; 0]);
 }

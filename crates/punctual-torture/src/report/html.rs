@@ -16,7 +16,7 @@ pub(crate) fn html(rounds: &[Round]) -> String {
     let mut page = format!(
         "<!doctype html><html lang=en><meta charset=utf-8><title>Torture</title><style>{STYLE}</style>\
          <h1>Torture</h1><pre>{}</pre><p>Per round: faults as bars (one line per kind), handler starts per second in \
-         blue, rests in green, the worst lateness of a first attempt per second in orange (logarithmic, 1 ms to 60 s).</p>",
+         blue, quiet_periods in green, the worst lateness of a first attempt per second in orange (logarithmic, 1 ms to 60 s).</p>",
         escaped(&markdown(rounds))
     );
     for round in rounds {
@@ -48,10 +48,10 @@ fn drawing(timeline: &Timeline) -> String {
         "<svg viewBox='0 0 {WIDTH} {height:.0}' role=img aria-label='faults, starts and lateness over time'>"
     );
     let mut draw = |text: String| svg.push_str(&text);
-    for (from, until) in &timeline.rests {
+    for (from, until) in &timeline.quiet_periods {
         let (left, right) = (x(*from as f64), x(*until as f64));
         draw(format!(
-            "<rect x={left:.1} y=0 width={:.1} height={height:.0} fill=#27ae60 opacity=.12><title>a rest from {from} to {until} ms</title></rect>",
+            "<rect x={left:.1} y=0 width={:.1} height={height:.0} fill=#27ae60 opacity=.12><title>a quiet period from {from} to {until} ms</title></rect>",
             right - left
         ));
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::tables::grouped;
 use crate::cell::CellKind;
 use crate::plan::Kind;
-use crate::sums::Run;
+use crate::totals::Run;
 
 /// One of those: under which number, in which words and which cells, and how many were asked for.
 struct Asked {

@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use crate::cell::CellKind;
 use crate::check::{Lateness, Tally};
-use crate::sums::{Run, Sums};
+use crate::totals::{Run, Totals};
 
-/// Faults by their number: in a few words, and how many were asked for before there were any sums, of all their kinds
+/// Faults by their number: in a few words, and how many were asked for before there were any totals, of all their kinds
 /// together; none where so much time was asked for.
 const KINDS: [(&str, &str, u64); 28] = [
     ("F01", "a worker killed", 1_000),
@@ -40,8 +40,8 @@ const KINDS: [(&str, &str, u64); 28] = [
     ("F36", "newer functions beside", 20),
 ];
 
-impl Sums {
-    /// The page with its tables as these sums have them.
+impl Totals {
+    /// The page with its tables as these totals have them.
     pub(crate) fn fill(&self, page: &str) -> String {
         let mut page = page.to_owned();
         for (name, table) in [
@@ -52,7 +52,7 @@ impl Sums {
             ("torture-by-fault", self.by_fault_briefly()),
             ("torture-seeds", self.by_seed()),
             ("torture-kinds", super::kinds::table(&self.runs)),
-            ("torture-rests", self.by_rest()),
+            ("torture-quiet_periods", self.by_rest()),
             ("torture-excused", self.by_excuse()),
             ("torture-lateness", self.by_lateness()),
             ("torture-runs", self.by_run()),
@@ -82,12 +82,12 @@ impl Sums {
             "| engine | acknowledged after | faults | effective faults | jobs acknowledged | not judged | lost | doubled effects | second tries | early | stale settlements accepted | verdicts broken |\n\
              | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
         );
-        for ((cell, durability), sums) in &cells {
+        for ((cell, durability), totals) in &cells {
             row(
                 &mut table,
                 &format!("`{}`", cell.name()),
                 &format!("`{durability}`"),
-                sums,
+                totals,
             );
         }
         row(&mut table, "all", "", &all);
@@ -132,7 +132,7 @@ impl Sums {
              | --- | --- | --: | --: | --: | --: | --: | --- | --: | --: | --: | --: |\n",
         );
         for (cell, tally) in cells {
-            let (faults, felt) = super::faults(&tally);
+            let (faults, effective) = super::faults(&tally);
             let share = 100.0 * tally.lost as f64 / tally.acknowledged.max(1) as f64;
             let by = tally.lost_by.iter();
             let by = by.map(|(fault, count)| format!("{fault} {}", grouped(*count)));
@@ -152,7 +152,7 @@ impl Sums {
             .map(grouped);
             writeln!(
                 table,
-                "| `{name}` | `{durability}` | {faults} | {felt} | {jobs} | {lost} | {share:.1} % | {by} | {oldest} | {tries} | {early} | {stale} |"
+                "| `{name}` | `{durability}` | {faults} | {effective} | {jobs} | {lost} | {share:.1} % | {by} | {oldest} | {tries} | {early} | {stale} |"
             )
             .expect("a string takes any text");
         }
@@ -167,7 +167,7 @@ impl Sums {
         }
         let names = cells.keys().map(|cell| format!("`{}`", cell.name()));
         let names: Vec<_> = names.collect();
-        rests(names.iter().map(String::as_str).zip(cells.values()))
+        quiet_periods(names.iter().map(String::as_str).zip(cells.values()))
     }
 
     /// What breaks nothing, and is not to be hidden: handlers beside each other, and what was let pass.
@@ -208,14 +208,17 @@ impl Sums {
             "| fault | times | asked | checked | effective |\n| --- | --: | --: | --: | --: |\n",
         );
         for (id, count) in all.faults {
-            let (looked, felt) = all.felt.get(&id).copied().unwrap_or_default();
-            let [count, looked, felt] = [count, looked, felt].map(grouped);
+            let (looked, effective) = all.effective.get(&id).copied().unwrap_or_default();
+            let [count, looked, effective] = [count, looked, effective].map(grouped);
             let asked = match kind(&id) {
                 Some((_, _, asked @ 1..)) => grouped(*asked),
                 _ => super::UNKNOWN.into(),
             };
-            writeln!(table, "| {id} | {count} | {asked} | {looked} | {felt} |")
-                .expect("a string takes any text");
+            writeln!(
+                table,
+                "| {id} | {count} | {asked} | {looked} | {effective} |"
+            )
+            .expect("a string takes any text");
         }
         table
     }
@@ -319,17 +322,17 @@ impl Sums {
     }
 }
 
-/// How long it took in rests until somebody claimed, by cell; nobody looked in runs before there were any.
-pub(super) fn rests<'a>(cells: impl Iterator<Item = (&'a str, &'a Tally)>) -> String {
+/// How long it took in quiet periods until somebody claimed, by cell; nobody looked in runs before there were any.
+pub(super) fn quiet_periods<'a>(cells: impl Iterator<Item = (&'a str, &'a Tally)>) -> String {
     let mut table = String::from(
-        "| cell | rests | first claim after p50 | p99 | max | a fault held |\n| --- | --: | --: | --: | --: | --: |\n",
+        "| cell | quiet periods | first claim after p50 | p99 | max | a fault held |\n| --- | --: | --: | --: | --: | --: |\n",
     );
     for (cell, tally) in cells {
-        let (rests, [p50, p99, max]) = match tally.rests.count() {
+        let (quiet_periods, [p50, p99, max]) = match tally.quiet_periods.count() {
             0 => (super::UNKNOWN.into(), [super::UNKNOWN; 3].map(Into::into)),
             count => (
                 grouped(count),
-                [0.5, 0.99, 1.0].map(|share| span(tally.rests.share(share))),
+                [0.5, 0.99, 1.0].map(|share| span(tally.quiet_periods.share(share))),
             ),
         };
         let held = match tally.held {
@@ -338,7 +341,7 @@ pub(super) fn rests<'a>(cells: impl Iterator<Item = (&'a str, &'a Tally)>) -> St
         };
         writeln!(
             table,
-            "| {cell} | {rests} | {p50} | {p99} | {max} | {held} |"
+            "| {cell} | {quiet_periods} | {p50} | {p99} | {max} | {held} |"
         )
         .expect("a string takes any text");
     }
@@ -350,7 +353,7 @@ fn kind(id: &str) -> Option<&'static (&'static str, &'static str, u64)> {
 }
 
 fn row(table: &mut String, name: &str, durability: &str, (broken, tally): &(u64, Tally)) {
-    let (faults, felt) = super::faults(tally);
+    let (faults, effective) = super::faults(tally);
     let [jobs, unjudged, lost, doubled, tries, early, stale, broken] = [
         tally.acknowledged,
         tally.unjudged,
@@ -364,7 +367,7 @@ fn row(table: &mut String, name: &str, durability: &str, (broken, tally): &(u64,
     .map(grouped);
     writeln!(
         table,
-        "| {name} | {durability} | {faults} | {felt} | {jobs} | {unjudged} | {lost} | {doubled} | {tries} | {early} | {stale} | {broken} |"
+        "| {name} | {durability} | {faults} | {effective} | {jobs} | {unjudged} | {lost} | {doubled} | {tries} | {early} | {stale} | {broken} |"
     )
     .expect("a string takes any text");
 }

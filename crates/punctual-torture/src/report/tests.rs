@@ -4,7 +4,7 @@ use crate::check::{Case, Second, Span, Spread, Verdict, judge};
 use crate::look::Look;
 use crate::plan::Kind;
 use crate::run::Round;
-use crate::sums::{Run, Sums};
+use crate::totals::{Run, Totals};
 
 /// A round in which one verdict is broken.
 pub(crate) fn round(cell: CellKind, broken: &str) -> Round {
@@ -53,16 +53,16 @@ fn a_cell_that_may_lose_names_what_it_promises_all_the_same() {
 
 #[test]
 fn the_table_of_cells_has_what_was_broken_and_what_nobody_judged() {
-    let mut sums = Sums::default();
+    let mut totals = Totals::default();
     let mut blind = round(CellKind::Embedded, "B looked at");
     (
         blind.findings.tally.acknowledged,
         blind.findings.tally.unjudged,
     ) = (5, 7);
     blind.findings.tally.second_tries = 3;
-    sums.add("commit", &blind);
-    sums.add("commit", &round(CellKind::RedisRdb, "I1 nothing lost"));
-    let page = sums.fill("<!-- torture -->\n<!-- end of torture -->");
+    totals.add("commit", &blind);
+    totals.add("commit", &round(CellKind::RedisRdb, "I1 nothing lost"));
+    let page = totals.fill("<!-- torture -->\n<!-- end of torture -->");
     let row = |name: &str| page.lines().find(|line| line.contains(name)).expect(name);
     assert_eq!(
         row("embedded"),
@@ -80,11 +80,11 @@ fn the_table_of_losses_has_what_settings_lost_that_may_lose_and_by_what() {
     tally.second_tries = 4;
     tally.lost_by = [("F02".to_owned(), 30)].into();
     tally.faults = [("F02".to_owned(), 7), ("F30".to_owned(), 1)].into();
-    tally.felt = [("F02".to_owned(), (7, 6)), ("F30".to_owned(), (1, 1))].into();
-    let mut sums = Sums::default();
-    sums.add("commit", &lossy);
-    sums.add("commit", &round(CellKind::Embedded, "I1 nothing lost"));
-    let page = sums.fill("<!-- torture-lossy -->\n<!-- end of torture-lossy -->");
+    tally.effective = [("F02".to_owned(), (7, 6)), ("F30".to_owned(), (1, 1))].into();
+    let mut totals = Totals::default();
+    totals.add("commit", &lossy);
+    totals.add("commit", &round(CellKind::Embedded, "I1 nothing lost"));
+    let page = totals.fill("<!-- torture-lossy -->\n<!-- end of torture-lossy -->");
     let rows: Vec<&str> = page.lines().filter(|line| line.contains('`')).collect();
     assert_eq!(
         rows,
@@ -92,31 +92,31 @@ fn the_table_of_losses_has_what_settings_lost_that_may_lose_and_by_what() {
     );
 }
 
-/// So many rests, in each of which somebody claimed after 2^(bucket / 4) us, and half of the time a fault held.
-fn rested(cell: CellKind, rests: &[(u32, u64)]) -> Round {
+/// So many quiet periods, in each of which somebody claimed after 2^(bucket / 4) us, and half of the time a fault held.
+fn rested(cell: CellKind, quiet_periods: &[(u32, u64)]) -> Round {
     let mut rested = round(cell, "I1 nothing lost");
-    rested.findings.tally.rests = Spread(rests.iter().copied().collect());
+    rested.findings.tally.quiet_periods = Spread(quiet_periods.iter().copied().collect());
     rested.findings.tally.held = (20_000_000, 40_000_000);
     rested
 }
 
 #[test]
-fn how_soon_somebody_claims_in_rests_is_told_and_of_runs_without_any_it_is_not_known() {
+fn how_soon_somebody_claims_in_quiet_periods_is_told_and_of_runs_without_any_it_is_not_known() {
     let new = rested(CellKind::Embedded, &[(40, 3), (80, 1)]);
     let told = line(&new);
     assert!(
-        told.contains("4 rests, a claim in each after 1.0 s at most"),
+        told.contains("4 quiet periods, a claim in each after 1.0 s at most"),
         "{told}"
     );
     let mut old = round(CellKind::RedisHttp, "I1 nothing lost");
     old.findings.tally.held = (0, 0);
-    let mut sums = Sums::default();
-    sums.add("commit", &new);
-    sums.add("commit", &old);
-    let page = sums.fill("<!-- torture-rests -->\n<!-- end of torture-rests -->");
+    let mut totals = Totals::default();
+    totals.add("commit", &new);
+    totals.add("commit", &old);
+    let page = totals.fill("<!-- torture-quiet periods -->\n<!-- end of torture-quiet periods -->");
     let report = markdown(&[new, old]);
     for row in [
-        "| cell | rests | first claim after p50 | p99 | max | a fault held |",
+        "| cell | quiet periods | first claim after p50 | p99 | max | a fault held |",
         "| embedded | 4 | 1.0 ms | 1.0 s | 1.0 s | 50 % |",
         "| redis-http | – | – | – | – | – |",
     ] {
@@ -128,9 +128,9 @@ fn how_soon_somebody_claims_in_rests_is_told_and_of_runs_without_any_it_is_not_k
 
 #[test]
 fn kinds_that_share_a_number_are_counted_by_themselves_and_what_nothing_brings_about_is_none() {
-    let mut sums = Sums::default();
-    let row = |sums: &Sums, of: &str| {
-        let page = sums.fill("<!-- torture-kinds -->\n<!-- end of torture-kinds -->");
+    let mut totals = Totals::default();
+    let row = |totals: &Totals, of: &str| {
+        let page = totals.fill("<!-- torture-kinds -->\n<!-- end of torture-kinds -->");
         let mut lines = page.lines();
         let row = lines.find(|line| line.contains(of)).expect(of);
         row.to_owned()
@@ -141,9 +141,9 @@ fn kinds_that_share_a_number_are_counted_by_themselves_and_what_nothing_brings_a
             .iter()
             .map(|(kind, count)| (kind.what().to_owned(), *count));
         round.findings.tally.kinds = kinds.collect();
-        sums.add("commit", &round);
-        sums.add("commit", &round);
-        row(&sums, "no byte passes")
+        totals.add("commit", &round);
+        totals.add("commit", &round);
+        row(&totals, "no byte passes")
     };
     let old = add(CellKind::RedisHttp, &[]);
     assert_eq!(old, "| F12 | no byte passes | – | 200 |");
@@ -162,58 +162,65 @@ fn kinds_that_share_a_number_are_counted_by_themselves_and_what_nothing_brings_a
         "| F23 | bare node added | 0 | 20 |",
         "| F23 | master killed | 4 | 50 |",
     ] {
-        assert_eq!(row(&sums, told), told);
+        assert_eq!(row(&totals, told), told);
     }
 }
 
 #[test]
-fn rests_of_rounds_add_up_and_rows_of_before_them_stay_as_they_are() {
-    let mut sums = Sums::default();
-    sums.add("old", &round(CellKind::Embedded, "I1 nothing lost"));
-    let row = serde_json::to_string(&sums.runs[0]).expect("JSON");
-    assert!(!row.contains("rests") && !row.contains("held"), "{row}");
-    sums.add("new", &rested(CellKind::Embedded, &[(40, 3)]));
-    sums.add("new", &rested(CellKind::Embedded, &[(40, 1), (80, 1)]));
-    let row = serde_json::to_string(&sums.runs[1]).expect("JSON");
+fn quiet_periods_of_rounds_add_up_and_rows_of_before_them_stay_as_they_are() {
+    let mut totals = Totals::default();
+    totals.add("old", &round(CellKind::Embedded, "I1 nothing lost"));
+    let row = serde_json::to_string(&totals.runs[0]).expect("JSON");
+    assert!(
+        !row.contains("quiet_periods") && !row.contains("held"),
+        "{row}"
+    );
+    totals.add("new", &rested(CellKind::Embedded, &[(40, 3)]));
+    totals.add("new", &rested(CellKind::Embedded, &[(40, 1), (80, 1)]));
+    let row = serde_json::to_string(&totals.runs[1]).expect("JSON");
     let read: Run = serde_json::from_str(&row).expect("a run");
-    assert_eq!(read.tally.rests.0, [(40, 4), (80, 1)].into());
+    assert_eq!(read.tally.quiet_periods.0, [(40, 4), (80, 1)].into());
     assert_eq!(read.tally.held, (40_000_000, 80_000_000));
 }
 
 #[test]
-fn faults_of_runs_that_did_not_look_are_not_said_to_be_felt() {
-    let mut sums = Sums::default();
+fn faults_of_runs_that_did_not_look_are_not_said_to_be_effective() {
+    let mut totals = Totals::default();
     let mut old = round(CellKind::Embedded, "I1 nothing lost");
     old.findings.tally.faults = [("F07".to_owned(), 40)].into();
-    sums.add("commit", &old);
-    let row = |sums: &Sums| {
-        let page = sums.fill("<!-- torture -->\n<!-- end of torture -->");
+    totals.add("commit", &old);
+    let row = |totals: &Totals| {
+        let page = totals.fill("<!-- torture -->\n<!-- end of torture -->");
         let mut lines = page.lines();
         let row = lines.find(|line| line.contains("`embedded`"));
         row.expect("a row").to_owned()
     };
-    assert!(row(&sums).contains("| 40 | – |"), "{}", row(&sums));
+    assert!(row(&totals).contains("| 40 | – |"), "{}", row(&totals));
     let mut new = old.clone();
-    new.findings.tally.felt = [("F07".to_owned(), (40, 38))].into();
-    sums.add("another", &new);
-    assert!(row(&sums).contains("| 80 | 38 of 40 |"), "{}", row(&sums));
+    new.findings.tally.effective = [("F07".to_owned(), (40, 38))].into();
+    totals.add("another", &new);
+    assert!(
+        row(&totals).contains("| 80 | 38 of 40 |"),
+        "{}",
+        row(&totals)
+    );
 }
 
 #[test]
 fn the_table_of_faults_has_how_many_were_asked_for() {
-    let mut sums = Sums::default();
+    let mut totals = Totals::default();
     let mut some = round(CellKind::Embedded, "I1 nothing lost");
     some.findings.tally.faults = [("F07".to_owned(), 40), ("F28".to_owned(), 2)].into();
-    some.findings.tally.felt = [("F07".to_owned(), (30, 20))].into();
-    sums.add("commit", &some);
-    let page = sums.fill("<!-- torture-faults -->\n<!-- end of torture-faults -->");
+    some.findings.tally.effective = [("F07".to_owned(), (30, 20))].into();
+    totals.add("commit", &some);
+    let page = totals.fill("<!-- torture-faults -->\n<!-- end of torture-faults -->");
     assert!(page.contains("| F07 | 40 | 1,000 | 30 | 20 |"), "{page}");
     assert!(page.contains("| F28 | 2 | – | 0 | 0 |"), "{page}");
 }
 
 #[test]
 fn the_table_for_a_reader_in_a_hurry_is_of_what_may_lose_nothing_with_lateness_seeds_and_commits() {
-    let mut sums = Sums::default();
+    let mut totals = Totals::default();
     let mut late = |cell, seed, faults: u64, micros: &[(&str, u32)]| {
         let mut round = round(cell, "I1 nothing lost");
         round.seed = seed;
@@ -222,14 +229,14 @@ fn the_table_for_a_reader_in_a_hurry_is_of_what_may_lose_nothing_with_lateness_s
             let spread = round.findings.lateness.0.entry((*fault).to_owned());
             spread.or_default().0.insert(*bucket, 1);
         }
-        sums.add(&format!("c{seed}"), &round);
+        totals.add(&format!("c{seed}"), &round);
     };
     // Buckets: 2^(40/4) us, 2^(80/4) us and so on.
     late(CellKind::Embedded, 7, 1_000, &[("F08", 40), ("quiet", 36)]);
     late(CellKind::RedisHttp, 7, 5, &[("F08", 80)]);
     late(CellKind::RedisHttp, 3, 0, &[]);
     late(CellKind::RedisRdb, 9, 6, &[("F08", 100)]);
-    let page = sums.fill(
+    let page = totals.fill(
         "<!-- torture-by-fault -->\n<!-- end of torture-by-fault -->\n\
          <!-- torture-seeds -->\n<!-- end of torture-seeds -->",
     );
@@ -252,12 +259,12 @@ fn the_table_for_a_reader_in_a_hurry_is_of_what_may_lose_nothing_with_lateness_s
 }
 
 #[test]
-fn sums_name_whole_hashes_by_which_histories_are_known() {
-    let mut sums = Sums::default();
+fn totals_name_whole_hashes_by_which_histories_are_known() {
+    let mut totals = Totals::default();
     let mut one = round(CellKind::Embedded, "I1 nothing lost");
     one.hash = "0123456789abcdef".repeat(4);
-    sums.add("commit", &one);
-    assert_eq!(sums.runs[0].hashes, [one.hash]);
+    totals.add("commit", &one);
+    assert_eq!(totals.runs[0].hashes, [one.hash]);
 }
 
 #[test]
@@ -273,10 +280,10 @@ fn second_tries_are_told() {
 }
 
 #[test]
-fn a_run_that_the_sums_have_is_refused_and_another_one_is_not() {
-    let mut sums = Sums::default();
-    sums.add("commit", &round(CellKind::Embedded, "I1 nothing lost"));
-    let takes = |commit, cell, seed| sums.take_new(commit, &[CellKind::RedisRdb, cell], seed);
+fn a_run_that_the_totals_have_is_refused_and_another_one_is_not() {
+    let mut totals = Totals::default();
+    totals.add("commit", &round(CellKind::Embedded, "I1 nothing lost"));
+    let takes = |commit, cell, seed| totals.take_new(commit, &[CellKind::RedisRdb, cell], seed);
     let why = takes("commit", CellKind::Embedded, 1).expect_err("it is there");
     assert!(why.contains("embedded under seed 1 at commit"), "{why}");
     assert_eq!(takes("commit", CellKind::Embedded, 2), Ok(()));
@@ -313,7 +320,7 @@ fn the_page_draws_the_faults_the_throughput_and_the_lateness_of_every_round() {
         held("F07", "kill", 1_500, 1_501),
     ];
     drawn.findings.timeline.seconds = vec![second(40, 1), second(0, 60_000)];
-    drawn.findings.timeline.rests = vec![(1_600, 2_000)];
+    drawn.findings.timeline.quiet_periods = vec![(1_600, 2_000)];
     let page = html(&[drawn, round(CellKind::RedisRdb, "I1 nothing lost")]);
     assert_eq!(
         page.matches("<svg").count(),

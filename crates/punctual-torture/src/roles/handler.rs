@@ -6,9 +6,9 @@ use punctual::{Context, JobRecord};
 
 use crate::content;
 use crate::event::Event;
-use crate::fate::Fate;
 use crate::history::History;
-use crate::recorder::fate_of;
+use crate::recorder::scripted_of;
+use crate::scripted_outcome::ScriptedOutcome;
 use crate::sink::{Effect, Sink};
 use crate::stamp::wall;
 
@@ -19,7 +19,7 @@ pub(super) struct Stage {
     pub(super) sink: Arc<dyn Sink>,
 }
 
-/// Runs one attempt as the job's fate says.
+/// Runs one attempt as the job's scripted outcome says.
 pub(super) async fn run(stage: Stage, job: JobRecord, context: Context) -> Verdict {
     let (id, attempt) = (job.id, job.attempt);
     let start = Event::Start {
@@ -31,7 +31,7 @@ pub(super) async fn run(stage: Stage, job: JobRecord, context: Context) -> Verdi
         content: Some(content::of_record(&job)),
     };
     stage.history.note(start);
-    let fate = fate_of(&job.headers).unwrap_or(Fate::Completes);
+    let scripted = scripted_of(&job.headers).unwrap_or(ScriptedOutcome::Completes);
     let finish = |new: Option<bool>, how: &str| {
         stage.history.note(Event::Finish {
             id,
@@ -41,26 +41,26 @@ pub(super) async fn run(stage: Stage, job: JobRecord, context: Context) -> Verdi
         });
     };
     let failed_before = job.failures;
-    match fate {
-        Fate::AbortsAlways => abort(&stage, &job),
-        Fate::AbortsOnce if attempt == 1 => abort(&stage, &job),
-        Fate::FailsBefore(times) if failed_before < times => {
+    match scripted {
+        ScriptedOutcome::AbortsAlways => abort(&stage, &job),
+        ScriptedOutcome::AbortsOnce if attempt == 1 => abort(&stage, &job),
+        ScriptedOutcome::FailsBefore(times) if failed_before < times => {
             finish(None, "fails");
             return Verdict::retry("fails before its effect, as told");
         }
-        Fate::Panics(times) if failed_before < times => {
+        ScriptedOutcome::Panics(times) if failed_before < times => {
             finish(None, "panics");
             panic!("panics, as told");
         }
-        Fate::Dies => {
+        ScriptedOutcome::Dies => {
             finish(None, "dies");
             return Verdict::dead("cannot be mended, as told");
         }
-        Fate::Snoozes if attempt == 1 => {
+        ScriptedOutcome::Snoozes if attempt == 1 => {
             finish(None, "snoozes");
             return Verdict::new(punctual::Outcome::Snooze { after: millis(200) });
         }
-        Fate::IsSlow => pause(millis(1_500)).await,
+        ScriptedOutcome::IsSlow => pause(millis(1_500)).await,
         _ => {}
     }
     match write(&stage, &context).await {
@@ -68,8 +68,8 @@ pub(super) async fn run(stage: Stage, job: JobRecord, context: Context) -> Verdi
             finish(None, "fails");
             Verdict::retry(error)
         }
-        Ok(new) => match fate {
-            Fate::FailsAfter(times) if failed_before < times => {
+        Ok(new) => match scripted {
+            ScriptedOutcome::FailsAfter(times) if failed_before < times => {
                 finish(Some(new), "fails");
                 Verdict::retry("fails after its effect, as told")
             }

@@ -12,7 +12,7 @@ use crate::setting::QUEUES;
 ///
 /// It is what a stopped worker would be if its own clock did not keep it from acting.
 pub(super) async fn run(begun: Begun, seed: u64) {
-    if begun.setting.mix.rests > 0 {
+    if begun.setting.mix.quiet_periods > 0 {
         return;
     }
     let mut random = Rng::with_seed(seed ^ 0x1a7e);

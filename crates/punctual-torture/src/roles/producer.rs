@@ -11,8 +11,8 @@ use punctual::{
 
 use super::{Begun, Failed};
 use crate::event::Event;
-use crate::fate::Fate;
-use crate::recorder::FATE;
+use crate::recorder::SCRIPTED_OUTCOME;
+use crate::scripted_outcome::ScriptedOutcome;
 use crate::setting::{QUEUES, Setting};
 
 /// Sends jobs until there are enough.
@@ -32,7 +32,7 @@ pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
         }
         let setting = &producer.begun.setting;
         let turn = std::time::Duration::from_micros(1_000_000 / u64::from(setting.rate));
-        let turn = turn.max(millis(setting.mix.rests));
+        let turn = turn.max(millis(setting.mix.quiet_periods));
         pause(turn.saturating_sub(watch.elapsed())).await;
     }
     Ok(())
@@ -131,10 +131,10 @@ impl Producer {
     }
 }
 
-/// A job of one of the queues, with a fate.
+/// A job of one of the queues, with a scripted outcome.
 fn job(setting: &Arc<Setting>, random: &mut Rng) -> NewJob {
     let mix = &setting.mix;
-    let fate = mix.fate(random);
+    let scripted = mix.scripted(random);
     let queue = QUEUES[random.usize(0..QUEUES.len())];
     let mut payload = vec![b'x'; mix.payload_bytes(random)];
     let at = random.usize(0..payload.len());
@@ -142,8 +142,8 @@ fn job(setting: &Arc<Setting>, random: &mut Rng) -> NewJob {
     let mut job = NewJob::new(queue, payload);
     job.content_type = "application/octet-stream".into();
     job.headers = vec![(
-        FATE.into(),
-        serde_json::to_string(&fate).expect("a fate is JSON"),
+        SCRIPTED_OUTCOME.into(),
+        serde_json::to_string(&scripted).expect("a scripted outcome is JSON"),
     )];
     job.due = match random.u32(0..4) {
         0 => Due::Now,
@@ -153,7 +153,7 @@ fn job(setting: &Arc<Setting>, random: &mut Rng) -> NewJob {
     job.retry = RetryPolicy::fixed(millis(random.u64(10..400)));
     if random.u32(0..20) == 0 {
         job.unique = Some(unique(random));
-    } else if random.u32(0..20) == 0 && fate != Fate::AbortsAlways {
+    } else if random.u32(0..20) == 0 && scripted != ScriptedOutcome::AbortsAlways {
         let key = format!("group-{}", random.u32(0..8));
         job.group = Some(Group {
             key,

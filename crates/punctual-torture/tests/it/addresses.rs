@@ -127,7 +127,7 @@ async fn a_job_that_somebody_else_puts_in_meanwhile_is_told_of_and_left_alone() 
         pause(millis(20)).await;
     }
     let mut job = NewJob::new("orders", "somebody's");
-    job.headers = vec![("fate".into(), r#""dies""#.into())];
+    job.headers = vec![("scripted".into(), r#""dies""#.into())];
     let sent = engine.enqueue(&namespace, vec![job]).await;
     let id = sent.expect("it is stored").receipts[0].id;
     let run = running.await.expect("the run ends");

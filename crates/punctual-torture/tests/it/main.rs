@@ -18,7 +18,7 @@ mod script;
 mod sinks;
 /// Runs the program.
 mod support;
-/// The tables of the pages are those of the sums.
+/// The tables of the pages are those of the totals.
 mod tables;
 /// Kept histories are held against what was said of them.
 mod verify;

@@ -101,23 +101,27 @@ fn a_quick_run_says_how_long_it_took_and_fails_if_that_is_too_long() {
 }
 
 #[test]
-fn sums_are_of_what_the_commit_has_and_keep_their_histories_by_its_name() {
+fn totals_are_of_what_the_commit_has_and_keep_their_histories_by_its_name() {
     let script = Script::new();
-    for arguments in [&["sums", "40", "--seed", "9"][..], &["hour", "sums"]] {
-        let sums = script.run(arguments, Some("-1"));
-        assert!(sums.succeeded, "{}", sums.said);
-        assert!(sums.said.contains("Histories are in target/torture-sums/"));
-        let [all, lossy, tables] = &sums.calls[..] else {
-            panic!("{:?}", sums.calls);
+    for arguments in [&["totals", "40", "--seed", "9"][..], &["hour", "totals"]] {
+        let totals = script.run(arguments, Some("-1"));
+        assert!(totals.succeeded, "{}", totals.said);
+        assert!(
+            totals
+                .said
+                .contains("Histories are in target/torture-totals/")
+        );
+        let [all, lossy, tables] = &totals.calls[..] else {
+            panic!("{:?}", totals.calls);
         };
         for run in [all, lossy] {
-            assert!(run.contains("--sums crates/punctual-torture/sums.json"));
-            assert!(run.contains("--folder target/torture-sums/"), "{run}");
+            assert!(run.contains("--totals crates/punctual-torture/totals.json"));
+            assert!(run.contains("--folder target/torture-totals/"), "{run}");
         }
         assert_eq!(tables, "tables");
     }
     script.write("not in the commit", "");
-    let refused = script.run(&["sums", "40"], None);
+    let refused = script.run(&["totals", "40"], None);
     assert!(!refused.succeeded && refused.calls.is_empty());
     assert!(refused.said.contains("commit what is changed"));
 }

@@ -3,14 +3,14 @@ use crate::support::said;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 #[test]
-fn the_tables_of_the_pages_are_those_of_the_sums() {
+fn the_tables_of_the_pages_are_those_of_the_totals() {
     let copies = tempfile::tempdir().expect("a directory");
     for page in ["docs/torture.md", "README.md", "README.zh-CN.md"] {
         let text = std::fs::read_to_string(format!("{ROOT}/{page}")).expect("the page is there");
         let copy = copies.path().join("page.md");
         std::fs::write(&copy, &text).expect("a copy");
-        let sums = format!("{}/sums.json", env!("CARGO_MANIFEST_DIR"));
-        said(&["tables", "--sums", &sums, &copy.to_string_lossy()]);
+        let totals = format!("{}/totals.json", env!("CARGO_MANIFEST_DIR"));
+        said(&["tables", "--totals", &totals, &copy.to_string_lossy()]);
         let filled = std::fs::read_to_string(&copy).expect("the copy is there");
         assert_eq!(
             filled, text,
@@ -25,7 +25,7 @@ fn the_tables_of_the_pages_are_those_of_the_sums() {
             "-seeds",
             "-faults",
             "-kinds",
-            "-rests",
+            "-quiet_periods",
             "-excused",
             "-lateness",
             "-runs",
@@ -49,12 +49,12 @@ const LOSSY: [&str; 9] = [
     "sentinel-unwaited",
 ];
 
-/// What the README says of these sums, and whoever adds a run to them must keep.
+/// What the README says of these totals, and whoever adds a run to them must keep.
 #[test]
-fn the_sums_are_large_and_nothing_promised_was_broken_but_what_the_page_tells_of() {
-    let text = include_str!("../../sums.json");
-    let sums: serde_json::Value = serde_json::from_str(text).expect("JSON");
-    let runs = sums["runs"].as_array().expect("runs");
+fn the_totals_are_large_and_nothing_promised_was_broken_but_what_the_page_tells_of() {
+    let text = include_str!("../../totals.json");
+    let totals: serde_json::Value = serde_json::from_str(text).expect("JSON");
+    let runs = totals["runs"].as_array().expect("runs");
     let (mut acknowledged, mut faults, mut broken) = (0, 0, Vec::new());
     for run in runs {
         let tally = &run["tally"];
@@ -95,15 +95,15 @@ fn the_sums_are_large_and_nothing_promised_was_broken_but_what_the_page_tells_of
 /// The page says of which faults there is no lateness, and why.
 #[test]
 fn every_fault_has_lateness_but_those_that_the_page_names() {
-    let text = include_str!("../../sums.json");
-    let sums: serde_json::Value = serde_json::from_str(text).expect("JSON");
+    let text = include_str!("../../totals.json");
+    let totals: serde_json::Value = serde_json::from_str(text).expect("JSON");
     let keys = |it: &serde_json::Value| -> Vec<String> {
         let keys = it.as_object().expect("by name").keys();
         keys.cloned().collect()
     };
-    let runs = sums["runs"].as_array().expect("runs").iter();
+    let runs = totals["runs"].as_array().expect("runs").iter();
     let mut faults: Vec<_> = runs.flat_map(|run| keys(&run["tally"]["faults"])).collect();
-    let cells = sums["lateness"].as_object().expect("by cell").values();
+    let cells = totals["lateness"].as_object().expect("by cell").values();
     let late: Vec<_> = cells.flat_map(&keys).collect();
     faults.retain(|fault| !late.contains(fault));
     faults.sort();
@@ -114,17 +114,21 @@ fn every_fault_has_lateness_but_those_that_the_page_names() {
 }
 
 #[test]
-fn the_sums_take_no_run_twice() {
+fn the_totals_take_no_run_twice() {
     let place = tempfile::tempdir().expect("a directory");
-    let sums = place.path().join("sums.json");
-    std::fs::copy(format!("{}/sums.json", env!("CARGO_MANIFEST_DIR")), &sums).expect("a copy");
-    let text = std::fs::read_to_string(&sums).expect("JSON");
+    let totals = place.path().join("totals.json");
+    std::fs::copy(
+        format!("{}/totals.json", env!("CARGO_MANIFEST_DIR")),
+        &totals,
+    )
+    .expect("a copy");
+    let text = std::fs::read_to_string(&totals).expect("JSON");
     let known: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let known = |name: &str| known["runs"][0][name].to_string().replace('"', "");
     let run = |seed: &str| {
         let again = ["--commit", &known("commit"), "--engine", &known("cell")];
-        let sums = sums.to_string_lossy();
-        let more = ["--seed", seed, "--minutes", "0", "--sums", &*sums];
+        let totals = totals.to_string_lossy();
+        let more = ["--seed", seed, "--minutes", "0", "--totals", &*totals];
         crate::support::run(&[&again[..], &more].concat())
     };
     let (refused, taken) = (run(&known("seed")), run("4711"));
@@ -132,5 +136,5 @@ fn the_sums_take_no_run_twice() {
     let said = "already; take another --seed";
     assert!(refused.said().contains(said), "{}", refused.said());
     assert!(taken.is_clean(), "{}", taken.said());
-    assert_eq!(std::fs::read_to_string(&sums).expect("JSON"), text);
+    assert_eq!(std::fs::read_to_string(&totals).expect("JSON"), text);
 }

@@ -61,21 +61,21 @@ fn read(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn a_round_is_held_against_the_sums_that_it_was_added_to() {
+fn a_round_is_held_against_the_totals_that_it_was_added_to() {
     let folder = tempfile::tempdir().expect("a directory");
-    let sums = folder.path().join("sums.json");
-    let path = sums.to_str().expect("a name in ASCII");
+    let totals = folder.path().join("totals.json");
+    let path = totals.to_str().expect("a name in ASCII");
     let arguments = ["--engine", "embedded-http", "--minutes", "0.1"];
-    let run = run(&[&arguments[..], &["--seed", "3", "--sums", path]].concat());
+    let run = run(&[&arguments[..], &["--seed", "3", "--totals", path]].concat());
     assert!(run.is_clean(), "{}", run.said());
     let holds = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_punctual-torture"));
-        let command = command.args(["verify", "--sums", path]).arg(run.folder());
+        let command = command.args(["verify", "--totals", path]).arg(run.folder());
         let output = command.output().expect("the program starts");
         output.status.success()
     };
     assert!(holds());
-    let text = fs::read_to_string(&sums).expect("it was written");
+    let text = fs::read_to_string(&totals).expect("it was written");
     let rounds = run.rounds();
     let hash = rounds[0]["hash"].as_str().expect("a text");
     for (from, to) in [
@@ -85,10 +85,10 @@ fn a_round_is_held_against_the_sums_that_it_was_added_to() {
         ("\"cell\":\"embedded-http\"", "\"cell\":\"embedded\""),
     ] {
         assert!(text.contains(from), "{text}");
-        fs::write(&sums, text.replace(from, to)).expect("a disk");
+        fs::write(&totals, text.replace(from, to)).expect("a disk");
         assert!(!holds(), "{from} is {to}");
     }
-    fs::write(&sums, text.replace(hash, &hash[..16])).expect("a disk");
+    fs::write(&totals, text.replace(hash, &hash[..16])).expect("a disk");
     assert!(holds(), "older rows have so many digits");
 }
 

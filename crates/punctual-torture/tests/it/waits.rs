@@ -24,11 +24,11 @@ fn account(cell: &str) -> String {
     let account = std::fs::read_to_string(round.join("stuck.md")).expect("an account");
     // Nobody has looked at it when the next run begins.
     let said = run.again(&["--engine", cell, "--minutes", "0", "--seed", "2"]);
-    let aside = run.folder().join("seed-2.finding-1");
-    assert!(said.contains(&*aside.to_string_lossy()), "{said}");
-    let kept = aside.join(format!("{cell}/round-000/stuck.md"));
+    let stash = run.folder().join("seed-2.finding-1");
+    assert!(said.contains(&*stash.to_string_lossy()), "{said}");
+    let kept = stash.join(format!("{cell}/round-000/stuck.md"));
     let kept = std::fs::read_to_string(kept);
-    assert_eq!(kept.expect("it is moved aside"), account);
+    assert_eq!(kept.expect("it is stashed"), account);
     account
 }
 

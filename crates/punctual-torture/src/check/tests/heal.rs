@@ -8,14 +8,14 @@ use crate::event::Event;
 const NOTHING: [&str; 0] = [];
 
 /// A rest begins a moment before the job is due.
-const RESTS: u64 = CLAIMED;
+const QUIET_PERIODS: u64 = CLAIMED;
 
-/// A job is sent at once, and claimed first so long after a rest began, which nobody disturbs.
+/// A job is sent at once, and claimed first so long after a quiet period began, which nobody disturbs.
 fn claimed_in_a_rest_after(span: u64) -> Told {
     let mut told = Told::nothing();
     told.sends(JOB, "created");
-    told.rest(RESTS, RESTS + 6_000 * MS);
-    told.claims("worker", RESTS + span, 1, (0, 0));
+    told.rest(QUIET_PERIODS, QUIET_PERIODS + 6_000 * MS);
+    told.claims("worker", QUIET_PERIODS + span, 1, (0, 0));
     told.ends_as(State::Dead, 1);
     told
 }
@@ -30,9 +30,9 @@ fn a_rest_in_which_nobody_claims_for_five_seconds_is_found_with_its_instants() {
     let since = |at: u64| (at - SENT) / MS;
     let expected = format!(
         "nothing is broken from {} to {} ms of the round, and the first claim is at {} ms",
-        since(RESTS),
-        since(RESTS + 6_000 * MS),
-        since(RESTS + 5_001 * MS)
+        since(QUIET_PERIODS),
+        since(QUIET_PERIODS + 6_000 * MS),
+        since(QUIET_PERIODS + 5_001 * MS)
     );
     assert!(says(&expected), "{verdicts:?}");
 }
@@ -47,10 +47,10 @@ fn a_rest_in_which_nobody_claims_any_more_is_found() {
 /// Producers wait while many jobs stand ready, so that none may be sent for long.
 #[test]
 fn a_rest_in_which_only_jobs_of_long_before_are_ready_is_judged() {
-    let rests = 30_000 * MS;
+    let quiet_periods = 30_000 * MS;
     let told = |left: State| {
         let mut told = Told::unsettled();
-        told.rest(rests, rests + 6_000 * MS);
+        told.rest(quiet_periods, quiet_periods + 6_000 * MS);
         told.ends_as(left, 0);
         told
     };
@@ -60,24 +60,28 @@ fn a_rest_in_which_only_jobs_of_long_before_are_ready_is_judged() {
             .verdicts
             .into_iter()
             .flat_map(|it| it.examples);
-        let mut of_rests = examples.filter(|it| it.starts_with("nothing is broken from"));
-        of_rests.next().is_some()
+        let mut of_quiet_periods = examples.filter(|it| it.starts_with("nothing is broken from"));
+        of_quiet_periods.next().is_some()
     };
     assert!(found(&told(State::Ready)));
     assert!(!found(&told(State::Cancelled)), "nobody is to claim it");
     let mut late = told(State::Dead);
-    late.claims("worker", rests + 7_000 * MS, 1, (0, 0));
+    late.claims("worker", quiet_periods + 7_000 * MS, 1, (0, 0));
     assert!(found(&late));
 }
 
-/// In time in which a fault holds I6 judges by what is left: a rest is to have none.
+/// In time in which a fault holds I6 judges by what is left: a quiet period is to have none.
 #[test]
 fn a_rest_that_sentinels_disturb_or_that_is_cut_short_is_not_judged() {
-    let judged = |told: &Told| told.judged().tally.rests.count();
+    let judged = |told: &Told| told.judged().tally.quiet_periods.count();
     assert_eq!(judged(&claimed_in_a_rest_after(MS)), 1);
     let disturbed = |span| {
         let mut told = claimed_in_a_rest_after(span);
-        told.fault("F21", RESTS + 5_000 * MS, RESTS + 5_500 * MS);
+        told.fault(
+            "F21",
+            QUIET_PERIODS + 5_000 * MS,
+            QUIET_PERIODS + 5_500 * MS,
+        );
         told
     };
     assert_eq!(judged(&disturbed(5_800 * MS)), 0);
@@ -85,15 +89,15 @@ fn a_rest_that_sentinels_disturb_or_that_is_cut_short_is_not_judged() {
     let mut short = claimed_in_a_rest_after(MS);
     short.forget(|event| matches!(event, Event::Rested));
     assert_eq!(judged(&short), 0);
-    short.say("nemesis", RESTS + 4_999 * MS, Event::Rested);
+    short.say("nemesis", QUIET_PERIODS + 4_999 * MS, Event::Rested);
     assert_eq!(judged(&short), 0);
 }
 
 #[test]
 fn a_rest_in_which_there_is_nothing_to_claim_is_not_judged() {
     let mut told = Told::nothing();
-    told.rest(RESTS, RESTS + 6_000 * MS);
-    assert_eq!(told.judged().tally.rests.count(), 0);
+    told.rest(QUIET_PERIODS, QUIET_PERIODS + 6_000 * MS);
+    assert_eq!(told.judged().tally.quiet_periods.count(), 0);
     // Due after the rest.
     told.sends(JOB, "created");
     told.change(|event| {
@@ -101,19 +105,23 @@ fn a_rest_in_which_there_is_nothing_to_claim_is_not_judged() {
             jobs[0].after = 9_000 * MS;
         }
     });
-    assert_eq!(told.judged().tally.rests.count(), 0);
+    assert_eq!(told.judged().tally.quiet_periods.count(), 0);
     assert!(!told.broken().contains(&"I6".to_owned()));
 }
 
 #[test]
-fn a_round_of_whose_rests_none_was_judged_is_told_of() {
-    let broken = |told: &Told, rests| {
+fn a_round_of_whose_quiet_periods_none_was_judged_is_told_of() {
+    let broken = |told: &Told, quiet_periods| {
         let mut done = Verdict::new("D");
-        were_judged(rests, &told.case(), &told.judged().tally, &mut done);
+        were_judged(quiet_periods, &told.case(), &told.judged().tally, &mut done);
         !done.holds()
     };
     let mut disturbed = claimed_in_a_rest_after(5_800 * MS);
-    disturbed.fault("F21", RESTS + 5_000 * MS, RESTS + 5_500 * MS);
+    disturbed.fault(
+        "F21",
+        QUIET_PERIODS + 5_000 * MS,
+        QUIET_PERIODS + 5_500 * MS,
+    );
     assert!(!broken(&disturbed, 1), "sentinels disturbed the only one");
     assert!(!broken(&claimed_in_a_rest_after(MS), 2));
     assert!(broken(&Told::one_job(), 2));
@@ -135,10 +143,10 @@ fn the_time_in_which_any_fault_held_is_told_once() {
     );
 }
 
-/// Many jobs are claimed in a rest, by two who claimed before; one may be gone before it is over.
+/// Many jobs are claimed in a quiet period, by two who claimed before; one may be gone before it is over.
 fn claimed_by_two(of_another: u32, gone: Option<u64>) -> Told {
     let mut told = Told::nothing();
-    told.rest(RESTS, RESTS + 6_000 * MS);
+    told.rest(QUIET_PERIODS, QUIET_PERIODS + 6_000 * MS);
     let mut claims = |process, at| {
         let leases = Vec::new();
         let (invoked, now, alone, lease_duration) = (at, at, false, None);
@@ -152,8 +160,8 @@ fn claimed_by_two(of_another: u32, gone: Option<u64>) -> Told {
         told.say(process, at, claim);
     };
     for (process, count) in [("worker-0.0", 40), ("worker-1.0", of_another)] {
-        claims(process, RESTS - MS);
-        (1..=u64::from(count)).for_each(|nth| claims(process, RESTS + 100 * nth * MS));
+        claims(process, QUIET_PERIODS - MS);
+        (1..=u64::from(count)).for_each(|nth| claims(process, QUIET_PERIODS + 100 * nth * MS));
     }
     if let Some(at) = gone {
         let process = "worker-1.0".into();
@@ -167,8 +175,8 @@ fn a_worker_that_claims_nothing_in_a_rest_beside_others_is_found() {
     assert_eq!(claimed_by_two(1, None).broken(), NOTHING);
     let deaf = claimed_by_two(0, None);
     assert_eq!(deaf.broken(), ["I6"]);
-    let after = claimed_by_two(0, Some(RESTS + 7_000 * MS));
+    let after = claimed_by_two(0, Some(QUIET_PERIODS + 7_000 * MS));
     assert_eq!(after.broken(), ["I6"]);
-    let meanwhile = claimed_by_two(0, Some(RESTS + 5_000 * MS));
+    let meanwhile = claimed_by_two(0, Some(QUIET_PERIODS + 5_000 * MS));
     assert_eq!(meanwhile.broken(), NOTHING, "it was gone before the end");
 }

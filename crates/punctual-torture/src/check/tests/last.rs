@@ -2,7 +2,7 @@ use punctual::{JobId, State, UniquePolicy};
 
 use super::told::{AFTER_CRASH, CLAIMED, JOB, MS, OTHER, SENT, Told};
 use crate::event::{Event, Verdict};
-use crate::fate::Fate;
+use crate::scripted_outcome::ScriptedOutcome;
 
 const NOTHING: [&str; 0] = [];
 
@@ -191,7 +191,7 @@ fn a_job_that_would_die_and_never_ran_is_not_dead_of_that() {
     let mut told = Told::unsettled();
     told.change(|event| {
         if let Event::EnqueueInvoke { jobs, .. } = event {
-            jobs[0].fate = Fate::Dies;
+            jobs[0].scripted = ScriptedOutcome::Dies;
         }
     });
     told.is_seen(JOB, State::Dead);

@@ -337,7 +337,7 @@ fn an_old_lease_that_is_prolonged_after_a_later_claim_is_found() {
 }
 
 #[test]
-fn what_rests_on_a_claim_that_a_power_cut_may_have_taken_is_not_judged_and_a_loss_is() {
+fn what_quiet_periods_on_a_claim_that_a_power_cut_may_have_taken_is_not_judged_and_a_loss_is() {
     let mut told = overtaken();
     told.fault("F04", CLAIMED + 2 * MS, CLAIMED + 3 * MS);
     assert_eq!(told.broken(), NOTHING);

@@ -186,7 +186,7 @@ fn a_job_of_the_round_before_may_be_back() {
     let told = |may_lose| {
         let mut told = Told::one_job();
         told.may_lose = may_lose;
-        told.look.strangers = vec!["somebody".into()];
+        told.look.rogue_clients = vec!["somebody".into()];
         let (effects, business) = (1, 1);
         told.look.rows.insert(OTHER, Rows { effects, business });
         told.broken()

@@ -310,7 +310,7 @@ fn time_in_which_another_fault_holds_is_not_counted() {
 }
 
 #[test]
-fn one_worker_that_stands_still_or_is_gone_keeps_nobody_from_claiming_and_strangers_do_not() {
+fn one_worker_that_stands_still_or_is_gone_keeps_nobody_from_claiming_and_rogue_clients_do_not() {
     let heals = CLAIMED;
     for id in ["F01", "F08", "F27", "F28", "F31"] {
         let mut told = claimed_after(heals, heals + 7_000 * MS);

@@ -3,12 +3,12 @@ use std::collections::BTreeMap;
 use punctual::engine::Token;
 use punctual::{JobId, State, UniquePolicy};
 
-use crate::check::stories::Case;
+use crate::check::job_timelines::Case;
 use crate::check::{Findings, judge};
 use crate::event::{Claimed, End, Event, Extended, Granted, Line, Received, Sent, Verdict};
-use crate::fate::Fate;
 use crate::history::Account;
 use crate::look::{Look, Seen};
+use crate::scripted_outcome::ScriptedOutcome;
 use crate::sink::Rows;
 
 /// The job that histories are about, and one beside it.
@@ -142,7 +142,7 @@ impl Told {
             group: None,
             backoff: None,
             content: None,
-            fate: Fate::Completes,
+            scripted: ScriptedOutcome::Completes,
         };
         let (wall, jobs) = (at, vec![job]);
         self.say("producer", at, Event::EnqueueInvoke { call, wall, jobs });

@@ -21,7 +21,7 @@ pub(crate) struct FaultSpan {
 
 /// One job.
 #[derive(Debug, Default)]
-pub(crate) struct Story {
+pub(crate) struct JobTimeline {
     /// As first sent: stamp, wall clock, content.
     pub(crate) sent: Option<(u64, u64, Sent)>,
     pub(crate) receipts: Vec<Receipt>,
@@ -42,7 +42,7 @@ pub(crate) struct Story {
     /// Whether somebody who comes late with everything completed it: a lease that was spared, for the
     /// engine had answered nobody, is valid, though nobody worked under it.
     pub(crate) completed_late: bool,
-    /// Whether a fault that may lose what was acknowledged came after its first claim: what rests on that is not judged.
+    /// Whether a fault that may lose what was acknowledged came after its first claim: what quiet periods on that is not judged.
     pub(crate) over_a_loss: bool,
 }
 
@@ -127,7 +127,7 @@ pub(super) struct Extension {
     pub(super) lost: Vec<JobId>,
 }
 
-impl Story {
+impl JobTimeline {
     /// The receipt that says that this job itself is stored, if any does.
     pub(crate) fn stored(&self) -> Option<&Receipt> {
         let stores = |receipt: &&Receipt| {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What the handler does, told by the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Fate {
+pub(crate) enum ScriptedOutcome {
     /// Writes its effect and completes.
     Completes,
     /// The same, over more than one lease.
@@ -27,7 +27,7 @@ pub(crate) enum Fate {
     Dies,
 }
 
-/// How many jobs of each fate there are.
+/// How many jobs of each scripted outcome there are.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Mix {
     /// In 10,000 jobs.
@@ -39,10 +39,10 @@ pub(crate) struct Mix {
     pub(crate) payload_max: u32,
     /// The longest delay, in milliseconds.
     pub(crate) delay_max: u64,
-    /// How long a producer rests after a call, in milliseconds; if it does, nobody comes late, who would claim what
+    /// How long a producer quiet periods after a call, in milliseconds; if it does, nobody comes late, who would claim what
     /// workers are to hear of.
     #[serde(default)]
-    pub(crate) rests: u64,
+    pub(crate) quiet_periods: u64,
 }
 
 impl Mix {
@@ -54,7 +54,7 @@ impl Mix {
         slow: 100,
         payload_max: 100 << 10,
         delay_max: 5_000,
-        rests: 0,
+        quiet_periods: 0,
     };
     /// Many small jobs; aborts are rare, for each costs a start of a process.
     pub(crate) const MANY: Self = Self {
@@ -64,7 +64,7 @@ impl Mix {
         slow: 2,
         payload_max: 400,
         delay_max: 5_000,
-        rests: 0,
+        quiet_periods: 0,
     };
     /// A job now and then, due at once: workers are idle in between.
     pub(crate) const FEW: Self = Self {
@@ -74,10 +74,10 @@ impl Mix {
         slow: 0,
         payload_max: 400,
         delay_max: 0,
-        rests: 2_000,
+        quiet_periods: 2_000,
     };
 
-    pub(crate) fn fate(&self, random: &mut Rng) -> Fate {
+    pub(crate) fn scripted(&self, random: &mut Rng) -> ScriptedOutcome {
         let mut at = random.u32(0..10_000);
         let mut falls = |share: u32| {
             let hit = at < share;
@@ -86,29 +86,29 @@ impl Mix {
         };
         if falls(self.aborts) {
             return if random.u32(0..4) == 0 {
-                Fate::AbortsAlways
+                ScriptedOutcome::AbortsAlways
             } else {
-                Fate::AbortsOnce
+                ScriptedOutcome::AbortsOnce
             };
         }
         if falls(self.panics) {
-            return Fate::Panics(random.u32(1..3));
+            return ScriptedOutcome::Panics(random.u32(1..3));
         }
         if falls(self.fails) {
             let times = random.u32(1..3);
             return if random.bool() {
-                Fate::FailsBefore(times)
+                ScriptedOutcome::FailsBefore(times)
             } else {
-                Fate::FailsAfter(times)
+                ScriptedOutcome::FailsAfter(times)
             };
         }
         if falls(self.slow) {
-            return Fate::IsSlow;
+            return ScriptedOutcome::IsSlow;
         }
         match falls(50) {
-            true if random.bool() => Fate::Dies,
-            true => Fate::Snoozes,
-            false => Fate::Completes,
+            true if random.bool() => ScriptedOutcome::Dies,
+            true => ScriptedOutcome::Snoozes,
+            false => ScriptedOutcome::Completes,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use punctual::JobId;
 
-use super::stories::{Case, FaultSpan};
+use super::job_timelines::{Case, FaultSpan};
 use crate::event::{End, Event};
 use crate::history::Account;
 
@@ -46,12 +46,12 @@ impl Case {
     }
 
     /// Of how many faults of each number it was looked whether they met something, and how many did.
-    pub(crate) fn count_felt(&self) -> BTreeMap<String, (u64, u64)> {
+    pub(crate) fn count_effective(&self) -> BTreeMap<String, (u64, u64)> {
         let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for fault in self.faults.iter().filter(|fault| fault.done) {
-            let (looked, felt) = counts.entry(fault.id.clone()).or_default();
+            let (looked, effective) = counts.entry(fault.id.clone()).or_default();
             *looked += 1;
-            *felt += u64::from(self.is_felt(fault));
+            *effective += u64::from(self.is_effective(fault));
         }
         let of_themselves = self.of_themselves().into_iter();
         counts.extend(of_themselves.map(|(id, count)| (id, (count, count))));
@@ -60,13 +60,13 @@ impl Case {
 
     /// Faults that are nothing without whom they meet.
     fn of_themselves(&self) -> Vec<(String, u64)> {
-        let aborts: u64 = self.jobs.values().map(|story| story.aborts).sum();
+        let aborts: u64 = self.jobs.values().map(|timeline| timeline.aborts).sum();
         let counts = [("F30", aborts), ("F35", self.dropped)].into_iter();
         let counts = counts.filter(|(_, count)| *count > 0);
         counts.map(|(id, count)| (id.to_owned(), count)).collect()
     }
 
-    fn is_felt(&self, fault: &FaultSpan) -> bool {
+    fn is_effective(&self, fault: &FaultSpan) -> bool {
         let lasting = LASTING.contains(&&*fault.id);
         let until = match lasting {
             true => fault.until.saturating_add(NEXT_US),

@@ -6,11 +6,13 @@ use punctual::JobId;
 use punctual::engine::Token;
 
 use super::clock::Clock;
-use super::felt::{self, Busy};
+use super::effective::{self, Busy};
+pub(crate) use super::job_timeline::FaultSpan;
+pub(super) use super::job_timeline::{
+    Answer, Extension, Grant, Handed, JobTimeline, Receipt, Start,
+};
 use super::losses::{self, Synced};
 use super::missing::Heard;
-pub(crate) use super::story::FaultSpan;
-pub(super) use super::story::{Answer, Extension, Grant, Handed, Receipt, Start, Story};
 use crate::event::Event;
 use crate::history::Account;
 use crate::look::Look;
@@ -18,11 +20,11 @@ use crate::look::Look;
 /// A round.
 #[derive(Debug)]
 pub(crate) struct Case {
-    pub(crate) jobs: BTreeMap<JobId, Story>,
+    pub(crate) jobs: BTreeMap<JobId, JobTimeline>,
     pub(crate) look: Look,
     pub(crate) faults: Vec<FaultSpan>,
     /// Since when, and until when, nothing was broken on purpose.
-    pub(crate) rests: Vec<(u64, u64)>,
+    pub(crate) quiet_periods: Vec<(u64, u64)>,
     /// Calls under way and leases that were held, of every process.
     pub(super) busy: Vec<Busy>,
     /// Stamps of claims of workers that answered jobs, in order; and of each process, with when that was gone.
@@ -86,7 +88,7 @@ impl Case {
             jobs: BTreeMap::new(),
             look,
             faults: Vec::new(),
-            rests: Vec::new(),
+            quiet_periods: Vec::new(),
             busy: Vec::new(),
             claims: Vec::new(),
             claims_by: BTreeMap::new(),
@@ -130,7 +132,7 @@ impl Case {
                 }
             }
         }
-        case.busy = felt::busy(&accounts, &gone);
+        case.busy = effective::busy(&accounts, &gone);
         let lines = accounts.iter().flat_map(|account| &account.lines);
         let answers = lines.filter_map(|line| Some((line.at, line.event.engine_time()?)));
         case.clock = Clock::of(answers.collect());
@@ -149,11 +151,13 @@ impl Case {
                 known.push((extension.invoked, deadline));
             }
         }
-        for story in case.jobs.values_mut() {
-            story.grants.sort_by_key(|grant| (grant.attempt, grant.now));
-            story.starts.sort_by_key(|start| start.at);
-            story.ends.sort_by_key(|end| end.invoked);
-            (case.granted).extend(story.grants.iter().map(|grant| grant.token));
+        for timeline in case.jobs.values_mut() {
+            timeline
+                .grants
+                .sort_by_key(|grant| (grant.attempt, grant.now));
+            timeline.starts.sort_by_key(|start| start.at);
+            timeline.ends.sort_by_key(|end| end.invoked);
+            (case.granted).extend(timeline.grants.iter().map(|grant| grant.token));
         }
         case.admit_losses(false);
         case
@@ -175,7 +179,7 @@ impl Case {
         let mut settles: HashMap<u64, Vec<(JobId, usize)>> = HashMap::new();
         let mut cancels_of: HashMap<u64, Vec<(JobId, usize)>> = HashMap::new();
         let mut open: HashMap<u64, usize> = HashMap::new();
-        let (mut rests_since, mut claims) = (None, Vec::new());
+        let (mut quiet_periods_since, mut claims) = (None, Vec::new());
         for line in account.lines {
             let at = line.at;
             self.began = self.began.min(at);
@@ -188,10 +192,10 @@ impl Case {
                 Event::EnqueueInvoke { call, wall, jobs } => {
                     let ids = jobs.iter().map(|job| job.id).collect();
                     for job in jobs {
-                        let story = self.jobs.entry(job.id).or_default();
-                        story.unknown += 1;
-                        if story.sent.as_ref().is_none_or(|(first, ..)| at < *first) {
-                            story.sent = Some((at, wall, job));
+                        let timeline = self.jobs.entry(job.id).or_default();
+                        timeline.unknown += 1;
+                        if timeline.sent.as_ref().is_none_or(|(first, ..)| at < *first) {
+                            timeline.sent = Some((at, wall, job));
                         }
                     }
                     enqueues.insert(call, (at, ids));
@@ -211,9 +215,9 @@ impl Case {
                         missing: false,
                     });
                     for (id, received) in ids.into_iter().zip(receipts) {
-                        let story = self.jobs.entry(id).or_default();
-                        story.unknown -= 1;
-                        story.receipts.push(Receipt {
+                        let timeline = self.jobs.entry(id).or_default();
+                        timeline.unknown -= 1;
+                        timeline.receipts.push(Receipt {
                             at,
                             now,
                             invoked,
@@ -291,9 +295,9 @@ impl Case {
                 Event::SettleInvoke { call, ends } => {
                     let mut places = Vec::with_capacity(ends.len());
                     for end in ends {
-                        let story = self.jobs.entry(end.id).or_default();
-                        places.push((end.id, story.ends.len()));
-                        story.ends.push(Handed {
+                        let timeline = self.jobs.entry(end.id).or_default();
+                        places.push((end.id, timeline.ends.len()));
+                        timeline.ends.push(Handed {
                             invoked: at,
                             attempt: end.attempt,
                             token: end.token,
@@ -363,11 +367,11 @@ impl Case {
                     let places = cancels_of.remove(&call).unwrap_or_default();
                     self.hold("cancels", places.len(), verdicts.len());
                     for ((id, place), verdict) in places.into_iter().zip(verdicts) {
-                        let story = self.jobs.entry(id).or_default();
+                        let timeline = self.jobs.entry(id).or_default();
                         if verdict == "cancel_requested" {
-                            story.stop_asked = story.stop_asked.into_iter().chain(now).min();
+                            timeline.stop_asked = timeline.stop_asked.into_iter().chain(now).min();
                         }
-                        story.cancels[place].1 = Some((at, verdict));
+                        timeline.cancels[place].1 = Some((at, verdict));
                     }
                 }
                 Event::Abort { id, attempt } => {
@@ -409,8 +413,10 @@ impl Case {
                     on: Vec::new(),
                     met: false,
                 }),
-                Event::Rest => rests_since = Some(at),
-                Event::Rested => self.rests.extend(rests_since.take().map(|from| (from, at))),
+                Event::Rest => quiet_periods_since = Some(at),
+                Event::Rested => self
+                    .quiet_periods
+                    .extend(quiet_periods_since.take().map(|from| (from, at))),
                 Event::Enough => self.enough = Some(at),
                 Event::Drained => self.drained = true,
                 Event::Dropped => self.dropped += 1,
@@ -429,14 +435,14 @@ impl Case {
         }
         // Handlers end with their process.
         if let Some(died) = died {
-            for story in self.jobs.values_mut() {
-                let begun: Vec<u32> = story
+            for timeline in self.jobs.values_mut() {
+                let begun: Vec<u32> = timeline
                     .starts
                     .iter()
                     .filter(|start| start.process == process)
                     .map(|start| start.attempt)
                     .collect();
-                story
+                timeline
                     .finishes
                     .extend(begun.into_iter().map(|attempt| (died, attempt)));
             }
@@ -444,9 +450,12 @@ impl Case {
     }
 
     fn judge_latecomers(&mut self) {
-        for story in self.jobs.values_mut() {
-            let mut completes = story.ends.iter().filter(|end| end.outcome == "completed");
-            story.completed_late =
+        for timeline in self.jobs.values_mut() {
+            let mut completes = timeline
+                .ends
+                .iter()
+                .filter(|end| end.outcome == "completed");
+            timeline.completed_late =
                 completes.any(|end| self.late.contains(&end.token) && !end.is_refused());
         }
     }
@@ -455,7 +464,7 @@ impl Case {
         if let Some(end) = self
             .jobs
             .get_mut(&id)
-            .and_then(|story| story.ends.get_mut(place))
+            .and_then(|timeline| timeline.ends.get_mut(place))
         {
             (end.answer, end.answered) = (answer, at);
         }

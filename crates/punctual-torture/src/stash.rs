@@ -7,7 +7,7 @@ use crate::run::{self, Round};
 use crate::setting;
 
 /// Makes room for a run. The folder of the one before is removed; if it holds a round that was not clean, or never
-/// judged, it is moved aside, and where to is answered.
+/// judged, it is stashed, and where to is answered.
 pub(crate) fn make_room(folder: &Path) -> io::Result<Option<PathBuf>> {
     if !folder.exists() {
         return Ok(None);
@@ -17,8 +17,8 @@ pub(crate) fn make_room(folder: &Path) -> io::Result<Option<PathBuf>> {
         return Ok(None);
     }
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let aside = |number: u64| folder.with_file_name(format!("{name}.finding-{number}"));
-    let free = (1..).map(aside).find(|aside| !aside.exists());
+    let stash = |number: u64| folder.with_file_name(format!("{name}.finding-{number}"));
+    let free = (1..).map(stash).find(|stash| !stash.exists());
     let free = free.expect("numbers do not end");
     fs::rename(folder, &free)?;
     Ok(Some(free))

@@ -7,58 +7,75 @@ const BEFORE: u64 = SENT - 5 * MS;
 const QUIET: u64 = ENOUGH - 9_000 * MS;
 
 /// Of a fault in a round of one job: whether it met something.
-fn felt(told: &Told, id: &str) -> bool {
+fn effective(told: &Told, id: &str) -> bool {
     let tally = told.judged().tally;
     assert_eq!(tally.faults.get(id), Some(&1), "it was caused");
-    let (looked, felt) = tally.felt[id];
+    let (looked, effective) = tally.effective[id];
     assert_eq!(looked, 1);
-    felt == 1
+    effective == 1
 }
 
 /// A fault of what all share.
-fn felt_at(id: &str, from: u64, until: u64) -> bool {
+fn effective_at(id: &str, from: u64, until: u64) -> bool {
     let mut told = Told::one_job();
     told.fault(id, from, until);
-    felt(&told, id)
+    effective(&told, id)
 }
 
 /// A fault of these processes, in a round in which one crashes and another one takes its job.
-fn felt_on(process: &str, id: &str, from: u64, until: u64) -> bool {
+fn effective_on(process: &str, id: &str, from: u64, until: u64) -> bool {
     let mut told = Told::a_crash();
     told.fault_on(&[process], id, from, until);
-    felt(&told, id)
+    effective(&told, id)
 }
 
 #[test]
 fn a_black_hole_with_nothing_under_way_met_nothing_and_one_with_a_call_did() {
-    assert!(!felt_at("F12", QUIET, QUIET + 2_000 * MS));
-    assert!(!felt_at("F12", BEFORE, BEFORE + MS));
-    assert!(felt_at("F12", BEFORE, SENT + MS), "a job was being sent");
-    assert!(felt_at("F12", CLAIMED - MS, CLAIMED - MS), "a claim");
+    assert!(!effective_at("F12", QUIET, QUIET + 2_000 * MS));
+    assert!(!effective_at("F12", BEFORE, BEFORE + MS));
+    assert!(
+        effective_at("F12", BEFORE, SENT + MS),
+        "a job was being sent"
+    );
+    assert!(effective_at("F12", CLAIMED - MS, CLAIMED - MS), "a claim");
     let settled = CLAIMED + 5 * MS;
-    assert!(felt_at("F12", settled, settled), "an end was settled");
-    assert!(!felt_at("F12", settled + 2 * MS, settled + 3 * MS));
+    assert!(effective_at("F12", settled, settled), "an end was settled");
+    assert!(!effective_at("F12", settled + 2 * MS, settled + 3 * MS));
 }
 
 #[test]
 fn a_server_that_is_away_meets_calls_and_no_lease_that_nobody_asks_about() {
     let (from, until) = (CLAIMED + 2 * MS, CLAIMED + 4 * MS);
-    assert!(!felt_at("F02", from, until));
-    assert!(felt_at("F02", from, CLAIMED + 5 * MS));
+    assert!(!effective_at("F02", from, until));
+    assert!(effective_at("F02", from, CLAIMED + 5 * MS));
 }
 
 #[test]
 fn a_worker_that_is_killed_met_something_if_it_held_or_asked_something_itself() {
     let (from, until) = (CLAIMED + 2 * MS, CLAIMED + 4 * MS);
-    assert!(felt_on("worker", "F01", from, until), "it held a lease");
-    assert!(!felt_on("another", "F01", from, until), "it had nothing");
-    assert!(!felt_on("work", "F01", from, until), "there is none");
+    assert!(
+        effective_on("worker", "F01", from, until),
+        "it held a lease"
+    );
+    assert!(
+        !effective_on("another", "F01", from, until),
+        "it had nothing"
+    );
+    assert!(!effective_on("work", "F01", from, until), "there is none");
     let over = CLAIMED + LEASE_DURATION + MS;
-    assert!(!felt_on("worker", "F01", over, over), "its lease was over");
+    assert!(
+        !effective_on("worker", "F01", over, over),
+        "its lease was over"
+    );
     let later = AFTER_CRASH + 2 * MS;
-    assert!(felt_on("another", "F08", later, later + 3 * LEASE_DURATION));
+    assert!(effective_on(
+        "another",
+        "F08",
+        later,
+        later + 3 * LEASE_DURATION
+    ));
     let settled = AFTER_CRASH + 7 * MS;
-    assert!(!felt_on(
+    assert!(!effective_on(
         "another",
         "F08",
         settled,
@@ -70,10 +87,10 @@ fn a_worker_that_is_killed_met_something_if_it_held_or_asked_something_itself() 
 fn a_wait_that_broke_was_under_way() {
     let mut told = Told::one_job();
     told.fault("F13", QUIET, QUIET);
-    assert!(!felt(&told, "F13"));
+    assert!(!effective(&told, "F13"));
     let (invoked, what) = (QUIET - 500 * MS, "wait: closed".to_owned());
     told.say("another", QUIET + MS, Event::Failed { invoked, what });
-    assert!(felt(&told, "F13"));
+    assert!(effective(&told, "F13"));
 }
 
 #[test]
@@ -81,34 +98,34 @@ fn a_call_without_an_answer_is_not_under_way_for_ever() {
     let mut told = Told::one_job();
     told.invokes(JOB, 99, QUIET);
     told.fault("F12", QUIET + 1_001 * MS, QUIET + 2_000 * MS);
-    assert!(!felt(&told, "F12"));
+    assert!(!effective(&told, "F12"));
     told.invokes(JOB, 100, QUIET + 2 * MS);
-    assert!(felt(&told, "F12"));
+    assert!(effective(&told, "F12"));
 }
 
 #[test]
 fn memory_that_is_full_meets_who_sends_jobs() {
-    assert!(!felt_at("F18", CLAIMED - MS, CLAIMED));
-    assert!(felt_at("F18", SENT, SENT));
+    assert!(!effective_at("F18", CLAIMED - MS, CLAIMED));
+    assert!(effective_at("F18", SENT, SENT));
 }
 
 #[test]
 fn functions_that_are_gone_meet_whoever_calls_next() {
-    assert!(felt_at("F16", SENT - 500, SENT - 400));
-    assert!(!felt_at("F16", QUIET, QUIET + MS));
+    assert!(effective_at("F16", SENT - 500, SENT - 400));
+    assert!(!effective_at("F16", QUIET, QUIET + MS));
 }
 
 #[test]
 fn what_was_counted_where_it_was_caused_met_something() {
     let mut told = Told::one_job();
     told.fault("F20", QUIET, QUIET + MS);
-    assert!(!felt(&told, "F20"));
+    assert!(!effective(&told, "F20"));
     told.change(|event| {
         if let Event::Healed { met, .. } = event {
             *met = true;
         }
     });
-    assert!(felt(&told, "F20"));
+    assert!(effective(&told, "F20"));
 }
 
 #[test]
@@ -120,8 +137,8 @@ fn calls_that_are_given_up_and_jobs_that_end_their_process_are_met_by_nature() {
         attempt: 1,
     };
     told.say("worker", QUIET, abort);
-    let felt = told.judged().tally.felt;
-    assert_eq!((felt["F30"], felt["F35"]), ((1, 1), (1, 1)));
+    let effective = told.judged().tally.effective;
+    assert_eq!((effective["F30"], effective["F35"]), ((1, 1), (1, 1)));
 }
 
 #[test]
@@ -129,9 +146,9 @@ fn a_round_in_which_nothing_was_sent_run_or_met_is_found() {
     let mut tally = Told::one_job().judged().tally;
     assert_eq!(something_was_done(&tally).broken, 1, "there was no fault");
     tally.faults.insert("F02".into(), 1);
-    tally.felt.insert("F02".into(), (1, 0));
+    tally.effective.insert("F02".into(), (1, 0));
     assert_eq!(something_was_done(&tally).broken, 1, "it met nothing");
-    tally.felt.insert("F02".into(), (1, 1));
+    tally.effective.insert("F02".into(), (1, 1));
     assert!(something_was_done(&tally).holds());
     (tally.acknowledged, tally.starts) = (0, 0);
     assert_eq!(something_was_done(&tally).broken, 2);
@@ -140,7 +157,7 @@ fn a_round_in_which_nothing_was_sent_run_or_met_is_found() {
 #[test]
 fn a_round_that_ran_nothing_as_all_was_lost_proves_that() {
     let mut tally = Told::one_job().judged().tally;
-    tally.felt.insert("F02".into(), (1, 1));
+    tally.effective.insert("F02".into(), (1, 1));
     tally.starts = 0;
     assert_eq!(something_was_done(&tally).broken, 1, "nothing was run");
     tally.lost = tally.acknowledged;

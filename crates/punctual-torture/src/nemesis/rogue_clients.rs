@@ -1,4 +1,4 @@
-//! Strangers at the door of a gateway, who take its places and its time.
+//! Rogue clients at the door of a gateway, who take its places and its time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,15 +12,15 @@ use crate::address::TOKEN;
 use crate::plan::{Fault, Kind};
 
 /// How many come at once.
-const STRANGERS: usize = 16;
+const ROGUE_CLIENTS: usize = 16;
 
 /// They come, stay for the span of the fault, and go; whether any of them was let in.
 pub(super) async fn come(port: u16, fault: &Fault) -> bool {
     let let_in = Arc::new(AtomicU64::new(0));
-    let mut strangers = JoinSet::new();
-    for _ in 0..STRANGERS {
+    let mut rogue_clients = JoinSet::new();
+    for _ in 0..ROGUE_CLIENTS {
         let (kind, let_in) = (fault.kind, let_in.clone());
-        strangers.spawn(async move {
+        rogue_clients.spawn(async move {
             // The gateway may be away, or send them away: then they come again.
             loop {
                 if let Ok(door) = TcpStream::connect(("127.0.0.1", port)).await {
@@ -35,7 +35,7 @@ pub(super) async fn come(port: u16, fault: &Fault) -> bool {
         });
     }
     pause(fault.span()).await;
-    strangers.shutdown().await;
+    rogue_clients.shutdown().await;
     let_in.load(Relaxed) > 0
 }
 

@@ -12,7 +12,7 @@ use crate::run::Round;
 
 /// Every run that was added.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Sums {
+pub(crate) struct Totals {
     pub(crate) runs: Vec<Run>,
     /// How late handlers started by fault, over all runs.
     pub(crate) lateness: BTreeMap<CellKind, Lateness>,
@@ -37,8 +37,8 @@ pub(crate) struct Run {
 /// Tombstones last two minutes, and the look itself takes its time.
 const JUDGED_MILLIS_MAX: u64 = 110_000;
 
-impl Sums {
-    /// The sums in a file; none if there is none yet.
+impl Totals {
+    /// The totals in a file; none if there is none yet.
     pub(crate) fn read(path: &Path) -> io::Result<Self> {
         match fs::read(path) {
             Ok(text) => Ok(serde_json::from_slice(&text)?),
@@ -60,7 +60,7 @@ impl Sums {
         fs::rename(beside, path)
     }
 
-    /// Refuses a run that these sums have rounds of already: what is repeated proves nothing more.
+    /// Refuses a run that these totals have rounds of already: what is repeated proves nothing more.
     pub(crate) fn take_new(
         &self,
         commit: &str,
@@ -72,7 +72,7 @@ impl Sums {
         match self.runs.iter().find(is_known) {
             None => Ok(()),
             Some(run) => Err(format!(
-                "the sums have rounds of {} under seed {seed} at {commit} already; take another --seed",
+                "the totals have rounds of {} under seed {seed} at {commit} already; take another --seed",
                 run.cell.name()
             )),
         }
@@ -91,15 +91,15 @@ impl Sums {
         lateness.merge(&round.findings.lateness);
     }
 
-    /// Adds a round to the sums in a file; not one without a finding that took longer than tombstones of settled jobs
+    /// Adds a round to the totals in a file; not one without a finding that took longer than tombstones of settled jobs
     /// last: its last look came too late to prove anything.
     pub(crate) fn add_to(path: &Path, commit: &str, round: &Round) -> io::Result<()> {
         if round.took > JUDGED_MILLIS_MAX && round.is_clean() {
             return Ok(());
         }
-        let mut sums = Self::read(path)?;
-        sums.add(commit, round);
-        sums.write(path)
+        let mut totals = Self::read(path)?;
+        totals.add(commit, round);
+        totals.write(path)
     }
 }
 

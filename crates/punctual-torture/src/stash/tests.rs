@@ -37,19 +37,19 @@ fn a_run_without_a_finding_makes_room() {
 }
 
 #[test]
-fn a_run_with_a_finding_or_a_round_that_was_never_judged_is_moved_aside_and_none_is_lost() {
+fn a_run_with_a_finding_or_a_round_that_was_never_judged_is_stashed_and_none_is_lost() {
     let found = round(CellKind::Embedded, "I1 nothing lost");
     let (place, folder) = of_a_run(Some(&found));
-    for (written, aside) in [
+    for (written, stash) in [
         (Some(&found), "seed-7.finding-1"),
         (None, "seed-7.finding-2"),
     ] {
         if !folder.exists() {
             leave(&folder, written);
         }
-        let aside = place.path().join(aside);
-        assert_eq!(make_room(&folder).expect("a disk"), Some(aside.clone()));
-        assert!(aside.join("embedded/round-000").exists());
+        let stash = place.path().join(stash);
+        assert_eq!(make_room(&folder).expect("a disk"), Some(stash.clone()));
+        assert!(stash.join("embedded/round-000").exists());
         assert!(!folder.exists());
     }
     assert!(place.path().join("seed-7.finding-1").exists());
