@@ -5,6 +5,7 @@
 
 mod code;
 mod pages;
+mod sentences;
 mod tree;
 mod workspace;
 
@@ -249,6 +250,31 @@ fn each_thing_has_one_word() {
         "/// Dequeues a job.",
     );
     finds(pages::words, "docs/planted.md", "the visibility\ntimeout");
+}
+
+#[test]
+fn sentences_of_pages_have_at_most_40_words() {
+    holds(sentences::sentences);
+    let rule = sentences::sentences;
+    let long = "word ".repeat(41);
+    finds(rule, "docs/planted.md", &long);
+    finds(rule, "README.md", &format!("\n- {long}"));
+    finds(rule, "docs/planted.md", &long.replacen(' ', "\n", 20));
+    finds(rule, "docs/planted.md", &format!("Short. {long}\n\nShort."));
+    let short = "Forty words end here. ".repeat(11) + "`a span of code` [link](to.md)";
+    let kept = Tree::of_repository().with("docs/planted.md", &short);
+    assert!(rule(&kept).is_empty(), "{:?}", rule(&kept));
+}
+
+#[test]
+fn lines_of_pages_have_at_most_160_columns() {
+    holds(sentences::widths);
+    let rule = sentences::widths;
+    finds(rule, "docs/planted.md", &"a wide line. ".repeat(13));
+    let table = format!("| {} |\n", "a wide line. ".repeat(13));
+    let code = format!("```\n{}\n```\n", "a wide line. ".repeat(13));
+    let kept = Tree::of_repository().with("docs/planted.md", &(table + &code));
+    assert!(rule(&kept).is_empty(), "{:?}", rule(&kept));
 }
 
 #[test]
