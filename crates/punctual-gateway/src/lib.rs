@@ -1,6 +1,25 @@
-//! The gateway: HTTP and WebSocket for every language, and a page, over any engine.
+//! The gateway: HTTP and WebSocket for every language, and a dashboard, over any engine.
 //!
-//! `docs/http-api.md` tells every route; [`JobJson`] is a job as JSON, in answers and in files.
+//! ```
+//! use std::sync::Arc;
+//!
+//! use punctual::{MemoryEngine, time::seconds};
+//! use punctual_gateway::{Gateway, Tokens};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let gateway = Gateway::new(Arc::new(MemoryEngine::new()), Tokens::open());
+//! let serving = gateway.serve(([127, 0, 0, 1], 0).into()).await?;
+//! println!("curl http://{}/healthz", serving.address());
+//! assert!(serving.drain(seconds(5)).await);
+//! # Ok::<(), punctual::Error>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # Where to start
+//! - Serve an engine: [`Gateway`], with [`Tokens`] for rights and [`Tls`] for certificates.
+//! - Every route: `docs/http-api.md`, or [`open_api`] as a description for programs.
+//! - A job as a line of JSON, in answers and in files, is a type of this crate too.
+//! - Call a gateway from Rust: the crate `punctual-client`.
 
 mod access;
 mod api;

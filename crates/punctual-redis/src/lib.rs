@@ -1,7 +1,24 @@
 //! Durable delayed jobs on Redis or Valkey, for many processes and hosts.
 //!
-//! [`RedisEngine`] keeps the law of [`punctual::engine`] in functions that it loads into the servers;
-//! `docs/wire-protocol.md` says how any other client calls them.
+//! [`RedisEngine`] keeps the law of [`punctual::engine`] in functions that it loads into servers.
+//!
+//! ```no_run
+//! use punctual::{NewJob, Queue, time::minutes};
+//! use punctual_redis::RedisEngine;
+//!
+//! # async fn example() -> punctual::Result<()> {
+//! let engine = RedisEngine::connect("redis://127.0.0.1".parse()?).await?;
+//! let queue = Queue::new(engine);
+//! queue.enqueue_job(NewJob::new("mail", "{}")).delay(minutes(30)).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # Where to start
+//! - Connect to a server, sentinels or a cluster: [`RedisEngine::connect`], with the address and
+//!   its options in [`Options`].
+//! - Check how servers are set up: [`RedisEngine::examine`]. A user for them: [`ACL_RULES`].
+//! - What each durability may lose, and faults: `docs/engines/redis.md`.
+//! - Call the functions from another language: `docs/wire-protocol.md`.
 
 mod access;
 mod address;
