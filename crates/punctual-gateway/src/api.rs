@@ -1,7 +1,7 @@
 //! The routes, and their description for machines.
 
 mod bulk;
-pub(crate) mod claims;
+mod claims;
 mod dead;
 mod delete;
 mod edits;
@@ -12,9 +12,6 @@ mod metrics;
 mod others;
 mod queues;
 mod stats;
-mod undelivered;
-
-pub(crate) use self::undelivered::Undelivered;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -27,7 +24,7 @@ use utoipa::openapi::{OpenApi, RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::problem::{ErrorAnswer, Problem};
+use crate::http::{ErrorAnswer, Problem};
 use crate::state::Shared;
 use crate::{etag, events, guard, page};
 

@@ -12,8 +12,7 @@ use punctual::{Engine, Error, ErrorKind, Namespace, Result};
 
 pub use self::entry::Entry;
 use self::file::AuditFile;
-use crate::access::Caller;
-use crate::state::Shared;
+use crate::http::Caller;
 
 /// Entries of one namespace.
 const ENTRIES_MAX: usize = 1_000;
@@ -208,22 +207,6 @@ fn drop_one(entries: &mut VecDeque<(u64, Entry)>) {
         .iter()
         .position(|(_, entry)| entry.matched == Some(0));
     entries.remove(idle.unwrap_or(0));
-}
-
-/// Makes an edit for a caller of the gateway.
-pub(crate) async fn edit(shared: &Shared, caller: &Caller, edit: Edit) -> Result<Edited> {
-    let engine = &*shared.engine;
-    shared.audit.edit_as(engine, caller, edit).await
-}
-
-/// Makes a control for a caller of the gateway.
-pub(crate) async fn control(
-    shared: &Shared,
-    caller: &Caller,
-    control: Control,
-) -> Result<Controlled> {
-    let engine = &*shared.engine;
-    shared.audit.control_as(engine, caller, control).await
 }
 
 #[cfg(test)]

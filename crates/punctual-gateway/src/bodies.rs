@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::http::StatusCode;
 use metrics::Gauge;
 
+use crate::http::{Problem, Result};
 use crate::limits::GatewayLimits;
-use crate::problem::{Problem, Result};
 
 /// Of each body so many bytes are not counted: small requests pass whatever large ones take.
 pub(crate) const UNCOUNTED: usize = 16 << 10;

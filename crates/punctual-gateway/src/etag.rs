@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
-use crate::problem::Problem;
+use crate::http::Problem;
 
 /// The routes whose answers are asked for again and again.
 const ROUTES: [&str; 3] = ["/v1/jobs", "/v1/queues", "/v1/stats"];

@@ -16,14 +16,16 @@ use tokio::task::{JoinError, JoinSet};
 
 use self::frames::{Frame, Reference, Reply};
 use self::watch::{Watch, WatchEvent};
-use crate::access::{Caller, Scope, caller_of};
-use crate::api::Undelivered;
-use crate::api::claims::{claim_for, extend_for, settle_for};
+use crate::auth::{authenticate, caller_of, may_go_on};
 use crate::bodies::BodyPermit;
-use crate::listener::{ConnectionPermit, Peer, TOO_MANY, TOO_SLOW, Upgrade};
-use crate::problem::{ErrorAnswer, Problem, RequestContext, Result};
+use crate::connection_permit::ConnectionPermit;
+use crate::http::Peer;
+use crate::http::{Caller, Scope};
+use crate::http::{ErrorAnswer, Problem, RequestContext, Result};
 use crate::request::{BODY_BYTES_MAX, parse};
+use crate::service::{Undelivered, claim_for, extend_for, settle_for};
 use crate::state::Shared;
+use crate::upgrade::{TOO_MANY, TOO_SLOW, Upgrade};
 
 /// How long a socket may take to say who it is.
 const HELLO_SECONDS_MAX: u64 = 5;
@@ -243,7 +245,9 @@ async fn run_socket(
         said = hello(shared, socket, caller, peer) => said?,
         () = shared.ending() => return Err(ENDING),
     };
-    socket.context.is_of(&caller);
+    socket
+        .context
+        .set_caller(caller.sees_engine(), caller.owner());
     let permit = shared.bodies.begin(caller.owner());
     socket.coming.counts(permit.another(), shared.limits.body);
     socket.allow(match caller.allows(Scope::Work) {
@@ -265,7 +269,7 @@ async fn run_socket(
     loop {
         tokio::select! {
             text = socket.text_during(&mut ping) => match text?.map(|text| framed(&permit, &text)) {
-                _ if !caller.may_go_on(shared) => return Err(GONE),
+                _ if !may_go_on(shared, &caller) => return Err(GONE),
                 None => {
                     socket.ping().await?;
                     ping = Box::pin(pause(shared.limits.ping));
@@ -302,7 +306,7 @@ async fn run_socket(
             },
             Some(answered) = work.join_next() => deliver(socket, answered).await?,
             told = watch.next() => match told {
-                _ if !caller.may_go_on(shared) => return Err(GONE),
+                _ if !may_go_on(shared, &caller) => return Err(GONE),
                 WatchEvent::Reply(reply) => socket.reply(&reply).await?,
                 WatchEvent::Nothing => {}
             },
@@ -363,7 +367,7 @@ async fn hello(
     if let Some(caller) = caller {
         return Ok((caller, after));
     }
-    match Caller::of(shared, token.as_deref(), None, peer) {
+    match authenticate(shared, token.as_deref(), None, peer) {
         Ok(caller) => Ok((caller, after)),
         Err(problem) if problem.status == StatusCode::TOO_MANY_REQUESTS => Err(End(
             close_code::AGAIN,

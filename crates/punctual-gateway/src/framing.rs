@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::listener::Upgrade;
+use crate::upgrade::Upgrade;
 
 /// A stream of requests. At a second length or a bare LF it writes a NUL byte, which every HTTP parser
 /// refuses, and reads no further.

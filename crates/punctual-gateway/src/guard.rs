@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::problem::{Problem, RequestContext, Result};
+use crate::http::{Problem, RequestContext, Result};
 use crate::state::Shared;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -4,6 +4,7 @@ pub(crate) mod edit;
 pub(crate) mod job;
 pub(crate) mod lease;
 pub(crate) mod listed;
+mod minutes;
 pub(crate) mod new_job;
 pub(crate) mod queue;
 pub(crate) mod reason;

@@ -1,11 +1,7 @@
 //! Accepts and serves connections: bounded request heads, and a drain that fails no request.
 
-mod permit;
-mod upgrade;
 mod write_timeout;
 
-pub(crate) use self::permit::ConnectionPermit;
-pub(crate) use self::upgrade::{TOO_MANY, TOO_SLOW, Upgrade};
 pub(crate) use self::write_timeout::Transport;
 use self::write_timeout::WriteTimeout;
 
@@ -29,36 +25,19 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower_service::Service;
 
-use crate::api;
 use crate::connection_limit::{AddressPermit, ConnectionLimit};
+use crate::connection_permit::ConnectionPermit;
 use crate::framing::StrictFraming;
+use crate::http::Peer;
 use crate::overload::OverloadResponse;
 use crate::state::Shared;
 use crate::tls::Tls;
+use crate::upgrade::Upgrade;
 
 /// The most bytes of a request head, or a little more: hyper still reads what is buffered.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How long, at the end, a silent connection is kept for a request that may be on its way.
 const LINGER: Duration = seconds(1);
-
-/// Where a request comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peer {
-    /// Over the network, loopback too.
-    Network(IpAddr),
-    /// A process of the same user, on the socket in the directory.
-    Local,
-    Unknown,
-}
-
-impl Peer {
-    pub(crate) fn address(self) -> Option<IpAddr> {
-        match self {
-            Self::Network(address) => Some(address),
-            Self::Local | Self::Unknown => None,
-        }
-    }
-}
 
 /// Accepts connections.
 pub(crate) trait Listener: Send + Sync + 'static {
@@ -83,9 +62,10 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    pub(crate) fn of(shared: Shared) -> Self {
+    /// No listener yet; what they accept goes to that router.
+    pub(crate) fn new(shared: Shared, router: Router) -> Self {
         Self {
-            router: api::router(&shared),
+            router,
             shared,
             closing: watch::Sender::new(false),
             open_connections: watch::Sender::new(()),

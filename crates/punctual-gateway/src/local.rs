@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use punctual::wire::socket::{NAME, Way};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::listener::{Listener, Peer};
+use crate::http::Peer;
+use crate::listener::Listener;
 
 /// A socket that lets in whoever has the user of this process.
 pub(crate) struct LocalListener {

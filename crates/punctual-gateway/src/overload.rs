@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::problem::Problem;
+use crate::http::Problem;
 use crate::request::BODY_BYTES_MAX;
 
 /// Answers 429 on connections above the limit of their address.

@@ -15,7 +15,7 @@ use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::decode::{self, shown};
-use crate::problem::{Problem, RequestContext, Result};
+use crate::http::{Problem, RequestContext, Result};
 use crate::state::Shared;
 
 /// The largest body that is read as a whole.

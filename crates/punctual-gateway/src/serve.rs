@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::access::Tokens;
+use crate::api;
 use crate::audit::Audit;
 use crate::bodies::Bodies;
 use crate::limits::GatewayLimits;
@@ -154,7 +155,7 @@ impl Gateway {
         let listener = TcpListener::bind(address).await.map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
         let tls = self.tls.clone();
-        let mut listeners = Listeners::of(self.shared());
+        let mut listeners = listeners(self.shared());
         listeners.open(listener, tls);
         Ok(Serving { listeners, address })
     }
@@ -239,7 +240,7 @@ impl Sharer {
                 .with("directory", dir.display())
                 .source(error)
         })?;
-        let mut listeners = Listeners::of(self.0.clone());
+        let mut listeners = listeners(self.0.clone());
         listeners.open(listener, None);
         Ok(Sharing(listeners))
     }
@@ -259,4 +260,9 @@ impl fmt::Debug for Sharing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sharing")
     }
+}
+
+fn listeners(shared: Shared) -> Listeners {
+    let router = api::router(&shared);
+    Listeners::new(shared, router)
 }

@@ -11,10 +11,10 @@ use tokio::sync::{OnceCell, watch};
 use crate::access::Tokens;
 use crate::audit::Audit;
 use crate::bodies::Bodies;
+use crate::http::{Problem, Result};
 use crate::limits::GatewayLimits;
 use crate::log_throttle::LogThrottle;
 use crate::metrics::GatewayMetrics;
-use crate::problem::{Problem, Result};
 use crate::proxies::Proxies;
 use crate::wakeup_coalescing::WakeupCoalescing;
 

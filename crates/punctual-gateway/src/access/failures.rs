@@ -8,11 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::http::StatusCode;
 use punctual::time::{Clock, SystemClock, Timestamp, minutes};
 
-use super::Token;
 use crate::connection_limit::site;
+use crate::http::{Peer, Problem, Token};
 use crate::limits::GatewayLimits;
-use crate::listener::Peer;
-use crate::problem::Problem;
 
 /// Wrong tokens by address within the present minute.
 #[derive(Debug)]
@@ -179,7 +177,7 @@ pub(super) fn expired() -> Problem {
 }
 
 /// The answer to who shows no token that is good here.
-pub(super) fn unauthorized() -> Problem {
+pub(crate) fn unauthorized() -> Problem {
     Problem::new(
         StatusCode::UNAUTHORIZED,
         "unauthorized",

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use punctual::time::{Clock, ManualClock, Timestamp, seconds};
 use punctual::{MemoryEngine, Namespace};
 
-use super::{Caller, Failures, Scope, Token, Tokens};
-use crate::listener::Peer;
+use super::{Failures, Tokens};
+use crate::auth::authenticate;
+use crate::http::{Peer, Scope, Token};
 use crate::log::Log;
 use crate::{Gateway, GatewayLimits};
 
@@ -138,7 +139,7 @@ fn who_shows_no_token_takes_no_place_of_those_who_guess() {
     let shared = Gateway::new(engine, tokens).limits(limits).shared();
     let asks = |text: Option<&str>, from: Ipv4Addr| {
         let peer = Peer::Network(from.into());
-        match Caller::of(&shared, text, None, peer) {
+        match authenticate(&shared, text, None, peer) {
             Ok(_) => "found".to_owned(),
             Err(problem) => problem.code().to_owned(),
         }

@@ -13,11 +13,12 @@ use punctual::time::Stopwatch;
 use punctual::{JobId, Limits, NewJob};
 use serde::Serialize;
 
-use crate::access::{Allowed, Caller, Enqueuing};
+use crate::auth::{Allowed, Enqueuing, may_go_on};
 use crate::bodies::BodyPermit;
+use crate::http::Caller;
+use crate::http::{ErrorAnswer, Problem, RequestContext, Result};
 use crate::json::job::ReceiptLine;
 use crate::json::new_job::new_job;
-use crate::problem::{ErrorAnswer, Problem, RequestContext, Result};
 use crate::request::{expect_type, next_part, parse};
 use crate::state::Shared;
 use crate::trace::RequestTrace;
@@ -107,7 +108,7 @@ impl Bulk {
         if self.is_done {
             return None;
         }
-        if !self.caller.may_go_on(&self.shared) {
+        if !may_go_on(&self.shared, &self.caller) {
             self.is_done = true;
             let gone = Problem::new(
                 axum::http::StatusCode::UNAUTHORIZED,

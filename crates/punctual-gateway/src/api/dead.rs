@@ -7,9 +7,9 @@ use punctual::job::check_name;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::access::{Allowed, Reading};
+use crate::auth::{Allowed, Reading};
 use crate::decode::shown;
-use crate::problem::{ErrorAnswer, Problem};
+use crate::http::{ErrorAnswer, Problem};
 use crate::request::{Answer, Pairs, in_range};
 use crate::state::Shared;
 

@@ -7,10 +7,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::queues::QueueRequest;
-use crate::access::{Administering, Allowed};
-use crate::audit;
-use crate::problem::{ErrorAnswer, Problem};
+use crate::auth::{Administering, Allowed};
+use crate::http::{ErrorAnswer, Problem};
 use crate::request::{Answer, Read};
+use crate::service;
 use crate::state::Shared;
 
 /// Whether there was such a queue.
@@ -34,7 +34,7 @@ pub(super) async fn delete(
     let control = Control::DeleteQueue {
         queue: queue.clone(),
     };
-    let deleted = audit::control(&shared, &caller, control).await;
+    let deleted = service::control(&shared, &caller, control).await;
     let deleted = deleted.map_err(|error| match error.kind() {
         punctual::ErrorKind::Conflict => Problem::from(error).hint(
             "purge it with POST /v1/queues/purge, delete kept jobs with POST /v1/edits, wait for active ones",

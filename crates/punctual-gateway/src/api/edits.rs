@@ -5,11 +5,12 @@ use axum::extract::State;
 use punctual::engine::{Edit, Select, Target};
 
 use super::list::{cursor_of, text_of_cursor};
-use crate::access::{Allowed, Reading, Scope};
-use crate::audit;
+use crate::auth::{Allowed, Reading};
+use crate::http::Scope;
+use crate::http::{ErrorAnswer, Problem};
 use crate::json::edit::{EditAnswer, EditRequest};
-use crate::problem::{ErrorAnswer, Problem};
 use crate::request::{Answer, Read, in_range};
+use crate::service;
 use crate::state::Shared;
 
 /// Changes jobs by id, unique key or filter, or shows what would change
@@ -68,7 +69,7 @@ pub(super) async fn edit(
         action,
         dry_run,
     };
-    let edited = audit::edit(&shared, &caller, edit).await?;
+    let edited = service::edit(&shared, &caller, edit).await?;
     let cursor = edited.cursor.as_ref().map(text_of_cursor);
     Ok(Json(EditAnswer::new(edited, dry_run, !is_filter, cursor)))
 }

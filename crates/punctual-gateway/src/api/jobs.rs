@@ -10,16 +10,17 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::IntoParams;
 
-use crate::access::{Administering, Allowed, Asking, Caller, Enqueuing, Scope};
-use crate::audit;
+use crate::auth::{Administering, Allowed, Asking, Enqueuing};
 use crate::decode;
+use crate::http::{Caller, Scope};
+use crate::http::{ErrorAnswer, Problem, Result};
 use crate::job_json::JobJson;
 use crate::json::edit::{OneEdited, Patch, state_of};
 use crate::json::job::{JobAnswer, ManyEnqueued, OneEnqueued};
 use crate::json::new_job::new_job;
 use crate::json::words::{Id, Name};
-use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, Bounded, Read, json_bytes, parse, wait_until};
+use crate::service;
 use crate::state::Shared;
 use crate::trace::RequestTrace;
 
@@ -246,7 +247,7 @@ async fn edit_target(
         action,
         dry_run: false,
     };
-    let edited = audit::edit(shared, caller, edit).await?;
+    let edited = service::edit(shared, caller, edit).await?;
     let now = edited.now;
     let unknown = || Problem::not_found().at(now);
     let (id, verdict) = *edited.verdicts.first().ok_or_else(unknown)?;

@@ -10,9 +10,9 @@ use punctual::{JobRecord, State as JobState};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::{Allowed, Reading};
+use crate::auth::{Allowed, Reading};
+use crate::http::ErrorAnswer;
 use crate::json::words::Name;
-use crate::problem::ErrorAnswer;
 use crate::request::{Answer, Asked};
 use crate::state::Shared;
 

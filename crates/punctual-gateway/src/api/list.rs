@@ -12,15 +12,15 @@ use punctual::{JobId, JobRecord, State as JobState};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::access::{Allowed, Reading};
+use crate::auth::{Allowed, Reading};
 use crate::decode::shown;
 use crate::follow_ups::is_of;
+use crate::http::{ErrorAnswer, Problem, Result};
 use crate::job_json::{InstantText, SpanText};
 use crate::json::edit::FilterLine;
 use crate::json::job::JobList;
 use crate::json::listed::ListedJob;
 use crate::json::words::{Id, Name};
-use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, in_range};
 use crate::state::Shared;
 

@@ -11,9 +11,10 @@ use punctual::engine::{Info, QueueStats, Stats, StatsRequest, free_workers};
 use punctual::time::{seconds, within};
 
 use super::others::{ENGINE_ANSWERS_WITHIN, seen_by};
-use crate::access::{Allowed, Reading, Scope};
+use crate::auth::{Allowed, Reading};
+use crate::http::Scope;
+use crate::http::{ErrorAnswer, Result};
 use crate::metrics::{Exposition, OTHER, Shown};
-use crate::problem::{ErrorAnswer, Result};
 use crate::state::Shared;
 
 /// A queue is late if its oldest due job waits longer although a worker has a free slot.

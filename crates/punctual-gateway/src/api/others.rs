@@ -13,12 +13,14 @@ use punctual::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::{Administering, Allowed, Anything, Caller, Scope, caller_of};
 use crate::audit;
+use crate::auth::{Administering, Allowed, Anything, caller_of};
+use crate::http::{Caller, Scope};
+use crate::http::{ErrorAnswer, Problem, RequestContext, Result};
 use crate::job_json::InstantText;
-use crate::problem::{ErrorAnswer, Problem, RequestContext, Result};
 use crate::process::ProcessLine;
 use crate::request::{Answer, Asked, Read, body_bytes, expect_type, in_range};
+use crate::service;
 use crate::state::Shared;
 
 /// Who asks whether all is well gives up after some seconds.
@@ -306,11 +308,11 @@ pub(super) async fn calls(
         let failed = |error: punctual::Error| WireAnswer::Failed((&error).into());
         Ok::<WireAnswer, Problem>(match call {
             Call::Edit(edit) => {
-                let edited = audit::edit(&shared, &caller, edit).await;
+                let edited = service::edit(&shared, &caller, edit).await;
                 edited.map_or_else(failed, WireAnswer::Edit)
             }
             Call::Control(control) => {
-                let controlled = audit::control(&shared, &caller, control).await;
+                let controlled = service::control(&shared, &caller, control).await;
                 controlled.map_or_else(failed, WireAnswer::Control)
             }
             Call::Info => {

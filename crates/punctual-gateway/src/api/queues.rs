@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::list::{cursor_of, text_of_cursor};
-use crate::access::{Administering, Allowed, Caller, Reading};
-use crate::audit;
+use crate::auth::{Administering, Allowed, Reading};
+use crate::http::Caller;
+use crate::http::{ErrorAnswer, Problem, Result};
 use crate::json::queue::QueueList;
 use crate::json::words::{Count, Name};
-use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Asked, Pairs, Read};
+use crate::service;
 use crate::state::Shared;
 
 /// Counts the jobs of queues by state
@@ -86,7 +87,7 @@ async fn switch(shared: &Shared, caller: &Caller, queue: String, paused: bool) -
     } else {
         Control::Resume { queue: name }
     };
-    let changed = audit::control(shared, caller, control).await? == Controlled::Done(true);
+    let changed = service::control(shared, caller, control).await? == Controlled::Done(true);
     Ok(Json(Switched {
         queue,
         paused,
@@ -164,7 +165,7 @@ pub(super) async fn purge(
         cursor: cursor.as_deref().map(cursor_of).transpose()?,
         limit: 1_000,
     };
-    let controlled = audit::control(&shared, &caller, control).await?;
+    let controlled = service::control(&shared, &caller, control).await?;
     let Controlled::Purged {
         examined,
         matched,
@@ -288,7 +289,7 @@ pub(super) async fn set_settings(
         expected: line.version,
         value: Some(RecordValue::Queue(settings)),
     };
-    match audit::control(&shared, &caller, control).await? {
+    match service::control(&shared, &caller, control).await? {
         Controlled::Written(version) => Ok(Json(SettingsWritten {
             queue: line.queue,
             version,

@@ -4,11 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use punctual::engine::{Stats, StatsRequest};
 
-use crate::access::{Allowed, Caller, Reading};
+use crate::auth::{Allowed, Reading};
 use crate::decode::shown;
+use crate::http::Caller;
+use crate::http::{ErrorAnswer, Problem, Result};
 use crate::json::queue::StatsAnswer;
 use crate::json::total::{Sum, minutes_before};
-use crate::problem::{ErrorAnswer, Problem, Result};
 use crate::request::{Answer, Pairs};
 use crate::state::Shared;
 

@@ -5,7 +5,7 @@ use punctual::time::{Clock, SystemClock, format_span};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::access::Caller;
+use crate::http::Caller;
 
 /// One recorded change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

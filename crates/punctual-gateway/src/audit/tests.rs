@@ -2,7 +2,7 @@ use punctual::engine::Select;
 use punctual::engine::{Action, Filter};
 
 use super::*;
-use crate::access::Caller;
+use crate::http::Caller;
 
 fn cancel(text: &str) -> Entry {
     let filter = Filter {

@@ -7,7 +7,7 @@ use punctual::time::{millis, seconds, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::{Bodies, UNCOUNTED};
-use crate::listener::Peer;
+use crate::http::Peer;
 use crate::listener::test_transport::TestTransport;
 use crate::{Gateway, GatewayLimits, Scope, Token, Tokens};
 

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::decode::shown;
+use crate::http::{ErrorAnswer, Problem, ProblemBody, RequestContext};
 use crate::job_json::SpanText;
 use crate::json::lease::{ClaimAnswer, ExtendAnswer, SettleAnswer};
 use crate::json::queue::QueueList;
-use crate::problem::{ErrorAnswer, Problem, ProblemBody, RequestContext};
 use crate::state::Shared;
 
 /// Whatever a request calls itself; it comes back with the answer.

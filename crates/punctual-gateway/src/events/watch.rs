@@ -11,9 +11,9 @@ use punctual::job::check_name;
 use punctual::time::{Timestamp, millis, pause, seconds};
 
 use super::frames::{ChangeLine, Reply, Wish};
-use crate::access::Caller;
+use crate::http::Caller;
+use crate::http::{Problem, Result};
 use crate::json::queue::{QueueLine, QueueList};
-use crate::problem::{Problem, Result};
 use crate::state::Shared;
 
 /// Changes within that span go in one frame.

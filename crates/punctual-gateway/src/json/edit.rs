@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::words::{Id, Name};
+use crate::http::{Problem, Result};
 use crate::job_json::{InstantText, SpanText, either, raw};
-use crate::problem::{Problem, Result};
 use crate::request::bounded_some;
 
 /// What to do to one job: exactly one of these.

@@ -5,8 +5,8 @@ use punctual::{NewJob, push};
 use punctual_push::Guard;
 
 use crate::decode::shown;
+use crate::http::{Problem, Result};
 use crate::job_json::JobJson;
-use crate::problem::{Problem, Result};
 
 /// The job that a line describes, with an id of its own unless it brings one; refused if it is to
 /// be posted to where the guard lets nobody.

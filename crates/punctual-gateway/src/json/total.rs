@@ -7,7 +7,7 @@ use punctual::time::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::queue::{DueLine, MinuteLine, Quantiles};
+use super::minutes::{DueLine, MinuteLine, Quantiles};
 
 /// Full minutes that are recent, beside the one that runs.
 const RECENT_MINUTES: u64 = 5;

@@ -8,7 +8,9 @@ use punctual::MemoryEngine;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 
-use super::{Listener, Listeners, Peer, Transport};
+use super::{Listener, Listeners, Transport};
+use crate::api;
+use crate::http::Peer;
 use crate::state::Shared;
 use crate::tls::Tls;
 use crate::{Gateway, GatewayLimits, Tokens};
@@ -61,7 +63,7 @@ impl TestTransport {
 
     pub(super) fn by(shared: Shared, tls: Option<Tls>) -> Self {
         let (listener, connections) = mpsc::unbounded_channel();
-        let mut listeners = Listeners::of(shared);
+        let mut listeners = Listeners::new(shared.clone(), api::router(&shared));
         listeners.open(ScriptedListener(connections.into()), tls);
         Self {
             listener,

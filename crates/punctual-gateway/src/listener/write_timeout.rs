@@ -13,7 +13,7 @@ use punctual::time::seconds;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::Upgrade;
+use crate::upgrade::Upgrade;
 
 /// The byte stream under a connection.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {

@@ -8,11 +8,11 @@ use tokio::io::AsyncReadExt;
 use tokio::task::{JoinHandle, yield_now};
 
 use super::*;
-use crate::access::Caller;
-use crate::api::claims::claim_for;
-use crate::listener::Peer;
+use crate::auth::authenticate;
+use crate::http::Peer;
 use crate::listener::test_transport::TestTransport;
 use crate::request::parse;
+use crate::service::claim_for;
 use crate::state::Shared;
 use crate::{Gateway, GatewayLimits, Tokens};
 
@@ -70,7 +70,7 @@ impl Waiting {
             let shared = self.shared.clone();
             let body = format!(r#"{{"queues":{queues},"wait":"60s"}}"#);
             self.polls.push(tokio::spawn(async move {
-                let caller = Caller::of(&shared, None, None, Peer::Unknown).expect("open");
+                let caller = authenticate(&shared, None, None, Peer::Unknown).expect("open");
                 let request = parse(body.as_bytes()).expect("a claim");
                 let claimed = claim_for(&shared, &caller, request).await;
                 let (answer, undelivered) = claimed.unwrap_or_else(|_| panic!("an answer"));

@@ -4,10 +4,11 @@ use std::task::Poll;
 
 use http_body_util::BodyExt;
 use punctual::time::{ManualClock, Timestamp, seconds, within};
-use punctual::{Engine, MemoryEngine, Namespace, NewJob, State as JobState};
+use punctual::{Engine, JobId, MemoryEngine, Namespace, NewJob, State as JobState};
 
 use super::*;
 use crate::access::Tokens;
+use crate::http::Caller;
 use crate::serve::Gateway;
 
 /// A gateway whose engine has one job, and whose time stands still: no lease ends.

@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 
 use super::token::hex;
 use crate::decode::shown;
+use crate::http::{Problem, Result};
 use crate::job_json::{JobJson, SpanText};
 use crate::json::words::{Id, Name};
-use crate::problem::{Problem, Result};
 use crate::request::{bounded, in_range};
 
 /// A claim; only `queues` is needed.

@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::token::token_of;
+use crate::http::{Problem, Result};
 use crate::job_json::SpanText;
 use crate::json::words::{Id, LeaseToken};
-use crate::problem::{Problem, Result};
 use crate::request::bounded;
 
 /// Leases to extend.

@@ -11,10 +11,10 @@ use utoipa::ToSchema;
 
 use super::token::token_of;
 use crate::decode::shown;
+use crate::http::{Problem, Result};
 use crate::job_json::{JobJson, SpanText, either, raw};
 use crate::json::new_job::new_job;
 use crate::json::words::{Count, Id, LeaseToken};
-use crate::problem::{Problem, Result};
 use crate::request::bounded;
 
 /// How attempts ended, a part per lease.

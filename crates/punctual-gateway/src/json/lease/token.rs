@@ -3,7 +3,7 @@
 use punctual::engine::Token;
 
 use crate::decode::shown;
-use crate::problem::{Problem, Result};
+use crate::http::{Problem, Result};
 
 /// Reads a token as it is written: `FENCE-NONCE`.
 pub(super) fn token_of(text: &str) -> Result<Token> {

@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 use std::sync::Arc;
 
 use super::*;
-use crate::listener::Peer;
+use crate::http::Peer;
 use crate::listener::test_transport::TestTransport;
 use crate::tls::Tls;
 use crate::{Gateway, GatewayLimits, Tokens};

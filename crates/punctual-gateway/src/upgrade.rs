@@ -40,7 +40,7 @@ impl Upgrade {
         self.0.is.load(Ordering::Relaxed)
     }
 
-    pub(super) fn happens(&self) {
+    pub(crate) fn happens(&self) {
         self.0.is.store(true, Ordering::Relaxed);
     }
 

@@ -184,15 +184,15 @@ impl Token {
     }
 
     /// Whether this is its SHA-256; takes as long if it is not.
-    pub(super) fn has(&self, hash: &[u8; 32]) -> bool {
+    pub(crate) fn has(&self, hash: &[u8; 32]) -> bool {
         self.hash.ct_eq(hash).into()
     }
 
-    pub(super) fn hash(&self) -> [u8; 32] {
+    pub(crate) fn hash(&self) -> [u8; 32] {
         self.hash
     }
 
-    pub(super) fn has_expired(&self, now: Timestamp) -> bool {
+    pub(crate) fn has_expired(&self, now: Timestamp) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 

@@ -19,7 +19,7 @@ struct Held {
 }
 
 impl ConnectionPermit {
-    pub(super) fn of(
+    pub(crate) fn of(
         place: OwnedSemaphorePermit,
         permit: AddressPermit,
         listeners: watch::Receiver<()>,

@@ -22,7 +22,7 @@ pub(crate) struct Undelivered {
 
 impl Undelivered {
     /// All that was claimed.
-    pub(super) fn of(engine: Arc<dyn Engine>, namespace: Namespace, claimed: &Claimed) -> Self {
+    pub(crate) fn of(engine: Arc<dyn Engine>, namespace: Namespace, claimed: &Claimed) -> Self {
         let released = |job: &JobRecord| Settlement::new(job.id, job.attempt, Outcome::Released);
         let report = |lease: &Lease| {
             let ends = lease.jobs.iter().map(released);
@@ -41,7 +41,7 @@ impl Undelivered {
     }
 
     /// Goes with an answer until that is taken to be written.
-    pub(super) fn along(self, answer: Response) -> Response {
+    pub(crate) fn along(self, answer: Response) -> Response {
         answer.map(|body| {
             let undelivered = Some(self);
             Body::new(Along { body, undelivered })

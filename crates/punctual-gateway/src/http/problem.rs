@@ -1,18 +1,16 @@
 //! The one form of errors: `{"error":{"code","message","hint","request_id"}}`.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
-use axum::http::{Method, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::time::Timestamp;
 use punctual::{Error, ErrorKind};
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
-use crate::access::Caller;
-use crate::bodies::BodyPermit;
+use super::RequestContext;
 use crate::decode::{DecodeError, Why};
 use crate::log_throttle::LogThrottle;
 
@@ -65,54 +63,6 @@ pub(crate) struct ProblemBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ErrorAnswer {
     pub(crate) error: ProblemBody,
-}
-
-/// What a request is found by in the log; goes with it.
-#[derive(Debug, Clone)]
-pub(crate) struct RequestContext {
-    pub(crate) id: Arc<str>,
-    pub(crate) method: Method,
-    pub(crate) path: Arc<str>,
-    /// Whether who asks may know what the engine says; not before its token was looked at.
-    is_operators: Arc<AtomicBool>,
-    /// Whose bytes its body are; not before its token was looked at.
-    owner: Arc<OnceLock<Arc<str>>>,
-    /// What its body takes until it is answered.
-    body: Arc<Mutex<Option<BodyPermit>>>,
-}
-
-impl RequestContext {
-    pub(crate) fn new(id: String, method: Method, path: &str) -> Self {
-        Self {
-            id: id.into(),
-            method,
-            path: path.into(),
-            is_operators: Arc::default(),
-            owner: Arc::default(),
-            body: Arc::default(),
-        }
-    }
-
-    /// Who asks is known.
-    pub(crate) fn is_of(&self, caller: &Caller) {
-        let sees = caller.sees_engine();
-        self.is_operators.store(sees, Ordering::Relaxed);
-        let _ = self.owner.set(caller.owner());
-    }
-
-    /// Whose bytes its body are.
-    pub(crate) fn owner(&self) -> Arc<str> {
-        self.owner.get().cloned().unwrap_or_default()
-    }
-
-    /// Its body is counted until it is answered.
-    pub(crate) fn keeps(&self, body: BodyPermit) {
-        *self.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
-    }
-
-    fn is_operators(&self) -> bool {
-        self.is_operators.load(Ordering::Relaxed)
-    }
 }
 
 pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;

@@ -1,0 +1,54 @@
+//! The context of a request: what the log finds it by, and what is held until it is answered.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use axum::http::Method;
+
+/// What a request is found by in the log; goes with it.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestContext {
+    pub(crate) id: Arc<str>,
+    pub(crate) method: Method,
+    pub(crate) path: Arc<str>,
+    /// Whether who asks may know what the engine says; not before its token was looked at.
+    is_operators: Arc<AtomicBool>,
+    /// Whose bytes its body are; not before its token was looked at.
+    owner: Arc<OnceLock<Arc<str>>>,
+    /// What its body takes until it is answered.
+    body: Arc<Mutex<Option<Box<dyn Any + Send>>>>,
+}
+
+impl RequestContext {
+    pub(crate) fn new(id: String, method: Method, path: &str) -> Self {
+        Self {
+            id: id.into(),
+            method,
+            path: path.into(),
+            is_operators: Arc::default(),
+            owner: Arc::default(),
+            body: Arc::default(),
+        }
+    }
+
+    /// Who asks is known.
+    pub(crate) fn set_caller(&self, sees_engine: bool, owner: Arc<str>) {
+        self.is_operators.store(sees_engine, Ordering::Relaxed);
+        let _ = self.owner.set(owner);
+    }
+
+    /// Whose bytes its body are.
+    pub(crate) fn owner(&self) -> Arc<str> {
+        self.owner.get().cloned().unwrap_or_default()
+    }
+
+    /// Its body is counted until it is answered.
+    pub(crate) fn keeps(&self, body: impl Send + 'static) {
+        *self.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(body));
+    }
+
+    pub(super) fn is_operators(&self) -> bool {
+        self.is_operators.load(Ordering::Relaxed)
+    }
+}

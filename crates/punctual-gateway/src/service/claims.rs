@@ -1,0 +1,163 @@
+//! Claims, extensions and settlements, for routes and for sockets.
+
+use std::collections::HashMap;
+
+use punctual::engine::{Claim, Claimed, Got, Settle, Settlement, Target};
+use punctual::time::{millis, pause, seconds};
+use punctual::{Effect, JobId, JobRecord, Outcome, push, trace};
+use tokio::sync::oneshot;
+
+use super::undelivered::Undelivered;
+use crate::http::{Caller, Problem, Result};
+use crate::json::lease::{
+    Asked, ClaimAnswer, ClaimRequest, ExtendAnswer, ExtendRequest, SettleAnswer, SettleRequest,
+};
+use crate::request::wait_until;
+use crate::state::Shared;
+use crate::wakeup_coalescing::Key;
+
+/// A lost wakeup is missed no longer than that.
+const LISTEN_SECONDS_MAX: u64 = 5;
+
+/// How soon a claim tells that suspects wait, instead of waiting for other jobs.
+const SUSPECTS_HEARD_WITHIN: std::time::Duration = seconds(1);
+
+/// Claims until there is something, the wait is over, or the gateway ends. Whoever writes the answer says
+/// when it is delivered; else its jobs are handed back.
+pub(crate) async fn claim_for(
+    shared: &Shared,
+    caller: &Caller,
+    request: ClaimRequest,
+) -> Result<(ClaimAnswer, Option<Undelivered>)> {
+    let wait = request.wait.clone();
+    let may_come_again = request.may_come_again();
+    let claim = request.claim()?;
+    let key = Key::of(&caller.namespace, &claim);
+    let ask = async || claim_once(shared, &key, claim.clone(), may_come_again).await;
+    let (mut claimed, mut undelivered) = ask().await?;
+    let started = claimed.now;
+    let mut end = wait_until(started, wait.as_deref())?;
+    let mut waiter = None;
+    while claimed.leases.is_empty() {
+        if claimed.suspects && !claim.alone {
+            // The worker shall hear of them soon, to ask for one once it runs nothing else.
+            end = end.min(started + SUSPECTS_HEARD_WITHIN);
+        }
+        if claimed.now >= end {
+            break;
+        }
+        let listen = (claimed.now + seconds(LISTEN_SECONDS_MAX)).min(end);
+        if claimed.wake_at.is_some_and(|at| at <= claimed.now) {
+            // Work was left behind a bound of one call; it is there now, or soon.
+            pause(millis(1)).await;
+        } else {
+            let waiter = waiter.get_or_insert_with(|| shared.wakeups.join(&key, &claimed));
+            tokio::select! {
+                biased;
+                waited = waiter.wait(&*shared.engine, &claimed, listen) => waited?,
+                () = shared.ending() => break,
+            }
+        }
+        (claimed, undelivered) = ask().await?;
+    }
+    Ok((claimed.into(), undelivered))
+}
+
+/// Claims, in a task of its own: whoever asked may be gone before the answer, or before he looks at it. A
+/// claim that may come again gets its lease then, so that one is never handed back.
+async fn claim_once(
+    shared: &Shared,
+    key: &Key,
+    claim: Claim,
+    may_come_again: bool,
+) -> Result<(Claimed, Option<Undelivered>)> {
+    if may_come_again {
+        return Ok((claim_and_tell(shared, key, claim).await?, None));
+    }
+    let (shared, key) = (shared.clone(), key.clone());
+    let (answer, answered) = oneshot::channel();
+    tokio::spawn(async move {
+        let claimed = claim_and_tell(&shared, &key, claim).await;
+        let guarded = claimed.map(|claimed| {
+            let undelivered = Undelivered::of(shared.engine.clone(), key.namespace, &claimed);
+            (claimed, undelivered)
+        });
+        // What nobody takes is dropped, here or in the channel.
+        let _ = answer.send(guarded);
+    });
+    // It ends without an answer only by a panic, which was told where it happened.
+    let (claimed, undelivered) = answered.await.map_err(|_| Problem::shutting_down())??;
+    Ok((claimed, Some(undelivered)))
+}
+
+/// Whatever one is answered, those that wait learn of it: the next due stands there too when it got jobs.
+async fn claim_and_tell(shared: &Shared, key: &Key, claim: Claim) -> punctual::Result<Claimed> {
+    let claimed = shared.engine.claim(&key.namespace, claim).await?;
+    shared.wakeups.learn(key, &claimed);
+    Ok(claimed)
+}
+
+pub(crate) async fn extend_for(
+    shared: &Shared,
+    caller: &Caller,
+    request: ExtendRequest,
+) -> Result<ExtendAnswer> {
+    let leases = request.leases()?;
+    let tokens: Vec<_> = leases.iter().map(|lease| lease.token).collect();
+    let extended = shared.engine.extend(&caller.namespace, leases).await?;
+    Ok(ExtendAnswer::new(&tokens, extended))
+}
+
+/// What follows from the jobs themselves: their outcomes are posted if they asked for it, and what they bring
+/// about goes on with their trace. Whoever claimed over HTTP need not know of that, and need not have
+/// claimed here.
+async fn add_what_follows(shared: &Shared, caller: &Caller, settle: &mut Settle) -> Result<()> {
+    let matters = |one: &&Settlement| {
+        !matches!(one.outcome, Outcome::Snooze { .. }) || !one.effects.is_empty()
+    };
+    let all = settle.leases.iter().flat_map(|lease| &lease.settlements);
+    let targets: Vec<Target> = all.filter(matters).map(|one| one.id.into()).collect();
+    for some in targets.chunks(TARGETS_MAX) {
+        let got = shared.engine.get(&caller.namespace, some.to_vec(), false);
+        let got: Vec<Option<Got>> = got.await?;
+        let jobs: HashMap<JobId, &JobRecord> = (got.iter().flatten())
+            .filter_map(|got| got.job().map(|job| (job.id, job)))
+            .collect();
+        for one in settle
+            .leases
+            .iter_mut()
+            .flat_map(|lease| &mut lease.settlements)
+        {
+            let Some(job) = jobs.get(&one.id) else {
+                continue;
+            };
+            let is_traced = trace::parent(&job.headers).is_some();
+            for effect in &mut one.effects {
+                if let Effect::Enqueue(next) = effect
+                    && is_traced
+                {
+                    trace::inherit(&job.headers, next, shared.header_bytes_max().await);
+                }
+            }
+            let callback = push::callback(job, one);
+            (callback.iter()).for_each(|job| shared.notify(&caller.namespace, job));
+            (one.effects).extend(callback.map(|job| Effect::Enqueue(Box::new(job))));
+        }
+    }
+    Ok(())
+}
+
+/// Jobs that are looked up at once.
+const TARGETS_MAX: usize = 1_000;
+
+pub(crate) async fn settle_for(
+    shared: &Shared,
+    caller: &Caller,
+    request: SettleRequest,
+) -> Result<SettleAnswer> {
+    let mut settle = request.settle(&shared.guard, shared.header_bytes_max().await)?;
+    let asked = Asked::of(&settle);
+    add_what_follows(shared, caller, &mut settle).await?;
+    let settled = shared.engine.settle(&caller.namespace, settle).await?;
+    Ok(SettleAnswer::new(&asked, &settled))
+}
