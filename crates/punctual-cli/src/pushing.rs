@@ -1,4 +1,4 @@
-//! What commands that post jobs have in common: where to, and signed by what.
+//! Options of commands that post jobs: allowed targets and secrets.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! When bytes last moved on a connection: a deadline counts silence, not the length of what is sent.
+//! The activity of a connection: a deadline counts the time without a byte, not the size of a body.
 
 use std::future::Future;
 use std::io;

@@ -1,4 +1,4 @@
-//! Who changed what: every edit and every control, written down before it is made and after.
+//! The audit record: every edit and control, written before it is made and after.
 
 mod entry;
 mod file;

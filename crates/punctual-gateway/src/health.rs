@@ -1,4 +1,4 @@
-//! Whether all is well: what the engine says of itself, and what is seen from here.
+//! Health: the engine's own report, and loops that have not run for too long.
 
 use std::time::Duration;
 

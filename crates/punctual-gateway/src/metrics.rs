@@ -1,4 +1,4 @@
-//! What the gateway itself counts, and what stands on `/metrics` of this process.
+//! The metrics of the gateway, and those that this process records.
 
 mod buckets;
 mod exposition;

@@ -1,4 +1,4 @@
-//! Figures of the process that the gateway runs in, for who runs it.
+//! Figures of the gateway's process, for operators.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Proxies that stand before a gateway, and whom they ask for.
+//! Trusted proxies in front of a gateway, and the clients they forward.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;

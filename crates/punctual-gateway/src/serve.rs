@@ -1,4 +1,4 @@
-//! A gateway: what is served, to whom, and until when.
+//! The gateway: its settings, where it serves, and its shutdown.
 
 use std::fmt;
 use std::io;

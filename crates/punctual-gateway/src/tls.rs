@@ -1,4 +1,4 @@
-//! TLS: a chain of certificates and its key, read from files, and again when told.
+//! TLS: the certificate chain and its key, read from files and reloaded on request.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

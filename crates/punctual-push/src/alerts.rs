@@ -1,4 +1,4 @@
-//! Alerts: what is wrong with a queue, posted once, and once more when it is over.
+//! Alerts: a problem of a queue, posted once, and once more when it is resolved.
 
 use std::collections::BTreeMap;
 use std::fmt;

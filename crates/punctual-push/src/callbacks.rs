@@ -1,4 +1,4 @@
-//! Callbacks of jobs that ended without a worker that could tell: found among the settled ones.
+//! Callbacks of jobs that no worker settled: a scan of settled jobs finds them.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Where jobs may be posted: the public network, and what the operator opened on purpose.
+//! Where jobs may be posted: the public network, and places that the operator opened.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;

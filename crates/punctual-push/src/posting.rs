@@ -1,3 +1,5 @@
+//! The workers that post due jobs to their targets.
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;

@@ -1,3 +1,5 @@
+//! Wakeups for the workers that post jobs: a queue has a new one.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,3 +1,5 @@
+//! One delivery: checks, connection, request and verdict.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

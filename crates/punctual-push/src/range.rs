@@ -1,4 +1,4 @@
-//! Which addresses are nobody's business: everything that is not a public host.
+//! Address ranges that are not public.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

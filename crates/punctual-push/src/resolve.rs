@@ -1,3 +1,5 @@
+//! DNS lookups, bounded per namespace and in all.
+
 use std::fmt;
 use std::io;
 use std::net::IpAddr;

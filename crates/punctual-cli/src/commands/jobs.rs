@@ -1,4 +1,4 @@
-//! `punctual jobs`: look at jobs and change them.
+//! `punctual jobs`: show and change jobs.
 
 mod attempts;
 mod dead;

@@ -1,4 +1,4 @@
-//! `punctual serve`: the engine over HTTP, for every language, with a page to look at.
+//! `punctual serve`: the engine over HTTP, for every language, with a dashboard.
 
 mod access;
 mod config;

@@ -1,4 +1,4 @@
-//! Where the record is of who changed what.
+//! Where the audit record of an engine is.
 
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+//! Unit tests of `connect`.
+
 use super::*;
 use punctual::time::{millis, seconds};
 

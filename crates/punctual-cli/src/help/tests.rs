@@ -1,3 +1,5 @@
+//! Unit tests of `help`.
+
 use super::*;
 
 const TEXT: &str = "\

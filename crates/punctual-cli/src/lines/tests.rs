@@ -1,3 +1,5 @@
+//! Unit tests of `lines`.
+
 use super::*;
 
 fn all(bytes: &[u8]) -> Vec<Line> {

@@ -1,3 +1,5 @@
+//! Tests of the command: audit.
+
 use serde_json::{Value, json};
 
 use crate::serve::Server;

@@ -1,3 +1,5 @@
+//! Tests of the command: bench.
+
 use serde_json::Value;
 
 use crate::support::Punctual;

@@ -39,7 +39,7 @@ fn a_worker_whose_clock_is_a_day_off_works_by_the_clock_of_redis() {
 }
 
 #[test]
-fn a_worker_whose_clock_is_a_day_off_works_by_the_clock_of_who_holds_the_directory() {
+fn a_worker_with_a_wrong_clock_uses_the_clock_of_the_directory() {
     for off in [DAY_MICROS, -DAY_MICROS] {
         let punctual = Punctual::new();
         let _holds = Server::start(&punctual, &["--engine", "file:data"]);

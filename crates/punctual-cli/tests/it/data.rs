@@ -1,3 +1,5 @@
+//! Tests of the command: data.
+
 use std::fs::{Permissions, metadata, read_dir, set_permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -296,7 +298,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn what_a_directory_keeps_is_for_its_owner_and_doctor_names_one_that_is_not() {
+fn a_directory_is_private_and_doctor_names_one_that_is_not() {
     let punctual = filled();
     punctual.run(&["backup", "kept"]).exits(0);
     punctual

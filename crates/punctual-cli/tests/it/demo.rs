@@ -1,3 +1,5 @@
+//! Tests of the command: demo.
+
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,3 +1,5 @@
+//! Tests of the command: enqueue.
+
 use serde_json::json;
 
 use crate::support::{Punctual, text};

@@ -1,3 +1,5 @@
+//! Tests of the command: jobs.
+
 use serde_json::json;
 
 use crate::support::{Punctual, text};

@@ -1,3 +1,5 @@
+//! Tests of the command: long polls.
+
 use std::net::TcpStream;
 use std::time::Duration;
 

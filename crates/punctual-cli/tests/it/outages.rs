@@ -1,3 +1,5 @@
+//! Tests of the command: outages.
+
 use std::fs::File;
 
 use punctual_redis::testing::TestServer;

@@ -1,3 +1,5 @@
+//! Tests of the command: queues.
+
 use serde_json::json;
 
 use crate::serve::Server;

@@ -1,3 +1,5 @@
+//! Tests of the command: redis.
+
 use std::process::Stdio;
 
 use punctual::time::{Stopwatch, seconds};

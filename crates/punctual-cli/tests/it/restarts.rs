@@ -1,3 +1,5 @@
+//! Tests of the command: restarts.
+
 use std::collections::BTreeSet;
 use std::io::ErrorKind::ConnectionRefused;
 use std::net::TcpListener;

@@ -1,3 +1,5 @@
+//! Tests of the command: serve.
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -147,7 +149,7 @@ fn commands_reach_a_directory_that_is_served_through_its_address() {
 }
 
 #[test]
-fn where_to_listen_may_be_called_localhost_and_a_port_alone_is_told_how_to_write() {
+fn listen_accepts_localhost_and_explains_a_port_alone() {
     let punctual = Punctual::new();
     let args = ["serve", "--engine", "memory:", "-o", "json", "--listen"];
     for wrong in ["4180", ":4180", "localhost", "nobody.invalid:4180"] {

@@ -1,3 +1,5 @@
+//! Helpers that the tests share.
+
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};

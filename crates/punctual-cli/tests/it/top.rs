@@ -1,3 +1,5 @@
+//! Tests of the command: top.
+
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 

@@ -1,3 +1,5 @@
+//! Tests of the command: usage.
+
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 

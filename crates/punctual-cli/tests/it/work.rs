@@ -1,3 +1,5 @@
+//! Tests of the command: work.
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 

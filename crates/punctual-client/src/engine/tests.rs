@@ -1,3 +1,5 @@
+//! Unit tests of `engine`.
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 
@@ -27,7 +29,7 @@ async fn who_waits_for_work_asks_again_when_a_connection_is_dead_without_a_word(
 
 /// Seed 314 of `embedded-disk` had a producer without an answer after 102 s.
 #[tokio::test]
-async fn a_call_over_a_connection_that_is_dead_without_a_word_ends_at_its_deadline() {
+async fn a_call_over_a_silent_connection_ends_at_its_deadline() {
     let gateway = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let authority = gateway.local_addr().unwrap().to_string();
     let engine = HttpEngine::connect(&authority, None).unwrap();

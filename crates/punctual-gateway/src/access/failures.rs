@@ -1,4 +1,4 @@
-//! Those who guess tokens.
+//! Rate limit of wrong tokens per address.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;

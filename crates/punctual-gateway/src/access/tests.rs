@@ -1,3 +1,5 @@
+//! Unit tests of `access`.
+
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -74,7 +76,7 @@ fn shown(tokens: &Tokens, text: &str, from: &str) -> String {
 }
 
 #[test]
-fn who_has_guessed_too_often_is_looked_at_no_more_until_the_minute_is_over() {
+fn an_address_with_too_many_guesses_is_blocked_for_the_minute() {
     let (tokens, clock) = guarded();
     for (guesser, beside, others) in [
         ("203.0.113.7", "::ffff:203.0.113.7", "203.0.113.8"),

@@ -1,4 +1,4 @@
-//! `/v1/edits`: many jobs at once, or what would become of them.
+//! `/v1/edits`: changes many jobs at once, or shows what would change.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! The gateway itself: info, health, and what is for ourselves.
+//! Routes of the gateway itself: info, health, audit, and the calls of `punctual-client`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `/v1/stats`: counts, what falls due, the past by minutes, workers.
+//! `/v1/stats`: counts, the due histogram, the history by minutes, workers.
 
 use axum::Json;
 use axum::extract::State;

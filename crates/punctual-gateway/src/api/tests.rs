@@ -1,3 +1,5 @@
+//! Unit tests of `api`.
+
 use std::collections::BTreeSet;
 
 use super::open_api;

@@ -1,3 +1,5 @@
+//! Unit tests of `audit`.
+
 use punctual::engine::Select;
 use punctual::engine::{Action, Filter};
 

@@ -1,3 +1,5 @@
+//! Unit tests of `decode`.
+
 use serde_json::json;
 
 use super::*;

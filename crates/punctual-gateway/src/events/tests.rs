@@ -1,3 +1,5 @@
+//! Unit tests of `events`.
+
 use std::sync::Arc;
 
 use futures_util::{SinkExt, StreamExt};

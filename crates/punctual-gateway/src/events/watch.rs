@@ -1,4 +1,4 @@
-//! What changes, as a socket wants to be told: coalesced, bounded, with a word when some were lost.
+//! The watch of a socket: coalesced changes, bounded, with `resync` when some were lost.
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;

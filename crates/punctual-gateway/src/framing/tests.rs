@@ -1,3 +1,5 @@
+//! Unit tests of `framing`.
+
 use super::*;
 
 const SOUND: &[u8] = b"\r\nPOST /a HTTP/1.1\r\nhost: x\r\nContent-Length: 40\r\n\r\n\
@@ -32,7 +34,7 @@ fn sound_requests_pass_however_they_are_cut() {
 }
 
 #[test]
-fn a_second_length_is_found_behind_whatever_went_before_and_however_it_is_cut() {
+fn a_second_length_is_found_after_any_prefix_and_in_any_parts() {
     let heads = [
         "content-length: 1\r\ncontent-length:",
         "Content-Length: 1\r\nx: y\r\nTRANSFER-ENCODING:",

@@ -1,3 +1,5 @@
+//! Unit tests of `job_json`.
+
 use super::*;
 use punctual::job::{CancelReason, DeadReason, LogLine, PastAttempt, PastOutcome, Stop};
 use punctual::time::{days, hours, millis, minutes, seconds};

@@ -1,4 +1,4 @@
-//! A job that was sent, held against what a new one may be.
+//! Checks of a new job that was sent.
 
 use axum::http::StatusCode;
 use punctual::{NewJob, push};

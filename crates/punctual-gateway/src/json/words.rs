@@ -1,4 +1,4 @@
-//! Texts of a certain form, as the description tells them to machines; they are checked by the engine.
+//! Schema names of texts with a form, for OpenAPI; the engine checks their values.
 #![expect(dead_code, reason = "they only describe")]
 
 use utoipa::ToSchema;

@@ -1,3 +1,5 @@
+//! Unit tests of `listener`.
+
 use punctual::MemoryEngine;
 use punctual::time::minutes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -46,7 +48,7 @@ fn from(address: &str) -> Peer {
 }
 
 #[tokio::test]
-async fn an_address_has_half_of_all_connections_at_most_and_this_machine_as_many_as_it_likes() {
+async fn an_address_gets_half_of_all_connections_and_loopback_is_not_limited() {
     let limits = GatewayLimits {
         connections: 14,
         connections_per_address: Some(2),
@@ -170,8 +172,7 @@ async fn one_too_many_who_never_ends_is_closed_in_the_end() {
 }
 
 #[tokio::test]
-async fn of_ten_thousand_silent_connections_of_one_address_half_of_all_places_are_taken_and_others_are_served()
- {
+async fn ten_thousand_silent_connections_take_half_and_others_are_served() {
     let test_transport = TestTransport::new(GatewayLimits {
         head: minutes(10),
         ..GatewayLimits::default()
@@ -226,8 +227,7 @@ async fn a_trusted_proxy_has_as_many_connections_as_it_likes() {
 }
 
 #[tokio::test]
-async fn wrong_tokens_are_counted_for_whom_a_trusted_proxy_asks_and_for_no_address_that_is_made_up()
-{
+async fn wrong_tokens_count_for_the_client_of_a_trusted_proxy_only() {
     let limits = GatewayLimits {
         failures: 2,
         ..GatewayLimits::default()

@@ -1,3 +1,5 @@
+//! Unit tests of `local`.
+
 use super::*;
 
 #[test]

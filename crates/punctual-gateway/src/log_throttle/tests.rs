@@ -1,3 +1,5 @@
+//! Unit tests of `log_throttle`.
+
 use punctual::time::{ManualClock, Timestamp, seconds};
 use tokio::task::yield_now;
 
@@ -17,7 +19,7 @@ async fn line(log: &Log) -> String {
 }
 
 #[tokio::test]
-async fn of_a_spell_the_first_is_told_then_a_count_a_minute_and_its_end() {
+async fn of_an_episode_the_first_is_logged_then_a_count_and_its_end() {
     let log = Log::default();
     let _keeps = log.keep();
     let clock = ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000));
@@ -63,7 +65,7 @@ async fn of_a_spell_the_first_is_told_then_a_count_a_minute_and_its_end() {
 }
 
 #[tokio::test]
-async fn another_cause_of_the_same_code_is_told_too_and_of_very_many_the_first_of_the_others() {
+async fn each_cause_of_a_code_is_logged_and_too_many_share_one_episode() {
     let log_throttle = LogThrottle::default();
     let away = |cause: &str| log_throttle.is_first("engine_unavailable", cause);
     assert!(away("the first server is gone"));

@@ -1,3 +1,5 @@
+//! The buckets of histograms.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use metrics::HistogramFn;

@@ -1,3 +1,5 @@
+//! Metrics in the text format of Prometheus.
+
 use std::fmt::{Display, Write as _};
 
 /// A text in the format of Prometheus, family by family.

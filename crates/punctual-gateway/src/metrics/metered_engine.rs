@@ -1,3 +1,5 @@
+//! An engine that measures every call to the engine under it.
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! The registry: metrics that this process records through the crate `metrics`.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

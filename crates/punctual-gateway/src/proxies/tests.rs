@@ -1,3 +1,5 @@
+//! Unit tests of `proxies`.
+
 use axum::http::HeaderValue;
 
 use super::*;

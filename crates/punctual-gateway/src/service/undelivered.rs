@@ -1,4 +1,4 @@
-//! Jobs that were claimed for somebody who may never hear of them.
+//! Claimed jobs whose answer is not delivered yet; dropping them releases the jobs.
 
 use std::pin::Pin;
 use std::sync::Arc;

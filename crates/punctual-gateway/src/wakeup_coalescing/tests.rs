@@ -1,3 +1,5 @@
+//! Unit tests of `wakeup_coalescing`.
+
 use std::collections::BTreeSet;
 
 use futures_util::{SinkExt, StreamExt};

@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: access.
+
 use std::sync::Arc;
 
 use punctual::MemoryEngine;

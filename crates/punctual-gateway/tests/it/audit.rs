@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: audit.
+
 use punctual_gateway::{Gateway, Token, Tokens};
 use serde_json::{Value, json};
 

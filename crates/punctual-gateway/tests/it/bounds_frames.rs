@@ -69,7 +69,7 @@ async fn frames_of_who_may_not_work_have_256_kib_at_most() {
 }
 
 #[tokio::test]
-async fn pings_make_room_for_themselves_and_for_no_frame_that_they_come_in_the_midst_of() {
+async fn pings_do_not_raise_the_bound_of_the_frame_around_them() {
     let under = serve().await;
     let mut reader = welcomed(&under, READER).await;
     for _ in 0..6_000 {

@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: bulk.
+
 use punctual::time::{seconds, within};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};

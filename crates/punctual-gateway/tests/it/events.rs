@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: events.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -203,7 +205,7 @@ async fn of_a_flood_each_job_is_told_once_a_frame_as_it_is_then() {
 }
 
 #[tokio::test]
-async fn a_socket_that_stays_open_is_told_to_look_anew_after_a_gap_and_then_goes_on() {
+async fn an_open_socket_gets_resync_after_a_gap_and_continues() {
     let under = serve().await;
     let mut socket = hello(&under, READER).await;
     socket.say(json!({"type": "watch"})).await;

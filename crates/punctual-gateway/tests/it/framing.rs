@@ -95,7 +95,7 @@ async fn a_message_of_two_lengths_is_refused_and_the_connection_closed() {
 }
 
 #[tokio::test]
-async fn a_line_that_ends_in_a_bare_line_feed_is_refused_and_the_connection_closed() {
+async fn a_bare_line_feed_is_refused_and_the_connection_closed() {
     let under = serve().await;
     let length = JOB.len();
     let heads = [

@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: fuzz.
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 

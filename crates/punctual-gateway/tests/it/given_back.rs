@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: given back.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -75,7 +75,7 @@ async fn a_loop_of_the_engine_that_hangs_is_named_until_it_goes_round_again() {
 }
 
 #[tokio::test]
-async fn an_engine_that_does_not_answer_is_red_within_seconds_and_green_once_it_does() {
+async fn a_silent_engine_is_unhealthy_within_seconds_until_it_answers() {
     let clock = ManualClock::new(START);
     let engine = Arc::new(Standin::new(clock.clone()).holds(Verb::Info));
     let under = serve_engine(engine.clone(), clock).await;
@@ -92,7 +92,7 @@ async fn an_engine_that_does_not_answer_is_red_within_seconds_and_green_once_it_
 }
 
 #[tokio::test]
-async fn a_loop_beside_the_gateway_that_panics_is_seen_by_its_own_until_it_is_started_again() {
+async fn a_loop_that_panics_is_a_problem_until_it_is_restarted() {
     let mut maintenance = Maintenance::new();
     let health = maintenance.health();
     let (shop, steps) = (
@@ -197,7 +197,7 @@ async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_hangs()
 }
 
 #[tokio::test]
-async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_is_dead() {
+async fn each_dead_background_loop_of_serve_is_a_named_problem() {
     let engine = Arc::new(Standin::new(ManualClock::new(START)));
     engine.panics(true);
     let (under, maintenance) = with_all_duties(&engine, None).await;
@@ -213,7 +213,7 @@ async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_is_dead
 }
 
 #[tokio::test]
-async fn a_due_queue_that_is_not_served_though_workers_ask_is_a_problem_until_it_is() {
+async fn a_due_queue_that_workers_do_not_serve_is_a_problem() {
     let clock = ManualClock::new(START);
     let engine = Arc::new(Standin::new(clock.clone()));
     let under = serve_engine(engine.clone(), clock.clone()).await;

@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: jobs.
+
 use punctual::time::seconds;
 use serde_json::json;
 

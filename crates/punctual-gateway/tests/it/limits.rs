@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: limits.
+
 use punctual::time::{millis, seconds, within};
 use punctual_gateway::{Gateway, GatewayLimits, Tokens};
 use serde_json::json;
@@ -88,7 +90,7 @@ async fn bad_input_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_route_that_is_not_there_is_404_and_another_method_405_with_those_it_has() {
+async fn an_unknown_route_is_404_and_an_unknown_method_405_with_allow() {
     let under = serve().await;
     for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "PURGE"] {
         for path in ["/v2/jobs", "/v1/job", "/v1/", "/x.js", "/assets/app.js"] {

@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: lists.
+
 use std::collections::BTreeSet;
 
 use punctual::time::seconds;
@@ -37,7 +39,7 @@ async fn many_jobs(under: &Under) {
 }
 
 #[tokio::test]
-async fn a_queue_without_a_state_is_listed_state_by_state_and_nothing_else_is_looked_at() {
+async fn a_queue_without_a_state_is_listed_state_by_state_only() {
     let under = serve().await;
     many_jobs(&under).await;
     let page = under.get("/v1/jobs?queue=mail&limit=200").await.json();

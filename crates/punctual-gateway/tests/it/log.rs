@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: log.
+
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 
@@ -158,7 +160,7 @@ async fn called(under: &Under, token: &str) -> Error {
 }
 
 #[tokio::test]
-async fn a_tenant_is_not_told_what_the_engine_said_by_no_way_and_the_operator_is() {
+async fn only_the_operator_sees_the_text_of_the_engine() {
     let operator = "operator-and-admin-0001";
     let all = tokens(&[
         format!("{ADMIN} shop admin"),
@@ -338,7 +340,7 @@ async fn what_was_wrong_with_a_request_is_not_told_to_the_log() {
 }
 
 #[tokio::test]
-async fn while_the_engine_is_away_or_full_one_request_is_told_and_the_others_are_counted() {
+async fn equal_failures_are_logged_once_and_then_counted() {
     let job = json!({"queue": "mail", "payload": SECRET}).to_string();
     for (kind, told) in [
         (ErrorKind::EngineUnavailable, 1),

@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: metrics.
+
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -116,7 +118,7 @@ async fn metrics_tell_what_happened_to_a_parser_that_is_not_ours() {
 }
 
 #[tokio::test]
-async fn while_the_engine_is_away_the_process_tells_of_itself_and_that_it_is_not_well() {
+async fn metrics_without_an_engine_show_the_process_as_unhealthy() {
     let clock = ManualClock::new(START);
     let engine = Arc::new(Standin::new(clock.clone()));
     let under = serve_engine(engine.clone(), clock).await;
@@ -271,8 +273,7 @@ async fn leases_of_a_worker_that_reports_nothing_are_its_busy_slots() {
 }
 
 #[tokio::test]
-async fn what_a_whole_process_counts_is_for_operators_and_its_queues_where_one_namespace_is_served()
-{
+async fn process_metrics_need_operator_unless_there_is_one_namespace() {
     let cases = [
         (&["shop"][..], "admin,operator", true, true),
         (&["shop"], "admin", false, false),

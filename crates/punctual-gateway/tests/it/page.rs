@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: page.
+
 use serde_json::json;
 
 use crate::support::{ADMIN, Reply, Under, serve};

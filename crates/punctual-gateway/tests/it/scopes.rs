@@ -310,7 +310,7 @@ async fn a_socket_is_for_whom_its_routes_are() {
 }
 
 #[tokio::test]
-async fn a_socket_of_another_namespace_finds_what_it_would_find_if_there_were_nothing() {
+async fn a_socket_of_another_namespace_finds_nothing() {
     let under = shop().await;
     under.clock.advance(hours(1));
     let claim = json!({"queues": ["mail"], "lease_duration": "1h"}).to_string();

@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: stats.
+
 use punctual::time::seconds;
 use serde_json::{Value, json};
 

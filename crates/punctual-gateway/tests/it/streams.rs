@@ -375,7 +375,7 @@ async fn open_sockets(under: &Under) -> String {
 }
 
 #[tokio::test]
-async fn whatever_frames_are_sent_they_are_answered_in_one_form_or_the_socket_is_closed() {
+async fn any_frame_gets_an_answer_in_one_form_or_a_close() {
     let under = serve().await;
     let mut random = random();
     let before = resident();

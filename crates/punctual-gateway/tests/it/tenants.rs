@@ -309,7 +309,7 @@ async fn every_route_answers_another_namespace_as_if_there_were_nothing() {
 }
 
 #[tokio::test]
-async fn a_lone_tenant_sees_nothing_of_those_who_share_its_engine_by_another_gateway() {
+async fn a_lone_tenant_sees_nothing_of_tenants_of_another_gateway() {
     let (filled, empty) = (serve().await, serve().await);
     let shop = fill(&filled).await;
     let before = seen_by(&filled, ADMIN).await;

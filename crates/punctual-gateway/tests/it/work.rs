@@ -1,3 +1,5 @@
+//! Tests of the gateway over HTTP: work.
+
 use punctual::engine::StatsRequest;
 use punctual::time::{seconds, within};
 use punctual::{Namespace, NewJob};

@@ -1,3 +1,5 @@
+//! Unit tests of `breaker`.
+
 use super::*;
 
 const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);

@@ -1,3 +1,5 @@
+//! Unit tests of `guard`.
+
 use super::*;
 
 fn why(guard: &Guard, url: &str) -> String {

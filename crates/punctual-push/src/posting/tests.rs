@@ -1,3 +1,5 @@
+//! Unit tests of `posting`.
+
 use punctual::engine::{Health, Target};
 use punctual::time::{days, within};
 use punctual::{JobId, MemoryEngine, NewJob};

@@ -1,3 +1,5 @@
+//! Unit tests of `secret`.
+
 use super::*;
 
 /// The example of the convention's own libraries, computed again by Python's `hmac`.

@@ -1,3 +1,5 @@
+//! Unit tests of `verdict`.
+
 use bytes::Bytes;
 use hyper::header::HeaderValue;
 use punctual::Outcome;

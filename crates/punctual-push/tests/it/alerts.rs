@@ -292,7 +292,7 @@ async fn whatever_fails_and_comes_back_the_last_thing_said_is_true() {
 }
 
 #[tokio::test]
-async fn a_trouble_that_is_back_while_its_all_clear_cannot_be_posted_is_told_again() {
+async fn a_problem_that_returns_before_its_resolved_is_posted_alerts_again() {
     for restarts in [false, true] {
         let server = Server::start(204).await;
         let under = Under::new(server.guard());
@@ -383,7 +383,7 @@ async fn an_all_clear_of_what_somebody_else_watches_is_left_alone() {
 }
 
 #[tokio::test]
-async fn an_alert_that_was_killed_behind_its_all_clear_is_told_by_the_next_process() {
+async fn an_alert_killed_after_resolved_is_sent_by_the_next_process() {
     let (under, watch) = watched();
     dead_letter(&under, None).await;
     watch().look().await.expect("it looks");

@@ -101,7 +101,7 @@ async fn every_way_to_end_without_a_worker_that_tells_is_told_once() {
 }
 
 #[tokio::test]
-async fn what_a_worker_told_is_not_told_again_even_when_it_ended_long_before_the_look() {
+async fn a_callback_of_a_worker_is_not_sent_again_by_the_scan() {
     let under = Under::new(Guard::new());
     let mut job = asking("reports");
     job.retention = hours(24);

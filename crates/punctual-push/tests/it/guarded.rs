@@ -126,7 +126,7 @@ async fn tls_is_checked_against_the_name() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_has_expired_is_named_and_the_job_tried_again_until_it_is_renewed() {
+async fn an_expired_certificate_is_named_and_the_job_retried_until_renewal() {
     let expired = crate::tls::Server::expired().await;
     let renewed = crate::tls::Server::start().await;
     let places = [&expired, &renewed].map(|server| {

@@ -1,4 +1,4 @@
-//! `punctual bench footprint`: what one waiting job costs the store.
+//! `punctual bench footprint`: the bytes of a waiting job in the store.
 
 use bytes::Bytes;
 use punctual::engine::{Action, Control, Controlled, Edit, Filter, Select};

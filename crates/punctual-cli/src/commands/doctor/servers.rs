@@ -1,4 +1,4 @@
-//! What servers say of themselves, and whether they can keep what is asked of them.
+//! Doctor's checks of Redis servers: settings, durability, memory and disk.
 
 use punctual::engine::Durability;
 use punctual_redis::{RedisEngine, ServerInfo};

@@ -1,4 +1,4 @@
-//! `punctual.toml`: what a server is told by a file. `deploy/punctual.toml` has every setting.
+//! `punctual.toml`, the settings file of a server. `deploy/punctual.toml` has every setting.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

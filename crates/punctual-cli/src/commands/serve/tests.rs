@@ -1,3 +1,5 @@
+//! Unit tests of `commands::serve`.
+
 use clap::Parser;
 
 use super::*;

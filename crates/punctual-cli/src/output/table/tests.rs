@@ -1,3 +1,5 @@
+//! Unit tests of `output::table`.
+
 use super::*;
 
 const ID: &str = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";

@@ -1,3 +1,5 @@
+//! Unit tests of `output::text`.
+
 use super::*;
 use punctual::time::{minutes, seconds};
 

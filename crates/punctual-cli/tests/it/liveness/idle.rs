@@ -1,3 +1,5 @@
+//! Tests of the command: liveness: idle.
+
 use std::time::Duration;
 
 use futures_util::future::join_all;

@@ -1,3 +1,5 @@
+//! Tests of the command: liveness: soak.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;

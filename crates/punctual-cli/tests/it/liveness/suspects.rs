@@ -1,3 +1,5 @@
+//! Tests of the command: liveness: suspects.
+
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;

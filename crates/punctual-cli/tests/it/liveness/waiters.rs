@@ -1,3 +1,5 @@
+//! Tests of the command: liveness: waiters.
+
 use std::sync::Arc;
 
 use punctual::engine::{StatsRequest, WorkerId};

@@ -1,3 +1,5 @@
+//! Unit tests of `api::claims`.
+
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
@@ -72,7 +74,7 @@ async fn a_lease_that_was_answered_and_not_looked_at_is_handed_back() {
 }
 
 #[tokio::test]
-async fn a_lease_whose_answer_nobody_writes_is_handed_back_and_one_that_is_written_is_not() {
+async fn a_lease_is_released_unless_its_answer_is_written() {
     let bench = bench().await;
     let claim = async || {
         let allowed = Allowed(bench.caller.clone(), std::marker::PhantomData);

@@ -1,3 +1,5 @@
+//! Unit tests of `http::problem`.
+
 use super::*;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Extensions, and what became of each lease.
+//! Extensions of leases, and their verdicts.
 
 use std::collections::BTreeMap;
 

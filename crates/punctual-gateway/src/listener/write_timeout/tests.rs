@@ -1,5 +1,5 @@
-//! The clock of these is tokio's, which stands still and goes on to the next timer when nobody has
-//! anything to do: what is awaited here comes after exactly the span that is asserted.
+//! Tests of write timeouts. The clock is tokio's, which stands still and jumps to the next timer when
+//! all tasks wait: an awaited event comes after exactly the asserted span.
 
 use axum::http::header;
 use hyper::rt::Timer;
@@ -86,7 +86,7 @@ async fn who_asks_for_static_files_and_reads_none_gives_the_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_a_socket_and_does_not_read_that_it_is_one_gives_the_place_back() {
+async fn an_upgrade_whose_answer_is_not_read_releases_its_permit() {
     let test_transport = test_transport(1);
     // Less than the head of the answer.
     let mut unread = test_transport.connect_with(64, HOME);
@@ -216,7 +216,7 @@ async fn who_reads_nothing_by_tls_gives_the_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_system_has_room_for_is_written_though_it_has_not_called_for_more() {
+async fn bytes_are_written_before_the_system_reports_the_socket_writable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     // Of a size of its own, whatever the system gives.

@@ -1,3 +1,5 @@
+//! Unit tests of `commands::demo::ledger`.
+
 use super::*;
 use punctual::time::seconds;
 

@@ -1,3 +1,5 @@
+//! Unit tests of `commands::demo::live`.
+
 use punctual::Namespace;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

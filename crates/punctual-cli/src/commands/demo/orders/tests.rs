@@ -1,3 +1,5 @@
+//! Unit tests of `commands::demo::orders`.
+
 use super::*;
 use punctual::time::{minutes, seconds};
 

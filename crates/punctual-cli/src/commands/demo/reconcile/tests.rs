@@ -1,3 +1,5 @@
+//! Unit tests of `commands::demo::reconcile`.
+
 use super::*;
 use punctual::time::{minutes, seconds};
 

@@ -1,3 +1,5 @@
+//! Unit tests of `commands::serve::config`.
+
 use punctual::time::seconds;
 
 use super::*;

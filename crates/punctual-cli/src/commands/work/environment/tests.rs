@@ -1,3 +1,5 @@
+//! Unit tests of `commands::work::environment`.
+
 use std::ffi::OsString;
 
 use super::{header_variables, hidden, json};

@@ -1,3 +1,5 @@
+//! Unit tests of `commands::work::missing`.
+
 use super::{check, first_word};
 
 #[test]

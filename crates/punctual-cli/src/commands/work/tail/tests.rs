@@ -1,3 +1,5 @@
+//! Unit tests of `commands::work::tail`.
+
 use super::*;
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+//! Unit tests of `commands::work::tree`.
+
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, getpid};
