@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use punctual::Namespace;
 use punctual::time::{ManualClock, Timestamp, seconds, within};
 use punctual_gateway::{Audit, Gateway, Proxy, Registry, Tls};
 use punctual_push::{Maintenance, PushWakeup};
@@ -116,39 +117,14 @@ impl Args {
         };
         let namespace = global.namespace()?;
         let drain = self.drain.or(config.drain()).unwrap_or(DRAIN);
-        let told = self.listen.clone().or(config.listen());
+        let asked = self.listen.clone().or(config.listen());
         let Listen {
             address: listen,
             name,
-        } = told.unwrap_or(USUAL.into());
-        let access = match self.no_auth {
-            true => Access::open(namespace.clone()),
-            false => Access::by(
-                self.token_file.clone(),
-                self.config.clone(),
-                &config,
-                &namespace,
-            )?,
-        };
-        if access.made.is_some() && !listen.ip().is_loopback() {
-            return Err(Failure::usage(format!(
-                "other machines can reach {listen}, which needs a token of your choice"
-            ))
-            .hint("set PUNCTUAL_TOKEN or --token-file, or listen on 127.0.0.1"));
-        }
-        let tls = self.tls_cert.clone().zip(self.tls_key.clone());
-        let tls = match tls.or(config.tls_files()) {
-            Some((cert, key)) => {
-                warn_if_others_can_read(&key);
-                Some(Tls::from_files(&cert, &key)?)
-            }
-            None => None,
-        };
-        for name in access.weak_at(listen.ip(), tls.is_some()) {
-            tracing::warn!(
-                "the token {name} is easy to guess, and other machines can reach {listen} without TLS; use one from `openssl rand -hex 24`, and --tls-cert"
-            );
-        }
+        } = asked.unwrap_or(USUAL.into());
+        let access = self.access(&config, &namespace)?;
+        let tls = self.tls(&config)?;
+        check_tokens(&access, listen, tls.is_some())?;
         let address = match (&global.engine, &config.engine) {
             (None, Some(engine)) => Address::parse(engine)?,
             _ => global.address()?,
@@ -171,21 +147,16 @@ impl Args {
             .guard(self.posting.guard())
             .push_wakeup(push_wakeup.clone())
             .maintenance(maintenance.health());
-        let usual = address.of_files().map(|dir| dir.join(AUDIT));
         if let Some(tls) = &tls {
             gateway = gateway.tls(tls.clone());
         }
-        if let Some(file) = self.audit.clone().or(config.audit_file()).or(usual) {
-            gateway = gateway.audit(Audit::in_file(&file)?);
-        } else if !matches!(address, Address::Memory) {
-            global.output().note(
-                "the audit record is lost when the server ends; name a file with --audit to keep it",
-            );
+        if let Some(audit) = self.audit_record(&config, &address, global.output())? {
+            gateway = gateway.audit(audit);
         }
         if let Some(clock) = clock {
             gateway = gateway.with_test_clock(clock);
         }
-        // Listened for before it is announced: whoever reads the announcement may end it.
+        // Before the announcement: its reader may send a signal at once.
         let mut signals = Signals::new()?;
         let mut hangups = signals::listen(SignalKind::hangup())?;
         let serving = gateway.serve(listen).await?;
@@ -215,24 +186,87 @@ impl Args {
             }
         };
         if let Some(error) = stopped {
-            // Every call answers this error by now: the rest is to be told so, and cut off.
+            // Every call fails with this error by now: requests in flight get it and end.
             let ended = async { tokio::join!(serving.drain(LAST_ANSWERS), connection.unshare()) };
             within(LAST_ANSWERS, ended).await;
             return Err(error.into());
         }
         out.note("shutting down: running requests may finish; a second signal stops at once");
-        tokio::select! {
-            (drained, (), ()) = async {
-                tokio::join!(serving.drain(drain), connection.unshare(), maintenance.end())
-            } => {
-                if !drained {
-                    out.note("requests were aborted: they took too long to finish");
-                }
-            }
-            () = signals.next() => {}
+        let ended = async {
+            tokio::join!(
+                serving.drain(drain),
+                connection.unshare(),
+                maintenance.end()
+            )
+        };
+        let ended = async { ended.await.0 };
+        if first(ended, signals.next()).await == Some(false) {
+            out.note("requests were aborted: they took too long to finish");
         }
         connection.close().await
     }
+
+    /// The tokens of the options and of the file, unless none is needed.
+    fn access(&self, config: &Config, namespace: &Namespace) -> Result<Access> {
+        if self.no_auth {
+            return Ok(Access::open(namespace.clone()));
+        }
+        let (tokens, file) = (self.token_file.clone(), self.config.clone());
+        Access::by(tokens, file, config, namespace)
+    }
+
+    /// The certificate and its key, of the options or else of the file.
+    fn tls(&self, config: &Config) -> Result<Option<Tls>> {
+        let files = self.tls_cert.clone().zip(self.tls_key.clone());
+        let Some((cert, key)) = files.or(config.tls_files()) else {
+            return Ok(None);
+        };
+        warn_if_others_can_read(&key);
+        Ok(Some(Tls::from_files(&cert, &key)?))
+    }
+
+    /// The audit record in its file; `None` if it is kept in memory.
+    fn audit_record(
+        &self,
+        config: &Config,
+        address: &Address,
+        out: Output,
+    ) -> Result<Option<Audit>> {
+        let usual = address.of_files().map(|dir| dir.join(AUDIT));
+        if let Some(file) = self.audit.clone().or(config.audit_file()).or(usual) {
+            return Ok(Some(Audit::in_file(&file)?));
+        }
+        if !matches!(address, Address::Memory) {
+            out.note(
+                "the audit record is lost when the server ends; name a file with --audit to keep it",
+            );
+        }
+        Ok(None)
+    }
+}
+
+/// What the future returns, or `None` if the signal comes first.
+async fn first<T>(future: impl Future<Output = T>, signal: impl Future<Output = ()>) -> Option<T> {
+    tokio::select! {
+        value = future => Some(value),
+        () = signal => None,
+    }
+}
+
+/// Refuses a generated token where other machines can reach the server, and warns of weak ones.
+fn check_tokens(access: &Access, listen: SocketAddr, has_tls: bool) -> Result<()> {
+    if access.made.is_some() && !listen.ip().is_loopback() {
+        return Err(Failure::usage(format!(
+            "other machines can reach {listen}, which needs a token of your choice"
+        ))
+        .hint("set PUNCTUAL_TOKEN or --token-file, or listen on 127.0.0.1"));
+    }
+    for name in access.weak_at(listen.ip(), has_tls) {
+        tracing::warn!(
+            "the token {name} is easy to guess, and other machines can reach {listen} without TLS; use one from `openssl rand -hex 24`, and --tls-cert"
+        );
+    }
+    Ok(())
 }
 
 impl Args {

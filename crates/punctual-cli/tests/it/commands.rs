@@ -189,7 +189,7 @@ fn a_command_that_does_not_exist_is_refused_at_the_start() {
         ("no-such-command --x", "no-such-command is not found"),
         ("./no-such-file", "./no-such-file cannot be run"),
         ("./not-executable.sh x", "chmod +x ./not-executable.sh"),
-        ("echo 'open", "no shell command"),
+        ("echo 'open", "not a shell command"),
     ] {
         let ran = punctual.run(&["work", "jobs", "--until-idle", "--exec", exec]);
         assert!(ran.exits(2).stderr.contains(told), "{exec}");

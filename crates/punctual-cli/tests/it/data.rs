@@ -314,7 +314,7 @@ fn a_directory_is_private_and_doctor_names_one_that_is_not() {
         }
     }
     let said = || punctual.run(&["doctor"]).exits(0).stdout;
-    assert!(said().contains("is for its owner alone"), "{}", said());
+    assert!(said().contains("only the owner can read"), "{}", said());
     let dir = punctual.path("punctual-data");
     set_permissions(&dir, Permissions::from_mode(0o755)).expect("ours");
     let told = said();

@@ -211,7 +211,7 @@ fn doctor_tells_of_functions_that_are_missing_and_newer() {
     says(
         doctor(&server.address()),
         0,
-        &[&*newer, "a newer punctual has been here"],
+        &[&*newer, "a newer punctual uses this server"],
     );
 }
 

@@ -28,8 +28,8 @@ fn queues_are_counted_paused_resumed_and_purged() {
         .run(&["queues", "pause", "mial", "orders"])
         .exits(0);
     assert_eq!(mistyped.stdout, "mial is paused\norders is paused\n");
-    let note = "no job was ever in mial";
-    assert_eq!(mistyped.stderr.matches("no job was ever").count(), 1);
+    let note = "never had a job in mial";
+    assert_eq!(mistyped.stderr.matches("never had a job").count(), 1);
     assert!(mistyped.stderr.contains(note), "{mistyped:?}");
     let again = ["queues", "resume", "mial", "orders"];
     punctual.run(&again).exits(0);

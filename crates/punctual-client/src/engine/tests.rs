@@ -132,8 +132,8 @@ async fn of_what_there_is_too_much_is_told_by_who_refuses_it() {
             r#"{"error":{"code":"too_many_connections"}}"#,
             "connections_per_address",
         ),
-        (r#"{"error":"slow down"}"#, "takes no more now"),
-        ("<h1>slow down</h1>", "takes no more now"),
+        (r#"{"error":"slow down"}"#, "is overloaded"),
+        ("<h1>slow down</h1>", "is overloaded"),
     ] {
         let (engine, gateway) = with_a_silent_gateway(seconds(20)).await;
         let asking = tokio::spawn(async move { engine.info().await.unwrap_err() });

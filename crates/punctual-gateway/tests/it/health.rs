@@ -54,7 +54,7 @@ async fn a_loop_of_the_engine_that_hangs_is_named_until_it_goes_round_again() {
     let (status, told) = asked(&under, OPERATOR).await;
     assert_eq!(status, 503);
     assert!(
-        problems(&told).contains("loop keeper has not gone round for 61s"),
+        problems(&told).contains("loop keeper has not run for 61s"),
         "{told}"
     );
     let loops = json!([{"name": "maintenance", "age_ms": 61_000, "restarts": 2}]);
@@ -185,7 +185,7 @@ async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_hangs()
     let engine = Arc::new(Standin::new(ManualClock::new(START)).holds(Verb::Stats));
     let (under, maintenance) = with_all_duties(&engine, Some(millis(1))).await;
     for name in BESIDE {
-        let told = format!("loop {name} has not gone round");
+        let told = format!("loop {name} has not run");
         let is_red = |status, problems: &str| status == 503 && problems.contains(&told);
         until(&under, &told, is_red).await;
     }

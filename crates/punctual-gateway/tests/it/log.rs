@@ -316,7 +316,7 @@ async fn of_many_sockets_that_cannot_be_told_changes_one_is_logged() {
     let telling = async {
         while told.len() < 5 {
             let lines = log.lines().into_iter();
-            told.extend(lines.filter(|line| line.contains("changes are not told")));
+            told.extend(lines.filter(|line| line.contains("the change feed failed")));
             yield_now().await;
         }
     };

@@ -17,9 +17,8 @@ fn assert_told(reply: &Reply, status: u16, code: &str, message: &str, hint: &str
 }
 
 #[tokio::test]
-async fn the_likeliest_mistakes_are_told_with_what_is_wrong_and_what_to_do() {
+async fn mistakes_in_jobs_get_a_message_and_a_hint() {
     let under = serve().await;
-    let large = " ".repeat((8 << 20) + 1);
     for (method, path, body, status, code, message, hint) in [
         (
             "POST",
@@ -75,6 +74,17 @@ async fn the_likeliest_mistakes_are_told_with_what_is_wrong_and_what_to_do() {
             "method",
             "Allow",
         ),
+    ] {
+        let reply = under.send(method, path, body.to_owned()).await;
+        assert_told(&reply, status, code, message, hint);
+    }
+}
+
+#[tokio::test]
+async fn mistakes_in_routes_and_tokens_get_a_message_and_a_hint() {
+    let under = serve().await;
+    let large = " ".repeat((8 << 20) + 1);
+    for (method, path, body, status, code, message, hint) in [
         (
             "POST",
             "/v1/jobs",
@@ -91,7 +101,7 @@ async fn the_likeliest_mistakes_are_told_with_what_is_wrong_and_what_to_do() {
             422,
             "invalid_input",
             "cursor is \"zzz\"",
-            "begin without one",
+            "omit it to start over",
         ),
         (
             "GET",
@@ -127,7 +137,7 @@ async fn the_likeliest_mistakes_are_told_with_what_is_wrong_and_what_to_do() {
             400,
             "invalid_request",
             "WebSocket",
-            "client of WebSockets",
+            "WebSocket client",
         ),
     ] {
         let reply = under.send(method, path, body.to_owned()).await;
@@ -147,7 +157,7 @@ async fn the_likeliest_mistakes_are_told_with_what_is_wrong_and_what_to_do() {
             &reply,
             401,
             "unauthorized",
-            "no token",
+            "no valid token",
             "Authorization: Bearer",
         );
     }
