@@ -80,6 +80,9 @@ fn where_there_is_no_record_it_is_said() {
     punctual.run(&["audit"]).exits(3);
     punctual.run(&["audit", "--file", "none.jsonl"]).exits(3);
     let memory = punctual.run(&["audit", "--engine", "memory:"]).exits(2);
-    assert!(memory.stderr.contains("keeps no audit record"), "{memory:?}");
+    assert!(
+        memory.stderr.contains("keeps no audit record"),
+        "{memory:?}"
+    );
     punctual.run(&["audit", "--since", "yesterday"]).exits(2);
 }

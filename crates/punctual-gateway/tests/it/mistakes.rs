@@ -88,7 +88,7 @@ async fn mistakes_in_routes_and_tokens_get_a_message_and_a_hint() {
         (
             "POST",
             "/v1/jobs",
-            &large,
+            large.as_str(),
             413,
             "body_too_large",
             "8388608",
@@ -123,7 +123,7 @@ async fn mistakes_in_routes_and_tokens_get_a_message_and_a_hint() {
         ),
         (
             "GET",
-            &format!("/v1/jobs/{ID}"),
+            &*format!("/v1/jobs/{ID}"),
             "",
             404,
             "not_found",
