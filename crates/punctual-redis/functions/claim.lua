@@ -73,7 +73,7 @@ local function take_listed(take, r, id, raw)
     r.c[READY], S.lost = max(0, r.c[READY] - 1), true
     return true
   end
-  if byte(raw) == 1 then
+  if byte(raw) == %TAG_PLAIN% then
     if not fits(take, raw) then return false end
     add(take, r, id, raw)
     return true
@@ -94,7 +94,7 @@ local function take_overflow(take, r, lane, member)
   local kind, rest = sub(member, 22, 22), sub(member, 23)
   local id = kind == 'J' and rest or Group.candidate(r, rest, lane)
   local raw = id and Job.raw(id)
-  if not raw or byte(raw) > 2 then -- its record was deleted by somebody else: its place goes too, and holds up no others
+  if not raw or byte(raw) > %TAG_WAITING% then -- its record was deleted by somebody else: its place goes too, and holds up no others
     Line.overflow_remove(r, lane, member)
     S.lost = true
     if kind == 'J' or Group.lost(r, rest, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
@@ -117,7 +117,7 @@ local function all_plain(take, r, ids, records, n)
   local size, rows = 0, {}
   for i = 1, n do
     local raw = records[i]
-    if not raw or byte(raw) ~= 1 then return false end
+    if not raw or byte(raw) ~= %TAG_PLAIN% then return false end
     size, rows[i] = size + #raw, r
   end
   if size > take.bytes then return false end
@@ -149,7 +149,7 @@ local function take_lane(take, r, lane, most)
       local at, s = 1, 1
       while (at <= n or s <= #overflow) and room() > 0 do
         local raw = records[at]
-        local first = raw and '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29)
+        local first = raw and '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%)
         if s <= #overflow and (not raw or below(sub(overflow[s], 1, 21), first)) then
           if not take_overflow(take, r, lane, overflow[s]) then break end
           s = s + 1
@@ -199,7 +199,7 @@ local function open_lease(take, alone, call_)
   lo, hi = '\255', ''
   for i = 1, n do
     local raw, r = records[i], rows[i]
-    local due8 = sub(raw, 12, 19) -- over priorities and overflow sets the first is not the least
+    local due8 = sub(raw, %REC_DUE%) -- over priorities and overflow sets the first is not the least
     lengths[i] = #raw
     if below(due8, lo) then lo = due8 end
     if below(hi, due8) then hi = due8 end
@@ -252,7 +252,7 @@ end
 local function lease_of_plain(r, call_)
   local first = plain_lane(r, call_.limit)
   if not first then return nil end
-  local all, n, size, lo, hi, runs, mixed = Line.take_unseen(r, first, call_.limit, call_.max_bytes, call_.limit >= UNSEEN_MIN and call_.flags >= 32)
+  local all, n, size, lo, hi, runs, mixed = Line.take_unseen(r, first, call_.limit, call_.max_bytes, call_.limit >= UNSEEN_MIN and call_.flags >= %CLAIM_BUNDLES%)
   if not all then return nil end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
@@ -260,7 +260,7 @@ local function lease_of_plain(r, call_)
     for _, run in ipairs(runs) do Bundle.take_out(run.no, run.from, run.n, run.of) end
     runs = nil
   end
-  local may_be_unseen = floor(call_.flags / 8) % 2 == 1
+  local may_be_unseen = floor(call_.flags / %CLAIM_READS%) % 2 == 1
   local lease = plain_lease(call_, r, all, n, lo, hi, runs)
   lease.unread = not (may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES)) and n or nil
   lease.full = n >= call_.limit
@@ -325,10 +325,10 @@ local function read_call(blob)
   end
   if at > #blob + 1 or #blob - at >= RECORD_MAX then refuse('invalid_input', 'the call is cut short, or its worker record is over 64 KiB') end
   Check.lease_duration(lease_duration)
-  local is_small = limit < UNSEEN_MIN and #queues == 1 and floor(flags / 8) % 2 == 1 and flags % 4 == 0
+  local is_small = limit < UNSEEN_MIN and #queues == 1 and floor(flags / %CLAIM_READS%) % 2 == 1 and flags % %CLAIM_WOKEN% == 0
   return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease_duration = lease_duration, limit = limit, max_bytes = max_bytes,
-    flags = flags, woken = floor(flags / 4) % 2 == 1, stays = floor(flags / 16) % 2 == 1,
-    may_be_alone = floor(flags / 64) % 2 == 1, queues = queues, record = sub(blob, at), asks = is_small and flags < 64 and queues[1] or nil}
+    flags = flags, woken = floor(flags / %CLAIM_WOKEN%) % 2 == 1, stays = floor(flags / %CLAIM_RETURNS%) % 2 == 1,
+    may_be_alone = floor(flags / %CLAIM_SUSPECTS%) % 2 == 1, queues = queues, record = sub(blob, at), asks = is_small and flags < %CLAIM_SUSPECTS% and queues[1] or nil}
 end
 
 -- Takes what a call asks for, by priority and turn: its lease.
@@ -401,7 +401,7 @@ local function claim(call_)
     rows[i] = Row.of(call_.queues[i])
     Shard.may_count(rows[i])
   end
-  local alone, turns = flags % 2 == 1, floor(flags / 2) % 2 == 1
+  local alone, turns = flags % 2 == 1, floor(flags / %CLAIM_TURNS%) % 2 == 1
   local again = S.fetched['n' .. call_.worker .. call_.nonce]
   local lease, unseen, ends
   if again and Lease.load(again) then
@@ -463,7 +463,7 @@ local function claim_alike(calls, first, heads, leases)
   if not all then return 0 end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
-  local at, unseen, left = 1, floor(lead.flags / 8) % 2 == 1 and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
+  local at, unseen, left = 1, floor(lead.flags / %CLAIM_READS%) % 2 == 1 and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
   local wake = left and S.now or Leader.wake_at({r})
   r.notify = left and 2 or nil
   for k = first, last do Leader.resign(calls[k].worker, {r}, left and 0 or wake) end

@@ -52,7 +52,7 @@ local EXAMINE = '\255\0\0'
 
 -- How a job of a record moves: plain ones unseen.
 local function manner(tag, prio, size)
-  return tag == 1 and size < 65536 and char(prio) .. pack('>I2', size) or EXAMINE
+  return tag == %TAG_PLAIN% and size < 65536 and char(prio) .. pack('>I2', size) or EXAMINE
 end
 
 local function member_of(j)
@@ -140,12 +140,12 @@ function Due.add_plain(r, dues, ids, records, seq)
   local prio
   for i = 1, #ids do
     local record = records[i]
-    local is_prio = byte(record, 30)
+    local is_prio = byte(record, %REC_PRIORITY%)
     if #record ~= size or is_prio ~= prio then
       size, prio = #record, is_prio
       how = manner(1, prio, size)
     end
-    members[i] = (seq or sub(record, 2, 11)) .. sub(record, 28, 29) .. ids[i] .. how
+    members[i] = (seq or sub(record, %REC_STAMP%)) .. sub(record, %REC_IDX%) .. ids[i] .. how
   end
   add_many(r, dues, members, ids)
 end
@@ -156,7 +156,7 @@ end
 
 -- Whether a record is of a queue: what was deleted here may have come again in another one under its id.
 local function is_of(r, raw)
-  local at = byte(raw) == 1 and 32 or 36 + unp('>I4', raw, 32)
+  local at = byte(raw) == %TAG_PLAIN% and 32 or 36 + unp('>I4', raw, %REC_BODY%)
   return sub(raw, at + 1, at + byte(raw, at)) == r.name
 end
 
@@ -179,10 +179,10 @@ local function spread(r, now_)
   for i = 1, #ids do
     local raw = records[i]
     if not is_stale(r, tonum(number), left, ids[i]) then
-      local due = raw and byte(raw) <= 2 and at8(raw, 12)
+      local due = raw and byte(raw) <= %TAG_WAITING% and at8(raw, %REC_DUE_AT%)
       if due and floor(due / WIDTH) == tonum(number) and is_of(r, raw) then
         items[2 * live + 1] = fmt('%d', due)
-        items[2 * live + 2] = sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i] .. manner(byte(raw), byte(raw, 30), #raw)
+        items[2 * live + 2] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i] .. manner(byte(raw), byte(raw, %REC_PRIORITY%), #raw)
         live = live + 1
       elseif not raw then -- its record was deleted by somebody else
         r.c[SCHEDULED], S.lost = max(0, r.c[SCHEDULED] - 1), true
@@ -301,10 +301,10 @@ local function entries(r, number, from, to)
   local records = get_many(S.k.b, ids)
   for i = 1, #ids do
     local raw = records[i]
-    local due = raw and byte(raw) <= 2 and not seen[ids[i]] and at8(raw, 12)
+    local due = raw and byte(raw) <= %TAG_WAITING% and not seen[ids[i]] and at8(raw, %REC_DUE_AT%)
     if due and due >= r.hot_until and floor(due / WIDTH) == number and is_of(r, raw) then
       seen[ids[i]] = true
-      found[#found + 1] = {due, sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i], from + i}
+      found[#found + 1] = {due, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i], from + i}
     end
   end
   return found, #ids

@@ -9,11 +9,11 @@ local function move(j, change)
   change(j)
   Job.save(j)
   Place.put(j)
-  return j.tag == 3 and HELD or j.due > S.now and SCHEDULED or READY
+  return j.tag == %TAG_HELD% and HELD or j.due > S.now and SCHEDULED or READY
 end
 
 local function edit_tombstone(id, raw, action, dry)
-  local state = byte(raw, 18) % 8
+  local state = byte(raw, %TOMB_STATE%) % 8
   if action == 0 and state == CANCELLED then return ALREADY end
   if action ~= 5 then return WRONG_STATE, state end
   if not dry then
@@ -47,14 +47,14 @@ end
 local function set_due(j, due8)
   if not j.ext.rd then j.ext.rd = j.due8 end
   j.due8, j.due, j.ext.fr = due8, unp('>I8', due8), nil
-  if j.tag == 1 then j.tag = 2 end
+  if j.tag == %TAG_PLAIN% then j.tag = %TAG_WAITING% end
 end
 
 -- One job's edit; answers a verdict and a state or id.
 function Edit.one(id, action, map, dry)
   local raw = Job.raw(id)
   if not raw then return NOT_FOUND end
-  if byte(raw) >= 7 then
+  if byte(raw) >= %TAG_TOMBSTONE% then
     raw = Settled.tombstone(id, raw)
     if not raw or not Settled.tombstone_counts(raw) then return NOT_FOUND end
     return edit_tombstone(id, raw, action, dry)
@@ -62,17 +62,17 @@ function Edit.one(id, action, map, dry)
   local j = Job.parse(id, raw)
   if Settled.expire_if_late(j) then return Edit.one(id, action, map, dry) end
   local state, p = j.tag, nil
-  if j.tag < 3 then
+  if j.tag < %TAG_HELD% then
     p = j.due <= S.now and Lease.of(j) or nil
     state = p and ACTIVE or j.due > S.now and SCHEDULED or READY
-  elseif j.tag == 3 then
+  elseif j.tag == %TAG_HELD% then
     state = HELD
   end
   if state == ACTIVE then
     if action ~= 0 then return JOB_ACTIVE end
     if not dry and not j.ext.cr then
       j.ext.cr = 1
-      if j.tag == 1 then j.tag = 2 end
+      if j.tag == %TAG_PLAIN% then j.tag = %TAG_WAITING% end
       Job.save(j)
       Lease.ask_cancel(p, id)
       changed(id, j.q, ACTIVE)
@@ -86,7 +86,7 @@ function Edit.one(id, action, map, dry)
     return DONE, CANCELLED
   elseif action == 1 and pending then
     local due8 = map.due8
-    if dry then return DONE, j.tag == 3 and HELD or unp('>I8', due8) > S.now and SCHEDULED or READY end
+    if dry then return DONE, j.tag == %TAG_HELD% and HELD or unp('>I8', due8) > S.now and SCHEDULED or READY end
     return DONE, move(j, function() set_due(j, due8) end)
   elseif action == 2 and pending and not j.ext.fo then
     if not dry and state ~= READY then

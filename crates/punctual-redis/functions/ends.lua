@@ -24,7 +24,7 @@ end
 
 -- The kind as an entry has it, of a record.
 local function kind_of(raw)
-  local at = byte(raw) > 1 and 36 + unp('>I4', raw, 32) or 32
+  local at = byte(raw) > %TAG_PLAIN% and 36 + unp('>I4', raw, %REC_BODY%) or 32
   local ql = byte(raw, at)
   local kl = byte(raw, at + ql + 1)
   local kind = sub(raw, at + ql + 2, at + ql + 1 + kl)
@@ -44,7 +44,7 @@ function Ends.kinds(ids, n, records)
   end
   for i = 1, n - from do
     local raw, last = raws[i], #runs
-    local kind = raw and byte(raw) < 7 and kind_of(raw) or ''
+    local kind = raw and byte(raw) < %TAG_TOMBSTONE% and kind_of(raw) or ''
     if last > 0 and runs[last] == kind then
       runs[last - 1] = runs[last - 1] + 1
     else

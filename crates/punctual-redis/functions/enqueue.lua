@@ -37,7 +37,7 @@ local function first_of(r, lane, k)
     if n > 0 then Line.unpop(r, lane, ids, stamps, 1) end
     for i = 1, n do
       local raw = records[i]
-      found[i] = {'\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29), ids[i]}
+      found[i] = {'\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%), ids[i]}
     end
   end
   if (r.X[lane] or 0) > 0 then
@@ -95,7 +95,7 @@ local function import(j, past)
   for _, key in ipairs({'a', 'f', 'c', 's', 'fi', 'er', 're', 'po', 'cd', 'dr', 'sp', 'en', 'at', 'lg'}) do e[key] = past[key] end
   if type(e.s) == 'string' then e.s = at8(e.s) end
   if type(e.fi) == 'string' then e.fi = at8(e.fi) end
-  e.fi = j.tag > 3 and min(e.fi or S.now, S.now) or nil
+  e.fi = j.tag > %TAG_HELD% and min(e.fi or S.now, S.now) or nil
   if past.ex and past.ex ~= (j.opts.ex or '') then e.ex = past.ex end
   e.w = held and past.w or nil
   if past.st == ACTIVE then e.fr = 1 end
@@ -112,7 +112,7 @@ local function store(j, late, follows)
   if past then
     import(j, past)
     if follows then j.tag, j.ext.fo = 3, follows end
-    if j.tag > 3 then return Settled.keep(j, j.ext.fi) end
+    if j.tag > %TAG_HELD% then return Settled.keep(j, j.ext.fi) end
   end
   Job.save(j)
   if o.g then Group.member(r, j, true) end
@@ -123,7 +123,7 @@ local function store(j, late, follows)
     Unique.take(j)
   end
   Place.watch_expiry(j)
-  if j.tag == 3 or past or o.g or j.due > S.now or is_suspect(j) then
+  if j.tag == %TAG_HELD% or past or o.g or j.due > S.now or is_suspect(j) then
     Place.put(j)
   elseif r.head > 0 and r.head <= S.now then -- a pile is being moved: behind it
     Due.add(r, j)
@@ -138,7 +138,7 @@ end
 -- One job's enqueue; effects are not bounded by max_pending. Answers verdict, due, late, other id.
 function Enqueue.one(id, due8, late, spec, bounded)
   local raw = Job.raw(id)
-  if raw and byte(raw) >= 7 then
+  if raw and byte(raw) >= %TAG_TOMBSTONE% then
     raw = Settled.tombstone(id, raw)
     if not raw or not Settled.tombstone_counts(raw) then
       call('HDEL', S.k.b, id) -- nothing may be stored in its place
@@ -148,8 +148,8 @@ function Enqueue.one(id, due8, late, spec, bounded)
   end
   if raw then
     local first_due, first_late, hash
-    if byte(raw) == 7 then
-      first_due, hash, first_late = sub(raw, 2, 9), sub(raw, 10, 17), byte(raw, 18) >= 8
+    if byte(raw) == %TAG_TOMBSTONE% then
+      first_due, hash, first_late = sub(raw, %TOMB_DUE%), sub(raw, %TOMB_HASH%), byte(raw, %TOMB_STATE%) >= 8
     else
       local known = Job.parse(id, raw)
       first_due, hash, first_late = known.ext.rd or known.due8, known.hash, known.ext.la == 1

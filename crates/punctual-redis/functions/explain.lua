@@ -96,9 +96,9 @@ local function never_released(names, out)
     local id = named(names[i])
     local raw = id and Job.raw(id)
     local state = nil
-    if raw and byte(raw) >= 7 then
+    if raw and byte(raw) >= %TAG_TOMBSTONE% then
       raw = Settled.tombstone(id, raw)
-      if raw and Settled.tombstone_counts(raw) then state = byte(raw, 18) % 8 end
+      if raw and Settled.tombstone_counts(raw) then state = byte(raw, %TOMB_STATE%) % 8 end
     elseif raw then
       local parent = Job.parse(id, raw)
       state = parent.tag

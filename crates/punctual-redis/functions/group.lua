@@ -56,7 +56,7 @@ function Group.head(r, group, prio)
 end
 
 -- Whether a job that is there waits or runs in a group.
-local function is_of(j, r, group) return j and j.tag < 3 and j.q == r.name and j.opts.g == group end
+local function is_of(j, r, group) return j and j.tag < %TAG_HELD% and j.q == r.name and j.opts.g == group end
 
 local function wanted_lanes(r, group, row)
   local lanes = {}

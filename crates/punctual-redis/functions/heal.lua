@@ -9,7 +9,7 @@ local STEP, STEPS = 100, 3 -- entries of a step, steps of a call
 local function lost_of(ids)
   local raws, out = Job.raws(ids), {}
   for i = 1, #ids do
-    if not raws[i] or byte(raws[i]) > 6 then out[#out + 1] = i end
+    if not raws[i] or byte(raws[i]) > %TAG_DEAD% then out[#out + 1] = i end
   end
   return out
 end

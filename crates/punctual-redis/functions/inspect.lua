@@ -13,14 +13,14 @@ function Inspect.digits(text)
 end
 
 local function seen_state(j)
-  if j.tag > 3 then return j.tag end
-  local p = j.tag < 3 and j.due <= S.now and Lease.of(j) or nil
+  if j.tag > %TAG_HELD% then return j.tag end
+  local p = j.tag < %TAG_HELD% and j.due <= S.now and Lease.of(j) or nil
   if p then return ACTIVE, p end
   if Job.has_expired(j) then
     j.tag, j.ext.cd, j.ext.fi, j.ext.fr = CANCELLED, 1, S.now, nil
     return CANCELLED
   end
-  return j.tag == 3 and HELD or j.due > S.now and SCHEDULED or READY
+  return j.tag == %TAG_HELD% and HELD or j.due > S.now and SCHEDULED or READY
 end
 
 -- A view of a job in a state.
@@ -48,7 +48,7 @@ function Inspect.get(base, blob)
     local id = not S.empty and Inspect.resolve(target)
     local raw = id and Job.raw(id)
     Job.check(raw)
-    if raw and byte(raw) >= 7 then
+    if raw and byte(raw) >= %TAG_TOMBSTONE% then
       raw = Settled.tombstone(id, raw)
       if raw and Settled.tombstone_counts(raw) then views[i] = id .. '\7' .. raw end
     elseif raw then
@@ -144,7 +144,7 @@ end
 local function first_key(one)
   local ids, records = Line.live(one)
   local raw = records[1]
-  return raw and '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[1]
+  return raw and '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[1]
 end
 
 -- The last chunk of a list that begins at or before a key: chunks are in order, so halving finds it.
@@ -177,7 +177,7 @@ function Inspect.lane(r, lane, after, limit)
       for i = 1, #ids do
         local raw = records[i]
         if Line.is_live(raw, stamps[i]) then
-          local own = '\1' .. sub(raw, 12, 19) .. sub(raw, 2, 11) .. sub(raw, 28, 29) .. ids[i]
+          local own = '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i]
           if not after or below(after, own) then found[#found + 1] = {own, ids[i], raw} end
         end
       end
@@ -251,7 +251,7 @@ local function all_ids(cursor, limit)
     for i = 1, #found, 2 do
       local id = found[i]
       local raw = found[i + 1]
-      if not seen[id] and (byte(raw) < 7 or byte(raw) == 9 and Bundle.is_open(id, raw)) then
+      if not seen[id] and (byte(raw) < %TAG_TOMBSTONE% or byte(raw) == %TAG_BUNDLE_REF% and Bundle.is_open(id, raw)) then
         if #out == limit then return out, limit, at .. ':' .. concat(answered) end
         seen[id], answered[#answered + 1] = true, id
         out[#out + 1] = {id}
@@ -348,7 +348,7 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
       k = k + 1
       raw = records[k]
     end
-    if raw and byte(raw) < 7 then
+    if raw and byte(raw) < %TAG_TOMBSTONE% then
       local j = Job.parse(id, raw)
       local is, p = seen_state(j)
       if (by ~= 1 or is == state) and passes(f, j, is) then jobs[#jobs + 1] = {j, is, p} end

@@ -398,7 +398,7 @@ end
 
 -- Makes a job that was active, and has left its lease, ready at the front of its line.
 function Lease.return_to_front(j)
-  j.tag = 2
+  j.tag = %TAG_WAITING%
   j.ext.fr = 1
   Job.save(j)
   if j.opts.g then Group.ended(Row.of(j.q), j, false) end

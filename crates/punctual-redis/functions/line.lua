@@ -35,7 +35,7 @@ function Line.push(r, lane, ids, kind, sizes, lo, hi)
       size = size * (last - from + 1)
     end
     local head = stamp10 .. (size > 16777215 and '\0\0\0\0' or char(kind) .. pack('>I3', size))
-    if kind == 2 and byte(head, 11) == 2 then head = head .. lo .. hi end
+    if kind == 2 and byte(head, %CHUNK_KIND%) == %CHUNK_MOVED% then head = head .. lo .. hi end
     chunks[#chunks + 1] = head .. (from == last and ids[from] or concat(ids, '', from, last))
   end
   call_many('RPUSH', list_of(r, lane), chunks)
@@ -57,11 +57,11 @@ function Line.push_bundles(r, lane, bundles)
 end
 
 -- Where the ids of a chunk begin.
-local function ids_from(chunk) return byte(chunk, 11) == 2 and 31 or 15 end
+local function ids_from(chunk) return byte(chunk, %CHUNK_KIND%) == %CHUNK_MOVED% and 31 or 15 end
 Line.ids_from = ids_from
 
 local function count_of(chunk)
-  if byte(chunk, 11) == 3 then return (unp('>I2', chunk, 18)) end
+  if byte(chunk, %CHUNK_KIND%) == %CHUNK_BUNDLE% then return (unp('>I2', chunk, 18)) end
   return (#chunk - ids_from(chunk) + 1) / 16
 end
 
@@ -73,7 +73,7 @@ end
 
 -- A chunk with its ids in it.
 function Line.spelt(chunk)
-  if byte(chunk, 11) ~= 3 then return chunk end
+  if byte(chunk, %CHUNK_KIND%) ~= %CHUNK_BUNDLE% then return chunk end
   return sub(chunk, 1, 10) .. '\1' .. sub(chunk, 12, 14) .. Bundle.ids(run_of(chunk))
 end
 
@@ -109,10 +109,10 @@ end
 function Line.is_live(raw, stamp10)
   if not raw then return false end
   local tag = byte(raw)
-  if tag > 2 or below(stamp10, sub(raw, 2, 11)) then return false end
-  if tag == 1 then return true end
-  local length = unp('>I4', raw, 32)
-  return length == 0 or not mp.unpack(sub(raw, 36, 35 + length)).l
+  if tag > %TAG_WAITING% or below(stamp10, sub(raw, %REC_STAMP%)) then return false end
+  if tag == %TAG_PLAIN% then return true end
+  local length = unp('>I4', raw, %REC_BODY%)
+  return length == 0 or not mp.unpack(sub(raw, %REC_EXT%, 35 + length)).l
 end
 
 -- The live ones of a chunk: ids and records, and the chunk with its ids in it.
@@ -142,7 +142,7 @@ local function tidy(r, lane)
   local n, left, _, whole = count_of(one), Line.live(one)
   if #left == n then return end
   r.T[lane] = max(0, r.T[lane] - (n - #left))
-  if #left > 0 and byte(one, 11) == 3 then Bundle.take_out(run_of(one)) end -- the chunk tells of no bundle any more
+  if #left > 0 and byte(one, %CHUNK_KIND%) == %CHUNK_BUNDLE% then Bundle.take_out(run_of(one)) end -- the chunk tells of no bundle any more
   call('LSET', key, at, #left > 0 and sub(whole, 1, ids_from(whole) - 1) .. concat(left) or '')
   if #left > 0 then return end
   call('LREM', key, 1, '')
@@ -207,7 +207,7 @@ local function put_back(key, chunk, first, n)
   n = n or all - first
   if n < all then
     local head = sub(chunk, 1, 11) .. pack('>I3', floor(unp('>I3', chunk, 12) * n / all))
-    if byte(chunk, 11) == 3 then
+    if byte(chunk, %CHUNK_KIND%) == %CHUNK_BUNDLE% then
       local from, _, of = unp('>I2I2I2', chunk, 16)
       chunk = head .. sub(chunk, 15, 15) .. pack('>I2I2I2', from + first, n, of)
     else
@@ -246,7 +246,7 @@ local function take_chunks(r, lane, want, in_bundles)
       local first = 0
       if open then one, first = open[1], open[2] else one = found[p] end
       local n = count_of(one) - first
-      if not in_bundles and byte(one, 11) == 3 then
+      if not in_bundles and byte(one, %CHUNK_KIND%) == %CHUNK_BUNDLE% then
         local no, from, _, of_n = run_of(one)
         if Bundle.take_out(no, from + first, n, of_n) then
           one = Line.spelt(one)
@@ -361,9 +361,9 @@ function Line.first_due(r, lane)
   for at = 0, STALE_CHUNKS do
     local one = call('LINDEX', list_of(r, lane), at)
     if not one then return nil end
-    if at == STALE_CHUNKS then return at8(one, byte(one, 11) == 2 and 15 or 1) end
+    if at == STALE_CHUNKS then return at8(one, byte(one, %CHUNK_KIND%) == %CHUNK_MOVED% and 15 or 1) end
     local _, records = Line.live(one)
-    if records[1] then return at8(records[1], 12) end
+    if records[1] then return at8(records[1], %REC_DUE_AT%) end
   end
 end
 

@@ -6,7 +6,7 @@ local function held_set(r) return S.base .. ':h:' .. r.name end
 -- Puts a pending job where it belongs. Its record is saved before.
 function Place.put(j)
   local r = Row.of(j.q)
-  if j.tag == 3 then
+  if j.tag == %TAG_HELD% then
     call('ZADD', held_set(r), 0, Job.seq(j) .. j.id)
     r.c[HELD], r.rest = r.c[HELD] + 1, nil
     changed(j.id, j.q, HELD)
@@ -23,7 +23,7 @@ end
 -- Takes a pending job out of where it stands; to be saved afterwards, if it lives on.
 function Place.out(j)
   local r = Row.of(j.q)
-  if j.tag == 3 then
+  if j.tag == %TAG_HELD% then
     call('ZREM', held_set(r), Job.seq(j) .. j.id)
     r.c[HELD], r.rest = r.c[HELD] - 1, nil
   elseif not Due.remove(r, j) then -- a due job may not have been moved yet: where it lies decides

@@ -15,9 +15,9 @@ local function cancel_plain(r, ids, records)
     local id, raw = ids[i], records[i]
     Bundle.leave(id)
     kv[2 * i - 1], kv[2 * i] = id, '\5' .. sub(raw, 2, 31) .. middle .. sub(raw, 32)
-    order[2 * i - 1], order[2 * i] = finished, sub(raw, 2, 11) .. sub(raw, 28, 29) .. id
+    order[2 * i - 1], order[2 * i] = finished, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
     ends[2 * i - 1], ends[2 * i] = till, id
-    bytes = bytes + Job.payload_bytes(raw, 32, byte(raw, 31)) + 256
+    bytes = bytes + Job.payload_bytes(raw, 32, byte(raw, %REC_FLAGS%)) + 256
     changed(id, r.name, CANCELLED)
   end
   call_many('HSET', S.k.b, kv)
@@ -40,9 +40,9 @@ local function apart(ids, records)
   local plain, raws, others, gone = {}, {}, {}, 0
   for i = 1, #ids do
     local raw = records[i]
-    if not raw or byte(raw) > 2 then
+    if not raw or byte(raw) > %TAG_WAITING% then
       gone = gone + 1
-    elseif byte(raw) == 1 and byte(raw, 31) < 2 then
+    elseif byte(raw) == %TAG_PLAIN% and byte(raw, %REC_FLAGS%) < 2 then
       plain[#plain + 1], raws[#raws + 1] = ids[i], raw
     else
       others[#others + 1] = ids[i]
@@ -141,7 +141,7 @@ function Edit.purge(q, limit, cursor)
       local found = Inspect.by_state(r, nth == 1 and HELD or READY, after, each, true)
       for _, one in ipairs(found) do
         local j = Job.load(one[1])
-        if j and j.tag <= 3 then
+        if j and j.tag <= %TAG_HELD% then
           matched = matched + 1
           Settled.cancel_waiting(j, 3)
         elseif not j then

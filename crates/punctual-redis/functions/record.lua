@@ -14,19 +14,19 @@ end
 
 -- Refuses what is there under an id if this library cannot tell what it is.
 function Job.check(raw)
-  if raw and byte(raw) > 9 then refuse_tag() end
+  if raw and byte(raw) > %TAG_BUNDLE_REF% then refuse_tag() end
 end
 
 -- Takes a record apart.
 function Job.parse(id, raw)
   local tag = byte(raw)
-  if tag > 6 then refuse_tag() end
-  local j = {id = id, tag = tag, enq8 = sub(raw, 2, 9), sub2 = sub(raw, 10, 11), due8 = sub(raw, 12, 19),
-    hash = sub(raw, 20, 27), idx2 = sub(raw, 28, 29), prio = byte(raw, 30), sflags = byte(raw, 31)}
+  if tag > %TAG_DEAD% then refuse_tag() end
+  local j = {id = id, tag = tag, enq8 = sub(raw, %REC_ENQUEUED%), sub2 = sub(raw, %REC_SUB%), due8 = sub(raw, %REC_DUE%),
+    hash = sub(raw, %REC_HASH%), idx2 = sub(raw, %REC_IDX%), prio = byte(raw, %REC_PRIORITY%), sflags = byte(raw, %REC_FLAGS%)}
   local at = 32
-  if tag > 1 then
-    local length = unp('>I4', raw, 32)
-    j.ext = length > 0 and mp.unpack(sub(raw, 36, 35 + length)) or {}
+  if tag > %TAG_PLAIN% then
+    local length = unp('>I4', raw, %REC_BODY%)
+    j.ext = length > 0 and mp.unpack(sub(raw, %REC_EXT%, 35 + length)) or {}
     at = 36 + length
   else
     j.ext = {}
@@ -73,8 +73,8 @@ function Job.bytes(j, without_payload)
   local tail = without_payload and sub(j.tail, 1, j.cut) or j.tail
   local head = j.enq8 .. j.sub2 .. j.due8 .. j.hash .. j.idx2 .. char(j.prio, j.sflags)
   local bare = next(j.ext) == nil
-  if j.tag == 1 and bare and j.sflags < 2 then return '\1' .. head .. tail end
-  if j.tag == 1 then j.tag = 2 end
+  if j.tag == %TAG_PLAIN% and bare and j.sflags < 2 then return '\1' .. head .. tail end
+  if j.tag == %TAG_PLAIN% then j.tag = %TAG_WAITING% end
   local ext = bare and '\128' or mp.pack(j.ext)
   return char(j.tag) .. head .. pack('>I4', #ext) .. ext .. tail
 end
@@ -82,7 +82,7 @@ end
 -- What there is under an id, a record or a tombstone, be it in a bundle; false if nothing.
 function Job.raw(id)
   local raw = call('HGET', S.k.b, id)
-  return raw and byte(raw) == 9 and Bundle.read(id, raw) or raw and byte(raw) ~= 9 and raw
+  return raw and byte(raw) == %TAG_BUNDLE_REF% and Bundle.read(id, raw) or raw and byte(raw) ~= %TAG_BUNDLE_REF% and raw
 end
 
 -- The same for any number of ids.
@@ -90,7 +90,7 @@ function Job.raws(ids)
   local raws = get_many(S.k.b, ids)
   for i = 1, #ids do
     local raw = raws[i]
-    if raw and byte(raw) == 9 then raws[i] = Bundle.read(ids[i], raw) end
+    if raw and byte(raw) == %TAG_BUNDLE_REF% then raws[i] = Bundle.read(ids[i], raw) end
   end
   return raws
 end
@@ -114,7 +114,7 @@ end
 -- The record of an id that is no tombstone; nil if there is none.
 function Job.load(id)
   local raw = Job.raw(id)
-  if raw and byte(raw) < 7 then return Job.parse(id, raw) end
+  if raw and byte(raw) < %TAG_TOMBSTONE% then return Job.parse(id, raw) end
 end
 
 local SNOOZE, RELEASED, CRASHED = 2, 5, 6
@@ -190,8 +190,8 @@ end
 
 -- The state now; `active` as Lease.of tells it is asked only for a job that is due.
 function Job.state(j)
-  if j.tag == 3 then return HELD end
-  if j.tag > 3 then return j.tag end
+  if j.tag == %TAG_HELD% then return HELD end
+  if j.tag > %TAG_HELD% then return j.tag end
   if j.due > S.now then return SCHEDULED end
   return Lease.of(j) and ACTIVE or READY
 end

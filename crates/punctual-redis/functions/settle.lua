@@ -136,20 +136,20 @@ local function read_leases(blob)
           end
           at = at + 8
         end
-        if floor(has / 2) % 2 == 1 then
+        if floor(has / %HAS_RESULT%) % 2 == 1 then
           local length = unp('>I4', blob, at)
           s.result, at = sub(blob, at + 4, at + 3 + length), at + 4 + length
         end
-        if floor(has / 4) % 2 == 1 then
+        if floor(has / %HAS_ERROR%) % 2 == 1 then
           local length = unp('>I4', blob, at)
           s.error, at = sub(blob, at + 4, at + 3 + length), at + 4 + length
           if not Check.is_utf8(s.error) then refuse('invalid_input', 'error is no UTF-8; send text index=' .. jobs + i - 1) end
         end
-        if floor(has / 8) % 2 == 1 then
+        if floor(has / %HAS_STOPPED%) % 2 == 1 then
           s.stopped, at = unp('>B', blob, at)
           if s.stopped > 3 then refuse('invalid_input', 'stopped is out of range; use 0 to 3 index=' .. jobs + i - 1) end
         end
-        if floor(has / 16) % 2 == 1 then
+        if floor(has / %HAS_EFFECTS%) % 2 == 1 then
           local n = unp('>I2', blob, at)
           s.effects, at, more = {}, at + 2, more + n
           Check.count(jobs + p.n + more)
@@ -159,7 +159,7 @@ local function read_leases(blob)
             check_effect(kind, s.effects[e][2], jobs + i - 1)
           end
         end
-        if floor(has / 32) % 2 == 1 then
+        if floor(has / %HAS_LOG%) % 2 == 1 then
           local length = unp('>I4', blob, at)
           s.log, at = Check.lines(sub(blob, at + 4, at + 3 + length)), at + 4 + length
         end
@@ -176,10 +176,10 @@ end
 
 -- Whether a settlement is one that was taken before.
 local function is_repeated(id, raw, token, attempt)
-  raw = raw and byte(raw) == 8 and Settled.tombstone(id, raw) or raw
+  raw = raw and byte(raw) == %TAG_TOMBSTONE_REF% and Settled.tombstone(id, raw) or raw
   if not raw then return false end
-  if byte(raw) >= 7 then
-    return Settled.tombstone_counts(raw) and unp('>I4', raw, 27) == attempt and sub(raw, 31, 42) == sub(token, 1, 12)
+  if byte(raw) >= %TAG_TOMBSTONE% then
+    return Settled.tombstone_counts(raw) and unp('>I4', raw, %TOMB_ATTEMPT%) == attempt and sub(raw, %TOMB_TOKEN%) == sub(token, 1, 12)
   end
   local e = Job.parse('', raw).ext
   return e.sa == attempt and e.sk == sub(token, 1, 12)
@@ -192,7 +192,7 @@ local function tombstone_plain(p, ids, n, all, cores, results)
   if not cores or p.runs then
     records = Job.raws(ids)
     local read = {}
-    for i = 1, n do read[i] = records[i] and sub(records[i], 12, 27) or rep('\0', 16) end -- deleted by somebody else
+    for i = 1, n do read[i] = records[i] and sub(records[i], %REC_CORE%) or rep('\0', 16) end -- deleted by somebody else
     cores = concat(read)
     for i = 1, n do Bundle.leave(ids[i]) end
   end
@@ -259,8 +259,8 @@ end
 -- whether the job is known here.
 function Settle.clear(id, name)
   local raw = Job.raw(id)
-  local j = raw and byte(raw) < 7 and Job.parse(id, raw)
-  if not j or j.tag ~= 3 or Settled.expire_if_late(j) then return raw and true end
+  local j = raw and byte(raw) < %TAG_TOMBSTONE% and Job.parse(id, raw)
+  if not j or j.tag ~= %TAG_HELD% or Settled.expire_if_late(j) then return raw and true end
   local left, found = {}, false
   for _, waits in ipairs(j.ext.w or {}) do
     if waits == name then found = true else left[#left + 1] = waits end
@@ -269,7 +269,7 @@ function Settle.clear(id, name)
   local runs = #left == 0 and not j.ext.fo
   if runs then Place.out(j) end
   j.ext.w = #left > 0 and left or nil
-  if runs then j.tag = 2 end
+  if runs then j.tag = %TAG_WAITING% end
   Job.save(j)
   if runs then Place.put(j) end
   return true
@@ -345,13 +345,13 @@ local function verdict_of(j, effects)
   local now_is, state, due8 = j, j.tag, BELOW
   if #effects > 0 then -- they may have ended it, as a replaced job or one too many
     local raw = Job.raw(j.id)
-    local tombstone = raw and byte(raw) >= 7 and Settled.tombstone(j.id, raw)
+    local tombstone = raw and byte(raw) >= %TAG_TOMBSTONE% and Settled.tombstone(j.id, raw)
     if tombstone then state = byte(tombstone, 18) % 8
-    elseif raw and byte(raw) < 7 then now_is = Job.parse(j.id, raw) end
-    if now_is.tag > 3 then state = now_is.tag end
+    elseif raw and byte(raw) < %TAG_TOMBSTONE% then now_is = Job.parse(j.id, raw) end
+    if now_is.tag > %TAG_HELD% then state = now_is.tag end
   end
-  if now_is.tag <= 3 and state <= ACTIVE then
-    state = now_is.tag == 3 and HELD or now_is.due > S.now and SCHEDULED or READY
+  if now_is.tag <= %TAG_HELD% and state <= ACTIVE then
+    state = now_is.tag == %TAG_HELD% and HELD or now_is.due > S.now and SCHEDULED or READY
     due8 = now_is.due8
   end
   local out = {'\0' .. char(state) .. due8 .. pack('>I2', #effects)}
@@ -362,7 +362,7 @@ end
 -- Settles one job of a lease with all that can be said of it.
 local function settle_one(p, s, raw)
   local place = p and Lease.place(p, s.id)
-  local j = place and raw and byte(raw) < 3 and Job.parse(s.id, raw)
+  local j = place and raw and byte(raw) < %TAG_HELD% and Job.parse(s.id, raw)
   if not j or (j.ext.a or 0) + 1 ~= s.attempt then
     return is_repeated(s.id, raw, p and p.token or s.token, s.attempt) and '\1' or '\2'
   end

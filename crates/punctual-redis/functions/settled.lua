@@ -16,12 +16,12 @@ local function tombstone_of(core, state, late, finished, attempt, token, result)
 end
 
 -- Whether a tombstone still counts.
-function Settled.tombstone_counts(raw) return unp('>I8', raw, 19) + WINDOW > S.now end
+function Settled.tombstone_counts(raw) return unp('>I8', raw, %TOMB_FINISHED%) + WINDOW > S.now end
 
 -- A tombstone in full: itself, or what its reference leads to; nil if that is gone.
 function Settled.tombstone(id, raw)
-  if byte(raw) == 7 then return raw end
-  local all = call('HGET', S.k.md, sub(raw, 2, 12))
+  if byte(raw) == %TAG_TOMBSTONE% then return raw end
+  local all = call('HGET', S.k.md, sub(raw, %TOMB_REF_NUMBER%))
   if not all then return nil end
   local n, at = unp('>I2', all, 17), 19
   while at do
@@ -31,7 +31,7 @@ function Settled.tombstone(id, raw)
     at = at + 1
   end
   local core = 16 * n + at
-  return '\7' .. sub(all, core, core + 15) .. char(COMPLETED) .. sub(raw, 2, 9) .. sub(all, 1, 16)
+  return '\7' .. sub(all, core, core + 15) .. char(COMPLETED) .. sub(raw, %TOMB_REF_FINISHED%) .. sub(all, 1, 16)
 end
 
 -- Blocks of tombstones that one step of a call may have: their number is one byte.
@@ -184,17 +184,17 @@ function Settled.forget_oldest(r, state)
     local last, e, width
     for i, id in ipairs(ids) do
       local raw = raws[i]
-      local length = raw and byte(raw) == state and unp('>I4', raw, 32)
+      local length = raw and byte(raw) == state and unp('>I4', raw, %REC_BODY%)
       local ql = length and byte(raw, 36 + length)
       if ql and sub(raw, 37 + length, 36 + length + ql) == r.name then
-        local ext = sub(raw, 36, 35 + length)
+        local ext = sub(raw, %REC_EXT%, 35 + length)
         if ext ~= last then last, e = ext, length > 0 and mp.unpack(ext) or {} end -- jobs that ended together say the same
-        width = Job.payload_bytes(raw, 36 + length, byte(raw, 31)) + 256
+        width = Job.payload_bytes(raw, 36 + length, byte(raw, %REC_FLAGS%)) + 256
         r.c[state], r.b[state] = r.c[state] - 1, max(0, r.b[state] - width)
         Bundle.leave(id)
         local finished = e.fi or 0
         if finished + WINDOW > S.now then
-          kv[#kv + 1], kv[#kv + 2] = id, tombstone_of((e.rd or sub(raw, 12, 19)) .. sub(raw, 20, 27), state, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re)
+          kv[#kv + 1], kv[#kv + 2] = id, tombstone_of((e.rd or sub(raw, %REC_DUE%)) .. sub(raw, %REC_HASH%), state, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re)
           by_finish[finished] = by_finish[finished] or {}
           table.insert(by_finish[finished], id)
         else
@@ -259,8 +259,8 @@ end
 
 -- Expires a pending job whose instant has passed; whether it did.
 function Settled.expire_if_late(j)
-  if j.tag > 3 or not Job.has_expired(j) then return false end
-  if j.tag < 3 and j.due <= S.now and Lease.of(j) then return false end
+  if j.tag > %TAG_HELD% or not Job.has_expired(j) then return false end
+  if j.tag < %TAG_HELD% and j.due <= S.now and Lease.of(j) then return false end
   Settled.cancel_waiting(j, 1)
   return true
 end
@@ -271,7 +271,7 @@ function Settled.prune_kept(limit)
   local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
   for i = 1, #ids do
     local j = Job.load(ids[i])
-    if j and j.tag > 3 then
+    if j and j.tag > %TAG_HELD% then
       Settled.forget(j)
     else
       call('ZREM', key, ids[i])

@@ -217,9 +217,9 @@ end
 
 -- A tombstone: what is left of a job that completed and is not retained.
 local function tombstone(id, raw)
-  local fields = {{'id', id_text(id)}, {'state', quote(STATES[byte(raw, 18) % 8])}, {'due', instant(at8(raw, 2))},
-    {'attempt', number(unp('>I4', raw, 27))}, {'finished_at', instant(at8(raw, 19))}}
-  if #raw > 42 then bytes_field(fields, 'result', sub(raw, 43)) end
+  local fields = {{'id', id_text(id)}, {'state', quote(STATES[byte(raw, %TOMB_STATE%) % 8])}, {'due', instant(at8(raw, 2))},
+    {'attempt', number(unp('>I4', raw, %TOMB_ATTEMPT%))}, {'finished_at', instant(at8(raw, %TOMB_FINISHED%))}}
+  if #raw > 42 then bytes_field(fields, 'result', sub(raw, %TOMB_RESULT%)) end
   return object(fields)
 end
 

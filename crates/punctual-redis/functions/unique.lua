@@ -56,7 +56,7 @@ function Unique.end_period(field, row)
 end
 
 -- Whether a job that is there holds a key: it has not settled, and its id is no other job's.
-local function is_held_by(j, q, key) return j and j.tag <= 3 and j.q == q and j.opts.u == key end
+local function is_held_by(j, q, key) return j and j.tag <= %TAG_HELD% and j.q == q and j.opts.u == key end
 
 -- Who holds a key now; one whose period or job has expired does not, nor one whose record is gone.
 function Unique.holder(q, key)
@@ -90,9 +90,9 @@ function Unique.verdict(q, opts)
   local j = Job.load(holder.id)
   if j and not (j.q == q and j.opts.u == opts.u) then j = nil end -- its id may since be another job's
   local policy = opts.up or 0
-  local active = policy > 0 and j and j.tag < 3 and j.due <= S.now and Lease.of(j) ~= nil
+  local active = policy > 0 and j and j.tag < %TAG_HELD% and j.due <= S.now and Lease.of(j) ~= nil
   if policy == 1 and active then return 5, holder.id end
-  if policy == 1 and j and j.tag <= 3 then return 'replaces', j, holder end
+  if policy == 1 and j and j.tag <= %TAG_HELD% then return 'replaces', j, holder end
   if policy == 2 and active and not holder.follower then return 'follows', holder.id end
   return 2, policy == 2 and holder.follower or holder.id
 end

@@ -31,7 +31,7 @@ function Wait.watch(base, blob)
   local records = Job.raws(map.t or {})
   for i, id in ipairs(map.t or {}) do
     local raw = records[i]
-    if raw and byte(raw) <= 3 then
+    if raw and byte(raw) <= %TAG_HELD% then
       open[#open + 1] = id
       local of, known = call('HGET', key, id) or '', false
       for at = 1, #of, 8 do known = known or sub(of, at, at + 7) == map.p end

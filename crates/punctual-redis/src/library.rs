@@ -47,6 +47,18 @@ const FILES: &[&str] = &[
     include_str!("../functions/register.lua"),
 ];
 
+/// Names of numbers in these files, each with its value: `NAME = VALUE -- what it is`.
+const CONSTANTS: &str = include_str!("../functions/CONSTANTS");
+
+/// The files as one text, with the values of all constants in place of their names.
+fn assembled() -> String {
+    let constants = CONSTANTS.lines().filter_map(|line| line.split_once(" = "));
+    constants.fold(FILES.concat(), |text, (name, rest)| {
+        let (value, _) = rest.split_once(" -- ").unwrap_or((rest, ""));
+        text.replace(&format!("%{name}%"), value)
+    })
+}
+
 /// The least that is stored as a bundle.
 const BUNDLE_MIN: usize = 8;
 
@@ -63,7 +75,7 @@ pub(crate) struct Library {
 impl Library {
     /// The library that serves.
     pub(crate) fn production() -> Self {
-        let functions = FILES.concat();
+        let functions = assembled();
         #[cfg(feature = "testing")]
         let functions = crate::testing::inject(functions);
         Self::named("punctual_1", functions, BUNDLE_MIN)
@@ -73,14 +85,14 @@ impl Library {
     /// comments that begin with `--TEST`.
     #[cfg(feature = "testing")]
     pub(crate) fn with_test_clock() -> Self {
-        let functions = FILES.concat().replace("--TEST ", "");
+        let functions = assembled().replace("--TEST ", "");
         Self::named("punctual_test", functions, BUNDLE_MIN)
     }
 
     /// The same where a few jobs are as good as many: for that, comments begin with `--SMALL`.
     #[cfg(feature = "testing")]
     pub(crate) fn with_small_bundles() -> Self {
-        let functions = FILES.concat().replace("--TEST ", "");
+        let functions = assembled().replace("--TEST ", "");
         Self::named("punctual_test", functions.replace("--SMALL ", ""), 3)
     }
 

@@ -10,9 +10,28 @@ fn the_files_come_in_their_order() {
     let there = std::fs::read_dir(folder).expect("a folder").count();
     assert_eq!(
         there,
-        FILES.len() + 2,
-        "every file but ORDER and bundle.sh is in ORDER"
+        FILES.len() + 3,
+        "every file but ORDER, CONSTANTS and bundle.sh is in ORDER"
     );
+}
+
+#[test]
+fn every_constant_is_used_and_has_a_value() {
+    let files = FILES.concat();
+    for line in CONSTANTS.lines().filter(|line| !line.starts_with('#')) {
+        let (name, _) = line.split_once(" = ").expect("NAME = VALUE");
+        assert!(line.contains(" -- "), "{name} says what it is");
+        assert!(files.contains(&format!("%{name}%")), "{name} is used");
+    }
+    let assembled = assembled();
+    let mut names = assembled.split('%').skip(1);
+    let is_name = |it: &str| {
+        it.len() > 3
+            && it
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    };
+    assert_eq!(names.find(|it| is_name(it)), None, "no name is left");
 }
 
 #[test]
@@ -40,7 +59,7 @@ const NUMBERED: (i64, u64) = (1, 0x0b20_7934_47ed_480a);
 
 #[test]
 fn functions_that_changed_have_another_number() {
-    let functions = FILES.concat();
+    let functions = assembled();
     let code = functions.lines().map(str::trim);
     let code = code.filter(|line| !line.is_empty() && !line.starts_with("--"));
     // FNV-1a, which no release of a library changes.
