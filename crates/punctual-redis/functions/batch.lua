@@ -360,7 +360,6 @@ local function first_queue(blob)
 end
 
 local function open(base, blob)
-  if not call then bind() end
   if #blob < 11 then refuse('invalid_input', 'the call is cut short') end
   local q = first_queue(blob)
   Shard.open(base, sub(blob, 1, 8), q and {q}, nil, nil, Shard.ENQUEUES)
@@ -375,7 +374,6 @@ end
 -- enqueue. Key: base. Arguments: instance 8 | flags 1 | count 2 | jobs, or with flags 6 their bundles behind it.
 -- Reply: now 8 | instance 8 | form 1 | receipts.
 function Enqueue.call(base, args)
-  if not call then bind() end
   local blob = args[1]
   if #args ~= Enqueue.length(blob) then
     refuse('invalid_input', 'enqueue takes one packed call, as in docs/wire-protocol.md; for functions by hand see punctual_1_help')

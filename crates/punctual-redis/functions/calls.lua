@@ -39,7 +39,6 @@ end
 -- calls. Key: base. Arguments: a letter per call (C claim, E extend, S settle), then the calls, all of one
 -- instance. Reply: as Calls.answer.
 function Calls.call(base, args)
-  if not call then bind() end
   local verbs, blobs = args[1], slice(args, 2, #args)
   if #verbs ~= #blobs or #blobs == 0 or #blobs > 1000 or find(verbs, '[^CES]') then
     refuse('invalid_input', 'calls takes a letter for each call, C, E or S, and 1 to 1,000 calls')
@@ -88,7 +87,6 @@ end
 
 -- enqueues. Key: base. Arguments: enqueue calls, all of one instance. Reply: as Calls.answer.
 function Calls.enqueues(base, args)
-  if not call then bind() end
   local starts, at, jobs = {}, 1, 0
   while at <= #args do
     if #args[at] < 11 then refuse('invalid_input', 'a call is cut short') end

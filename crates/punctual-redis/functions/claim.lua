@@ -516,7 +516,6 @@ Claim.read = read_call
 -- claim. Key: base. Argument: instance 8 | nonce 8 | worker 16 | lease_duration 8 | limit 2 | max_bytes 4 | flags 1 | queues |
 -- worker record. Reply: now 8 | wake_at 8 | flags 1 | leases 1 | leases.
 function Claim.call(base, blob)
-  if not call then bind() end
   local call_, replies = read_call(blob), {}
   Shard.open(base, sub(blob, 1, 8), call_.queues, nil, nil, Shard.LEASES)
   Sweep.run()

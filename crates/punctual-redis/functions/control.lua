@@ -106,7 +106,6 @@ local ACTIONS = {
 
 -- control. Key: base. Argument: instance, map {c, ...}. Reply: map.
 function Control.call(base, blob)
-  if not call then bind() end
   local map = Check.map('control', blob)
   local act = ACTIONS[map.c]
   if not act then refuse('invalid_input', 'no such control') end

@@ -120,7 +120,6 @@ local CHANGES_MAX = 50
 -- edit. Key: base. Argument: instance, map {t or f, cu, li, a, v, dk, p, d}. Reply: map {v, ex, ma,
 -- cu, n, i}.
 function Edit.call(base, blob)
-  if not call then bind() end
   local map = Check.map('edit', blob)
   local action, dry = map.a or 0, map.d == 1
   if not map.t and not map.f then refuse('invalid_input', 'edit names no targets and no filter') end

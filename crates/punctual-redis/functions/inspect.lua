@@ -39,7 +39,6 @@ end
 
 -- get. Key: base. Argument: instance, map {t, x, any}. Reply: map {j, x, n, i}.
 function Inspect.get(base, blob)
-  if not call then bind() end
   local map = Check.map('get', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
   local views, why = {}, {}
@@ -360,7 +359,6 @@ end
 
 -- list. Key: base. Argument: instance, map {by, q, s, k, f, cu, li, p, any}. Reply: map {j, ex, cu, n, i}.
 function Inspect.list(base, blob)
-  if not call then bind() end
   local map = Check.map('list', blob)
   if map.by and map.by < 4 and not map.q or map.by == 1 and not map.s or (map.by == 2 or map.by == 3) and not map.k then
     refuse('invalid_input', 'list by state needs q and s, by unique or group key q and k')

@@ -71,7 +71,6 @@ end
 -- when everything before is delivered.
 -- Key: base. Argument: instance, map {st ids, t ids or li}. Reply: map {e, old, n, i}.
 function Outbox.call(base, blob)
-  if not call then bind() end
   local map = Check.map('outbox', blob)
   Shard.open(base, sub(blob, 1, 8))
   local settled_for = {}
@@ -109,7 +108,6 @@ end
 -- Key: base. Argument: instance, map {f source, t, k, e list of [id, kind, bytes]}.
 -- Reply: map {v list of [verdict, id], st 1 if read too long ago, n, i}. Verdict 253: no such job here.
 function Outbox.deliver(base, blob)
-  if not call then bind() end
   local map = Check.map('deliver', blob)
   Check.shard(map.f)
   if not map.t or not map.e then refuse('invalid_input', 'deliver names no source, instant or effects') end

@@ -5,6 +5,7 @@ do
 -- argument of at least so many bytes that is no text.
 local function verb(name, f, flags, by_hand, packed_bytes)
   redis.register_function{function_name = PREFIX .. name, flags = flags, callback = function(keys, args)
+    if not call then bind() end
     if #keys ~= 1 then
       return redis.error_reply('PUNCTUAL invalid_input ' .. name .. ' takes one key; write FCALL ' .. PREFIX .. name .. " 1 'punctual:{default/0}' and its arguments; see punctual_1_help")
     end
@@ -19,6 +20,7 @@ end
 -- Registers a function of several packed arguments, `least` of them.
 local function several(name, f, flags, least)
   redis.register_function{function_name = PREFIX .. name, flags = flags, callback = function(keys, args)
+    if not call then bind() end
     if #keys ~= 1 then return redis.error_reply('PUNCTUAL invalid_input ' .. name .. ' takes one key') end
     if #args < least then return redis.error_reply('PUNCTUAL invalid_input ' .. name .. ' takes packed arguments, as in docs/wire-protocol.md; for functions by hand see punctual_1_help') end
     return Shard.whole(f, keys[1], args)
@@ -60,6 +62,9 @@ verb('explain', nil, FREES, 'explain', 1e9)
 
 -- help. Its keys, if any, are not looked at.
 redis.register_function{function_name = PREFIX .. 'help', flags = {'no-writes', 'allow-stale', 'allow-oom'},
-  callback = function(_, args) return Text.help(args) end}
+  callback = function(_, args)
+    if not call then bind() end
+    return Text.help(args)
+  end}
 
 end

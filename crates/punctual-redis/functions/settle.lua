@@ -507,7 +507,6 @@ end
 -- Reply: now 8, per lease 0 (all completed) or 1 and a verdict each.
 function Settle.call(base, blob)
   if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
-  if not call then bind() end
   local token = sub(blob, 11, 26)
   local fetched = Lease.fetch(base, {token, '~' .. token})
   Shard.open(base, sub(blob, 1, 8), fetched[token] and {Lease.queue_of(fetched[token])}, nil, nil, Shard.LEASES)

@@ -298,7 +298,6 @@ end
 -- Opens the shard for a call. `queues` are read with it. A read changes nothing, and asks for
 -- `maintain` first (touch) where a write would have swept. `commands`: what a call of plain jobs gives, else all.
 function Shard.open(base, instance, queues, is_read, any, commands)
-  if not call then bind() end
   local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, examined = 0, limits = LIMITS,
     bundles = {}, bundle_of = {}}
   S = s

@@ -239,7 +239,6 @@ end
 
 -- stats. Key: base. Argument: instance, map {q, h, du, en, any}. Reply: map {q, w, e, n, i}.
 function Stats.call(base, blob)
-  if not call then bind() end
   local map = Check.map('stats', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
   local queues, workers = {}, {}
@@ -284,7 +283,6 @@ end
 
 -- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, n, i}.
 function Stats.info(base, blob)
-  if not call then bind() end
   local map = Check.map('info', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
   return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), ob = not S.empty and {Outbox.waiting()} or nil, n = S.now, i = M.instance, ma = M.tombstones})

@@ -128,9 +128,7 @@ end
 -- Key: base. Argument: instance, map {sh shards that a new namespace is cut into, ss 1 if it must be so}.
 -- Reply: moved, expired, rescued, pruned, next, shards, entries of the outbox that wait, cold jobs that were spread.
 function Sweep.maintain(base, args)
-  if not call then bind() end
   local instance = args and sub(args, 1, 8) or BELOW
-  if not call then bind() end
   local map = args and #args > 8 and Check.map('maintain', args) or {}
   Shard.check(base)
   Shard.open(base, instance)

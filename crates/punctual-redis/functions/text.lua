@@ -132,7 +132,6 @@ end
 
 -- Runs a verb by hand: JSON, or an error that names the thing and the remedy.
 function Text.run(verb, base, args)
-  if not call then bind() end
   local ok, answer = pcall(Shard.whole, function() return Text[verb](base, args, check_base(base)) end)
   if ok then return redis.status_reply(answer) end
   local said = type(answer) == 'table' and answer.err or tostring(answer)
@@ -144,7 +143,6 @@ end
 
 -- Whether arguments are words: one packed argument has a byte that no name, id or token has.
 function Text.is_words(args, packed_bytes)
-  if not call then bind() end
   return #args ~= 1 or #args[1] < packed_bytes or not find(args[1], '[%z\128-\255]')
 end
 

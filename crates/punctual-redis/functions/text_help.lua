@@ -77,7 +77,6 @@ end
 
 -- help. Keys: none, or a base. Arguments: none, or a function. Reply: lines.
 function Text.help(args)
-  if not call then bind() end
   local lines
   if #args == 0 then
     lines = overview()

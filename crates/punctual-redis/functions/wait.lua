@@ -4,7 +4,6 @@ do
 
 -- listen. Key: base. Argument: instance, map {q, any}. Reply: map {w, wk, n, i}.
 function Wait.listen(base, blob)
-  if not call then bind() end
   local map = Check.map('listen', blob)
   Shard.open(base, sub(blob, 1, 8), map.q, true, map.any)
   local work, open = 0, {}
@@ -23,7 +22,6 @@ end
 -- watch: registers a process for wakeups when jobs settle, and answers those not settled.
 -- Key: base. Argument: instance, map {t, p, un}. Reply: map {o, n, i}.
 function Wait.watch(base, blob)
-  if not call then bind() end
   local map = Check.map('watch', blob)
   Shard.open(base, sub(blob, 1, 8))
   Sweep.run()
@@ -54,7 +52,6 @@ local NUMBERS = 2 ^ 40
 -- changes: those after a cursor; records the feed, and wakes the process, for a minute.
 -- Key: base. Argument: instance, map {p, af}. Reply: map {c, cu, g, n, i}.
 function Wait.changes(base, blob)
-  if not call then bind() end
   local map = Check.map('changes', blob)
   Shard.open(base, sub(blob, 1, 8))
   local recorded = M.feed >= S.now
