@@ -64,7 +64,7 @@ function Calls.call(base, args)
     else
       if steps > 0 then Shard.step() end
       steps = steps + 1
-      ok, replies[k] = attempt(verb == 69 and Settle.prolong or Settle.run, blob)
+      ok, replies[k] = attempt(verb == 69 and Lease.extend or Settle.run, blob)
     end
   end
   Settle.flush()

@@ -35,7 +35,7 @@ redis.register_function{function_name = PREFIX .. 'version', flags = {'no-writes
 
 several('enqueue', Enqueue.call, {}, 1)
 verb('claim', Claim.call, FREES, 'claim', 49)
-verb('extend', Settle.extend, FREES, 'extend', 10)
+verb('extend', Lease.extend_call, FREES, 'extend', 10)
 verb('settle', Settle.call, FREES, 'settle', 10)
 several('enqueues', Calls.enqueues, {}, 1)
 several('calls', Calls.call, FREES, 1)

@@ -101,7 +101,7 @@ function Text.extend(base, args)
     notes[i] = Text.read_id(id) .. pack('>I4', #text) .. text
   end
   if #notes > 1000 or #jobs > 1000 then refuse('batch_too_large', 'extend names too many jobs; a lease has at most 1,000') end
-  local reply = Settle.extend(base, BELOW .. '\0\1' .. token .. u8((o.LEASE_MS or 10000) * 1000) .. pack('>I2', #notes) .. concat(notes)
+  local reply = Lease.extend_call(base, BELOW .. '\0\1' .. token .. u8((o.LEASE_MS or 10000) * 1000) .. pack('>I2', #notes) .. concat(notes)
     .. pack('>I2', #jobs) .. concat(jobs))
   local fields = {{'now', Text.instant(at8(reply))}, {'token', Text.token(token)}}
   if byte(reply, 9) == 0 then
