@@ -1,3 +1,4 @@
+use futures_util::future::join_all;
 use punctual::engine::{Durability, Enqueued};
 use punctual::time::Timestamp;
 use punctual::{Error, Namespace, NewJob, Result};
@@ -23,16 +24,21 @@ impl Calls {
         if parts.is_empty() {
             parts.push((0, Vec::new(), Vec::new()));
         }
-        for (index, places, part) in parts {
-            let shard = &shards[index];
+        // All shards at once. One that fails holds no other up: the same ids sent again complete the call.
+        let sent = parts.iter().map(async |(index, places, part)| {
+            let shard = &shards[*index];
             let pack =
-                |instance: Instance| enqueue::request(instance, &part, self.library.bundle_min());
-            let reply = self.write(shard, "enqueue", enqueue::cost_us(&part), pack);
-            let reply = reply.await.map_err(|error| named(error, &places))?;
-            let reply = enqueue::reply(&reply, &part)?;
+                |instance: Instance| enqueue::request(instance, part, self.library.bundle_min());
+            let reply = self.write(shard, "enqueue", enqueue::cost_us(part), pack);
+            let reply = reply.await.map_err(|error| named(error, places))?;
+            let reply = enqueue::reply(&reply, part)?;
             shard.learn(reply.instance);
+            Ok(reply)
+        });
+        for ((_, places, _), reply) in parts.iter().zip(join_all(sent).await) {
+            let reply: enqueue::Reply = reply?;
             now = now.max(reply.now);
-            put_back(&mut receipts, &places, reply.receipts)?;
+            put_back(&mut receipts, places, reply.receipts)?;
         }
         Ok(Enqueued {
             receipts: all(receipts)?,
