@@ -7,7 +7,7 @@ use punctual::backoff::Backoff;
 use punctual::engine::Durability;
 use punctual::time::{Stopwatch, millis, pause, within};
 use punctual::{Error, ErrorKind, Result};
-use redis::{Cmd, Value};
+use redis::{Cmd, RedisError, Value};
 
 use crate::address::Host;
 use crate::error_mapping::{
@@ -63,6 +63,37 @@ pub(crate) enum Kind {
     Changes,
     /// A second sending would be another change.
     ChangesOnce,
+}
+
+/// A call on its way, and what it has met so far.
+struct Tries<'r> {
+    slot: Slot,
+    kind: Kind,
+    deadline: Deadline,
+    backoff: Backoff,
+    loads: u32,
+    moves: u32,
+    broke: bool,
+    /// Whether older functions were already replaced.
+    renewed: bool,
+    /// Whether an earlier sending may have been done.
+    is_repeat: &'r mut bool,
+}
+
+impl<'r> Tries<'r> {
+    fn new(slot: Slot, kind: Kind, deadline: Deadline, is_repeat: &'r mut bool) -> Self {
+        Self {
+            slot,
+            kind,
+            deadline,
+            backoff: TRIES,
+            loads: 0,
+            moves: 0,
+            broke: false,
+            renewed: false,
+            is_repeat,
+        }
+    }
 }
 
 impl Servers {
@@ -123,100 +154,124 @@ impl Servers {
         deadline: Deadline,
         is_repeat: &mut bool,
     ) -> Result<Value> {
-        let mut backoff = TRIES;
-        let (mut loads, mut moves, mut broke, mut renewed) = (0, 0, false, false);
+        let mut tries = Tries::new(slot, kind, deadline, is_repeat);
         loop {
-            let owner = within(deadline.left(), self.owner(slot)).await;
-            let node = match owner.unwrap_or_else(|| Err(self.nobody_said(Some(slot)))) {
-                Ok(node) => node,
-                Err(error) => {
-                    let waited = self.wait_for(slot, error, &mut backoff, deadline).await;
-                    waited.map_err(|error| self.temporary_once_connected(error))?;
-                    continue;
-                }
-            };
-            let host = node.host();
-            let ready = within(deadline.left(), self.ready(&node)).await;
-            let ready = match ready.unwrap_or_else(|| Err(silent(host))) {
-                Ok(ready) => ready,
-                Err(error) => {
-                    self.forget(&node);
-                    let waited = self.wait_for(slot, error, &mut backoff, deadline).await;
-                    waited.map_err(|error| self.temporary_once_connected(error))?;
-                    continue;
-                }
+            let Some((node, ready)) = self.ready_owner(&mut tries).await? else {
+                continue;
             };
             let Some(command) = wanted() else {
-                let message = "nobody waits for what a call to redis is answered";
+                let message = "no caller waits for the answer of this call any more";
                 return Err(Error::new(ErrorKind::EngineUnavailable, message));
             };
             let sent = within(deadline.left(), node.send(&ready.live, &command, kind)).await;
             let Some(sent) = sent else {
                 node.give_up(&ready.live, kind);
-                return Err(silent(host));
+                return Err(silent(node.host()));
             };
-            let error = match sent {
+            match sent {
                 Ok(Reached::Answer(Ok(value))) => return Ok(value),
-                Ok(Reached::Answer(Err(error))) => error,
+                Ok(Reached::Answer(Err(error))) => {
+                    self.recover(&mut tries, &node, &ready, &error).await?;
+                }
                 Ok(reached) => {
-                    *is_repeat = true;
-                    let error = too_few(&reached, host);
+                    *tries.is_repeat = true;
+                    let error = too_few(&reached, node.host());
                     if kind == Kind::ChangesOnce {
                         return Err(error);
                     }
-                    self.wait_for(slot, error, &mut backoff, deadline).await?;
-                    continue;
+                    self.pause_after(&mut tries, error).await?;
                 }
                 Err(error) => {
-                    *is_repeat = true;
-                    self.wait_for(slot, error, &mut backoff, deadline).await?;
-                    continue;
-                }
-            };
-            match recovery(&error, host) {
-                Recovery::Final(error) => {
-                    let is_over = std::mem::replace(&mut renewed, true);
-                    if is_over
-                        || !may_be_of_other_functions(&error)
-                        || within(deadline.left(), self.is_older(&node, &ready)).await != Some(true)
-                    {
-                        return Err(error);
-                    }
-                }
-                Recovery::Moved(to) if moves < MOVES_MAX => {
-                    moves += 1;
-                    self.topology().moved(slot, to);
-                }
-                Recovery::Load => {
-                    node.lacks_functions(&ready).await;
-                    loads += 1;
-                    if loads > LOADS_AT_ONCE {
-                        let message = "redis loses its functions as soon as they are loaded; is \
-                             another program flushing them?";
-                        let error = Error::new(ErrorKind::EngineUnavailable, message);
-                        self.wait_for(slot, error, &mut backoff, deadline).await?;
-                    }
-                }
-                Recovery::Moved(_) | Recovery::Later => {
-                    self.forget(&node);
-                    let error = temporary(&error, host);
-                    self.wait_for(slot, error, &mut backoff, deadline).await?;
-                }
-                Recovery::Broken => {
-                    *is_repeat = true;
-                    node.give_up(&ready.live, kind);
-                    self.forget(&node);
-                    let message = format!("the connection to redis at {host} broke: {error}");
-                    let error = Error::new(ErrorKind::EngineUnavailable, message);
-                    if kind == Kind::ChangesOnce {
-                        return Err(error);
-                    }
-                    if std::mem::replace(&mut broke, true) {
-                        self.wait_for(slot, error, &mut backoff, deadline).await?;
-                    }
+                    *tries.is_repeat = true;
+                    self.pause_after(&mut tries, error).await?;
                 }
             }
         }
+    }
+
+    /// The node that answers for a call's slot, ready for it; none after a failure and a pause.
+    async fn ready_owner(&self, tries: &mut Tries<'_>) -> Result<Option<(Arc<Node>, Ready)>> {
+        let (slot, deadline) = (tries.slot, tries.deadline);
+        let owner = within(deadline.left(), self.owner(slot)).await;
+        let error = match owner.unwrap_or_else(|| Err(self.nobody_said(Some(slot)))) {
+            Ok(node) => {
+                let ready = within(deadline.left(), self.ready(&node)).await;
+                match ready.unwrap_or_else(|| Err(silent(node.host()))) {
+                    Ok(ready) => return Ok(Some((node, ready))),
+                    Err(error) => {
+                        self.forget(&node);
+                        error
+                    }
+                }
+            }
+            Err(error) => error,
+        };
+        let waited = self.pause_after(tries, error).await;
+        waited.map_err(|error| self.temporary_once_connected(error))?;
+        Ok(None)
+    }
+
+    /// Does what an error of a server calls for, so that the call can be sent again; else returns the error.
+    async fn recover(
+        &self,
+        tries: &mut Tries<'_>,
+        node: &Node,
+        ready: &Ready,
+        error: &RedisError,
+    ) -> Result<()> {
+        let (host, deadline) = (node.host(), tries.deadline);
+        match recovery(error, host) {
+            Recovery::Final(error) => {
+                let was_renewed = std::mem::replace(&mut tries.renewed, true);
+                if was_renewed
+                    || !may_be_of_other_functions(&error)
+                    || within(deadline.left(), self.is_older(node, ready)).await != Some(true)
+                {
+                    return Err(error);
+                }
+                Ok(())
+            }
+            Recovery::Moved(to) if tries.moves < MOVES_MAX => {
+                tries.moves += 1;
+                self.topology().moved(tries.slot, to);
+                Ok(())
+            }
+            Recovery::Load => {
+                node.lacks_functions(ready).await;
+                tries.loads += 1;
+                if tries.loads <= LOADS_AT_ONCE {
+                    return Ok(());
+                }
+                let message = "redis loses its functions as soon as they are loaded; is another \
+                     program flushing them?";
+                let error = Error::new(ErrorKind::EngineUnavailable, message);
+                self.pause_after(tries, error).await
+            }
+            Recovery::Moved(_) | Recovery::Later => {
+                self.forget(node);
+                self.pause_after(tries, temporary(error, host)).await
+            }
+            Recovery::Broken => {
+                *tries.is_repeat = true;
+                node.give_up(&ready.live, tries.kind);
+                self.forget(node);
+                let message = format!("the connection to redis at {host} broke: {error}");
+                let error = Error::new(ErrorKind::EngineUnavailable, message);
+                if tries.kind == Kind::ChangesOnce {
+                    return Err(error);
+                }
+                match std::mem::replace(&mut tries.broke, true) {
+                    true => self.pause_after(tries, error).await,
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    async fn pause_after(&self, tries: &mut Tries<'_>, error: Error) -> Result<()> {
+        let (slot, deadline) = (tries.slot, tries.deadline);
+        self.wait_for(slot, error, &mut tries.backoff, deadline)
+            .await
     }
 
     /// What calls to a slot wait for now, if they do.
