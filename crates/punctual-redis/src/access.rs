@@ -1,3 +1,5 @@
+//! The Redis commands that a user of the servers needs.
+
 /// What a user of the servers must be allowed, and need not be allowed more: the rest of the line
 /// `ACL SETUSER punctual on >PASSWORD ...`.
 ///

@@ -1,3 +1,5 @@
+//! The engine: checks each call and passes it to the verbs.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +10,13 @@ use punctual::engine::*;
 use punctual::time::Timestamp;
 use punctual::{Error, ErrorKind, Namespace, NewJob, Result};
 
-use crate::calls::Calls;
-use crate::examine::{examine, replicas_of};
 use crate::library::Library;
-use crate::maintenance::Maintenance;
 use crate::options::Options;
-use crate::server_info::ServerInfo;
-use crate::truncated_aof;
-use crate::waiting::Waiting;
+use crate::policy::server_info::ServerInfo;
+use crate::session::calls::Calls;
+use crate::session::examine::{examine, replicas_of, rewrite_all};
+use crate::session::maintenance::Maintenance;
+use crate::wakeup::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
 
 /// Jobs on Redis or Valkey: one server, one with replicas and sentinels, or a cluster.
@@ -119,7 +120,7 @@ impl RedisEngine {
         let weakest = kept?.into_iter().min_by_key(strength);
         let mut durability = weakest.unwrap_or(Durability::Memory);
         if durability == Durability::Fsync {
-            durability = truncated_aof::rewrite_all(&calls).await?;
+            durability = rewrite_all(&calls).await?;
         }
         calls.servers.promise(durability);
         let server_infos = Arc::new(Mutex::new(server_infos));

@@ -21,37 +21,19 @@
 //! - Call the functions from another language: `docs/wire-protocol.md`.
 
 mod access;
-mod address;
-mod batcher;
-mod calls;
-mod claim_cache;
-mod clock;
-mod dispatcher;
 mod engine;
-mod error_mapping;
-mod examine;
 mod library;
-mod link;
-mod maintenance;
-mod node;
 mod options;
-mod outbox_acks;
-mod refresh;
-mod replicas;
-mod server_info;
-mod servers;
-mod shards;
+mod policy;
+mod session;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod topology;
-mod truncated_aof;
-mod uninitialised;
+mod transport;
 mod verbs;
-mod waiting;
-mod wakeup_listener;
+mod wakeup;
 mod wire;
 
 pub use access::ACL_RULES;
 pub use engine::RedisEngine;
 pub use options::Options;
-pub use server_info::ServerInfo;
+pub use policy::server_info::ServerInfo;

@@ -1,10 +1,12 @@
+//! The functions that the engine loads into the servers.
+
 use punctual::time::within;
 use punctual::{Error, ErrorKind, Result};
 use redis::{Cmd, FromRedisValue, RedisError, Value, cmd};
 
-use crate::address::Host;
-use crate::error_mapping::{Recovery, recovery, temporary};
-use crate::link::Live;
+use crate::transport::address::Host;
+use crate::transport::error_mapping::{Recovery, recovery, temporary};
+use crate::transport::link::Live;
 
 /// The files of the library, in the order of `functions/ORDER`.
 const FILES: &[&str] = &[

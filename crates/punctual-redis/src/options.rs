@@ -1,3 +1,5 @@
+//! The options of an engine.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +8,7 @@ use punctual::Limits;
 use punctual::engine::Durability;
 use punctual::time::{Clock, seconds};
 
-use crate::address::{Place, Secret};
+use crate::transport::address::{Place, Secret};
 
 /// Where the servers are, and how an engine uses them.
 ///

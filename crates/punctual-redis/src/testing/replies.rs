@@ -1,3 +1,5 @@
+//! Reads replies for fuzzing.
+
 use punctual::engine::{LeaseReport, Settlement, Token, WorkerId};
 use punctual::{NewJob, Outcome};
 

@@ -1,3 +1,5 @@
+//! Starts sentinels for a test.
+
 use super::TestServer;
 use super::server::await_fact;
 

@@ -1,3 +1,5 @@
+//! Starts a server for a test.
+
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use punctual::engine::{Control, Controlled, Counts};
 use punctual::{Namespace, Result};
 
-use crate::calls::Calls;
-use crate::servers::Kind;
-use crate::shards::Shard;
+use crate::session::calls::Calls;
+use crate::session::shards::Shard;
+use crate::transport::servers::Kind;
 use crate::wire::control::{self, DeleteStep};
 
 impl Calls {

@@ -1,3 +1,5 @@
+//! Edit and control over the shards of a namespace.
+
 use std::sync::Arc;
 
 use punctual::engine::{
@@ -7,9 +9,9 @@ use punctual::time::Timestamp;
 use punctual::{Namespace, Result};
 
 use super::{Walk, by_shard};
-use crate::calls::Calls;
-use crate::servers::Kind;
-use crate::shards::{Shard, of_target};
+use crate::session::calls::Calls;
+use crate::session::shards::{Shard, of_target};
+use crate::transport::servers::Kind;
 use crate::wire::{control, edit};
 
 impl Calls {

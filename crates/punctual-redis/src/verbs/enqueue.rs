@@ -1,11 +1,13 @@
+//! Enqueue over the shards of a namespace.
+
 use futures_util::future::join_all;
 use punctual::engine::{Durability, Enqueued};
 use punctual::time::Timestamp;
 use punctual::{Error, Namespace, NewJob, Result};
 
 use super::{all, by_shard, put_back};
-use crate::calls::Calls;
-use crate::shards::of_job;
+use crate::session::calls::Calls;
+use crate::session::shards::of_job;
 use crate::wire::{Instance, enqueue};
 
 impl Calls {
@@ -33,10 +35,10 @@ impl Calls {
             let reply = reply.await.map_err(|error| named(error, places))?;
             let reply = enqueue::reply(&reply, part)?;
             shard.learn(reply.instance);
-            Ok(reply)
+            Ok::<_, Error>(reply)
         });
         for ((_, places, _), reply) in parts.iter().zip(join_all(sent).await) {
-            let reply: enqueue::Reply = reply?;
+            let reply = reply?;
             now = now.max(reply.now);
             put_back(&mut receipts, places, reply.receipts)?;
         }

@@ -1,3 +1,5 @@
+//! Get, list and stats over the shards of a namespace.
+
 use std::collections::BTreeMap;
 
 use punctual::engine::{
@@ -8,8 +10,8 @@ use punctual::time::Timestamp;
 use punctual::{Namespace, Result};
 
 use super::{Walk, by_shard, in_slices};
-use crate::calls::Calls;
-use crate::shards::of_target;
+use crate::session::calls::Calls;
+use crate::session::shards::of_target;
 use crate::wire::{inspect, stats};
 
 /// Jobs of which one call says why they wait: it looks at those before each.

@@ -1,3 +1,5 @@
+//! Claim and extend over the shards of a namespace.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +10,8 @@ use punctual::{ErrorKind, JobId, Namespace, Result};
 use redis::{FromRedisValue, cmd};
 
 use super::{all, by_shard, put_back};
-use crate::calls::Calls;
-use crate::shards::{Shard, nonce_of, of_token};
+use crate::session::calls::Calls;
+use crate::session::shards::{Shard, nonce_of, of_token};
 use crate::wire::bundle::Run;
 use crate::wire::claim::{Reads, Reply};
 use crate::wire::{claim, damaged, extend};

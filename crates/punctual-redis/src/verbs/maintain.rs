@@ -1,10 +1,12 @@
+//! Maintain over the shards of a namespace.
+
 use std::collections::BTreeSet;
 
 use punctual::Namespace;
 use punctual::Result;
 use punctual::engine::Maintained;
 
-use crate::calls::Calls;
+use crate::session::calls::Calls;
 
 impl Calls {
     /// Every shard of every namespace that was ever written to, or looked at from here, one after

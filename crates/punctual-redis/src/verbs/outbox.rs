@@ -6,9 +6,9 @@ use std::sync::Arc;
 use punctual::engine::EnqueueVerdict;
 use punctual::{JobId, Result};
 
-use crate::calls::Calls;
-use crate::servers::Kind;
-use crate::shards::{Shard, of_id};
+use crate::session::calls::Calls;
+use crate::session::shards::{Shard, of_id};
+use crate::transport::servers::Kind;
 use crate::wire::outbox::{self, ANYWHERE, EntryId, Posted, Taken};
 
 /// What became of entries; none for a cleared name.

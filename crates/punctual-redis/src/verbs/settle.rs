@@ -1,3 +1,5 @@
+//! Settle over the shards of a namespace.
+
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -7,8 +9,8 @@ use punctual::time::{Timestamp, millis, within};
 use punctual::{Effect, Error, ErrorKind, Namespace, Result};
 
 use super::{all, by_shard, put_back};
-use crate::calls::Calls;
-use crate::shards::{Shard, of_job, of_token};
+use crate::session::calls::Calls;
+use crate::session::shards::{Shard, of_job, of_token};
 use crate::wire::settle::{self, Posted, Whither};
 
 /// The functions that read the kinds of what completed.

@@ -1,3 +1,5 @@
+//! The packed form of a claim.
+
 use std::collections::BTreeMap;
 
 use punctual::engine::{Claim, ClaimOrder, Claimed, Lease, Token, WorkerId, WorkerRecord};

@@ -1,3 +1,5 @@
+//! The map of a control.
+
 use bytes::Bytes;
 use punctual::engine::{
     Control, Controlled, Counts, Cursor, OnFull, QueueSettings, RecordValue, VersionedRecord,

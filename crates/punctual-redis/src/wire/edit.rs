@@ -1,3 +1,5 @@
+//! The map of an edit.
+
 use punctual::engine::{Action, Edit, EditVerdict, Edited, Filter, Target};
 use punctual::{JobId, Result};
 

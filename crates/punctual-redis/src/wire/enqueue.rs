@@ -1,3 +1,5 @@
+//! The packed form of an enqueue.
+
 use punctual::engine::{EnqueueVerdict, Receipt};
 use punctual::time::Timestamp;
 use punctual::{Due, JobId, NewJob, Result};

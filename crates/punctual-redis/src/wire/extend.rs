@@ -1,3 +1,5 @@
+//! The packed form of an extend.
+
 use punctual::Result;
 use punctual::engine::{Extend, ExtendVerdict, Extended};
 

@@ -1,3 +1,5 @@
+//! The maps of get and list.
+
 use punctual::engine::{
     Cursor, Explanation, Filter, Got, List, ListBy, Listing, Reason, Target, WorkerId,
 };

@@ -1,3 +1,5 @@
+//! The packed form of a settle.
+
 use std::collections::BTreeMap;
 
 use punctual::engine::{

@@ -1,3 +1,5 @@
+//! The maps of stats, info and maintain.
+
 use std::time::Duration;
 
 use punctual::engine::{
@@ -10,7 +12,7 @@ use punctual::{Namespace, Result};
 use super::claim::read_worker;
 use super::damaged;
 use super::mp::{MapWriter, Mp, read_instant};
-use crate::shards::Shard;
+use crate::session::shards::Shard;
 
 pub(crate) fn request(request: &StatsRequest) -> MapWriter {
     let mut map = MapWriter::default();

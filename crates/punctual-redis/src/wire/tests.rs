@@ -1,3 +1,5 @@
+//! Unit tests of `wire`.
+
 use super::mp::{MapWriter, Mp};
 
 fn packed(value: &Mp) -> Vec<u8> {

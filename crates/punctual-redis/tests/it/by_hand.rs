@@ -1,3 +1,5 @@
+//! The verbs in words.
+
 use punctual::engine::{Control, EnqueueVerdict, Target};
 use punctual::time::{Timestamp, millis, seconds};
 use punctual::{

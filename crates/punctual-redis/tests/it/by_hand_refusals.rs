@@ -1,3 +1,5 @@
+//! What the verbs in words refuse.
+
 use punctual::JobId;
 
 use crate::hand::{Hand, SHARD};

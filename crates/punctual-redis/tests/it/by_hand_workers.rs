@@ -1,3 +1,5 @@
+//! Workers in other languages that are killed and stopped.
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -1,3 +1,5 @@
+//! The engine keeps the law on three masters of a cluster.
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

@@ -1,3 +1,5 @@
+//! The engine keeps the law on one server.
+
 use crate::harness::OnServer;
 
 punctual::conformance::suite!(OnServer::default());

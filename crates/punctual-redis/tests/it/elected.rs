@@ -1,3 +1,5 @@
+//! Sentinels elect without asking which replica was waited for.
+
 use std::time::Duration;
 
 use punctual::engine::Target;

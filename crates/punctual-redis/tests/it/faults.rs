@@ -1,3 +1,5 @@
+//! Servers that are killed, stopped, emptied and filled.
+
 /// What a server refuses while something is wrong with it.
 mod refusals;
 

@@ -1,3 +1,5 @@
+//! Workers that are gone.
+
 use std::time::Duration;
 
 use punctual::Engine;

@@ -1,3 +1,5 @@
+//! Makes engines for the suites.
+
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,3 +1,5 @@
+//! The engine and the reference model do the same, step by step.
+
 use punctual::conformance::{Histories, check_histories};
 
 use crate::harness::{On, OnCluster, OnFullBundles, OnServer, Place};

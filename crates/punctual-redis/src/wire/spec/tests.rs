@@ -1,3 +1,5 @@
+//! Unit tests of `spec`.
+
 use super::*;
 
 #[test]

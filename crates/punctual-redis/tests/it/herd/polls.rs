@@ -1,3 +1,5 @@
+//! How often waiters poll for lost wakeups.
+
 use std::sync::Arc;
 use std::time::Duration;
 
