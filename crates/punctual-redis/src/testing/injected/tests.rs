@@ -1,3 +1,5 @@
+//! Unit tests of `injected`.
+
 use super::{INJECTED, injected};
 use crate::library::Library;
 
