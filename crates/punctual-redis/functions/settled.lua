@@ -56,7 +56,7 @@ end
 function Settled.tombstones(finished, what, n, at_once)
   if n == 1 and finished == S.now and not at_once then -- with the others of this call
     S.tombstones = S.tombstones or {}
-    S.by_finish[#S.tombstones + 1] = what
+    S.tombstones[#S.tombstones + 1] = what
     return
   end
   call('RPUSH', S.k.mp, #what % 16 > 0 and what or u8(finished) .. what)
