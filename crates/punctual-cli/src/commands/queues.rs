@@ -2,6 +2,7 @@
 
 mod clean;
 mod delete;
+mod purge;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,9 +14,8 @@ use punctual::time::format_span;
 
 use crate::args::{Global, Session, span_of};
 use crate::connect::Make;
-use crate::failure::{Exit, Failure, Result};
-use crate::output::{Columns, ago, count, counted, object, plain};
-use crate::progress::Progress;
+use crate::failure::Result;
+use crate::output::{Columns, ago, count, object, plain};
 
 /// Show, pause, resume and empty queues
 #[derive(Debug, Subcommand)]
@@ -117,7 +117,7 @@ impl Command {
                 older_than: None,
                 settled: false,
                 yes,
-            } => purge(&session, queue, yes).await,
+            } => purge::run(&session, queue, yes).await,
             Self::Purge {
                 queue,
                 older_than,
@@ -256,71 +256,6 @@ async fn switch(
         }
     }
     if any {
-        session.tell_durability(durability);
-    }
-    Ok(())
-}
-
-async fn purge(session: &Session, queue: String, yes: bool) -> Result<()> {
-    let pending: u64 = stats(session, vec![queue.clone()])
-        .await?
-        .iter()
-        .map(|queue| queue.counts.pending())
-        .sum();
-    if !yes {
-        if session.out.is_json() {
-            return session
-                .out
-                .json(&object!({"queue": queue, "dry_run": true, "pending": pending}));
-        }
-        session.out.line(format!(
-            "would cancel {} of {queue}",
-            counted(pending, "job")
-        ))?;
-        session.out.note("nothing was changed; add --yes to do it");
-        return Ok(());
-    }
-    let durability = session.durability().await?;
-    let progress = Progress::new(session.out, pending, "jobs cancelled");
-    let mut cursor = None;
-    let mut cancelled = 0;
-    loop {
-        let control = Control::Purge {
-            queue: queue.clone(),
-            cursor,
-            limit: 1_000,
-        };
-        let Controlled::Purged {
-            matched,
-            cursor: next,
-            ..
-        } = session.engine.control(&session.namespace, control).await?
-        else {
-            return Err(Failure::new(
-                Exit::Failed,
-                "internal",
-                "the engine answered another call",
-            ));
-        };
-        cancelled += matched as u64;
-        progress.set(cancelled);
-        cursor = next;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    progress.finish();
-    if session.out.is_json() {
-        return session.out.json(&object!({
-            "queue": queue, "dry_run": false, "cancelled": cancelled,
-            "durability": durability.to_string(),
-        }));
-    }
-    session.out.line(format!(
-        "cancelled {} of {queue}",
-        counted(cancelled, "job")
-    ))?;
-    if cancelled > 0 {
         session.tell_durability(durability);
     }
     Ok(())

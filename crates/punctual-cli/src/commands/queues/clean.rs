@@ -9,6 +9,7 @@ use punctual::engine::{Action, Edit, Filter, Select};
 use crate::args::Session;
 use crate::failure::Result;
 use crate::output::{counted, object};
+use crate::progress::Progress;
 
 /// Held jobs first, so that no follower starts because its holder goes.
 const WAITING: [State; 3] = [State::Held, State::Scheduled, State::Ready];
@@ -27,6 +28,7 @@ pub(super) async fn run(
         false => (WAITING, Action::Cancel, "cancel"),
     };
     let mut changed = 0;
+    let progress = Progress::new(session.out, 0, "jobs");
     for state in states {
         let filter = Filter {
             queue: Some(queue.to_owned()),
@@ -34,8 +36,10 @@ pub(super) async fn run(
             older_than,
             ..Filter::default()
         };
-        changed += edit_all(session, filter, &action, !yes).await?;
+        let report = |done| progress.set(changed + done);
+        changed += edit_all(session, filter, &action, !yes, report).await?;
     }
+    progress.finish();
     let durability = session.durability().await?;
     if session.out.is_json() {
         return session.out.json(&object!({
@@ -61,14 +65,18 @@ pub(super) async fn run(
 pub(super) async fn all(session: &Session, queue: &str) -> Result<()> {
     let waiting = WAITING.map(|state| (state, Action::Cancel));
     let settled = SETTLED.map(|state| (state, Action::Delete));
+    let mut changed = 0;
+    let progress = Progress::new(session.out, 0, "jobs");
     for (state, action) in waiting.into_iter().chain(settled) {
         let filter = Filter {
             queue: Some(queue.to_owned()),
             state: Some(state),
             ..Filter::default()
         };
-        edit_all(session, filter, &action, false).await?;
+        let report = |done| progress.set(changed + done);
+        changed += edit_all(session, filter, &action, false, report).await?;
     }
+    progress.finish();
     Ok(())
 }
 
@@ -78,6 +86,7 @@ async fn edit_all(
     filter: Filter,
     action: &Action,
     dry_run: bool,
+    report: impl Fn(u64),
 ) -> Result<u64> {
     let mut changed = 0;
     let mut cursor = None;
@@ -95,6 +104,7 @@ async fn edit_all(
         let edited = session.engine.edit(&session.namespace, edit).await?;
         let changes = edited.verdicts.iter().filter(|(_, v)| v.is_change());
         changed += changes.count() as u64;
+        report(changed);
         cursor = edited.cursor;
         if cursor.is_none() {
             return Ok(changed);
