@@ -35,15 +35,44 @@ local function cancel_plain(r, ids, records)
   Settled.forget_oldest(r, CANCELLED)
 end
 
+-- Options whose end is more than the end of the job: expiry, unique key, group, names to wait for, history, crash limit.
+local ENTANGLED = {'ex', 'u', 'g', 'w', 'hi', 'mc'}
+
+local function is_entangled(bytes)
+  local opts = mp.unpack(bytes)
+  for _, name in ipairs(ENTANGLED) do
+    if opts[name] ~= nil then return true end
+  end
+  return false
+end
+
+-- The record of a job that waits as it was sent, as a plain one, also when it has a retention; nil of any other.
+-- `seen` has what is known of options by their bytes: jobs of one queue mostly have the same.
+local function as_plain(raw, seen)
+  local flags = byte(raw, %REC_FLAGS%)
+  if byte(raw) == %TAG_PLAIN% and flags < 2 then return raw end
+  if byte(raw) ~= %TAG_WAITING% or sub(raw, %REC_BODY%, %REC_EXT%) ~= '\0\0\0\1\128' then return nil end -- its ext is not empty
+  local queue = %REC_EXT% + 1
+  if flags % 2 == 1 then
+    local at = queue + 1 + byte(raw, queue)
+    at = at + 1 + byte(raw, at)
+    local opts = sub(raw, at + 4, at + 3 + unp('>I4', raw, at))
+    if seen[opts] == nil then seen[opts] = is_entangled(opts) end
+    if seen[opts] then return nil end
+  end
+  return '\1' .. sub(raw, 2, %REC_FLAGS%) .. sub(raw, queue)
+end
+
 -- Takes plain jobs apart from others and from those that are gone.
 local function apart(ids, records)
-  local plain, raws, others, gone = {}, {}, {}, 0
+  local plain, raws, others, gone, seen = {}, {}, {}, 0, {}
   for i = 1, #ids do
     local raw = records[i]
+    local simple = raw and as_plain(raw, seen)
     if not raw or byte(raw) > %TAG_WAITING% then
       gone = gone + 1
-    elseif byte(raw) == %TAG_PLAIN% and byte(raw, %REC_FLAGS%) < 2 then
-      plain[#plain + 1], raws[#raws + 1] = ids[i], raw
+    elseif simple then
+      plain[#plain + 1], raws[#raws + 1] = ids[i], simple
     else
       others[#others + 1] = ids[i]
     end
