@@ -5,6 +5,7 @@ mod audit;
 mod bounds_frames;
 mod bulk;
 mod cursors;
+mod dead_groups;
 mod drain;
 mod events;
 mod figures;
