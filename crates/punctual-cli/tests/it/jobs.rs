@@ -285,3 +285,62 @@ fn dead_jobs_are_sent_back_together() {
         3
     );
 }
+
+#[test]
+fn dead_jobs_are_shown_in_groups_of_kind_and_error() {
+    let punctual = Punctual::new();
+    punctual.run(&["jobs", "dead"]).exits(3);
+    for n in 0..3 {
+        punctual.enqueue(&["mail", &n.to_string(), "--max-attempts", "1"]);
+    }
+    punctual.enqueue(&["orders", "7", "--kind", "pay", "--max-attempts", "1"]);
+    let none = punctual.run(&["jobs", "dead"]).exits(0);
+    assert!(none.stderr.contains("no dead letters"), "{none:?}");
+    let fail = "read n; echo timeout after $n ms; exit 1";
+    let work = ["work", "mail", "orders", "--exec", fail, "--until-idle"];
+    punctual.run(&work).exits(0);
+
+    let groups = punctual.json(&["jobs", "dead"]);
+    assert_eq!(groups.len(), 2, "{groups:?}");
+    let of = |name: &str| groups.iter().map(|group| text(&group[name])).collect();
+    let (queues, kinds): (Vec<_>, Vec<_>) = (of("queue"), of("kind"));
+    assert_eq!(
+        (queues, kinds),
+        (
+            vec!["mail".into(), "orders".into()],
+            vec!["mail".into(), "pay".to_owned()]
+        )
+    );
+    assert_eq!(
+        (&groups[0]["jobs"], &groups[1]["jobs"]),
+        (&json!(3), &json!(1))
+    );
+    assert!(
+        text(&groups[0]["error"]).contains("timeout after # ms"),
+        "{groups:?}"
+    );
+    let search = text(&groups[0]["search"]);
+    let found = [
+        "jobs", "list", "--queue", "mail", "--state", "dead", "--error", &search,
+    ];
+    assert_eq!(punctual.json(&found).len(), 3, "{search}");
+    assert_eq!(punctual.state(&text(&groups[0]["example"])), "dead");
+
+    for (args, left) in [
+        (&["--queue", "orders"][..], 1),
+        (&["--kind", "pay"], 1),
+        (&["--error", "timeout"], 2),
+        (&["--error", "no such text"], 0),
+        (&["--limit", "1"], 1),
+    ] {
+        let narrowed = punctual.json(&[&["jobs", "dead"], args].concat());
+        assert_eq!(narrowed.len(), left, "{args:?}");
+    }
+    let shown = punctual.run(&["jobs", "dead", "--limit", "1"]).exits(0);
+    assert!(
+        shown.stdout.contains("mail") && shown.stdout.contains('3'),
+        "{shown:?}"
+    );
+    assert!(shown.stderr.contains("1 more groups"), "{shown:?}");
+    punctual.run(&["jobs", "dead", "--limit", "0"]).exits(2);
+}
