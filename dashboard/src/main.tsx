@@ -5,7 +5,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style/base.css";
 import "./style/parts.css";
 import "./style/lists.css";
-import { info, stats } from "./api/client";
+import { idsEndingIn, info, stats } from "./api/client";
 import { downSince, refused } from "./api/http";
 import { connect, disconnect, liveState } from "./api/live";
 import { known, may } from "./app/access";
@@ -14,7 +14,7 @@ import { useRead } from "./app/query";
 import { go, href, route, toJob, toJobs, toQueue } from "./app/route";
 import { type Theme, language, theme, token } from "./app/settings";
 import { useStore } from "./app/store";
-import { isId, readSearch } from "./model/search";
+import { idEnd, isId, readSearch } from "./model/search";
 import { span } from "./model/time";
 import { AuditPage } from "./pages/audit";
 import { EnginePage } from "./pages/engine";
@@ -26,7 +26,7 @@ import { Overview } from "./pages/overview";
 import { QueuePage, type View, isView } from "./pages/queue";
 import { Unknown } from "./pages/unknown";
 import { Workers } from "./pages/workers";
-import { Dialog, Notices } from "./parts/dialog";
+import { Dialog, Notices, tell } from "./parts/dialog";
 import { Icon } from "./parts/icons";
 import { inView, short, useTick } from "./parts/small";
 import { useWords } from "./words";
@@ -127,11 +127,19 @@ function SearchBox({ box, queues }: { box: { current: HTMLInputElement | null };
     event.preventDefault();
     const text = box.current?.value.trim() ?? "";
     if (!text) return;
+    const end = idEnd(text);
     if (isId(text)) go(toJob(text.toLowerCase()));
     else if (queues.includes(text)) go(toQueue(text));
+    else if (end) void toJobThatEnds(end, text);
     else go(toJobs({ ...readSearch(text) }));
     box.current!.value = "";
     box.current!.blur();
+  };
+  /** Digits that end no id are text in a payload. */
+  const toJobThatEnds = async (end: string, text: string) => {
+    const found = await idsEndingIn(end).catch(() => []);
+    if (found.length > 1) tell({ text: words.filter.idsEnd(found.length, end), bad: true });
+    else go(found[0] ? toJob(found[0]) : toJobs({ ...readSearch(text) }));
   };
   return (
     <form class="search" role="search" onSubmit={submit}>

@@ -54,6 +54,8 @@ test("a body keeps the text of its payload", () => {
 test("a search is read into fields, and the rest is text", () => {
   assert.deepEqual(model.readSearch('queue:mail state:dead unique:"order 7" refund now'), { queue: "mail", state: "dead", unique: "order 7", text: "refund now" });
   assert.deepEqual(model.readSearch("customer:42 x"), { text: "customer:42 x" });
+  assert.equal(model.idEnd(" 8A51-7C3E "), "8a517c3e");
+  for (const none of ["8a517c3", "8a517c3g", "refund", "0".repeat(32), ""]) assert.equal(model.idEnd(none), null, none);
   assert.deepEqual(model.readSearch("group:customer:42"), { group: "customer:42" });
 });
 

@@ -255,6 +255,22 @@ test("a list shows what differs of ids, and the begin of each payload", async ()
   }
 });
 
+test("the search box finds a job by the last eight characters of its id", async () => {
+  const job = find((one) => one.kind === "mail.big");
+  await visit("#/", {}, async (page) => {
+    await live(page);
+    const search = async (text) => {
+      await page.fill("header.bar input[type=search]", text);
+      await page.keyboard.press("Enter");
+    };
+    await search(job.id.slice(-8).toUpperCase());
+    await page.waitForFunction((id) => location.hash === `#/jobs/${id}`, job.id);
+    // Characters that end no id are text in a payload.
+    await search("ffffffff00000000");
+    await page.waitForFunction(() => location.hash === "#/jobs?text=ffffffff00000000");
+  });
+});
+
 test("a worker's bar counts what it has, even when it says that it runs nothing", async () => {
   const own = await start({ jobs: 0, queues: 8, live: false });
   Object.assign(own.engine.workers[1], { slots: 4, busy: 0, leased: 4 });

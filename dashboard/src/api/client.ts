@@ -41,6 +41,23 @@ export function list(of: Query, page: Page = {}, stop?: AbortSignal): Promise<Li
   return timed(request<Listing>("GET", `jobs${query(fields)}`, undefined, stop));
 }
 
+/** Jobs that a search by the end of an id examines, as many as the command does. */
+const ENDS_EXAMINED_MAX = 100_000;
+
+/** The ids that end in these characters. */
+export async function idsEndingIn(end: string): Promise<string[]> {
+  const found = new Set<string>();
+  let cursor: string | undefined;
+  let examined = 0;
+  do {
+    const page = await list({}, cursor ? { cursor } : {});
+    for (const { id } of page.jobs) if (id.replaceAll("-", "").endsWith(end)) found.add(id);
+    examined += page.examined;
+    cursor = page.cursor;
+  } while (cursor && examined < ENDS_EXAMINED_MAX);
+  return [...found];
+}
+
 /** A job with its explanation, and the answer's own text: payloads are shown byte for byte. */
 export async function job(id: string, stop?: AbortSignal): Promise<{ job: JobDetail; source: string }> {
   const source = await requestText("GET", `jobs/${encodeURIComponent(id)}?explain=true`, undefined, stop);

@@ -71,8 +71,8 @@ export const en = {
     more: "more below", ended: (ago: string) => `ended ${ago}`, now: (state: string) => `now ${state}`,
   },
   filter: {
-    search: "Search: an id, a queue, or  kind:mail state:dead text", title: "Filter", anyQueue: "any queue", anyKind: "any kind", queue: "Queue", kind: "Kind", text: "Text in payload", error: "Text in error", unique: "Unique key", group: "Group key",
-    dueFrom: "Due from", dueBefore: "Due before", older: "Older than", any: "any state", all: "all", clear: "Clear", apply: "Search", needsQueue: "A unique or group key belongs to a queue: name the queue too.", more: "More filters", spanHint: "such as 1h, -30m or 2026-11-21 18:00", badInstant: "not an instant; write 1h, -30m or 2026-11-21 18:00",
+    search: "Search: an id or its end, a queue, or  kind:mail state:dead text", title: "Filter", anyQueue: "any queue", anyKind: "any kind", queue: "Queue", kind: "Kind", text: "Text in payload", error: "Text in error", unique: "Unique key", group: "Group key",
+    dueFrom: "Due from", dueBefore: "Due before", older: "Older than", any: "any state", all: "all", clear: "Clear", apply: "Search", needsQueue: "A unique or group key belongs to a queue: name the queue too.", more: "More filters", spanHint: "such as 1h, -30m or 2026-11-21 18:00", badInstant: "not an instant; write 1h, -30m or 2026-11-21 18:00", idsEnd: (count: number, end: string) => `${n(count)} jobs have an id that ends in ${end}; write more of it.`,
   },
   actions: {
     cancel: "Cancel", run_now: "Run now", redrive: "Redrive", delete: "Delete", reschedule: "Reschedule…", reprioritise: "Priority…", copy: "Enqueue a copy…",

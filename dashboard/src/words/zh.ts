@@ -72,8 +72,8 @@ export const zh: Words = {
     more: "下面还有", ended: (ago) => `${ago}结束`, now: (state) => `现在${state}`,
   },
   filter: {
-    search: "搜索：id、队列，或  kind:mail state:dead 文本", title: "筛选", anyQueue: "任何队列", anyKind: "任何种类", queue: "队列", kind: "种类", text: "载荷中的文本", error: "错误中的文本", unique: "唯一键", group: "组键",
-    dueFrom: "到期不早于", dueBefore: "到期早于", older: "早于", any: "任何状态", all: "全部", clear: "清除", apply: "搜索", needsQueue: "唯一键和组键属于某个队列：请同时指定队列。", more: "更多条件", spanHint: "例如 1h、-30m 或 2026-11-21 18:00", badInstant: "不是时刻；请写 1h、-30m 或 2026-11-21 18:00",
+    search: "搜索：id 或其末尾、队列，或  kind:mail state:dead 文本", title: "筛选", anyQueue: "任何队列", anyKind: "任何种类", queue: "队列", kind: "种类", text: "载荷中的文本", error: "错误中的文本", unique: "唯一键", group: "组键",
+    dueFrom: "到期不早于", dueBefore: "到期早于", older: "早于", any: "任何状态", all: "全部", clear: "清除", apply: "搜索", needsQueue: "唯一键和组键属于某个队列：请同时指定队列。", more: "更多条件", spanHint: "例如 1h、-30m 或 2026-11-21 18:00", badInstant: "不是时刻；请写 1h、-30m 或 2026-11-21 18:00", idsEnd: (count, end) => `${n(count)} 个任务的 id 以 ${end} 结尾；请多写几位。`,
   },
   actions: {
     cancel: "取消任务", run_now: "立即执行", redrive: "重投", delete: "删除", reschedule: "改期…", reprioritise: "优先级…", copy: "再入队一份…",
