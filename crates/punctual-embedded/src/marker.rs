@@ -12,12 +12,29 @@ use crate::log::FORMAT;
 pub(crate) struct Marker {
     /// Made when the directory was; the log says it too.
     pub(crate) instance: u128,
+    /// The format of the program that opened the directory last.
+    pub(crate) format: u32,
 }
 
 const BEGUN: &str = "format-begun";
 const FIRST_LINE: &str = "punctual embedded engine";
 
 impl Marker {
+    /// The marker of a directory that this program writes.
+    pub(crate) fn new(instance: u128) -> Self {
+        let format = FORMAT;
+        Self { instance, format }
+    }
+
+    /// Raises the format of a directory that an older program wrote: this one adds rows that an
+    /// older one cannot read.
+    pub(crate) fn raise(self, disk: &dyn Disk) -> io::Result<()> {
+        match self.format {
+            FORMAT => Ok(()),
+            _ => Self::new(self.instance).write(disk),
+        }
+    }
+
     /// The file.
     pub(crate) const NAME: &str = "format";
 
@@ -37,8 +54,8 @@ impl Marker {
     /// Makes a directory punctual's, in one step, after everything else that it needs.
     pub(crate) fn write(self, disk: &dyn Disk) -> io::Result<()> {
         let text = format!(
-            "{FIRST_LINE}\nformat {FORMAT}\ninstance {:032x}\n",
-            self.instance
+            "{FIRST_LINE}\nformat {}\ninstance {:032x}\n",
+            self.format, self.instance
         );
         let file = create_anew(disk, BEGUN)?;
         file.write_at(0, text.as_bytes())?;
@@ -59,17 +76,17 @@ impl Marker {
             return Err(damaged());
         }
         let format = lines.next().and_then(|line| line.strip_prefix("format "));
-        match format.and_then(|format| format.parse().ok()) {
-            Some(FORMAT) => {}
+        let format = match format.and_then(|format| format.parse().ok()) {
+            Some(version @ 1..=FORMAT) => version,
             Some(version) if version > FORMAT => return Err(newer(version)),
             _ => return Err(damaged()),
-        }
+        };
         let instance = lines.next().and_then(|line| line.strip_prefix("instance "));
         let instance = instance.filter(|hex| hex.len() == 32);
         let instance = instance.and_then(|hex| u128::from_str_radix(hex, 16).ok());
         let is_whole = text.ends_with('\n') && lines.next().is_none();
         match instance.filter(|_| is_whole) {
-            Some(instance) => Ok(Self { instance }),
+            Some(instance) => Ok(Self { instance, format }),
             None => Err(damaged()),
         }
     }

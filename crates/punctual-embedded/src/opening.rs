@@ -80,7 +80,7 @@ fn create(disk: Arc<dyn Disk>, open_store: OpenStore<'_>, options: &Options) -> 
     }
     let instance = uuid::Uuid::new_v4().as_u128();
     let log = Log::begin(disk.clone(), log_options(options), instance, 0).map_err(failed)?;
-    Marker { instance }.write(&*disk).map_err(failed)?;
+    Marker::new(instance).write(&*disk).map_err(failed)?;
     let machine = Machine::over(options.limits, as_base(&store));
     ready(disk, store, machine, log, 0, None, options)
 }
@@ -108,6 +108,7 @@ fn reopen(
             machine.replay(step)
         },
     )?;
+    marker.raise(&*disk).map_err(failed)?;
     ready(disk, store, machine, log, replayed, cut, options)
 }
 

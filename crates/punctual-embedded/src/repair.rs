@@ -106,7 +106,7 @@ impl Repair<'_> {
                 "directory has neither a marker nor a log that says what it is; restore a backup";
             return Err(Error::new(ErrorKind::DataDamaged, message));
         };
-        let marker = Marker { instance };
+        let marker = Marker::new(instance);
         marker.write(disk).map_err(failed)?;
         self.done.format = true;
         Ok(marker)

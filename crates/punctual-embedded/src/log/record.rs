@@ -5,7 +5,7 @@ use punctual::injected::{Bug, is_injected};
 
 const MAGIC: &[u8; 8] = b"PUNCTUAL";
 /// The version of everything that `FORMAT.md` describes.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 /// Bytes of a segment before its first record.
 pub(crate) const HEADER_BYTES: usize = 56;
 /// Bytes of a record before its payload.
@@ -51,7 +51,7 @@ impl Header {
             return Err(NoHeader::Damaged);
         }
         match u32_at(bytes, 8) {
-            FORMAT => {}
+            1..=FORMAT => {}
             version if version > FORMAT => return Err(NoHeader::Newer(version)),
             _ => return Err(NoHeader::Damaged),
         }
