@@ -53,8 +53,10 @@ How it ends:
   else      failed: retried by the job's policy; the end of its output is kept as its error
 On a timeout or a cancel the command and its child processes get SIGTERM, and after --grace SIGKILL.
 When the command or the worker ends, its remaining children are killed. On Linux this includes
-processes that call setsid; elsewhere it is the process group. It does not reach processes of another
-user (sudo), or those that a service starts (docker, systemd-run, at). Every job has its own process.
+processes that call setsid; elsewhere it is the process group. If SIGKILL ends the guard of a command
+(punctual guard-command), processes that called setsid continue. It does not reach processes of
+another user (sudo), or those that a service starts (docker, systemd-run, at). Every job has its own
+process.
 
 --http: the payload is posted with the job in headers (Punctual-Id, Punctual-Kind, Punctual-Attempt ..).
   2xx       completed; a body of at most 1 KiB is kept as the job's result
