@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use futures_util::{SinkExt, StreamExt};
 use punctual::MemoryEngine;
 use punctual::time::{millis, seconds, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::{Bodies, UNCOUNTED};
 use crate::http::Peer;
@@ -200,4 +203,52 @@ async fn a_body_that_never_pauses_for_long_is_over_in_time_all_the_same() {
         });
         over.await.expect("it is over in time");
     }
+}
+
+/// A socket that has sent so many bytes of a frame of 200 KiB.
+async fn begun_frame(test_transport: &TestTransport, sent: usize) -> WebSocketStream<DuplexStream> {
+    let stream = test_transport.connect_with(1 << 16, Peer::Network([203, 0, 113, 7].into()));
+    let opened = client_async("ws://localhost/v1/events", stream).await;
+    let (mut socket, _) = opened.expect("a socket");
+    let hello = format!(r#"{{"type":"hello","token":"{TOKEN}"}}"#);
+    socket.send(Message::text(hello)).await.expect("sent");
+    let welcome = socket.next().await.expect("a frame").expect("in order");
+    assert!(welcome.to_text().expect("text").contains("welcome"));
+    let mut frame = vec![0x81, 0xff];
+    frame.extend((200_u64 << 10).to_be_bytes());
+    frame.resize(frame.len() + 4 + sent, 0);
+    // A socket that is closed reads no more.
+    let _ = socket.get_mut().write_all(&frame).await;
+    socket
+}
+
+#[tokio::test]
+async fn a_hundred_and_twenty_slow_frames_stay_within_the_bound() {
+    let limits = GatewayLimits {
+        body_bytes_per_token: 4 * MIB,
+        ..GatewayLimits::default()
+    };
+    let (test_transport, bodies) = test_transport(limits);
+    let (mut sockets, mut most) = (Vec::new(), 0);
+    for _ in 0..120 {
+        let socket = within(seconds(20), begun_frame(&test_transport, 150 << 10)).await;
+        sockets.push(socket.expect("it is open in time"));
+        most = most.max(taken(&bodies));
+    }
+    assert!(most <= 4 * MIB, "{most} bytes");
+    assert!(most > 2 * MIB, "{most} bytes are few");
+    let last = sockets.last_mut().expect("the last one");
+    let closed = within(seconds(20), last.next()).await.expect("in time");
+    match closed.expect("a frame").expect("in order") {
+        Message::Close(Some(close)) => assert_eq!(u16::from(close.code), 1013),
+        other => panic!("not closed: {other:?}"),
+    }
+    drop(sockets);
+    let given_back = async {
+        while taken(&bodies) > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let given_back = within(seconds(20), given_back).await;
+    given_back.expect("all is given back");
 }
