@@ -35,7 +35,8 @@ local function cancel_plain(r, ids, records)
   Settled.forget_oldest(r, CANCELLED)
 end
 
--- Options whose end is more than the end of the job: expiry, unique key, group, names to wait for, history, crash limit.
+-- Options of which other keys know: expiry, unique key, group, names to wait for, history, crash
+-- limit.
 local ENTANGLED = {'ex', 'u', 'g', 'w', 'hi', 'mc'}
 
 local function is_entangled(bytes)
@@ -46,8 +47,8 @@ local function is_entangled(bytes)
   return false
 end
 
--- The record of a job that waits as it was sent, as a plain one, also when it has a retention; nil of any other.
--- `seen` has what is known of options by their bytes: jobs of one queue mostly have the same.
+-- The record of a job that waits as it was sent, as a plain one (tag 1); it may have a retention.
+-- nil for any other. `seen` caches by the bytes of options, which jobs of a queue mostly share.
 local function as_plain(raw, seen)
   local flags = byte(raw, %REC_FLAGS%)
   if byte(raw) == %TAG_PLAIN% and flags < 2 then return raw end
