@@ -52,7 +52,7 @@ impl Totals {
             ("torture-by-fault", self.by_fault_briefly()),
             ("torture-seeds", self.by_seed()),
             ("torture-kinds", super::kinds::table(&self.runs)),
-            ("torture-quiet_periods", self.by_rest()),
+            ("torture-quiet-periods", self.by_rest()),
             ("torture-excused", self.by_excuse()),
             ("torture-lateness", self.by_lateness()),
             ("torture-runs", self.by_run()),

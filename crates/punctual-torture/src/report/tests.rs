@@ -113,7 +113,7 @@ fn how_soon_somebody_claims_in_quiet_periods_is_told_and_of_runs_without_any_it_
     let mut totals = Totals::default();
     totals.add("commit", &new);
     totals.add("commit", &old);
-    let page = totals.fill("<!-- torture-quiet periods -->\n<!-- end of torture-quiet periods -->");
+    let page = totals.fill("<!-- torture-quiet-periods -->\n<!-- end of torture-quiet-periods -->");
     let report = markdown(&[new, old]);
     for row in [
         "| cell | quiet periods | first claim after p50 | p99 | max | a fault held |",

@@ -25,7 +25,7 @@ fn the_tables_of_the_pages_are_those_of_the_totals() {
             "-seeds",
             "-faults",
             "-kinds",
-            "-quiet_periods",
+            "-quiet-periods",
             "-excused",
             "-lateness",
             "-runs",
