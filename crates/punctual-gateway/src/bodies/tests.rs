@@ -59,7 +59,7 @@ fn a_token_and_the_process_have_a_bound_each_and_get_back_what_is_dropped() {
 
 const TOKEN: &str = "0123456789abcdef";
 
-fn test_transport(limits: GatewayLimits) -> (TestTransport, Arc<Bodies>) {
+fn transport(limits: GatewayLimits) -> (TestTransport, Arc<Bodies>) {
     let token = Token::new(TOKEN, Default::default(), &[Scope::Enqueue]).expect("a token");
     let engine = Arc::new(MemoryEngine::new());
     let shared = Gateway::new(engine, Tokens::new(vec![token]))
@@ -71,13 +71,13 @@ fn test_transport(limits: GatewayLimits) -> (TestTransport, Arc<Bodies>) {
 
 /// A request whose body is begun: so many bytes of as many as it names.
 async fn begun(
-    test_transport: &TestTransport,
+    transport: &TestTransport,
     path: &str,
     content: &str,
     length: usize,
     sent: usize,
 ) -> DuplexStream {
-    let mut stream = test_transport.connect_with(1 << 16, Peer::Network([203, 0, 113, 7].into()));
+    let mut stream = transport.connect_with(1 << 16, Peer::Network([203, 0, 113, 7].into()));
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n\
          content-type: {content}\r\ncontent-length: {length}\r\n\r\n"
@@ -107,7 +107,7 @@ async fn answer(stream: &mut DuplexStream) -> String {
 
 #[tokio::test]
 async fn slow_bodies_stay_within_the_bound_and_others_are_served() {
-    let (test_transport, bodies) = test_transport(GatewayLimits::default());
+    let (transport, bodies) = transport(GatewayLimits::default());
     for (path, content) in [
         ("/v1/jobs", "application/json"),
         ("/v1/bulk", "application/x-ndjson"),
@@ -117,7 +117,7 @@ async fn slow_bodies_stay_within_the_bound_and_others_are_served() {
         for _ in 0..120 {
             // Of a line of /v1/bulk that is all that there may be.
             let sent = if path == "/v1/bulk" { 3 * MIB } else { 7 * MIB };
-            slow.push(begun(&test_transport, path, content, 7 * MIB + 1, sent).await);
+            slow.push(begun(&transport, path, content, 7 * MIB + 1, sent).await);
             most = most.max(taken(&bodies));
         }
         let bound = GatewayLimits::default().body_bytes_per_token;
@@ -126,14 +126,7 @@ async fn slow_bodies_stay_within_the_bound_and_others_are_served() {
         let refused = answer(slow.last_mut().expect("the last one")).await;
         assert!(refused.contains("too_many_bodies"), "{path}: {refused}");
         let small = r#"{"queue":"mail"}"#;
-        let mut one = begun(
-            &test_transport,
-            "/v1/jobs",
-            "application/json",
-            small.len(),
-            0,
-        )
-        .await;
+        let mut one = begun(&transport, "/v1/jobs", "application/json", small.len(), 0).await;
         one.write_all(small.as_bytes()).await.expect("sent");
         let served = answer(&mut one).await;
         assert!(served.starts_with("HTTP/1.1 201"), "{path}: {served}");
@@ -151,15 +144,8 @@ async fn slow_bodies_stay_within_the_bound_and_others_are_served() {
 
 #[tokio::test]
 async fn a_body_that_says_it_is_too_long_is_refused_before_it_comes() {
-    let (test_transport, _) = test_transport(GatewayLimits::default());
-    let mut one = begun(
-        &test_transport,
-        "/v1/jobs",
-        "application/json",
-        8 * MIB + 1,
-        0,
-    )
-    .await;
+    let (transport, _) = transport(GatewayLimits::default());
+    let mut one = begun(&transport, "/v1/jobs", "application/json", 8 * MIB + 1, 0).await;
     let refused = answer(&mut one).await;
     assert!(
         refused.starts_with("HTTP/1.1 413") && refused.contains("body_too_large"),
@@ -173,12 +159,12 @@ async fn a_body_that_never_pauses_for_long_is_over_in_time_all_the_same() {
         body: millis(300),
         ..GatewayLimits::default()
     };
-    let (test_transport, _) = test_transport(limits);
+    let (transport, _) = transport(limits);
     for (path, content) in [
         ("/v1/jobs", "application/json"),
         ("/v1/bulk", "application/x-ndjson"),
     ] {
-        let one = begun(&test_transport, path, content, 8 * MIB, 1).await;
+        let one = begun(&transport, path, content, 8 * MIB, 1).await;
         let (mut reading, mut writing) = tokio::io::split(one);
         let dripping = async {
             // A byte whenever there is room for it, and never a whole line.
@@ -206,8 +192,8 @@ async fn a_body_that_never_pauses_for_long_is_over_in_time_all_the_same() {
 }
 
 /// A socket that has sent so many bytes of a frame of 200 KiB.
-async fn begun_frame(test_transport: &TestTransport, sent: usize) -> WebSocketStream<DuplexStream> {
-    let stream = test_transport.connect_with(1 << 16, Peer::Network([203, 0, 113, 7].into()));
+async fn begun_frame(transport: &TestTransport, sent: usize) -> WebSocketStream<DuplexStream> {
+    let stream = transport.connect_with(1 << 16, Peer::Network([203, 0, 113, 7].into()));
     let opened = client_async("ws://localhost/v1/events", stream).await;
     let (mut socket, _) = opened.expect("a socket");
     let hello = format!(r#"{{"type":"hello","token":"{TOKEN}"}}"#);
@@ -228,10 +214,10 @@ async fn a_hundred_and_twenty_slow_frames_stay_within_the_bound() {
         body_bytes_per_token: 4 * MIB,
         ..GatewayLimits::default()
     };
-    let (test_transport, bodies) = test_transport(limits);
+    let (transport, bodies) = transport(limits);
     let (mut sockets, mut most) = (Vec::new(), 0);
     for _ in 0..120 {
-        let socket = within(seconds(20), begun_frame(&test_transport, 150 << 10)).await;
+        let socket = within(seconds(20), begun_frame(&transport, 150 << 10)).await;
         sockets.push(socket.expect("it is open in time"));
         most = most.max(taken(&bodies));
     }

@@ -19,15 +19,15 @@ fn shared(limits: GatewayLimits) -> Shared {
     gateway.limits(limits).shared()
 }
 
-fn test_transport(limits: GatewayLimits) -> TestTransport {
+fn transport(limits: GatewayLimits) -> TestTransport {
     TestTransport::to(shared(limits))
 }
 
 /// A socket that was welcomed, or the status of its refusal.
 async fn socket(
-    test_transport: &TestTransport,
+    transport: &TestTransport,
 ) -> std::result::Result<WebSocketStream<DuplexStream>, u16> {
-    let stream = test_transport.connect_with(1 << 16, Peer::Network([203, 0, 113, 7].into()));
+    let stream = transport.connect_with(1 << 16, Peer::Network([203, 0, 113, 7].into()));
     let asked = within(
         seconds(20),
         client_async("ws://localhost/v1/events", stream),
@@ -48,43 +48,37 @@ async fn socket(
 
 #[tokio::test]
 async fn a_socket_has_the_places_of_its_connection_until_it_ends() {
-    let test_transport = test_transport(GatewayLimits {
+    let transport = transport(GatewayLimits {
         connections_per_address: Some(2),
         ..GatewayLimits::default()
     });
-    let open = [socket(&test_transport).await, socket(&test_transport).await];
+    let open = [socket(&transport).await, socket(&transport).await];
     let [first, second] = open.map(|one| one.expect("a place of its own"));
     for _ in 0..3 {
-        assert_eq!(
-            socket(&test_transport).await.expect_err("one too many"),
-            429
-        );
+        assert_eq!(socket(&transport).await.expect_err("one too many"), 429);
     }
     drop(first);
     let again = async {
         loop {
-            match socket(&test_transport).await {
+            match socket(&transport).await {
                 Ok(socket) => return socket,
                 Err(status) => assert_eq!(status, 429),
             }
         }
     };
     let _third = within(seconds(20), again).await.expect("a place again");
-    assert_eq!(
-        socket(&test_transport).await.expect_err("one too many"),
-        429
-    );
+    assert_eq!(socket(&transport).await.expect_err("one too many"), 429);
     drop(second);
 }
 
 #[tokio::test]
 async fn who_answers_pings_stays_and_who_does_not_is_dropped() {
-    let test_transport = test_transport(GatewayLimits {
+    let transport = transport(GatewayLimits {
         ping: millis(200),
         ..GatewayLimits::default()
     });
-    let mut there = socket(&test_transport).await.expect("a socket");
-    let gone = socket(&test_transport).await.expect("a socket");
+    let mut there = socket(&transport).await.expect("a socket");
+    let gone = socket(&transport).await.expect("a socket");
     let answering = async {
         for _ in 0..4 {
             let heard = there.next().await.expect("a frame").expect("a sound one");
@@ -109,8 +103,8 @@ async fn a_reader_that_takes_nothing_is_told_to_try_again_later() {
         reader: millis(20),
         ..GatewayLimits::default()
     });
-    let test_transport = TestTransport::to(shared.clone());
-    let mut socket = socket(&test_transport).await.expect("a socket");
+    let transport = TestTransport::to(shared.clone());
+    let mut socket = socket(&transport).await.expect("a socket");
     socket
         .send(Heard::text(r#"{"type":"watch"}"#))
         .await

@@ -54,7 +54,7 @@ async fn an_address_gets_half_of_all_connections_and_loopback_is_not_limited() {
         connections_per_address: Some(2),
         ..GatewayLimits::default()
     };
-    let test_transport = TestTransport::new(limits);
+    let transport = TestTransport::new(limits);
     let mut open = Vec::new();
     for (first, another) in [
         ("203.0.113.7", "203.0.113.7"),
@@ -63,21 +63,18 @@ async fn an_address_gets_half_of_all_connections_and_loopback_is_not_limited() {
     ] {
         for _ in 0..2 {
             open.push(
-                test_transport
+                transport
                     .served(from(first))
                     .await
                     .expect("a place of its own"),
             );
         }
         for _ in 0..3 {
-            assert!(
-                test_transport.served(from(another)).await.is_none(),
-                "{another}"
-            );
+            assert!(transport.served(from(another)).await.is_none(), "{another}");
         }
     }
     open.push(
-        test_transport
+        transport
             .served(from("2001:db8:0:1::1"))
             .await
             .expect("another network"),
@@ -89,12 +86,12 @@ async fn an_address_gets_half_of_all_connections_and_loopback_is_not_limited() {
         Peer::Local,
         Peer::Local,
     ] {
-        open.push(test_transport.served(peer).await.expect("never counted"));
+        open.push(transport.served(peer).await.expect("never counted"));
     }
     // A place that is given back is there for the next one of that address.
     open.remove(0);
     let again = async {
-        while test_transport.served(from("203.0.113.7")).await.is_none() {
+        while transport.served(from("203.0.113.7")).await.is_none() {
             tokio::task::yield_now().await;
         }
     };
@@ -103,17 +100,17 @@ async fn an_address_gets_half_of_all_connections_and_loopback_is_not_limited() {
 
 #[tokio::test]
 async fn one_too_many_is_told_the_setting_that_lets_it_in() {
-    let test_transport = TestTransport::new(GatewayLimits {
+    let transport = TestTransport::new(GatewayLimits {
         connections_per_address: Some(3),
         ..GatewayLimits::default()
     });
     let mut open = Vec::new();
     for _ in 0..3 {
-        let one = test_transport.served(from("203.0.113.7")).await;
+        let one = transport.served(from("203.0.113.7")).await;
         open.push(one.expect("a place of its own"));
     }
     // It has said nothing yet.
-    let mut fourth = test_transport.connect(from("203.0.113.7"));
+    let mut fourth = transport.connect(from("203.0.113.7"));
     let mut told = String::new();
     let read = within(seconds(20), fourth.read_to_string(&mut told)).await;
     read.expect("it is closed").expect("it is text");
@@ -125,23 +122,20 @@ async fn one_too_many_is_told_the_setting_that_lets_it_in() {
         assert!(told.contains(named), "{told}");
     }
     assert!(
-        test_transport.served(from("203.0.113.8")).await.is_some(),
+        transport.served(from("203.0.113.8")).await.is_some(),
         "others"
     );
 }
 
 #[tokio::test]
 async fn one_too_many_who_writes_a_whole_request_first_reads_the_answer_then() {
-    let test_transport = TestTransport::new(GatewayLimits {
+    let transport = TestTransport::new(GatewayLimits {
         connections_per_address: Some(1),
         ..GatewayLimits::default()
     });
     let peer = from("203.0.113.7");
-    let _open = test_transport
-        .served(peer)
-        .await
-        .expect("a place of its own");
-    let mut another = test_transport.connect(peer);
+    let _open = transport.served(peer).await.expect("a place of its own");
+    let mut another = transport.connect(peer);
     let talk = async {
         let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1048576\r\n\r\n";
         another.write_all(head.as_bytes()).await?;
@@ -157,32 +151,27 @@ async fn one_too_many_who_writes_a_whole_request_first_reads_the_answer_then() {
 
 #[tokio::test]
 async fn one_too_many_who_never_ends_is_closed_in_the_end() {
-    let test_transport = TestTransport::new(GatewayLimits {
+    let transport = TestTransport::new(GatewayLimits {
         connections_per_address: Some(1),
         ..GatewayLimits::default()
     });
     let peer = from("203.0.113.7");
-    let _open = test_transport
-        .served(peer)
-        .await
-        .expect("a place of its own");
-    let mut another = test_transport.connect(peer);
+    let _open = transport.served(peer).await.expect("a place of its own");
+    let mut another = transport.connect(peer);
     let endless = async { while another.write_all(&[b' '; 1 << 16]).await.is_ok() {} };
     within(seconds(60), endless).await.expect("it is closed");
 }
 
 #[tokio::test]
 async fn ten_thousand_silent_connections_take_half_and_others_are_served() {
-    let test_transport = TestTransport::new(GatewayLimits {
+    let transport = TestTransport::new(GatewayLimits {
         head: minutes(10),
         ..GatewayLimits::default()
     });
     let limit = from("203.0.113.7");
-    let silent: Vec<_> = (0..8_192).map(|_| test_transport.connect(limit)).collect();
+    let silent: Vec<_> = (0..8_192).map(|_| transport.connect(limit)).collect();
     // They come in one by one: the first that is refused is the one after all that may.
-    let refused: Vec<_> = (8_192..10_000)
-        .map(|_| test_transport.connect(limit))
-        .collect();
+    let refused: Vec<_> = (8_192..10_000).map(|_| transport.connect(limit)).collect();
     for mut one in refused {
         let mut told = Vec::new();
         let read = within(seconds(60), one.read_to_end(&mut told)).await;
@@ -190,13 +179,13 @@ async fn ten_thousand_silent_connections_take_half_and_others_are_served() {
         assert!(told.is_empty() || told.starts_with(b"HTTP/1.1 429 "));
     }
     assert!(
-        test_transport.served(from("203.0.113.8")).await.is_some(),
+        transport.served(from("203.0.113.8")).await.is_some(),
         "others"
     );
-    assert!(test_transport.served(limit).await.is_none(), "one too many");
+    assert!(transport.served(limit).await.is_none(), "one too many");
     drop(silent);
     let again = async {
-        while test_transport.served(limit).await.is_none() {
+        while transport.served(limit).await.is_none() {
             tokio::task::yield_now().await;
         }
     };
@@ -211,19 +200,19 @@ async fn a_trusted_proxy_has_as_many_connections_as_it_likes() {
     };
     let gateway = Gateway::new(Arc::new(MemoryEngine::new()), Tokens::open()).limits(limits);
     let proxies = vec!["203.0.113.7".parse().expect("an address")];
-    let test_transport = TestTransport::of(gateway.trusted_proxies(proxies));
+    let transport = TestTransport::of(gateway.trusted_proxies(proxies));
     let mut open = Vec::new();
     for _ in 0..4 {
-        let one = test_transport.served(from("203.0.113.7")).await;
+        let one = transport.served(from("203.0.113.7")).await;
         open.push(one.expect("it is not counted"));
     }
     open.push(
-        test_transport
+        transport
             .served(from("203.0.113.8"))
             .await
             .expect("the first"),
     );
-    assert!(test_transport.served(from("203.0.113.8")).await.is_none());
+    assert!(transport.served(from("203.0.113.8")).await.is_none());
 }
 
 #[tokio::test]
@@ -236,7 +225,7 @@ async fn wrong_tokens_count_for_the_client_of_a_trusted_proxy_only() {
     let tokens = Tokens::new(vec![token.expect("it is long")]);
     let gateway = Gateway::new(Arc::new(MemoryEngine::new()), tokens).limits(limits);
     let proxies = vec!["10.0.0.0/8".parse().expect("a network")];
-    let test_transport = TestTransport::of(gateway.trusted_proxies(proxies));
+    let transport = TestTransport::of(gateway.trusted_proxies(proxies));
     for (peer, forwarded, status) in [
         ("10.0.0.7", "198.51.100.1", 401),
         ("10.0.0.8", "1.1.1.1, 198.51.100.1", 401),
@@ -247,7 +236,7 @@ async fn wrong_tokens_count_for_the_client_of_a_trusted_proxy_only() {
         ("203.0.113.7", "4.4.4.4", 401),
         ("203.0.113.7", "5.5.5.5", 429),
     ] {
-        let told = test_transport.asked(peer, forwarded).await;
+        let told = transport.asked(peer, forwarded).await;
         assert_eq!(told, status, "{peer} for {forwarded}");
     }
 }

@@ -193,8 +193,8 @@ async fn claims_of_a_socket_that_takes_nothing_keep_nobody_else_from_waking_up()
     let enqueued = waiting.shared.engine.enqueue(&namespace, vec![large]);
     enqueued.await.expect("a receipt");
 
-    let test_transport = TestTransport::to(waiting.shared.clone());
-    let stream = test_transport.connect_with(1 << 10, Peer::Unknown);
+    let transport = TestTransport::to(waiting.shared.clone());
+    let stream = transport.connect_with(1 << 10, Peer::Unknown);
     let socket = tokio_tungstenite::client_async("ws://localhost/v1/events", stream).await;
     let (mut socket, _) = socket.expect("a socket");
     let claim =

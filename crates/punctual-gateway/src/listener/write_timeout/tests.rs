@@ -39,21 +39,21 @@ fn gateway(engine: MemoryEngine, connections: usize) -> Gateway {
     })
 }
 
-fn test_transport(connections: usize) -> TestTransport {
+fn transport(connections: usize) -> TestTransport {
     TestTransport::to(gateway(MemoryEngine::new(), connections).shared())
 }
 
 /// A connection over which that is sent, of whose answer nothing is read.
-async fn stalled(test_transport: &TestTransport, requests: &[u8]) -> DuplexStream {
-    let mut stream = test_transport.connect(HOME);
+async fn stalled(transport: &TestTransport, requests: &[u8]) -> DuplexStream {
+    let mut stream = transport.connect(HOME);
     stream.write_all(requests).await.expect("written");
     stream
 }
 
 /// After how many seconds of silence somebody else is served.
-async fn seconds_until_a_place_is_free(test_transport: &TestTransport) -> u64 {
+async fn seconds_until_a_place_is_free(transport: &TestTransport) -> u64 {
     let begun = TokioTimer::new().now();
-    let mut other = test_transport.connect(HOME);
+    let mut other = transport.connect(HOME);
     let ask = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     other.write_all(ask).await.expect("written");
     let mut told = String::new();
@@ -73,12 +73,12 @@ async fn rest(mut stream: DuplexStream) -> Vec<u8> {
 
 #[tokio::test(start_paused = true)]
 async fn who_asks_for_static_files_and_reads_none_gives_the_place_back() {
-    let test_transport = test_transport(4);
+    let transport = transport(4);
     let mut unread = Vec::new();
     for _ in 0..4 {
-        unread.push(stalled(&test_transport, SCRIPT.repeat(400).as_bytes()).await);
+        unread.push(stalled(&transport, SCRIPT.repeat(400).as_bytes()).await);
     }
-    assert_eq!(seconds_until_a_place_is_free(&test_transport).await, 10);
+    assert_eq!(seconds_until_a_place_is_free(&transport).await, 10);
     for stream in unread {
         // Not one of them was answered whole.
         assert!(rest(stream).await.len() < 1 << 17);
@@ -87,11 +87,11 @@ async fn who_asks_for_static_files_and_reads_none_gives_the_place_back() {
 
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_whose_answer_is_not_read_releases_its_permit() {
-    let test_transport = test_transport(1);
+    let transport = transport(1);
     // Less than the head of the answer.
-    let mut unread = test_transport.connect_with(64, HOME);
+    let mut unread = transport.connect_with(64, HOME);
     unread.write_all(SOCKET.as_bytes()).await.expect("written");
-    assert_eq!(seconds_until_a_place_is_free(&test_transport).await, 15);
+    assert_eq!(seconds_until_a_place_is_free(&transport).await, 15);
     let head = rest(unread).await;
     assert!(head.starts_with(b"HTTP/1.1 101"), "{head:?}");
 }
@@ -108,11 +108,11 @@ async fn an_unread_list_in_gzip_gives_its_place_back() {
     let jobs = (0..200).map(|_| NewJob::new("mail", format!("\"{}\"", noise())));
     let put = engine.enqueue(&Namespace::default(), jobs.collect()).await;
     put.expect("receipts");
-    let test_transport = TestTransport::to(gateway(engine, 1).shared());
+    let transport = TestTransport::to(gateway(engine, 1).shared());
     let list =
         "GET /v1/jobs?limit=200 HTTP/1.1\r\nhost: localhost\r\naccept-encoding: gzip\r\n\r\n";
-    let unread = stalled(&test_transport, list.as_bytes()).await;
-    assert_eq!(seconds_until_a_place_is_free(&test_transport).await, 10);
+    let unread = stalled(&transport, list.as_bytes()).await;
+    assert_eq!(seconds_until_a_place_is_free(&transport).await, 10);
     let told = rest(unread).await;
     let head = String::from_utf8_lossy(&told[..500]).into_owned();
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
@@ -122,7 +122,7 @@ async fn an_unread_list_in_gzip_gives_its_place_back() {
 
 #[tokio::test(start_paused = true)]
 async fn unread_verdicts_of_a_stream_of_jobs_give_its_place_back() {
-    let test_transport = test_transport(1);
+    let transport = transport(1);
     let line = "{\"queue\":\"mail\"}\n";
     let lines = line.repeat(20_000);
     let head = format!(
@@ -131,12 +131,12 @@ async fn unread_verdicts_of_a_stream_of_jobs_give_its_place_back() {
         header::CONTENT_LENGTH,
         lines.len()
     );
-    let (unread, mut writer) = tokio::io::split(test_transport.connect(HOME));
+    let (unread, mut writer) = tokio::io::split(transport.connect(HOME));
     let writing = async {
         // It is cut off before all of that is sent.
         writer.write_all((head + &lines).as_bytes()).await
     };
-    let (written, seconds) = tokio::join!(writing, seconds_until_a_place_is_free(&test_transport));
+    let (written, seconds) = tokio::join!(writing, seconds_until_a_place_is_free(&transport));
     assert!(written.is_err());
     assert_eq!(seconds, 10);
     let told = rest(unread.unsplit(writer)).await;
@@ -147,8 +147,8 @@ async fn unread_verdicts_of_a_stream_of_jobs_give_its_place_back() {
 
 #[tokio::test(start_paused = true)]
 async fn who_reads_a_little_now_and_then_gets_all_of_it() {
-    let test_transport = test_transport(1);
-    let mut slow = test_transport.connect_with(4 << 10, HOME);
+    let transport = transport(1);
+    let mut slow = transport.connect_with(4 << 10, HOME);
     let requests = SCRIPT.repeat(3).replace("\r\n\r\n", "\r\nx: y\r\n\r\n");
     let last = SCRIPT.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n");
     slow.write_all((requests + &last).as_bytes())
@@ -170,10 +170,10 @@ async fn who_reads_a_little_now_and_then_gets_all_of_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_waits_for_nobody_who_takes_nothing() {
-    let test_transport = test_transport(4);
-    let mut unread = stalled(&test_transport, SCRIPT.repeat(400).as_bytes()).await;
+    let transport = transport(4);
+    let mut unread = stalled(&transport, SCRIPT.repeat(400).as_bytes()).await;
     unread.read_u8().await.expect("it is being answered");
-    assert!(test_transport.drain(seconds(60)).await);
+    assert!(transport.drain(seconds(60)).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,7 +186,7 @@ async fn who_reads_nothing_by_tls_gives_the_place_back() {
     std::fs::write(&chain, &own).expect("written");
     std::fs::write(&private, key.serialize_pem()).expect("written");
     let tls = Tls::from_files(&chain, &private).expect("a pair");
-    let test_transport = TestTransport::by(gateway(MemoryEngine::new(), 1).shared(), Some(tls));
+    let transport = TestTransport::by(gateway(MemoryEngine::new(), 1).shared(), Some(tls));
 
     let mut known = RootCertStore::empty();
     let own = CertificateDer::from_pem_slice(own.as_bytes()).expect("PEM");
@@ -204,14 +204,14 @@ async fn who_reads_nothing_by_tls_gives_the_place_back() {
             .await
             .expect("TLS")
     };
-    let mut unread = by_tls(test_transport.connect(HOME)).await;
+    let mut unread = by_tls(transport.connect(HOME)).await;
     unread
         .write_all(SCRIPT.repeat(400).as_bytes())
         .await
         .expect("written");
     let begun = TokioTimer::new().now();
     // Greeted once there is a place.
-    let _other = by_tls(test_transport.connect(HOME)).await;
+    let _other = by_tls(transport.connect(HOME)).await;
     assert_eq!((TokioTimer::new().now() - begun).as_secs(), 10);
 }
 
