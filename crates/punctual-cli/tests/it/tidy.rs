@@ -360,6 +360,14 @@ fn machines_run_only_what_the_readme_names() {
 }
 
 #[test]
+fn machines_await_only_what_the_server_prints() {
+    holds(workspace::ci_reads_the_banner);
+    for line in ["grep -q 'Ready.'", "sed -n 's/^ *secret  *//p'"] {
+        finds(workspace::ci_reads_the_banner, ".ci/run", line);
+    }
+}
+
+#[test]
 fn every_crate_keeps_the_workspace_habits() {
     holds(workspace::habits);
     finds(

@@ -28,7 +28,7 @@ async fn cancel(engine: &SharedDirectory, id: JobId) -> EditVerdict {
         dry_run: true,
     };
     let edited = engine.edit(&Namespace::default(), edit).await;
-    edited.expect("an answer").verdicts[0].1.clone()
+    edited.expect("an answer").verdicts[0].1
 }
 
 #[tokio::test(flavor = "multi_thread")]

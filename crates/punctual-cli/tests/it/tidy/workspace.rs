@@ -128,6 +128,23 @@ pub(super) fn ci_runs_readme(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
+/// `.ci/run` waits for a line of the server's banner and takes two others apart: they are there.
+pub(super) fn ci_reads_the_banner(tree: &Tree) -> Vec<String> {
+    const BANNER: &str = "crates/punctual-cli/src/commands/serve.rs";
+    let banner = tree.get(BANNER).unwrap_or_default();
+    let script = tree.get(".ci/run").unwrap_or_default();
+    let awaited = script.split("grep -q '").skip(1);
+    let awaited = awaited.filter_map(|rest| rest.split('\'').next());
+    let taken = script.split("sed -n 's/^ *").skip(1);
+    let taken = taken.filter_map(|rest| rest.split(' ').next());
+    awaited
+        .map(|line| (line, format!("out.line(\"{line}")))
+        .chain(taken.map(|word| (word, format!("\"  {word} "))))
+        .filter(|(_, printed)| !banner.contains(printed.as_str()))
+        .map(|(named, _)| format!(".ci/run: {BANNER} prints no line {named:?}"))
+        .collect()
+}
+
 fn manifests(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
     tree.files("crates/", "/Cargo.toml")
 }
