@@ -7,7 +7,7 @@ _list:
 test:
     scripts/test
 
-# Fresh seeds, longer faults and soaks, about 40 minutes; a seed repeats a run: `just deep 7`
+# Fresh seeds, longer faults and soaks, about an hour; a seed repeats a run: `just deep 7`
 deep *seed:
     scripts/deep {{seed}}
 

@@ -13,12 +13,10 @@ use crate::session::calls::Calls;
 use crate::session::shards::{Shard, of_job, of_token};
 use crate::wire::settle::{self, Posted, Whither};
 
-/// The functions that read the kinds of what completed.
-const KINDS_SINCE: i64 = 18;
-
 impl Calls {
-    /// Settles every shard's part at once: one that is unavailable keeps no other from its turn. Effects for other shards are posted in the same step and delivered
-    /// right after, by this process if it can, else by whoever keeps that shard.
+    /// Settles every shard's part at once: one that is unavailable keeps no other from its turn.
+    /// Effects for other shards are posted in the same step. This process delivers them right
+    /// after; if it ends before, the shard's maintenance does.
     pub(crate) async fn settle(
         self: &Arc<Self>,
         namespace: &Namespace,
@@ -57,13 +55,7 @@ impl Calls {
     ) -> Result<Settled> {
         let longest = self.limits().result_bytes;
         let whither = |effect: &Effect| whither(effect, shard, count);
-        // Functions that an earlier program brought know no form that tells kinds.
-        let sends_kinds = self.library.version() >= KINDS_SINCE;
-        let notes = |lease: &LeaseReport| {
-            let known = self.claim_cache.of(lease);
-            let kinds = known.kinds.filter(|_| sends_kinds);
-            settle::Known { kinds, ..known }
-        };
+        let notes = |lease: &LeaseReport| self.claim_cache.of(lease);
         let pack = |instance| settle::request(instance, part, longest, whither, notes);
         let cost_us = settle::cost_us(part);
         let answer = self.write_noting(shard, "settle", cost_us, pack).await?;

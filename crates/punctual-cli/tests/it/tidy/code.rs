@@ -149,7 +149,7 @@ pub(super) fn addresses(tree: &Tree) -> Vec<String> {
         path.starts_with("crates/punctual-cli/src/connect")
             // It opens engines beside the command, so that processes of a run find them.
             || path == "crates/punctual-torture/src/address.rs"
-            || path.starts_with("crates/punctual-redis/src/address")
+            || path.starts_with("crates/punctual-redis/src/transport/address")
             || path.starts_with("crates/punctual-redis/src/testing")
             || is_test(path)
     })
