@@ -30,7 +30,7 @@ fn a_last_line_that_reads_well_needs_no_line_feed() {
     let last = all(b"7").remove(0);
     assert_eq!(last.read(|text| Ok(text.to_owned())), Ok("7".into()));
     let torn = last.read(|_| Err::<(), _>("EOF".into())).expect_err("torn");
-    assert!(torn.starts_with("torn: "), "{torn}");
+    assert!(torn.starts_with("truncated: "), "{torn}");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn doctor_tells_of_data_that_must_be_there() {
     Punctual::new()
         .run(&["enqueue", "mail", "{}", "--engine", &engine])
         .exits(0);
-    says(doctor(&required), 0, &["one job", "through in"]);
+    says(doctor(&required), 0, &["one job", "completed in"]);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn doctor_asks_replicas_what_they_would_keep_as_masters() {
         0,
         &[
             &*silent,
-            "is not asked: redis refuses the user or the password",
+            "cannot be checked: redis refuses the user or the password",
         ],
     );
 }
@@ -183,7 +183,7 @@ fn doctor_tells_a_replica_that_is_named_as_the_server() {
     says(
         doctor(&replica.address()),
         1,
-        &[&*is, "the address of its master, or of the sentinels"],
+        &[&*is, "the address of its master or of its sentinels"],
     );
 }
 

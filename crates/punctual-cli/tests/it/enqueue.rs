@@ -236,7 +236,7 @@ fn a_bad_line_is_named_and_nothing_is_sent_unless_it_is_skipped() {
         .collect();
     assert_eq!(named, [3, 4, 5, 7]);
     assert!(text(&error["lines"][0]["message"]).contains("dealy"));
-    assert!(text(&error["lines"][3]["message"]).starts_with("torn: "));
+    assert!(text(&error["lines"][3]["message"]).starts_with("truncated: "));
     assert_eq!(punctual.json(&["queues", "list"]).len(), 0);
 
     let told = punctual.run(&["enqueue", "--from", "bad.jsonl"]).exits(2);
@@ -255,8 +255,8 @@ fn every_line_that_is_left_out_is_named() {
     punctual.write("bad.jsonl", format!("{}{{}}\n", "[]\n".repeat(1_002)));
     let args = ["enqueue", "mail", "--from", "bad.jsonl", "--skip-bad"];
     let told = punctual.run(&args).exits(0);
-    assert!(told.stderr.contains("left out line 1000:"), "{told:?}");
-    assert!(told.stderr.contains("left out 2 more lines"), "{told:?}");
+    assert!(told.stderr.contains("skipped line 1000:"), "{told:?}");
+    assert!(told.stderr.contains("skipped 2 more lines"), "{told:?}");
 }
 
 #[test]
@@ -458,7 +458,7 @@ fn what_stores_something_prints_the_durability() {
     let memory = punctual.run(&["enqueue", "mail", "{}", "--engine", "memory:"]);
     let memory = said(memory);
     assert!(
-        memory.contains("warning: ") && memory.contains("nothing is kept"),
+        memory.contains("warning: ") && memory.contains("the job is lost"),
         "{memory}"
     );
 }

@@ -28,7 +28,7 @@ fn queues_are_counted_paused_resumed_and_purged() {
         .run(&["queues", "pause", "mial", "orders"])
         .exits(0);
     assert_eq!(mistyped.stdout, "mial is paused\norders is paused\n");
-    let note = "never had a job in mial";
+    let note = "mial never had a job";
     assert_eq!(mistyped.stderr.matches("never had a job").count(), 1);
     assert!(mistyped.stderr.contains(note), "{mistyped:?}");
     let again = ["queues", "resume", "mial", "orders"];
@@ -170,7 +170,7 @@ fn the_doctor_is_content_over_http_with_a_token_of_one_namespace() {
         crate::support::Ran::from(output.expect("it runs"))
     };
     let well = run(&["doctor"]).exits(0);
-    assert!(well.stdout.contains("through in"), "{well:?}");
+    assert!(well.stdout.contains("completed in"), "{well:?}");
     // The namespace is that of the token, unless one is named.
     run(&["enqueue", "mail", "{}"]).exits(0);
     let queues = run(&["queues", "list", "--names", "--namespace", "shop"]);

@@ -95,7 +95,7 @@ fn a_certificate_that_signed_itself_will_do_unless_it_is_an_authority() {
         let ran = list(&punctual, &format!("https://{place}?ca=chain.pem")).exits(code);
         if code != 0 {
             let error = ran.error();
-            assert!(text(&error["message"]).contains("certificate of an authority as its own"));
+            assert!(text(&error["message"]).contains("uses a CA certificate as its own"));
             let hint = text(&error["hint"]);
             assert!(
                 hint.contains("-addext basicConstraints=critical,CA:FALSE"),

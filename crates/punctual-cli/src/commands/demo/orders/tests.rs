@@ -40,7 +40,7 @@ fn wrong_orders_are_named_by_line() {
     assert!(
         refused(format!("{good}\n{}", &good[..40]))
             .1
-            .starts_with("torn")
+            .starts_with("truncated")
     );
     assert!(refused(good.replace("18:01", "17:59")).1.contains("before"));
     assert!(refused(good.replace("30m", "30")).1.contains("not a span"));
