@@ -119,7 +119,7 @@ async fn a_reader_that_takes_nothing_is_told_to_try_again_later() {
         while !log
             .lines()
             .iter()
-            .any(|line| line.contains("takes nothing"))
+            .any(|line| line.contains("reads nothing"))
         {
             tokio::task::yield_now().await;
         }

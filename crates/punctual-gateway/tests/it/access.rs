@@ -137,7 +137,7 @@ async fn an_address_that_others_can_reach_needs_a_token() {
     let timed = Gateway::new(engine, Tokens::new(vec![token])).with_test_clock(clock);
     let refused = timed.serve(([0, 0, 0, 0], 0).into()).await;
     let refused = refused.expect_err("refused").to_string();
-    assert!(refused.contains("a clock"), "{refused}");
+    assert!(refused.contains("the test clock"), "{refused}");
 }
 
 #[tokio::test]

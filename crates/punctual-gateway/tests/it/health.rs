@@ -54,7 +54,7 @@ async fn a_loop_of_the_engine_that_hangs_is_named_until_it_goes_round_again() {
     let (status, told) = asked(&under, OPERATOR).await;
     assert_eq!(status, 503);
     assert!(
-        problems(&told).contains("loop keeper has not run for 61s"),
+        problems(&told).contains("loop maintenance has not run for 61s"),
         "{told}"
     );
     let loops = json!([{"name": "maintenance", "age_ms": 61_000, "restarts": 2}]);
@@ -126,7 +126,7 @@ async fn a_loop_that_panics_is_a_problem_until_it_is_restarted() {
         steps.add_permits(1);
         becomes(503).await;
         let (_, told) = asked(&under, ADMIN).await;
-        assert!(problems(&told).contains("injected has ended"), "{told}");
+        assert!(problems(&told).contains("injected ended and was restarted"), "{told}");
         assert!(!told.to_string().contains("s3cr3t"), "{told}");
         assert_eq!(told["loops"][0]["name"], "injected", "{told}");
         assert_eq!(told["loops"][0]["restarts"], restarts, "{told}");
@@ -202,7 +202,7 @@ async fn each_dead_background_loop_of_serve_is_a_named_problem() {
     engine.panics(true);
     let (under, maintenance) = with_all_duties(&engine, None).await;
     for name in BESIDE {
-        let told = format!("{name} has ended");
+        let told = format!("{name} ended and was restarted");
         let is_red = |status, problems: &str| status == 503 && problems.contains(&told);
         until(&under, &told, is_red).await;
     }

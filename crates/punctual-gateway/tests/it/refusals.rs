@@ -71,7 +71,7 @@ POST /v1/jobs {"queue":"a","timeout":"0s"} => timeout | 0 | 365 days
 POST /v1/jobs {"queue":"a","retry":{"policy":"soon"}} => retry.policy is "soon" | fixed, linear
 POST /v1/jobs {"queue":"a","target":"ftp://x"} => scheme | https
 POST /v1/jobs {"queue":"a","colour":1} => `colour` | payload
-POST /v1/jobs {"queue":"a","payload_base64":7} => payload_base64 is 7 | a text
+POST /v1/jobs {"queue":"a","payload_base64":7} => payload_base64 is 7 | a string
 PATCH JOB [] => an array | an object
 PATCH JOB {} => run_now
 PATCH JOB {"priority":"first"} => priority is "first" | 0 (first)
@@ -250,7 +250,7 @@ async fn what_is_told_of_hostile_input_is_short_and_shows() {
             json!({"type": "watch", "states": ["odd"]}),
             &["state", "odd", "scheduled"],
         ),
-        (json!({"type": 5}), &["type is 5", "a text"]),
+        (json!({"type": 5}), &["type is 5", "a string"]),
     ] {
         socket.say(frame.clone()).await;
         let reply = socket.json().await;
