@@ -121,7 +121,10 @@ async fn tls_is_checked_against_the_name() {
     ] {
         let job = under.post(&format!("https://{host}:{port}/")).await;
         let text = job.last_error.expect("an error");
-        assert!(text.starts_with("the TLS handshake failed"), "{host}: {text}");
+        assert!(
+            text.starts_with("the TLS handshake failed"),
+            "{host}: {text}"
+        );
     }
 }
 

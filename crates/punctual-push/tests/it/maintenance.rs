@@ -79,7 +79,11 @@ async fn a_loop_that_ends_unasked_is_red_until_it_goes_round_again() {
         assert!(!red.ok, "it has not gone round yet");
         assert_eq!(red.of_namespaces.len(), 1, "{red:?}");
         assert_eq!(red.of_namespaces[0].namespace, shop);
-        assert!(red.of_namespaces[0].text.contains("injected ended and was restarted"));
+        assert!(
+            red.of_namespaces[0]
+                .text
+                .contains("injected ended and was restarted")
+        );
         assert_eq!(restarts(&health, "injected"), nth as u64);
     }
     steps.add_permits(1);
