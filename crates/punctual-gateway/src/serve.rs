@@ -179,6 +179,7 @@ impl Gateway {
             header_bytes: Default::default(),
             tokens: self.tokens.failures_max(self.limits.failures),
             wakeups: Default::default(),
+            leases: Default::default(),
             audit: self.audit,
             limits: self.limits,
             proxies: Proxies(self.proxies),

@@ -16,6 +16,7 @@ use crate::limits::GatewayLimits;
 use crate::log_throttle::LogThrottle;
 use crate::metrics::GatewayMetrics;
 use crate::proxies::Proxies;
+use crate::service::KnownLeases;
 use crate::wakeup_coalescing::WakeupCoalescing;
 
 /// Cheap to clone.
@@ -31,6 +32,8 @@ pub(crate) struct Inner {
     pub(crate) tokens: Tokens,
     /// What claims that wait know of dues.
     pub(crate) wakeups: WakeupCoalescing,
+    /// What settles need not read again.
+    pub(crate) leases: KnownLeases,
     pub(crate) audit: Audit,
     pub(crate) limits: GatewayLimits,
     /// Believed whom they ask for.

@@ -35,7 +35,11 @@ fn the_field_what_stands_there_and_what_may_are_told() {
             "at is \"1960-01-01T00:00:00Z\": instant lies before 1970",
             "",
         ),
-        (r#"{"headers":{"a":[]}}"#, "headers.a is an array", "a string"),
+        (
+            r#"{"headers":{"a":[]}}"#,
+            "headers.a is an array",
+            "a string",
+        ),
         (
             r#"{"unique":{"key":"k","policy":"x"}}"#,
             "unique is an object",

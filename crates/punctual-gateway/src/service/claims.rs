@@ -94,6 +94,7 @@ async fn claim_once(
 async fn claim_and_tell(shared: &Shared, key: &Key, claim: Claim) -> punctual::Result<Claimed> {
     let claimed = shared.engine.claim(&key.namespace, claim).await?;
     shared.wakeups.learn(key, &claimed);
+    shared.leases.learn(&key.namespace, &claimed);
     Ok(claimed)
 }
 
@@ -108,26 +109,25 @@ pub(crate) async fn extend_for(
     Ok(ExtendAnswer::new(&tokens, extended))
 }
 
-/// What follows from the jobs themselves: their outcomes are posted if they asked for it, and what they bring
-/// about goes on with their trace. Whoever claimed over HTTP need not know of that, and need not have
-/// claimed here.
+/// Adds the effects that follow from the jobs themselves: a callback posts the outcome, and jobs that
+/// an effect enqueues inherit the trace. Reads only jobs that may have either; the worker need not
+/// have claimed here.
 async fn add_what_follows(shared: &Shared, caller: &Caller, settle: &mut Settle) -> Result<()> {
-    let matters = |one: &&Settlement| {
-        !matches!(one.outcome, Outcome::Snooze { .. }) || !one.effects.is_empty()
-    };
-    let all = settle.leases.iter().flat_map(|lease| &lease.settlements);
-    let targets: Vec<Target> = all.filter(matters).map(|one| one.id.into()).collect();
+    let mut targets: Vec<Target> = Vec::new();
+    for lease in &settle.leases {
+        let known = shared.leases.get(&caller.namespace, lease.token);
+        let read = |one: &&Settlement| known.as_ref().is_none_or(|known| known.needs(one));
+        let follows = lease.settlements.iter().filter(may_follow).filter(read);
+        targets.extend(follows.map(|one| Target::from(one.id)));
+    }
     for some in targets.chunks(TARGETS_MAX) {
         let got = shared.engine.get(&caller.namespace, some.to_vec(), false);
         let got: Vec<Option<Got>> = got.await?;
         let jobs: HashMap<JobId, &JobRecord> = (got.iter().flatten())
             .filter_map(|got| got.job().map(|job| (job.id, job)))
             .collect();
-        for one in settle
-            .leases
-            .iter_mut()
-            .flat_map(|lease| &mut lease.settlements)
-        {
+        let settlements = settle.leases.iter_mut();
+        for one in settlements.flat_map(|lease| &mut lease.settlements) {
             let Some(job) = jobs.get(&one.id) else {
                 continue;
             };
@@ -145,6 +145,11 @@ async fn add_what_follows(shared: &Shared, caller: &Caller, settle: &mut Settle)
         }
     }
     Ok(())
+}
+
+/// A snooze ends nothing, so that no callback follows.
+fn may_follow(one: &&Settlement) -> bool {
+    !matches!(one.outcome, Outcome::Snooze { .. }) || !one.effects.is_empty()
 }
 
 /// Jobs that are looked up at once.

@@ -148,7 +148,7 @@ async fn a_due_that_is_moved_forward_is_woken_up_for() {
     let ids = waiting.put(&[("a", seconds(4))]).await;
     waiting.poll(r#"["a"]"#, WAKING_MAX + 2).await;
     let namespace = Namespace::default();
-    // They hear the bell in turn: the last of these is no one who wakes up, and tells those who do.
+    // They receive the wakeup in turn; the last of these passes it on to those that wake up.
     for sooner in 0..=WAKING_MAX as u32 {
         let due = SOON - millis(10) * sooner;
         let edit = Edit {

@@ -126,7 +126,10 @@ async fn a_loop_that_panics_is_a_problem_until_it_is_restarted() {
         steps.add_permits(1);
         becomes(503).await;
         let (_, told) = asked(&under, ADMIN).await;
-        assert!(problems(&told).contains("injected ended and was restarted"), "{told}");
+        assert!(
+            problems(&told).contains("injected ended and was restarted"),
+            "{told}"
+        );
         assert!(!told.to_string().contains("s3cr3t"), "{told}");
         assert_eq!(told["loops"][0]["name"], "injected", "{told}");
         assert_eq!(told["loops"][0]["restarts"], restarts, "{told}");
