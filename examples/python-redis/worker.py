@@ -27,7 +27,7 @@ NAME = os.environ.get("WORKER_NAME", f"{socket.gethostname()}-{os.getpid()}")
 # A server that hangs is one that fails: no call may wait for ever, and it is tried again here.
 LIMITS = {"socket_timeout": 5, "socket_connect_timeout": 5, "retry": Retry(NoBackoff(), 0)}
 server = redis.Redis.from_url(URL, decode_responses=True, **LIMITS)
-stopping, idle, rung = threading.Event(), threading.Event(), threading.Event()
+stopping, idle, woken = threading.Event(), threading.Event(), threading.Event()
 
 
 def call(function, *words):
@@ -112,7 +112,7 @@ def listen():
         idle.wait()
         try:
             ear.bzpopmin(wakeup, 0)
-            rung.set() if idle.is_set() else ear.zadd(wakeup, {"1": 0})
+            woken.set() if idle.is_set() else ear.zadd(wakeup, {"1": 0})
         except redis.RedisError:
             stopping.wait(1)
 
@@ -143,9 +143,9 @@ def main():
         if waiting:
             continue
         idle.set()  # until wake_at, or the wakeup; five seconds at most, should a wakeup be lost
-        heard = rung.wait(min(lease.get("wake_in_ms", 5000) / 1000, 5))
+        heard = woken.wait(min(lease.get("wake_in_ms", 5000) / 1000, 5))
         idle.clear()
-        rung.clear()
+        woken.clear()
 
 
 if __name__ == "__main__":

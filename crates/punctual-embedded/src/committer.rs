@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::injected::{Bug, is_injected};
-use punctual::machine::{Bells, Machine};
+use punctual::machine::{Machine, Wakeups};
 use punctual::time::{SteadyClock, Stopwatch, Timestamp, millis, seconds};
 use punctual::{Error, ErrorKind, Result};
 
@@ -31,7 +31,7 @@ pub(crate) struct Committer {
     pub(crate) space: Space,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<SteadyClock>,
-    pub(crate) bells: Arc<Bells>,
+    pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) calls: Arc<Calls>,
     pub(crate) activity: Arc<Activity>,
     pub(crate) syncing: Arc<Syncing>,
@@ -155,7 +155,7 @@ impl Committer {
                 send(answers.at_once);
                 send(answers.written);
                 self.syncing.written(number, answers.durable);
-                self.machine.deliver(&self.bells);
+                self.machine.deliver(&self.wakeups);
             }
             Err(error) if is_full(&error) => {
                 send(answers.at_once);

@@ -6,7 +6,7 @@ use std::thread::{Builder, JoinHandle};
 
 use async_trait::async_trait;
 use punctual::engine::*;
-use punctual::machine::{Bells, Machine};
+use punctual::machine::{Machine, Wakeups};
 use punctual::time::{SteadyClock, Timestamp};
 use punctual::{Error, ErrorKind, JobId, Limits, NewJob, Result};
 use tokio::sync::watch;
@@ -47,7 +47,7 @@ use crate::syncing::Syncing;
 /// ```
 pub struct EmbeddedEngine {
     calls: Arc<Calls>,
-    bells: Arc<Bells>,
+    wakeups: Arc<Wakeups>,
     clock: Arc<SteadyClock>,
     activity: Arc<Activity>,
     opened: Opened,
@@ -148,7 +148,7 @@ impl EmbeddedEngine {
             opened,
         } = parts;
         let clock = Arc::new(SteadyClock::new(options.clock.clone(), recovered.floor));
-        let (calls, bells, activity) = (Arc::new(Calls::new()), Arc::default(), Arc::default());
+        let (calls, wakeups, activity) = (Arc::new(Calls::new()), Arc::default(), Arc::default());
         let syncing = Arc::new(Syncing::new(
             options.durability,
             disk.clone(),
@@ -159,7 +159,7 @@ impl EmbeddedEngine {
         let (end, ended) = watch::channel(None);
         let engine = Self {
             calls: calls.clone(),
-            bells: Arc::clone(&bells),
+            wakeups: Arc::clone(&wakeups),
             clock: clock.clone(),
             activity: Arc::clone(&activity),
             opened,
@@ -177,7 +177,7 @@ impl EmbeddedEngine {
             space: Space::new(disk, options.reserve_bytes),
             store,
             clock,
-            bells,
+            wakeups,
             calls,
             activity,
             syncing,
@@ -224,13 +224,13 @@ impl EmbeddedEngine {
                         move |machine: &mut Machine, now| machine.listen(now, &namespace, &queues);
                     Ok(self.call("wait", Kind::Read, 0, look).await?.0)
                 };
-                self.bells
+                self.wakeups
                     .work(namespace, &queues, &self.clock, until, look)
                     .await
             }
             WaitFor::Settled(ids) => {
                 let look = || self.are_settled(namespace, &ids);
-                self.bells
+                self.wakeups
                     .settled(namespace, &ids, &self.clock, until, look)
                     .await
             }
@@ -242,7 +242,7 @@ impl EmbeddedEngine {
                     };
                     Ok(self.call("wait", Kind::Read, 0, look).await?.0)
                 };
-                self.bells.feed(after, &self.clock, until, look).await
+                self.wakeups.feed(after, &self.clock, until, look).await
             }
             _ => {
                 let message =

@@ -51,7 +51,7 @@ impl PushWakeup {
         self.lock().get(namespace).cloned().unwrap_or_default()
     }
 
-    /// Sees every ring from now on.
+    /// Receives every wakeup from now on.
     pub(crate) fn listen(&self) -> watch::Receiver<()> {
         self.0.changed.subscribe()
     }

@@ -48,7 +48,7 @@ pub(crate) fn deafens() -> bool {
     is_injected("DeafAfterBreak")
 }
 
-/// A wait in which nobody listens for bells: over at its instant.
+/// A wait in which nobody listens for wakeups: over at its instant.
 pub(crate) async fn sleep_deaf(until: Timestamp) -> punctual::Result<Waited> {
     let left = until.as_micros().saturating_sub(wall());
     pause(Duration::from_micros(left)).await;

@@ -128,7 +128,7 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
 
     /// Waits for work, for jobs to settle, or for changes, at most until an instant of engine time.
     ///
-    /// What it says is a hint: claim or get to learn the truth. Work whose bell was lost, as who
+    /// What it says is a hint: claim or get to learn the truth. Work whose wakeup was lost, as who
     /// heard it has gone, is found within a second all the same; so nobody need claim just in case.
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited>;
 

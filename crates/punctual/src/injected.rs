@@ -32,7 +32,7 @@ pub enum Bug {
     /// A crash counts as a failure.
     CrashCountedAsFailure,
     /// Scheduled jobs of a paused queue never become ready after it is resumed.
-    DoorbellForgotten,
+    WakeupForgotten,
     /// A settled job leaves no tombstone.
     TombstoneForgotten,
     /// An enqueue is answered without a sync (embedded engine).
@@ -59,7 +59,7 @@ impl Bug {
         Self::StaleIndexEntryClaimed,
         Self::ExtendWithoutToken,
         Self::CrashCountedAsFailure,
-        Self::DoorbellForgotten,
+        Self::WakeupForgotten,
         Self::TombstoneForgotten,
     ];
 }

@@ -46,7 +46,7 @@ use ends::Ends;
 use history::History;
 pub use recover::{Frozen, Recovered};
 use rows::*;
-pub use signals::{Bells, SettledWatch, Signals};
+pub use signals::{SettledWatch, Signals, Wakeups};
 pub use table::{Base, RowVisitor, ScanVisitor};
 use table::{Journal, Table};
 use wake::Obstacles;

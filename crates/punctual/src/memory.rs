@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use crate::engine::*;
 use crate::error::Result;
 use crate::job::{Limits, NewJob};
-use crate::machine::{Bells, Machine};
+use crate::machine::{Machine, Wakeups};
 use crate::time::{Clock, SteadyClock, SystemClock, Timestamp};
 
 /// An engine that keeps everything in this process's memory, waiting jobs on a timing wheel.
@@ -28,7 +28,7 @@ use crate::time::{Clock, SteadyClock, SystemClock, Timestamp};
 /// ```
 pub struct MemoryEngine {
     machine: Mutex<Machine>,
-    bells: Arc<Bells>,
+    wakeups: Arc<Wakeups>,
     clock: SteadyClock,
 }
 
@@ -60,7 +60,7 @@ impl MemoryEngine {
         let clock = SteadyClock::new(Arc::new(clock), Timestamp::ZERO);
         Self {
             machine: Mutex::new(Machine::in_memory(limits)),
-            bells: Arc::new(Bells::default()),
+            wakeups: Arc::new(Wakeups::default()),
             clock,
         }
     }
@@ -74,7 +74,7 @@ impl MemoryEngine {
         let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
         let answer = verb(&mut machine, now).map_err(|error| error.operation(operation));
-        machine.deliver(&self.bells);
+        machine.deliver(&self.wakeups);
         answer.map(|answer| (answer, now))
     }
 }
@@ -124,7 +124,7 @@ impl Engine for MemoryEngine {
                     });
                     Ok(found?.0)
                 };
-                self.bells
+                self.wakeups
                     .work(namespace, &queues, &self.clock, until, look)
                     .await
             }
@@ -136,7 +136,7 @@ impl Engine for MemoryEngine {
                     });
                     Ok(got?.0.iter().flatten().all(|job| job.state().is_settled()))
                 };
-                self.bells
+                self.wakeups
                     .settled(namespace, &ids, &self.clock, until, look)
                     .await
             }
@@ -147,7 +147,7 @@ impl Engine for MemoryEngine {
                     });
                     Ok(found?.0)
                 };
-                self.bells.feed(after, &self.clock, until, look).await
+                self.wakeups.feed(after, &self.clock, until, look).await
             }
         }
     }

@@ -91,7 +91,7 @@ fn modules_import_only_what_lies_below() {
     finds(
         rule,
         "crates/punctual/src/worker/planted.rs",
-        "use crate::machine::Bells;",
+        "use crate::machine::Wakeups;",
     );
 }
 

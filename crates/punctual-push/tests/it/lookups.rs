@@ -85,7 +85,8 @@ async fn names_that_nobody_answers_for_hold_up_their_own_namespace_alone() {
         };
         assert!(is_good, "{} {:?}", error(at), verdict.outcome);
     }
-    let busy = (0..names.len()).filter(|at| error(*at).starts_with("target_lookup_busy: this namespace (16)"));
+    let busy = (0..names.len())
+        .filter(|at| error(*at).starts_with("target_lookup_busy: this namespace (16)"));
     assert_eq!(busy.count(), names.len() - 16);
     let hanging = || threads.hanging.load(Ordering::SeqCst);
     let all_hang = async {

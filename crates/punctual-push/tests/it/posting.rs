@@ -36,7 +36,7 @@ impl Running {
 }
 
 #[tokio::test]
-async fn queues_are_found_at_the_start_by_the_bell_and_by_looking() {
+async fn queues_are_found_at_the_start_by_wakeups_and_by_polls() {
     let server = Server::start(204).await;
     // The clock stands still: what was delayed would not come back.
     let under = Under::new(server.guard()).with(|pusher| pusher.per_host(1_000));

@@ -330,7 +330,7 @@ fn counted(cluster: &mut TestCluster, section: &str, name: &str, count: &str) ->
 
 /// What is refused to who listens says nothing of who answers for the slot: nobody is asked that anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_hear_bells_does_not_doubt_who_answers() {
+async fn a_user_without_wakeups_still_trusts_answers() {
     let mut cluster = TestCluster::start();
     let engine = Arc::new(connect(&cluster.address()).await);
     enqueue(&engine).await.expect("it greets");

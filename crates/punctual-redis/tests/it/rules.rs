@@ -96,7 +96,7 @@ async fn does_it_all(
     ports: &[u16],
 ) {
     let now = engine.info().await.expect("info").now;
-    // Bells of before are taken without a wait.
+    // Wakeups of before are taken without a wait.
     let both = WaitFor::Work(vec!["mail".into(), QUEUE.into()]);
     let taken = engine.wait(namespace, both, Timestamp::ZERO).await;
     taken.expect("wait");
@@ -252,7 +252,7 @@ async fn the_rules_are_enough_and_minimal_on_a_cluster() {
     assert!(sent_on > redirects, "{sent_on} after {redirects}");
     // A call in the middle of a move waits for its end.
     let owner = cluster.owner_of(SHARD);
-    forget_bells(ports[owner]);
+    forget_wakeups(ports[owner]);
     let asks = || said(ports[owner], &["INFO", "errorstats"]).contains("errorstat_ASK:");
     let moving = block_in_place(|| cluster.begin_move(SHARD, (owner + 1) % 3));
     let moving = moving.expect("it is elsewhere");
@@ -287,8 +287,8 @@ async fn the_rules_are_enough_and_minimal_on_a_cluster() {
     }
 }
 
-/// Bells of processes, which are named by bytes of any kind: redis-cli carries no such names.
-fn forget_bells(port: u16) {
+/// Wakeups of processes, which are named by bytes of any kind: redis-cli carries no such names.
+fn forget_wakeups(port: u16) {
     let forget = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end";
     said(port, &["EVAL", forget, "0", &format!("{SHARD}:p:*")]);
 }

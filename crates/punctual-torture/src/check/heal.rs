@@ -48,7 +48,7 @@ pub(super) fn in_quiet_periods(case: &Case, tally: &mut Tally, verdict: &mut Ver
 const SHARED: usize = 30;
 
 /// Each that claimed before a quiet period and lives through it claims in it too, where there is plenty: others would hide one that
-/// hears no bell any more.
+/// receives no wakeup any more.
 fn each_claims(case: &Case, from: u64, until: u64, verdict: &mut Verdict) {
     let within = |claims: &[u64]| {
         let before = |end: u64| claims.partition_point(|at| *at < end);

@@ -323,7 +323,7 @@ fn is_not_found(injected: &Injected<'_>, invariants: &[&str]) {
     assert!(count(&run) > 5, "{}", run.said());
 }
 
-/// A job now and then, and the gateway is killed again and again, then left alone: whoever waited there hears no bell any more.
+/// A job now and then, and the gateway is killed again and again, then left alone: a claim that waited there receives no wakeup any more.
 const FEW: Injected<'_> = Injected {
     bug: "DeafAfterBreak",
     cell: "embedded-http",

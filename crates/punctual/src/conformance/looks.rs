@@ -187,14 +187,14 @@ impl Case {
         found.map(|stats| stats.counts).unwrap_or_default()
     }
 
-    /// Waits for work of [`QUEUE`] in a task of its own, once every bell of the past is heard.
+    /// Waits for work of [`QUEUE`] in a task of its own, after it took every earlier wakeup.
     pub(super) async fn listens(&self) -> JoinHandle<Result<Waited>> {
-        self.hears_every_bell().await;
+        self.takes_every_wakeup().await;
         self.waits(WaitFor::Work(vec![QUEUE.into()]))
     }
 
-    /// Hears the bells of [`QUEUE`] that rang, until none is left.
-    pub(super) async fn hears_every_bell(&self) {
+    /// Takes the wakeups of [`QUEUE`] until none is left.
+    pub(super) async fn takes_every_wakeup(&self) {
         let work = WaitFor::Work(vec![QUEUE.into()]);
         let now = self.clock();
         for _ in 0..100 {
@@ -203,7 +203,7 @@ impl Case {
                 return;
             }
         }
-        panic!("a bell rings on and on, though nobody does anything");
+        panic!("wakeups go on without an enqueue");
     }
 
     /// Waits in a task of its own, at most an hour of engine time.

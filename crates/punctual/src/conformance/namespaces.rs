@@ -119,8 +119,8 @@ pub(super) async fn control_is_of_a_namespace(case: Case) {
     assert_eq!(names, Controlled::Names(vec![]));
 }
 
-/// A job of one namespace does not ring for whoever waits in another.
-pub(super) async fn a_bell_is_of_a_namespace(case: Case) {
+/// A job of one namespace wakes no waiter in another.
+pub(super) async fn a_wakeup_is_of_a_namespace(case: Case) {
     let wait = case.waits(WaitFor::Work(vec![QUEUE.into()]));
     let case = case.tenant("other");
     case.enqueue(job()).await;

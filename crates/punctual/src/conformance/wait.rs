@@ -1,4 +1,4 @@
-//! Laws of wait: whoever waits is rung for, at once, and nobody else need ask again and again.
+//! Laws of wait: a waiter is woken at once, and no client polls.
 
 use super::START;
 use super::case::*;
@@ -11,13 +11,13 @@ fn for_work() -> WaitFor {
     WaitFor::Work(vec![QUEUE.into()])
 }
 
-/// A new job that is due rings, whether it came before the wait began or after.
-pub(super) async fn a_new_job_rings(case: Case) {
+/// A new job that is due wakes a waiter, whether it came before the wait began or after.
+pub(super) async fn a_new_job_wakes_a_waiter(case: Case) {
     let wait = case.listens().await;
     case.enqueue(job()).await;
     assert_eq!(at_once(wait).await, Waited::Work);
     assert_eq!(case.drain().await.len(), 1);
-    case.hears_every_bell().await;
+    case.takes_every_wakeup().await;
     case.enqueue(job()).await;
     assert_eq!(
         case.wait(for_work()).await,
@@ -26,8 +26,8 @@ pub(super) async fn a_new_job_rings(case: Case) {
     );
 }
 
-/// A bell that one hears who has gone is not the only sign of a job: the next one finds it by the clock.
-pub(super) async fn a_bell_heard_by_one_who_has_gone_is_not_missed(case: Case) {
+/// A wakeup that a gone waiter took is not the only sign of a job: the next poll finds it.
+pub(super) async fn a_wakeup_that_a_gone_waiter_took_is_not_missed(case: Case) {
     let gone = case.listens().await;
     gone.abort();
     assert!(gone.await.is_err_and(|error| error.is_cancelled()));
@@ -47,8 +47,8 @@ pub(super) async fn an_earlier_job_wakes_a_waiter(case: Case) {
     assert_eq!(case.drain().await.len(), 1);
 }
 
-/// A job that is brought forward rings in time.
-pub(super) async fn a_job_brought_forward_rings(case: Case) {
+/// A job that is brought forward wakes a waiter in time.
+pub(super) async fn a_job_brought_forward_wakes_a_waiter(case: Case) {
     let id = case.enqueue(job_in(minutes(50))).await;
     assert_eq!(case.wake_at().await, Some(START + minutes(50)));
     let wait = case.listens().await;
@@ -84,7 +84,7 @@ pub(super) async fn a_wait_ends_at_its_instant(case: Case) {
     );
 }
 
-/// A job of another queue does not ring, nor does one that is due after what is known.
+/// A job of another queue wakes no waiter, nor does one that is due after what is known.
 pub(super) async fn what_brings_no_work_does_not_ring(case: Case) {
     case.enqueue(job_in(hours(2))).await;
     case.wake_at().await;
@@ -95,32 +95,32 @@ pub(super) async fn what_brings_no_work_does_not_ring(case: Case) {
     assert_eq!(at_once(wait).await, Waited::TimedOut);
 }
 
-/// A claim that leaves work rings on, for the next who waits.
-pub(super) async fn a_claim_that_leaves_work_rings_on(case: Case) {
+/// A claim that leaves work wakes the next waiter.
+pub(super) async fn a_claim_that_leaves_work_wakes_the_next(case: Case) {
     case.enqueue_all(vec![job(), job()]).await;
     let wait = case.listens().await;
     case.claim_one().await;
     assert_eq!(at_once(wait).await, Waited::Work);
 }
 
-/// A released job rings.
-pub(super) async fn a_release_rings(case: Case) {
+/// A released job wakes a waiter.
+pub(super) async fn a_release_wakes_a_waiter(case: Case) {
     let attempt = case.active(job()).await;
     let wait = case.listens().await;
     case.end(&attempt, Outcome::Released).await;
     assert_eq!(at_once(wait).await, Waited::Work);
 }
 
-/// A redriven job rings.
-pub(super) async fn a_redrive_rings(case: Case) {
+/// A redriven job wakes a waiter.
+pub(super) async fn a_redrive_wakes_a_waiter(case: Case) {
     let dead = case.job_in_state(State::Dead).await;
     let wait = case.listens().await;
     case.edit(dead, Action::Redrive).await;
     assert_eq!(at_once(wait).await, Waited::Work);
 }
 
-/// A job that is made to run now rings.
-pub(super) async fn run_now_rings(case: Case) {
+/// A job that is made to run now wakes a waiter.
+pub(super) async fn run_now_wakes_a_waiter(case: Case) {
     let later = case.enqueue(job_in(hours(9))).await;
     case.wake_at().await;
     let wait = case.listens().await;
@@ -128,8 +128,8 @@ pub(super) async fn run_now_rings(case: Case) {
     assert_eq!(at_once(wait).await, Waited::Work);
 }
 
-/// A resume rings for what waits in the queue.
-pub(super) async fn a_resume_rings(case: Case) {
+/// A resume wakes a waiter if the queue has work.
+pub(super) async fn a_resume_wakes_a_waiter(case: Case) {
     case.pause().await;
     case.enqueue(job()).await;
     let wait = case.listens().await;
@@ -138,8 +138,8 @@ pub(super) async fn a_resume_rings(case: Case) {
     assert_eq!(case.drain().await.len(), 1);
 }
 
-/// A job that frees its group rings for the next of it.
-pub(super) async fn a_freed_group_rings(case: Case) {
+/// A job that frees its group wakes a waiter for the next of it.
+pub(super) async fn a_freed_group_wakes_a_waiter(case: Case) {
     let in_group = || {
         let (key, on_retry) = ("a".into(), OnRetry::Hold);
         NewJob {
@@ -155,8 +155,8 @@ pub(super) async fn a_freed_group_rings(case: Case) {
     assert_eq!(case.drain().await, [second]);
 }
 
-/// An effect that lets a held job run rings.
-pub(super) async fn a_cleared_job_rings(case: Case) {
+/// An effect that lets a held job run wakes a waiter.
+pub(super) async fn a_cleared_job_wakes_a_waiter(case: Case) {
     let held = case.job_in_state(State::Held).await;
     let attempt = case.active(job()).await;
     let wait = case.listens().await;
@@ -169,7 +169,7 @@ pub(super) async fn a_cleared_job_rings(case: Case) {
     assert_eq!(at_once(wait).await, Waited::Work);
 }
 
-/// Whoever awaits jobs is rung for when the last of them settles.
+/// A wait for jobs ends when the last of them settles.
 pub(super) async fn a_settled_wait_ends_with_the_last(case: Case) {
     let sent = case.enqueue_all(vec![job(), job()]).await;
     let wait = case.waits(WaitFor::Settled(sent.clone()));

@@ -95,7 +95,7 @@ pub(super) async fn the_end_of_a_followed_period_wakes(case: Case) {
 }
 
 /// Who sleeps was told of nothing that ends by itself; then a job comes that waits for such an end.
-pub(super) async fn an_end_that_nobody_who_sleeps_knows_of_rings(case: Case) {
+pub(super) async fn an_end_that_no_waiter_knows_of_wakes_one(case: Case) {
     case.active(with_key(UniquePolicy::Keep, Hold::For(SOON)))
         .await;
     case.wake_at().await;

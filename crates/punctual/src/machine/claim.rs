@@ -86,7 +86,8 @@ impl Machine {
                 .copied()
                 .filter(|queue| self.has_work(&[*queue], claim.alone))
                 .collect();
-            rich.into_iter().for_each(|queue| self.signals.ring(queue));
+            rich.into_iter()
+                .for_each(|queue| self.signals.notify(queue));
         }
         let wake_at = if left {
             Some(self.now)

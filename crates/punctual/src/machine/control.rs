@@ -62,8 +62,8 @@ impl Machine {
         let id = self.queue_or_new(namespace, queue);
         let row = &mut self.queue_mut(id)?.row;
         let changes = std::mem::replace(&mut row.paused, paused) != paused;
-        if changes && !paused && !is_injected(Bug::DoorbellForgotten) {
-            self.signals.ring(id);
+        if changes && !paused && !is_injected(Bug::WakeupForgotten) {
+            self.signals.notify(id);
         }
         Ok(Controlled::Done(changes))
     }

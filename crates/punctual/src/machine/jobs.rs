@@ -174,7 +174,7 @@ impl Machine {
             }
             self.derived.due_heads.insert((due, id));
             // An earlier instant than sleepers know of: one of them must set its alarm anew.
-            self.signals.ring(id);
+            self.signals.notify(id);
         }
         Ok(())
     }

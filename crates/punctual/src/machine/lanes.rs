@@ -1,6 +1,6 @@
 //! Lanes: who may be claimed next. A lane is one priority of one queue (and, ten further on, the
 //! suspects of that priority). In it stand ready jobs without a group, and groups that may be
-//! claimed from: the ring of DESIGN's law 8.
+//! claimed from: groups of one lane take turns.
 
 use std::ops::Bound;
 
@@ -104,7 +104,7 @@ impl Machine {
             *low = key.clone();
         }
         self.queue_mut(key.queue)?.row.lanes[usize::from(key.lane)] += 1;
-        self.signals.ring(key.queue);
+        self.signals.notify(key.queue);
         self.rows.places.insert(&mut self.journal, key, place);
         Ok(())
     }

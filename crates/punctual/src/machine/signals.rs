@@ -19,23 +19,23 @@ use feed::Feeds;
 /// What the last steps mean for waiters.
 #[derive(Debug, Default)]
 pub struct Signals {
-    rung: Vec<u32>,
+    notified: Vec<u32>,
     settled: Vec<JobKey>,
     feeds: Feeds,
     /// The changes recorded when watchers were last woken.
-    told_change: u64,
+    notified_change: u64,
 }
 
 impl Signals {
-    pub(super) fn ring(&mut self, queue: u32) {
-        if self.rung.last() != Some(&queue) && !self.rung.contains(&queue) {
-            self.rung.push(queue);
+    pub(super) fn notify(&mut self, queue: u32) {
+        if self.notified.last() != Some(&queue) && !self.notified.contains(&queue) {
+            self.notified.push(queue);
         }
     }
 
     /// The caller takes care of these queues itself.
     pub(super) fn quiet(&mut self, queues: &[u32]) {
-        self.rung.retain(|queue| !queues.contains(queue));
+        self.notified.retain(|queue| !queues.contains(queue));
     }
 
     pub(super) fn settled(&mut self, key: &JobKey) {
@@ -52,7 +52,7 @@ impl Signals {
 
     pub(super) fn take(&mut self) -> Self {
         Self {
-            rung: std::mem::take(&mut self.rung),
+            notified: std::mem::take(&mut self.notified),
             settled: std::mem::take(&mut self.settled),
             ..Self::default()
         }
@@ -61,7 +61,7 @@ impl Signals {
 
 impl Machine {
     /// Whether a claim of these queues could answer something, alone or not: for one who waits, in
-    /// case that a bell was lost with who heard it.
+    /// case that the waiter which took the wakeup has ended.
     pub fn listen(
         &mut self,
         now: Timestamp,
@@ -90,7 +90,7 @@ impl Machine {
         (self.signals.feeds).after(self.now, namespace.as_str(), after, most)
     }
 
-    /// The bells that the last steps rang, with the names of their queues.
+    /// The wakeups of the last steps, with the names of their queues.
     fn bells_of(&self, signals: &Signals) -> Vec<(u32, Arc<str>)> {
         let named = |id: &u32| {
             self.derived
@@ -98,16 +98,16 @@ impl Machine {
                 .get(id)
                 .map(|queue| (queue.namespace, queue.name.clone()))
         };
-        signals.rung.iter().filter_map(named).collect()
+        signals.notified.iter().filter_map(named).collect()
     }
 
-    /// Rings for what the last steps did; engines call it after each step that is done.
-    pub fn deliver(&mut self, bells: &Bells) {
+    /// Wakes waiters after the last steps; engines call it after each step.
+    pub fn deliver(&mut self, wakeups: &Wakeups) {
         let signals = self.take_signals();
         let latest = self.signals.feeds.recorded;
         // Looking is a step too: it must not wake those who look.
-        let changed = std::mem::replace(&mut self.signals.told_change, latest) != latest;
-        if signals.rung.is_empty() && signals.settled.is_empty() && !changed {
+        let changed = std::mem::replace(&mut self.signals.notified_change, latest) != latest;
+        if signals.notified.is_empty() && signals.settled.is_empty() && !changed {
             return;
         }
         let queues = self.bells_of(&signals);
@@ -118,9 +118,9 @@ impl Machine {
                 .cloned()
                 .unwrap_or_default()
         };
-        let mut state = bells.lock();
+        let mut state = wakeups.lock();
         for (namespace, queue) in queues {
-            state.bell(&names(namespace), &queue).notify_one();
+            state.wakeup(&names(namespace), &queue).notify_one();
         }
         if !state.settled.is_empty() {
             for key in signals.settled {
@@ -135,31 +135,31 @@ impl Machine {
     }
 }
 
-/// Where callers wait: one doorbell per queue, one notice per awaited job, one for the feed.
+/// Where callers wait: one wakeup per queue, one notice per awaited job, one for the feed.
 #[derive(Debug, Default)]
-pub struct Bells(Mutex<BellState>);
+pub struct Wakeups(Mutex<WakeupState>);
 
 #[derive(Debug, Default)]
-struct BellState {
+struct WakeupState {
     queues: HashMap<String, HashMap<String, Arc<Notify>>>,
     settled: HashMap<(String, JobId), Arc<Notify>>,
     changes: Arc<Notify>,
 }
 
-impl BellState {
-    fn bell(&mut self, namespace: &str, queue: &str) -> Arc<Notify> {
+impl WakeupState {
+    fn wakeup(&mut self, namespace: &str, queue: &str) -> Arc<Notify> {
         if !self.queues.contains_key(namespace) {
             self.queues.insert(namespace.to_owned(), HashMap::new());
         }
         let queues = self.queues.entry(namespace.to_owned()).or_default();
-        if let Some(bell) = queues.get(queue) {
-            return bell.clone();
+        if let Some(wakeup) = queues.get(queue) {
+            return wakeup.clone();
         }
         queues.entry(queue.to_owned()).or_default().clone()
     }
 }
 
-impl Bells {
+impl Wakeups {
     /// Registers for the settling of jobs; look at them after this and before waiting.
     pub fn watch_settled(self: &Arc<Self>, namespace: &Namespace, ids: &[JobId]) -> SettledWatch {
         let mut state = self.lock();
@@ -173,7 +173,7 @@ impl Bells {
             })
             .collect();
         SettledWatch {
-            bells: self.clone(),
+            wakeups: self.clone(),
             watched,
         }
     }
@@ -183,7 +183,7 @@ impl Bells {
         self.lock().changes.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BellState> {
+    fn lock(&self) -> MutexGuard<'_, WakeupState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -191,7 +191,7 @@ impl Bells {
 /// A registration for the settling of jobs; dropping it ends it.
 #[derive(Debug)]
 pub struct SettledWatch {
-    bells: Arc<Bells>,
+    wakeups: Arc<Wakeups>,
     watched: Vec<((String, JobId), Arc<Notify>)>,
 }
 
@@ -204,7 +204,7 @@ impl SettledWatch {
 
 impl Drop for SettledWatch {
     fn drop(&mut self) {
-        let mut state = self.bells.lock();
+        let mut state = self.wakeups.lock();
         for (key, notify) in self.watched.drain(..) {
             // Two: the map's and this one. Another watch of the same job keeps the entry.
             if Arc::strong_count(&notify) <= 2 {

@@ -155,7 +155,7 @@ impl Machine {
         let known = self.due_or_lease_end(queue).into_iter().chain(obstacle);
         if known.min().is_none_or(|known| at < known) {
             // An earlier instant than sleepers know of: one of them must set its alarm anew.
-            self.signals.ring(queue);
+            self.signals.notify(queue);
         }
         self.derived.obstacles.ends.insert((queue, at, what));
     }

@@ -19,7 +19,7 @@ use crate::job::{JobRecord, Outcome};
 use crate::time::{Timestamp, millis, minutes, pause, seconds};
 
 /// Who has nothing to do claims once in that span of engine time, to be seen; or somewhat earlier,
-/// so that many do not claim in step. What a lost bell rang for is found by the engine's wait.
+/// so that many do not claim in step. The engine's wait finds work whose wakeup was lost.
 const SEEN_AGAIN: Duration = seconds(25);
 /// An engine that does not come back from a wait is claimed from after that many seconds of real time.
 const DEAF_SECONDS_MAX: u64 = 30;
@@ -231,13 +231,13 @@ impl Claimer {
         } else if jobs == 0 && quiet && self.rt.ends_idle() {
             self.rt.idle(Idle { now, wake_at });
         } else if self.rt.board().room().is_some() {
-            // Without room it does not listen: the bell is for a worker that can come.
+            // Without room it does not listen: the wakeup is for a worker that can come.
             let alarm = wake_at.filter(|_| !another_wakes);
             self.wait(now, alarm).await;
         }
     }
 
-    /// Sleeps until the engine may have more, by its clock or its bell.
+    /// Sleeps until the engine may have more, by its clock or its wakeup.
     async fn wait(&mut self, now: Timestamp, alarm: Option<Timestamp>) {
         let most = match self.suspects.are_waiting() {
             // Whether it is their turn is to be asked again and again.
@@ -280,7 +280,7 @@ impl Claimer {
         }
     }
 
-    /// A bell without work, again and again: do not run hot on it.
+    /// A wakeup without work, again and again: do not run hot on it.
     async fn hold_back(&mut self) {
         self.futile += 1;
         let pause = millis(1 << self.futile.min(6));
@@ -355,7 +355,7 @@ impl Claimer {
     }
 }
 
-/// Bells in a row that may be false before the claimer slows down.
+/// Wakeups in a row that may be false before the claimer slows down.
 const FUTILE_MAX: u32 = 3;
 
 async fn released(rt: &Runtime) {

@@ -47,7 +47,7 @@ impl Runtime {
     }
 }
 
-/// The watch would see its timeout too late without a bell.
+/// The watch would see its timeout too late without a wakeup.
 fn ends_soon(start: &Start) -> bool {
     let timeout = start.ctx.job().timeout;
     timeout.is_some_and(|timeout| timeout < WATCH_ROUND)

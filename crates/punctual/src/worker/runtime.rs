@@ -288,12 +288,12 @@ impl Runtime {
         self.changed.notify_waiters();
     }
 
-    /// Sleeps until a local instant or the bell; the tick rings it too.
-    pub(super) async fn sleep_until(&self, at: Option<Duration>, bell: &Notify) {
+    /// Sleeps until a local instant or a wakeup; the tick sends one too.
+    pub(super) async fn sleep_until(&self, at: Option<Duration>, wakeup: &Notify) {
         let left = at.map(|at| at.saturating_sub(self.now()));
         match left.filter(|left| *left < TICK) {
-            Some(left) => drop(within(left, bell.notified()).await),
-            None => bell.notified().await,
+            Some(left) => drop(within(left, wakeup.notified()).await),
+            None => wakeup.notified().await,
         }
     }
 
@@ -353,7 +353,7 @@ impl Runtime {
 pub(super) const HURRIED_PAUSE: Duration = millis(100);
 /// The watch goes round at least that often, and has the other loops go round too.
 pub(super) const TICK: Duration = seconds(1);
-/// While jobs run, the watch goes round that often; what ends later needs no bell.
+/// While jobs run, the watch goes round that often; what ends later needs no wakeup.
 pub(super) const WATCH_ROUND: Duration = millis(250);
 
 pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {

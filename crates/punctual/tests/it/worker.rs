@@ -325,7 +325,7 @@ async fn sixty_four_jobs_run_at_the_same_time_and_not_one_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_worker_is_woken_by_the_bell_and_by_the_clock() {
+async fn an_idle_worker_is_woken_by_a_wakeup_and_by_the_clock() {
     let (probe, clock) = Probe::new();
     let (seen, mut ran) = mpsc::unbounded_channel();
     let worker = Worker::new(&probe).handle(move |job: Ping| {

@@ -67,9 +67,9 @@ async fn many_idle_workers_do_not_ask_in_step() {
 }
 
 #[tokio::test]
-async fn a_bell_that_was_lost_costs_a_second_while_another_worker_is_idle() {
+async fn a_lost_wakeup_costs_a_second_while_another_worker_is_idle() {
     let (probe, clock) = Probe::new();
-    // It listened first, so it is rung for; and then it does nothing.
+    // It listened first, so a wakeup reaches it; then it does nothing.
     let (engine, work) = (probe.beside().clone(), WaitFor::Work(vec!["pings".into()]));
     let (namespace, never) = (Namespace::default(), clock.now() + minutes(60));
     let deserter = tokio::spawn(async move { engine.wait(&namespace, work, never).await });

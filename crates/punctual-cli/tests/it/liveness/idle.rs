@@ -73,7 +73,7 @@ async fn a_hundred_idle_workers_on_redis_make_few_calls_and_still_listen() {
             pause(millis(10)).await;
         }
     });
-    completed.await.expect("they are rung for");
+    completed.await.expect("they are woken");
     end.send_replace(true);
     join_all(works)
         .await

@@ -81,7 +81,7 @@ impl Gateways {
             .expect("enqueue");
     }
 
-    /// Once as many of this process's gateways wait for bells.
+    /// Once as many of this process's gateways wait for wakeups.
     async fn listen(&self, gateways: usize) {
         let blocked = || {
             let clients = self.redis.cli(&["CLIENT", "LIST"]);

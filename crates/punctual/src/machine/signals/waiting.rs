@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use futures_util::future::select_all;
 
-use super::Bells;
+use super::Wakeups;
 use crate::engine::{Change, Namespace, Waited};
 use crate::error::Result;
 use crate::job::JobId;
 use crate::time::{SteadyClock, Timestamp, seconds};
 
-/// How often one who waits for work looks for it himself, in case that the bell was lost with who
-/// heard it: one that was told to end, or that has gone.
+/// How often a waiter polls for work itself: the waiter that received a wakeup may have ended.
 const LOOKS_AGAIN: Duration = seconds(1);
 
-impl Bells {
-    /// Waits until one of the queues' bells rings, or `look` finds work, at most until an instant.
-    /// A bell that rang while nobody waited is heard at once.
+impl Wakeups {
+    /// Waits until a wakeup of one of the queues, or until `look` finds work, at most until an
+    /// instant. A wakeup sent while no call waited counts at once.
     pub async fn work<L: Future<Output = Result<bool>>>(
         &self,
         namespace: &Namespace,
@@ -27,17 +26,17 @@ impl Bells {
         until: Timestamp,
         look: impl Fn() -> L,
     ) -> Result<Waited> {
-        let bells: Vec<_> = {
+        let wakeups: Vec<_> = {
             let mut state = self.lock();
-            let bell = |queue: &String| state.bell(namespace.as_str(), queue);
-            queues.iter().map(bell).collect()
+            let wakeup = |queue: &String| state.wakeup(namespace.as_str(), queue);
+            queues.iter().map(wakeup).collect()
         };
-        let mut rings = select_all(bells.iter().map(|bell| Box::pin(bell.notified())));
+        let mut wakeups = select_all(wakeups.iter().map(|wakeup| Box::pin(wakeup.notified())));
         loop {
             let now = clock.now();
             tokio::select! {
                 biased;
-                _ = &mut rings => return Ok(Waited::Work),
+                _ = &mut wakeups => return Ok(Waited::Work),
                 () = clock.sleep_until(until.min(now + LOOKS_AGAIN)) => {}
             }
             if until <= now + LOOKS_AGAIN {
@@ -62,17 +61,17 @@ impl Bells {
         let notices: Vec<_> = watch.notices().cloned().collect();
         let mut sleep = clock.sleep_until(until);
         loop {
-            let ring =
+            let notified =
                 |notice: &Arc<tokio::sync::Notify>| Box::pin(notice.clone().notified_owned());
-            let mut rings: Vec<_> = notices.iter().map(ring).collect();
-            for ring in &mut rings {
-                ring.as_mut().enable();
+            let mut wakeups: Vec<_> = notices.iter().map(notified).collect();
+            for notified in &mut wakeups {
+                notified.as_mut().enable();
             }
             if look().await? {
                 return Ok(Waited::Settled);
             }
             tokio::select! {
-                _ = select_all(rings) => {}
+                _ = select_all(wakeups) => {}
                 () = &mut sleep => return Ok(Waited::TimedOut),
             }
         }
@@ -89,8 +88,8 @@ impl Bells {
     ) -> Result<Waited> {
         let mut sleep = clock.sleep_until(until);
         loop {
-            let mut ring = Box::pin(self.changes().notified_owned());
-            ring.as_mut().enable();
+            let mut notified = Box::pin(self.changes().notified_owned());
+            notified.as_mut().enable();
             let (changes, cursor, gap) = look(after).await?;
             let waited = Waited::Changes {
                 changes,
@@ -103,7 +102,7 @@ impl Bells {
             }
             after = Some(cursor);
             tokio::select! {
-                () = ring => {}
+                () = notified => {}
                 () = &mut sleep => return Ok(waited),
             }
         }
