@@ -109,11 +109,11 @@ async function runOne(token, job, lost) {
 async function run({ token, jobs }) {
   const done = new AbortController();
   const lost = new AbortController();
-  const keeper = keep(token, done.signal, lost);
+  const extender = keep(token, done.signal, lost);
   const counted = await Promise.all(jobs.map((job) => runOne(token, job, lost.signal)));
   if (counted.includes(false)) say("lease lost: somebody else has the jobs of this lease");
   done.abort();
-  await keeper;
+  await extender;
 }
 
 let wake; // set while this worker waits: ends that, told whether the wakeup rang

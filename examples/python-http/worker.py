@@ -118,8 +118,8 @@ def instant(text):
 def run(lease, now, heard):
     """Runs the jobs of a lease, one after the other. What it measures is what the dashboard shows as lateness."""
     token, done, lost = lease["token"], threading.Event(), threading.Event()
-    keeper = threading.Thread(target=keep, args=(token, done, lost))
-    keeper.start()
+    extender = threading.Thread(target=keep, args=(token, done, lost))
+    extender.start()
     for job in lease["jobs"]:
         started = time.monotonic()
         outcome = run_one(job, lost)
@@ -132,7 +132,7 @@ def run(lease, now, heard):
             say("lease lost: somebody else has the jobs of this lease")
             break
     done.set()
-    keeper.join()
+    extender.join()
 
 
 def claim(nonce):

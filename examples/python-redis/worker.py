@@ -93,8 +93,8 @@ def run_one(job, lost):
 def run(lease):
     """Runs the jobs of a lease, one after the other."""
     token, done, lost = lease["token"], threading.Event(), threading.Event()
-    keeper = threading.Thread(target=keep, args=(token, done, lost))
-    keeper.start()
+    extender = threading.Thread(target=keep, args=(token, done, lost))
+    extender.start()
     try:
         for job in lease["jobs"]:
             if not settle(token, job, lost, *run_one(job, lost)):
@@ -102,7 +102,7 @@ def run(lease):
                 break
     finally:  # whatever ends this thread, its lease must not be kept
         done.set()
-        keeper.join()
+        extender.join()
 
 
 def listen():

@@ -153,11 +153,11 @@ async function runOne(token: string, job: Job, lost: AbortSignal, now: string, h
 async function run({ token, jobs }: Lease, now: string, heard: number): Promise<void> {
   const done = new AbortController();
   const lost = new AbortController();
-  const keeper = keep(token, done.signal, lost);
+  const extender = keep(token, done.signal, lost);
   const counted = await Promise.all(jobs.map((job) => runOne(token, job, lost.signal, now, heard)));
   if (counted.includes(false)) say("lease lost: somebody else has the jobs of this lease");
   done.abort();
-  await keeper;
+  await extender;
 }
 
 const stopping = new AbortController();

@@ -110,7 +110,7 @@ impl Log {
         tail: &Tail,
     ) -> io::Result<Self> {
         let Tail { last, cut, .. } = tail;
-        for name in &tail.unbegun {
+        for name in &tail.without_header {
             disk.remove(name)?;
         }
         if let Some(flaw) = cut {
@@ -119,7 +119,7 @@ impl Log {
         let is_kept = |segment: &Segment| {
             let name = segment.name();
             let is_cut = cut.as_ref().is_some_and(|flaw| flaw.later.contains(&name));
-            !is_cut && !tail.unbegun.contains(&name) && segment.first <= *last
+            !is_cut && !tail.without_header.contains(&name) && segment.first <= *last
         };
         let kept: Vec<_> = segments.into_iter().filter(is_kept).collect();
         let mut old = VecDeque::new();

@@ -65,7 +65,7 @@ impl Foreign {
         matches!(self, Self::Server { address, port: Some(_) } if address.starts_with("http:"))
     }
 
-    /// Whether faults of a lane can be caused: those of servers would be its keeper's.
+    /// Whether faults of a lane can be caused: those of servers would be its supervisor's.
     pub(crate) fn is_hit_in(&self, lane: Lane) -> bool {
         match lane {
             Lane::Workers => true,

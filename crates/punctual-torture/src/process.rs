@@ -76,7 +76,7 @@ impl Kept {
     pub(crate) fn start(recipe: Recipe, history: Arc<History>, waits: Arc<Waits>) -> Self {
         let (orders, taken) = mpsc::channel(8);
         let name = recipe.name.clone();
-        let keeper = Keeper {
+        let supervisor = Supervisor {
             recipe,
             history,
             waits,
@@ -86,7 +86,7 @@ impl Kept {
         Self {
             name,
             orders,
-            task: tokio::spawn(keeper.keep()),
+            task: tokio::spawn(supervisor.keep()),
         }
     }
 
@@ -144,7 +144,7 @@ impl Kept {
     }
 }
 
-struct Keeper {
+struct Supervisor {
     recipe: Recipe,
     history: Arc<History>,
     waits: Arc<Waits>,
@@ -152,7 +152,7 @@ struct Keeper {
     starts: AtomicU64,
 }
 
-impl Keeper {
+impl Supervisor {
     async fn keep(mut self) {
         let (mut to_answer, mut done): (Option<oneshot::Sender<bool>>, bool) = (None, true);
         loop {

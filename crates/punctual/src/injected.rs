@@ -68,21 +68,21 @@ impl Bug {
 mod switch {
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    static PLANTED: AtomicU8 = AtomicU8::new(0);
+    static INJECTED: AtomicU8 = AtomicU8::new(0);
 
     /// Injects a bug in every engine of this process, or with `None` takes it out.
     pub fn inject(bug: Option<super::Bug>) {
-        PLANTED.store(bug.map_or(0, |bug| bug as u8), Ordering::SeqCst);
+        INJECTED.store(bug.map_or(0, |bug| bug as u8), Ordering::SeqCst);
     }
 
     /// Whether any bug is injected now.
     pub fn any_injected() -> bool {
-        PLANTED.load(Ordering::Relaxed) != 0
+        INJECTED.load(Ordering::Relaxed) != 0
     }
 
     /// Whether that bug is injected now.
     pub fn is_injected(bug: super::Bug) -> bool {
-        PLANTED.load(Ordering::Relaxed) == bug as u8
+        INJECTED.load(Ordering::Relaxed) == bug as u8
     }
 }
 

@@ -250,6 +250,21 @@ fn each_thing_has_one_word() {
         "/// Dequeues a job.",
     );
     finds(pages::words, "docs/planted.md", "the visibility\ntimeout");
+    for (removed, _) in pages::REMOVED {
+        finds(pages::words, "docs/planted.md", &format!("A {removed}."));
+    }
+    finds(
+        pages::words,
+        "crates/punctual-redis/functions/planted.lua",
+        "local bell = 1",
+    );
+}
+
+#[test]
+fn the_readme_has_at_most_170_lines() {
+    holds(sentences::readme_lines);
+    let lines = "line\n".repeat(171);
+    finds(sentences::readme_lines, "README.md", &lines);
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(crate) struct Recovery {
     last_segment: Option<Ended>,
     flaw: Option<Flaw>,
     /// Segments that were begun and hold nothing, not even a header.
-    unbegun: Vec<String>,
+    without_header: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub(crate) struct Tail {
     /// The last commit that is known to be on disk; 0 if none is.
     pub(crate) durable: u64,
     /// Segments to be removed: the log never went on in them.
-    pub(crate) unbegun: Vec<String>,
+    pub(crate) without_header: Vec<String>,
 }
 
 impl Recovery {
@@ -78,7 +78,7 @@ impl Recovery {
             durable: 0,
             last_segment: None,
             flaw: None,
-            unbegun: Vec::new(),
+            without_header: Vec::new(),
         }
     }
 
@@ -128,7 +128,7 @@ impl Recovery {
             Some(flaw) if flaw.is_damage => Err(damaged(flaw)),
             // What the store has is not all that there was: a log is made before the store takes any.
             None if self.last_segment.is_none() && self.applied > 0 => {
-                let name = self.unbegun.first().map_or("log", String::as_str);
+                let name = self.without_header.first().map_or("log", String::as_str);
                 Err(damaged(&Flaw::new(name, 0, self.applied + 1, 0, 0)))
             }
             _ => Ok(self.cut()),
@@ -142,7 +142,7 @@ impl Recovery {
             last: last.max(self.applied),
             cut: self.flaw,
             durable: self.durable,
-            unbegun: self.unbegun,
+            without_header: self.without_header,
         }
     }
 
@@ -201,7 +201,7 @@ impl Recovery {
         let next = self.next.unwrap_or(self.applied + 1);
         if self.flaw.is_none() && Record::find(Seed::of(self.instance), bytes, 0, 0).is_none() {
             // To begin it failed, and the log went on where it was. If it did not, there is a gap.
-            return self.unbegun.push(name.into());
+            return self.without_header.push(name.into());
         }
         if self.flaw.is_none() {
             let boot = self.last_segment.as_ref().map_or(0, |ended| ended.boot);

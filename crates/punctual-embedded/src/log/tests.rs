@@ -171,7 +171,7 @@ fn a_header_that_was_never_written_whole_is_no_damage_where_a_log_goes_on() {
         let (tail, replayed) = recover(&[("a", &first), ("b", &next[..len])], 0);
         let tail = tail.unwrap();
         assert_eq!(
-            (tail.last, tail.cut, tail.unbegun),
+            (tail.last, tail.cut, tail.without_header),
             (3, None, vec!["b".into()])
         );
         assert_eq!(replayed, payloads);
@@ -192,17 +192,22 @@ fn a_segment_that_could_not_be_begun_is_passed_over_where_the_log_went_on_withou
         segment(1, BOOT, &payloads[..4]),
         segment(5, BOOT, &payloads[4..]),
     );
-    for unbegun in [&[][..], &[0; HEADER_BYTES], &c[..HEADER_BYTES - 1]] {
-        let (tail, replayed) = recover(&[("a", &a), ("b", unbegun), ("c", &c)], 0);
+    for without_header in [&[][..], &[0; HEADER_BYTES], &c[..HEADER_BYTES - 1]] {
+        let (tail, replayed) = recover(&[("a", &a), ("b", without_header), ("c", &c)], 0);
         let tail = tail.unwrap();
         assert_eq!(
-            (tail.last, tail.cut, tail.unbegun),
+            (tail.last, tail.cut, tail.without_header),
             (5, None, vec!["b".into()])
         );
         assert_eq!(replayed, payloads);
         let later = segment(6, BOOT, &payloads[4..]);
         let (tail, _) = recover(
-            &[("a", &a), ("b", unbegun), ("c", &later), ("d", &later)],
+            &[
+                ("a", &a),
+                ("b", without_header),
+                ("c", &later),
+                ("d", &later),
+            ],
             0,
         );
         assert_eq!(

@@ -35,7 +35,7 @@ async fn a_loop_of_the_engine_that_hangs_is_named_until_it_goes_round_again() {
     let clock = ManualClock::new(START);
     let engine = Arc::new(Standin::new(clock.clone()));
     let under = serve_engine(engine.clone(), clock).await;
-    let keeper = |age: u64, problem: Option<&str>| Health {
+    let maintenance = |age: u64, problem: Option<&str>| Health {
         ok: problem.is_none(),
         problems: problem.into_iter().map(String::from).collect(),
         of_namespaces: Vec::new(),
@@ -46,10 +46,10 @@ async fn a_loop_of_the_engine_that_hangs_is_named_until_it_goes_round_again() {
         }],
     };
     for age in [0, 60] {
-        engine.feels(keeper(age, None));
+        engine.feels(maintenance(age, None));
         assert_eq!(stranger(&under).await, (200, json!({"ok": true})));
     }
-    engine.feels(keeper(61, None));
+    engine.feels(maintenance(61, None));
     assert_eq!(stranger(&under).await, (503, json!({"ok": false})));
     let (status, told) = asked(&under, OPERATOR).await;
     assert_eq!(status, 503);
@@ -66,11 +66,14 @@ async fn a_loop_of_the_engine_that_hangs_is_named_until_it_goes_round_again() {
     assert!(metrics.contains("punctual_healthy 0"), "{metrics}");
 
     // An engine that says so itself is not talked over.
-    engine.feels(keeper(61, Some("loop keeper is at the same work for 61s")));
+    engine.feels(maintenance(
+        61,
+        Some("loop maintenance is at the same work for 61s"),
+    ));
     let (_, told) = asked(&under, OPERATOR).await;
     assert_eq!(told["problems"].as_array().map(Vec::len), Some(1), "{told}");
 
-    engine.feels(keeper(3, None));
+    engine.feels(maintenance(3, None));
     assert_eq!(stranger(&under).await, (200, json!({"ok": true})));
 }
 

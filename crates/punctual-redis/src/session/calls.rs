@@ -176,7 +176,7 @@ impl Calls {
         self.maintained(shard).await.map(|reply| reply.done)
     }
 
-    /// The same, and what only the keeper asks.
+    /// The same, and what only maintenance asks.
     pub(crate) async fn maintained(&self, shard: &Arc<Shard>) -> Result<MaintainReply> {
         let map = MapWriter::default();
         let answer = self.change(shard, "maintain", Kind::Changes, &map).await?;

@@ -22,7 +22,7 @@ const ROUNDS_MAX: u32 = 100;
 const READINGS: u32 = 3;
 
 impl Calls {
-    /// Delivers these entries of a shard; who cannot be reached is left to the keepers.
+    /// Delivers these entries of a shard; maintenance delivers what fails here.
     pub(crate) async fn deliver_posted(&self, from: &Arc<Shard>, ids: &[EntryId]) -> Delivered {
         let mut delivered = Delivered::new();
         for _ in 0..READINGS {

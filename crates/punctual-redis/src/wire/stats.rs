@@ -176,7 +176,7 @@ pub(crate) fn info(reply: &Mp, shard: &Shard) -> Result<ShardInfo> {
     })
 }
 
-/// `[entries, the longest wait]`; keepers come round in less than that.
+/// `[entries, the longest wait]`; maintenance runs more often than that.
 fn outbox_problem(waiting: &Mp, shard: &Shard) -> Result<Option<String>> {
     let [count, longest] = waiting.list()? else {
         return Ok(None);

@@ -171,14 +171,14 @@ async fn looks_and_edits(engine: &RedisEngine, namespace: &Namespace) {
     assert_eq!(is, Some(State::Cancelled));
 }
 
-/// The keeper of an engine has gone round since, and found nothing wrong.
+/// Maintenance of an engine has run since, and found nothing wrong.
 async fn keeper_goes_round(engine: &RedisEngine) {
     let watch = Stopwatch::start();
     loop {
         let asked = watch.elapsed();
-        let keeper = engine.info().await.expect("info").health.loops.remove(0);
-        assert_eq!(keeper.restarts, 0, "it meets no error");
-        if keeper.age < asked {
+        let maintenance = engine.info().await.expect("info").health.loops.remove(0);
+        assert_eq!(maintenance.restarts, 0, "it meets no error");
+        if maintenance.age < asked {
             return;
         }
         assert!(asked < LIMIT, "it goes round no more");

@@ -1,5 +1,6 @@
 //! Rules about pages, and about the words of pages and code.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use punctual::job::TRANSITIONS;
@@ -17,6 +18,26 @@ const SYNONYMS: [(&str, &str); 7] = [
     ("run_at:", "due"),
 ];
 
+/// Words that stood here once and that no other system uses, with the word in their place.
+pub(super) const REMOVED: [(&str, &str); 16] = [
+    ("bell", "wakeup"),
+    ("bells", "wakeups"),
+    ("doorbell", "wakeup"),
+    ("rung", "woken"),
+    ("sheaf", "bundle"),
+    ("sheaves", "bundles"),
+    ("keeper", "maintenance"),
+    ("vitals", "heartbeat"),
+    ("spells", "log throttle"),
+    ("untold", "log throttle"),
+    ("porter", "connection limit"),
+    ("unbegun", "uninitialised"),
+    ("struck", "acknowledged"),
+    ("planted", "injected"),
+    ("torn_end", "truncated AOF"),
+    ("horizon", "hot window"),
+];
+
 /// One word for each thing, in code and pages; where rivals are described, theirs.
 pub(super) fn words(tree: &Tree) -> Vec<String> {
     let of_rivals = [
@@ -27,11 +48,18 @@ pub(super) fn words(tree: &Tree) -> Vec<String> {
         "bench/README.md",
     ];
     let mut complaints = Vec::new();
-    for (path, text) in tree.files("", ".rs").chain(tree.files("", ".md")) {
+    let kinds = [".rs", ".lua", ".ts", ".tsx", ".md"];
+    for (path, text) in kinds.iter().flat_map(|kind| tree.files("", kind)) {
         if of_rivals.contains(&path) || path.contains("tests/it/tidy") {
             continue;
         }
         let text = text.to_lowercase().replace('\n', " ");
+        let whole: BTreeSet<&str> = text
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .collect();
+        for (removed, word) in REMOVED.iter().filter(|(word, _)| whole.contains(word)) {
+            complaints.push(format!("{path}: {removed:?} is called {word:?} here"));
+        }
         for (synonym, word) in SYNONYMS
             .iter()
             .filter(|(synonym, _)| text.contains(synonym))

@@ -4,6 +4,18 @@ use super::tree::Tree;
 
 const WORDS_MAX: usize = 40;
 const COLUMNS_MAX: usize = 160;
+const README_LINES_MAX: usize = 170;
+
+/// The README is read to its end.
+pub(super) fn readme_lines(tree: &Tree) -> Vec<String> {
+    let pages = ["README.md", "README.zh-CN.md"].map(|page| (page, tree.get(page)));
+    let lines = pages.map(|(page, text)| (page, text.unwrap_or_default().lines().count()));
+    let long = lines
+        .into_iter()
+        .filter(|(_, lines)| *lines > README_LINES_MAX);
+    long.map(|(page, lines)| format!("{page}: {lines} lines; {README_LINES_MAX} are the most"))
+        .collect()
+}
 
 /// No sentence of a page has more words than a reader takes in at once. A blank line, a list item,
 /// a heading and a table end a sentence; a span of code counts as one word.
