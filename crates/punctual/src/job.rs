@@ -11,6 +11,8 @@ mod spec;
 mod state;
 
 pub use id::JobId;
+#[cfg(feature = "schedules")]
+pub(crate) use limits::shown;
 pub use limits::{
     CLAIM_QUEUES_MAX, KEY_BYTES_MAX, Limits, NAME_BYTES_MAX, PRIORITY_MAX, RECORD_BYTES_MAX,
     RETRY_SPANS_MAX, TIMEOUT_MAX, WAIT_JOBS_MAX, check_header, check_key, check_name,

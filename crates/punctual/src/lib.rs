@@ -55,6 +55,8 @@ mod otel;
 pub mod push;
 pub mod queue;
 pub mod retry;
+#[cfg(feature = "schedules")]
+pub mod schedule;
 pub mod testing;
 pub mod time;
 pub mod trace;

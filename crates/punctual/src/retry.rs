@@ -128,7 +128,7 @@ impl RetryPolicy {
             }
         };
         let drawn = if jitter {
-            (full * f64::from(draw(id, nth)) / DRAW_RANGE).floor()
+            (full * f64::from(draw(id, nth)) / f64::from(DRAW_RANGE)).floor()
         } else {
             full
         };
@@ -173,24 +173,24 @@ fn whole_millis(span: Duration) -> f64 {
 }
 
 /// Twenty bits: a span of 90 days times a draw stays below 2^53, exact in a double.
-const DRAW_RANGE: f64 = 1_048_576.0;
+const DRAW_RANGE: u32 = 1_048_576;
 
 /// An even draw from 0 to 2^20 - 1 out of id and failures.
+fn draw(id: JobId, failures: u32) -> u32 {
+    let bytes = id.as_bytes().iter().copied();
+    even_draw(bytes.chain(failures.to_be_bytes())).0
+}
+
+/// An even draw out of bytes, from 0 up to but without the second number.
 ///
 /// A Lehmer generator (Park and Miller, 1988; multiplier 48271 modulo 2^31 - 1) that takes in the
 /// bytes: every product stays below 2^53, so Lua computes the same.
-fn draw(id: JobId, failures: u32) -> u32 {
+pub(crate) fn even_draw(bytes: impl Iterator<Item = u8>) -> (u32, u32) {
     const MODULUS: u64 = 2_147_483_647;
-    let bytes = id
-        .as_bytes()
-        .iter()
-        .copied()
-        .chain(failures.to_be_bytes())
-        .chain([0, 0]);
-    let state = bytes.fold(1_u64, |state, byte| {
+    let state = bytes.chain([0, 0]).fold(1_u64, |state, byte| {
         (state * 48_271 + u64::from(byte)) % MODULUS
     });
-    (state % 1_048_576) as u32
+    ((state % u64::from(DRAW_RANGE)) as u32, DRAW_RANGE)
 }
 
 #[cfg(test)]

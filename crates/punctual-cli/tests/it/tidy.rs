@@ -127,6 +127,22 @@ fn machine_has_no_clock_thread_or_file() {
 }
 
 #[test]
+fn calendars_have_no_clock_and_no_zone_of_the_host() {
+    holds(code::calendars);
+    let rule = code::calendars;
+    finds(
+        rule,
+        "crates/punctual/src/schedule/spec.rs",
+        "let zone = jiff::tz::TimeZone::system();",
+    );
+    finds(
+        rule,
+        "crates/punctual/src/schedule.rs",
+        "let now = jiff::Timestamp::now();",
+    );
+}
+
+#[test]
 fn wheel_is_plain_integers() {
     holds(code::wheel);
     finds(

@@ -129,6 +129,6 @@ fn is_hostile(c: char) -> bool {
 }
 
 /// At most 64 characters of a refused text, escaped, so that it cannot lie in a log.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     format!("{:?}", text.chars().take(64).collect::<String>())
 }

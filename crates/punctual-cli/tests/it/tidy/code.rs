@@ -6,7 +6,7 @@ use super::tree::Tree;
 /// to the crate's root. What is left out of a row lies below it.
 const LAYERS: [(&[&str], &[&str]); 4] = [
     (
-        &["error", "job", "retry", "time"],
+        &["error", "job", "retry", "schedule", "time"],
         &[
             "engine",
             "machine",
@@ -108,6 +108,24 @@ pub(super) fn wheel(tree: &Tree) -> Vec<String> {
         |_| false,
     ));
     found
+}
+
+/// Calendars are arithmetic: the same spec and instant give the same answer on every host.
+pub(super) fn calendars(tree: &Tree) -> Vec<String> {
+    let banned = [
+        "std::fs",
+        "std::net",
+        "std::thread",
+        "std::env",
+        "Clock;",
+        "SystemTime",
+        "::now()",
+        "TimeZone::system",
+        "TimeZoneDatabase::from_env",
+        "tokio",
+        "async ",
+    ];
+    banned_in(tree, "crates/punctual/src/schedule", &banned, |_| false)
 }
 
 /// Clippy forbids clocks; here nobody may allow them again, and tests may not sleep either.
