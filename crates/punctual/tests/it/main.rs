@@ -5,6 +5,7 @@ mod examples;
 mod histories;
 mod queue;
 mod queue_jobs;
+mod schedule_oracle;
 mod support;
 mod testing;
 mod worker;
