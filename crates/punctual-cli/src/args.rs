@@ -12,7 +12,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
     audit, backup, bench, completions, demo, doctor, enqueue, export, import, jobs, queues, repair,
-    restore, serve, top, work,
+    restore, schedules, serve, top, work,
 };
 use crate::connect::{self, Address, Connection, Make, Mode};
 use crate::failure::Result;
@@ -183,6 +183,8 @@ pub(crate) enum Command {
     Jobs(jobs::Command),
     #[command(subcommand)]
     Queues(queues::Command),
+    #[command(subcommand)]
+    Schedules(schedules::Command),
     Top(top::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
@@ -214,6 +216,7 @@ impl Command {
             Self::Work(args) => args.run(global).await,
             Self::Jobs(command) => command.run(global).await,
             Self::Queues(command) => command.run(global).await,
+            Self::Schedules(command) => command.run(global),
             Self::Top(args) => args.run(global).await,
             Self::Audit(args) => args.run(global).await,
             Self::Doctor(args) => args.run(global).await,

@@ -13,6 +13,7 @@ pub(crate) mod jobs;
 pub(crate) mod queues;
 pub(crate) mod repair;
 pub(crate) mod restore;
+pub(crate) mod schedules;
 pub(crate) mod serve;
 pub(crate) mod top;
 pub(crate) mod work;

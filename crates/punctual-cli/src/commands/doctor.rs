@@ -9,6 +9,7 @@ use punctual::engine::{
     Claim, Durability, LeaseReport, QueueStats, Settle, SettleVerdict, Settlement, Stats,
     StatsRequest, WorkerId,
 };
+use punctual::schedule::tz_database_version;
 use punctual::time::{Stopwatch, format_span, seconds};
 use punctual::{Engine, ErrorKind, Namespace, NewJob, Outcome, State};
 use rustix::fs::statvfs;
@@ -111,6 +112,7 @@ impl Args {
         };
         checks.push(probe(&*engine, &place.0, place.1).await);
         drop(engine);
+        checks.push(zones());
         checks.extend(disk(&address));
         checks.extend(readers(&address));
         checks.extend(queues(&session).await?);
@@ -206,6 +208,15 @@ async fn run_one(engine: &dyn Engine, namespace: &Namespace, queue: &str) -> pun
     } else {
         wrong("a due job was not claimed")
     }
+}
+
+/// Two hosts with different rules compute different instants for one schedule.
+fn zones() -> Check {
+    let version = tz_database_version();
+    Check::good(
+        "zones",
+        format!("tz database {version}, part of this program"),
+    )
 }
 
 fn disk(address: &Address) -> Option<Check> {

@@ -40,6 +40,7 @@ mod refused;
 /// The server ended and started again under load.
 mod restarts;
 /// The server, its tokens and its end.
+mod schedules;
 mod serve;
 /// Two commands on one directory.
 mod shared;

@@ -22,6 +22,7 @@ const COMMANDS: &[&[&str]] = &[
     &["queues", "pause"],
     &["queues", "resume"],
     &["queues", "purge"],
+    &["schedules", "preview"],
     &["top"],
     &["audit"],
     &["doctor"],

@@ -1,0 +1,210 @@
+//! Tests of the command: schedules.
+
+use crate::support::Punctual;
+
+const BERLIN: &[&str] = &[
+    "schedules",
+    "preview",
+    "--cron",
+    "30 2 * * *",
+    "--zone",
+    "Europe/Berlin",
+    "--from",
+    "2026-03-28T00:00:00Z",
+    "--count",
+    "3",
+];
+
+#[test]
+fn a_preview_prints_utc_instants_for_programs() {
+    let punctual = Punctual::new();
+    let document = punctual.json(BERLIN).remove(0);
+    let instants = serde_json::json!([
+        "2026-03-28T01:30:00Z",
+        "2026-03-29T01:00:00Z",
+        "2026-03-30T00:30:00Z"
+    ]);
+    assert_eq!(document["instants"], instants);
+    assert_eq!(document["zone"], "Europe/Berlin");
+    assert_eq!(document["runs"][1]["clock"], "moved_by_gap");
+    assert_eq!(
+        document["runs"][1]["local"],
+        "Sun 2026-03-29 03:00:00 +02:00"
+    );
+    // It opens no engine, so it makes no directory.
+    assert!(!punctual.path("punctual-data").exists());
+}
+
+#[test]
+fn a_preview_shows_zone_and_utc_on_eighty_columns() {
+    let punctual = Punctual::new();
+    let ran = punctual.run(BERLIN).exits(0);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "{ran:?}");
+    assert!(lines[0].starts_with("IN EUROPE/BERLIN"), "{ran:?}");
+    assert!(lines[2].contains("Sun 2026-03-29 03:00:00 +02:00  2026-03-29T01:00:00Z"));
+    assert!(lines[2].ends_with("moved: no such time"), "{ran:?}");
+    assert!(
+        lines.iter().all(|line| line.chars().count() <= 80),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn every_part_of_a_calendar_has_an_option() {
+    let punctual = Punctual::new();
+    let first = |options: &[&str]| {
+        let from = ["--from", "2026-11-25T00:00:30Z", "--count", "1"];
+        let args = [&["schedules", "preview"], options, &from[..]].concat();
+        let document = punctual.json(&args).remove(0);
+        let first = document["instants"][0].as_str().unwrap_or("none");
+        first.to_owned()
+    };
+    for (options, wanted) in [
+        (
+            &["--cron-seconds", "40 * * * * *"][..],
+            "2026-11-25T00:00:40Z",
+        ),
+        (
+            &["--quartz", "0 0/5 14 ? * MON-FRI"],
+            "2026-11-25T14:00:00Z",
+        ),
+        (&["--every", "1h+15m"], "2026-11-25T00:15:00Z"),
+        (&["--at", "2026-12-01T08:00:00Z"], "2026-12-01T08:00:00Z"),
+        (
+            &["--cron", "0 18 * * FRI", "--before", "30m"],
+            "2026-11-27T17:30:00Z",
+        ),
+        (
+            &["--cron", "0 9 * * *", "--except", "* * 25 11 *"],
+            "2026-11-26T09:00:00Z",
+        ),
+        (
+            &["--every", "10s", "--except-seconds", "0-49 * * * * *"],
+            "2026-11-25T00:00:50Z",
+        ),
+        (
+            &[
+                "--cron",
+                "0 9 * * *",
+                "--except-quartz",
+                "* * * 25 11 ? 2026",
+            ],
+            "2026-11-26T09:00:00Z",
+        ),
+        (
+            &["--cron", "0 9 * * *", "--start", "2026-12-24T00:00:00Z"],
+            "2026-12-24T09:00:00Z",
+        ),
+        (
+            &["--cron", "0 9 * * *", "--end", "2026-11-24T10:00:00Z"],
+            "none",
+        ),
+    ] {
+        assert_eq!(first(options), wanted, "{options:?}");
+    }
+    let zone = [
+        "--cron",
+        "30 2 * * *",
+        "--zone",
+        "Europe/Berlin",
+        "--max-runs",
+        "1",
+    ];
+    for (policy, from, wanted) in [
+        (
+            ["--gap", "shift"],
+            "2026-03-29T00:00:00Z",
+            "2026-03-29T01:30:00Z",
+        ),
+        (
+            ["--gap", "skip"],
+            "2026-03-29T00:00:00Z",
+            "2026-03-30T00:30:00Z",
+        ),
+        (
+            ["--fold", "last"],
+            "2026-10-25T00:00:00Z",
+            "2026-10-25T01:30:00Z",
+        ),
+        (
+            ["--fold", "both"],
+            "2026-10-25T01:00:00Z",
+            "2026-10-25T01:30:00Z",
+        ),
+    ] {
+        let start = ["schedules", "preview", "--from", from];
+        let args = [&start[..], &zone, &policy].concat();
+        let document = punctual.json(&args).remove(0);
+        assert_eq!(
+            document["instants"],
+            serde_json::json!([wanted]),
+            "{policy:?}"
+        );
+    }
+    let jitter = [
+        "schedules",
+        "preview",
+        "--every",
+        "5m",
+        "--jitter",
+        "1m",
+        "--name",
+        "report",
+    ];
+    let run = &punctual.json(&jitter)[0]["runs"][0];
+    assert_ne!(run["at"], run["due"], "{run}");
+}
+
+#[test]
+fn what_is_wrong_with_a_calendar_is_wrong_usage_with_a_hint() {
+    let punctual = Punctual::new();
+    for (options, message, hint) in [
+        (
+            &["--cron", "60 * * * *"][..],
+            "minute \"60\" is out of range",
+            "write 0 to 59",
+        ),
+        (
+            &["--cron", "0 0 30 2 *"],
+            "the pattern never runs",
+            "change day or month",
+        ),
+        (&["--cron", "0 0 9 * * MON"], "has 6 fields", "write five"),
+        (
+            &["--cron", "0 9 * * *", "--zone", "EST5EDT"],
+            "is an older name",
+            "America/New_York",
+        ),
+        (&["--every", "0s"], "every: 0s is out of range", "use 1ms"),
+        (&[], "it names no time", "give a cron pattern"),
+    ] {
+        let args = [&["schedules", "preview", "-o", "json"], options].concat();
+        let error = punctual.run(&args).exits(2).error();
+        let text = |field: &str| error[field].as_str().unwrap_or_default().to_owned();
+        assert!(text("message").contains(message), "{error}");
+        assert!(text("hint").contains(hint), "{error}");
+    }
+    punctual
+        .run(&["schedules", "preview", "--gap", "later"])
+        .exits(2);
+    punctual.run(&["schedules"]).exits(2);
+}
+
+#[test]
+fn a_calendar_that_has_ended_says_so() {
+    let punctual = Punctual::new();
+    let args = ["schedules", "preview", "--quartz", "0 0 9 ? * 2 2020"];
+    let ran = punctual.run(&args).exits(0);
+    assert!(ran.stdout.starts_with("no run after "), "{ran:?}");
+    assert_eq!(punctual.json(&args)[0]["instants"], serde_json::json!([]));
+}
+
+#[test]
+fn doctor_says_which_tz_database_schedules_use() {
+    let punctual = Punctual::new();
+    let ran = punctual.run(&["doctor", "--engine", "memory:"]).exits(0);
+    let version = punctual::schedule::tz_database_version();
+    let line = format!("tz database {version}");
+    assert!(ran.stdout.contains(&line), "{ran:?}");
+}
