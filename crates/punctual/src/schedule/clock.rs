@@ -44,7 +44,7 @@ pub enum Fold {
 
 /// A zone, and the policies for its changes.
 #[derive(Debug, Clone)]
-pub(super) struct Clock {
+pub(super) struct ZoneClock {
     pub(super) zone: TimeZone,
     pub(super) gap: Gap,
     pub(super) fold: Fold,
@@ -63,7 +63,7 @@ struct Stretch {
 /// No change of a clock reaches further: Samoa skipped a day.
 const REACH: SignedDuration = SignedDuration::from_hours(26);
 
-impl Clock {
+impl ZoneClock {
     /// The first run of a pattern in whole seconds from `from` to `until`, both included.
     pub(super) fn next(&self, pattern: &Pattern, from: i64, until: i64) -> Option<i64> {
         let mut at = Timestamp::from_second(from).ok()?;

@@ -11,7 +11,7 @@ use crate::retry::even_draw;
 use crate::time::Timestamp;
 
 use super::builder::SpecBuilder;
-use super::clock::Clock;
+use super::clock::ZoneClock;
 use super::pattern::Pattern;
 use super::refuse;
 
@@ -24,7 +24,7 @@ pub struct Spec {
     parts: SpecBuilder,
     patterns: Vec<Pattern>,
     except: Vec<Pattern>,
-    pub(super) clock: Clock,
+    pub(super) clock: ZoneClock,
 }
 
 /// A search gives up after that many checks of an exclusion, within a tenth of a second.
@@ -39,7 +39,7 @@ impl Spec {
         patterns: Vec<Pattern>,
         except: Vec<Pattern>,
     ) -> Self {
-        let clock = Clock {
+        let clock = ZoneClock {
             zone,
             gap: parts.gap,
             fold: parts.fold,
