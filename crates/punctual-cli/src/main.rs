@@ -89,16 +89,17 @@ fn usage(error: &clap::Error) -> ExitCode {
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
-    if asked_for || !wants_json() {
+    if asked_for {
         // A reader that closed the pipe is no failure.
         let _ = error.print();
-        return ExitCode::from(if asked_for {
-            0
-        } else {
-            failure::Exit::Usage as u8
-        });
+        return ExitCode::SUCCESS;
     }
     let text = error.to_string();
+    if !wants_json() {
+        let text = output::fitted_lines(&text, 2, output::fits(&std::io::stderr()));
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+        return ExitCode::from(failure::Exit::Usage as u8);
+    }
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let message = lines
         .next()

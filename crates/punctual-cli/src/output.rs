@@ -109,8 +109,12 @@ pub(crate) fn fitted_lines(text: &str, hanging: usize, is_terminal: bool) -> Str
 pub(crate) fn table_lines(columns: Columns<'_>, rows: Vec<Vec<String>>) -> Vec<String> {
     let safe = |row: Vec<String>| row.iter().map(|cell| plain(cell).into_owned()).collect();
     let rows: Vec<_> = rows.into_iter().map(safe).collect();
-    let fits = chosen_width().is_some() || io::stdout().is_terminal();
-    columns.lines(&rows, fits.then(|| usize::from(width())))
+    columns.lines(&rows, fits(&io::stdout()).then(|| usize::from(width())))
+}
+
+/// Whether lines to that stream fit a width: it is a terminal, or COLUMNS names one.
+pub(crate) fn fits(stream: &impl IsTerminal) -> bool {
+    chosen_width().is_some() || stream.is_terminal()
 }
 
 /// The columns of the terminal, 80 if there is none; the variable COLUMNS chooses others.

@@ -39,7 +39,7 @@ impl Args {
 }
 
 /// Commands whose arguments are queues.
-const TAKE_QUEUES: [&[&str]; 7] = [
+const TAKE_QUEUES: [&[&str]; 8] = [
     &["enqueue"],
     &["work"],
     &["top"],
@@ -47,6 +47,7 @@ const TAKE_QUEUES: [&[&str]; 7] = [
     &["queues", "pause"],
     &["queues", "resume"],
     &["queues", "purge"],
+    &["queues", "delete"],
 ];
 
 /// Bash breaks words at colons, which addresses and names of queues have: the line itself is split.
@@ -68,7 +69,8 @@ _punctual_with_queues() {
         -*) ;;
         *) case " ${words[*]:1:${#words[@]}-2} " in
             *" enqueue "|*" work "*|*" top "*) are_queues=1 ;;
-            *" queues list "*|*" queues pause "*|*" queues resume "*|*" queues purge ") are_queues=1 ;;
+            *" queues list "*|*" queues pause "*|*" queues resume "*) are_queues=1 ;;
+            *" queues purge "|*" queues delete ") are_queues=1 ;;
         esac ;;
     esac
     [[ -z "$are_queues" || "$cur" == -* ]] && return

@@ -13,6 +13,8 @@ const COMMANDS: &[&[&str]] = &[
     &["jobs", "list"],
     &["jobs", "show"],
     &["jobs", "explain"],
+    &["jobs", "dead"],
+    &["jobs", "update"],
     &["jobs", "cancel"],
     &["jobs", "reschedule"],
     &["jobs", "redrive"],
@@ -23,6 +25,7 @@ const COMMANDS: &[&[&str]] = &[
     &["queues", "resume"],
     &["queues", "purge"],
     &["schedules", "preview"],
+    &["queues", "delete"],
     &["top"],
     &["audit"],
     &["doctor"],
@@ -77,6 +80,27 @@ fn examples(help: &str) -> Vec<&str> {
     let lines = help.lines().filter(|line| line.starts_with("  punctual "));
     let commands = lines.map(|line| line[2..].split("  ").next().unwrap_or_default());
     commands.filter(|command| command.len() < 78).collect()
+}
+
+#[test]
+fn wrong_values_are_refused_in_lines_of_80_columns() {
+    let punctual = Punctual::new();
+    for args in [
+        &["enqueue", "mail", "{}", "--priority", "high"][..],
+        &["jobs", "list", "--limit", "0"],
+        &["enqueue", "mail", "{}", "--at", "x"],
+        &["jobs", "show", "0199"],
+        &["completions", "abacus"],
+    ] {
+        let whole = punctual.run(args).exits(2).stderr;
+        let output = punctual.command(args).env("COLUMNS", "80").output();
+        let fitted = crate::support::Ran::from(output.expect("it runs")).exits(2);
+        for line in fitted.stderr.lines() {
+            assert!(line.chars().count() <= 80, "{args:?}: {line}");
+        }
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words(&fitted.stderr), words(&whole), "{args:?}");
+    }
 }
 
 #[test]
@@ -233,6 +257,10 @@ fn completions_know_queues_and_states() {
         ["mail"],
         "after the colon"
     );
+    for verb in ["list", "pause", "resume", "purge", "delete"] {
+        let line = format!("punctual queues {verb} m");
+        assert_eq!(completed(&line), ["mail"], "{line}");
+    }
     assert_eq!(completed("punctual jobs list --queue m"), ["mail"]);
     assert_eq!(completed("punctual jobs list --state sch"), ["scheduled"]);
     assert_eq!(completed("punctual queues pa"), ["pause"]);
@@ -246,6 +274,12 @@ fn completions_know_queues_and_states() {
     ] {
         let script = punctual.run(&["completions", shell]).exits(0).stdout;
         assert!(script.matches(asks).count() > 5, "{shell}: {script}");
+    }
+    let fish = punctual.run(&["completions", "fish"]).exits(0).stdout;
+    for verb in ["list", "pause", "resume", "purge", "delete"] {
+        let condition = format!("queues; and __fish_seen_subcommand_from {verb}'");
+        let asks = format!("{condition} -f -a '(__punctual_queues)'");
+        assert!(fish.contains(&asks), "fish lacks {verb}");
     }
 }
 
