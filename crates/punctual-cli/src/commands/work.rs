@@ -99,7 +99,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SPAN", value_parser = span_of)]
     timeout: Option<Duration>,
 
-    /// How long a command may take to end after SIGTERM before SIGKILL before SIGKILL before SIGKILL before SIGKILL
+    /// How long a command may take to end after SIGTERM before SIGKILL
     #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "5s")]
     grace: Duration,
 
