@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
 
 use punctual::engine::{
-    Claim, Durability, LeaseReport, QueueStats, Settle, SettleVerdict, Settlement, Stats,
+    Claim, Control, Durability, LeaseReport, QueueStats, Settle, SettleVerdict, Settlement, Stats,
     StatsRequest, WorkerId,
 };
 use punctual::schedule::tz_database_version;
@@ -27,8 +27,9 @@ Examples:
   punctual doctor --engine file:/var/lib/punctual -o json
 
 Opens the engine and runs one job in a separate namespace. Over HTTP it uses the queue
-punctual-doctor of the token's namespace, and the token needs the scope admin. Checks disk, clock,
-queues and workers, and reads all rows of a directory, which takes a while if there are many.
+punctual-doctor of the token's namespace and deletes it afterwards; the token needs the scope
+admin. Checks disk, clock, queues and workers, and reads all rows of a directory, which takes a
+while if there are many.
 Exit code 1 on an error; warnings do not count.")]
 pub(crate) struct Args {}
 
@@ -111,6 +112,10 @@ impl Args {
             _ => (Namespace::new("punctual-doctor")?, "doctor"),
         };
         checks.push(probe(&*engine, &place.0, place.1).await);
+        // Refused where the token lacks admin, or another doctor's job runs: then it stays.
+        let queue = place.1.to_owned();
+        let control = Control::DeleteQueue { queue };
+        let _ = engine.control(&place.0, control).await;
         drop(engine);
         checks.push(zones());
         checks.extend(disk(&address));

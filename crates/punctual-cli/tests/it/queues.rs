@@ -171,6 +171,8 @@ fn the_doctor_is_content_over_http_with_a_token_of_one_namespace() {
     };
     let well = run(&["doctor"]).exits(0);
     assert!(well.stdout.contains("completed in"), "{well:?}");
+    let left = run(&["queues", "list", "--names"]).exits(0).stdout;
+    assert_eq!(left, "", "its own queue is deleted");
     // The namespace is that of the token, unless one is named.
     run(&["enqueue", "mail", "{}"]).exits(0);
     let queues = run(&["queues", "list", "--names", "--namespace", "shop"]);
