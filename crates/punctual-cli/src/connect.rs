@@ -1,6 +1,8 @@
 //! The only place that turns an address into an engine.
 
 mod audit_record;
+mod kept;
+mod parse;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::engine::Durability;
-use punctual::time::{ManualClock, parse_span};
+use punctual::time::{ManualClock, SystemClock, exact_span};
 use punctual::{Engine, Error, ErrorKind, MemoryEngine, Namespace};
 use punctual_client::{HttpEngine, Transport};
 use punctual_directory::SharedDirectory;
@@ -17,7 +19,8 @@ use punctual_embedded::Options;
 use punctual_gateway::Sharer;
 use punctual_redis::RedisEngine;
 
-use crate::failure::{Exit, Failure, Result};
+use self::kept::Kept;
+use crate::failure::{Failure, Result};
 
 /// Where jobs are kept unless told otherwise.
 pub(crate) const DEFAULT: &str = "file:./punctual-data";
@@ -38,6 +41,9 @@ Engines:
   file:DIR?durability=os       acknowledged once the OS has it: survives a kill, not a power cut
   file:DIR?durability=interval(50ms)   the same, on disk 50 ms later
   file:DIR?reserve=16MiB       reserved for a full disk, 64 MiB by default
+  file:DIR?settled_window=2m   how long the id of a settled job is recognised when sent again
+  file:DIR?retention=1d        cancelled and dead jobs are kept that long, not 1 and 30 days;
+                               memory: and redis: have both options too
   redis://USER:PASSWORD@HOST:PORT/DB   Redis 7 or Valkey, any number of processes and hosts;
                                rediss:// encrypts, redis+sentinel://HOST,HOST/MASTER and
                                redis+cluster://HOST,HOST discover their servers
@@ -52,7 +58,7 @@ Engines:
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Memory => f.write_str("memory:"),
+            Self::Memory(_) => f.write_str("memory:"),
             Self::File { dir, .. } => write!(f, "file:{}", dir.display()),
             Self::Gateway {
                 authority,
@@ -69,13 +75,14 @@ impl fmt::Display for Address {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     /// An engine that ends with this process.
-    Memory,
+    Memory(Kept),
     /// An engine in a directory.
     File {
         dir: PathBuf,
         durability: Durability,
         /// Bytes of the disk to set aside, if not as many as the engine does by itself.
         reserve: Option<u64>,
+        kept: Kept,
     },
     /// An engine behind `punctual serve`.
     Gateway {
@@ -113,6 +120,15 @@ impl RedisAddress {
         Self(format!("{}{separator}data=any", self.0))
     }
 
+    /// The same with spans that the address may set otherwise: the last option counts.
+    fn forgetting_after(self, span: Duration) -> Self {
+        let (place, options) = self.0.split_once('?').unwrap_or((&self.0, ""));
+        let span = exact_span(span);
+        Self(format!(
+            "{place}?settled_window={span}&retention={span}&{options}"
+        ))
+    }
+
     pub(crate) fn options(&self) -> Result<punctual_redis::Options> {
         Ok(self.0.parse::<punctual_redis::Options>()?)
     }
@@ -124,6 +140,7 @@ pub(crate) struct Connection {
     pub(crate) engine: Arc<dyn Engine>,
     directory: Option<Arc<SharedDirectory>>,
     gateway: Option<HttpEngine>,
+    redis: Option<Arc<RedisEngine>>,
     in_process: bool,
 }
 
@@ -133,6 +150,7 @@ impl Connection {
             engine,
             directory: None,
             gateway: None,
+            redis: None,
             in_process: false,
         }
     }
@@ -166,6 +184,20 @@ impl Connection {
         }
     }
 
+    /// The CPU that the store's servers have used since their start; none where the engine runs in
+    /// this process, or behind a gateway.
+    pub(crate) async fn store_cpu(&self) -> Result<Option<Duration>> {
+        match &self.redis {
+            Some(redis) => Ok(Some(redis.servers_cpu().await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether the engine runs in this process and in no other.
+    pub(crate) fn is_here(&self) -> bool {
+        self.in_process || self.directory.is_some()
+    }
+
     /// Whether all that is stored ends with this process.
     pub(crate) fn ends_with_process(&self) -> bool {
         self.in_process
@@ -197,111 +229,23 @@ pub(crate) enum Make {
 }
 
 impl Address {
-    pub(crate) fn parse(text: &str) -> Result<Self> {
-        let refuse = |message: String| {
-            Failure::new(Exit::Usage, "invalid_address", message).hint(format!(
-                "this build supports {SUPPORTED}, such as file:./punctual-data?durability=os"
-            ))
-        };
-        let (scheme, rest) = text
-            .split_once(':')
-            .ok_or_else(|| refuse(format!("engine address {text:?} has no scheme")))?;
-        let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
-        let options = options.split('&').filter(|option| !option.is_empty());
-        match scheme {
-            "memory" => {
-                if !place.is_empty() || options.count() > 0 {
-                    return Err(refuse("memory: takes no path and no options".into()));
-                }
-                Ok(Self::Memory)
-            }
-            "file" => {
-                let place = place.strip_prefix("//").unwrap_or(place);
-                if place.is_empty() {
-                    return Err(refuse("file: names no directory".into()));
-                }
-                let (mut durability, mut reserve) = (Durability::Fsync, None);
-                for option in options {
-                    match option.split_once('=') {
-                        Some(("durability", value)) => durability = parse_durability(value)?,
-                        Some(("reserve", value)) => reserve = Some(parse_bytes(value)?),
-                        _ => {
-                            return Err(refuse(format!(
-                                "file: has no option {option:?}; it has durability and reserve"
-                            )));
-                        }
-                    }
-                }
-                Ok(Self::File {
-                    dir: place.into(),
-                    durability,
-                    reserve,
-                })
-            }
-            "http" | "https" => {
-                let authority = place.strip_prefix("//").unwrap_or(place);
-                let authority = authority.trim_end_matches('/');
-                let odd = |c: char| matches!(c, '/' | '@' | '#') || c.is_whitespace();
-                if authority.is_empty() || authority.contains(odd) {
-                    return Err(refuse(format!(
-                        "{scheme}: takes a host and a port, such as http://127.0.0.1:4180"
-                    )));
-                }
-                let mut transport = match scheme {
-                    "https" => Transport::Tls(None),
-                    _ => Transport::Plain,
-                };
-                let mut deadline = None;
-                for option in options {
-                    match (option.split_once('='), &mut transport) {
-                        (Some(("deadline", span)), _) => deadline = Some(parse_deadline(span)?),
-                        (Some(("ca", file)), Transport::Tls(ca)) if !file.is_empty() => {
-                            *ca = Some(file.into());
-                        }
-                        (Some(("plaintext", "allow")), Transport::Plain) => {
-                            transport = Transport::PlainAnywhere;
-                        }
-                        _ => {
-                            return Err(refuse(format!(
-                                "{scheme}: has no option {option:?}; both have deadline=30s, \
-                                 https: has ca=FILE, http: has plaintext=allow"
-                            )));
-                        }
-                    }
-                }
-                Ok(Self::Gateway {
-                    authority: authority.into(),
-                    transport,
-                    deadline,
-                })
-            }
-            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
-            | "rediss+cluster" => {
-                text.parse::<punctual_redis::Options>()?;
-                Ok(Self::Redis(RedisAddress(text.to_owned())))
-            }
-            "amqp" | "amqps" | "kafka" => {
-                Err(refuse(format!("{scheme}: engines are not in this build")))
-            }
-            _ => Err(refuse(format!(
-                "{scheme:?} is not an engine address scheme"
-            ))),
-        }
-    }
-
     /// A directory, with every default.
     pub(crate) fn of_directory(dir: impl Into<PathBuf>) -> Self {
         Self::File {
             dir: dir.into(),
             durability: Durability::Fsync,
             reserve: None,
+            kept: Kept::default(),
         }
     }
 
     /// Opens the engine; `make` says whether a directory may be made.
     pub(crate) async fn open(&self, make: Make, mode: Mode) -> Result<Connection> {
         match self {
-            Self::Memory => Ok(Connection::in_process(MemoryEngine::new())),
+            Self::Memory(kept) => {
+                let engine = MemoryEngine::with_limits(SystemClock, kept.limits());
+                Ok(Connection::in_process(engine))
+            }
             Self::Gateway {
                 authority,
                 transport,
@@ -317,9 +261,11 @@ impl Address {
                 dir,
                 durability,
                 reserve,
+                kept,
             } => {
                 let mut options = Options::default()
                     .durability(*durability)
+                    .limits(kept.limits())
                     .create(make == Make::IfMissing);
                 if let Some(bytes) = reserve {
                     options = options.reserve_bytes(*bytes);
@@ -327,15 +273,16 @@ impl Address {
                 let directory = SharedDirectory::open(dir.clone(), options, mode).await;
                 let directory = Arc::new(directory.map_err(unopened)?);
                 Ok(Connection {
-                    engine: directory.clone(),
-                    directory: Some(directory),
-                    gateway: None,
-                    in_process: false,
+                    directory: Some(directory.clone()),
+                    ..Connection::to(directory)
                 })
             }
             Self::Redis(address) => {
-                let engine = RedisEngine::connect(address.options()?).await?;
-                Ok(Connection::to(Arc::new(engine)))
+                let engine = Arc::new(RedisEngine::connect(address.options()?).await?);
+                Ok(Connection {
+                    redis: Some(engine.clone()),
+                    ..Connection::to(engine)
+                })
             }
         }
     }
@@ -348,10 +295,35 @@ impl Address {
         }
     }
 
+    /// The same engine, whose settled jobs go after that span unless the address says otherwise. What is there
+    /// already stays as long as before: a directory with data and a gateway keep their spans.
+    pub(crate) fn forgetting_after(self, span: Duration) -> Self {
+        let is_new = |dir: &Path| std::fs::read_dir(dir).map_or(true, |mut it| it.next().is_none());
+        match self {
+            Self::Memory(kept) => Self::Memory(kept.or(Kept::all(span))),
+            Self::File {
+                dir,
+                durability,
+                reserve,
+                kept,
+            } if is_new(&dir) => Self::File {
+                dir,
+                durability,
+                reserve,
+                kept: kept.or(Kept::all(span)),
+            },
+            Self::Redis(address) => Self::Redis(address.forgetting_after(span)),
+            other => other,
+        }
+    }
+
     /// An engine whose clock moves only when told to, for tests; only in memory.
     pub(crate) fn open_timed(&self, clock: ManualClock) -> Result<Connection> {
         match self {
-            Self::Memory => Ok(Connection::in_process(MemoryEngine::with_clock(clock))),
+            Self::Memory(kept) => {
+                let engine = MemoryEngine::with_limits(clock, kept.limits());
+                Ok(Connection::in_process(engine))
+            }
             _ => {
                 Err(Failure::usage("a test clock is for memory: only").hint("add --engine memory:"))
             }
@@ -370,7 +342,7 @@ impl Address {
     pub(crate) fn directory(&self, command: &str) -> Result<&PathBuf> {
         match self {
             Self::File { dir, .. } => Ok(dir),
-            Self::Memory => Err(no_directory(command, "memory:")),
+            Self::Memory(_) => Err(no_directory(command, "memory:")),
             Self::Redis(_) => Err(no_directory(command, "redis:")),
             Self::Gateway { .. } => Err(no_directory(command, "http:")),
         }
@@ -390,16 +362,6 @@ fn gateway(
     })
 }
 
-fn parse_deadline(text: &str) -> Result<Duration> {
-    let span = parse_span(text)?;
-    if span.is_zero() {
-        let message = "deadline must be above 0";
-        return Err(Failure::new(Exit::Usage, "invalid_address", message)
-            .hint("write a span such as deadline=30s"));
-    }
-    Ok(span)
-}
-
 fn no_directory(command: &str, engine: &str) -> Failure {
     let message = format!("{command} needs a directory, and {engine} has none");
     Failure::usage(message).hint("name one with --engine file:DIR")
@@ -415,41 +377,6 @@ fn unopened(error: Error) -> Failure {
         );
     }
     failure
-}
-
-fn parse_bytes(text: &str) -> Result<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "" => Some(1),
-        "KiB" => Some(1 << 10),
-        "MiB" => Some(1 << 20),
-        "GiB" => Some(1 << 30),
-        _ => None,
-    };
-    let number = digits.parse::<u64>().ok();
-    let bytes = (number.zip(unit)).and_then(|(number, unit)| number.checked_mul(unit));
-    bytes.ok_or_else(|| {
-        let message = format!("{text:?} is not a number of bytes");
-        Failure::new(Exit::Usage, "invalid_address", message)
-            .hint("write a number, or one of KiB, MiB or GiB, such as reserve=16MiB")
-    })
-}
-
-fn parse_durability(text: &str) -> Result<Durability> {
-    let span = text
-        .strip_prefix("interval(")
-        .and_then(|rest| rest.strip_suffix(')'));
-    match (text, span) {
-        ("fsync", _) => Ok(Durability::Fsync),
-        ("os", _) => Ok(Durability::Os),
-        (_, Some(span)) => Ok(Durability::Interval(parse_span(span)?)),
-        _ => Err(Failure::new(
-            Exit::Usage,
-            "invalid_address",
-            format!("{text:?} is not a durability"),
-        )
-        .hint("write fsync (the default), os, or interval(50ms)")),
-    }
 }
 
 #[cfg(test)]

@@ -248,7 +248,8 @@ local function is_queue_settings(v)
   local map = read_map(sub(v, 2))
   return map and (map.mp == nil or is_number(map.mp, 0, 2 ^ 53)) and (map.of == nil or is_flag(map.of))
 end
-local LIMITS_OF = {sweep = is_limit, tombstones = is_span, retained = is_span, retained_bytes = is_span, feed = is_span}
+local LIMITS_OF = {sweep = is_limit, tombstones = is_span, retained = is_span, retained_bytes = is_span, feed = is_span,
+  settled_window = is_span, cancelled_retention = is_span, dead_retention = is_span}
 
 -- The fields of each verb's map.
 local MAPS = {

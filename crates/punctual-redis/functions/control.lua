@@ -99,6 +99,7 @@ local ACTIONS = {
   function(map)
     M.limits_raw, M.rest = mp.pack(map.v or {}), nil
     S.limits = limits_of(M)
+    WINDOW = S.limits.settled_window
     return {}
   end,
   delete_queue,

@@ -8,7 +8,7 @@ local VERSION = 1
 
 local call, sub, byte, char, rep, find, fmt, concat, floor, min, max, pack, unp, mp, unpack_list, tonum
 local BELOW = '\0\0\0\0\0\0\0\0'
-local WINDOW = 120e6 -- settled_window, us
+local WINDOW -- settled_window of the shard of this call, us
 local MINUTE = 60e6
 
 -- The parts of the library, each in the file of its name.

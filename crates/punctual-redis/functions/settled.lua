@@ -5,7 +5,7 @@
 -- ids, or finished 8 | sub 2 | no 1 and, once a part was pruned, | how many 2; or finished 8 | number 11 of a bundle.
 do
 
-local RETENTION = {[CANCELLED] = 86400e6, [DEAD] = 2592000e6}
+local RETENTION = {[CANCELLED] = 'cancelled_retention', [DEAD] = 'dead_retention'} -- of S.limits
 local NO_TOKEN = '\0\0\0\0\0\0\0\0\0\0\0\0'
 
 local function kept_set(q, state) return S.base .. ':k:' .. state .. ':' .. q end
@@ -218,7 +218,8 @@ end
 
 function Settled.keep(j, finished)
   local state, r = j.tag, Row.of(j.q)
-  local retention = RETENTION[state] or j.opts.rn or 0
+  local bound = RETENTION[state]
+  local retention = bound and S.limits[bound] or j.opts.rn or 0
   if retention == 0 then return Settled.drop(j, finished) end
   Job.save(j)
   local till = finished + max(retention, WINDOW)

@@ -5,7 +5,8 @@ local S = {} -- the shard of this call
 local M      -- its `m`: numbers by name
 local kept_rows, kept_count = {}, 0 -- parsed rows by key, trusted only while the bytes are the same
 
-local LIMITS = {sweep = 500, tombstones = 1000000, retained = 10000, retained_bytes = 67108864, feed = 16384}
+local LIMITS = {sweep = 500, tombstones = 1000000, retained = 10000, retained_bytes = 67108864, feed = 16384,
+  settled_window = 120e6, cancelled_retention = 86400e6, dead_retention = 2592000e6} -- spans in us
 -- `m` is written by every call: what changes often first, then the rest as it was read if nothing
 -- of it changed (M.rest), then limits.
 local OFTEN, SELDOM = '>I8I2I8I8c8', '>I8I8I8I8I8I8I8I8I8I8I8I4I8B'
@@ -323,11 +324,12 @@ function Shard.open(base, instance, queues, is_read, any, commands)
   end
   if is_read then
     if not M then
-      s.now, s.empty, s.limits = now, true, LIMITS
+      s.now, s.empty, s.limits, WINDOW = now, true, LIMITS, LIMITS.settled_window
       M = idle_shard(BELOW)
       return now
     end
     s.limits = limits_of(M)
+    WINDOW = s.limits.settled_window
     local gap = now - M.last
     if not any and (gap < 0 or now >= next_sweep(M) or (M.lease_duration > 0 and (gap >= 1000 or gap * 8 >= M.lease_duration))) then
       refuse('touch', 'call maintain, then this read again')
@@ -339,6 +341,7 @@ function Shard.open(base, instance, queues, is_read, any, commands)
   if not M then M = new_shard(base, now) end
   if M.feed >= now or M.watch >= now then Shard.may_all() end
   s.limits = limits_of(M)
+  WINDOW = s.limits.settled_window
   local last = M.last
   local behind = now < last and (M.behind == 1 or last - now >= 1000) and 1 or 0
   if behind ~= M.behind then M.behind, M.jumps, M.rest = behind, M.jumps + behind, nil end

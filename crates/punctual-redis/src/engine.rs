@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
@@ -14,7 +15,7 @@ use crate::library::Library;
 use crate::options::Options;
 use crate::policy::server_info::ServerInfo;
 use crate::session::calls::Calls;
-use crate::session::examine::{examine, replicas_of, rewrite_all};
+use crate::session::examine::{cpu, examine, replicas_of, rewrite_all};
 use crate::session::maintenance::Maintenance;
 use crate::wakeup::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
@@ -166,6 +167,23 @@ impl RedisEngine {
     /// The servers as they described themselves: for the last [`info`](Engine::info), or at most a minute ago.
     pub fn server_infos(&self) -> Vec<ServerInfo> {
         self.known().clone()
+    }
+
+    /// The CPU that the servers of the jobs have used since their start, user and system, of forks too.
+    ///
+    /// Replicas are not asked. The difference of two answers is what the servers did meanwhile, for whomever.
+    /// Fails where a server cannot be reached, or does not answer `INFO cpu`.
+    ///
+    /// ```no_run
+    /// # async fn example(engine: punctual_redis::RedisEngine) -> punctual::Result<()> {
+    /// let before = engine.servers_cpu().await?;
+    /// // Calls.
+    /// let used = engine.servers_cpu().await?.saturating_sub(before);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn servers_cpu(&self) -> Result<Duration> {
+        cpu(&self.calls).await
     }
 
     /// The version of the functions that this crate brings.
@@ -392,7 +410,7 @@ impl Engine for RedisEngine {
             capabilities: Capability::ALL.to_vec(),
             durability: self.durability,
             limits: *self.calls.limits(),
-            settled_window: SETTLED_WINDOW,
+            settled_window: self.calls.limits().settled_window,
             clock_jumps: infos.iter().map(|info| info.clock_jumps).sum(),
             // Whatever else they hold included.
             shards: self.calls.shards.most(),
@@ -407,6 +425,3 @@ impl Engine for RedisEngine {
         })
     }
 }
-
-/// How long a tombstone counts, as the functions keep it.
-const SETTLED_WINDOW: std::time::Duration = punctual::time::minutes(2);

@@ -39,7 +39,7 @@ use std::time::Duration;
 use crate::engine::{Checks, Namespace};
 use crate::error::Result;
 use crate::job::{JobId, Limits, State};
-use crate::time::{Timestamp, days, minutes};
+use crate::time::Timestamp;
 
 use due::DueIndex;
 use ends::Ends;
@@ -55,7 +55,6 @@ use wake::Obstacles;
 #[derive(Debug)]
 pub struct Machine {
     limits: Limits,
-    settled_window: Duration,
     now: Timestamp,
     clock_jumps: u64,
     journal: Journal,
@@ -67,10 +66,6 @@ pub struct Machine {
     history: History,
     ends: Ends,
 }
-
-/// How long cancelled and dead jobs are kept.
-const CANCELLED_RETENTION: Duration = days(1);
-const DEAD_RETENTION: Duration = days(30);
 
 /// Every stored row.
 #[derive(Debug)]
@@ -190,7 +185,6 @@ impl Machine {
         };
         Self {
             limits,
-            settled_window: minutes(2),
             now: Timestamp::ZERO,
             clock_jumps: 0,
             journal: Journal::new(keeps),
@@ -217,7 +211,7 @@ impl Machine {
 
     /// How long the tombstone of a settled job stays, at most.
     pub fn settled_window(&self) -> Duration {
-        self.settled_window
+        self.limits.settled_window
     }
 
     /// How often the engine was silent for longer than half a lease.

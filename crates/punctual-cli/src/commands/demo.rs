@@ -143,7 +143,7 @@ impl Args {
         let earlier = earlier.map_err(|error| Failure::file("read", &ledger, &error))?;
         std::fs::create_dir_all(&self.dir).map_err(make)?;
         // What was in memory went with its process.
-        let kept = global.address()? != Address::Memory;
+        let kept = !matches!(global.address()?, Address::Memory(_));
         if self.fresh || earlier.closed || !kept {
             refuse_if_held(&jobs).await?;
             remove(&jobs)?;

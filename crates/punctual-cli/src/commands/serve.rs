@@ -236,7 +236,7 @@ impl Args {
         if let Some(file) = self.audit.clone().or(config.audit_file()).or(usual) {
             return Ok(Some(Audit::in_file(&file)?));
         }
-        if !matches!(address, Address::Memory) {
+        if !matches!(address, Address::Memory(_)) {
             out.note(
                 "the audit record is lost when the server ends; name a file with --audit to keep it",
             );

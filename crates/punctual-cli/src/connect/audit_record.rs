@@ -49,7 +49,7 @@ impl Address {
                     answer => Ok(answer?),
                 }
             }
-            Self::Memory | Self::Redis(_) => {
+            Self::Memory(_) | Self::Redis(_) => {
                 let message = format!("{self} keeps no audit record");
                 Err(Failure::usage(message).hint(
                     "direct changes are not recorded; read the record of a gateway with --engine http://HOST:PORT or --file",

@@ -1,6 +1,7 @@
 //! Unit tests of `connect`.
 
 use super::*;
+use punctual::Limits;
 use punctual::time::{millis, seconds};
 
 fn file(dir: &str, durability: Durability) -> Address {
@@ -8,13 +9,14 @@ fn file(dir: &str, durability: Durability) -> Address {
         dir: dir.into(),
         durability,
         reserve: None,
+        kept: Kept::default(),
     }
 }
 
 #[test]
 fn addresses_name_directories_and_durabilities() {
     let reads = |text: &str| Address::parse(text).expect(text);
-    assert_eq!(reads("memory:"), Address::Memory);
+    assert_eq!(reads("memory:"), Address::Memory(Kept::default()));
     assert_eq!(reads("file:./data"), file("./data", Durability::Fsync));
     assert_eq!(
         reads("file:/var/lib/p?durability=os"),
@@ -61,9 +63,57 @@ fn addresses_name_directories_and_durabilities() {
             dir: "d".into(),
             durability: Durability::Os,
             reserve: Some(bytes),
+            kept: Kept::default(),
         };
         let read = reads(&format!("file:d?durability=os&reserve={text}"));
         assert_eq!(read, address);
+    }
+}
+
+#[test]
+fn addresses_say_how_long_settled_jobs_are_kept() {
+    let limits = |text: &str| match Address::parse(text).expect(text) {
+        Address::Memory(kept) | Address::File { kept, .. } => kept.limits(),
+        other => panic!("{other:?}"),
+    };
+    for text in ["memory:?settled_window=5s", "file:d?settled_window=5s"] {
+        let limits = limits(text);
+        assert_eq!(limits.settled_window, seconds(5));
+        assert_eq!(limits.dead_retention, Limits::default().dead_retention);
+    }
+    let limits = limits("file:d?durability=os&retention=7s");
+    assert_eq!(limits.settled_window, Limits::default().settled_window);
+    assert_eq!(
+        (limits.cancelled_retention, limits.dead_retention),
+        (seconds(7), seconds(7))
+    );
+}
+
+#[test]
+fn an_address_forgets_after_its_own_span_first() {
+    let forgetting = |text: &str| {
+        let address = Address::parse(text).expect(text);
+        address.forgetting_after(seconds(5))
+    };
+    let parsed = |text: &str| Address::parse(text).expect(text);
+    let both = parsed("memory:?settled_window=5s&retention=5s");
+    assert_eq!(forgetting("memory:"), both);
+    let own = parsed("memory:?settled_window=1m&retention=5s");
+    assert_eq!(forgetting("memory:?settled_window=1m"), own);
+    let full = tempfile::tempdir().expect("a directory");
+    std::fs::write(full.path().join("jobs"), "").expect("a file");
+    let full = format!("file:{}", full.path().display());
+    assert_eq!(
+        forgetting(&full),
+        parsed(&full),
+        "its jobs stay as long as before"
+    );
+    let Address::Redis(redis) = forgetting("redis://127.0.0.1?retention=1h") else {
+        panic!("a server");
+    };
+    let options = format!("{:?}", redis.options());
+    for span in ["settled_window: 5s", "cancelled_retention: 3600s"] {
+        assert!(options.contains(span), "{options}");
     }
 }
 
@@ -80,6 +130,11 @@ fn wrong_addresses_are_refused() {
         "file:d?reserve=lots",
         "file:d?reserve=99999999999GiB",
         "memory:x",
+        "memory:?speed=fast",
+        "memory:?settled_window=0s",
+        "file:d?retention=long",
+        "redis://h?plaintext=allow&settled_window=0s",
+        "redis://127.0.0.1?retention=long",
         "http://",
         "http://127.0.0.1:4180?deadline=soon",
         "http://127.0.0.1:4180?deadline=0s",

@@ -244,7 +244,7 @@ impl Calls {
             let told = format!("+{}", ahead.as_micros());
             self.write_clock(shard, &told).await?;
         }
-        if bounds(self.limits()) != bounds(&Limits::default()) {
+        if control::bounds(self.limits()) != control::bounds(&Limits::default()) {
             let map = control::limits(self.limits());
             self.send_map(shard, "control", Kind::Changes, &map, deadline)
                 .await?;
@@ -356,17 +356,6 @@ impl Calls {
         }
         Ok(reply)
     }
-}
-
-/// What the functions are told of the limits; the rest is checked here.
-fn bounds(limits: &Limits) -> [usize; 5] {
-    [
-        limits.sweep,
-        limits.tombstones,
-        limits.retained,
-        limits.retained_bytes,
-        limits.feed,
-    ]
 }
 
 /// A read found something to be done before it.

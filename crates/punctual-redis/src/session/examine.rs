@@ -1,9 +1,12 @@
 //! Asks every server what it is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual::Result;
 use punctual::engine::Durability;
+use redis::{FromRedisValue, cmd};
 
 use crate::policy::server_info::ServerInfo;
 use crate::policy::truncated_aof;
@@ -41,6 +44,38 @@ async fn examine_one(node: &Node, calls: &Calls, deadline: Deadline) -> Result<S
         functions => functions?,
     };
     Ok(server_info)
+}
+
+/// The CPU that the servers that answer for slots have used since their start, user and system, forks included.
+pub(crate) async fn cpu(calls: &Calls) -> Result<Duration> {
+    let (deadline, mut sum) = (calls.deadline(), 0.0);
+    let mut info = cmd("INFO");
+    info.arg("cpu");
+    for node in calls.servers.masters(deadline).await? {
+        let reply = node.ask(&node.live().await?, &info, deadline).await?;
+        let text = String::from_redis_value(reply).unwrap_or_default();
+        sum += cpu_of(&text).ok_or_else(crate::wire::damaged)?;
+    }
+    Ok(Duration::from_secs_f64(sum))
+}
+
+/// Seconds of CPU in what `INFO cpu` answers.
+fn cpu_of(info: &str) -> Option<f64> {
+    const PARTS: [&str; 4] = [
+        "used_cpu_sys",
+        "used_cpu_user",
+        "used_cpu_sys_children",
+        "used_cpu_user_children",
+    ];
+    let fields: BTreeMap<&str, &str> = info
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .collect();
+    let seconds = |name| fields.get(name)?.trim().parse::<f64>().ok();
+    let parts: Option<Vec<f64>> = PARTS.into_iter().map(seconds).collect();
+    parts
+        .map(|parts| parts.iter().sum())
+        .filter(|sum: &f64| sum.is_finite() && *sum >= 0.0)
 }
 
 /// What the replicas of a master say of themselves, each once. Who cannot be asked is told with the reason: they may
@@ -93,3 +128,6 @@ async fn first_that_refuses(calls: &Calls, deadline: Deadline) -> Result<Option<
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests;

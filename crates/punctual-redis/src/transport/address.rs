@@ -4,8 +4,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use punctual::engine::Durability;
+use punctual::time::parse_span;
 use punctual::{Error, ErrorKind, Result};
 
 use crate::options::{Options, SHARDS_MAX};
@@ -191,6 +193,12 @@ impl Options {
                 let out_of_range = || invalid("shards is out of range; use 1 to 1024".into());
                 self.shards = Some(shards.ok_or_else(out_of_range)?);
             }
+            "settled_window" => self.limits.settled_window = parse_kept(name, &value)?,
+            "retention" => {
+                let retention = parse_kept(name, &value)?;
+                self.limits.cancelled_retention = retention;
+                self.limits.dead_retention = retention;
+            }
             "data" if value == "required" => self.data_required = true,
             "data" if value == "any" => self.data_required = false,
             "sentinel_user" => self.sentinel_user = Some(value),
@@ -202,8 +210,8 @@ impl Options {
             // Not shown: what stands here may be the rest of a password with a bare ? in it.
             _ => {
                 return Err(invalid(
-                    "redis address has an unknown option; it has durability, shards, data=required, \
-                     plaintext=allow, sentinel_user, sentinel_password, ca, cert and key (a ? in a password is written %3F)"
+                    "redis address has an unknown option; it has durability, shards, settled_window, retention, \
+                     data=required, plaintext=allow, sentinel_user, sentinel_password, ca, cert and key (a ? in a password is written %3F)"
                         .into(),
                 ));
             }
@@ -257,6 +265,16 @@ fn parse_database(text: &str) -> Result<i64> {
             .filter(|number| (0..=65_535).contains(number)))
         .ok_or_else(|| invalid("redis database is no number; write such as /0".into())),
     }
+}
+
+/// Reads how long settled jobs are kept.
+fn parse_kept(name: &str, text: &str) -> Result<Duration> {
+    let span = parse_span(text).ok().filter(|span| !span.is_zero());
+    span.ok_or_else(|| {
+        invalid(format!(
+            "{name} is no span above 0; write such as {name}=2m"
+        ))
+    })
 }
 
 /// Reads a durability that this engine knows.

@@ -1,5 +1,7 @@
 //! The map of a control.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use punctual::engine::{
     Control, Controlled, Counts, Cursor, OnFull, QueueSettings, RecordValue, VersionedRecord,
@@ -46,18 +48,26 @@ pub(crate) fn request(control: &Control) -> MapWriter {
 
 /// The bounds that the functions obey.
 pub(crate) fn limits(limits: &Limits) -> MapWriter {
-    let bounds = [
-        ("sweep", limits.sweep),
-        ("tombstones", limits.tombstones),
-        ("retained", limits.retained),
-        ("retained_bytes", limits.retained_bytes),
-        ("feed", limits.feed),
-    ];
-    let pair = |(name, bound): (&str, usize)| (Mp::from(name), Mp::from(bound));
+    let pair = |(name, bound): (&str, u64)| (Mp::from(name), Mp::from(bound));
     let mut map = MapWriter::default();
     map.put("c", 6_u8);
-    map.put("v", Mp::Map(bounds.map(pair).into()));
+    map.put("v", Mp::Map(bounds(limits).map(pair).into()));
     map
+}
+
+/// These bounds by their names in the functions; spans in microseconds.
+pub(crate) fn bounds(limits: &Limits) -> [(&'static str, u64); 8] {
+    let us = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+    [
+        ("sweep", limits.sweep as u64),
+        ("tombstones", limits.tombstones as u64),
+        ("retained", limits.retained as u64),
+        ("retained_bytes", limits.retained_bytes as u64),
+        ("feed", limits.feed as u64),
+        ("settled_window", us(limits.settled_window)),
+        ("cancelled_retention", us(limits.cancelled_retention)),
+        ("dead_retention", us(limits.dead_retention)),
+    ]
 }
 
 /// A step of the delete of a queue.

@@ -395,6 +395,7 @@ macro_rules! __laws {
             }
             settled {
                 a_tombstone_stays_for_the_settled_window,
+                settled_jobs_stay_as_long_as_the_limits_say,
                 tombstones_are_bounded,
                 a_settled_job_is_kept_for_its_retention,
                 a_short_retention_lasts_for_the_settled_window,

@@ -26,6 +26,33 @@ pub(super) async fn a_tombstone_stays_for_the_settled_window(case: Case) {
     assert_eq!(case.verdict(sent).await, EnqueueVerdict::Created);
 }
 
+/// The limits say how long tombstones, cancelled and dead jobs stay.
+pub(super) async fn settled_jobs_stay_as_long_as_the_limits_say(case: Case) {
+    let case = case
+        .limited(|limits| {
+            limits.settled_window = seconds(5);
+            limits.cancelled_retention = seconds(20);
+            limits.dead_retention = seconds(40);
+        })
+        .await;
+    assert_eq!(case.info().await.settled_window, seconds(5));
+    for (outcome, retention) in [
+        (Outcome::Completed, seconds(5)),
+        (Outcome::Cancelled, seconds(20)),
+        (Outcome::Dead, seconds(40)),
+    ] {
+        let sent = job();
+        case.ended_job(sent.clone(), outcome.clone()).await;
+        case.advance(retention - TICK).await;
+        prune(&case).await;
+        let resent = case.verdict(sent.clone()).await;
+        assert_eq!(resent, EnqueueVerdict::Duplicate, "{outcome:?}");
+        case.advance(TICK).await;
+        prune(&case).await;
+        assert!(case.is_unknown(sent.id).await, "{outcome:?}");
+    }
+}
+
 /// Tombstones are bounded by number: the oldest go first.
 pub(super) async fn tombstones_are_bounded(case: Case) {
     let case = case.limited(|limits| limits.tombstones = 5).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::time::days;
+use crate::time::{days, minutes};
 
 /// The bounds of one engine; every call over one is refused with the limit's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +35,13 @@ pub struct Limits {
     pub retained_bytes: usize,
     /// Changes that the feed remembers. Default 16,384.
     pub feed: usize,
+    /// How long the tombstone of a settled job stays, and a kept job at least. Default 2 minutes:
+    /// an id that is sent again later than that is a new job.
+    pub settled_window: Duration,
+    /// How long cancelled jobs are kept. Default a day; zero keeps none.
+    pub cancelled_retention: Duration,
+    /// How long dead jobs are kept. Default 30 days; zero keeps none.
+    pub dead_retention: Duration,
 }
 
 impl Default for Limits {
@@ -52,6 +59,9 @@ impl Default for Limits {
             retained: 10_000,
             retained_bytes: 64 << 20,
             feed: 16_384,
+            settled_window: minutes(2),
+            cancelled_retention: days(1),
+            dead_retention: days(30),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What becomes of a settled job: its key is freed, its record kept or reduced to a tombstone.
 
+use super::Machine;
 use super::enqueue::content_of;
 use super::jobs::Loaded;
 use super::rows::*;
-use super::{CANCELLED_RETENTION, DEAD_RETENTION, Machine};
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
 use crate::job::State;
@@ -39,14 +39,14 @@ impl Machine {
     fn keep(&mut self, job: Loaded, state: State, finished_at: Timestamp) -> Result<()> {
         let retention = match state {
             State::Completed => job.spec.retention,
-            State::Cancelled => CANCELLED_RETENTION,
-            _ => DEAD_RETENTION,
+            State::Cancelled => self.limits.cancelled_retention,
+            _ => self.limits.dead_retention,
         };
         if retention.is_zero() {
             return self.drop_job(&job, finished_at);
         }
         self.save(&job);
-        let until = finished_at + retention.max(self.settled_window);
+        let until = finished_at + retention.max(self.limits.settled_window);
         let (queue, seq) = (job.spec.queue, job.spec.seq);
         let bytes = (job.spec.payload.len() + 256) as u64;
         let key = KeptKey {
@@ -168,7 +168,9 @@ impl Machine {
     fn drop_job(&mut self, job: &Loaded, finished_at: Timestamp) -> Result<()> {
         self.rows.specs.remove(&mut self.journal, &job.key);
         self.rows.status.remove(&mut self.journal, &job.key);
-        if finished_at + self.settled_window <= self.now || is_injected(Bug::TombstoneForgotten) {
+        if finished_at + self.limits.settled_window <= self.now
+            || is_injected(Bug::TombstoneForgotten)
+        {
             return Ok(());
         }
         let queue = self.queue_state(job.spec.queue)?.name.clone();
@@ -209,7 +211,7 @@ impl Machine {
             let Some((finished_at, _)) = self.derived.tombstone_ages.first() else {
                 break;
             };
-            if *finished_at + self.settled_window > self.now {
+            if *finished_at + self.limits.settled_window > self.now {
                 break;
             }
             self.forget_oldest_tombstone();

@@ -310,7 +310,7 @@ impl Machine {
         let tombstone = derived
             .tombstone_ages
             .first()
-            .map(|(at, _)| *at + self.settled_window);
+            .map(|(at, _)| *at + self.limits.settled_window);
         let all = [due, lease, expiry, prune, period, tombstone];
         Ok(all
             .into_iter()

@@ -116,6 +116,23 @@ fn what_is_wrong_is_named_and_never_the_password() {
 }
 
 #[test]
+fn an_address_says_how_long_settled_jobs_are_kept() {
+    let limits = read("redis://127.0.0.1?settled_window=5s&retention=7s").limits;
+    assert_eq!(limits.settled_window, seconds(5));
+    assert_eq!(limits.cancelled_retention, seconds(7));
+    assert_eq!(limits.dead_retention, seconds(7));
+    assert_eq!(
+        read("redis://127.0.0.1").limits,
+        punctual::Limits::default()
+    );
+    for wrong in ["settled_window=0s", "settled_window=5", "retention=long"] {
+        let error = format!("redis://127.0.0.1?{wrong}").parse::<Options>();
+        let error = error.expect_err(wrong);
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{wrong}");
+    }
+}
+
+#[test]
 fn debug_shows_no_password() {
     for address in [
         "redis://ann:hunter2@h?plaintext=allow",

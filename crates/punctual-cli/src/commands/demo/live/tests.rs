@@ -10,7 +10,9 @@ use crate::output::{Format, Output};
 
 #[tokio::test]
 async fn the_name_that_it_listens_by_is_one_that_it_answers_to() {
-    let memory = Address::Memory.open(Make::IfMissing, Mode::Hold).await;
+    let memory = Address::Memory(Default::default())
+        .open(Make::IfMissing, Mode::Hold)
+        .await;
     let out = Output {
         format: Format::Json,
     };
