@@ -1,17 +1,27 @@
 //! `punctual bench`: the numbers of the README, each with one command, on any engine.
 
+mod cpu;
 mod footprint;
+mod job;
 mod lateness;
+mod leftovers;
 mod lifecycle;
+mod neighbours;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Subcommand;
-use punctual::{JobId, Namespace};
+use futures_util::stream::{self, TryStreamExt};
+use punctual::time::seconds;
+use punctual::{Engine, JobId, Namespace};
 
 use crate::args::{Global, Session};
 use crate::connect::{Address, Connection, Make, Mode};
-use crate::failure::{Failure, Result};
+use crate::failure::{Exit, Failure, Result};
 
-/// Measure an engine: throughput and CPU, lateness, bytes per job
+/// Measure an engine: throughput and CPU, lateness, bytes per job, the cost of neighbours
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Without --engine the bench uses a temporary directory in the current one and removes it. With it the
@@ -20,15 +30,21 @@ pub(crate) enum Command {
     Lifecycle(lifecycle::Args),
     Lateness(lateness::Args),
     Footprint(footprint::Args),
+    Neighbours(neighbours::Args),
 }
+
+/// How long a lifecycle keeps settled jobs and their tombstones where the engine lets it choose.
+const KEPT: Duration = seconds(5);
 
 impl Command {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let place = Place::open(global).await?;
+        let kept = matches!(self, Self::Lifecycle(_)).then_some(KEPT);
+        let place = Place::open(global, kept).await?;
         let result = match self {
             Self::Lifecycle(args) => args.run(&place).await,
             Self::Lateness(args) => args.run(&place).await,
             Self::Footprint(args) => args.run(&place).await,
+            Self::Neighbours(args) => args.run(&place).await,
         };
         // Before its directory goes.
         place.connection.close().await?;
@@ -40,14 +56,17 @@ impl Command {
 struct Place {
     session: Session,
     connection: Connection,
+    /// Maintains every namespace of the store, so it keeps the spans that the address says.
+    maintainer: Arc<dyn Engine>,
     engine: String,
     _dir: Option<tempfile::TempDir>,
 }
 
 impl Place {
-    async fn open(global: &Global) -> Result<Self> {
+    /// Opens the engine of the command line; one whose settled jobs go after `kept`, where that is given.
+    async fn open(global: &Global, kept: Option<Duration>) -> Result<Self> {
         let mut dir = None;
-        let address = match &global.engine {
+        let given = match &global.engine {
             Some(_) => global.address()?.that_may_begin(),
             None => {
                 // The temporary directory may lie in memory, where fsync costs nothing.
@@ -62,17 +81,52 @@ impl Place {
                 address
             }
         };
+        let address = match kept {
+            Some(span) => given.clone().forgetting_after(span),
+            None => given.clone(),
+        };
         let connection = address.open(Make::IfMissing, Mode::Hold).await?;
+        let maintainer = match given {
+            Address::Redis(_) if address != given => {
+                let other = given.open(Make::IfMissing, Mode::Hold).await?;
+                other.engine
+            }
+            _ => connection.engine.clone(),
+        };
         let info = connection.engine.info().await?;
         let namespace = Namespace::new(format!("bench-{}", JobId::new()))?;
         Ok(Self {
             session: Session::new(connection.clone(), namespace, global.output()),
             connection,
+            maintainer,
             engine: format!("{} {} ({})", info.engine, info.version, info.durability),
             _dir: dir,
         })
     }
 }
+
+/// Runs that many tasks of one kind at the same time; the first error of any.
+async fn in_tasks<F>(count: u64, task: impl Fn() -> F) -> Result<()>
+where
+    F: Future<Output = punctual::Result<()>> + Send + 'static,
+{
+    let tasks = (0..count).map(|_| tokio::spawn(task()));
+    for ended in futures_util::future::join_all(tasks).await {
+        ended.map_err(|error| Failure::new(Exit::Failed, "internal", error.to_string()))??;
+    }
+    Ok(())
+}
+
+/// Makes so many calls, some of them at the same time; the first error of any.
+async fn at_once(calls: u64, call: impl AsyncFn(u64) -> punctual::Result<()>) -> Result<()> {
+    let call = &call;
+    let calls = stream::iter((0..calls).map(Ok));
+    let made = calls.try_for_each_concurrent(AT_ONCE, async |nth| call(nth).await);
+    Ok(made.await?)
+}
+
+/// Calls that fill or empty a namespace at the same time.
+const AT_ONCE: usize = 32;
 
 /// Marsaglia's xorshift generator: quick, and random enough for dues.
 struct Dice(u64);

@@ -1,8 +1,11 @@
 //! Tests of the command: bench.
 
+use punctual::time::{Stopwatch, seconds};
+use punctual_redis::testing::TestServer;
 use serde_json::Value;
 
-use crate::support::Punctual;
+use crate::serve::Server;
+use crate::support::{Punctual, text};
 
 fn fields(document: &Value) -> Vec<&str> {
     let object = document.as_object().expect("an object");
@@ -20,30 +23,160 @@ fn measured(args: &[&str]) -> Value {
     document
 }
 
+const LIFECYCLE_FIELDS: [&str; 7] = [
+    "client_cpu_us_per_job",
+    "drain_per_s",
+    "engine",
+    "enqueue_per_s",
+    "job",
+    "jobs",
+    "store_cpu_us_per_job",
+];
+
+const KINDS: [&str; 10] = [
+    "plain",
+    "scheduled",
+    "unique",
+    "expiry",
+    "retention",
+    "retry",
+    "order",
+    "group",
+    "group-100",
+    "held",
+];
+
+/// What settled jobs leave is pruned at once, not after seconds.
+const SOON: &str = "settled_window=50ms&retention=50ms";
+
+/// Runs the life of each kind of job at the same time, each on the engine of that address.
+fn lives(address: impl Fn(&str) -> String) -> Vec<(&'static str, Value)> {
+    std::thread::scope(|scope| {
+        let runs = KINDS.map(|kind| {
+            let engine = address(kind);
+            let run = move || {
+                Punctual::new().one(&[
+                    "bench",
+                    "lifecycle",
+                    "--job",
+                    kind,
+                    "--jobs",
+                    "130",
+                    "--batch",
+                    "20",
+                    "--payload-bytes",
+                    "10",
+                    "--ahead",
+                    "50ms",
+                    "--engine",
+                    &engine,
+                ])
+            };
+            (kind, scope.spawn(run))
+        });
+        let joined = runs.map(|(kind, run)| (kind, run.join().expect(kind)));
+        joined.into()
+    })
+}
+
+fn assert_lives(lives: &[(&str, Value)], engine: &str) {
+    for (kind, document) in lives {
+        assert_eq!(fields(document), LIFECYCLE_FIELDS, "{kind}");
+        assert_eq!(document["job"], *kind);
+        assert_eq!(document["jobs"], 130);
+        assert!(text(&document["engine"]).starts_with(engine), "{document}");
+        for rate in ["enqueue_per_s", "drain_per_s", "client_cpu_us_per_job"] {
+            assert!(document[rate].as_f64() > Some(0.0), "{kind}: {document}");
+        }
+    }
+}
+
 #[test]
-fn lifecycle_has_its_fields() {
-    let document = measured(&[
-        "lifecycle",
-        "--jobs",
-        "500",
-        "--batch",
-        "50",
-        "--payload-bytes",
-        "10",
-    ]);
-    assert_eq!(
-        fields(&document),
-        [
-            "client_cpu_us_per_job",
-            "drain_per_s",
-            "engine",
-            "enqueue_per_s",
-            "jobs",
-            "store_cpu_us_per_job"
-        ]
-    );
-    assert_eq!(document["jobs"], 500);
-    assert!(document["drain_per_s"].as_f64() > Some(0.0));
+fn every_kind_of_job_lives_in_memory_and_in_a_directory() {
+    let memory = lives(|_| format!("memory:?{SOON}"));
+    assert_lives(&memory, "memory");
+    let directories = tempfile::tempdir().expect("a directory");
+    let file = |kind: &str| format!("file:{}/{kind}?{SOON}", directories.path().display());
+    let directory = lives(file);
+    assert_lives(&directory, "embedded");
+    for (kind, document) in memory.iter().chain(&directory) {
+        // It is this process's.
+        assert!(document["store_cpu_us_per_job"].is_null(), "{kind}");
+    }
+}
+
+#[test]
+fn every_kind_of_job_lives_on_redis_and_is_pruned() {
+    let server = TestServer::start();
+    let lives = lives(|_| format!("{}?{SOON}", server.address()));
+    assert_lives(&lives, "redis");
+    for (kind, document) in &lives {
+        let cpu = document["store_cpu_us_per_job"].as_f64();
+        assert!(cpu > Some(0.0), "{kind}: {document}");
+    }
+    // Of each namespace, its own hash and nothing else: neither jobs nor tombstones.
+    let keys = server.cli(&["--raw", "KEYS", "punctual:{bench-*"]);
+    assert_eq!(keys.lines().count(), KINDS.len(), "{keys}");
+    assert!(keys.lines().all(|key| key.ends_with("/0}:s")), "{keys}");
+}
+
+#[test]
+fn every_kind_of_job_lives_behind_a_gateway() {
+    let punctual = Punctual::new();
+    let engine = format!("memory:?{SOON}");
+    let server = Server::start(&punctual, &["--no-auth", "--engine", &engine]);
+    let lives = lives(|_| server.url());
+    assert_lives(&lives, "memory");
+    for (kind, document) in &lives {
+        assert!(document["store_cpu_us_per_job"].is_null(), "{kind}");
+    }
+}
+
+#[test]
+fn lifecycle_keeps_settled_jobs_5_s_in_its_own_namespace_only() {
+    let server = TestServer::start();
+    let punctual = Punctual::new();
+    let engine = server.address();
+    let run = |args: &[&str]| punctual.run(&[args, &["--engine", &engine]].concat());
+    run(&["enqueue", "mail", "{}", "--retention", "0s"]).exits(0);
+    run(&["work", "mail", "--exec", "true", "--until-idle"]).exits(0);
+    let watch = Stopwatch::start();
+    run(&["bench", "lifecycle", "--jobs", "10"]).exits(0);
+    assert!(watch.elapsed() > seconds(5), "{:?}", watch.elapsed());
+    let tombstones = |base: &str| server.cli(&["--raw", "EXISTS", &format!("{base}:mp")]);
+    assert_eq!(tombstones("punctual:{default/0}").trim(), "1");
+    let left = server.cli(&["--raw", "KEYS", "punctual:{bench-*:mp"]);
+    assert_eq!(left.trim(), "");
+}
+
+#[test]
+fn a_call_beside_neighbours_has_a_cost_and_nothing_is_left() {
+    let server = TestServer::start();
+    let directory = tempfile::tempdir().expect("a directory");
+    let gateway = Punctual::new();
+    let gateway = Server::start(&gateway, &["--no-auth", "--engine", "memory:"]);
+    for (engine, is_known) in [
+        ("memory:".to_owned(), true),
+        (format!("file:{}/data", directory.path().display()), true),
+        (server.address(), true),
+        (gateway.url(), false),
+    ] {
+        let punctual = Punctual::new();
+        let on = ["--engine", &engine];
+        let size = ["--queues", "30", "--leases", "20"];
+        let document = punctual.one(&[&["bench", "neighbours"], &size[..], &on].concat());
+        assert_eq!(fields(&document), ["cancel_ms", "claim_ms", "stats_ms"]);
+        for cost in ["cancel_ms", "claim_ms", "stats_ms"] {
+            assert_eq!(
+                document[cost].as_f64().is_some(),
+                is_known,
+                "{engine}: {document}"
+            );
+        }
+    }
+    let keys = server.cli(&["--raw", "KEYS", "punctual:{bench-*"]);
+    let is_kept = |key: &str| !key.ends_with("/0}:s") && !key.contains(":m");
+    assert_eq!(keys.lines().find(|key| is_kept(key)), None, "{keys}");
 }
 
 #[test]
@@ -65,10 +198,13 @@ fn lateness_has_its_fields_and_nothing_is_early_lost_or_doubled() {
 
 #[test]
 fn footprint_has_its_fields() {
-    let document = measured(&["footprint", "--jobs", "2000", "--payload-bytes", "100"]);
-    assert_eq!(fields(&document), ["bytes_per_job", "jobs"]);
-    assert!(
-        document["bytes_per_job"].as_f64() > Some(100.0),
-        "{document}"
-    );
+    for due in [&[][..], &["--due-within", "1h"]] {
+        let args = ["footprint", "--jobs", "2000", "--payload-bytes", "100"];
+        let document = measured(&[&args[..], due].concat());
+        assert_eq!(fields(&document), ["bytes_per_job", "jobs"]);
+        assert!(
+            document["bytes_per_job"].as_f64() > Some(100.0),
+            "{document}"
+        );
+    }
 }

@@ -1,12 +1,13 @@
 //! `punctual bench footprint`: the bytes of a waiting job in the store.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use punctual::engine::{Action, Control, Controlled, Edit, Filter, Select};
 use punctual::time::days;
 use punctual::{Due, NewJob, Queue};
 
-use super::{Dice, Place};
-use crate::args::Session;
+use super::{Dice, Place, leftovers};
+use crate::args::{Session, span_of};
 use crate::failure::Result;
 use crate::output::{count, object};
 use crate::progress::Progress;
@@ -16,8 +17,10 @@ use crate::progress::Progress;
 #[command(after_help = "\
 Examples:
   punctual bench footprint --jobs 1000000 --payload-bytes 100
+  punctual bench footprint --jobs 1000000 --due-within 1h
 
-Half of the jobs are ready, half fall due within 30 days; their kind has 16 bytes. Sizes include the payload; null where the engine reports none.")]
+Half of the jobs are ready, half fall due within 30 days; with --due-within none is ready. Their kind
+has 16 bytes. Sizes include the payload; null where the engine reports none.")]
 pub(crate) struct Args {
     /// Jobs
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -26,6 +29,10 @@ pub(crate) struct Args {
     /// Bytes of each payload
     #[arg(long, value_name = "P", default_value_t = 100)]
     payload_bytes: usize,
+
+    /// All jobs fall due within this span
+    #[arg(long, value_name = "SPAN", value_parser = span_of)]
+    due_within: Option<Duration>,
 }
 
 const KIND: &str = "bench.sixteen_by";
@@ -40,7 +47,7 @@ impl Args {
             let bytes = after.saturating_sub(before) as f64 / self.jobs as f64;
             (bytes * 10.0).round() / 10.0
         });
-        empty(session).await?;
+        leftovers::remove(session, &["bench".to_owned()]).await?;
         if session.out.is_json() {
             return session
                 .out
@@ -66,7 +73,7 @@ impl Args {
     async fn fill(&self, session: &Session) -> Result<()> {
         let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
         let payload = Bytes::from(vec![b'x'; self.payload_bytes]);
-        let month = days(30).as_micros() as u64;
+        let within = self.due_within.unwrap_or(days(30)).as_micros() as u64;
         let mut dice = Dice::new();
         let progress = Progress::new(session.out, self.jobs, "jobs");
         let mut sent = 0;
@@ -76,9 +83,9 @@ impl Args {
                 .map(|nth| NewJob {
                     kind: KIND.into(),
                     content_type: "text/plain".into(),
-                    due: match nth % 2 {
-                        0 => Due::Now,
-                        _ => Due::After(std::time::Duration::from_micros(dice.below(month))),
+                    due: match (self.due_within, nth % 2) {
+                        (None, 0) => Due::Now,
+                        _ => Due::After(Duration::from_micros(dice.below(within.max(1)))),
                     },
                     ..NewJob::new("bench", payload.clone())
                 })
@@ -89,40 +96,5 @@ impl Args {
         }
         progress.finish();
         Ok(())
-    }
-}
-
-/// Leaves nothing behind in an engine that is somebody's.
-async fn empty(session: &Session) -> Result<()> {
-    let mut cursor = None;
-    loop {
-        let purge = Control::Purge {
-            queue: "bench".into(),
-            cursor,
-            limit: 1_000,
-        };
-        match session.engine.control(&session.namespace, purge).await? {
-            Controlled::Purged {
-                cursor: Some(next), ..
-            } => cursor = Some(next),
-            _ => break,
-        }
-    }
-    let mut cursor = None;
-    loop {
-        let select = Select::Filter {
-            filter: Filter::default(),
-            cursor,
-            limit: 1_000,
-        };
-        let edit = Edit {
-            select,
-            action: Action::Delete,
-            dry_run: false,
-        };
-        cursor = session.engine.edit(&session.namespace, edit).await?.cursor;
-        if cursor.is_none() {
-            return Ok(());
-        }
     }
 }
