@@ -29,6 +29,7 @@ interface Lease {
 interface Claimed {
   leases: Lease[];
   now: string;
+  took_us: number;
   suspects: boolean;
 }
 interface Extended {
@@ -130,11 +131,11 @@ async function settle(
 
 const microseconds = (ms: number) => Math.max(0, Math.round(ms * 1000));
 
-/** Runs a job and settles it; whether that counted. `now` is the gateway's instant of the answer that was heard at `heard`. */
-async function runOne(token: string, job: Job, lost: AbortSignal, now: string, heard: number): Promise<boolean> {
+/** Runs a job and settles it; whether that counted. `now` is the gateway's instant of the answer whose claim it sent at `sent`. */
+async function runOne(token: string, job: Job, lost: AbortSignal, now: string, sent: number): Promise<boolean> {
   let outcome: Outcome;
   const started = performance.now();
-  const late = Date.parse(now) - Date.parse(job.due) + started - heard;
+  const late = Date.parse(now) - Date.parse(job.due) + started - sent;
   try {
     say(`started ${job.id} attempt ${job.attempt}`);
     outcome = { outcome: "completed", result: await handle(job, lost) };
@@ -150,11 +151,11 @@ async function runOne(token: string, job: Job, lost: AbortSignal, now: string, h
 }
 
 /** Runs the jobs of a lease beside each other. */
-async function run({ token, jobs }: Lease, now: string, heard: number): Promise<void> {
+async function run({ token, jobs }: Lease, now: string, sent: number): Promise<void> {
   const done = new AbortController();
   const lost = new AbortController();
   const extender = keep(token, done.signal, lost);
-  const counted = await Promise.all(jobs.map((job) => runOne(token, job, lost.signal, now, heard)));
+  const counted = await Promise.all(jobs.map((job) => runOne(token, job, lost.signal, now, sent)));
   if (counted.includes(false)) say("lease lost: somebody else has the jobs of this lease");
   done.abort();
   await extender;
@@ -190,6 +191,6 @@ while (!stopping.signal.aborted) {
     continue;
   }
   nonce = newNonce();
-  const heard = performance.now();
-  for (const lease of claimed.leases) await run(lease, claimed.now, heard);
+  const sent = performance.now() - claimed.took_us / 1000;
+  for (const lease of claimed.leases) await run(lease, claimed.now, sent);
 }

@@ -8,6 +8,7 @@ mod alone;
 mod claimer;
 mod context;
 mod ending;
+mod engine_time;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod handler;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use punctual::engine::{Claim, Claimed, Got, Settle, Settlement, Target};
-use punctual::time::{millis, pause, seconds};
+use punctual::time::{Stopwatch, millis, pause, seconds};
 use punctual::{Effect, JobId, JobRecord, Outcome, push, trace};
 use tokio::sync::oneshot;
 
@@ -34,6 +34,7 @@ pub(crate) async fn claim_for(
     let claim = request.claim()?;
     let key = Key::of(&caller.namespace, &claim);
     let ask = async || claim_once(shared, &key, claim.clone(), may_come_again).await;
+    let mut sent = Stopwatch::start();
     let (mut claimed, mut undelivered) = ask().await?;
     let started = claimed.now;
     let mut end = wait_until(started, wait.as_deref())?;
@@ -58,9 +59,10 @@ pub(crate) async fn claim_for(
                 () = shared.ending() => break,
             }
         }
+        sent = Stopwatch::start();
         (claimed, undelivered) = ask().await?;
     }
-    Ok((claimed.into(), undelivered))
+    Ok((ClaimAnswer::new(&claimed, sent.elapsed()), undelivered))
 }
 
 /// Claims, in a task of its own: whoever asked may be gone before the answer, or before he looks at it. A

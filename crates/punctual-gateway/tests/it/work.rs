@@ -1,7 +1,7 @@
 //! Tests of the gateway over HTTP: work.
 
 use punctual::engine::StatsRequest;
-use punctual::time::{seconds, within};
+use punctual::time::{Stopwatch, millis, seconds, within};
 use punctual::{Namespace, NewJob};
 use serde_json::json;
 
@@ -52,6 +52,31 @@ async fn a_waiting_claim_takes_a_job_that_is_put_in_meanwhile() {
     };
     let (lease, ()) = tokio::join!(claim, put);
     assert_eq!(lease.json()["leases"][0]["jobs"][0]["payload"], 1);
+}
+
+#[tokio::test]
+async fn a_claim_says_how_long_its_answer_took_without_its_wait() {
+    let under = serve().await;
+    let total = Stopwatch::start();
+    let claim = under.send("POST", "/v1/claims", r#"{"queues":["a"],"wait":"60s"}"#);
+    let put = async {
+        while under.clock.next_sleeper().is_none() {
+            tokio::task::yield_now().await;
+        }
+        let waits = Stopwatch::start();
+        while waits.elapsed() < millis(100) {
+            tokio::task::yield_now().await;
+        }
+        let waited = waits.elapsed();
+        let shop = Namespace::new("shop").expect("a name");
+        let put = under.engine.enqueue(&shop, vec![NewJob::new("a", "1")]);
+        put.await.expect("a receipt");
+        waited
+    };
+    let (lease, waited) = tokio::join!(claim, put);
+    let took = lease.json()["took_us"].as_u64().expect("microseconds");
+    let took = std::time::Duration::from_micros(took);
+    assert!(took + waited <= total.elapsed(), "{took:?}, {waited:?}");
 }
 
 #[tokio::test]

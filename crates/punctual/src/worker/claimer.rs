@@ -393,7 +393,7 @@ fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) 
     let leases: Vec<_> = claimed.leases.into_iter().map(attempts).collect();
     {
         let mut board = rt.board();
-        board.set_engine_time(claimed.now, now);
+        board.learn_engine_time(claimed.now, asked, now);
         for (held, beat, jobs) in leases {
             let key = board.add_lease(held, beat);
             if beat.beat_at < now + seconds(1) {

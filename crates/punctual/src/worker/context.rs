@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -94,7 +95,8 @@ impl Context {
         Some(self.0.started_at() + timeout)
     }
 
-    /// When this attempt started, in engine time.
+    /// When this attempt started, in engine time; at the latest, as the engine stamps a claim some time after
+    /// it was sent.
     pub fn started_at(&self) -> Timestamp {
         self.0.started_at()
     }
@@ -290,6 +292,19 @@ impl Attempt {
     /// It got a slot at that instant of engine time.
     pub(super) fn starts(&self, at: Timestamp) {
         self.started_us.store(at.as_micros(), Ordering::Relaxed);
+    }
+
+    /// Its handler was called that much later.
+    pub(super) fn starts_later(&self, span: Duration) {
+        let us = span.as_micros() as u64;
+        if us > 0 {
+            self.started_us.fetch_add(us, Ordering::Relaxed);
+        }
+    }
+
+    /// From its due to the call of its handler, at most.
+    pub(super) fn lateness(&self) -> Duration {
+        self.started_at().since(self.job.due)
     }
 
     fn started_at(&self) -> Timestamp {

@@ -87,7 +87,7 @@ pub(super) fn context_under(job: JobRecord, held: Arc<HeldLease>) -> Context {
 
 pub(super) fn board(slots: usize) -> Board {
     let mut board = Board::new(slots, crate::time::seconds(2), seed(), true);
-    board.set_engine_time(CLAIMED_AT, Duration::ZERO);
+    board.learn_engine_time(CLAIMED_AT, Duration::ZERO, Duration::ZERO);
     board
 }
 

@@ -58,26 +58,25 @@ const STRETCH: Duration = Duration::from_micros(50);
 
 /// Runs a job, then one after the other of those that wait for a slot.
 async fn run(rt: Arc<Runtime>, first: Start) {
-    let mut let_others_at = rt.now() + STRETCH;
-    let mut next = Some((first, Duration::ZERO));
-    while let Some((start, now)) = next {
-        let Start {
-            key,
-            ctx,
-            labels,
-            lateness,
-        } = start;
+    let begun = rt.now();
+    let mut let_others_at = begun + STRETCH;
+    let mut next = Some((first, begun));
+    while let Some((start, mut now)) = next {
+        let (key, labels) = (start.key, start.labels);
         let end = End {
             rt: &rt,
             key,
             labels,
             over: false,
         };
-        rt.meters.started(labels, lateness);
         if now >= let_others_at {
             tokio::task::yield_now().await;
-            let_others_at = rt.now() + STRETCH;
+            now = rt.now();
+            let_others_at = now + STRETCH;
         }
+        let lateness = start.begin(now);
+        rt.meters.started(labels, lateness);
+        let ctx = start.ctx;
         let job = ctx.job();
         let span = tracing::info_span!(
             parent: None,

@@ -15,6 +15,7 @@ pub(super) use self::stopping::Notice;
 use super::ahead::{AHEAD_BYTES_MAX, Estimate};
 use super::context::{Context, HeldLease, Seed};
 use super::ending::{Cause, settlement};
+use super::engine_time::EngineTime;
 use super::meters::Labels;
 use crate::engine::Settlement;
 use crate::job::{JobRecord, Limits, Outcome, Stop};
@@ -44,8 +45,7 @@ pub(super) struct Board {
     /// Whether a claim is under way, whose answer may bring jobs.
     pub(super) claiming: bool,
     estimate: Estimate,
-    /// Engine time at a local instant, from the last claim.
-    engine: (Timestamp, Duration),
+    engine: EngineTime,
     keys: u64,
 }
 
@@ -80,7 +80,6 @@ pub(super) struct Run {
     started: Duration,
     timeout_at: Option<Duration>,
     pub(super) stopping: Option<Stopping>,
-    lateness: Duration,
     /// The task of its slot, once it is known.
     task: Option<AbortHandle>,
     aborted: bool,
@@ -107,7 +106,17 @@ pub(super) struct Start {
     pub(super) key: u64,
     pub(super) ctx: Context,
     pub(super) labels: Labels,
-    pub(super) lateness: Duration,
+    /// The local instant at which it got its slot.
+    pub(super) at: Duration,
+}
+
+impl Start {
+    /// Its handler is called now; how late that is. A task that was spawned, or let others go first, has waited.
+    pub(super) fn begin(&self, now: Duration) -> Duration {
+        let attempt = self.ctx.shared();
+        attempt.starts_later(now.saturating_sub(self.at));
+        attempt.lateness()
+    }
 }
 
 /// A job to settle.
@@ -150,7 +159,7 @@ impl Board {
             unsettled_bytes: 0,
             claiming: false,
             estimate: Estimate::default(),
-            engine: (Timestamp::ZERO, Duration::ZERO),
+            engine: EngineTime::UNKNOWN,
             keys: 0,
         }
     }
@@ -268,9 +277,9 @@ impl Board {
         ahead.len()
     }
 
-    /// Engine time was `at` at that local instant.
-    pub(super) fn set_engine_time(&mut self, at: Timestamp, local: Duration) {
-        self.engine = (at, local);
+    /// A claim that was sent at one local instant and answered at another has that stamp of engine time.
+    pub(super) fn learn_engine_time(&mut self, stamp: Timestamp, sent: Duration, now: Duration) {
+        self.engine.learn(stamp, sent, now);
     }
 
     /// Fills free slots with what waits for them, each to be given a task.
@@ -300,9 +309,7 @@ impl Board {
                 continue;
             }
             let ctx = waiting.ctx;
-            let started_at = self.engine.0 + now.saturating_sub(self.engine.1);
-            ctx.shared().starts(started_at);
-            let lateness = started_at - ctx.job().due;
+            ctx.shared().starts(self.engine.at(now));
             let run = Run {
                 lease: waiting.lease,
                 nth: waiting.nth,
@@ -311,7 +318,6 @@ impl Board {
                 started: now,
                 timeout_at: ctx.job().timeout.map(|timeout| now + timeout),
                 stopping: None,
-                lateness,
                 task,
                 aborted: false,
             };
@@ -320,7 +326,7 @@ impl Board {
                 key,
                 ctx,
                 labels: waiting.labels,
-                lateness,
+                at: now,
             });
         }
     }
@@ -386,7 +392,7 @@ impl Board {
                     items: items(&attempt.job, &settlement),
                     note: note.filter(|_| is_kept(&attempt.job, &settlement.outcome)),
                     settlement,
-                    measured: Some((run.lateness, run_time)),
+                    measured: Some((attempt.lateness(), run_time)),
                 })
             }
             None => self.close(run.lease),

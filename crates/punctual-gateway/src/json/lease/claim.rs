@@ -1,5 +1,7 @@
 //! Claims, and the leases that answer them.
 
+use std::time::Duration;
+
 use punctual::engine::{Claim, ClaimOrder, Claimed, WorkerId, WorkerRecord};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -136,6 +138,9 @@ enum OrderLine {
 pub(crate) struct ClaimAnswer {
     leases: Vec<LeaseLine>,
     now: String,
+    /// Microseconds from the sending of the claim that is answered to its answer, without the wait before
+    /// it. `now` is an instant between the two.
+    took_us: u64,
     /// The earliest instant at which a claim could answer more by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     wake_at: Option<String>,
@@ -143,8 +148,9 @@ pub(crate) struct ClaimAnswer {
     suspects: bool,
 }
 
-impl From<Claimed> for ClaimAnswer {
-    fn from(claimed: Claimed) -> Self {
+impl ClaimAnswer {
+    /// The answer of an engine, which took so long.
+    pub(crate) fn new(claimed: &Claimed, took: Duration) -> Self {
         let leases = claimed.leases.iter().map(|lease| LeaseLine {
             token: lease.token.to_string(),
             deadline: lease.deadline.to_string(),
@@ -153,6 +159,7 @@ impl From<Claimed> for ClaimAnswer {
         Self {
             leases: leases.collect(),
             now: claimed.now.to_string(),
+            took_us: took.as_micros() as u64,
             wake_at: claimed.wake_at.map(|at| at.to_string()),
             suspects: claimed.suspects,
         }

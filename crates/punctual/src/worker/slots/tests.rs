@@ -129,11 +129,37 @@ fn a_lease_ends_with_its_last_job() {
 fn lateness_counts_from_due_to_start_by_the_engines_clock() {
     let mut board = board(1);
     let due = crate::worker::fixtures::CLAIMED_AT;
-    board.set_engine_time(due + millis(3), NOW);
+    board.learn_engine_time(due + millis(3), NOW - millis(2), NOW);
     add_lease(&mut board, records(1));
     let start = board.start(NOW + millis(4)).remove(0);
-    assert_eq!(start.lateness, millis(7));
-    assert_eq!(start.ctx.started_at(), due + millis(7));
+    let lateness = start.begin(NOW + millis(4));
+    let bound = millis(3 + 2 + 4);
+    assert!(
+        lateness >= bound,
+        "{lateness:?} counts from when the claim was sent"
+    );
+    assert!(lateness < bound + millis(1), "{lateness:?}");
+    assert_eq!(start.ctx.started_at(), due + lateness);
+}
+
+#[test]
+fn lateness_counts_until_the_handler_is_called() {
+    let mut board = board(1);
+    let due = crate::worker::fixtures::CLAIMED_AT;
+    board.learn_engine_time(due, NOW, NOW);
+    add_lease(&mut board, records(1));
+    let start = board.start(NOW).remove(0);
+    assert_eq!(
+        start.begin(NOW + millis(6)),
+        millis(6),
+        "its task had to wait"
+    );
+    board.finish(start.key, Some(Verdict::completed()), NOW + millis(9));
+    let ended = board.take_ended().remove(0);
+    assert_eq!(
+        ended.measured.map(|(lateness, _)| lateness),
+        Some(millis(6))
+    );
 }
 
 #[test]
