@@ -31,6 +31,34 @@ async function enqueue(queue, jobs, batch, callers) {
   await Promise.all(Array.from({ length: callers }, call));
 }
 
+// Jobs of a kind, due as many ms ahead to twice as many; `order` cancels 70 of 100 by their key.
+async function jobs(queue, kind, count, batch, callers, ahead) {
+  const options = (nth) => ({
+    removeOnComplete: kind === 'retention' ? { age: 5 } : true,
+    delay: kind === 'scheduled' || kind === 'order' ? Math.ceil(ahead * (1 + Math.random())) : undefined,
+    jobId: kind === 'unique' || kind === 'order' ? `k${nth}` : undefined,
+    ...(kind === 'retry' ? { attempts: 2, backoff: { type: 'fixed', delay: 10 } } : {}),
+  });
+  const each = (total, call) => {
+    let next = 0;
+    const caller = async () => {
+      while (next < total) {
+        const from = next;
+        next = Math.min(total, next + batch);
+        await call(Array.from({ length: next - from }, (_, nth) => from + nth));
+      }
+    };
+    return Promise.all(Array.from({ length: callers }, caller));
+  };
+  const add = (nth) => ({ name: kind, data: payload, opts: options(nth) });
+  await each(count, (numbers) => queue.addBulk(numbers.map(add)));
+  if (kind === 'order') {
+    const cancelled = Array.from({ length: count }, (_, nth) => nth).filter((nth) => nth % 10 < 7);
+    const remove = (nth) => queue.remove(`k${cancelled[nth]}`);
+    await each(cancelled.length, (numbers) => Promise.all(numbers.map(remove)));
+  }
+}
+
 async function schedule(queue, rate, seconds) {
   const slice = 1_000 / SLICES_PER_SECOND;
   const started = now();
@@ -59,7 +87,8 @@ async function fill(queue, jobs) {
 
 function work() {
   let seen = { done: 0, first: 0, last: 0, late: [] };
-  const handler = async ({ data }) => {
+  const handler = async ({ name, data, attemptsMade }) => {
+    if (name === 'retry' && attemptsMade === 0) throw new Error('the first attempt fails');
     const at = Math.round(now() * 1_000);
     if (data !== payload) seen.late.push(at - Number(data));
     seen.first ||= at;
@@ -81,7 +110,8 @@ async function main() {
   const queue = new Queue(QUEUE, { connection });
   await queue.waitUntilReady();
   const started = now();
-  await { enqueue, schedule, fill }[order](queue, ...numbers.map(Number));
+  const words = numbers.map((word) => (Number.isNaN(Number(word)) ? word : Number(word)));
+  await { enqueue, schedule, fill, job: jobs }[order](queue, ...words);
   console.log(JSON.stringify({ seconds: (now() - started) / 1_000 }));
   await queue.close();
 }

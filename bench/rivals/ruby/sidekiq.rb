@@ -1,5 +1,6 @@
 # Sidekiq, of Debian: bulk calls of 1,000, one process.
 require "json"
+require "set"
 require "sidekiq"
 require "sidekiq/cli"
 
@@ -12,7 +13,8 @@ ADDRESS = { url: "redis://127.0.0.1:#{ENV.fetch("REDIS_PORT")}" }
 
 Sidekiq.configure_client { |config| config.redis = ADDRESS }
 Sidekiq.configure_server { |config| config.redis = ADDRESS }
-Sidekiq.logger.level = Logger::WARN
+# A failed attempt is logged as a warning, on the output that the bench reads.
+Sidekiq.logger.level = Logger::ERROR
 
 # What handlers saw, told in lines.
 SEEN = { done: 0, first: 0, last: 0, late: [] }
@@ -31,6 +33,36 @@ class Noop
       SEEN[:done] += 1
     end
   end
+end
+
+# Fails once.
+class Flaky < Noop
+  sidekiq_options queue: QUEUE, retry: 1
+  sidekiq_retry_in { 1 }
+  FAILED = Set.new
+
+  def perform(payload)
+    first = LOCK.synchronize { FAILED.add?(jid) }
+    raise "the first attempt fails" if first
+    super
+  end
+end
+
+# Jobs of a kind, due as many ms ahead to twice as many.
+def job(kind, count, batch, _callers, ahead)
+  (0...count).step(batch) do |from|
+    payloads = Array.new([batch, count - from].min) { PAYLOAD }
+    case kind
+    when "plain" then push(Noop, payloads)
+    when "scheduled" then push_at(payloads.map { Time.now.to_f + ahead * (1 + rand) / 1000 }, payloads)
+    when "retry" then push(Flaky, payloads)
+    else raise "no equal of #{kind}"
+    end
+  end
+end
+
+def push(worker, payloads)
+  Sidekiq::Client.push_bulk("class" => worker, "queue" => QUEUE, "args" => payloads.map { |payload| [payload] })
 end
 
 def enqueue(jobs, batch, _callers)
@@ -101,7 +133,7 @@ end
 if $PROGRAM_NAME == __FILE__ && !defined?(STARTED)
   STARTED = true
   order, *numbers = ARGV
-  numbers.map!(&:to_i)
+  numbers.map! { |word| word.match?(/\A\d+\z/) ? word.to_i : word }
   if order == "work"
     work
   else

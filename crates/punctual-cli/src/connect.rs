@@ -295,8 +295,8 @@ impl Address {
         }
     }
 
-    /// The same engine, whose settled jobs go after that span unless the address says otherwise. What is there
-    /// already stays as long as before: a directory with data and a gateway keep their spans.
+    /// The same engine, whose settled jobs go after that span unless the address says otherwise.
+    /// A directory with data and a gateway keep their spans.
     pub(crate) fn forgetting_after(self, span: Duration) -> Self {
         let is_new = |dir: &Path| std::fs::read_dir(dir).map_or(true, |mut it| it.next().is_none());
         match self {

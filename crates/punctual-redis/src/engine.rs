@@ -169,10 +169,10 @@ impl RedisEngine {
         self.known().clone()
     }
 
-    /// The CPU that the servers of the jobs have used since their start, user and system, of forks too.
+    /// The CPU that the servers of the jobs have used since their start: user and system time, that
+    /// of their forks too.
     ///
-    /// Replicas are not asked. The difference of two answers is what the servers did meanwhile, for whomever.
-    /// Fails where a server cannot be reached, or does not answer `INFO cpu`.
+    /// Replicas are not asked. Fails where a server cannot be reached, or denies `INFO`.
     ///
     /// ```no_run
     /// # async fn example(engine: punctual_redis::RedisEngine) -> punctual::Result<()> {

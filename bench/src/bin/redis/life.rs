@@ -4,7 +4,7 @@ use punctual_bench::stopwatch::pause;
 
 use crate::server::Server;
 use crate::sides::{PUNCTUAL, Side};
-use crate::table::{cell, median, median_of, print, ratio};
+use crate::table::{cell, median, median_of, print, ratio, spread};
 use crate::{Options, in_turns, raw};
 
 /// How long nothing may happen before a worker counts as stuck.
@@ -54,6 +54,7 @@ pub(crate) fn lives(options: &Options, sides: &[Side]) {
             none(),
             none(),
             none(),
+            none(),
         ]
     };
     let mut rows = vec![
@@ -75,6 +76,7 @@ pub(crate) fn lives(options: &Options, sides: &[Side]) {
             cell(median_of(runs, |life| life.work_cpu_us)),
             cell(cpu),
             ratio(cpu, our(Life::cpu_us)),
+            spread(runs, Life::cpu_us),
             cell(enqueued),
             ratio(our(|life| life.enqueue_per_s), enqueued),
             cell(worked),
@@ -88,6 +90,7 @@ pub(crate) fn lives(options: &Options, sides: &[Side]) {
         "run, CPU us",
         "life, CPU us",
         "ours = 1",
+        "spread",
         "bulk enqueue, jobs/s",
         "we are faster by",
         "one worker process, jobs/s",
@@ -116,18 +119,23 @@ pub(crate) fn single_calls(options: &Options, sides: &[Side]) {
         .and_then(|runs| median_of(runs, Life::cpu_us));
     let mut rows = Vec::new();
     if let Some(side) = sides.first().filter(|side| side.name == PUNCTUAL) {
-        let runs: Vec<f64> = (0..options.runs)
-            .map(|_| all_single(side, jobs(side)))
-            .collect();
-        rows.push(vec![
-            "punctual: enqueue, claim and settle of one job each, 64 lives in flight".into(),
-            cell(Some(jobs(side) as f64)),
-            "-".into(),
-            "-".into(),
-            cell(median(runs.clone())),
-            ratio(median(runs), ours),
-            "-".into(),
-        ]);
+        for (calls, flight, jobs) in [
+            ("pipelined calls: 64 lives in flight", 64, jobs(side)),
+            ("lone calls: one life at a time", 1, jobs(side) / 5),
+        ] {
+            let runs: Vec<f64> = (0..options.runs)
+                .map(|_| all_single(side, jobs, flight))
+                .collect();
+            rows.push(vec![
+                format!("punctual: enqueue, claim and settle of one job each, {calls}"),
+                cell(Some(jobs as f64)),
+                "-".into(),
+                "-".into(),
+                cell(median(runs.clone())),
+                ratio(median(runs), ours),
+                "-".into(),
+            ]);
+        }
     }
     for (side, runs) in sides.iter().zip(&results) {
         let cpu = median_of(runs, Life::cpu_us);
@@ -157,10 +165,11 @@ pub(crate) fn single_calls(options: &Options, sides: &[Side]) {
 }
 
 /// Microseconds of server CPU per job if every verb takes one job.
-fn all_single(side: &Side, jobs: u64) -> f64 {
+fn all_single(side: &Side, jobs: u64, flight: u64) -> f64 {
     let server = Server::start();
     let before = server.cpu_us();
-    side.order(&server, &["lives", &jobs.to_string(), "64"]);
+    let [count, flight] = [jobs, flight].map(|number| number.to_string());
+    side.order(&server, &["lives", &count, &flight]);
     (server.cpu_us() - before) / jobs as f64
 }
 

@@ -2,6 +2,8 @@
 
 /// What waiting workers ask of a server.
 mod idle;
+/// What jobs cost that are more than plain.
+mod jobs;
 /// Handler start minus due.
 mod lateness;
 /// Whole lives of jobs: server CPU and throughput.
@@ -50,6 +52,8 @@ enum Measure {
     Life,
     /// The same with a job a call, 64 in flight.
     Single,
+    /// Server CPU of each kind of job beside raw list commands, BullMQ and Sidekiq.
+    Jobs,
     /// Four worker processes beside one.
     Four,
     /// Lateness at 500 and 5,000 a second, idle, and with 100 worker processes.
@@ -74,6 +78,9 @@ fn main() {
     }
     if chosen(Measure::Single) {
         life::single_calls(&options, &sides);
+    }
+    if chosen(Measure::Jobs) {
+        jobs::measure(&options, &sides);
     }
     if chosen(Measure::Four) {
         life::four_workers(&options, &sides);

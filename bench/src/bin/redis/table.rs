@@ -9,6 +9,16 @@ pub(crate) fn median_of<T>(runs: &[T], number: impl Fn(&T) -> f64) -> Option<f64
     median(runs.iter().map(number).collect())
 }
 
+/// The least and the most of one number of each run.
+pub(crate) fn spread<T>(runs: &[T], number: impl Fn(&T) -> f64) -> String {
+    let mut values: Vec<f64> = runs.iter().map(number).collect();
+    values.sort_by(f64::total_cmp);
+    match (values.first(), values.last()) {
+        (Some(least), Some(most)) => format!("{} to {}", short(*least), short(*most)),
+        _ => "-".into(),
+    }
+}
+
 /// Three digits, with k and M as the field writes rates.
 pub(crate) fn short(value: f64) -> String {
     let (value, unit) = match value.abs() {

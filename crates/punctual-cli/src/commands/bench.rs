@@ -63,7 +63,7 @@ struct Place {
 }
 
 impl Place {
-    /// Opens the engine of the command line; one whose settled jobs go after `kept`, where that is given.
+    /// Opens the engine of the command line. With `kept` its settled jobs go after that span.
     async fn open(global: &Global, kept: Option<Duration>) -> Result<Self> {
         let mut dir = None;
         let given = match &global.engine {

@@ -11,7 +11,7 @@ use super::{Address, RedisAddress, SUPPORTED};
 use crate::failure::{Exit, Failure, Result};
 
 impl Address {
-    /// Reads an address such as `file:./punctual-data?durability=os`; refuses one of no engine of this build.
+    /// Reads an address such as `file:./punctual-data?durability=os`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let refuse = |message: String| {
             Failure::new(Exit::Usage, "invalid_address", message).hint(format!(

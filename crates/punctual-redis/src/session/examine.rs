@@ -46,7 +46,8 @@ async fn examine_one(node: &Node, calls: &Calls, deadline: Deadline) -> Result<S
     Ok(server_info)
 }
 
-/// The CPU that the servers that answer for slots have used since their start, user and system, forks included.
+/// The CPU that the servers that answer for slots have used since their start, user and system,
+/// that of their forks too.
 pub(crate) async fn cpu(calls: &Calls) -> Result<Duration> {
     let (deadline, mut sum) = (calls.deadline(), 0.0);
     let mut info = cmd("INFO");

@@ -6,9 +6,9 @@ use crate::time::Timestamp;
 
 /// The latest engine time that claims allow at a local instant.
 ///
-/// An engine stamps a claim at some instant between its sending and the arrival of the answer. Engine time
-/// counted from the sending is too late by the way there, and never too early. Of several claims the one with
-/// the shortest way there bounds it best.
+/// An engine stamps a claim at some instant between its sending and the arrival of the answer.
+/// Engine time counted from the sending is too late by the way there, and never too early. Of
+/// several claims the one with the shortest way there bounds it best.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EngineTime {
     stamp: Timestamp,
@@ -26,8 +26,8 @@ impl EngineTime {
         sent: Duration::ZERO,
     };
 
-    /// Takes in the stamp of a claim. What is known already stays while it is a better bound, unless it is
-    /// before the stamp: then the engine's clock was set forward.
+    /// Takes in the stamp of a claim. What is known already stays while it is a better bound,
+    /// unless it is before the stamp: then the engine's clock was set forward.
     pub(super) fn learn(&mut self, stamp: Timestamp, sent: Duration, received: Duration) {
         let known = self.at(received);
         let latest = stamp + received.saturating_sub(sent);

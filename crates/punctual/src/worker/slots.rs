@@ -111,7 +111,8 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Its handler is called now; how late that is. A task that was spawned, or let others go first, has waited.
+    /// Its handler is called now; how late that is. A task that was spawned, or let others go
+    /// first, has waited.
     pub(super) fn begin(&self, now: Duration) -> Duration {
         let attempt = self.ctx.shared();
         attempt.starts_later(now.saturating_sub(self.at));
@@ -277,7 +278,7 @@ impl Board {
         ahead.len()
     }
 
-    /// A claim that was sent at one local instant and answered at another has that stamp of engine time.
+    /// A claim that was sent at one local instant and answered at another has that stamp.
     pub(super) fn learn_engine_time(&mut self, stamp: Timestamp, sent: Duration, now: Duration) {
         self.engine.learn(stamp, sent, now);
     }

@@ -40,7 +40,7 @@ pub(super) struct Used {
 }
 
 impl Meter {
-    /// Starts to count. A store that can be asked is watched for a second first, which it has nothing to do.
+    /// Starts to count. The CPU of a store that can be asked is read for an idle second first.
     pub(super) async fn start(place: &Place) -> Result<Self> {
         let cpu = || place.connection.store_cpu();
         let mut store = None;

@@ -138,8 +138,8 @@ enum OrderLine {
 pub(crate) struct ClaimAnswer {
     leases: Vec<LeaseLine>,
     now: String,
-    /// Microseconds from the sending of the claim that is answered to its answer, without the wait before
-    /// it. `now` is an instant between the two.
+    /// Microseconds from the sending of the claim that is answered to its answer, without the wait
+    /// before it. `now` is an instant between the two.
     took_us: u64,
     /// The earliest instant at which a claim could answer more by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
