@@ -1,1 +1,3 @@
+// Types of style sheets that are imported.
+
 declare module "*.css";

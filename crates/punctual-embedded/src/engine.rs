@@ -1,3 +1,5 @@
+//! `EmbeddedEngine`: the contract over a committer and its calls.
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

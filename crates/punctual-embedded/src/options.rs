@@ -1,3 +1,5 @@
+//! Options of an embedded engine.
+
 use std::sync::Arc;
 use std::time::Duration;
 

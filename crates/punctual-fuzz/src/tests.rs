@@ -1,3 +1,5 @@
+//! Unit tests of `tests`.
+
 use super::*;
 
 /// Panics on a length before text that is longer than the text, as careless readers do.

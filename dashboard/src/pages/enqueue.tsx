@@ -1,3 +1,5 @@
+// The page that enqueues a job.
+
 import { useEffect, useState } from "preact/hooks";
 import { enqueueText, job as getJob } from "../api/client";
 import type { ApiError } from "../api/http";

@@ -1,3 +1,5 @@
+// The page of one job.
+
 import { useMemo, useState } from "preact/hooks";
 import { editTargets, job as getJob, list } from "../api/client";
 import { type Job, type JobDetail, isPending, isSettled } from "../api/types";

@@ -1,3 +1,5 @@
+// The page that lists jobs.
+
 import { useEffect, useState } from "preact/hooks";
 import { stats } from "../api/client";
 import { STATES } from "../api/types";

@@ -1,3 +1,5 @@
+// The page that asks for a token.
+
 import { useEffect, useRef, useState } from "preact/hooks";
 import { info } from "../api/client";
 import { ApiError, refused } from "../api/http";

@@ -1,3 +1,5 @@
+// The first page: problems, lateness, throughput, queues.
+
 import { useMemo, useRef, useState } from "preact/hooks";
 import { stats } from "../api/client";
 import { downSince } from "../api/http";

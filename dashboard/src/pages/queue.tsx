@@ -1,3 +1,5 @@
+// The page of one queue.
+
 import { useState } from "preact/hooks";
 import { deleteQueue, purge, purgeCount, setPaused, settings, stats } from "../api/client";
 import { type QueueNow, STATES, type State } from "../api/types";

@@ -1,3 +1,5 @@
+// The page of workers.
+
 import { stats } from "../api/client";
 import { useRead } from "../app/query";
 import { Heading } from "../parts/heading";

@@ -1,3 +1,5 @@
+// The texts of the page in the chosen language.
+
 import { language } from "../app/settings";
 import { useStore } from "../app/store";
 import { en, type Words } from "./en";

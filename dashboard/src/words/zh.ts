@@ -1,3 +1,5 @@
+// The texts of the page in Chinese.
+
 import type { Words } from "./en";
 
 const n = (value: number) => value.toLocaleString("en");

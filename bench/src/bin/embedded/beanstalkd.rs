@@ -1,3 +1,5 @@
+//! A beanstalkd server as the rival of the embedded engine.
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;

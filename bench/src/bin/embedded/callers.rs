@@ -1,3 +1,5 @@
+//! Enqueues per second by the number of callers, beside raw syncs of the disk.
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Whole lives of jobs per second, beside the same rows in a bare store.
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

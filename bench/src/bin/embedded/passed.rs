@@ -1,3 +1,5 @@
+//! What a claim costs after many jobs have passed through the store.
+
 use std::path::Path;
 
 use punctual::engine::Durability;

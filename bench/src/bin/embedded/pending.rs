@@ -1,3 +1,5 @@
+//! Bytes of pending jobs on disk and in memory.
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};

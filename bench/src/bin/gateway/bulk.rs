@@ -1,3 +1,5 @@
+//! Throughput of `/v1/bulk`, beside enqueues in process.
+
 use std::net::SocketAddr;
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+//! Throughput of single enqueues over HTTP.
+
 use std::net::SocketAddr;
 use std::process::Command;
 

@@ -1,3 +1,5 @@
+//! A small HTTP client that makes one request at a time.
+
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

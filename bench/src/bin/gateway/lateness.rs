@@ -1,3 +1,5 @@
+//! The lateness that the gateway adds.
+
 use std::process::Command;
 
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! How long lists, searches and pages of a large engine take.
+
 use punctual::time::Stopwatch;
 use punctual_redis::testing::TestServer;
 use serde_json::json;

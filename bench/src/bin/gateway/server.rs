@@ -1,3 +1,5 @@
+//! Runs `punctual serve` as a process of its own.
+
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! Memory of many open WebSockets.
+
 use punctual::time::Stopwatch;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

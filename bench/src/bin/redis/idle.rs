@@ -1,3 +1,5 @@
+//! Commands per second of a hundred idle workers.
+
 use std::time::Duration;
 
 use punctual_bench::stopwatch::pause;

@@ -1,3 +1,5 @@
+//! Lateness of Punctual and its rivals on Redis.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;

@@ -1,3 +1,5 @@
+//! Server CPU and throughput of whole lives of jobs.
+
 use std::time::Duration;
 
 use punctual_bench::stopwatch::pause;

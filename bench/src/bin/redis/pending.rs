@@ -1,3 +1,5 @@
+//! Bytes per pending job, and what one more costs then.
+
 use crate::server::Server;
 use crate::sides::{PUNCTUAL, Side};
 use crate::table::{cell, median_of, print, ratio};

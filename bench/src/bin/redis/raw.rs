@@ -1,3 +1,5 @@
+//! Raw commands of Redis that figures are compared with.
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 

@@ -1,3 +1,5 @@
+//! A redis-server of its own for a measurement.
+
 use std::collections::BTreeMap;
 use std::process::Command;
 

@@ -1,3 +1,5 @@
+//! The sides that are measured, and the programs that run them.
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

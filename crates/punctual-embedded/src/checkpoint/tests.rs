@@ -1,3 +1,5 @@
+//! Unit tests of `checkpoint`.
+
 use punctual::time::Stopwatch;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! A disk that stops at the first failed sync.
+
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,3 +1,5 @@
+//! The disk of production: a directory of the operating system.
+
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};

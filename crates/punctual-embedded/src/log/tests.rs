@@ -1,3 +1,5 @@
+//! Unit tests of `log`.
+
 use super::*;
 use crate::testing::{Crash, Fault, ForgetfulDisk};
 

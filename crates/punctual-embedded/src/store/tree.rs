@@ -1,3 +1,5 @@
+//! The store of production: a log-structured tree, written by checkpoints.
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! A disk in memory for tests: it forgets unsynced bytes and fails on request.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;

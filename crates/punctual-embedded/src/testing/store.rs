@@ -1,3 +1,5 @@
+//! A store in memory for tests.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};

@@ -1,3 +1,5 @@
+//! A client that tests drive an engine with.
+
 use punctual::engine::{
     Action, Claim, Edit, LeaseReport, Select, Settle, Settlement, Target, WorkerId,
 };

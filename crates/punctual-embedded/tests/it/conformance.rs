@@ -1,3 +1,5 @@
+//! Runs the conformance suite on the embedded engine.
+
 use crate::harness::Forgetful;
 
 punctual::conformance::suite!(Forgetful, durable);

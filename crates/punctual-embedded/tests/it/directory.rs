@@ -1,3 +1,5 @@
+//! Tests of an engine on a directory of the operating system.
+
 use crate::harness::InDirectory;
 
 punctual::conformance::suite!(InDirectory);

@@ -1,3 +1,5 @@
+//! The harness that the conformance suite runs the embedded engine with.
+
 use std::sync::Arc;
 
 use punctual::conformance::{Harness, START, Subject};

@@ -1,3 +1,5 @@
+//! Seeded histories with crashes, against the reference model.
+
 use punctual::conformance::{Histories, check_histories};
 
 use crate::harness::Forgetful;

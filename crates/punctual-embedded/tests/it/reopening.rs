@@ -1,3 +1,5 @@
+//! Tests of directories that are opened again.
+
 use std::sync::Arc;
 
 use punctual::conformance::START;

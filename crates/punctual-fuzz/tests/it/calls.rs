@@ -1,3 +1,5 @@
+//! Fuzzes calls and answers over the wire.
+
 use punctual::engine::{Claim, Extend, LeaseReport, Settle, Settlement, Target, Token, WorkerId};
 use punctual::time::seconds;
 use punctual::wire::{Answer, Call, decode, encode};

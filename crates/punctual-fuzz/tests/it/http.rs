@@ -1,3 +1,5 @@
+//! Fuzzes HTTP requests to the gateway.
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;

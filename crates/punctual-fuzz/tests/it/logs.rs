@@ -1,3 +1,5 @@
+//! Fuzzes the commit log of the embedded engine.
+
 use std::cell::Cell;
 use std::sync::Arc;
 

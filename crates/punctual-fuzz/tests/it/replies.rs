@@ -1,3 +1,5 @@
+//! Fuzzes replies of the Redis functions.
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};

@@ -1,3 +1,5 @@
+//! Fuzzes the records of a commit log.
+
 use std::cell::Cell;
 
 use punctual::Limits;

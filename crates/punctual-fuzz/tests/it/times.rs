@@ -1,3 +1,5 @@
+//! Fuzzes texts of spans and instants.
+
 use punctual::time::{Timestamp, exact_span, parse_span};
 use punctual_fuzz::fuzz;
 

@@ -1,3 +1,5 @@
+//! Checks every state that small laws lead to.
+
 use punctual_model::{Bug, Law, Replication};
 use stateright::{Checker, Model};
 

@@ -1,3 +1,5 @@
+//! Long random walks: an engine answers as the model does.
+
 use std::ops::Range;
 
 use punctual::conformance::Harness;

@@ -1,3 +1,5 @@
+//! Unit tests of `address`.
+
 use super::hidden;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `again`.
+
 use std::cell::Cell;
 
 use punctual::time::{Stopwatch, millis, seconds, within};

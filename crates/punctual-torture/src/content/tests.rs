@@ -1,3 +1,5 @@
+//! Unit tests of `content`.
+
 use punctual::NewJob;
 
 use super::of_new;

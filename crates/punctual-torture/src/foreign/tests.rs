@@ -1,3 +1,5 @@
+//! Unit tests of `foreign`.
+
 use super::Foreign;
 use crate::plan::Lane;
 

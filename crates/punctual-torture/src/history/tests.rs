@@ -1,3 +1,5 @@
+//! Unit tests of `history`.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,3 +1,5 @@
+//! Unit tests of `plan`.
+
 use super::{REST_MILLIS, plan, quiet_periods};
 use crate::cell::CellKind;
 

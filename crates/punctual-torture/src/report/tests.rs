@@ -1,3 +1,5 @@
+//! Unit tests of `report`.
+
 use super::{html, line, markdown};
 use crate::cell::CellKind;
 use crate::check::{Case, Second, Span, Spread, Verdict, judge};

@@ -1,3 +1,5 @@
+//! The handler that torture workers run.
+
 use std::sync::Arc;
 
 use punctual::time::{millis, pause};

@@ -1,3 +1,5 @@
+//! A process that serves an engine over HTTP.
+
 use std::io::Write;
 use std::net::SocketAddr;
 

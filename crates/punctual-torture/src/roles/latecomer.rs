@@ -1,3 +1,5 @@
+//! A worker that acts after its lease has expired.
+
 use fastrand::Rng;
 use punctual::engine::{Claim, Extend, Lease, LeaseReport, Settle, Settlement, Token, WorkerId};
 use punctual::time::{millis, pause, seconds, within};

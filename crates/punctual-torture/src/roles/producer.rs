@@ -1,3 +1,5 @@
+//! A process that enqueues jobs.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 

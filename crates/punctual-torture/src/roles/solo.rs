@@ -1,3 +1,5 @@
+//! One process that produces and works, for engines of a single process.
+
 use futures_util::future::join_all;
 use punctual::engine::StatsRequest;
 use punctual::time::{millis, pause};

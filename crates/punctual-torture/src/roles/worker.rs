@@ -1,3 +1,5 @@
+//! A process that runs jobs.
+
 use std::sync::Arc;
 
 use fastrand::Rng;

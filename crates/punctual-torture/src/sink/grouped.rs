@@ -1,3 +1,5 @@
+//! Writes effects to a database, many in one transaction.
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

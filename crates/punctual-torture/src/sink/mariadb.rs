@@ -1,3 +1,5 @@
+//! Effects in a MariaDB server that the run starts.
+
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! Effects in an SQLite file.
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;

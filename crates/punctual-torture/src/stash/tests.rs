@@ -1,3 +1,5 @@
+//! Unit tests of `stash`.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,3 +1,5 @@
+//! Unit tests of `waits`.
+
 use std::fs;
 use std::process::{Command, Stdio};
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Tests of runs at an address.
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 

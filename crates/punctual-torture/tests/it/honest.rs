@@ -1,3 +1,5 @@
+//! Tests of cells that may lose jobs: they lose no more than their durability says.
+
 use serde_json::Value;
 
 use crate::support::{Run, run};

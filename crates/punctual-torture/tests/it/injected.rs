@@ -1,3 +1,5 @@
+//! Every injected bug is found.
+
 use serde_json::Value;
 
 use crate::support::{Run, run};

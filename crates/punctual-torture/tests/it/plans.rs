@@ -1,3 +1,5 @@
+//! Tests of plans: a seed repeats them.
+
 use crate::support::{run, said};
 
 #[test]

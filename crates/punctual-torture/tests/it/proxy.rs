@@ -1,3 +1,5 @@
+//! Tests of the fault proxy.
+
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 

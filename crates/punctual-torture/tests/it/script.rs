@@ -1,3 +1,5 @@
+//! Tests of `scripts/torture`.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! Tests of the databases that effects go to.
+
 use crate::support::run;
 
 #[test]

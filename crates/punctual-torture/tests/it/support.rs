@@ -1,3 +1,5 @@
+//! What the tests share: the program and its output.
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

@@ -1,3 +1,5 @@
+//! The tables of the pages are those of the totals.
+
 use crate::support::said;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

@@ -1,3 +1,5 @@
+//! Tests of `punctual-torture verify`.
+
 use std::fs;
 use std::io::Read;
 use std::path::Path;

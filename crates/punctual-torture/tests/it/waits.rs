@@ -1,3 +1,5 @@
+//! Tests of rounds that do not come to rest in time.
+
 use crate::support::run;
 
 /// What a round that has no time to come to rest leaves behind.

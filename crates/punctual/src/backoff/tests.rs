@@ -1,3 +1,5 @@
+//! Unit tests of `backoff`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! What a law works with: an engine, its clock and shorthand calls.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;

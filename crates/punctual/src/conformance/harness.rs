@@ -1,3 +1,5 @@
+//! What an engine implements to run the suite.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! The table of all laws.
+
 use std::fmt;
 
 use futures_util::FutureExt;

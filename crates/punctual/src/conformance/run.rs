@@ -1,3 +1,5 @@
+//! Runs laws, and finds the first that an engine breaks.
+
 use std::any::Any;
 use std::fmt;
 use std::panic::AssertUnwindSafe;

@@ -1,3 +1,5 @@
+//! The contract: claim, extend, leases and tokens.
+
 use std::fmt;
 use std::time::Duration;
 

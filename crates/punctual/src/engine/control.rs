@@ -1,3 +1,5 @@
+//! The contract: control of queues and named records.
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! The contract: edits of jobs.
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 

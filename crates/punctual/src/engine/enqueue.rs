@@ -1,3 +1,5 @@
+//! The contract: answers to an enqueue.
+
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Durability;

@@ -1,3 +1,5 @@
+//! The contract: capabilities, durability, health.
+
 use std::fmt;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The contract: get, list, explain and stats.
+
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The contract: settle.
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 

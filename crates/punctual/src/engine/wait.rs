@@ -1,3 +1,5 @@
+//! The contract: wait.
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};

@@ -1,3 +1,5 @@
+//! Ids of jobs.
+
 use std::fmt;
 use std::str::FromStr;
 

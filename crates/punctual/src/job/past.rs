@@ -1,3 +1,5 @@
+//! Past attempts of a job.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

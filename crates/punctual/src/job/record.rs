@@ -1,3 +1,5 @@
+//! A job as an engine keeps it.
+
 use std::fmt;
 use std::time::Duration;
 

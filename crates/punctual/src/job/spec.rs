@@ -1,3 +1,5 @@
+//! A job as it is sent.
+
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! States of a job and the transitions between them.
+
 use std::fmt;
 use std::str::FromStr;
 

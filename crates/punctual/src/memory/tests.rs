@@ -1,3 +1,5 @@
+//! Unit tests of `memory`.
+
 use super::*;
 use crate::engine::{Claim, LeaseReport, Settle, SettleVerdict, Settlement, WorkerId};
 use crate::job::{Due, Outcome, State};

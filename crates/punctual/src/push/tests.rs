@@ -1,3 +1,5 @@
+//! Unit tests of `push`.
+
 use super::*;
 use crate::time::seconds;
 use crate::worker::fixtures::record;

@@ -1,3 +1,5 @@
+//! What queues and workers accept as an engine.
+
 use std::sync::Arc;
 
 use crate::engine::Engine;

@@ -1,3 +1,5 @@
+//! The builder of one enqueue.
+
 use std::future::IntoFuture;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Metrics of a queue.
+
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 

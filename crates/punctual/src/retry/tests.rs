@@ -1,3 +1,5 @@
+//! Unit tests of `retry`.
+
 use super::*;
 use crate::time::{millis, minutes};
 

@@ -1,3 +1,5 @@
+//! Unit tests of `trace`.
+
 use super::*;
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";

@@ -1,3 +1,5 @@
+//! Unit tests of `wire`.
+
 use bytes::Bytes;
 
 use super::{Answer, Call, Failed, decode, encode};

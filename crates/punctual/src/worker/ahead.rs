@@ -1,3 +1,5 @@
+//! How many jobs a worker claims ahead of its free slots.
+
 use std::time::Duration;
 
 use crate::time::millis;

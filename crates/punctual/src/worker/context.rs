@@ -1,3 +1,5 @@
+//! `Context`: one attempt as its handler sees it.
+
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,3 +1,5 @@
+//! Handlers: async functions that run jobs of one kind.
+
 use std::future::Future;
 use std::marker::PhantomData;
 

@@ -1,3 +1,5 @@
+//! Layers around handlers.
+
 use std::future::Future;
 use std::sync::Arc;
 

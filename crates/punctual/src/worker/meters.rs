@@ -1,3 +1,5 @@
+//! Metrics of a worker.
+
 use std::sync::OnceLock;
 use std::time::Duration;
 

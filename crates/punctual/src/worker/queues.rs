@@ -1,3 +1,5 @@
+//! The queues of a worker and the turns between them.
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::check_name;
 

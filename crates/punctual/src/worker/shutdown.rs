@@ -1,3 +1,5 @@
+//! How a worker ends.
+
 use std::fmt;
 use std::future::Future;
 

@@ -1,3 +1,5 @@
+//! Values that handlers take from their worker.
+
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! When a worker runs a suspect alone.
+
 use std::time::Duration;
 
 use crate::engine::WorkerId;

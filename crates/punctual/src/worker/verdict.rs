@@ -1,3 +1,5 @@
+//! How the result of a handler becomes an outcome.
+
 use std::error::Error as StdError;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Tests of OpenTelemetry traces through a worker.
+
 use std::sync::{Arc, Mutex};
 
 use opentelemetry::trace::{SpanId, TracerProvider};

@@ -1,3 +1,5 @@
+//! Unit tests of `sides`.
+
 use super::*;
 
 /// A side of which the first worker is done before the second one is ready.

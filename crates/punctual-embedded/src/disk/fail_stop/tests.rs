@@ -1,3 +1,5 @@
+//! Unit tests of `disk::fail_stop`.
+
 use super::*;
 use crate::testing::{Fault, ForgetfulDisk};
 

@@ -1,3 +1,5 @@
+//! Unit tests of `log::tests::doubt`.
+
 use super::*;
 
 /// A log whose last sync failed, and whose process was killed then: all is read, not all is on disk.

@@ -1,3 +1,5 @@
+//! What a history with crashes met, so that a test can assert that it met enough.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

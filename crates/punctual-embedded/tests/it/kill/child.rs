@@ -1,3 +1,5 @@
+//! The child process that tests kill at work.
+
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

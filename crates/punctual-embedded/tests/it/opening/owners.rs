@@ -1,3 +1,5 @@
+//! Tests of permissions: other users read nothing.
+
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;

@@ -1,3 +1,5 @@
+//! Tests of the checker: bounds.
+
 use punctual::time::{millis, seconds};
 
 use super::told::{JOB, MS, SENT, Told};

@@ -1,3 +1,5 @@
+//! Tests of the checker: cancels.
+
 use punctual::State;
 
 use super::told::{CLAIMED, DUE, ENOUGH, JOB, MS, SENT, Told, completed};

@@ -1,3 +1,5 @@
+//! Tests of the checker: power cuts.
+
 use punctual::State;
 
 use super::told::{

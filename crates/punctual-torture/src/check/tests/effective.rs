@@ -1,3 +1,5 @@
+//! Tests of the checker: effective faults.
+
 use super::told::{AFTER_CRASH, CLAIMED, ENOUGH, JOB, LEASE_DURATION, MS, SENT, Told};
 use crate::check::something_was_done;
 use crate::event::Event;

@@ -1,3 +1,5 @@
+//! Tests of the checker: how attempts end.
+
 use punctual::State;
 
 use super::told::{CLAIMED, LEASE_DURATION, MS, Told};

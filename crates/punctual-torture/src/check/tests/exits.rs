@@ -1,3 +1,5 @@
+//! Tests of the checker: processes that end.
+
 use super::told::{CLAIMED, JOB, MS, Told};
 use crate::event::Event;
 

@@ -1,3 +1,5 @@
+//! Tests of the checker: recovery without help.
+
 use punctual::State;
 
 use super::told::{CLAIMED, JOB, MS, SENT, Told};

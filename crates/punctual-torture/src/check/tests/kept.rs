@@ -1,3 +1,5 @@
+//! Tests of the checker: acknowledged jobs are kept.
+
 use punctual::State;
 
 use super::told::{CLAIMED, JOB, MS, OTHER, SENT, Told};

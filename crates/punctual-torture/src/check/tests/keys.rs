@@ -1,3 +1,5 @@
+//! Tests of the checker: unique keys.
+
 use punctual::engine::Token;
 use punctual::{State, UniquePolicy};
 

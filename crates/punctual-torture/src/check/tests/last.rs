@@ -1,3 +1,5 @@
+//! Tests of the checker: the last look at each job.
+
 use punctual::{JobId, State, UniquePolicy};
 
 use super::told::{AFTER_CRASH, CLAIMED, JOB, MS, OTHER, SENT, Told};

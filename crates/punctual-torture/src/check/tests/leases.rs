@@ -1,3 +1,5 @@
+//! Tests of the checker: leases.
+
 use punctual::State;
 use punctual::engine::Token;
 

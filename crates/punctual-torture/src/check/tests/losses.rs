@@ -1,3 +1,5 @@
+//! Tests of the checker: claims that may be lost.
+
 use punctual::State;
 
 use super::told::{

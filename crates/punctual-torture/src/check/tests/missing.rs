@@ -1,3 +1,5 @@
+//! Tests of the checker: emptied data.
+
 use super::told::{DUE, MS, OTHER, Told};
 use crate::event::Event;
 

@@ -1,3 +1,5 @@
+//! Tests of the checker: calls after the lease.
+
 use punctual::State;
 
 use super::told::{CLAIMED, LEASE_DURATION, MS, Told, completed, token};

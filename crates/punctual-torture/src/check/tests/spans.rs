@@ -1,3 +1,5 @@
+//! Tests of the checker: lengths of leases.
+
 use super::told::{CLAIMED, LEASE_DURATION, MS, Told, token};
 use crate::event::Event;
 

@@ -1,3 +1,5 @@
+//! Tests of the checker: histories that tests share.
+
 use std::collections::BTreeMap;
 
 use punctual::engine::Token;

@@ -1,3 +1,5 @@
+//! Tests of the checker: instants of a history.
+
 use super::told::{DUE, ENOUGH, JOB, MS, SENT, Told, token};
 use crate::check::lateness::Spread;
 use crate::event::Event;

@@ -1,3 +1,5 @@
+//! The actions of which random histories are made.
+
 use std::fmt;
 use std::time::Duration;
 

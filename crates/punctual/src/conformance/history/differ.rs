@@ -1,3 +1,5 @@
+//! Says where an engine and the model differ.
+
 use std::fmt::Debug;
 
 use crate::engine::{Claimed, Explanation, Got, Reason};

@@ -1,3 +1,5 @@
+//! Makes a history from a seed.
+
 use std::time::Duration;
 
 use crate::job::{Hold, OnRetry, Outcome, State, Stop, UniquePolicy};

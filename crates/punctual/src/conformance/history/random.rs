@@ -1,3 +1,5 @@
+//! Random numbers that a seed repeats.
+
 use std::time::Duration;
 
 /// Numbers from a seed: SplitMix64 (Steele, Lea, Flood, 2014).

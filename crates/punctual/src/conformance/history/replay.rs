@@ -1,3 +1,5 @@
+//! Replays a history on an engine and on the model.
+
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

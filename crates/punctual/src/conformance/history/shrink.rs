@@ -1,3 +1,5 @@
+//! Makes a failing history small.
+
 use super::action::{Action, EffectPlan, FilterPlan, JobPlan, SettlePlan, Step};
 use super::differ::Difference;
 use super::replay::replay;

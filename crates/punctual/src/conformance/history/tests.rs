@@ -1,3 +1,5 @@
+//! Tests of histories: the model agrees with itself, and injected bugs are found.
+
 mod standin;
 
 use standin::{Bug, Standin};

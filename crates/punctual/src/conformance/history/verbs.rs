@@ -1,3 +1,5 @@
+//! Performs the calls of a history.
+
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 

@@ -1,3 +1,5 @@
+//! The reference model: claim.
+
 use crate::engine::{Claim, ClaimOrder, Claimed, Lease, Token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{JobId, State, check_name};

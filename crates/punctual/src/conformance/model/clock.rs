@@ -1,3 +1,5 @@
+//! The reference model: time, pauses of the engine, rescue.
+
 use std::time::Duration;
 
 use crate::engine::JobEnd;

@@ -1,3 +1,5 @@
+//! The reference model: queues and records.
+
 use crate::engine::{RecordValue, VersionedRecord};
 use crate::job::{CancelReason, JobId, State};
 use crate::time::Timestamp;

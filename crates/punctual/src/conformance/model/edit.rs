@@ -1,3 +1,5 @@
+//! The reference model: edits.
+
 use crate::engine::{Action, EditVerdict, Filter, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{CancelReason, JobId, State, Stop};

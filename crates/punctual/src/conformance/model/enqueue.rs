@@ -1,3 +1,5 @@
+//! The reference model: enqueue.
+
 use crate::engine::{EnqueueVerdict, OnFull, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{

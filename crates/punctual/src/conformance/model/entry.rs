@@ -1,3 +1,5 @@
+//! The reference model: a job and its tombstone.
+
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! The reference model: explain.
+
 use crate::engine::{Explanation, Reason};
 use crate::job::{CancelReason, DeadReason, JobId, State};
 use crate::time::{Timestamp, minutes};

@@ -1,3 +1,5 @@
+//! The reference model: leases.
+
 use std::time::Duration;
 
 use crate::engine::{Extend, ExtendVerdict, Token, WorkerId};

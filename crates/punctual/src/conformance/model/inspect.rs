@@ -1,3 +1,5 @@
+//! The reference model: get and list.
+
 use bytes::Bytes;
 
 use crate::engine::{Filter, Got, ListBy, Target};

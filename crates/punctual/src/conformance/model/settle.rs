@@ -1,3 +1,5 @@
+//! The reference model: settle.
+
 use crate::engine::{EnqueueVerdict, LeaseReport, SettleVerdict, Settlement, Token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{

@@ -1,3 +1,5 @@
+//! The reference model: counts.
+
 use std::time::Duration;
 
 use crate::engine::{Claim, Counts, DueBucket, JobEnd, WorkerRecord, WorkerSeen};

@@ -1,3 +1,5 @@
+//! The reference model: unique keys.
+
 use crate::job::JobId;
 use crate::time::Timestamp;
 

@@ -1,3 +1,5 @@
+//! The reference model: `wake_at`.
+
 use crate::job::State;
 use crate::time::Timestamp;
 

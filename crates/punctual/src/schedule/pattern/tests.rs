@@ -1,3 +1,5 @@
+//! Unit tests of `schedule::pattern`.
+
 use super::*;
 
 fn read(form: Form, text: &str) -> Pattern {

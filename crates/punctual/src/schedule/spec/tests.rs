@@ -1,3 +1,5 @@
+//! Unit tests of `schedule::spec`.
+
 use std::time::Duration;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Unit tests of `schedule::zone`.
+
 use super::*;
 
 #[test]

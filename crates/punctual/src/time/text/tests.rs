@@ -1,3 +1,5 @@
+//! Unit tests of `time::text`.
+
 use super::*;
 use crate::time::{millis, minutes};
 

@@ -1,3 +1,5 @@
+//! Unit tests of `worker::ahead`.
+
 use super::*;
 use crate::time::seconds;
 

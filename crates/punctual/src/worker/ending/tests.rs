@@ -1,3 +1,5 @@
+//! Unit tests of `worker::ending`.
+
 use super::*;
 use crate::job::NewJob;
 use crate::time::{minutes, seconds};

@@ -1,3 +1,5 @@
+//! Unit tests of `worker::lease`.
+
 use super::*;
 use crate::job::Limits;
 use crate::time::seconds;

@@ -1,3 +1,5 @@
+//! Unit tests of `worker::queues`.
+
 use super::*;
 
 fn queues<const N: usize>(shares: [impl Into<QueueShare>; N]) -> Result<Queues> {

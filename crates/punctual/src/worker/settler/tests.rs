@@ -1,3 +1,5 @@
+//! Unit tests of `worker::settler`.
+
 use super::*;
 use crate::job::JobRecord;
 use crate::time::{millis, seconds};

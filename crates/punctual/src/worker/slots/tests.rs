@@ -1,3 +1,5 @@
+//! Unit tests of `worker::slots`.
+
 use super::*;
 use crate::time::{millis, seconds};
 use crate::worker::Interrupt;

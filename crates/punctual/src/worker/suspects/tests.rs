@@ -1,3 +1,5 @@
+//! Unit tests of `worker::suspects`.
+
 use super::*;
 use crate::time::{hours, millis};
 

@@ -1,3 +1,5 @@
+//! Unit tests of `worker::verdict`.
+
 use std::io;
 
 use super::*;
